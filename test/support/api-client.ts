@@ -1,7 +1,4 @@
-/**
- * A project of a running service as a client sees it: what tests ask of the API, over HTTP, and of the
- * command line.
- */
+/** A client of one project of a running service: requests over HTTP, and commands of the command line. */
 import assert from 'node:assert/strict';
 import type { Scope } from '../../src/core/scope.ts';
 import { createKey } from '../../src/accounts/keys/key-store.ts';
@@ -13,7 +10,7 @@ export type Answer = {
   status: number;
   headers: Headers;
   text: string;
-  /** The parsed JSON; null when there is none. Any, because tests read it as a client would. */
+  /** The parsed JSON; null when there is none. Any, because tests read it like a client. */
   // oxlint-disable-next-line typescript/no-explicit-any
   body: any;
 };
@@ -21,7 +18,7 @@ export type Answer = {
 export type RequestOptions = {
   /** Default: the test key; null: no Authorization header. */
   key?: string | null;
-  /** A string goes out as it is, everything else as JSON. */
+  /** A string is sent unchanged, everything else as JSON. */
   body?: unknown;
   headers?: Record<string, string>;
 };
@@ -30,19 +27,19 @@ type WaitOptions = { key?: string; timeoutMs?: number };
 
 export abstract class ApiClient {
   abstract readonly url: string;
-  /** Full access to the test environment. */
+  /** A key with full access to the test environment. */
   abstract readonly testKey: string;
   #liveKey: Promise<string> | null = null;
 
-  /** What the service has logged, for the message of a test that waited in vain. */
+  /** Returns the service's log about the email, for the message of a wait that timed out. */
   protected abstract logsAbout(emailId: string): string;
 
   protected abstract createLiveKey(): Promise<string>;
 
-  /** A command of bin/letterhaus on the data of the service. */
+  /** Runs a command of bin/letterhaus on the data of the service. */
   abstract cli(...args: string[]): Promise<CommandEnd>;
 
-  /** The parsed output of a command with --json that has to succeed. */
+  /** Runs a command with --json that must succeed. Returns its parsed output. */
   // oxlint-disable-next-line typescript/no-explicit-any
   async cliJson(...args: string[]): Promise<any> {
     const { code, stdout, stderr } = await this.cli(...args, '--json');
@@ -50,7 +47,7 @@ export abstract class ApiClient {
     return JSON.parse(stdout);
   }
 
-  /** A key with full access to the live environment; the same at every call. */
+  /** Returns a key with full access to the live environment, the same at every call. */
   liveKey(): Promise<string> {
     this.#liveKey ??= this.createLiveKey();
     return this.#liveKey;
@@ -75,7 +72,7 @@ export abstract class ApiClient {
     return { status, headers, text, body: isJson && text !== '' ? JSON.parse(text) : null };
   }
 
-  /** Sends an email that has to be accepted; from acme.test, short, to a simulator unless given. */
+  /** Sends an email that must be accepted. By default a short one from acme.test to a simulator address. */
   async send(draft: object = {}, options: Omit<RequestOptions, 'body'> = {}): Promise<string> {
     const email = {
       from: 'Acme <hello@acme.test>',
@@ -89,7 +86,7 @@ export abstract class ApiClient {
     return answer.body.id;
   }
 
-  /** The email as a client sees it. */
+  /** Returns the email as the API shows it. */
   // oxlint-disable-next-line typescript/no-explicit-any
   async email(id: string, key?: string): Promise<any> {
     const answer = await this.request('GET', `/v1/emails/${id}`, key === undefined ? {} : { key });
@@ -97,7 +94,7 @@ export abstract class ApiClient {
     return answer.body;
   }
 
-  /** @returns the email once it has the status */
+  /** Waits until the email has the status. @returns the email */
   // oxlint-disable-next-line typescript/no-explicit-any
   async waitForStatus(id: string, status: string, options: WaitOptions = {}): Promise<any> {
     let last = '';
@@ -113,13 +110,13 @@ export abstract class ApiClient {
   }
 }
 
-/** @returns its text */
+/** @returns the text of the key */
 export async function createFullKey(db: Queryable, scope: Scope): Promise<string> {
   const rights = { permission: 'full_access', domain: null, expiresAt: null } as const;
   return (await createKey(db, scope, { name: 'Full access', ...rights })).text;
 }
 
-/** Marks a domain as verified, without its DNS records. */
+/** Marks a domain as verified, without DNS records. */
 export async function declareVerified(db: Queryable, domainId: string): Promise<void> {
   const sql = `update domains set status = 'verified', verified_at = app_now() where id = $1`;
   await db.query(sql, [domainId]);

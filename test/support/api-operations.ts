@@ -1,4 +1,4 @@
-/** The endpoints of the API, and calls of those about the installation, for the test of the OpenAPI document. */
+/** The operations of the API, and calls of those for operators, for the test of the OpenAPI document. */
 import assert from 'node:assert/strict';
 import { UNKNOWN_ID } from './api.ts';
 import type { Answer, Service } from './service.ts';
@@ -128,7 +128,6 @@ export const ENDPOINTS = `
 
 type Asks = (id: string, ids?: Record<string, string>, body?: object) => Promise<Answer>;
 
-/** What concerns the installation, as its owner sees it. */
 export async function operatorAnswers(
   service: Service,
   asks: Asks,

@@ -1,7 +1,4 @@
-/**
- * What the tests of the API's chapters share: the one shape that every failure has, the forms of ids
- * and times, and requests that no HTTP client would send.
- */
+/** Helpers of the API tests: the shape of failures, forms of ids and times, and raw requests. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -10,10 +7,9 @@ import type { Answer } from './service.ts';
 export const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 /** ISO 8601 in UTC with milliseconds. */
 export const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-/** An id that nothing has. */
 export const UNKNOWN_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
 
-/** An email that is accepted, from the domain that a first start makes. */
+/** A valid email from the domain that the first start adds. */
 export const EMAIL = {
   from: 'Acme <hello@acme.test>',
   to: 'delivered@simulator.test',
@@ -21,10 +17,10 @@ export const EMAIL = {
   html: '<p>Hello</p>',
 };
 
-/** Bounds what a broken service could keep waiting; slower than its own time limits. */
+/** Longer than the service's own time limits; ends the wait for a broken service. */
 const RAW_TIMEOUT_MS = 45_000;
 
-/** The answer is a failure: this status, this code, the shape of every error and nothing else. */
+/** Asserts that the answer is a failure with this status and code, in the shape of every error. */
 export function assertFailure(
   answer: Answer,
   status: number,
@@ -48,12 +44,12 @@ export function assertFailure(
   }
 }
 
-/** Writes bytes to the service and reads until it closes: all its answers, in order. */
+/** Writes bytes to the service and returns all its answers until it closes the connection, in order. */
 export async function rawAnswers(url: string, bytes: string | Buffer): Promise<Answer[]> {
   return parseAnswers(await rawBytes(url, bytes));
 }
 
-/** The same as text, for answers that are not of the API. */
+/** Returns the same as text, for answers that do not come from the API. */
 export async function rawText(url: string, bytes: string | Buffer): Promise<string> {
   return (await rawBytes(url, bytes)).toString('latin1');
 }
@@ -63,7 +59,7 @@ async function rawBytes(url: string, bytes: string | Buffer): Promise<Buffer> {
   const socket = connect({ host: hostname, port: Number(port) });
   const chunks: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => chunks.push(chunk));
-  // A reset behind the answer is a close; one instead of it leaves the answers empty.
+  // A reset after the answer counts as a close; one before it leaves the answers empty.
   socket.on('error', () => {});
   socket.setTimeout(RAW_TIMEOUT_MS, () => socket.destroy());
   socket.write(bytes);
@@ -71,7 +67,7 @@ async function rawBytes(url: string, bytes: string | Buffer): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** The last of them, for requests that end the connection. */
+/** Returns the last answer, for requests that end the connection. */
 export async function rawAnswer(url: string, bytes: string | Buffer): Promise<Answer> {
   const answer = (await rawAnswers(url, bytes)).at(-1);
   assert.ok(answer, 'the connection was closed without an answer');

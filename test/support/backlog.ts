@@ -1,10 +1,7 @@
-/**
- * A large backlog in the queue table, made by copying one email that waits there: 100,000 emails
- * in seconds, each complete.
- */
+/** Makes a large backlog in the queue table by copying a waiting email: 100,000 complete emails in seconds. */
 import type { Service } from './service.ts';
 
-/** Ids of the copies are of the same time as the original's: of the same partition. */
+/** The copies' ids have the time of the original's, so they are in the same partition. */
 const COPY = `
 with made as materialized (
   select (left($1::uuid::text, 15) || substr(gen_random_uuid()::text, 16))::uuid as id, n,
@@ -35,8 +32,8 @@ select e.project_id, made.id, 0, e.environment, made.domain, made.domain,
   from emails e, made where e.id = $1::uuid`;
 
 /**
- * Copies an email so often, each to one recipient, n0@…, n1@…, at the domains in turn.
- * @param options.dueInMs negative: due for so long; default ten minutes
+ * Copies an email `count` times, each to one recipient: n0@…, n1@…, at the domains in turn.
+ * @param options.dueInMs milliseconds until they are due, negative for the past; default ten minutes
  */
 export async function queueCopies(
   service: Service,

@@ -1,7 +1,4 @@
-/**
- * An address that answers no SYN, as a firewall that drops them: a socket that listens in a process
- * that stands still, and whose queue is full. Linux.
- */
+/** An address that answers no SYN: the listening socket of a stopped process with a full queue. Linux only. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -10,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 const LISTEN = `
   const [host, port] = process.argv.slice(1);
   require('node:net').createServer().listen({ host, port, backlog: 1 }, () => console.log('ready'));`;
-/** The kernel takes one more than the backlog; what is not answered by then is in the hole. */
+/** The kernel accepts one more than the backlog. Connections without an answer by then are in the black hole. */
 const ANSWERED_WITHIN_MS = 500;
 
 export async function startBlackHole(address: string, port: number): Promise<AsyncDisposable> {

@@ -1,4 +1,4 @@
-/** A browser with the dashboard open, as far as the API sees one: it keeps cookies and says where requests come from. */
+/** A browser with the dashboard open, as the API sees it: it keeps cookies and sends the origin of requests. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import type { Answer, Service } from './service.ts';
@@ -14,18 +14,18 @@ type BrowserRequest = { body?: unknown; headers?: Record<string, string> };
 export class Browser {
   readonly #service: Service;
   readonly #headers: Record<string, string>;
-  /** `name=value`; null: it has none. */
+  /** `name=value`; null: no session cookie. */
   cookie: string | null = null;
-  /** That of the browser itself, which stays when its session ends. */
+  /** The cookie of the browser itself, which outlives its sessions. */
   device: string | null = null;
 
-  /** @param headers of every request */
+  /** @param headers headers of every request */
   constructor(service: Service, headers: Record<string, string> = {}) {
     this.#service = service;
     this.#headers = headers;
   }
 
-  /** As a script of the dashboard asks. Headers that are '' are left out. */
+  /** Sends a request like a script of the dashboard. Headers with the value '' are omitted. */
   async request(
     method: string,
     path: string,
@@ -66,14 +66,13 @@ export class Browser {
   }
 }
 
-/** What a link has after its last =. */
 export function tokenOf(url: string): string {
   const token = /#\w+=([\w-]+)$/.exec(url)?.[1];
   assert.ok(token, url);
   return token;
 }
 
-/** A browser in which the owner of a new service is signed in. */
+/** Returns a browser in which the owner of a new service is signed in. */
 export async function ownerOf(service: Service): Promise<Browser> {
   const browser = new Browser(service);
   const token = tokenOf(service.readyLine.sign_in_url ?? '');
@@ -84,7 +83,7 @@ export async function ownerOf(service: Service): Promise<Browser> {
 
 let members = 0;
 
-/** A browser in which a new member with this role is signed in. */
+/** Returns a browser in which a new member with this role is signed in. */
 export async function memberOf(service: Service, owner: Browser, role: string): Promise<Browser> {
   members += 1;
   const email = `${role}${members}@acme.test`;
@@ -102,7 +101,7 @@ const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 const PERIOD_S = 30;
 
 /**
- * What an authenticator app shows for a secret, computed independently of the service.
+ * Returns the code that an authenticator app shows for a secret, computed independently of the service.
  * @param options.ahead periods from now
  */
 export async function presentCode(

@@ -1,4 +1,4 @@
-/** Sending emails that differ from a good one in one field, and reading what became of them. */
+/** Sends emails that differ from a valid one in one field, and reads the results. */
 import assert from 'node:assert/strict';
 import PostalMime from 'postal-mime';
 import { assertFailure, EMAIL } from './api.ts';
@@ -11,7 +11,7 @@ export function changing(service: ApiClient) {
       ...(key === undefined ? {} : { key }),
     });
 
-  /** A change that is undefined leaves the field out. */
+  /** A change that is undefined omits the field. */
   const refused = async (change: object, expected: RegExp): Promise<void> => {
     assertFailure(await post(change), 422, 'validation_error', expected);
   };
@@ -22,7 +22,7 @@ export function changing(service: ApiClient) {
     return service.email(answer.body.id);
   };
 
-  /** The message as it is sent, read by an independent parser. */
+  /** Returns the sent message, parsed by an independent parser. */
   const message = async (change: object) => {
     const { id } = await accepted(change);
     const content = await service.request('GET', `/v1/emails/${id}/content`);

@@ -1,8 +1,8 @@
 /**
- * The characters that generated strings and URLs are made of: `fc.string({ unit: CHARACTER })`.
+ * Characters for generated strings and URLs: `fc.string({ unit: CHARACTER })`.
  *
- * In place of `unit: 'binary'`, `webUrl` and its parts in fast-check, which make a table of all 1.1 million
- * characters to look up those of its examples: a second of CPU time in every process.
+ * Replaces `unit: 'binary'`, `webUrl` and its parts. For those, fast-check builds a table of all 1.1 million
+ * characters, which takes a second of CPU time in every process.
  */
 import fc from 'fast-check';
 
@@ -19,14 +19,13 @@ const URL_CHARACTER = fc.oneof(
 );
 const URL_SEGMENT = fc.string({ unit: URL_CHARACTER });
 
-/** A query or a fragment. */
 export const URL_PART = fc.string({
   unit: fc.oneof(
     { weight: 20, arbitrary: URL_CHARACTER },
     { weight: 1, arbitrary: fc.constantFrom('/', '?') },
   ),
 });
-/** With a domain and a path. */
+/** A URL with a domain and a path. */
 export const WEB_URL = fc
   .tuple(fc.constantFrom('http', 'https'), fc.domain(), fc.array(URL_SEGMENT, { maxLength: 5 }))
   .map(([scheme, domain, path]) => `${scheme}://${[domain, ...path].join('/')}`);
@@ -36,7 +35,7 @@ function toCharacter(number: number): string {
   return String.fromCodePoint(number < first ? number : number + count);
 }
 
-/** @throws when the value is no character, as fast-check asks of what reverses a `map` */
+/** @throws when the value is not a character, as fast-check requires of the reverse of a `map` */
 function toNumber(value: unknown): number {
   const codePoint = typeof value === 'string' ? value.codePointAt(0) : undefined;
   if (codePoint === undefined) throw new TypeError('not a character');

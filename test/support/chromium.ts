@@ -1,5 +1,5 @@
 /**
- * A headless Chromium: on Linux x64 that of the package @sparticuz/chromium, elsewhere an installed Chrome.
+ * A headless Chromium: on Linux x64 the one of the package @sparticuz/chromium, elsewhere an installed Chrome.
  *
  *   await using browser = await startBrowser();
  *   const page = await browser.newPage();
@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { type Browser, chromium } from 'playwright-core';
 
-/** The package's own arguments would switch off what is tested: policies, one process for each site. */
+/** The package's own arguments would turn off what is tested: policies, and one process for each site. */
 const ARGUMENTS = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'];
 
 export type TestBrowser = Browser & AsyncDisposable;
@@ -33,8 +33,8 @@ const ROOT = join(import.meta.dirname, '../..');
 const CACHE = join(ROOT, 'node_modules/.cache');
 
 /**
- * The program of the package, unpacked once for each version: that takes 2 s of CPU time. It is complete when it
- * has its name, because it is renamed; of several test files at once, one is first.
+ * Returns the program of the package. It is unpacked once for each version, which takes 2 s of CPU time, and then
+ * renamed. So it is complete when it has its name, and only one of several test files succeeds.
  */
 async function unpacked(): Promise<string> {
   const entry = createRequire(import.meta.url).resolve('@sparticuz/chromium');

@@ -1,6 +1,6 @@
-/** CPU time instead of time on a clock: it hardly depends on what else the machine does. */
+/** CPU time instead of wall time: it hardly depends on other programs on the machine. */
 
-/** Milliseconds that this thread computes during the work, which waits for nothing. */
+/** Returns the CPU milliseconds of this thread during the work, which must be synchronous. */
 export function cpuMs(work: () => unknown): number {
   const before = process.threadCpuUsage();
   work();

@@ -1,4 +1,4 @@
-/** The dashboard of a service in a browser, as somebody who works with it has it open. */
+/** The dashboard of a service, open in a browser. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -18,17 +18,17 @@ import { eventually } from './wait.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** Bounds what a page may take on a machine that runs other tests meanwhile. */
-const PATIENCE_MS = 30_000;
+/** Milliseconds that a page may take on a machine that runs other tests. */
+const PAGE_TIMEOUT_MS = 30_000;
 
-/** The files that the service serves. */
+/** Builds the files that the service serves. */
 export async function buildDashboard(): Promise<void> {
   await ensureDashboard(ROOT, process.execPath);
 }
 
 type Cookies = Parameters<BrowserContext['addCookies']>[0];
 
-/** For takePage: signed in as who is signed in there. */
+/** Returns the cookies for takePage, with the session of an API browser. */
 export function signedIn(service: Service, { cookie }: ApiBrowser): Cookies {
   const [name = '', value = ''] = (cookie ?? '').split('=', 2);
   const { hostname: domain } = new URL(service.url);
@@ -38,7 +38,7 @@ export function signedIn(service: Service, { cookie }: ApiBrowser): Cookies {
 
 export type OpenPage = AsyncDisposable & {
   page: Page;
-  /** What the browser refused or reported, in its words; a test may expect some of it. */
+  /** Refusals and reports of the browser, in its words. A test may expect some. */
   complaints: string[];
   /** Hosts other than the service's that the page tried to reach. */
   strangers: string[];
@@ -47,7 +47,6 @@ export type OpenPage = AsyncDisposable & {
 const WINDOW = { width: 1280, height: 800 };
 const PHONE = { width: 320, height: 640 };
 
-/** A page of a browser that has never been here. */
 export async function openPage(
   browser: Browser,
   service: Service,
@@ -57,13 +56,12 @@ export async function openPage(
   return { ...watched(page, service), [Symbol.asyncDispose]: () => page.context().close() };
 }
 
-/** Their tests are over. */
 const idle = new WeakMap<Browser, Page[]>();
 
 /**
- * A page with a profile of its own: empty, or with these cookies. Unlike that of openPage it may have been that of
- * another test, and has then only the files of the dashboard: a new page takes a third of a second of CPU time.
- * What a test adds to the page itself (functions, scripts) it has to take away.
+ * Returns a page with its own profile: empty, or with these cookies. It may have served another test and then still
+ * has the files of the dashboard cached, because a new page takes a third of a second of CPU time. A test must
+ * remove the functions and scripts that it adds to the page.
  */
 export async function takePage(
   browser: Browser,
@@ -78,8 +76,8 @@ export async function takePage(
   return {
     ...watched(page, service),
     async [Symbol.asyncDispose]() {
-      // What the browser still has to say about the old content, it says before this is done. It is a file of the
-      // service, because with another site the browser would change to a new process.
+      // The browser reports about the old content before this completes. It loads a file of the service, because
+      // another site would start a new process.
       await page.goto(`${service.url}/dashboard/icon.svg`);
       page.removeAllListeners();
       await page.evaluate('localStorage.clear()');
@@ -92,7 +90,7 @@ export async function takePage(
 
 async function newPage(browser: Browser, options: BrowserContextOptions = {}): Promise<Page> {
   const context = await browser.newContext({ locale: 'en-US', viewport: WINDOW, ...options });
-  context.setDefaultTimeout(PATIENCE_MS);
+  context.setDefaultTimeout(PAGE_TIMEOUT_MS);
   return context.newPage();
 }
 
@@ -107,7 +105,7 @@ function watched(page: Page, service: Service): Omit<OpenPage, keyof AsyncDispos
     if (!url.startsWith(service.url)) strangers.push(url);
   };
   page.on('requestfinished', (request) => note(request.url()));
-  // What the policy of a page blocks does not leave the browser.
+  // Requests that the policy of a page blocks do not leave the browser.
   page.on('requestfailed', (request) => {
     if (!/csp/i.test(request.failure()?.errorText ?? '')) note(request.url());
   });
@@ -115,25 +113,25 @@ function watched(page: Page, service: Service): Omit<OpenPage, keyof AsyncDispos
 }
 
 /**
- * Shows a screen: when the dashboard is open already as a link does, which costs half of loading it.
- * @param shown text, or more exactly what, this screen has and the one before has not
+ * Shows a screen. If the dashboard is open it is navigated by its router, which costs half of loading it.
+ * @param shown text, or a locator, that this screen has and the previous one has not
  */
 export async function visit(page: Page, address: string, shown: string | Locator): Promise<void> {
   const content = typeof shown === 'string' ? page.getByText(shown) : shown;
   assert.equal(await content.count(), 0, `before ${address} there was ${String(shown)}`);
   const isOpen = await page.evaluate<boolean>(`document.querySelector('main') !== null`);
-  // The router follows.
+  // The router follows this.
   if (isOpen) await page.evaluate(`history.pushState(null, '', ${JSON.stringify(address)})`);
   else await page.goto(address);
   await content.filter({ visible: true }).first().waitFor();
 }
 
-/** The stream by which an open page hears of what happens. */
+/** Whether the URL is the event stream of an open page. */
 export function isOfEvents(one: { url(): string }): boolean {
   return one.url().includes('/v1/events?');
 }
 
-/** Opens a page that shows what happens from now on: before its stream is open it would hear of nothing. */
+/** Opens a page and waits for its event stream. Without it the page would miss later events. */
 export async function goToLive(page: Page, address: string): Promise<void> {
   await Promise.all([page.waitForResponse(isOfEvents), page.goto(address)]);
 }
@@ -141,7 +139,7 @@ export async function goToLive(page: Page, address: string): Promise<void> {
 const THEMES = ['light', 'dark'] as const;
 type Theme = (typeof THEMES)[number];
 
-/** Whatever the theme, the page as it is now is accessible, and fits a phone. */
+/** Asserts that the page, in its current state, is accessible in every theme and fits a phone. */
 export async function assertGoodInAllThemes(page: Page): Promise<void> {
   for (const colorScheme of THEMES) {
     await page.emulateMedia({ colorScheme });
@@ -149,7 +147,7 @@ export async function assertGoodInAllThemes(page: Page): Promise<void> {
   }
 }
 
-/** The page as it is now is accessible, and fits a phone. It is shown in a large window then. */
+/** Asserts that the page, in its current state, is accessible and fits a phone. Leaves a large window. */
 export async function assertGood(page: Page, what = page.url()): Promise<void> {
   await assertAccessible(page, what);
   await page.setViewportSize(PHONE);
@@ -158,12 +156,12 @@ export async function assertGood(page: Page, what = page.url()): Promise<void> {
   await page.setViewportSize(WINDOW);
 }
 
-/** Once what was just clicked, loaded or coloured is drawn. */
+/** Asserts that the page is accessible, once clicks, loads and transitions are drawn. */
 export async function assertAccessible(page: Page, what = page.url()): Promise<void> {
   await eventually(async () => assert.deepEqual(await seriousFindings(page), [], what));
 }
 
-/** What axe finds and considers serious or worse, with where. */
+/** Returns axe's findings that are serious or worse, with their places. */
 async function seriousFindings(page: Page): Promise<string[]> {
   if (!(await page.evaluate<boolean>(`'axe' in globalThis`))) await page.evaluate(AXE);
   const violations = await page.evaluate(async () => {
@@ -174,7 +172,7 @@ async function seriousFindings(page: Page): Promise<string[]> {
     };
     // oxlint-disable-next-line typescript/no-explicit-any
     const { axe, document } = globalThis as any;
-    // The preview's frame is sandboxed: no script runs there.
+    // Scripts cannot run in the sandboxed frame of the preview.
     const { violations: found } = await axe.run(document, { iframes: false });
     return found as Violation[];
   });
@@ -185,7 +183,6 @@ async function seriousFindings(page: Page): Promise<string[]> {
     );
 }
 
-/** Nothing is wider than the window, once the page has been laid out in it. */
 export async function assertFits(page: Page): Promise<void> {
   const sizes =
     '(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth])(document.documentElement)';

@@ -1,4 +1,4 @@
-/** Recipients as delivery/ holds them, for tests that need no database. */
+/** Recipients in the form of delivery/, for tests without a database. */
 import { type Address, parseAddress } from '../../src/mail/address.ts';
 import type { Delivery } from '../../src/delivery/queue/fair-queue.ts';
 import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';

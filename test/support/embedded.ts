@@ -1,7 +1,4 @@
-/**
- * For the tests of the embedded engine: data directories that are gone afterwards, engines in this
- * process, and engines in processes that can be killed.
- */
+/** Temporary data directories, engines in this process, and engines in processes that can be killed. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, globSync, mkdtempSync, rmSync } from 'node:fs';
@@ -20,15 +17,15 @@ import { waitFor } from './wait.ts';
 const HOLDER = fileURLToPath(new URL('engine-holder.ts', import.meta.url));
 const WORLD = { monotonicMs: () => performance.now() };
 
-/** Some unprivileged id, for the other user of a test that root runs. */
+/** An unprivileged user id, for tests that run as root. */
 export const OTHER_UID = 65_534;
 export const AS_ROOT = process.geteuid?.() === 0;
 
-/** A folder with a short path (so that sockets fit) that disappears with what runs in it. */
+/** Returns a folder with a path short enough for sockets. It is removed at the end, with the engines in it. */
 export function temporaryFolder(): string {
   const base = process.platform === 'darwin' ? '/tmp' : tmpdir();
   const folder = mkdtempSync(join(base, 'letterhaus-test-'));
-  chmodSync(folder, 0o711); // root's database runs as another user, who has to pass
+  chmodSync(folder, 0o711); // root's database runs as another user, who needs access
   after(async () => {
     const running = globSync(`${folder}/**/pg/postmaster.pid`).map((file) => dirname(file));
     await Promise.all(running.map(killLeftover));
@@ -37,7 +34,7 @@ export function temporaryFolder(): string {
   return folder;
 }
 
-/** Ends the server that a killed service or a failed test has left on a cluster, if there is one. */
+/** Ends the server that a killed service or a failed test has left on a cluster, if any. */
 export async function killLeftover(pgDir: string): Promise<void> {
   const pid = readPidFile(pgDir)?.pid ?? 0;
   if (!isPostgresOf(pid, pgDir)) return;
@@ -47,7 +44,7 @@ export async function killLeftover(pgDir: string): Promise<void> {
 
 export type Opened = Engine & { lines: string[] };
 
-/** Opens an engine in this process; `lines` is what it told the operator. */
+/** Returns options for an engine in this process. `lines` receives its messages to the operator. */
 export function optionsFor(dataDir: string, lines: string[] = []): EngineOptions {
   return { dataDir, log: (line) => lines.push(line), world: WORLD };
 }
@@ -58,7 +55,7 @@ export async function open(dataDir: string, options: Partial<EngineOptions> = {}
   return Object.assign(engine, { lines });
 }
 
-/** The first column of the first row, null when there is none. */
+/** Returns the first column of the first row; null when there is none. */
 export async function ask(engine: Pick<Engine, 'connection'>, sql: string): Promise<unknown> {
   return withClient(engine.connection(), async (client) => {
     const { rows } = await client.query<Record<string, unknown>>(sql);
@@ -68,9 +65,9 @@ export async function ask(engine: Pick<Engine, 'connection'>, sql: string): Prom
 
 export type HolderOptions = {
   dataDir: string;
-  /** Published as the service's address. */
+  /** Address that the holder publishes as the service's. */
   url?: string;
-  /** Root's child becomes this user first. */
+  /** User that a holder started by root becomes first. */
   asUser?: number;
   search?: EngineSearch;
 };
@@ -78,13 +75,13 @@ export type HolderReport = { pid: number; socketDir: string; version: string; ad
 export type Holder = {
   process: ChildProcess;
   engine: HolderReport;
-  /** `kill -9` of its whole process group, as a terminal or a service manager does it. */
+  /** Kills the whole process group with SIGKILL, like a terminal or a service manager. */
   kill(): Promise<void>;
-  /** An orderly end. */
+  /** Stops the engine in order. */
   stop(): Promise<void>;
 };
 
-/** Opens the engine in a process of its own, which leads its own group. */
+/** Opens the engine in a process that leads its own group. */
 export async function startHolder(options: HolderOptions): Promise<Holder> {
   const child = spawn(process.execPath, [HOLDER, JSON.stringify(options)], {
     detached: true,
@@ -109,7 +106,7 @@ export async function startHolder(options: HolderOptions): Promise<Holder> {
   };
 }
 
-/** Waits until the database answers again, and gives what it answers. */
+/** Waits until the database answers. @returns its answer */
 export function askUntilAnswered(engine: Engine, sql: string): Promise<unknown> {
   return waitFor(() => ask(engine, sql).catch(() => null), { what: 'the database to answer' });
 }

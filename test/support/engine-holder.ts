@@ -1,7 +1,6 @@
 /**
- * A process that opens the embedded engine and holds it, so that tests can kill it: prints one JSON
- * line (where the engine is, or the problem), lives until its stdin closes, then stops the engine.
- * Started by embedded.ts.
+ * A process that opens the embedded engine, so that tests can kill it. Prints one JSON line (the engine's address,
+ * or the problem), runs until its stdin closes, then stops the engine. Started by embedded.ts.
  */
 import { once } from 'node:events';
 import { openEngine } from '../../src/database/embedded/engine.ts';
@@ -31,7 +30,7 @@ function report(line: HolderReport | { problem: string; message: string }): void
   process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
-/** Only now: everything is loaded already, so the clone may lie where that user cannot read. */
+/** Called late, when everything is loaded: that user may be unable to read the clone. */
 function becomeUser(uid: number): void {
   process.setgroups?.([]);
   process.setgid?.(uid);

@@ -1,10 +1,9 @@
 /**
- * The embedded PostgreSQL for tests, with the template of their databases, in a process of its own:
- * prints one JSON line (KeptEngine), lives until its stdin closes, then stops the engine and removes every file.
+ * The embedded PostgreSQL for tests, with the template of their databases, in its own process. Prints one JSON line
+ * (KeptEngine), runs until its stdin closes, then stops the engine and removes every file.
  *
- * The pipe ends with the tests: however they end, `kill -9` included, their end of it closes. Ctrl-C
- * does not reach this process (it leads its own group), so nothing stops before the tests have.
- * Started by engine.ts.
+ * The pipe closes when the tests end, even by `kill -9`. Ctrl-C does not reach this process, because it leads its
+ * own group. So it stops after the tests. Started by engine.ts.
  */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
@@ -18,8 +17,8 @@ import { makeTemplate } from './postgres.ts';
 const dataDir = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
 process.once('exit', () => rmSync(dataDir, { recursive: true, force: true }));
 
-// Every new database is a checkpoint, after which pages are logged as a whole: compressing them took
-// 5 % of the engine's CPU time. Root's database runs as another user, who has to pass and to read.
+// Every new database is a checkpoint, after which whole pages are logged; compressing them took 5 % of the engine's
+// CPU time. Root's database runs as another user, who needs access.
 chmodSync(dataDir, 0o711);
 const settings = join(dataDir, 'postgresql.local.conf');
 writeFileSync(settings, 'wal_compression = off\n');
@@ -30,7 +29,7 @@ await using engine = await openEngine({
   dataDir,
   log: (line) => process.stderr.write(`test engine: ${line}\n`),
   world: { monotonicMs: () => performance.now() },
-  // Several services of several workers at a time, each with some 20 connections.
+  // For several services with several workers, each with about 20 connections.
   load: { most: 400 },
   ...(otherPackage && { search: { ...DEFAULT_SEARCH, packagesFrom: [otherPackage] } }),
 });

@@ -1,8 +1,8 @@
-/** A client of the event stream that a test reads: what has come so far, and whether it has ended. */
+/** A client of the event stream: the received events, and whether the stream has ended. */
 import { waitFor } from './wait.ts';
 
 export type StreamedEvent = {
-  /** The cursor; of an event without data it moves on alone. */
+  /** The cursor. An event without data only moves the cursor. */
   id: string;
   type: string;
   // oxlint-disable-next-line typescript/no-explicit-any
@@ -12,19 +12,19 @@ export type StreamedEvent = {
 export type StreamReader = AsyncDisposable & {
   status: number;
   headers: Headers;
-  /** Those with data. */
+  /** Events with data. */
   events: StreamedEvent[];
-  /** The last that came, with or without data: where to go on. */
+  /** The cursor of the last event with or without data, for resuming. */
   readonly lastId: string;
-  /** Comments, and the whole text where it is no stream. */
+  /** Comments; the whole text when the response is not a stream. */
   readonly text: string;
-  /** The response has come to its end, or the connection was lost. */
+  /** Whether the response has ended or the connection was lost. */
   readonly hasEnded: boolean;
   waitForCount(count: number): Promise<StreamedEvent[]>;
   waitForEnd(): Promise<void>;
 };
 
-/** With a key, or with the cookie of a session. */
+/** Uses a key, or the cookie of a session. */
 type StreamOptions = {
   key?: string;
   cookie?: string;

@@ -1,7 +1,7 @@
 /**
- * A database that explains every statement before it runs it: what was read, by the plan that the
- * connection really uses. The hot connections have one generic plan, made once and kept; the others
- * plan for the values they have. `forgetPlans` is a connection that has just been opened.
+ * A database that explains every statement before it runs it: the rows and pages that its real plan reads. The hot
+ * connections have one generic plan, made once and kept. The others plan for their values. `forgetPlans` makes a
+ * connection like one that was just opened.
  */
 import pg from 'pg';
 import type { SessionSettings } from '../../src/database/server/connect.ts';
@@ -16,16 +16,15 @@ import {
   type Statement,
 } from '../../src/database/database.ts';
 
-/** What one statement read. */
+/** The reads of one statement. */
 export type Reading = {
-  /** undefined: the statement has none. */
   name: string | undefined;
   text: string;
-  /** Rows that scans looked at, whether or not they were wanted. */
+  /** Rows that scans read, whether or not they were returned. */
   rows: number;
   /** Pages that scans touched. */
   pages: number;
-  /** Pages that the whole statement touched, what it wrote and its indexes included. */
+  /** Pages that the whole statement touched, including its writes and their indexes. */
   pagesInAll: number;
   lookUps: LookUp[];
 };
@@ -51,12 +50,12 @@ type PlanNode = {
 
 export type ExplainingDatabase = AsyncDisposable & {
   db: Database;
-  /** Of every statement so far. */
+  /** The reads of every statement so far. */
   readings: Reading[];
   forgetPlans(): Promise<void>;
 };
 
-/** So that the compiler notices when a pool gets another name. */
+/** The compiler reports a renamed pool here. */
 type Pool = keyof Pick<Database, 'accepting' | 'settling' | 'beating' | 'notifying' | 'receiving'>;
 
 const READER_SETTINGS = { plan_cache_mode: 'force_custom_plan' };
@@ -93,7 +92,6 @@ type Options = { role: string | null; settings: SessionSettings; readings: Readi
 
 type Prepared = {
   name: string;
-  /** Of its parameters. */
   types: string[];
 };
 
@@ -103,7 +101,7 @@ class Explaining implements Queryable {
   readonly #client: pg.Client;
   readonly #readings: Reading[];
   readonly #prepared = new Map<string, Prepared>();
-  /** One after the other, as on one connection. */
+  /** Statements run one after the other, as on one connection. */
   #last: Promise<unknown> = Promise.resolve();
 
   static async open(address: DatabaseAddress, options: Options): Promise<Explaining> {
@@ -165,7 +163,7 @@ class Explaining implements Queryable {
     return turn;
   }
 
-  /** The statement as one that is prepared once: also when it runs, it has the plan that was explained. */
+  /** Returns the statement as a prepared one, so that it runs with the plan that was explained. */
   async #executionOf(statement: Statement | string, values: readonly unknown[]): Promise<string> {
     const { text } = partsOf(statement);
     if (!IS_EXPLAINED.test(text)) return text;
@@ -200,7 +198,7 @@ class Explaining implements Queryable {
     return prepared;
   }
 
-  /** What comes as a binary array (database/binary-array.ts) is written out by PostgreSQL. */
+  /** PostgreSQL formats values that are sent as binary arrays (database/binary-array.ts). */
   async #literal(value: unknown, type: string): Promise<string> {
     if (!Buffer.isBuffer(value) || !type.endsWith('[]')) return literal(value);
     const { rows } = await this.#client.query<{ text: string }>(
@@ -219,7 +217,7 @@ function literal(value: unknown): string {
   return value === null || value === undefined ? 'null' : pg.escapeLiteral(textOf(value));
 }
 
-/** As pg would send it. */
+/** Formats a value like pg. */
 function textOf(value: unknown): string {
   if (value instanceof Date) return value.toISOString();
   if (Buffer.isBuffer(value)) return `\\x${value.toString('hex')}`;
@@ -257,12 +255,12 @@ function scannedBy(node: PlanNode): { rows: number; pages: number } {
   return { rows: Math.round(each * (node['Actual Loops'] ?? 0)), pages: Math.max(0, pages) };
 }
 
-/** By the node and all below it. */
+/** Sums over the node and all nodes below it. */
 function touchedBy(node: PlanNode): number {
   return (node['Shared Hit Blocks'] ?? 0) + (node['Shared Read Blocks'] ?? 0);
 }
 
-/** A `with` that changes rows and that nothing reads runs after the rest: the top does not count it. */
+/** A data-changing `with` that nothing reads runs after the rest, and the top node does not count it. */
 function pagesOf(top: PlanNode): number {
   const nodes = allOf(top);
   const read = new Set(nodes.map((node) => node['CTE Name']));

@@ -1,7 +1,6 @@
 /**
- * A scripted DNS server on 127.0.0.1, UDP and TCP on one random port: real packets, records that a
- * test sets and changes, and every way in which a DNS server can fail. It answers for all names
- * there are: what is not in its zone does not exist.
+ * A scripted DNS server on 127.0.0.1, UDP and TCP on one random port: real packets, records that a test sets and
+ * changes, and every way in which a DNS server can fail. A name outside of its zone does not exist.
  */
 import {
   AUTHENTIC_DATA,
@@ -17,22 +16,22 @@ import { type DnsReplies, serveDns, txtStrings } from '../../src/cli/once/intern
 export type FakeRecordType = 'A' | 'AAAA' | 'CNAME' | 'MX' | 'NS' | 'PTR' | 'TLSA' | 'TXT';
 
 /**
- * Records as a zone file has them: `'10 mx.acme.test'` for MX (`'0 .'` is the null MX), `'3 1 1 ab12'`
- * for TLSA, names without final dot. A TXT longer than 255 bytes is split into strings by itself; an array fixes the
- * strings. A function is asked at each query.
+ * Records in the form of a zone file: `'10 mx.acme.test'` for MX (`'0 .'` is the null MX), `'3 1 1 ab12'` for TLSA,
+ * names without final dot. A TXT of more than 255 bytes is split into strings; an array sets the strings. A function
+ * is called at each query.
  */
 export type FakeRecords = readonly (string | readonly string[])[] | (() => readonly string[]);
 export type FakeZone = Record<string, Partial<Record<FakeRecordType, FakeRecords>>>;
 
 /**
- * - `servfail`, `refused`, `formerr`: that response code. `no_edns`: FORMERR to a question with EDNS
- * - `timeout`: silence. `reset`: silence, and over TCP the connection is cut
- * - `truncated`: the whole answer only over TCP. `truncated_only`: not even there
- * - `garbage`: the right id, then noise. `wrong_id`, `wrong_question`, `forged_first`: a reply that
- *   must not be believed, for `forged_first` with the true one after it
+ * - `servfail`, `refused`, `formerr`: that response code; `no_edns`: FORMERR to a question with EDNS
+ * - `timeout`: silence; `reset`: silence, and over TCP the connection is cut
+ * - `truncated`: the whole answer only over TCP; `truncated_only`: not even there
+ * - `garbage`: the right id, then noise
+ * - `wrong_id`, `wrong_question`: a reply that must be ignored; `forged_first`: such a reply, then the true one
  * - `referral`: names other servers instead of answering
  * - `overcounted`: claims 5,000 answers and has fewer
- * - `crowded`: over TCP, 4,000 MX records, all with the preference 10 and the asked name itself
+ * - `crowded`: over TCP, 4,000 MX records, all with preference 10 and the queried name as exchange
  */
 export type FakeFailure =
   | 'servfail'
@@ -54,15 +53,15 @@ export type FakeFailure =
 export type FakeQuery = { name: string; type: string; transport: 'udp' | 'tcp' };
 
 export type FakeDns = AsyncDisposable & {
-  /** `127.0.0.1:<port>`, as LETTERHAUS_DNS_SERVERS takes it. */
+  /** `127.0.0.1:<port>`, for LETTERHAUS_DNS_SERVERS. */
   readonly server: string;
-  /** All questions so far, names in lower case. */
+  /** All questions so far, with names in lower case. */
   readonly queries: FakeQuery[];
   /** Replaces the records of a name and type; `[]` leaves the name without that type. */
   set(name: string, type: FakeRecordType, records: FakeRecords): void;
-  /** Forgets a name, so that it does not exist any more. */
+  /** Removes a name, so that it does not exist. */
   remove(name: string): void;
-  /** Answers for names that end so carry the AD flag, as those of a resolver that validated them. */
+  /** Sets the AD flag in answers for names with this suffix, like a validating resolver. */
   sign(suffix: string): void;
   /** Makes questions for the name (`'*'`: for any) fail from now on; null: answers again. */
   setFailure(name: string, failure: FakeFailure | null): void;
@@ -130,7 +129,7 @@ function answerTo(ask: {
   const flags = AUTHORITATIVE_ANSWER | (ask.authenticated === true ? AUTHENTIC_DATA : 0);
   const answers: Answer[] = [];
   let { name } = ask;
-  // A chain longer than this is a loop: the resolver must notice, whatever we send.
+  // A longer chain is a loop, which the resolver must detect by itself.
   for (let hop = 0; hop < 20; hop++) {
     const types = ask.names.get(name);
     const direct = recordsOf(types?.get(ask.type));
@@ -148,7 +147,7 @@ function answerTo(ask: {
 
 type Failing = (reply: Packet, how: { transport: 'udp' | 'tcp'; edns: boolean }) => DnsReplies;
 
-/** The packets that go out instead of `reply`. */
+/** The packets that are sent instead of `reply`. */
 const FAILURES: Record<FakeFailure, Failing> = {
   servfail: (reply) => withCode(reply, RCODE.servfail),
   refused: (reply) => withCode(reply, RCODE.refused),
@@ -175,13 +174,13 @@ function truncated(reply: Packet): Buffer[] {
   return [encode({ ...reply, flags: TRUNCATED_RESPONSE, answers: [] })];
 }
 
-/** ANCOUNT (RFC 1035 §4.1.1). */
+/** Sets ANCOUNT (RFC 1035 §4.1.1). */
 function withCount(message: Buffer, count: number): Buffer {
   message.writeUInt16BE(count, 6);
   return message;
 }
 
-/** 16 bytes for each record, by compression: about as many as a message of 64 KiB can hold. */
+/** Returns compressed records of 16 bytes: about as many as fit into 64 KiB. */
 function crowded(reply: Packet): Buffer {
   if (reply.questions?.[0]?.type !== 'MX') return encode(reply);
   // Owner and exchange point at the question (0xc00c); MX, IN, TTL 60, 4 bytes, preference 10.

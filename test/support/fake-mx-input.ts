@@ -1,7 +1,4 @@
-/**
- * What the scripted mail server reads (fake-mx-session.ts): bytes, handed out in commands and
- * messages. Null: the client has left.
- */
+/** Splits the input of the scripted mail server into commands and messages; null: the client has disconnected. */
 import type { Socket } from 'node:net';
 
 const CRLF = Buffer.from('\r\n');
@@ -25,7 +22,7 @@ export class FakeMxInput {
     this.#wake?.();
   };
 
-  /** @param pauseMs how long nothing is read after each chunk */
+  /** @param pauseMs pause after each chunk, in milliseconds */
   constructor(socket: Socket, pauseMs = 0) {
     this.#socket = socket;
     this.#pauseMs = pauseMs;
@@ -41,7 +38,7 @@ export class FakeMxInput {
     return this.#until(CRLF);
   }
 
-  /** What comes before `mark`, which is swallowed. */
+  /** Returns the input before `mark`, and drops the mark. */
   async #until(mark: Buffer): Promise<Buffer | null> {
     let searched = 0;
     let tail = Buffer.alloc(0);
@@ -52,13 +49,13 @@ export class FakeMxInput {
         tail = window.subarray(-(mark.length - 1));
       }
       if (await this.#more()) continue;
-      // The rest of a message is no command.
+      // The rest of a message must not become a command.
       this.#chunks = [];
       return null;
     }
   }
 
-  /** Joins the chunks only now: a message of 30 MB comes in thousands of them. */
+  /** Joins the chunks late, because a message of 30 MB has thousands. */
   #cutAt(mark: Buffer): Buffer {
     const bytes = Buffer.concat(this.#chunks);
     const at = bytes.indexOf(mark);
@@ -66,9 +63,9 @@ export class FakeMxInput {
     return bytes.subarray(0, at);
   }
 
-  /** A message up to its end mark, dots unstuffed. */
+  /** Returns a message up to its end mark, with dots unstuffed. */
   async message(): Promise<Buffer | null> {
-    // The line end of DATA opens the first line, so that a lone dot is an end mark like others.
+    // The line end of DATA begins the first line, so that a lone dot is a normal end mark.
     this.#chunks.unshift(CRLF);
     const stuffed = await this.#until(END);
     if (stuffed === null) return null;
@@ -76,16 +73,13 @@ export class FakeMxInput {
     return Buffer.from(text.slice(2), 'latin1');
   }
 
-  /**
-   * Waits for a few bytes and reads no more: at once, because a receiver that reads fast for a
-   * moment is given a buffer of many megabytes by the system.
-   */
+  /** Waits for a few bytes, then stops at once: the system gives fast readers a buffer of many megabytes. */
   async some(): Promise<void> {
     this.#isEnough = true;
     while (this.#chunks.every((chunk) => chunk.length === 0) && (await this.#more()));
   }
 
-  /** Reads nothing more, so that the sender's window closes; resolves when it has left. */
+  /** Stops reading, so that the sender's window closes. Resolves when the sender has disconnected. */
   async never(): Promise<void> {
     this.#socket.pause();
     await new Promise<void>((resolve) => this.#socket.once('close', () => resolve()));

@@ -1,7 +1,4 @@
-/**
- * One session of the scripted mail server (fake-mx.ts): reads commands one by one, as a server
- * without any haste does, and ends a message only at CRLF . CRLF.
- */
+/** One session of the scripted mail server (fake-mx.ts). A message ends only at CRLF . CRLF. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
@@ -37,7 +34,7 @@ export function runFakeSession(state: FakeMxState, socket: Socket): void {
     session.untilMs = Math.min(session.untilMs, performance.now());
   });
   new Dialogue(state, session).run().catch((error: unknown) => {
-    // A client that leaves in the middle is what many tests are about.
+    // Many tests are about a client that disconnects in the middle.
     if (!socket.destroyed) socket.destroy(error as Error);
   });
 }
@@ -131,7 +128,7 @@ class Dialogue {
     await this.#secure();
   }
 
-  /** Looks at the ClientHello and leaves it to be read. */
+  /** Inspects the ClientHello without consuming it. */
   async #helloBytes(): Promise<number> {
     this.#input.release();
     this.#socket.pause();
@@ -143,7 +140,7 @@ class Dialogue {
     return hello.length;
   }
 
-  /** Waits for the ClientHello: nonsense before it would be an injected reply. */
+  /** Waits for the ClientHello: earlier noise would be an injected reply. */
   async #refuseHandshake(): Promise<void> {
     await this.#input.some();
     this.#socket.write('this is not TLS\r\n'.repeat(10));
@@ -238,7 +235,7 @@ class Dialogue {
     this.#envelope = null;
   }
 
-  /** Reads a little, then answers and reads no more, so that the client's writes pile up. */
+  /** Reads a little, then answers and stops reading, so that the client's writes pile up. */
   async #body(answer: FakeAnswer): Promise<void> {
     await this.#input.some();
     await this.#answer(answer);
@@ -255,7 +252,7 @@ class Dialogue {
       this.#atPhase('data') ??
       (envelope.recipients.length === 0 ? '554 5.5.1 No valid recipients' : '250 2.0.0 Taken');
     const keeps = typeof answer === 'object' && answer.keep === true;
-    // Kept before it is answered: who has the answer finds the message.
+    // Stored before the reply, so that a client with the reply finds the message.
     if (keeps || codeOf(answer) < 300) {
       const tls = this.#socket instanceof TLSSocket ? this.#socket.getProtocol() : null;
       const { from: envelopeFrom, recipients, smtpUtf8 } = envelope;
@@ -301,7 +298,7 @@ class Dialogue {
     return count;
   }
 
-  /** Does what the script says for the phase, or the usual; true after a 2xx or 3xx. */
+  /** Does what the script says for the phase, else gives the default answer. True after a 2xx or 3xx. */
   async #phase(phase: FakePhase, usual: FakeAnswer): Promise<boolean> {
     const answer = this.#atPhase(phase) ?? usual;
     await this.#answer(answer);
@@ -330,7 +327,7 @@ class Dialogue {
     if (isSilent || answer.drop !== undefined) await this.#input.never();
   }
 
-  /** Resolves when the bytes have left, so that an endless reply does not fill the memory. */
+  /** Resolves when the bytes are sent, so that an endless reply does not fill the memory. */
   async #write(bytes: string | Buffer, dripMs: number | undefined): Promise<void> {
     if (dripMs === undefined) {
       await new Promise<void>((resolve) => this.#socket.write(bytes, () => resolve()));

@@ -1,4 +1,4 @@
-/** The scripted mail server against a client that is not ours, so that it cannot share our errors. */
+/** Tests the scripted mail server with a client that is not ours and cannot share our errors. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createTransport, type Transporter } from 'nodemailer';
@@ -54,7 +54,7 @@ test('nodemailer gets its refusals, by recipient and attempt', async () => {
   assert.deepEqual([info.accepted, info.rejected], [['kim@full.test'], ['lee@full.test']]);
 });
 
-test('of a message whose client leaves before its end, nothing is taken for a command', async () => {
+test('an unfinished message of a disconnected client is not read as commands', async () => {
   await using mx = await startFakeMx();
   await using client = await Dialogue.greeted(mx.port, { host: mx.address });
   for (const command of ['MAIL FROM:<jo@acme.test>', 'RCPT TO:<kim@full.test>', 'DATA']) {

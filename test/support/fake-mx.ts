@@ -1,72 +1,72 @@
 /**
- * A scripted mail server on real sockets: it accepts mail until a test configures it, per phase or
- * per recipient, to reply otherwise, to time out, to disconnect or to send malformed data.
- * Several of them on 127.0.0.2, 127.0.0.3, ... with the same port are different MX hosts.
+ * A scripted mail server on real sockets. It accepts mail until a test configures it, per phase or per recipient, to
+ * reply otherwise, to time out, to disconnect or to send malformed data. Several servers on 127.0.0.2, 127.0.0.3,
+ * ... with the same port are different MX hosts.
  *
  *     await using mx = await startFakeMx({ recipients: { 'full@acme.test': '452 4.2.2 Mailbox full' } });
  *     mx.set({ greylist: 1 });
  *     mx.messages[0].raw
  *
- * One session is in fake-mx-session.ts.
+ * fake-mx-session.ts runs one session.
  */
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import type { ReplyPhase } from '../../src/mail/replies/smtp-reply.ts';
 import { runFakeSession } from './fake-mx-session.ts';
 
 /**
- * What happens instead of the usual answer. A string is the reply, `\n` between its lines. The
- * parts of an object happen in this order; none at all means silence for ever.
+ * What happens instead of the default answer. A string is the reply, with `\n` between its lines. The parts of an
+ * object happen in this order; an empty object means silence for ever.
  */
 export type FakeAnswer =
   | string
   | {
-      /** Nothing happens before this does. */
+      /** The answer starts after this promise. */
       after?: Promise<unknown>;
-      /** Nothing happens for so long. */
+      /** The answer starts after this time. */
       afterMs?: number;
       reply?: string;
-      /** Bytes as they are, in place of a reply; `times` repeats them (until the client leaves). */
+      /** Raw bytes in place of a reply. `times` repeats them until the client disconnects. */
       raw?: string | Buffer;
       times?: number;
       /** Sends a byte at a time, this many milliseconds apart. */
       dripMs?: number;
-      /** `fin` hangs up politely, `rst` as a crashed machine does. */
+      /** `fin` closes the connection in order; `rst` resets it like a crashed machine. */
       drop?: 'fin' | 'rst';
-      /** At `data`: the message counts as taken, whatever is answered. */
+      /** At `data`: the message counts as accepted, whatever the answer is. */
       keep?: true;
     };
 
-/** One answer always, or one per attempt with the last one repeated. */
+/** One answer for all attempts, or one per attempt; the last one repeats. */
 export type FakeAnswers = FakeAnswer | readonly FakeAnswer[];
 
 export type FakePhase = ReplyPhase | 'helo' | 'body';
 
 export type MxBehaviour = {
-  /** By phase. `body` happens at the first bytes of a message, after which nothing is read. */
+  /** Answers by phase. `body` happens at the first bytes of a message, after which nothing is read. */
   phases?: Partial<Record<FakePhase, FakeAnswers>>;
   /** Answers to RCPT, by address or local part in lower case. */
   recipients?: Record<string, FakeAnswers>;
-  /** Answers to the message, by the same. */
+  /** Answers to the message, by address or local part in lower case. */
   verdicts?: Record<string, FakeAnswers>;
-  /** Every recipient is deferred this many times first. */
+  /** Every recipient is first deferred this many times. */
   greylist?: number;
-  /** Each address that a client comes from begins anew at that. */
+  /** Greylists each client address separately. */
   greylistsByClient?: true;
-  /** Reads a chunk of 64 KiB at most, then nothing for so long, and so on. */
+  /** Reads a chunk of at most 64 KiB, then pauses this long, and so on. */
   readPauseMs?: number;
   pipelining?: boolean;
   smtpUtf8?: boolean;
-  /** Offers DSN, and takes parameters of RCPT. */
+  /** Offers DSN and accepts its parameters of RCPT. */
   dsn?: boolean;
   sizeBytesMax?: number;
-  /** What it answers to MAIL after so many messages of a session. */
+  /** Answers MAIL like this after so many messages of a session. */
   sessionLimit?: { messages: number; answer: FakeAnswer };
-  /** More sessions than this at once are greeted with a 421. */
+  /** Greets further concurrent sessions with a 421. */
   connectionsMax?: number;
   /**
-   * `broken`: 220, then nonsense. `refused`: 454. `injected`: a reply behind the 220.
-   * `outdated`: nothing newer than TLS 1.0. `silent`: no handshake comes. `narrow`: nonsense in
-   * answer to a ClientHello that is larger than 512 bytes, as some old middleboxes.
+   * `broken`: 220, then noise. `refused`: 454. `injected`: a reply behind the 220. `outdated`: at most TLS 1.0.
+   * `silent`: no handshake. `narrow`: noise in answer to a ClientHello of more than 512 bytes, like some old
+   * middleboxes.
    */
   startTls?:
     | 'absent'
@@ -77,40 +77,37 @@ export type MxBehaviour = {
     | 'outdated'
     | 'silent'
     | 'narrow';
-  /** TLS from the first byte, for sessions that begin from now on. */
+  /** TLS from the first byte, for new sessions. */
   implicitTls?: boolean;
-  /** A file of test/support/certs; for mx.test, *.mx.test and localhost. Default `trusted`. */
+  /** A file of test/support/certs for mx.test, *.mx.test and localhost. Default `trusted`. */
   certificate?: 'trusted' | 'self-signed' | 'other-name' | 'expired';
   /** Sends the authority's certificate along with its own. */
   sendsChain?: boolean;
-  /** Asks for this login before MAIL. */
+  /** Requires this log-in before MAIL. */
   auth?: { user: string; pass: string; mechanisms?: readonly ('PLAIN' | 'LOGIN')[] };
 };
 
 export type ReceivedMessage = {
   envelopeFrom: string;
   recipients: string[];
-  /** As sent: dots unstuffed, the end mark left out. */
+  /** The message with dots unstuffed, without the end mark. */
   raw: Buffer;
-  /** TLS version or null. */
   tls: string | null;
-  /** What the session was shown over TLS; null in the clear. */
+  /** The certificate of the session; null in plain text. */
   certificate: NonNullable<MxBehaviour['certificate']> | null;
   smtpUtf8: boolean;
-  /** Milliseconds since 1970. */
   at: number;
-  /** Which session brought it, an index of `sessions`. */
+  /** The session of the message, as an index of `sessions`. */
   session: number;
 };
 
-/** `C: ` and `S: ` lines as the server saw them, messages left out. */
+/** `C: ` and `S: ` lines as the server saw them, without messages. */
 export type FakeSession = {
   lines: string[];
-  /** The address of the client. */
   client: string;
   socket: Socket;
   ended: boolean;
-  /** From the connection to the client's QUIT, or the end; Infinity: still there. */
+  /** Milliseconds of the connection, and of the client's QUIT or the end; Infinity: still open. */
   fromMs: number;
   untilMs: number;
   messages: number;
@@ -118,14 +115,14 @@ export type FakeSession = {
   isRefused: boolean;
 };
 
-/** What the sessions of one server share. */
+/** State that the sessions of one server share. */
 export type FakeMxState = {
   behaviour: MxBehaviour;
   messages: ReceivedMessage[];
   sessions: FakeSession[];
-  /** Times that a phase came up for which something is scripted. */
+  /** Number of scripted answers so far. */
   acted: number;
-  /** Attempts so far, by recipient and purpose: for greylisting and answers by attempt. */
+  /** Attempts so far, by recipient and purpose, for greylisting and answers by attempt. */
   attempts: Map<string, number>;
 };
 
@@ -134,11 +131,10 @@ export type FakeMx = AsyncDisposable & {
   readonly port: number;
   readonly messages: readonly ReceivedMessage[];
   readonly sessions: readonly FakeSession[];
-  /** Connections so far. */
   readonly connections: number;
-  /** Times that a phase came up for which something was scripted. */
+  /** Number of scripted answers so far. */
   readonly acted: number;
-  /** Replaces the behaviour, also of sessions that have begun; counts attempts anew. */
+  /** Replaces the behaviour, also of open sessions, and resets the attempts. */
   set(behaviour: MxBehaviour): void;
   /** Cuts all connections and refuses new ones. */
   stop(): Promise<void>;

@@ -1,7 +1,7 @@
 /**
- * Tables as they are after months of mail, filled by SQL: accepted and delivered emails and webhooks, over
- * some weeks, the newest of it still open. Nothing is analysed: so are tables that grow quickly, and
- * so plans have to be good without. Indexes are kept while it fills, as when mail comes.
+ * Fills tables by SQL as they are after months of mail: accepted and delivered emails and webhooks over some weeks,
+ * the newest still open. Nothing is analysed, as in quickly growing tables, so plans must be good without
+ * statistics. Indexes are maintained meanwhile, as with real mail.
  */
 import {
   clientQueries,
@@ -14,28 +14,28 @@ import type { Sender } from './mail-store.ts';
 
 export type Filling = {
   sender: Sender;
-  /** Emails, one recipient each. */
+  /** Number of emails, with one recipient each. */
   count: number;
-  /** The newest of them, which have not ended: due now. */
+  /** Number of the newest emails that have not ended. They are due now. */
   open: number;
-  /** Over how many weeks until now they came. */
+  /** Number of weeks, up to now, in which they were accepted. */
   weeks: number;
-  /** Has received the last event of each email. */
+  /** The endpoint that has received the last event of each email. */
   endpointId: string;
-  /** Has not received the open ones, which are due now. */
+  /** The endpoint that has not received the open events, which are due now. */
   deadEndpointId: string;
   htmlBytes: number;
-  /** Empties the tables first: then it goes twice as fast. Else it comes on top. */
+  /** Empties the tables first, which doubles the speed. Otherwise the rows are added. */
   anew: boolean;
-  /** Called now and then with the number of emails. */
+  /** Called repeatedly with the number of emails. */
   onProgress?: (emails: number) => void;
 };
 
-/** Of every hundred emails one goes here, and one bounces. */
+/** One of every hundred emails is sent to this address, and one bounces. */
 export const BUSY_ADDRESS = 'reports@customers0.test';
 const BATCH = 100_000;
 
-/** The week's partitions, of which only those of today are there from the start. */
+/** Creates the partitions of the weeks; a migrated database only has those of today. */
 export async function makeWeeks(owner: Queryable, weeks: number): Promise<void> {
   for (let week = 0; week <= weeks; week += 8) {
     await ensurePartitions(owner, Date.now() - week * WEEK_MS);
@@ -44,8 +44,8 @@ export async function makeWeeks(owner: Queryable, weeks: number): Promise<void> 
 }
 
 /**
- * Fills in emails and what belongs to them, half of the tables on a connection each: for two cores.
- * The queue appears last: a service may be at work on it.
+ * Inserts emails and their other rows. Each of two connections fills half of the tables, for two cores. The queue is
+ * committed last, because a service may be working on it.
  */
 export async function fillMail(address: DatabaseAddress, filling: Filling): Promise<void> {
   const run = { ...filling, untilMs: Date.now() - 1_000, suffix: newRun() };
@@ -64,10 +64,10 @@ export async function fillMail(address: DatabaseAddress, filling: Filling): Prom
   }
 }
 
-/** Both halves have the same ids and times. */
+/** Both halves use the same ids and times. */
 type Run = Filling & { untilMs: number; suffix: string };
 
-/** In one transaction, which the caller commits: what is new in it needs no WAL. */
+/** Runs in a transaction that the caller commits: new tables then need no WAL. */
 async function fillTables(
   owner: Queryable,
   tables: readonly Table[],
@@ -109,7 +109,7 @@ function valuesOf(table: Table, run: Run): unknown[] {
 
 let runs = 0;
 
-/** Keeps the ids of two fillings apart. */
+/** Keeps the ids of two runs apart. */
 function newRun(): string {
   runs += 1;
   return runs.toString(16).padStart(4, '0');
@@ -127,7 +127,7 @@ select n,
              - ($3::int - n)::float8 / $3::int * $4::float8 * interval '1 week' as at, md5(n::text) as hash) m
  order by n`;
 
-/** $1 is the project; the others as valuesOf has them. */
+/** $1 is the project. valuesOf has the other parameters. */
 const INSERT = {
   emails: `
 insert into emails (project_id, environment, id, created_at, expires_at, sent_at, completed_at,
@@ -212,7 +212,7 @@ on conflict do nothing`,
 
 type Table = keyof typeof INSERT;
 
-/** About as much work each. */
+/** Two halves of about equal work. */
 const HALVES: readonly (readonly Table[])[] = [
   ['contents', 'events', 'webhook_deliveries', 'webhook_queue'],
   ['emails', 'recipients', 'suppressions', 'idempotency', 'queue', 'stats'],

@@ -1,8 +1,7 @@
 /**
- * A database of the first schema, with rows in every table: what an upgrade starts from. Its migrations
- * are those of migrations/ up to FIRST_SCHEMA, which do not change once they are released. Its rows are in
- * first-schema/: they were recorded from a service that worked on this schema and was killed, so they do
- * not change with the code.
+ * A database of the first schema with rows in every table, from which upgrades start. Its migrations are those of
+ * migrations/ up to FIRST_SCHEMA, which never change after their release. The rows are in first-schema/. They were
+ * recorded from a service that ran on this schema and was killed, so they do not change with the code.
  */
 import { createHash } from 'node:crypto';
 import { cpSync, readdirSync, readFileSync } from 'node:fs';
@@ -15,24 +14,24 @@ import { asOwner } from './postgres.ts';
 
 const FOLDER = new URL('first-schema/', import.meta.url);
 
-/** The number of the last file of the first schema. */
+/** The number of the last migration of the first schema. */
 const FIRST_SCHEMA = 11;
 
 type Recorded = {
-  /** Ids and times from here on are moved to the time of the test; those of before belong to accounts. */
+  /** Ids and times from here on are moved to the time of the test. Earlier ones belong to accounts. */
   mailSince: number;
   recordedAt: number;
-  /** What seals the DKIM keys and webhook secrets of the rows. */
+  /** The secret key that encrypts DKIM keys and webhook secrets in the rows. */
   secretKey: string;
   liveKey: string;
   signingSecret: string;
   idempotencyKey: string;
   draft: object;
-  /** Emails, by what became of them. */
+  /** Ids of emails by their outcome. */
   emails: Record<'delivered' | 'bounced' | 'deferred' | 'interrupted', string>;
 };
 
-/** `name: sha256`, of each file of the first schema. */
+/** Returns `name: sha256` of each file of the first schema. */
 export function firstMigrations(): string[] {
   return filesOfFirst().map((name) => {
     const content = readFileSync(join(MIGRATIONS, name));
@@ -46,7 +45,7 @@ function filesOfFirst(): string[] {
     .toSorted();
 }
 
-/** Migrates an empty database to the first schema and fills it. @returns what its rows are about */
+/** Migrates an empty database to the first schema and fills it. @returns the ids and keys of the rows */
 export async function makeFirstSchema(address: DatabaseAddress): Promise<Recorded> {
   const folder = temporaryFolder();
   for (const name of filesOfFirst()) cpSync(join(MIGRATIONS, name), join(folder, name));
@@ -63,7 +62,7 @@ export async function makeFirstSchema(address: DatabaseAddress): Promise<Recorde
 const UUID_V7 = /\b([0-9a-f]{8})-([0-9a-f]{4})-7(?=[0-9a-f]{3}-[89ab])/g;
 const TIME = /\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00)/g;
 
-/** Moves every UUIDv7 of mail and every time in a text. */
+/** Moves every time and every UUIDv7 of mail in a text. */
 function shiftOf({ mailSince, byMs }: { mailSince: number; byMs: number }) {
   return (text: string): string =>
     text
@@ -78,7 +77,7 @@ function shiftOf({ mailSince, byMs }: { mailSince: number; byMs: number }) {
       );
 }
 
-/** All rows of all tables, as JSON: those of the first schema's columns that are still there. */
+/** Returns all rows of all tables as JSON, with the columns of the first schema that still exist. */
 export async function rowsOf(address: DatabaseAddress): Promise<Map<string, object[]>> {
   return asOwner(address, async (db) => {
     const tables = await db.query<{ name: string }>(

@@ -1,7 +1,4 @@
-/**
- * Values from JSON Schemas, as generators of fast-check: what a schema permits, its examples among them;
- * or the same with values of another kind in one place out of eight.
- */
+/** Generators of values from JSON Schemas: valid ones, or ones that break the schema in one place out of eight. */
 import fc from 'fast-check';
 import { CHARACTER } from './characters.ts';
 
@@ -24,19 +21,18 @@ export type JsonSchema = {
   examples?: unknown[];
 };
 
-/** What the schemas do not tell: values that lead further in than arbitrary ones. */
+/** Values that the schemas do not contain, and that pass more checks than arbitrary ones. */
 export type Known = {
   strings: readonly string[];
   ids: () => readonly string[];
-  /** Of properties with these names. */
   fields: Readonly<Record<string, readonly unknown[]>>;
 };
 
 const ITEMS_MAX = 4;
-/** Few at a time: each may contradict another. */
+/** Few at a time, because they may contradict each other. */
 const OPTIONAL_MAX = 3;
 const LENGTH_MAX = 60;
-/** Of two ids and a number. */
+/** Enough for two ids and a number. */
 const PATTERN_LENGTH_MAX = 80;
 
 export class FromSchema {

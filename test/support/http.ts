@@ -1,7 +1,4 @@
-/**
- * The HTTP surface on a real socket, with stubs behind it: for tests of parsing and refusing, which
- * need no database. What the API does is tested in test/api, against the whole service.
- */
+/** The HTTP server with stubs behind it, for tests of parsing and refusals. test/api tests the whole service. */
 import { connect, type AddressInfo } from 'node:net';
 import { randomUUIDv7 } from 'node:crypto';
 import { pino } from 'pino';
@@ -18,7 +15,7 @@ import { SecretBox } from '../../src/secrets/secret-store.ts';
 
 export const SENT = { object: 'email', id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' };
 
-/** What reading the stream of events finds when there are none. */
+/** The result of reading an empty event stream. */
 const EMPTY_STREAM = { id: null, history: '1', nowMs: 0, isKnown: false, retentionH: null };
 
 const LIMIT = { limit: 100, remaining: 99, resetS: 60, windowS: 60 };
@@ -27,14 +24,13 @@ export type StubHttp = AsyncDisposable & {
   app: App;
   port: number;
   url: string;
-  /** Valid keys, by what they may do. */
+  /** Valid keys, by their permissions. */
   keys: { full: string; sending: string; live: string };
-  /** Lines that were logged, parsed. */
   log: Record<string, unknown>[];
-  /** Emails that came through to be accepted. */
+  /** Emails that reached the store. */
   accepted: unknown[];
   post: (path: string, body: unknown, headers?: Record<string, string>) => Promise<Response>;
-  /** Writes bytes to a socket and gives back all that comes until the service closes it. */
+  /** Writes bytes to a socket and returns all answers until the service closes it. */
   raw: (bytes: string | Buffer) => Promise<string>;
 };
 
@@ -175,12 +171,12 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
 
 const noSuchName = async () => ({ kind: 'nxdomain' }) as const;
 
-/** What got as far as the store was a good request: 503. */
+/** A request that reaches the store is valid, and gets 503. */
 function nothingBehind(): never {
   throw new DatabaseUnavailable('there is no database behind this');
 }
 
-/** A service in which nothing that is asked for exists. */
+/** A service without any objects. */
 function nothingThere(): HttpServices['domains'] & HttpServices['webhooks'] {
   const answer = async () => ({ refused: 'not_found', message: 'There is none.' });
   const list = async () => ({ rows: [], hasMore: false });
@@ -193,7 +189,7 @@ async function exchange(port: number, bytes: string | Buffer): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port });
   let answer = '';
   socket.setEncoding('latin1').on('data', (chunk: string) => (answer += chunk));
-  // A reset after the answer is no worse than a close; one before it leaves the answer empty.
+  // A reset after the answer counts as a close; one before it leaves the answer empty.
   socket.on('error', () => {});
   socket.on('connect', () => socket.write(bytes));
   await new Promise((resolve) => socket.on('close', resolve));

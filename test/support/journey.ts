@@ -1,7 +1,6 @@
 /**
- * What a journey starts from: a service that delivers the live mail of the verified domain
- * acme.example, the DNS it asks, mail servers that a test puts into that DNS, and a receiver of
- * webhooks that receives every event. All on loopback.
+ * The scene of a journey: a service that delivers the live mail of the verified domain acme.example, its DNS, mail
+ * servers that a test puts into that DNS, and a webhook receiver for all events. All on loopback.
  *
  *   const journey = await startJourney();
  *   after(() => journey[Symbol.asyncDispose]());
@@ -9,8 +8,7 @@
  *   const mx = await journey.mailServer('greylisting.test', { greylist: 1 });
  *   const id = await journey.send({ to: 'jo@greylisting.test' });
  *
- * The tests of a file share one service, so each has receiving domains of its own, and leaves no
- * mail behind that still waits.
+ * The tests of a file share one service. So each test uses its own recipient domains, and leaves no waiting mail.
  */
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
@@ -24,23 +22,23 @@ import { startReceiver, verified, type Received, type Receiver } from './webhook
 /** The name of the service in EHLO. */
 export const OWN_NAME = 'out.letterhaus.example';
 
-/** For NODE_EXTRA_CA_CERTS: makes the service trust the authority behind `trusted.pem`. */
+/** For NODE_EXTRA_CA_CERTS: the service then trusts the authority of `trusted.pem`. */
 export const CA_FILE = fileURLToPath(new URL('certs/ca.pem', import.meta.url));
 
 type Body = Answer['body'];
 
-/** `name` is the host in the DNS; certificates/trusted.pem is valid for it. */
+/** `name` is the host in the DNS. test/support/certs/trusted.pem is valid for it. */
 export type MailServer = FakeMx & { name: string };
 
-/** @param options.environment whose key the journey uses; test mail is sent from acme.test */
+/** @param options.environment the environment of the journey's key; test mail is sent from acme.test */
 export async function startJourney(
   env: Env = {},
   { environment = 'live', args = [] }: { environment?: 'live' | 'test'; args?: string[] } = {},
 ): Promise<Journey> {
-  // What has started ends when the rest does not start: else the test file would never end.
+  // Started parts end when a later one fails to start. Otherwise the test file would never end.
   await using parts = new AsyncDisposableStack();
   const dns = parts.use(await startFakeDns({ [OWN_NAME]: { A: ['127.0.0.1'] } }));
-  // Holds the port that all mail servers of this journey share.
+  // Reserves the port that all mail servers of this journey share.
   const holder = parts.use(await startFakeMx({}, { address: '127.0.1.1' }));
   const present = {
     LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
@@ -60,13 +58,12 @@ export async function startJourney(
 export class Journey implements AsyncDisposable {
   readonly service: Service;
   readonly dns: FakeDns;
-  /** Of the mail servers. */
   readonly port: number;
   readonly #servers: FakeMx[];
   readonly #receiver: Receiver;
   readonly #isLive: boolean;
   #webhookSecret = '';
-  /** Of mail servers so far; the first is the holder. */
+  /** Number of mail servers so far; the first one reserves the port. */
   #count = 1;
   readonly #mx = new Map<string, string[]>();
 
@@ -91,10 +88,7 @@ export class Journey implements AsyncDisposable {
     this.#webhookSecret = body.signing_secret;
   }
 
-  /**
-   * A mail server on an address of its own, which the DNS names as an MX of the domain. Who shares the
-   * end of the host name is one provider.
-   */
+  /** Starts a mail server as an MX of the domain. Equal ends of host names make one provider. */
   async mailServer(
     domain: string,
     behaviour: MxBehaviour = {},
@@ -112,12 +106,12 @@ export class Journey implements AsyncDisposable {
     return Object.defineProperty(mx as MailServer, 'name', { value: name });
   }
 
-  /** Full access to the environment of the journey. */
+  /** Returns a key with full access to the environment of the journey. */
   async key(): Promise<string> {
     return this.#isLive ? this.service.liveKey() : this.service.testKey;
   }
 
-  /** Sends an email that has to be accepted. */
+  /** Sends an email that must be accepted. */
   async send(draft: object): Promise<string> {
     const from = `Acme <hello@acme.${this.#isLive ? 'example' : 'test'}>`;
     return this.service.send({ from, ...draft }, { key: await this.key() });
@@ -132,8 +126,8 @@ export class Journey implements AsyncDisposable {
   }
 
   /**
-   * The timeline, oldest first, numbered without a gap; every event of it has come as one webhook
-   * with a signature that holds, and no other has.
+   * Returns the timeline, oldest first. Asserts that it is numbered without gaps, and that each event arrived as
+   * exactly one webhook with a valid signature.
    */
   async timeline(id: string): Promise<Body[]> {
     const { body } = await this.request('GET', `/v1/emails/${id}/events`);
@@ -154,17 +148,17 @@ export class Journey implements AsyncDisposable {
     return events;
   }
 
-  /** The same, in a word each. */
+  /** Returns the timeline with one word for each event. */
   async story(id: string): Promise<string[]> {
     return (await this.timeline(id)).map(({ type }) => type.replace('email.', ''));
   }
 
-  /** The email, once all its recipients have ended. */
+  /** Waits until all recipients of the email have ended. @returns the email */
   ended(id: string): Promise<Body> {
     return this.#once(id, 'to end', ({ completed_at }) => completed_at !== null);
   }
 
-  /** Once all of them are delivered to every recipient; else the error says what is left. */
+  /** Waits until the emails are delivered to all recipients. The error names the open ones. */
   async allDelivered(ids: readonly string[], timeoutMs: number): Promise<void> {
     const open = () =>
       this.service.sql(
@@ -181,27 +175,27 @@ export class Journey implements AsyncDisposable {
     );
   }
 
-  /** The email, once so many attempts at its first recipient were made. */
+  /** Waits until the first recipient has so many attempts. @returns the email */
   attempted(id: string, attempts = 1): Promise<Body> {
     return this.#once(id, `to have ${attempts} attempts`, ({ recipients }) => {
       return recipients[0].attempts >= attempts && recipients[0].status !== 'sending';
     });
   }
 
-  /** The email, once an attempt at each of its recipients was made. */
+  /** Waits until each recipient has an attempt. @returns the email */
   allAttempted(id: string): Promise<Body> {
     return this.#once(id, 'to be attempted', ({ recipients }) => {
       return recipients.every((one: Body) => one.attempts > 0 && one.status !== 'sending');
     });
   }
 
-  /** The first webhook that is of the kind, once it is there. */
+  /** Waits for the first webhook that matches. */
   async webhook(isWanted: (event: Received['event']) => boolean): Promise<Received['event']> {
     const find = () => this.#receiver.received.find(({ event }) => isWanted(event));
     return (await waitFor(find, { what: 'the webhook' })).event;
   }
 
-  /** Lets time pass until the email is due again, and the next attempt is made. */
+  /** Advances the clock until the email is due, and waits for the next attempt. */
   async retry(id: string): Promise<Body> {
     const { recipients } = await this.email(id);
     await this.pass({ hours: 5 });

@@ -1,19 +1,19 @@
 /**
- * Starts keepers: processes that hold something for many test processes, print one JSON line that
- * says where it is, and end it with themselves when their stdin closes.
+ * Starts keepers: processes that run something for many test processes. A keeper prints one JSON line with its
+ * address, and ends when its stdin closes.
  *
- * The pipe ends with the process that started the keeper, however that ends, `kill -9` included.
+ * The pipe closes when the process that started the keeper ends, even by `kill -9`.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
 export type Kept<Report> = Report & {
-  /** Resolves when what is kept has ended and its files are gone. */
+  /** Resolves when it has ended and its files are removed. */
   stop(): Promise<void>;
 };
 
-/** @param env besides that of this process */
+/** @param env variables beside those of this process */
 export async function startKeeper<Report extends object>(
   file: string,
   env: Record<string, string> = {},
@@ -27,7 +27,7 @@ export async function startKeeper<Report extends object>(
   const lines = createInterface(keeper.stdout);
   const [line] = (await Promise.race([once(lines, 'line'), exit.then(() => [''])])) as [string];
   if (line === '') throw new Error(`${file} did not start; see its message above`);
-  // From here on nothing of the keeper holds this process: its end is the keeper's signal.
+  // The keeper does not keep this process running from here on. The end of this process ends the keeper.
   lines.close();
   keeper.stdout.destroy();
   keeper.unref();
@@ -41,7 +41,7 @@ export async function startKeeper<Report extends object>(
   };
 }
 
-/** What is kept by somebody else, who stops it. */
+/** Returns something that another process runs and stops. */
 export function keptElsewhere<Report extends object>(report: Report): Kept<Report> {
   return { ...report, stop: async () => {} };
 }

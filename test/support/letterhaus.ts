@@ -1,42 +1,35 @@
-/**
- * Running bin/letterhaus as an operator does, in an environment without anything of ours: in a process
- * of its own, or, ten times cheaper, the same command line in this process.
- */
+/** Runs bin/letterhaus in a clean environment: in its own process, or ten times cheaper, in this process. */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Cli } from '../../src/cli/command.ts';
 import { systemWorld } from '../../src/service/machine/system-world.ts';
 
 export const LAUNCHER = fileURLToPath(new URL('../../bin/letterhaus', import.meta.url));
-/** What the launcher becomes: a service without the start of another Node before it. */
+/** The program that the launcher becomes, without the start of a second Node. */
 export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-/**
- * Has Node not look for links where it loads code: that is 40 of the 650 ms of CPU time until supervisor and worker of
- * a service are ready. No module is behind a link here.
- */
+/** Skips the search for symbolic links, which saves 40 of the 650 ms of CPU time until a service is ready. */
 export const WITHOUT_LINKS = '--preserve-symlinks';
 
 export type Env = Record<string, string | undefined>;
-/** What stdout is: nothing given, no terminal. */
+/** The width of stdout; absent: no terminal. */
 export type Terminal = Pick<Cli, 'widthColumns'>;
 export type CommandEnd = { code: number; stdout: string; stderr: string };
 
-/** A command that has become a service, against expectation, is asked to stop. */
+/** Milliseconds until a command that became a service by mistake is stopped. */
 const END_WITHIN_MS = 60_000;
-/** They start processes, take their environment from the process, or use its stdin and stdout. */
+/** Commands that start processes, take their environment from the process, or use its stdin and stdout. */
 const NEEDS_PROCESS = /^(?:start|bench|secrets|suppressions (?:import|export))\b/;
 
-/** No file of the machine and no saved log-in of the developer. */
+/** Excludes files of the machine and saved log-ins of the developer. */
 const OF_NOBODY = { LETTERHAUS_ENV_FILE: '/dev/null', XDG_CONFIG_HOME: '/dev/null' };
 
-/** What any program may expect, and what is given; no variable of the developer's gets through. */
+/** Returns the variables that any program needs, and the given ones, but no others of the developer. */
 export function cleanEnv(env: Env): Env {
   const { PATH, HOME, TMPDIR, LANG } = process.env;
   return { PATH, HOME, TMPDIR, LANG, ...OF_NOBODY, ...env };
 }
 
-/** Runs one command to its end. */
 export function letterhaus(
   args: readonly string[],
   env: Env,
@@ -53,13 +46,10 @@ export function letterhaus(
   });
 }
 
-/** Of commands in this process: each leaves its exit code in `process.exitCode`. */
+/** The previous command in this process. Commands run one by one, because each sets `process.exitCode`. */
 let commandBefore: Promise<unknown> = Promise.resolve();
 
-/**
- * The same without the start of a process where a command can do without; one at a time. That the
- * launcher runs every command, test/launcher and src/cli show.
- */
+/** Does the same in this process, if the command permits that. Commands run one by one. */
 export function letterhausHere(
   args: readonly string[],
   env: Env,

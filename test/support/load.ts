@@ -1,17 +1,13 @@
-/**
- * A load of emails over several connections, and the comparison of what was promised with what
- * arrived: every email that got a 202 is at the receiving server.
- */
+/** Sends many emails and compares promises with arrivals: every email with a 202 must be at the server. */
 import assert from 'node:assert/strict';
 import type { FakeMx } from './fake-mx.ts';
 import type { Answer, Service } from './service.ts';
 
 export type Load = {
-  /** Ids that were answered with 202. */
+  /** Ids of emails with a 202. */
   accepted: string[];
   /** Answers other than 202. */
   refused: Answer[];
-  /** Requests that got no answer at all. */
   broken: number;
 };
 
@@ -20,14 +16,14 @@ export type LoadOptions = {
   count: number;
   connections?: number;
   from: string;
-  /** The recipient of the nth email. */
+  /** Returns the recipient of the nth email. */
   to: (index: number) => string;
   headers?: (index: number) => Record<string, string>;
-  /** Called after each answer, with how many were accepted so far. */
+  /** Called after each answer with the number of accepted emails. */
   onAccepted?: (count: number) => void;
 };
 
-/** Sends `count` emails and never gives up: what happens to each is in the result. */
+/** Sends `count` emails. Never throws; the result has the fate of each. */
 export async function runLoad(service: Service, options: LoadOptions): Promise<Load> {
   const load: Load = { accepted: [], refused: [], broken: 0 };
   let next = 0;
@@ -59,11 +55,11 @@ async function sendOne(
   }
 }
 
-/** How often each email arrived, by the id in its Message-ID. */
+/** Returns how often each email arrived, by the id in its Message-ID. */
 export function arrivals(...servers: readonly FakeMx[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const { raw } of servers.flatMap(({ messages }) => messages)) {
-    // Of the header alone: conditions look at all messages again and again, and some are large.
+    // Reads only the header, because conditions call this repeatedly and some messages are large.
     const header = raw.toString('latin1', 0, raw.indexOf('\r\n\r\n'));
     const id = /^Message-ID: <([^@]+)@/m.exec(header)?.[1] ?? 'none';
     counts.set(id, (counts.get(id) ?? 0) + 1);
@@ -75,7 +71,7 @@ export function duplicates(counts: ReadonlyMap<string, number>): number {
   return [...counts.values()].reduce((sum, count) => sum + count - 1, 0);
 }
 
-/** Every recipient has ended, once, and its email has the same status. */
+/** Asserts that every recipient has ended once, and that its email has the same status. */
 export async function assertSettled(service: Service, ids: readonly string[]): Promise<void> {
   const odd = await service.sql(
     `select e.id, e.open_count, e.event_count, r.status,

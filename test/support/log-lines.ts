@@ -1,10 +1,10 @@
-/** The log of a service, as a program reads it. */
+/** The log of a service, parsed. */
 import type { Service } from './service.ts';
 
 // oxlint-disable-next-line typescript/no-explicit-any
 export type LogLine = { level: string; time: string; msg: string; [field: string]: any };
 
-/** Whole lines since the start. @param from in characters, for those that came after a moment */
+/** Returns the complete lines since the start. @param from offset in characters, for later lines only */
 export function logLines({ logs }: Pick<Service, 'logs'>, from = 0): LogLine[] {
   return logs
     .slice(from)
@@ -13,7 +13,7 @@ export function logLines({ logs }: Pick<Service, 'logs'>, from = 0): LogLine[] {
     .map((line) => JSON.parse(line) as LogLine);
 }
 
-/** The names of all fields, also of those within fields. */
+/** Returns the names of all fields, including nested ones. */
 export function fieldNames(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(fieldNames);
   if (typeof value !== 'object' || value === null) return [];

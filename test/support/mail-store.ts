@@ -1,4 +1,4 @@
-/** Rows that accepting and settling need, and the shortest way to fill them in. */
+/** Rows that accepting and settling need, and the shortest ways to insert them. */
 import pino from 'pino';
 import { addressKey, domainOf } from '../../src/mail/address.ts';
 import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
@@ -16,14 +16,14 @@ import { address } from './deliveries.ts';
 
 export type Sender = { projectId: string; environment: 'live'; keyId: string; domainId: string };
 
-/** What every SettleStore of a test needs. */
+/** Options of every SettleStore in tests. */
 export const SETTLING = {
   log: pino({ level: 'silent' }),
   world: systemWorld,
   onNotified: () => {},
 };
 
-/** A project with a key and the verified domain acme.com. */
+/** Returns a project with a key and the verified domain acme.com. */
 export async function newSender(db: Database, limit = 1_000_000): Promise<Sender> {
   const organization = await createOrganization(db, 'Acme');
   const project = await createProject(db, organization.id, 'Shop');
@@ -94,7 +94,7 @@ export function newEmail(
   };
 }
 
-/** The emails of one request; strict unless `permissive`. The response has the outcomes. */
+/** Returns the emails of one request, strict unless `permissive`. The response has the outcomes. */
 export function emailBatch(
   emails: readonly NewEmail[],
   changes: { idempotency?: EmailBatch['idempotency']; permissive?: boolean } = {},
@@ -128,7 +128,7 @@ export async function acceptAll(
   };
 }
 
-/** An outcome for one recipient of an email that was accepted with its hand-over. */
+/** Returns an outcome for a recipient of an email that was accepted with its hand-over. */
 export function settlement(email: NewEmail, changes: Partial<Settlement> = {}): Settlement {
   return {
     projectId: email.projectId,

@@ -1,7 +1,4 @@
-/**
- * The next version of Letterhaus: a copy of this one's code with a version and migrations of its own, which runs as a
- * release beside this one does.
- */
+/** The next version of Letterhaus: a copy of this code with its own version and migrations. */
 import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
@@ -10,13 +7,13 @@ import { temporaryFolder } from './embedded.ts';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 export type NextVersion = {
-  /** Becomes the command or the service when Node runs it. */
+  /** The file that Node runs as the command or the service. */
   main: string;
   /** A folder with the program `letterhaus`. */
   bin: string;
 };
 
-/** @param migrations by file: `9001.do.grown.sql` */
+/** @param migrations texts by file name: `9001.do.grown.sql` */
 export function nextVersion(version: string, migrations: Record<string, string>): NextVersion {
   const folder = temporaryFolder();
   for (const name of ['src', 'migrations']) {

@@ -1,7 +1,4 @@
-/**
- * The hosts `mta-sts.sts1.test` to `mta-sts.sts30.test`, which serve MTA-STS policies: one HTTPS
- * server on 127.0.0.1 whose response a test sets for each domain.
- */
+/** MTA-STS hosts `mta-sts.sts1.test` to `mta-sts.sts30.test`: an HTTPS server whose answers a test sets. */
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +19,7 @@ export type PolicyServer = AsyncDisposable & {
   set(domain: string, answer: PolicyAnswer): void;
 };
 
-/** A policy in the form that the RFC shows. */
+/** Returns a policy in the form of the RFC. */
 export function policyText(
   mode: 'enforce' | 'testing' | 'none',
   mx: readonly string[],

@@ -1,7 +1,7 @@
 /**
- * A connection pooler in front of a database, for tests of what works behind one: real connections to
- * the server, lent to clients for a session or for a transaction. As pgBouncer does, it logs clients
- * in by itself, gives them a process number of its own, and refuses settings in the first message.
+ * A connection pooler in front of a database: real connections to the server, lent to clients for a session or for a
+ * transaction. Like pgBouncer, it authenticates clients itself, gives them its own process numbers, and refuses
+ * settings in the first message.
  */
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
@@ -12,9 +12,9 @@ import type { DatabaseAddress } from '../../src/database/server/connect.ts';
 export type Pooler = AsyncDisposable & { port: number };
 
 type PoolerOptions = {
-  /** How long a client keeps a connection to the server. */
+  /** When a client returns a connection to the server. */
   mode: 'session' | 'transaction';
-  /** Which of the idle connections is lent next. */
+  /** Which idle connection is lent next. */
   lends: 'newest' | 'oldest';
 };
 
@@ -62,7 +62,7 @@ class BackendPool {
     const client = new pg.Client(this.#address);
     client.on('error', () => {});
     await client.connect();
-    // pg has logged in; from here on the bytes are the visitor's.
+    // pg has logged in. From here on the bytes belong to the visitor.
     const stream = client.connection.stream as Socket;
     stream.removeAllListeners('data');
     stream.on('error', () => {});
@@ -82,7 +82,6 @@ class BackendPool {
   }
 }
 
-/** One client of the pooler. */
 class Visitor {
   readonly #socket: Socket;
   readonly #pool: BackendPool;
@@ -100,7 +99,7 @@ class Visitor {
     socket.on('data', (bytes: Buffer) => {
       this.#working = this.#working.then(() => this.#hear(bytes));
     });
-    // A session that ends closes its connection, so that no other client gets its settings.
+    // The end of a session closes its connection, so that no other client gets its settings.
     socket.on('close', () => this.#backend?.stream.destroy());
   }
 
@@ -141,7 +140,7 @@ class Visitor {
     return backend;
   }
 
-  /** Passes the answer on, and gives the connection back when no transaction is open any more. */
+  /** Forwards the answer. Returns the connection to the pool when no transaction is open. */
   #answer(backend: Backend, bytes: Buffer): void {
     this.#answering = Buffer.concat([this.#answering, bytes]);
     let end = 0;

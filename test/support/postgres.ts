@@ -4,9 +4,9 @@
  *   await using database = await testDatabase();
  *   await database.db.query('select 1');
  *
- * On DATABASE_URL when that is set, else on an embedded engine (engine.ts). That has a template, so
- * that a database takes a copy of 11 MB instead of all migrations: 0.07 s of CPU instead of 0.46 s. On
- * a server that is not ours every database is migrated.
+ * It is on the server of DATABASE_URL, else on an embedded engine (engine.ts). The engine has a template, so a new
+ * database is a copy of 11 MB instead of all migrations: 0.07 s of CPU time instead of 0.46 s. On a server that is
+ * not ours, every database is migrated.
  */
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
@@ -23,20 +23,20 @@ import { testEngine } from './engine.ts';
 import { type TcpProxy, startTcpProxy } from './tcp-proxy.ts';
 
 export type TestDatabase = AsyncDisposable & {
-  /** In the role the service works in: it can change rows and nothing else. */
+  /** Connections in the role of the service, which can only change rows. */
   db: Database;
-  /** As the owner. */
+  /** The address for the owner. */
   address: DatabaseAddress;
-  /** The same, for DATABASE_URL. */
+  /** The same as a URL, for DATABASE_URL. */
   url: string;
-  /** Runs a statement as the owner, on a connection that is kept. @returns the rows */
+  /** Runs a statement as the owner, on a kept connection. @returns the rows */
   // oxlint-disable-next-line typescript/no-explicit-any
   sql(text: string, values?: unknown[]): Promise<any[]>;
   /** Ends all connections and refuses new ones; true: allows them again. */
   setReachable(isReachable: boolean): Promise<void>;
 };
 
-/** A database with the present schema and no rows but those that mirror code. */
+/** Returns a database of the current schema. Its only rows are those that mirror code. */
 export async function testDatabase(): Promise<TestDatabase> {
   const migrated = await migratedDatabase();
   const db = new Database(migrated.address, { role: APP_ROLE, name: 'test' });
@@ -50,10 +50,10 @@ export async function testDatabase(): Promise<TestDatabase> {
   };
 }
 
-/** The same for what connects by itself: a spawned service, say. */
+/** Returns the same for programs that connect by themselves, such as a spawned service. */
 export async function migratedDatabase(): Promise<Omit<TestDatabase, 'db'>> {
   const { address: server, template } = await testEngine();
-  // Not through the WAL, which is the default: that takes three times as much CPU.
+  // Not through the WAL, which is the default and takes three times as much CPU time.
   if (template !== null) return newDatabase(server, `template ${template} strategy file_copy`);
   const database = await newDatabase(server);
   await migrateForTests(database.address);
@@ -73,12 +73,12 @@ export async function asOwner<Result>(
   }
 }
 
-/** A database without any schema, for tests of what migrates. @param server by default that of all tests */
+/** Returns a database without a schema, for tests of migrations. @param server default: the server of all tests */
 export async function emptyDatabase(server?: DatabaseAddress): Promise<Omit<TestDatabase, 'db'>> {
   return newDatabase(server ?? (await testEngine()).address);
 }
 
-/** What `migratedDatabase` copies. @returns its name */
+/** Makes the template that `migratedDatabase` copies. @returns its name */
 export async function makeTemplate(server: DatabaseAddress): Promise<string> {
   const name = 'letterhaus_test_template';
   await maintain(server, `create database ${name}`);
@@ -118,7 +118,7 @@ async function newDatabase(
   };
 }
 
-/** Roles belong to the whole server; those that workers log in as have their database in the name. */
+/** Roles belong to the whole server. Those of workers have the database in their name. */
 async function droppingLoginsOf(server: DatabaseAddress, name: string): Promise<string> {
   const sql = `select oid from pg_database where datname = '${name}'`;
   const [row] = await maintain(server, sql);
@@ -131,7 +131,7 @@ async function droppingLoginsOf(server: DatabaseAddress, name: string): Promise<
 
 export type ProxiedDatabase = Omit<TestDatabase, 'db'> & { proxy: TcpProxy };
 
-/** The same with a proxy in front: `url` leads through it, `address` past it. */
+/** Returns the same with a proxy in front: `url` uses it, `address` does not. */
 export async function proxiedDatabase(
   make: () => Promise<Omit<TestDatabase, 'db'>> = migratedDatabase,
 ): Promise<ProxiedDatabase> {
@@ -153,7 +153,6 @@ export async function proxiedDatabase(
   };
 }
 
-/** Runs a statement on the server, in no database of a test. @returns the rows */
 // oxlint-disable-next-line typescript/no-explicit-any
 async function maintain(server: DatabaseAddress, statement: string): Promise<any[]> {
   const name = JSON.stringify(server);
@@ -162,16 +161,16 @@ async function maintain(server: DatabaseAddress, statement: string): Promise<any
   return (await kept.query(statement)).rows;
 }
 
-/** One, except in the drill. */
+/** Only one server, except in the drill. */
 const toServers = new Map<string, pg.Pool>();
 
 /**
- * A connection that is opened when it is first used, and again after it was lost; it does not keep the process
- * running. To open one takes 4 ms of CPU time, a short statement a quarter of one.
+ * Returns a kept connection, which is opened at first use and after a loss, and does not keep the process running.
+ * Opening one takes 4 ms of CPU time, a short statement a quarter of one.
  */
 function keptConnection(address: DatabaseAddress): pg.Pool {
   const pool = new pg.Pool({ ...address, max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true });
-  // A statement that runs when the connection is lost fails with it.
+  // A running statement fails with the lost connection.
   pool.on('error', () => {});
   return pool;
 }
@@ -179,7 +178,7 @@ function keptConnection(address: DatabaseAddress): pg.Pool {
 function addressOf(server: DatabaseAddress, database: string): DatabaseAddress {
   const { connectionString: url } = server;
   if (url === undefined) return { ...server, database };
-  // Not through `new URL`: it refuses `postgres://user@/name?host=/folder`, which pg understands.
+  // `new URL` refuses `postgres://user@/name?host=/folder`, which pg accepts.
   return { connectionString: url.replace(/^(\w+:\/\/[^/?]*)\/?[^?]*/, `$1/${database}`) };
 }
 

@@ -1,10 +1,10 @@
 /**
- * Faults that cannot be had from outside (a full disk, a worker that breaks as it starts): code that
- * runs before the program of one kind of process of the service.
+ * Faults that cannot be caused from outside, such as a full disk or a worker that breaks at its start: code that
+ * runs before the program in one kind of process of the service.
  */
 
 /**
- * @param program the end of the name of the file that the process starts with; `.ts` is both
+ * @param program the end of the file name that the process starts with; `.ts` means all
  * @returns environment for the service
  */
 export function preload(

@@ -1,4 +1,4 @@
-/** Which processes a process has started, on Linux without any program, elsewhere by `ps`. */
+/** The child processes of a process: from /proc on Linux, elsewhere from `ps`. */
 import { execFile } from 'node:child_process';
 import { readFile, readdir } from 'node:fs/promises';
 import { promisify } from 'node:util';
@@ -12,7 +12,7 @@ export function workersOf(supervisor: number): Promise<number[]> {
   return childrenOf(supervisor, 'worker.ts');
 }
 
-/** @returns the pids of a process's children whose command line has this in it */
+/** @returns the pids of children whose command line contains the text */
 export async function childrenOf(pid: number, command = ''): Promise<number[]> {
   const all = process.platform === 'linux' ? await fromProc() : await fromPs();
   const children = all.filter((one) => one.parent === pid && one.command.includes(command));
@@ -25,7 +25,7 @@ async function fromProc(): Promise<Process[]> {
   return found.filter((one) => one !== null);
 }
 
-/** @throws when it has ended meanwhile */
+/** @throws when the process has ended meanwhile */
 async function oneFromProc(pid: number): Promise<Process> {
   const [stat, command] = await Promise.all([
     readFile(`/proc/${pid}/stat`, 'utf8'),

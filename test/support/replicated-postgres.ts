@@ -1,13 +1,13 @@
 /**
- * Two real PostgreSQL servers with streaming replication, a primary and its hot standby, on loopback,
- * made of the embedded engine's programs:
+ * Two real PostgreSQL servers with streaming replication, a primary and its hot standby, on loopback, from the
+ * embedded engine's programs:
  *
  *     await using pair = await startReplicatedPair({ synchronous: true });
  *     await pair.primary.kill9();
  *     await pair.promoteStandby();
  *
- * The standby is a copy of the cluster from before its first start (`pg_basebackup` is not among the
- * programs), and streams everything since.
+ * The standby starts as a copy of the cluster from before its first start, because `pg_basebackup` is not included,
+ * and streams everything since.
  */
 import { randomInt } from 'node:crypto';
 import { chmodSync, cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -37,11 +37,11 @@ import { waitFor } from './wait.ts';
 export type ReplicatedPair = AsyncDisposable & {
   primary: ReplicatedServer;
   standby: ReplicatedServer;
-  /** Of the database that the superuser has, on both hosts: for DATABASE_URL. */
+  /** URL of the superuser's database on both hosts, for DATABASE_URL. */
   url: string;
-  /** From now on no commit of the primary reaches the standby, as when the network between them fails. */
+  /** Stops replication of later commits, like a network failure between the servers. */
   cutReplication(): Promise<void>;
-  /** The standby becomes a primary; resolves once it takes writes. */
+  /** Promotes the standby. Resolves once it accepts writes. */
   promoteStandby(): Promise<void>;
 };
 
@@ -59,7 +59,7 @@ export async function startReplicatedPair(options: {
 }): Promise<ReplicatedPair> {
   await using stack = new AsyncDisposableStack();
   const folder = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
-  chmodSync(folder, 0o711); // root's database runs as another user, who has to pass
+  chmodSync(folder, 0o711); // root's database runs as another user, who needs access
   stack.defer(() => rmSync(folder, { recursive: true }));
   const source = findEngine(DEFAULT_SEARCH, null);
   const primary = await ReplicatedServer.prepare(join(folder, 'primary'), source);
@@ -114,7 +114,7 @@ export class ReplicatedServer {
     this.port = port;
   }
 
-  /** A cluster of its own, not started yet. */
+  /** Prepares a cluster without starting it. */
   static async prepare(folder: string, source: EngineSource): Promise<ReplicatedServer> {
     const layout = prepareLayout(prepareDataDir(folder), folder, () => {});
     const server = new ReplicatedServer(layout, source, await freePort());
@@ -124,7 +124,7 @@ export class ReplicatedServer {
     return server;
   }
 
-  /** Takes over the other's cluster, which has not been started yet, as its standby. */
+  /** Copies the other's cluster, which has not been started, to become its standby. */
   becomeCopyOf(other: ReplicatedServer): void {
     const { pgDir, owner } = this.#layout;
     rmSync(pgDir, { recursive: true });
@@ -142,7 +142,7 @@ export class ReplicatedServer {
       'listen_addresses=127.0.0.1',
       `port=${this.port}`,
       'wal_level=replica',
-      // Not less than what initdb wrote down: a standby would not start.
+      // Not less than initdb's setting: a standby would not start.
       'max_wal_senders=10',
       'wal_keep_size=1GB',
       'wal_retrieve_retry_interval=100ms',
@@ -162,7 +162,6 @@ export class ReplicatedServer {
     this.#postmaster = launched.postmaster;
   }
 
-  /** As its superuser. */
   address(database = SUPERUSER): pg.ClientConfig {
     return { host: '127.0.0.1', port: this.port, user: SUPERUSER, database, ssl: false };
   }
@@ -173,7 +172,7 @@ export class ReplicatedServer {
     });
   }
 
-  /** As a machine that loses its power: no process of it says or writes anything more. */
+  /** Kills all processes at once, like a power failure. */
   async kill9(): Promise<void> {
     const postmaster = this.#postmaster;
     if (postmaster === null || postmaster.hasEnded()) return;
@@ -192,14 +191,11 @@ function killNow(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It ended between the two looks.
+    // It ended between the two checks.
   }
 }
 
-/**
- * Below the ports that systems give to outgoing connections and to `listen(0)`: one of those is easily taken
- * by another test in the seconds before the server has it.
- */
+/** Not a port of the range for outgoing connections: another test could get it before the server listens. */
 async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(20_000, 30_000);

@@ -1,4 +1,4 @@
-/** What servers send back about an email, and handing it in as they do: by a real dialogue. */
+/** Bounces and complaints that servers send about an email, and their delivery in a real SMTP dialogue. */
 import { Dialogue } from './smtp-dialogue.ts';
 
 export type ReportOptions = {
@@ -6,13 +6,13 @@ export type ReportOptions = {
   action?: 'failed' | 'delayed' | 'delivered';
   status?: string;
   diagnostic?: string;
-  /** Something to tell two reports apart. */
+  /** A text that distinguishes two reports. */
   mark?: string;
 };
 
 const ORIGINAL_HEADER = 'From: Acme <hello@acme.example>\r\nSubject: Hello\r\n';
 
-/** RFC 3464. */
+/** Returns a report of RFC 3464. */
 export function statusReport({
   recipient = 'jo@receiver.test',
   action = 'failed',
@@ -49,7 +49,7 @@ export function statusReport({
   ].join('\r\n');
 }
 
-/** RFC 5965. @param returnPath as it stands in the original */
+/** Returns a report of RFC 5965. @param returnPath the return path in the original */
 export function feedbackReport(returnPath: string, type = 'abuse'): string {
   return [
     'From: feedback@provider.test',
@@ -73,7 +73,7 @@ export function feedbackReport(returnPath: string, type = 'abuse'): string {
   ].join('\r\n');
 }
 
-/** Hands one message in. @returns the last reply: to RCPT when that refuses, else to the message */
+/** Delivers a message. @returns the last reply: to a refused RCPT, else to the message */
 export async function handIn(
   port: number,
   { to, message, from = '' }: { to: string; message: string; from?: string },

@@ -1,7 +1,6 @@
 /**
- * The official command line of Resend, unmodified, as a process of its own. Its settings are in a folder of
- * the test, and what is not on loopback cannot be reached: everything else is sent through a proxy on a
- * port that is closed.
+ * The official command line of Resend, unmodified, in its own process. Its settings are in a folder of the test.
+ * Everything outside of loopback goes to a proxy on a closed port, so it cannot be reached.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -31,20 +30,20 @@ export class ResendCli implements AsyncDisposable {
     return new ResendCli(service, await mkdtemp(join(tmpdir(), 'letterhaus-resend-cli-')));
   }
 
-  /** A file that a command reads. @returns its path */
+  /** Writes a file for a command. @returns its path */
   async file(name: string, content: string): Promise<string> {
     const path = join(this.folder, name);
     await writeFile(path, content);
     return path;
   }
 
-  /** One command to its end. @param key by default the test key of the service */
+  /** Runs a command to its end. @param key default: the test key of the service */
   run(args: readonly string[], key: string = this.#service.testKey): Promise<CommandEnd> {
     const base = { RESEND_BASE_URL: `${this.#service.url}/`, RESEND_API_KEY: key };
     return this.#start([process.execPath, PROGRAM, ...args], base);
   }
 
-  /** What a user pastes, with `resend` and `node` installed and the key in LETTERHAUS_API_KEY. */
+  /** Runs a script as a user pastes it, with `resend`, `node` and the key in LETTERHAUS_API_KEY. */
   shell(script: string): Promise<CommandEnd> {
     const commands = 'resend() { "$NODE" "$PROGRAM" "$@"; }\nnode() { "$NODE" "$@"; }';
     return this.#start(['/bin/sh', '-eu', '-c', `${commands}\n${script}`], {
@@ -56,7 +55,7 @@ export class ResendCli implements AsyncDisposable {
 
   #start([command = '', ...args]: readonly string[], more: Env): Promise<CommandEnd> {
     const env = {
-      // Most of what a command takes is compiling 3 MB of code.
+      // Compiling 3 MB of code is most of a command's work.
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
       HOME: this.folder,
       XDG_CONFIG_HOME: this.folder,
@@ -79,7 +78,7 @@ export class ResendCli implements AsyncDisposable {
     });
   }
 
-  /** The parsed output of a command that has to succeed. */
+  /** Runs a command that must succeed. Returns its parsed output. */
   // oxlint-disable-next-line typescript/no-explicit-any
   async json(...args: string[]): Promise<any> {
     const { code, stdout, stderr } = await this.run(args);
@@ -87,7 +86,7 @@ export class ResendCli implements AsyncDisposable {
     return JSON.parse(stdout);
   }
 
-  /** The command fails, and shows the failure of the service with this status and name. */
+  /** Asserts that the command fails and shows the service's failure with this status and name. */
   async fails(
     args: readonly string[],
     [statusCode, name]: readonly [number, string],
@@ -96,7 +95,7 @@ export class ResendCli implements AsyncDisposable {
     const { code, stdout, stderr } = await this.run(args);
     assert.equal(code, 1, stdout);
     assert.match(stderr, new RegExp(`^ +name: '${name}',$`, 'm'));
-    // The JSON of the failure follows what the client has written about it.
+    // The JSON of the failure follows the client's own text.
     const { error } = JSON.parse(stderr.slice(stderr.indexOf('\n{\n') + 1));
     assert.equal(error.statusCode, statusCode);
     assert.match(error.message, message);

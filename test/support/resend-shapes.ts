@@ -1,13 +1,13 @@
 /**
- * What the service answers and sends in Resend's wire format, each as a schema whose result is the type that
- * the official client for Node declares for it. The compiler compares the schema with the type of the client,
- * so that a new version of the client shows what is missing; tests compare the schema with the wire.
+ * Answers and events in Resend's wire format, as schemas whose results have the types of the official client for
+ * Node. The compiler compares each schema with the type of the client, so a new version of the client shows what is
+ * missing. Tests compare the schema with the wire.
  */
 import type { Resend } from 'resend';
 import { z } from 'zod';
 
 type Method = (...args: never[]) => PromiseLike<{ data: unknown }>;
-/** What a method of the client returns when it succeeds. */
+/** The type of a successful result of a method of the client. */
 type Data<Call extends Method> = z.ZodType<NonNullable<Awaited<ReturnType<Call>>['data']>>;
 
 const id = z.guid();
@@ -19,7 +19,7 @@ const count = z
   .max(2 ** 31 - 1);
 const text = z.string();
 
-/** An object of Resend's with an id and nothing else. */
+/** An object of Resend with only an id. */
 const one = <Name extends string>(object: Name) => z.object({ object: z.literal(object), id });
 const gone = <Name extends string>(object: Name) =>
   one(object).extend({ deleted: z.literal(true) });
@@ -185,7 +185,7 @@ const webhookEvent = z.object({
   status: z.enum(['success', 'pending', 'failed', 'attempting']),
 });
 
-/** What is in an event about an email. */
+/** The data of an event about an email. */
 const aboutEmail = z.object({
   created_at: time,
   email_id: id,
@@ -200,7 +200,7 @@ const suppressed = z.object({ message: text, type: text });
 const event = <Type extends string, Of extends z.ZodType>(type: Type, data: Of) =>
   z.object({ type: z.literal(type), created_at: time, data });
 
-/** The bodies of webhooks, by type. */
+/** The bodies of webhooks by type. */
 export const EVENTS = {
   'email.sent': event('email.sent', aboutEmail),
   'email.scheduled': event('email.scheduled', aboutEmail),
@@ -226,7 +226,7 @@ type ResendEvent = ReturnType<Resend['webhooks']['verify']>;
 
 const anyEvent = z.union(Object.values(EVENTS)) as z.ZodType<ResendEvent>;
 
-/** The answers, by method of the client. */
+/** The answers by method of the client. */
 export const ANSWERS = {
   'emails.send': z.object({ id }) satisfies Data<Resend['emails']['send']>,
   'emails.get': email satisfies Data<Resend['emails']['get']>,

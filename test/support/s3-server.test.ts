@@ -1,9 +1,9 @@
-/** The object store of the tests verifies signatures as AWS does. */
+/** Shows that the tests' object store verifies signatures like AWS. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { signatureOf } from './s3-server.ts';
 
-test('the signature of the example in the guide of S3 is the one that the guide has', () => {
+test('the signature of the example in the S3 guide matches the guide', () => {
   const headers = {
     host: 'examplebucket.s3.amazonaws.com',
     range: 'bytes=0-9',

@@ -1,10 +1,10 @@
 /**
- * An object store that speaks S3, for tests: buckets in memory, requests as the guide of AWS describes them. It
- * verifies the signature of each request (version 4) and the hash of its body, and refuses what
- * AWS refuses: parts that are too small, lists of parts that are not its own, objects that exist already. A test can let it
- * fail, hang, break off and lie. Its own verification is checked against the example in the guide (s3-server.test.ts).
+ * An S3-compatible object store for tests: buckets in memory, requests as in the guide of AWS. It verifies the
+ * signature of each request (version 4) and the hash of its body. It refuses what AWS refuses: parts that are too
+ * small, lists of parts of another upload, existing objects. A test can make it fail, hang, cut connections and lie.
+ * The example in the guide checks its verification (s3-server.test.ts).
  *
- * s3rver is not used: it knows no conditional writes, does not check the hash of a body, and is not kept any more.
+ * s3rver is not used: it lacks conditional writes, does not check the hash of a body, and is not maintained.
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -24,22 +24,22 @@ export type S3Fault =
   /** The connection is cut before, or after the request has had its effect. */
   | 'cut'
   | 'cut-after'
-  /** Half of the answer's body, then the connection is cut. */
+  /** Sends half of the answer's body, then cuts the connection. */
   | 'half'
-  /** It answers as always, and stores nothing. */
+  /** Answers as usual but stores nothing. */
   | 'lie'
-  /** It completes an upload with its first part only. */
+  /** Completes an upload with its first part only. */
   | 'short'
-  /** It answers 200, and the body says that it failed. */
+  /** Answers 200 with an error in the body. */
   | 'late-error'
   | { status: number; code: string; body?: string };
 
-/** `operation` is that of the guide: PutObject, UploadPart, CompleteMultipartUpload … */
+/** `operation` is the name in the guide: PutObject, UploadPart, CompleteMultipartUpload … */
 export type S3Call = { operation: string; key: string; query: URLSearchParams };
 
 export type S3Server = AsyncDisposable & {
   readonly endpoint: string;
-  /** For LETTERHAUS_BACKUP_TO and commands. */
+  /** Environment for LETTERHAUS_BACKUP_TO and commands. */
   readonly env: Record<string, string>;
   readonly calls: readonly S3Call[];
   readonly objects: Map<string, Buffer>;
@@ -47,9 +47,9 @@ export type S3Server = AsyncDisposable & {
   put(key: string, bytes: Buffer): void;
   /** Uploads that are neither complete nor aborted. */
   readonly uploads: Map<string, { key: string; startedMs: number }>;
-  /** Asked for each request. */
+  /** Called for each request. */
   fault: (call: S3Call) => S3Fault | null;
-  /** How far its clock is ahead. */
+  /** Milliseconds that its clock is ahead. */
   clockMs: number;
 };
 
@@ -358,7 +358,7 @@ function verifySignature(request: Signed, body: Buffer, nowMs: number): void {
   }
 }
 
-/** "Signature calculations for the Authorization header: transferring payload in a single chunk" of the guide. */
+/** "Signature calculations for the Authorization header: transferring payload in a single chunk" in the guide. */
 export function signatureOf(
   { method, url = '/', headers }: Signed,
   {
@@ -412,7 +412,7 @@ function md5(content: Buffer): string {
   return createHash('md5').update(content).digest('hex');
 }
 
-/** `20261125T090000Z` */
+/** Parses `20261125T090000Z`. */
 function timeOf(text: string): number {
   return Date.parse(
     text.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/, '$1-$2-$3T$4:$5:$6Z'),

@@ -1,6 +1,6 @@
 /**
- * A service with a live domain, and one receiving server for everything at `receiver.example.org`:
- * what journeys through kills and outages start from. Everything accepted has to arrive there.
+ * A service with a live domain, and one receiving server for everything at `receiver.example.org`, for journeys
+ * through kills and outages. All accepted mail must arrive there.
  */
 import { type FakeDns, startFakeDns } from './fake-dns.ts';
 import { type FakeMx, type MxBehaviour, startFakeMx } from './fake-mx.ts';
@@ -13,7 +13,7 @@ import { waitFor } from './wait.ts';
 export const FROM = 'Acme <hello@acme.example.org>';
 export const to = (index: number): string => `jo${index}@receiver.example.org`;
 
-/** The receiving server, and the DNS that leads there. */
+/** The receiving server, and the DNS that has its records. */
 export type Peers = AsyncDisposable & { mx: FakeMx; dns: FakeDns };
 export type Scene = Peers & { service: Service; key: string };
 
@@ -43,7 +43,7 @@ export function liveEnv({ mx }: Pick<Peers, 'mx'>, env: Env = {}): Env {
 }
 
 export async function newScene(options: ServiceOptions = {}): Promise<Scene> {
-  // When the service does not start, its peers end as well: else the test file would never end.
+  // Peers end when the service fails to start. Otherwise the test file would never end.
   await using parts = new AsyncDisposableStack();
   const peers = parts.use(await newPeers());
   const env = liveEnv(peers, options.env);
@@ -82,12 +82,12 @@ export type TwoNodes = Peers & {
   key: string;
 };
 
-/** Two services, as on two machines: one database, one secret key, nothing else in common. */
+/** Starts two services as on two machines: they share a database and a secret key, and nothing else. */
 export async function newNodes(behaviour: MxBehaviour = {}): Promise<TwoNodes> {
   await using parts = new AsyncDisposableStack();
   const peers = parts.use(await newPeers(behaviour));
   const database = parts.use(await proxiedDatabase());
-  // Each missed beat has a line.
+  // Each missed heartbeat logs a line.
   const env = liveEnv(peers, { LETTERHAUS_SECRET_KEY: 'a'.repeat(64), LETTERHAUS_LOG: 'debug' });
   const options = { dns: peers.dns, database, env, args: ['--workers', '1'] };
   const first = parts.use(await startService(options));

@@ -1,7 +1,7 @@
 /**
- * The service that test files share, in a process of its own: prints one JSON line (KeptService),
- * lives until its stdin closes, then ends the service and removes every file. When the service ends
- * before, it says so with the end of its log. Started by keeper.ts.
+ * The service that test files share, in its own process. Prints one JSON line (KeptService), runs until its stdin
+ * closes, then ends the service and removes every file. When the service ends earlier, it prints the end of its log.
+ * Started by keeper.ts.
  */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -22,7 +22,7 @@ const service = await startService({
   database,
   dataDir: join(folder, 'data'),
   logFile,
-  // What one worker keeps in memory, the other must not be wrong about.
+  // Two workers, so that tests find state that one worker caches and the other changes.
   args: ['--workers', '2'],
   env: {
     LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
@@ -42,8 +42,8 @@ const end = await Promise.race([service.ended(), closed]);
 if (end !== null) {
   process.stderr.write(`the shared service ended with ${end}\n${service.logs.slice(-20_000)}`);
 }
-// Until then tests can read the log.
+// Tests can read the log until then.
 await closed;
 await service[Symbol.asyncDispose]();
-// An engine of ours takes its databases with it, and may be ending already.
+// Our own engine removes its databases and may be ending already.
 if (process.env['DATABASE_URL']) await database[Symbol.asyncDispose]();

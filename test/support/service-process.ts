@@ -1,6 +1,5 @@
 /**
- * One `letterhaus start --json` in a process group of its own, from its ready line to its end. Dies
- * with the test process, unless that is killed with -9.
+ * One `letterhaus start --json` in its own process group. It dies with the test process, unless kill -9 ends that.
  */
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,9 +20,9 @@ export type ReadyLine = {
   sign_in_url?: string;
 };
 
-/** What the runner (test/runner/run.ts) has Node leave out, services leave out as well. */
+/** Options of the runner (test/runner/run.ts) that services use as well. */
 const NODE_ARGS = process.execArgv.filter((arg) => arg === WITHOUT_LINKS);
-/** Nine workers on two busy cores were seen to take longer than a minute. */
+/** Nine workers on two busy cores took more than a minute. */
 const READY_WITHIN_MS = 100_000;
 /** A service may take 30 s to drain. */
 const STOP_WITHIN_MS = 90_000;
@@ -39,9 +38,9 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 }
 
 export class ServiceProcess {
-  /** Everything it has written to stderr so far. */
+  /** Its stderr so far. */
   logs = '';
-  /** Supervisor and workers have ended: no process can write to the log. */
+  /** Supervisor and workers have ended, so no process writes to the log. */
   isSilent = false;
   /** Exit code, or the signal that ended it. */
   readonly ended: Promise<number | NodeJS.Signals>;
@@ -57,7 +56,7 @@ export class ServiceProcess {
       logFile,
     }: { launcher?: string | undefined; logFile?: string | undefined } = {},
   ) {
-    // As the launcher sets it; a launcher becomes the service as well: one process, one pid.
+    // Set like the launcher does. The launcher becomes the service: one process, one pid.
     const { NODE_COMPILE_CACHE } = process.env;
     this.#child = spawn(process.execPath, [...NODE_ARGS, launcher, 'start', '--json', ...args], {
       env: { NODE_COMPILE_CACHE, ...env },
@@ -83,7 +82,7 @@ export class ServiceProcess {
     return this.#end === null;
   }
 
-  /** @throws with its log when it ends instead */
+  /** Waits for the ready line. @throws with its log when it ends instead */
   async ready(): Promise<ReadyLine> {
     await waitFor(() => this.#stdout.includes('\n') || this.#end !== null, {
       what: 'the service to be ready',
@@ -93,31 +92,31 @@ export class ServiceProcess {
     throw new Error(`the service ended with ${this.#end} instead of starting\n${this.logs}`);
   }
 
-  /** As a service manager stops it. @returns how it ended */
+  /** Stops it like a service manager. @returns how it ended */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | NodeJS.Signals> {
     if (this.isRunning) process.kill(this.pid, signal);
     return this.#stopped();
   }
 
-  /** As a Ctrl-C in its terminal does: supervisor and workers hear it. @returns how it ended */
+  /** Sends SIGINT to supervisor and workers, like Ctrl-C. @returns how it ended */
   async interrupt(): Promise<number | NodeJS.Signals> {
     process.kill(-this.pid, 'SIGINT');
     return this.#stopped();
   }
 
-  /** Kills the supervisor alone. */
+  /** Kills only the supervisor. */
   async kill9(): Promise<void> {
     process.kill(this.pid, 'SIGKILL');
     await this.ended;
   }
 
-  /** Kills supervisor and workers at once. An embedded database leads a group of its own. */
+  /** Kills supervisor and workers at once, but not an embedded database, which leads its own group. */
   async killGroup9(): Promise<void> {
     killGroup(this.pid);
     this.#gone(await this.ended);
   }
 
-  /** Ended, with all that it has written read. */
+  /** Waits until it has ended and all its output is read. */
   #stopped(): Promise<number | NodeJS.Signals> {
     return waitFor(() => this.isSilent && this.#end !== null && { end: this.#end }, {
       what: 'the service to stop',

@@ -1,4 +1,4 @@
-/** The harness itself: what later tests rely on without looking. */
+/** Tests of the harness itself, on which other tests rely. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';

@@ -1,13 +1,12 @@
 /**
- * A real Letterhaus, spawned as `letterhaus start --json`, with a data directory of its own:
+ * A real Letterhaus, spawned as `letterhaus start --json`, with its own data directory:
  *
  *   await using service = await startService();
  *   const id = await service.send({ to: 'delivered@simulator.test' });
  *   await service.waitForStatus(id, 'delivered');
  *
- * Tests talk to it as clients do: HTTP, the command line, kill. What no client could do (moving the
- * clock, looking into tables) goes through `clock` and `sql`. When the test ends, its processes and
- * files are gone.
+ * Tests use it like clients: HTTP, the command line, kill. `clock` and `sql` do what no client can: move the clock
+ * and read tables. When the test ends, its processes and files are removed.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
@@ -29,22 +28,22 @@ import { eventually, waitFor } from './wait.ts';
 export type { Answer, RequestOptions } from './api-client.ts';
 
 export type ServiceOptions = {
-  /** Besides what the harness sets; `undefined` unsets. */
+  /** Variables beside those of the harness; `undefined` unsets one. */
   env?: Env;
-  /** After `start --json`; one worker unless `--workers` is among them. */
+  /** Arguments after `start --json`; one worker unless `--workers` is among them. */
   args?: readonly string[];
-  /** To start on what an earlier service has left; it is then not removed. */
+  /** The data directory of an earlier service, which is not removed. */
   dataDir?: string;
-  /** A file for what it writes to stderr, besides `logs`. */
+  /** A file that gets its stderr, beside `logs`. */
   logFile?: string;
   /** bin/letterhaus of another version, for the benchmark. */
   launcher?: string;
-  /** Answers every look-up of the service; without it there is no DNS at all. */
+  /** Answers the look-ups of the service; without it there is no DNS. */
   dns?: FakeDns;
   /**
-   * `shared` (default): a fresh database on the engine of the test run, ready sooner. `own`: the
-   * embedded engine in the service's data directory, as an operator has it (DATABASE_URL is then
-   * not heeded). A given one is used and left alone: `url` by the service, `address` by `sql`.
+   * `shared` (default): a fresh database on the engine of the test run, which is ready sooner. `own`: the embedded
+   * engine in the service's data directory, as for an operator; DATABASE_URL is ignored. A given database is used
+   * and not removed: `url` by the service, `address` by `sql`.
    */
   database?: 'shared' | 'own' | GivenDatabase;
 };
@@ -54,14 +53,11 @@ export type GivenDatabase = Pick<TestDatabase, 'address' | 'url' | 'setReachable
 
 type Duration = { hours?: number; minutes?: number; seconds?: number };
 
-/** Some figures are read every few seconds, on a machine that may be busy. */
+/** Some metrics are only updated every few seconds, and the machine may be busy. */
 const WRITTEN_WITHIN_MS = 60_000;
 const METRICS_TOKEN = 'token-of-the-metrics';
 
-/**
- * As on the machine: OpenSSL changes nothing, and a start does not measure its alternatives, which
- * takes a fifth of its CPU time (src/service/machine/openssl-tuning.ts has tests of its own).
- */
+/** Turns off OpenSSL tuning, whose measurements take a fifth of the CPU time of a start. */
 const AS_IT_IS = ':~0x0';
 
 /** Refuses connections at once. */
@@ -91,14 +87,14 @@ type OwnedDatabase = GivenDatabase & AsyncDisposable;
 
 export class Service extends ApiClient implements AsyncDisposable {
   url = '';
-  /** Of the project that the first start makes. */
+  /** The test key of the project that the first start adds. */
   testKey = '';
   readonly dataDir: string;
-  /** For the command line on the same data; set PORT in it to restart elsewhere. */
+  /** Environment of the command line on the same data. Set PORT in it to restart on another port. */
   readonly env: Env;
   readonly #options: ServiceOptions;
   readonly #database: OwnedDatabase | null;
-  /** What it printed when it was started last. */
+  /** The ready line of the last start. */
   readyLine!: ReadyLine;
   #process: ServiceProcess | null = null;
 
@@ -123,17 +119,17 @@ export class Service extends ApiClient implements AsyncDisposable {
     return this.#process?.pid ?? 0;
   }
 
-  /** What it has written to stderr since it was started last. */
+  /** Its stderr since the last start. */
   get logs(): string {
     return this.#process?.logs ?? '';
   }
 
-  /** Neither the supervisor nor a worker of the last start is left. */
+  /** Whether supervisor and workers of the last start have ended. */
   get isSilent(): boolean {
     return this.#process?.isSilent ?? true;
   }
 
-  /** Starts it (again), on the same data; the port may be another. */
+  /** Starts it (again) on the same data, perhaps on another port. */
   async restart(): Promise<void> {
     if (this.#process?.isRunning) await this.stop();
     const { args = [], launcher, logFile } = this.#options;
@@ -150,13 +146,13 @@ export class Service extends ApiClient implements AsyncDisposable {
     return this.#process.ended;
   }
 
-  /** As a service manager stops it. @returns exit code or signal */
+  /** Stops it like a service manager. @returns exit code or signal */
   stop(signal?: NodeJS.Signals): Promise<number | NodeJS.Signals> {
     assert.ok(this.#process);
     return this.#process.stop(signal);
   }
 
-  /** As a Ctrl-C in its terminal does. @returns exit code or signal */
+  /** Sends SIGINT like Ctrl-C in its terminal. @returns exit code or signal */
   interrupt(): Promise<number | NodeJS.Signals> {
     assert.ok(this.#process);
     return this.#process.interrupt();
@@ -174,7 +170,7 @@ export class Service extends ApiClient implements AsyncDisposable {
     await this.#process?.killGroup9();
   }
 
-  /** A command of bin/letterhaus on the same data; in this process where that makes no difference. */
+  /** Runs a command of bin/letterhaus on the same data; in this process if that makes no difference. */
   override cli(...args: string[]): Promise<CommandEnd> {
     return letterhausHere(args, this.env);
   }
@@ -199,26 +195,26 @@ export class Service extends ApiClient implements AsyncDisposable {
     });
   }
 
-  /** Resolves once it has written that to its log, which reaches the test after the answer of a request. */
+  /** Waits for a log line, which may arrive after the answer of its request. */
   logged(pattern: RegExp): Promise<void> {
     return eventually(() => assert.match(this.logs, pattern), { timeoutMs: WRITTEN_WITHIN_MS });
   }
 
-  /** What it has counted, as Prometheus gets it. */
+  /** Returns its metrics as Prometheus reads them. */
   metrics(): Promise<Answer> {
     return this.request('GET', '/metrics', { key: METRICS_TOKEN });
   }
 
-  /** Resolves once it has counted that: some counters are read from the database every few seconds. */
+  /** Waits for a metric; some are read from the database every few seconds. */
   counted(line: RegExp): Promise<void> {
     const look = async (): Promise<void> => assert.match((await this.metrics()).text, line);
     return eventually(look, { timeoutMs: WRITTEN_WITHIN_MS });
   }
 
   /**
-   * A verified domain of the live environment. With a `dns` the records it wants are put there and
-   * it is verified as by its owner; without, it is declared verified.
-   * @param onlyRequired without the records that may be left out (DKIM's Ed25519 key)
+   * Adds a verified domain to the live environment. With a `dns`, its records are published there and it is verified
+   * like by its owner. Without one, it is marked as verified.
+   * @param onlyRequired omits the optional record (DKIM's Ed25519 key)
    */
   async addLiveDomain(name: string, { onlyRequired = false } = {}): Promise<void> {
     const key = await this.liveKey();
@@ -236,16 +232,14 @@ export class Service extends ApiClient implements AsyncDisposable {
   }
 
   readonly clock = {
-    /** Moves the time of all SQL; timers of running processes do not move with it. */
+    /** Moves the time of all SQL. Timers of running processes do not move. */
     advance: async ({ hours = 0, minutes = 0, seconds = 0 }: Duration): Promise<void> => {
       const skewS = hours * 3600 + minutes * 60 + seconds;
       await this.sql(`update clock set skew = skew + $1 * interval '1 second'`, [skewS]);
     },
   };
 
-  /**
-   * Takes the database away, until it is given back; a worker has found it again when this returns.
-   */
+  /** Takes the database away or gives it back. Then it returns when a worker has found it again. */
   async setDatabaseReachable(isReachable: boolean): Promise<void> {
     assert.ok(this.#database, 'only a database of the shared engine can be taken away');
     await this.#database.setReachable(isReachable);
@@ -254,7 +248,7 @@ export class Service extends ApiClient implements AsyncDisposable {
     await waitFor(isBack, { what: 'the service to find its database', timeoutMs: 30_000 });
   }
 
-  /** Looks into the database, as its owner. */
+  /** Runs a statement in the database, as its owner. */
   // oxlint-disable-next-line typescript/no-explicit-any
   async sql(text: string, values: unknown[] = []): Promise<any[]> {
     if (this.#database?.sql) return this.#database.sql(text, values);
@@ -267,7 +261,7 @@ export class Service extends ApiClient implements AsyncDisposable {
     }
   }
 
-  /** Of the database, as its owner. */
+  /** Returns the address of the database, for its owner. */
   address(): DatabaseAddress {
     if (this.#database !== null) return this.#database.address;
     const running = JSON.parse(readFileSync(join(this.dataDir, 'running.json'), 'utf8'));
@@ -293,7 +287,7 @@ type DomainRecord = {
   priority?: number;
 };
 
-/** Does at the DNS what the owner of the domain would. */
+/** Publishes records in the DNS, like the owner of the domain. */
 function publish(dns: FakeDns, records: DomainRecord[]): void {
   for (const { type, name, value, priority } of records) {
     dns.set(name, type, [priority === undefined ? value : `${priority} ${value}`]);

@@ -1,4 +1,4 @@
-/** The service that test files share ends with whoever started it, and leaves nothing behind. */
+/** Shows that the shared service ends with the process that started it, and leaves nothing behind. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -33,7 +33,7 @@ test('the command line works in the project, and rows are counted in it', async 
   assert.deepEqual([await service.countRows('domains'), await other.countRows('domains')], [1, 0]);
 });
 
-test('waiting in vain shows what the service has logged about the email', async () => {
+test('a wait that times out shows what the service logged about the email', async () => {
   const service = await sharedService();
   const id = await service.send();
   await service.waitForStatus(id, 'delivered');
@@ -43,7 +43,7 @@ test('waiting in vain shows what the service has logged about the email', async 
       () => false,
       (error: Error) => shown.test(error.message),
     );
-  // What the service writes reaches its file a little later.
+  // The log reaches its file a little later.
   await waitFor(inVain, { what: 'a message that shows the log' });
 });
 

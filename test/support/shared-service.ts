@@ -5,10 +5,9 @@
  *   const id = await service.send({ to: 'delivered@simulator.test' });
  *   await service.waitForStatus(id, 'delivered');
  *
- * For tests that see a service through a project's keys, or the command line in a project. It has two
- * workers, hardly any limits, and may reach private networks. Tests that restart it, move its clock, set
- * its limits, or read its logs, counters or tables (but for `countRows`) start their own (service.ts),
- * and so do those that have to be alone with it.
+ * For tests that use a service through a project's keys, or through the command line in a project. It has two
+ * workers, hardly any limits, and access to private networks. Tests that restart it, move its clock, set its limits,
+ * read its logs, counters or tables (except `countRows`), or need to be alone with it start their own (service.ts).
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -18,10 +17,10 @@ import { findService, type KeptService } from './kept-service.ts';
 import { type CommandEnd, letterhausHere } from './letterhaus.ts';
 import { asOwner } from './postgres.ts';
 
-/** As the first start adds one, with which `send` and EMAIL send. */
+/** The domain that a first start adds; `send` and EMAIL use it. */
 const FIRST_DOMAIN = 'acme.test';
 
-/** A new project in an organization of its own, with `acme.test` in its test environment. */
+/** Returns a new project in its own organization, with `acme.test` in its test environment. */
 export async function sharedService(): Promise<SharedService> {
   const kept = await (present ??= findService());
   const organization = await asOwner(kept.address, (db) => createOrganization(db, 'Acme'));
@@ -57,12 +56,12 @@ export class SharedService extends ApiClient {
     this.testKey = own.testKey;
   }
 
-  /** A second project of the same organization, without any domain. */
+  /** Returns a second project of the same organization, without a domain. */
   otherProject(): Promise<SharedService> {
     return newProject(this.#kept, this.#own.organizationId);
   }
 
-  /** Verified at once: the test environment needs no DNS look-up. */
+  /** Adds a domain that is verified at once: the test environment needs no DNS look-up. */
   async addTestDomain(name: string): Promise<void> {
     const added = await this.request('POST', '/v1/domains', { body: { name } });
     assert.equal(added.status, 201, added.text);
@@ -70,7 +69,7 @@ export class SharedService extends ApiClient {
     assert.equal(verified.body.status, 'verified', verified.text);
   }
 
-  /** A domain of the live environment that is declared verified. */
+  /** Adds a domain to the live environment and marks it as verified. */
   async addLiveDomain(name: string): Promise<void> {
     const key = await this.liveKey();
     const added = await this.request('POST', '/v1/domains', { key, body: { name } });
@@ -78,7 +77,7 @@ export class SharedService extends ApiClient {
     await asOwner(this.#kept.address, (db) => declareVerified(db, added.body.id));
   }
 
-  /** How many rows of a table belong to this project. */
+  /** Returns the number of rows of this project in a table. */
   async countRows(table: string): Promise<number> {
     const sql = `select count(*)::int as count from ${table} where project_id = $1`;
     const [row] = await asOwner(this.#kept.address, (db) =>
@@ -87,7 +86,7 @@ export class SharedService extends ApiClient {
     return row!.count;
   }
 
-  /** In this project, unless the command has a key or names another. */
+  /** Runs a command in this project, unless it has a key or names another project. */
   override cli(...args: string[]): Promise<CommandEnd> {
     const { projectId } = this.#own;
     const isElsewhere = args.some((arg) => arg === '--key' || arg === '--project');
@@ -101,7 +100,7 @@ export class SharedService extends ApiClient {
     );
   }
 
-  /** The log has lines of all test files: those about the email, and the last. */
+  /** The log has lines of all test files. Returns those about the email, and the last ones. */
   protected override logsAbout(emailId: string): string {
     const lines = readFileSync(this.#kept.logFile, 'utf8').split('\n');
     const about = lines.filter((line) => line.includes(emailId));

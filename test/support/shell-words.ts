@@ -1,4 +1,4 @@
-/** Splits a command line of an example as a shell does: quotes, and an end at a pipe or a redirection. */
+/** Splits the command line of an example like a shell: quotes, and an end at a pipe or a redirection. */
 export function shellWords(line: string): string[] {
   const words: string[] = [];
   let word: string | null = null;

@@ -1,12 +1,8 @@
-/**
- * Many mail servers that accept a connection and never say a word, each on an address of its own: what a
- * stranger needs to keep connections of a sender waiting, besides a DNS zone.
- */
+/** Mail servers that accept connections and never send a byte. Anybody can run them, with a DNS zone. */
 import { createServer, type Server, type Socket } from 'node:net';
 
 export type SilentHosts = AsyncDisposable & {
   readonly addresses: readonly string[];
-  /** Connections that are open now. */
   readonly open: number;
 };
 

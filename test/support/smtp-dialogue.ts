@@ -1,4 +1,4 @@
-/** A client that sends what the test writes, byte for byte, and reads every reply. */
+/** A client that sends a test's lines byte for byte and reads every reply. */
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { TEST_CA } from './smtp.ts';
@@ -14,7 +14,7 @@ export type DialogueOptions = {
 
 export class Dialogue implements AsyncDisposable {
   socket: Socket;
-  /** Received and not yet read. */
+  /** Received text that was not read yet. */
   #text = '';
   #isOver = false;
   #wake: (() => void) | null = null;
@@ -37,7 +37,7 @@ export class Dialogue implements AsyncDisposable {
     return dialogue;
   }
 
-  /** A session that has received the greeting and sent EHLO. */
+  /** Opens a session, receives the greeting and sends EHLO. */
   static async greeted(port: number, options: DialogueOptions = {}) {
     const dialogue = await Dialogue.open(port, options);
     await dialogue.hear();
@@ -45,7 +45,7 @@ export class Dialogue implements AsyncDisposable {
     return dialogue;
   }
 
-  /** The next reply, its lines joined with newlines; null when the server has hung up. */
+  /** Returns the next reply, its lines joined with newlines; null when the server has disconnected. */
   async hear(): Promise<string | null> {
     for (;;) {
       const match = /^(?:\d{3}-[^\n]*\r\n)*\d{3} [^\n]*\r\n/.exec(this.#text);
@@ -68,7 +68,7 @@ export class Dialogue implements AsyncDisposable {
     if (this.socket.writable) this.socket.write(bytes);
   }
 
-  /** All replies until the server hangs up. */
+  /** Returns all replies until the server disconnects. */
   async hearAll(): Promise<string[]> {
     const replies: string[] = [];
     for (let reply = await this.hear(); reply !== null; reply = await this.hear()) {
@@ -77,7 +77,7 @@ export class Dialogue implements AsyncDisposable {
     return replies;
   }
 
-  /** Sends STARTTLS, and continues inside TLS. */
+  /** Sends STARTTLS and continues inside TLS. */
   async startTls(): Promise<void> {
     await this.ask('STARTTLS');
     await this.secure();

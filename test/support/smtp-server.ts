@@ -1,4 +1,4 @@
-/** Our SMTP server on a port of its own, with handlers that take everything and note it. */
+/** Our SMTP server on its own port, with handlers that accept and record everything. */
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import {
@@ -21,7 +21,7 @@ export type TakenMail = {
 const pem = readFileSync(new URL('certs/trusted.pem', import.meta.url));
 const context = createSecureContext({ key: pem, cert: pem });
 
-/** Whoever knows the password. */
+/** Accepts anybody with the password. */
 export const logIn: SmtpLogIn<string> = (_session, { user, pass }) =>
   Promise.resolve(
     pass === 'secret'

@@ -1,4 +1,4 @@
-/** Connecting to the scripted mail server (fake-mx.ts) the short way, for tests of the client. */
+/** Connects to the scripted mail server (fake-mx.ts), for tests of the client. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import {
@@ -11,10 +11,10 @@ import {
 } from '../../src/net/smtp/client.ts';
 import type { FakeMx } from './fake-mx.ts';
 
-/** How long a test waits for a server that it knows to be silent. */
+/** Milliseconds that a test waits for a silent server. */
 export const SILENCE_MS = 50;
 
-/** The authority behind the certificates `trusted`, `other-name` and `expired`. */
+/** The authority of the certificates `trusted`, `other-name` and `expired`. */
 export const TEST_CA = readFileSync(new URL('certs/ca.pem', import.meta.url), 'utf8');
 
 export function connectTo(
@@ -32,7 +32,7 @@ export function connectTo(
   });
 }
 
-/** A session that must come about; the caller's `await using` ends it. */
+/** Opens a session, which must succeed. The caller's `await using` ends it. */
 export async function openTo(
   mx: FakeMx,
   options: Partial<SmtpOptions> = {},
@@ -57,7 +57,7 @@ export function send(
   });
 }
 
-/** What a result says, without the transcript. */
+/** Returns a result without its transcript. */
 export function summary(result: ConnectResult | TransactionResult): object {
   if (result.kind === 'ready') return { kind: 'ready' };
   if (result.kind === 'replied') return { phase: result.phase, code: result.reply.code };

@@ -1,18 +1,18 @@
-/** Checks of state machines that are written as tables (src/lib/state-machine.ts). */
+/** Checks of state machines that are tables (src/lib/state-machine.ts). */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { nextState, type Transitions } from '../../src/lib/state-machine.ts';
 
 type Table = Transitions<string, string>;
 
-/** All arrows of the table, as a Mermaid diagram has them. */
+/** Returns the transitions of the table as arrows of a Mermaid diagram. */
 function arrowsOf(table: Table): string[] {
   return Object.entries(table).flatMap(([state, events]) =>
     Object.entries(events).map(([event, next]) => `${state} --> ${next}: ${event}`),
   );
 }
 
-/** Every pair of state and event leads to the state of the table, or throws; every state can be reached. */
+/** Asserts that all events lead to the states of the table or throw, and that every state is reachable. */
 export function assertOnly(table: Table): void {
   const states = Object.keys(table);
   const events = new Set(Object.values(table).flatMap((row) => Object.keys(row)));
@@ -31,7 +31,7 @@ export function assertOnly(table: Table): void {
   assert.deepEqual([...reached].toSorted(), states.toSorted());
 }
 
-/** The diagram below the heading in docs/delivery.md has the arrows of the table, and no others. */
+/** Asserts that the diagram below the heading in docs/delivery.md has exactly the arrows of the table. */
 export async function assertDrawn(
   heading: string,
   table: Table,

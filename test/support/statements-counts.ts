@@ -1,4 +1,4 @@
-/** The statements of what is counted and of what it leads to, and of tracking, for statements.ts. */
+/** Statements of counts, of what follows from them, and of tracking, for statements.ts. */
 import * as tls from '../../src/delivery/route/transport-security-store.ts';
 import { countMetrics } from '../../src/compat/resend/wire/email-metrics-store.ts';
 import * as apiRequests from '../../src/requests/request-store.ts';
@@ -49,7 +49,6 @@ export async function useReputation({ db, sender }: Stage): Promise<void> {
   await reputation.forgetReputation(db, 500);
 }
 
-/** What became of the emails of a moment. */
 export async function useMetrics({ db, sender, someEmailId }: Stage): Promise<void> {
   const all = { granularity: 'daily', dimensions: ['period', 'domain'], domainIds: null } as const;
   const until = new Date();
@@ -62,7 +61,7 @@ export async function addUp({ db }: Stage): Promise<void> {
   while ((await foldStats(db, 500)) === 500);
 }
 
-/** The counts of a week by hour. */
+/** Reads the counts of a week by hour. */
 export async function useStats({ db, sender }: Stage): Promise<void> {
   const to = new Date();
   const week = { from: new Date(to.getTime() - 7 * 86_400_000), to, domain: null };
@@ -73,7 +72,7 @@ export async function useStats({ db, sender }: Stage): Promise<void> {
   await forgetStats(db, 500);
 }
 
-/** The log of requests to the root mount. */
+/** Writes and reads the log of requests to the root mount. */
 export async function useRequestLog({ db, sender }: Stage): Promise<void> {
   const { projectId, environment } = sender;
   const id = newId();
@@ -105,7 +104,6 @@ export async function useApiLog({ db, sender }: Stage): Promise<void> {
   await apiRequests.forgetApiRequests(db, 500);
 }
 
-/** Opens and clicks of one email. */
 export async function useTracking({ db, sender, someEmailId }: Stage): Promise<void> {
   const facts = { link: 'https://a.test/', ip: '203.0.113.0', user_agent: 'x' };
   const { projectId, environment } = sender;

@@ -1,4 +1,4 @@
-/** The statements of sending domains and their DKIM keys, for statements.ts. */
+/** Statements of sending domains and their DKIM keys, for statements.ts. */
 import * as domains from '../../src/domains/domain-store.ts';
 import { loadSigningKeys } from '../../src/domains/domain-store.ts';
 import * as rotation from '../../src/domains/dkim-key-store.ts';
@@ -39,7 +39,7 @@ export async function useDomains({ db, sender }: Stage): Promise<void> {
   await loadSigningKeys(db, sender.projectId, stored!.id);
 }
 
-/** Reads what waits of the project, like the depth of the queue. */
+/** Counts the waiting mail of the project. */
 export async function countWaiting({ db, sender }: Stage): Promise<void> {
   await rotation.countWaiting(db, sender, sender.domainId);
 }

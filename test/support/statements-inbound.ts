@@ -1,4 +1,4 @@
-/** The statements of what comes back, for database/plans.test.ts. */
+/** Statements of received mail, for database/plans.test.ts. */
 import {
   type InboundItem,
   InboundStore,
@@ -40,7 +40,7 @@ function itemAbout(
   };
 }
 
-/** Of emails that are open, delivered and sent: nothing, a bounce, a delivery. */
+/** Settles reports about open, delivered and sent emails: nothing, a bounce, a delivery. */
 async function settleReports(stage: Stage): Promise<void> {
   const { db } = stage;
   const store = new InboundStore(db.receiving, { onNotified: () => {} });
@@ -59,7 +59,7 @@ async function settleReports(stage: Stage): Promise<void> {
   );
 }
 
-/** Into the present segment, and where the next one has to be emptied. */
+/** Keeps unmatched mail in the current segment, and where the next one must be emptied. */
 async function keepUnmatched(stage: Stage): Promise<void> {
   const store = new UnmatchedStore(stage.db.receiving, { ringBytesMax: 8 * 2_000 });
   const batch = await acceptBatch(stage);

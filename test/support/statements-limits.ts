@@ -1,4 +1,4 @@
-/** Accepting emails of a project whose limit has blocks, for database/plans.test.ts. */
+/** Accepts emails of a project whose limit has blocks, for database/plans.test.ts. */
 import { runBatch, runEmailBatch } from '../../src/accept/store/full-path.ts';
 import { runFastPath, runFastPathTogether } from '../../src/accept/store/fast-path.ts';
 import { newId } from '../../src/database/ids.ts';
@@ -22,7 +22,7 @@ async function listAll({ db, sender }: Stage): Promise<void> {
   ]);
 }
 
-/** The first statement fills the blocks, which the others take from. */
+/** The first statement fills the blocks, and the others use them. */
 async function acceptFromBlocks({ db, sender, holder }: Stage): Promise<void> {
   const options = {
     limit: { max: 1_000_000, windowS: 60 },
@@ -81,7 +81,7 @@ export const LIMIT_EXERCISES: readonly Exercise[] = [
   { what: 'count what has a maximum', asks: 1, run: countMaxima },
   { what: 'count suppressions', asks: SUPPRESSIONS_MAX, run: countSuppressions },
   { what: 'reserve, list and forget stored bytes', asks: 1, run: useStorage },
-  // Emails, their recipients, and the place.
+  // Emails, their recipients, and the position.
   { what: 'key the addresses of earlier mail', asks: 3 * KEYED, run: keyAddresses },
   { what: 'list the limits', asks: 3, run: listAll },
   { what: 'accept from blocks of a limit', asks: FEW, run: acceptFromBlocks },

@@ -1,4 +1,4 @@
-/** The statements about the machines that run: nodes, their host names, the providers as they see them. */
+/** Statements about running machines: nodes, their host names, their view of providers. */
 import { newId } from '../../src/database/ids.ts';
 import * as mailHosts from '../../src/domains/mail-host-store.ts';
 import * as nodes from '../../src/delivery/queue/node-store.ts';

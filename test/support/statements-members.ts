@@ -1,4 +1,4 @@
-/** What members and their sessions are read and written with. */
+/** Statements that read and write members and their sessions. */
 import * as audit from '../../src/accounts/audit/audit-store.ts';
 import { newId } from '../../src/database/ids.ts';
 import * as invitations from '../../src/accounts/members/invitation-store.ts';

@@ -1,4 +1,4 @@
-/** The statements about conditions of the installation. */
+/** Statements about conditions of the installation. */
 import type { NewCondition } from '../../src/core/operator-events.ts';
 import {
   clearCondition,
@@ -57,7 +57,7 @@ export async function useConditions({ db }: Stage): Promise<void> {
   await enabledWebhooks(db);
 }
 
-/** Of the daily proof. */
+/** Runs the daily reconciliation. */
 export async function useReconciliation({ db, sender }: Stage): Promise<void> {
   const { projectId } = sender;
   const day = new Date().toISOString().slice(0, 10);
@@ -82,7 +82,7 @@ export async function useReconciliation({ db, sender }: Stage): Promise<void> {
   await noteQueueWalked(db);
 }
 
-/** One step each; its rows are what it asks for. */
+/** Takes one step of each; `asks` counts its rows. */
 export async function walkMail({ db, sender, someEmailId }: Stage): Promise<void> {
   const atMs = Number.parseInt(someEmailId.replace('-', '').slice(0, 12), 16);
   const day = new Date(atMs).toISOString().slice(0, 10);

@@ -1,4 +1,4 @@
-/** The statements of claiming, releasing and of an operator, for statements.ts. */
+/** Statements of claiming, of releasing and of operators, for statements.ts. */
 import { newId } from '../../src/database/ids.ts';
 import * as claims from '../../src/delivery/queue/queue-store.ts';
 import { RECIPIENTS } from '../../src/delivery/queue/queue-store.ts';
@@ -60,7 +60,7 @@ export async function operate({ db, holder, sender }: Stage): Promise<void> {
   await takeOutStep(db, holder, { selector, from: QUEUE_START });
 }
 
-/** With and without its project. */
+/** Runs them with and without the project. */
 async function operateOnOne({ db, sender, someEmailId: emailId }: Stage): Promise<void> {
   for (const projectId of [sender.projectId, null]) {
     const selector = { ...WHOLE_QUEUE, emailId, projectId };
@@ -68,7 +68,7 @@ async function operateOnOne({ db, sender, someEmailId: emailId }: Stage): Promis
   }
 }
 
-/** Of a shallow and of a deep queue: what is not sampled is counted by the index. */
+/** Reads a shallow and a deep queue; the index counts what is not sampled. */
 async function showQueue({ db, sender }: Stage): Promise<void> {
   const within = { projectId: sender.projectId, environment: sender.environment };
   const asked = { projectIds: [sender.projectId], environment: null, within, limit: 100 };

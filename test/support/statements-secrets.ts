@@ -1,4 +1,4 @@
-/** The statements about secret keys and what they seal. */
+/** Statements about secret keys and the data that they encrypt. */
 import type { Database } from '../../src/database/database.ts';
 import { newId } from '../../src/database/ids.ts';
 import {

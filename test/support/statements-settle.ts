@@ -1,4 +1,4 @@
-/** The statements of settling, for statements.ts. */
+/** Statements of settling, for statements.ts. */
 import type { NewEmail } from '../../src/accept/store/decision.ts';
 import { newId } from '../../src/database/ids.ts';
 import { SettleStore } from '../../src/settle/settle.ts';
@@ -8,7 +8,7 @@ import type { Stage } from './statements.ts';
 const settleStore = ({ db, holder }: Stage) =>
   new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
 
-/** Half of them are usual. */
+/** Half of the outcomes take the fast path. */
 export async function settleSome(stage: Stage, batch: readonly NewEmail[]): Promise<void> {
   const settling = settleStore(stage);
   const suppress = { reason: 'hard_bounce', days: null } as const;
@@ -29,13 +29,12 @@ export async function settleSome(stage: Stage, batch: readonly NewEmail[]): Prom
   );
 }
 
-/** By the shorter statement. */
 export async function settleFast(stage: Stage, batch: readonly NewEmail[]): Promise<void> {
   const settling = settleStore(stage);
   await Promise.all(batch.map((email) => settling.settle(settlement(email))));
 }
 
-/** Likewise, of mail that goes to a relay. */
+/** Settles mail to a relay on the fast path. */
 export async function settleSent(stage: Stage, batch: readonly NewEmail[]): Promise<void> {
   const settling = settleStore(stage);
   const sent = { status: 'sent', eventType: 'email.sent' } as const;

@@ -1,8 +1,8 @@
-/** The statements of templates, for statements.ts. */
+/** Statements of templates, for statements.ts. */
 import * as templates from '../../src/templates/template-store.ts';
 import type { Stage } from './statements.ts';
 
-/** Made, changed, published, read and deleted. */
+/** Creates, changes, publishes, reads and deletes a template. */
 export async function useTemplates({ db, sender }: Stage): Promise<void> {
   const content = { subject: 'Hi', html: '<p>Hi</p>', text: null, variables: [] };
   const made = await templates.createTemplate(db, sender, { name: 'x', alias: 'x', ...content });

@@ -1,4 +1,4 @@
-/** The statements of webhooks and of the event stream, for statements.ts. */
+/** Statements of webhooks and of the event stream, for statements.ts. */
 import * as stream from '../../src/events/stream-store.ts';
 import { recordEvent } from '../../src/events/event-store.ts';
 import { newId } from '../../src/database/ids.ts';
@@ -13,7 +13,7 @@ import type { Stage } from './statements.ts';
 
 const PAGE: Page = { limit: 20, after: null, before: null };
 
-/** From the middle of all, at the end, and with filters that leave out all that is looked at. */
+/** Reads from the middle, from the end, and with filters that exclude everything. */
 export async function readStreams({ db, sender, someEmailId }: Stage): Promise<void> {
   const all = { types: null, emailId: null, domain: null };
   const read = (after: stream.StreamPoint, filter: stream.StreamFilter) =>
@@ -107,7 +107,7 @@ function lastWeek(): { since: Date; until: Date } {
   return { since: new Date(Date.now() - 7 * 86_400_000), until: new Date() };
 }
 
-/** Of a range: begun, fed once, and ended because its endpoint was disabled, or because it was all. */
+/** Begins a replay of a range, continues it once, and ends it by a disabled endpoint or at its end. */
 export async function useReplays({ db, sender, endpointId, deadEndpointId }: Stage): Promise<void> {
   for (const id of [endpointId, deadEndpointId]) {
     const range = { endpointId: id, ...lastWeek(), status: null, total: 100 };
@@ -125,7 +125,7 @@ export async function useReplays({ db, sender, endpointId, deadEndpointId }: Sta
   ]);
 }
 
-/** Of an endpoint without the newest events. */
+/** Lists deliveries of the endpoint without the newest events. */
 export function listDelivered({ db, sender, deadEndpointId: endpointId }: Stage): Promise<unknown> {
   const filter = { status: 'delivered', type: null } as const;
   return deliveries.listDeliveries(db, sender, { ...filter, endpointId, page: PAGE });

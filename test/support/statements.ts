@@ -1,7 +1,4 @@
-/**
- * Every statement of src/store, used as the service uses it: database/plans.test.ts looks at what each
- * of them reads. A new statement gets a line here.
- */
+/** Runs every statement of the service; database/plans.test.ts checks their reads. New ones need a line here. */
 import assert from 'node:assert/strict';
 import type { Database } from '../../src/database/database.ts';
 import { AcceptStore, findRemembered, findStored } from '../../src/accept/store/accept.ts';
@@ -88,15 +85,15 @@ export type Stage = {
   sender: Sender;
   holder: string;
   endpointId: string;
-  /** What waits for it is due. */
+  /** An endpoint whose waiting deliveries are due. */
   deadEndpointId: string;
-  /** Of an email in the middle of all; of none when there are none. */
+  /** The id of an email in the middle; of no email when there are none. */
   someEmailId: string;
 };
 
 export type Exercise = {
   what: string;
-  /** Rows that are asked for, or given, in one statement. */
+  /** Rows that one statement requests or gets. */
   asks: number;
   run(stage: Stage): Promise<unknown>;
 };
@@ -136,7 +133,7 @@ export async function acceptBatch(stage: Stage, wanted: Batch = {}) {
 
 const acceptFew = (stage: Stage, wanted: Batch) => acceptBatch(stage, { ...wanted, count: FEW });
 
-/** What has a time to send it is not usual, also in the past. */
+/** Emails with a scheduled time, even in the past, do not take the fast path. */
 function newEmails({ sender }: Stage, { count = BATCH, usual = true, hasKeys = true }: Batch) {
   return Array.from({ length: count }, (_, index) =>
     newEmail(sender, {
@@ -147,7 +144,7 @@ function newEmails({ sender }: Stage, { count = BATCH, usual = true, hasKeys = t
   );
 }
 
-/** The emails of one request, permissive. */
+/** Accepts the emails of one permissive request. */
 async function acceptTogether(stage: Stage, usual = false): Promise<void> {
   const count = usual ? FEW : BATCH;
   const permissive = emailBatch(newEmails(stage, { usual, count, hasKeys: false }), {
@@ -179,14 +176,14 @@ const list = (what: string, asks: number, filter: Partial<EmailFilter>, page = {
   },
 });
 
-/** An address in ASCII that compares equal to one that is not. */
+/** Lists an ASCII address that equals one outside of ASCII. */
 async function listBoth(stage: Stage): Promise<void> {
   await acceptAll(acceptStore(stage), [newEmail(stage.sender, { to: ['stra\u00dfe@one.test'] })]);
   const filter = { ...NO_FILTER, to: 'strasse@one.test' };
   await listEmails(stage.db, stage.sender, { page: PAGE, filter });
 }
 
-/** What has no index is looked for in so many emails, and the answer says so. */
+/** Limit on scanned emails for searches without an index; the answer says when it is reached. */
 const SCANNED = 50_000;
 
 async function useKeys({ db, sender }: Stage): Promise<void> {
@@ -259,7 +256,7 @@ async function useSuppressions({ db, sender }: Stage): Promise<void> {
   await queue.stoppedNow(db.settling, { ...sender, address: 'gone10@nowhere.test' });
 }
 
-/** A year is nothing that fillMail makes: all is looked at, nothing is removed. */
+/** fillMail makes nothing as old as a year: everything is read, nothing is removed. */
 async function useRetention({ db, sender }: Stage): Promise<void> {
   const { projectId } = sender;
   await retention.setRetention(db, { projectId, contentH: null, metadataH: null });
@@ -271,7 +268,7 @@ async function useRetention({ db, sender }: Stage): Promise<void> {
     [null, 24],
   ] as const) {
     const steps = retention.trimProject(db, { projectId, contentH, metadataH });
-    await steps.next(); // one batch, and the end of what is a year old
+    await steps.next(); // one batch, then the end of rows that are a year old
     await steps.return(undefined);
   }
   await retentionClock.noteRun(db);
@@ -285,7 +282,7 @@ async function useRetention({ db, sender }: Stage): Promise<void> {
   await logs.return(undefined);
 }
 
-/** Of emails that no worker has. */
+/** Changes scheduled emails without a lease. */
 async function changeScheduled(stage: Stage): Promise<void> {
   const { db, holder, sender } = stage;
   const [email] = await acceptBatch(stage, { count: 1 });
@@ -445,20 +442,20 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'secret keys', asks: 10, run: useSecretKeys },
   { what: 'projects', asks: 10, run: useProjects },
   { what: 'suppressions', asks: 20, run: useSuppressions },
-  // The index entries of all mail to the address are read, which are 1,000 here, before the newest are taken.
+  // Reads the index entries of all mail to the address, 1,000 here, before it takes the newest.
   { what: 'log of an address', asks: 100, run: readAddressLog },
   { what: 'templates', asks: 20, run: useTemplates },
   { what: 'log of requests', asks: 20, run: useRequestLog },
   { what: 'API log', asks: 20, run: useApiLog },
   { what: 'metrics of emails', asks: 200, run: useMetrics },
   { what: 'add up counts of mail', asks: 500, run: addUp },
-  // Of each hour a row for each of some values.
+  // A row for each hour and some values.
   { what: 'counts of mail', asks: 168, run: useStats },
   { what: 'webhooks: tell a batch', asks: 32, run: tellBatch },
   { what: 'webhooks: end a closed provider', asks: 10, run: closedEndpoint },
   { what: 'webhooks: endpoints', asks: 10, run: useEndpoints },
   { what: 'webhooks: deliveries', asks: 100, run: useDeliveries },
-  // 500 are queued in a step.
+  // Each step queues 500.
   { what: 'webhooks: replays', asks: 500, run: useReplays },
   {
     what: 'webhooks: deliveries by status, none',
@@ -466,14 +463,14 @@ export const EXERCISES: readonly Exercise[] = [
     run: listDelivered,
   },
   { what: 'event stream', asks: 100, run: readStreams },
-  // As many are looked through in one page.
+  // A page scans as many.
   { what: 'event stream, filtered', asks: 2_000, run: filterStreams },
   // 500 emails, with rows in four tables.
   { what: 'retention', asks: 1_000, run: useRetention },
   { what: 'forget what has expired', asks: 1, run: ({ db }) => forgetExpired(db) },
 ];
 
-/** Now and then, or after a death or a lost answer: these read the whole queue, which has open work alone. */
+/** Rare statements, after a death or a lost answer. They read the whole queue, which has only open work. */
 export const AFTER_A_DEATH: readonly Exercise[] = [
   {
     what: 'claims that memory does not know of',

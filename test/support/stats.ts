@@ -1,4 +1,4 @@
-/** Counts of mail for comparison, from the stored emails and events one by one. */
+/** Counts mail from the stored emails and events one by one, for comparison. */
 import {
   COUNTERS,
   type Counter,
@@ -11,14 +11,14 @@ import type { Database } from '../../src/database/database.ts';
 import type { StatsRow } from '../../src/stats/stats-store.ts';
 import type { Sender } from './mail-store.ts';
 
-/** The counters of a row that are not zero. */
+/** Returns the counters of a row that are not zero. */
 export function counted(row: StatsRow): Partial<Record<Counter, number>> {
   return Object.fromEntries(
     COUNTERS.flatMap((name) => (row[name] === 0 ? [] : [[name, row[name]]])),
   );
 }
 
-/** One line, to compare. */
+/** Returns one line for comparison. */
 export function simplified(row: StatsRow): string {
   const { period, value, latencies } = row;
   return JSON.stringify([period.toISOString(), value, counted(row), latencies]);
@@ -42,7 +42,7 @@ type StoredEmail = {
   recipients: number;
 };
 
-/** The same counts from emails and events, one by one. */
+/** Returns the same counts from emails and events, one by one. */
 export async function countAgain(
   db: Database,
   { projectId }: Sender,

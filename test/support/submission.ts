@@ -1,11 +1,11 @@
-/** Handing in mail by SMTP as applications do (nodemailer), and as the test writes it (a dialogue). */
+/** Submits mail by SMTP: like applications (nodemailer), and as the test writes it (a dialogue). */
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import nodemailer from 'nodemailer';
 import { Dialogue } from './smtp-dialogue.ts';
 import { TEST_CA } from './smtp.ts';
 
-/** For the service: two ports, one of each kind, with the certificate of mx.test. */
+/** Environment of a service with two submission ports, one of each kind, and the certificate of mx.test. */
 export const SUBMISSION_ENV = {
   LETTERHAUS_SUBMISSION_PORTS: '0,0/tls',
   LETTERHAUS_SMTP_HOST: '127.0.0.1',
@@ -15,7 +15,7 @@ export const SUBMISSION_ENV = {
 
 export type Submitter = { port: number; key: string; user?: string; tls?: boolean };
 
-/** As an application is set up. */
+/** Returns a transport with the settings of an application. */
 export function transportTo({ port, key, user = 'letterhaus', tls = false }: Submitter) {
   return nodemailer.createTransport({
     host: '127.0.0.1',
@@ -29,7 +29,7 @@ export function transportTo({ port, key, user = 'letterhaus', tls = false }: Sub
   });
 }
 
-/** The id in `250 2.0.0 Ok: queued as <id>`. */
+/** Returns the id in `250 2.0.0 Ok: queued as <id>`. */
 export function idIn(reply: string | null): string {
   const [, id] =
     /^(?:250-2\.0\.0 Accepted before\n)?250 2\.0\.0 Ok: queued as ([0-9a-f-]{36})$/.exec(
@@ -39,7 +39,7 @@ export function idIn(reply: string | null): string {
   return id;
 }
 
-/** A session that is logged in. */
+/** Opens a session and logs in. */
 export async function loggedIn({ port, key, user = 'letterhaus' }: Submitter): Promise<Dialogue> {
   const dialogue = await Dialogue.greeted(port);
   await dialogue.startTls();
@@ -53,7 +53,7 @@ export function logIn(dialogue: Dialogue, user: string, pass: string): Promise<s
   return dialogue.ask(`AUTH PLAIN ${Buffer.from(`\0${user}\0${pass}`).toString('base64')}`);
 }
 
-/** @returns the reply to the dot, or to what was refused before it */
+/** @returns the reply to the final dot, or to a command that was refused before */
 export async function submit(
   dialogue: Dialogue,
   { to, lines }: { to: readonly string[]; lines: readonly string[] },

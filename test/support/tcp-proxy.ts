@@ -1,7 +1,6 @@
 /**
- * A TCP proxy in front of a server, for tests of what happens when the network fails: it can
- * refuse, stall, slow down, slice, narrow, cut, forget connections, and cut at a chosen moment of the
- * conversation. Nothing it passes on is changed.
+ * A TCP proxy in front of a server, for tests of network failures. It can refuse, stall, delay, slice and throttle,
+ * cut or forget connections, and cut at a chosen moment. It never changes the bytes.
  */
 import { once } from 'node:events';
 import {
@@ -16,41 +15,37 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /** What happens to the connection whose client sends a text. */
 export type Trap = {
-  /** Bytes of the client that spring it. */
+  /** Bytes of the client that trigger it. */
   text: string;
-  /**
-   * `sent`: cut as soon as everything the client had to say has been passed on. `answered`: cut
-   * when the server answers, and the answer is lost.
-   */
+  /** `sent`: cuts when all bytes of the client are forwarded. `answered`: cuts and drops the answer. */
   cutWhen: 'sent' | 'answered';
 };
 
 export type TcpProxy = AsyncDisposable & {
   readonly port: number;
-  /** Connections that are open now. */
   readonly open: number;
-  /** Nothing passes in either direction; new connections are accepted and receive nothing. */
+  /** Stops forwarding in both directions. New connections are accepted and receive nothing. */
   stall(): void;
-  /** Everything takes so much longer in each direction, until healed. */
+  /** Delays everything in each direction, until healed. */
   slow(delayMs: number): void;
-  /** Everything comes in pieces of so many bytes, a moment apart, until healed. */
+  /** Forwards pieces of so many bytes with pauses, until healed. */
   slice(sliceBytes: number): void;
-  /** So many bytes a second get through in each direction of a connection, until healed. */
+  /** Limits the bytes per second in each direction of a connection, until healed. */
   narrow(bytesPerS: number): void;
-  /** Cuts every connection; new ones are still taken. */
+  /** Cuts every connection. New ones are accepted. */
   cut(): void;
   /** Cuts every connection and refuses new ones. */
   refuse(): Promise<void>;
-  /** Passes on again, what piled up first; listens again. */
+  /** Forwards again, first what has piled up. Listens again. */
   heal(): Promise<void>;
-  /** The connections of now stay open and silent for ever; new ones work. */
+  /** Leaves current connections open and silent for ever. New ones work. */
   forget(): void;
   /**
-   * The connection whose client sends this text is forgotten at that moment, and the text with it; with `all` the
-   * network is gone from then on, for other connections and new ones, too. Resolves when it has happened.
+   * Forgets the connection whose client sends this text, and drops the text. With `all`, other connections and new
+   * ones are silent from then on, too. Resolves when it has happened.
    */
   forgetAt(text: string, options?: { all: boolean }): Promise<void>;
-  /** Resolves when the trap has sprung, which it does once. */
+  /** Resolves when the trap was triggered, which happens once. */
   trap(trap: Trap): Promise<void>;
 };
 
@@ -59,7 +54,7 @@ type Pace = { pieceBytes: number; everyMs: number };
 type Armed = Trap & { sprung: () => void };
 type Oblivion = { text: string; all: boolean; happened: () => void };
 
-/** The last message of a statement, as PostgreSQL's clients send it: Sync. */
+/** The last message of a statement from PostgreSQL's clients: Sync. */
 const SYNC = Buffer.from([0x53, 0, 0, 0, 4]);
 
 const SLICE_EVERY_MS = 1;
@@ -79,7 +74,7 @@ class Proxy implements TcpProxy {
   #isStalled = false;
   #delayMs = 0;
   #pace: Pace | null = null;
-  /** What a slow link still has to pass on. */
+  /** Pending bytes of a slow link. */
   readonly #passing = new WeakMap<Socket, Promise<void>>();
   #armed: Armed | null = null;
   #oblivion: Oblivion | null = null;
@@ -198,7 +193,7 @@ class Proxy implements TcpProxy {
     else this.#pass(link.client, bytes);
   }
 
-  /** In order, also when the delay ends: nothing overtakes what still waits for its time. */
+  /** Forwards in order. When the delay ends, nothing overtakes waiting bytes. */
   #pass(end: Socket, bytes: Buffer): void {
     const before = this.#passing.get(end);
     if (before === undefined && this.#delayMs === 0 && this.#pace === null) {
@@ -248,9 +243,9 @@ function resume({ client, server }: Link): void {
   for (const end of [client, server]) end.resume();
 }
 
-/** As a crashed router would: the client sees a reset; the server reads what had been sent. */
+/** Cuts like a crashed router: the client sees a reset, and the server reads what was sent. */
 function cutLink({ client, server }: Link): void {
-  // A socket that is being shut down cannot be reset any more: its handle would never close.
+  // A socket that is shutting down cannot be reset: its handle would never close.
   if (client.writableEnded) client.destroy();
   else client.resetAndDestroy();
   server.end();

@@ -1,4 +1,4 @@
-/** Projects of one service that belong to different people, each with a verified domain of its own. */
+/** Projects of different owners in one service, each with a verified domain. */
 import assert from 'node:assert/strict';
 import { createOrganization, createProject } from '../../src/accounts/projects/project-store.ts';
 import { createFullKey, declareVerified } from './api-client.ts';
@@ -8,7 +8,7 @@ import type { Service } from './service.ts';
 /** A project with full keys, and a verified domain in both environments. */
 export type Tenant = { projectId: string; live: string; test: string; from: string };
 
-/** In an organization of its own; it sends from `<name>.example`. */
+/** Adds a project in its own organization, which sends from `<name>.example`. */
 export async function newTenant(service: Service, name: string): Promise<Tenant> {
   const domain = `${name}.example`;
   const tenant = await asOwner(service.address(), async (db) => {

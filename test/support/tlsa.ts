@@ -1,4 +1,4 @@
-/** TLSA records as an operator makes them from a certificate of test/support/certs. */
+/** TLSA records of the certificates in test/support/certs. */
 import { createHash, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
@@ -7,7 +7,7 @@ export function testCertificate(name: string): X509Certificate {
   return new X509Certificate(pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')));
 }
 
-/** @param kind usage, selector and matching type, as `3 1 1` */
+/** @param kind usage, selector and matching type, such as `3 1 1` */
 export function tlsaRecord(name: string, kind: string): string {
   const certificate = testCertificate(name);
   const [, selector, matching] = kind.split(' ');

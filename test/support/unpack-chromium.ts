@@ -1,6 +1,6 @@
 /**
- * Unpacks the package @sparticuz/chromium into TMPDIR, which it reads when it is imported. Started by
- * chromium.ts as a process of its own, because others use the TMPDIR of a test process meanwhile.
+ * Unpacks the package @sparticuz/chromium into TMPDIR, which it reads at import. chromium.ts starts it as a process,
+ * because the test process uses its own TMPDIR meanwhile.
  */
 import chromium from '@sparticuz/chromium';
 

@@ -1,7 +1,4 @@
-/**
- * A PostgreSQL server that may lose commits (fsync off), not used before:
- * no database of ours, no role. The embedded engine itself cannot be had like that.
- */
+/** A new PostgreSQL server that may lose commits (fsync off), which the embedded engine cannot be. */
 import { join } from 'node:path';
 import type pg from 'pg';
 import { DEFAULT_SEARCH, findEngine, installEngine } from '../../src/database/embedded/binaries.ts';
@@ -17,7 +14,6 @@ import { commandLine, launch, stopPostmaster } from '../../src/database/embedded
 const SIZING = { connections: 50, memoryBytes: 1024 ** 3, diskBytes: 25 * 1024 ** 3 };
 
 export type ForgetfulEngine = AsyncDisposable & {
-  /** As its superuser. */
   address(database: string): pg.ClientConfig;
 };
 

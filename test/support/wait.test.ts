@@ -1,4 +1,4 @@
-/** Waiting for assertions, on which all tests of what happens a moment later rely. */
+/** Tests the waiting for assertions, on which all tests of later effects rely. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from './wait.ts';
@@ -13,7 +13,7 @@ test('assertions are repeated until all of them hold', async () => {
   assert.equal(looks, 3);
 });
 
-test('assertions that never hold fail in the words of the last look', async () => {
+test('assertions that never hold fail with the error of the last check', async () => {
   let looks = 0;
   const never = () => {
     looks += 1;

@@ -1,25 +1,21 @@
-/**
- * Waiting for something to become true: the only place in the tests that waits by time. A test
- * never sleeps and hopes, it names the condition.
- */
+/** Waits for a condition. Only this file waits by time: a test never sleeps, it names its condition. */
 import { setTimeout as delay } from 'node:timers/promises';
 
 const POLL_MS = 10;
-/** Between two looks, of the time that one takes. */
+/** Pause between two checks, in multiples of a check's duration. */
 const PAUSE_SHARE = 4;
-/** And of the time that was waited so far: what takes seconds is not looked at fifty times. */
+/** Minimum pause as a share of the time so far: what takes seconds is not checked fifty times. */
 const WAITED_SHARE = 0.2;
 const POLL_MS_MAX = 250;
 const TIMEOUT_MS = 30_000;
 
 /**
- * Polls until `condition` gives something truthy, and returns that. A look that takes
- * long (a request, a query on a connection of its own) is made less often: at most a fifth of the
- * time goes into looking, the rest is for what is waited for. The longer it waits the less often it
- * looks: four times a second in the end.
- * @param options.timeoutMs default 30 s: generous, because a loaded machine is slow, not wrong
+ * Polls until `condition` returns something truthy, and returns that. Slow checks (a request, a query on its own
+ * connection) run less often: at most a fifth of the time goes into checks. The intervals grow to a quarter of a
+ * second.
+ * @param options.timeoutMs default 30 s, because a loaded machine is slow, not wrong
  * @param options.what completes "waited in vain for ..."
- * @param options.everyMs for looks that cost the other side something: connections, say
+ * @param options.everyMs for checks that cost the other side something, such as connections
  */
 export async function waitFor<T>(
   condition: () => T | Promise<T>,
@@ -45,10 +41,9 @@ function pauseMs(lookMs: number, waitedMs: number): number {
 }
 
 /**
- * Runs assertions until all of them hold: for what becomes true a moment after what a test has just done, such as
- * the layout after a click, a log line after its request, or a counter after its event. What holds only for a
- * moment before must not be asserted like this.
- * @param options.timeoutMs default 30 s; then the failure is that of the last look
+ * Runs assertions until all of them hold: for effects a moment after an action, such as the layout after a click, a
+ * log line after its request, or a counter after its event. Do not use it for a state that passes.
+ * @param options.timeoutMs default 30 s; then it fails with the error of the last check
  */
 export async function eventually(
   assertions: () => void | Promise<void>,

@@ -1,6 +1,6 @@
 /**
- * A webhook endpoint on loopback that a test controls: responds, hangs, redirects, sends slowly,
- * floods, breaks off. It records every request before it answers.
+ * A webhook endpoint on loopback that a test controls. It can respond, hang, redirect, send slowly, flood, and close
+ * connections. It records every request before it answers.
  *
  *   await using receiver = await startReceiver();
  *   receiver.answer = 500;
@@ -14,7 +14,6 @@ import { waitFor } from './wait.ts';
 export type Received = {
   path: string;
   headers: Record<string, string>;
-  /** The bytes that were signed. */
   body: string;
   /** `webhook-id`: the event. */
   id: string;
@@ -30,21 +29,21 @@ export type Behaviour =
   | 'hang'
   /** 200, then a byte every 50 ms for ever. */
   | 'drip'
-  /** 200, then as many bytes as are taken. */
+  /** 200, then as many bytes as the client reads. */
   | 'flood'
   /** Closes the connection instead of answering. */
   | 'break off';
 
 export type Receiver = AsyncDisposable & {
-  /** `http://127.0.0.1:<port>`; any path will do. */
+  /** `http://127.0.0.1:<port>`; any path works. */
   url: string;
   port: number;
-  /** How to answer from now on. */
+  /** The answer from now on. */
   answer: Behaviour | ((request: Received) => Behaviour | Promise<Behaviour>);
   readonly received: Received[];
   /** The ids of `received`, in order. */
   ids(): string[];
-  /** Waits until so many requests have come. */
+  /** Waits until so many requests have arrived. */
   waitForCount(count: number, options?: { timeoutMs?: number }): Promise<Received[]>;
 };
 
@@ -82,7 +81,7 @@ export async function startReceiver(answer: Receiver['answer'] = 200): Promise<R
   return receiver;
 }
 
-/** The payload, if the reference verifier takes the signature for one of this secret; else throws. */
+/** Returns the payload if the reference verifier accepts the signature; else throws. */
 export function verified(secret: string, { body, headers }: Received): unknown {
   return new Webhook(secret).verify(body, headers);
 }

@@ -1,7 +1,4 @@
-/**
- * What the tests of webhooks stand on: a fresh database with one project, the service, and workers
- * whose loops can be started, frozen and expired.
- */
+/** The scene of webhook tests: a database with one project, the service, and workers with loops. */
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import type { EventType } from '../../src/core/events.ts';
@@ -31,9 +28,9 @@ export type WebhookTest = AsyncDisposable & {
   ): Promise<{ id: string; signingSecret: string }>;
   /** Records an event as a change of a domain would; returns its id. */
   emit(type?: EventType): Promise<string>;
-  /** Many events that wait for one endpoint only. */
+  /** Queues many events for one endpoint. */
   backlog(endpointId: string, count: number): Promise<void>;
-  /** A running loop under a worker of its own, stopped with the test. */
+  /** Starts a loop under its own worker; it stops with the test. */
   startLoop(options?: Partial<WebhookLoopOptions>): Promise<WebhookLoop & { holder: string }>;
   /** Changes the schema, as the owner of the tables. */
   change(statement: string): Promise<void>;
@@ -121,7 +118,7 @@ export async function webhookTest(
   };
 }
 
-/** What was answered, or the refusal as a failure of the test. */
+/** Returns the answer; throws for a refusal. */
 export function ok<Value extends object>(value: Value | Refusal): Value {
   if (isRefusal(value)) throw new Error(`refused: ${value.message}`);
   return value;

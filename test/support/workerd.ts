@@ -1,6 +1,6 @@
 /**
- * Cloudflare Workers on this machine: `workerd`, the runtime itself, with one Worker and a port of its own. Its binary is an
- * optional dependency, because npm installs only the one of this platform.
+ * Cloudflare Workers on this machine: the runtime `workerd` with one Worker and its own port. Its binary is an
+ * optional dependency, because npm installs only the one for this platform.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,11 +21,10 @@ export type Workerd = AsyncDisposable & { url: string };
 type Worker = {
   /** ES modules by name; the first one has the handler. */
   modules: Record<string, string>;
-  /** Texts that the handler gets as `env`. */
   bindings: Record<string, string>;
 };
 
-/** Resolves when it listens; what it prints to stderr goes to that of the test. */
+/** Resolves when it listens. Its stderr goes to the test's. */
 export async function startWorkerd(worker: Worker): Promise<Workerd> {
   const folder = await mkdtemp(join(tmpdir(), 'letterhaus-workerd-'));
   const file = join(folder, 'config.capnp');
@@ -53,7 +52,7 @@ async function portOf(control: Readable): Promise<number> {
   throw new Error('workerd did not say where it listens.');
 }
 
-/** Cap'n Proto text, in which strings are written as in JSON. */
+/** Writes Cap'n Proto text, whose strings are those of JSON. */
 function configOf({ modules, bindings }: Worker): string {
   const moduleList = Object.entries(modules).map(
     ([name, code]) => `(name = ${JSON.stringify(name)}, esModule = ${text(code)})`,
@@ -76,7 +75,7 @@ const config :Workerd.Config = (
 `;
 }
 
-/** Escapes beyond ASCII by their bytes: Cap'n Proto does not know \\u. */
+/** Escapes the bytes of characters outside of ASCII, because Cap'n Proto has no \\u. */
 function text(value: string): string {
   const bytes = [...Buffer.from(value)];
   return `"${bytes.map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}"`;
