@@ -75,7 +75,7 @@ export type ApiKeyCreation = {
 export type ApiKeyList = {
   object: 'list';
   data: ApiKey[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -181,7 +181,7 @@ export type ApiRequestDetail = {
 export type ApiRequestList = {
   object: 'list';
   data: ApiRequest[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -228,7 +228,7 @@ export type AuditEvent = {
 export type AuditEventList = {
   object: 'list';
   data: AuditEvent[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -515,7 +515,7 @@ export type DomainCreation = {
 export type DomainList = {
   object: 'list';
   data: Domain[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -771,7 +771,7 @@ export type EmailInspection = {
 export type EmailList = {
   object: 'list';
   data: EmailSummary[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
   /** With a filter that has no index, at most 50,000 emails are searched per call. If the list continues, this is the position: continue with `after` (or `before`) this id. */
   scanned_until: string | null;
@@ -851,14 +851,14 @@ export type EmailWebhookDelivery = {
 export type EmailWebhookDeliveryList = {
   object: 'list';
   data: EmailWebhookDelivery[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
 export type EventList = {
   object: 'list';
   data: StreamEvent[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
   /** The position to continue from, also when `data` is empty: pass it as `after`. */
   cursor: string;
@@ -867,7 +867,7 @@ export type EventList = {
 /** Every failure has this shape. */
 export type Failure = {
   error: {
-    /** For programs. */
+    /** Code for programs. */
     code: string;
     /** One sentence: what is wrong and what to do. */
     message: string;
@@ -944,7 +944,7 @@ export type InboundMessageDetail = {
 export type InboundMessageList = {
   object: 'list';
   data: InboundMessage[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1035,7 +1035,7 @@ export type InstallationProject = {
 export type InstallationProjectList = {
   object: 'list';
   data: InstallationProject[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1131,7 +1131,7 @@ export type InvitationCreation = {
 export type InvitationList = {
   object: 'list';
   data: Invitation[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1242,7 +1242,7 @@ export type MemberChange = {
 export type MemberList = {
   object: 'list';
   data: Member[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1266,7 +1266,7 @@ export type OperatorCondition = {
 export type OperatorConditionList = {
   object: 'list';
   data: OperatorCondition[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1289,7 +1289,7 @@ export type OwnSession = {
 export type OwnSessionList = {
   object: 'list';
   data: OwnSession[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1350,7 +1350,7 @@ export type Project = {
 export type ProjectList = {
   object: 'list';
   data: Project[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1507,7 +1507,7 @@ export type ProviderBlock = {
 export type ProviderBlockList = {
   object: 'list';
   data: ProviderBlock[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1812,7 +1812,7 @@ export type RecipientLogEntry = {
 export type RecipientLogList = {
   object: 'list';
   data: RecipientLogEntry[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
   /** The address of the recipient. */
   address: string;
@@ -1876,7 +1876,7 @@ export type ReconciledDay = {
 export type ReconciledDayList = {
   object: 'list';
   data: ReconciledDay[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2278,7 +2278,7 @@ export type SuppressionCreation = {
 export type SuppressionHistory = {
   object: 'list';
   data: SuppressionChange[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2310,7 +2310,7 @@ export type SuppressionImport = {
 export type SuppressionList = {
   object: 'list';
   data: Suppression[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2396,7 +2396,7 @@ export type TemplateCreation = {
 export type TemplateList = {
   object: 'list';
   data: TemplateSummary[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2479,7 +2479,7 @@ export type TemplateVersion = {
 export type TemplateVersionList = {
   object: 'list';
   data: TemplateVersion[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2503,7 +2503,7 @@ export type TimelineEvent = {
 export type TimelineEventList = {
   object: 'list';
   data: TimelineEvent[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2523,7 +2523,7 @@ export type TlsResult = {
 export type TlsResultList = {
   object: 'list';
   data: TlsResult[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2569,7 +2569,7 @@ export type TranslatedTemplate = {
 /** Reasons why no mail is accepted. */
 export type Unready = {
   error: {
-    /** For programs. */
+    /** Code for programs. */
     code: string;
     /** One sentence: what is wrong and what to do. */
     message: string;
@@ -2612,7 +2612,7 @@ export type ViewCreation = {
 export type ViewList = {
   object: 'list';
   data: View[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2708,7 +2708,7 @@ export type WebhookDeliveryDetail = {
 export type WebhookDeliveryList = {
   object: 'list';
   data: WebhookDelivery[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
   /** With `type`, or `status` `pending` or `delivered`, at most 50,000 deliveries are searched per call. If the list continues, this is the position: continue with `after` this id. */
   scanned_until: string | null;
@@ -2717,7 +2717,7 @@ export type WebhookDeliveryList = {
 export type WebhookList = {
   object: 'list';
   data: Webhook[];
-  /** Whether there is more in this direction. */
+  /** Whether the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2788,11 +2788,11 @@ export type Operations = {
   /** List emails */
   listEmails: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
-      /** Only objects older than this id: the next page. */
+      /** Returns objects older than this id: the next page. */
       after?: string | undefined;
-      /** Only objects newer than this id: the previous page. */
+      /** Returns objects newer than this id: the previous page. */
       before?: string | undefined;
       /** A search: words and quoted texts that the subject contains, all of them, and the filters as operators `to:`, `from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` (created; a date, in UTC, or a time). */
       q?: string | undefined;
@@ -2892,7 +2892,7 @@ export type Operations = {
       types?: string | undefined;
       /** Only events of this email. */
       email_id?: string | undefined;
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
     };
     body: undefined;
@@ -2989,11 +2989,11 @@ export type Operations = {
   /** List domains */
   listDomains: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
-      /** Only objects older than this id: the next page. */
+      /** Returns objects older than this id: the next page. */
       after?: string | undefined;
-      /** Only objects newer than this id: the previous page. */
+      /** Returns objects newer than this id: the previous page. */
       before?: string | undefined;
     };
     body: undefined;
@@ -3047,11 +3047,11 @@ export type Operations = {
   /** List webhooks */
   listWebhooks: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
-      /** Only objects older than this id: the next page. */
+      /** Returns objects older than this id: the next page. */
       after?: string | undefined;
-      /** Only objects newer than this id: the previous page. */
+      /** Returns objects newer than this id: the previous page. */
       before?: string | undefined;
     };
     body: undefined;
@@ -3090,11 +3090,11 @@ export type Operations = {
   /** List deliveries of a webhook */
   listWebhookDeliveries: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
-      /** Only objects older than this id: the next page. */
+      /** Returns objects older than this id: the next page. */
       after?: string | undefined;
-      /** Only objects newer than this id: the previous page. */
+      /** Returns objects newer than this id: the previous page. */
       before?: string | undefined;
       /** `pending` until a 2xx response or the last retry. */
       status?: 'pending' | 'delivered' | 'failed' | undefined;
@@ -3131,7 +3131,7 @@ export type Operations = {
   /** List suppressed addresses */
   listSuppressions: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
       /** Only what comes after this address of the list. */
       after?: string | undefined;
@@ -3189,11 +3189,11 @@ export type Operations = {
   /** List templates */
   listTemplates: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
-      /** Only objects older than this id: the next page. */
+      /** Returns objects older than this id: the next page. */
       after?: string | undefined;
-      /** Only objects newer than this id: the previous page. */
+      /** Returns objects newer than this id: the previous page. */
       before?: string | undefined;
       /** A part of the name or alias, in any case. */
       q?: string | undefined;
@@ -3264,11 +3264,11 @@ export type Operations = {
   /** List API keys */
   listApiKeys: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
-      /** Only objects older than this id: the next page. */
+      /** Returns objects older than this id: the next page. */
       after?: string | undefined;
-      /** Only objects newer than this id: the previous page. */
+      /** Returns objects newer than this id: the previous page. */
       before?: string | undefined;
     };
     body: undefined;
@@ -3319,11 +3319,11 @@ export type Operations = {
   /** List members */
   listMembers: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
-      /** Only objects older than this id: the next page. */
+      /** Returns objects older than this id: the next page. */
       after?: string | undefined;
-      /** Only objects newer than this id: the previous page. */
+      /** Returns objects newer than this id: the previous page. */
       before?: string | undefined;
     };
     body: undefined;
@@ -3344,11 +3344,11 @@ export type Operations = {
   /** List invitations */
   listInvitations: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
-      /** Only objects older than this id: the next page. */
+      /** Returns objects older than this id: the next page. */
       after?: string | undefined;
-      /** Only objects newer than this id: the previous page. */
+      /** Returns objects newer than this id: the previous page. */
       before?: string | undefined;
     };
     body: undefined;
@@ -3369,11 +3369,11 @@ export type Operations = {
   /** Read the audit log */
   listAuditEvents: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
-      /** Only objects older than this id: the next page. */
+      /** Returns objects older than this id: the next page. */
       after?: string | undefined;
-      /** Only objects newer than this id: the previous page. */
+      /** Returns objects newer than this id: the previous page. */
       before?: string | undefined;
     };
     body: undefined;
@@ -3449,7 +3449,7 @@ export type Operations = {
   /** List received messages */
   listInbound: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
       /** Only messages received before this one: the next page. */
       after?: string | undefined;
@@ -3527,11 +3527,11 @@ export type Operations = {
   /** List requests */
   listRequests: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number to return. */
       limit?: number | undefined;
-      /** Only objects older than this id: the next page. */
+      /** Returns objects older than this id: the next page. */
       after?: string | undefined;
-      /** Only objects newer than this id: the previous page. */
+      /** Returns objects newer than this id: the previous page. */
       before?: string | undefined;
       /** A status, a class such as `4xx`, or `failed`. */
       status?: string | undefined;

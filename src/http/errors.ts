@@ -325,7 +325,7 @@ function unavailability(error: Error, request: FastifyRequest): string | null {
   }
   return (
     'The connection to the database was lost: the request may or may not have been executed. ' +
-    'Check the present state before you repeat it.'
+    'Check the current state before you repeat the request.'
   );
 }
 

@@ -43,7 +43,7 @@ export const idParams = (what: string) => z.object({ id: idSchema(`The id of the
 
 export const limitField = doc(
   z.coerce.number<string>().int().min(1).max(100).default(20),
-  'How many to return at most.',
+  'Maximum number to return.',
 );
 
 const pageFields = {
@@ -52,7 +52,7 @@ const pageFields = {
     .string()
     .optional()
     .meta({
-      description: 'Only objects older than this id: the next page.',
+      description: 'Returns objects older than this id: the next page.',
       format: 'uuid',
       examples: [EXAMPLE_ID],
     }),
@@ -60,7 +60,7 @@ const pageFields = {
     .string()
     .optional()
     .meta({
-      description: 'Only objects newer than this id: the previous page.',
+      description: 'Returns objects newer than this id: the previous page.',
       format: 'uuid',
       examples: [EXAMPLE_ID],
     }),
@@ -85,7 +85,7 @@ export const listOf = <Item extends z.ZodType, More extends z.ZodRawShape>(
     .object({
       object: z.literal('list'),
       data: z.array(item),
-      has_more: z.boolean().describe('Whether there is more in this direction.'),
+      has_more: z.boolean().describe('Whether the list continues in this direction.'),
       ...more,
     })
     .meta({ id });
@@ -103,7 +103,7 @@ export const deleted = <Name extends string>(id: `Deleted${string}`, object: Nam
 export const failure = z
   .object({
     error: z.object({
-      code: z.string().meta({ description: 'For programs.', examples: ['validation_error'] }),
+      code: z.string().meta({ description: 'Code for programs.', examples: ['validation_error'] }),
       message: z.string().meta({
         description: 'One sentence: what is wrong and what to do.',
         examples: ['to[2]: "bob@" is not an email address'],
@@ -125,11 +125,11 @@ export const failure = z
   .meta({ id: 'Failure', description: 'Every failure has this shape.' });
 
 export const FAILURES = {
-  400: 'Not JSON, or a malformed header.',
-  401: 'No API key, or not a valid one.',
+  400: 'The body is not JSON, or a header is malformed.',
+  401: 'The API key is missing or not valid.',
   403: 'The key does not allow this, or the sending domain is not verified.',
-  404: 'Not in this project and environment.',
-  409: 'The present state forbids it, or the Idempotency-Key was used with another body.',
+  404: 'The object is not in this project and environment.',
+  409: 'The current state forbids it, or the Idempotency-Key was used with another body.',
   413: 'The body is larger than 45 MB.',
   415: 'The body is not JSON.',
   422: 'A field breaks a rule.',

@@ -138,7 +138,7 @@ const TOO_LATE: HttpProblem = {
   code: 'service_unavailable',
   message:
     'The request took too long: it may or may not have been executed. ' +
-    'Check the present state before you repeat it.',
+    'Check the current state before you repeat the request.',
 };
 
 const HEADERS_TOO_LARGE: HttpProblem = {
