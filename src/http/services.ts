@@ -25,7 +25,7 @@ import type { Diagnose } from '../emails/diagnosis/diagnosis.ts';
 import type { DryRun } from '../accept/dry-run.ts';
 import type { AcceptBatch } from '../accept/email-batch.ts';
 import type { Database } from '../database/database.ts';
-import type { SuppressionRoom } from '../accounts/limits/maximum-store.ts';
+import type { SuppressionsMaximum } from '../accounts/limits/maximum-store.ts';
 import type { SecretBox } from '../secrets/secret-store.ts';
 import type { ScopeCategory } from '../accounts/limits/limit-store.ts';
 import type { TemplateService } from '../templates/templates.ts';
@@ -62,7 +62,7 @@ export type HttpServices = {
   /** `flush` resolves when all reported events are stored. */
   operatorEvents: OperatorEvents & { flush(): Promise<void> };
   templates: TemplateService;
-  suppressionRoom: SuppressionRoom;
+  suppressionsMaximum: SuppressionsMaximum;
   /** Records opens and clicks. */
   visits: Pick<Visits, 'note'>;
   webhooks: WebhookService;

@@ -112,7 +112,7 @@ async function* prepend(first: string, rest: AsyncIterable<string>): AsyncGenera
 
 function registerImport(
   app: App,
-  { db, world, suppressionRoom: room }: HttpServices,
+  { db, world, suppressionsMaximum: maximum }: HttpServices,
   { silenceMs }: FileOptions,
 ): void {
   /** The project of each import. */
@@ -148,7 +148,7 @@ function registerImport(
       try {
         const pieces = piecesOf(request.raw, { body, silenceMs, world });
         const reason = request.query.reason ?? null;
-        await importFile(db, caller, { pieces, result, reason, room });
+        await importFile(db, caller, { pieces, result, reason, maximum });
         return presentImport(result);
       } catch (error) {
         dropRest(body, silenceMs);

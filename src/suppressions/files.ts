@@ -10,7 +10,7 @@
  * nor an open transaction. Concurrent changes may or may not be included; no entry is repeated.
  */
 import type { Scope } from '../core/scope.ts';
-import type { SuppressionRoom } from '../accounts/limits/maximum-store.ts';
+import type { SuppressionsMaximum } from '../accounts/limits/maximum-store.ts';
 import type { Database, Queryable } from '../database/database.ts';
 import {
   type ImportedBatch,
@@ -40,7 +40,7 @@ type ImportOptions = {
   /** The reason of entries that have none; null: not given. */
   reason: SuppressionReason | null;
   /** Absent: there may be any number. */
-  room?: SuppressionRoom;
+  maximum?: SuppressionsMaximum;
   /** Called after each batch. */
   onProgress?: (soFar: ImportResult) => void;
 };
@@ -66,8 +66,8 @@ export async function importFile(
   scope: Scope,
   file: { pieces: AsyncIterable<Uint8Array>; result: ImportResult } & ImportOptions,
 ): Promise<void> {
-  const { pieces, result, reason, room, onProgress } = file;
-  const batch = new Batch(db, { scope, result, room });
+  const { pieces, result, reason, maximum, onProgress } = file;
+  const batch = new Batch(db, { scope, result, maximum });
   let rows = 0;
   for await (const { format, entries } of readEntries(pieces, reason)) {
     result.format = format ?? result.format;
@@ -122,7 +122,7 @@ class Batch {
   readonly #db: Transactions;
   readonly #scope: Scope;
   readonly #result: ImportResult;
-  readonly #room: SuppressionRoom | undefined;
+  readonly #maximum: SuppressionsMaximum | undefined;
   #entries: ImportedSuppression[] = [];
   #places: (Where & { endsByRule: boolean })[] = [];
 
@@ -131,13 +131,13 @@ class Batch {
     {
       scope,
       result,
-      room,
-    }: { scope: Scope; result: ImportResult; room: SuppressionRoom | undefined },
+      maximum,
+    }: { scope: Scope; result: ImportResult; maximum: SuppressionsMaximum | undefined },
   ) {
     this.#db = db;
     this.#scope = scope;
     this.#result = result;
-    this.#room = room;
+    this.#maximum = maximum;
   }
 
   get size(): number {
@@ -152,11 +152,11 @@ class Batch {
   }
 
   #store(): Promise<ImportedBatch> {
-    const room = this.#room;
-    if (!room) return importSuppressions(this.#db, this.#scope, this.#entries);
+    const maximum = this.#maximum;
+    if (!maximum) return importSuppressions(this.#db, this.#scope, this.#entries);
     return this.#db.transaction(async (tx) => {
       const imported = await importSuppressions(tx, this.#scope, this.#entries);
-      if (imported.added > 0) await room.check(tx, this.#scope, imported.added);
+      if (imported.added > 0) await maximum.check(tx, this.#scope, imported.added);
       return imported;
     });
   }

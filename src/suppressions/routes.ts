@@ -38,7 +38,7 @@ export function registerSuppressionRoutes(app: App, services: HttpServices): voi
   registerOne(app, services);
 }
 
-function registerListAndAdd(app: App, { db, world, suppressionRoom }: HttpServices): void {
+function registerListAndAdd(app: App, { db, world, suppressionsMaximum }: HttpServices): void {
   app.get('/v1/suppressions', {
     schema: {
       summary: 'List suppressed addresses',
@@ -74,7 +74,7 @@ function registerListAndAdd(app: App, { db, world, suppressionRoom }: HttpServic
     handler: async (request, reply) => {
       const entry = entryFrom(request.body, { world, by: actorOf(request) });
       if (isRefusal(entry)) return refuse(reply, entry);
-      const added = await addSuppression(db, callerOf(request), entry, suppressionRoom);
+      const added = await addSuppression(db, callerOf(request), entry, suppressionsMaximum);
       return reply.code(added.isNew ? 201 : 200).send(toWire(added.suppression));
     },
   });

@@ -13,7 +13,7 @@ import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from '../database/database.ts';
 import { recordEvent, FAN_OUT } from '../events/event-store.ts';
 import { isSimulated } from './held-back-store.ts';
-import type { SuppressionRoom } from '../accounts/limits/maximum-store.ts';
+import type { SuppressionsMaximum } from '../accounts/limits/maximum-store.ts';
 import type { PageOf } from '../database/page.ts';
 import { addressKey } from '../mail/address.ts';
 import { newId } from '../database/ids.ts';
@@ -109,18 +109,18 @@ select ${SUPPRESSION_COLUMNS} from added`;
 /**
  * Suppresses an address. An existing entry does not change, unless it expires and this one does not.
  * @param entry.address as mail/address.ts writes it: its domain as A-labels
- * @param room absent: there may be any number
+ * @param maximum absent for no limit
  * @throws MaximumReached
  */
 export function addSuppression(
   db: Database,
   scope: Scope,
   entry: NewSuppression,
-  room?: SuppressionRoom,
+  maximum?: SuppressionsMaximum,
 ): Promise<{ suppression: Suppression; isNew: boolean }> {
   return db.transaction(async (tx) => {
     const added = await addSuppressionIn(tx, scope, entry);
-    if (added.isNew) await room?.check(tx, scope, 1);
+    if (added.isNew) await maximum?.check(tx, scope, 1);
     return added;
   });
 }

@@ -64,17 +64,17 @@ async function keyAddresses({ db }: Stage): Promise<void> {
 }
 
 async function countMaxima({ db, sender }: Stage): Promise<void> {
-  await maxima.roomForKey(db, sender);
-  await maxima.roomForProject(db, newId());
-  await maxima.roomForMember(db, { organizationId: newId(), emailKey: 'jo@acme.test' });
+  await maxima.checkKeysMax(db, sender);
+  await maxima.checkProjectsMax(db, newId());
+  await maxima.checkMembersMax(db, { organizationId: newId(), emailKey: 'jo@acme.test' });
 }
 
 const KEYED = 20;
 const SUPPRESSIONS_MAX = 500_000;
 
 async function countSuppressions({ db, sender }: Stage): Promise<void> {
-  const room = new maxima.SuppressionRoom({ monotonicMs: () => 0 }, SUPPRESSIONS_MAX);
-  await room.check(db, sender, 1);
+  const maximum = new maxima.SuppressionsMaximum({ monotonicMs: () => 0 }, SUPPRESSIONS_MAX);
+  await maximum.check(db, sender, 1);
 }
 
 export const LIMIT_EXERCISES: readonly Exercise[] = [

@@ -36,7 +36,7 @@ import {
   rotateKey,
   updateKey,
 } from './key-store.ts';
-import { roomForKey } from '../limits/maximum-store.ts';
+import { checkKeysMax } from '../limits/maximum-store.ts';
 import { findProject } from '../projects/project-store.ts';
 
 const TAGS = ['API keys'];
@@ -99,7 +99,7 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
         expiresAt: expires_at ?? caller.expiresAt,
       });
       if (isRefusal(wanted)) return refuse(reply, wanted);
-      await roomForKey(db, caller);
+      await checkKeysMax(db, caller);
       const { key, text } = await createKey(db, caller, wanted);
       return reply.code(201).send({ ...toWire(key), key: text });
     },
@@ -198,7 +198,7 @@ function registerRotate(app: App, { db }: HttpServices): void {
       const caller = callerOf(request);
       const present = isId(id) ? await findKey(db, caller, id, caller) : null;
       if (!present) return notFound(reply, WHAT);
-      await roomForKey(db, caller);
+      await checkKeysMax(db, caller);
       const wanted = { id, overlapS: request.body.expires_in };
       const rotated = await rotateKey(db, caller, wanted, caller);
       if (!rotated) {

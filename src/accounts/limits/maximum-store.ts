@@ -1,5 +1,5 @@
 /**
- * Maxima of keys, projects, members and suppressions, which the holders of keys and members create. Other maxima are
+ * Maxima of keys, projects, members and suppressions, which members and keys create through the API. Other maxima are
  * checked where the rows are created: domains (domains/domain-store.ts), webhooks (webhooks/endpoint-store.ts),
  * templates (templates/template-store.ts), views (accounts/members/view-store.ts) and sessions, where the oldest one
  * ends (accounts/sessions/session-store.ts). docs/configuration.md lists all.
@@ -42,7 +42,7 @@ async function isBelow(
 }
 
 /** @throws MaximumReached when the project may not create another key */
-export async function roomForKey(db: Queryable, scope: Scope, max = KEYS_MAX): Promise<void> {
+export async function checkKeysMax(db: Queryable, scope: Scope, max = KEYS_MAX): Promise<void> {
   const of = [scope.projectId, scope.environment];
   if (await isBelow(db, COUNT_KEYS, { max, of })) return;
   throw new MaximumReached(
@@ -51,7 +51,7 @@ export async function roomForKey(db: Queryable, scope: Scope, max = KEYS_MAX): P
 }
 
 /** @throws MaximumReached when the organization may not create another project */
-export async function roomForProject(
+export async function checkProjectsMax(
   db: Queryable,
   organizationId: string,
   max = PROJECTS_MAX,
@@ -66,7 +66,7 @@ export async function roomForProject(
  * @param emailKey the invited address, whose earlier invitation is replaced and so does not count
  * @throws MaximumReached when the organization may not invite another member
  */
-export async function roomForMember(
+export async function checkMembersMax(
   db: Queryable,
   { organizationId, emailKey }: { organizationId: string; emailKey: string },
   max = MEMBERS_MAX,
@@ -89,7 +89,7 @@ type Count = { rows: number; atMs: number; addedSince: number };
  * The maximum of suppressions. Counting a long list takes 50 ms, so a worker counts each list once a minute and adds
  * what it inserts itself. The workers may exceed the maximum by 20,000 each.
  */
-export class SuppressionRoom {
+export class SuppressionsMaximum {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #max: number;
   readonly #counts = new Map<string, Count>();

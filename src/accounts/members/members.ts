@@ -6,7 +6,7 @@ import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { includesRole, type Role } from '../../core/roles.ts';
 import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
 import { createInvitation, type Invitation } from './invitation-store.ts';
-import { roomForMember } from '../limits/maximum-store.ts';
+import { checkMembersMax } from '../limits/maximum-store.ts';
 import {
   changeRole,
   deleteMember,
@@ -106,7 +106,7 @@ export async function invite(
   if (role === 'owner' && by !== 'owner') return ONLY_OWNERS;
   const emailKey = addressKey(address);
   if ((await findMemberByEmail(db, emailKey)) !== null) return IS_MEMBER;
-  await roomForMember(db, { organizationId, emailKey });
+  await checkMembersMax(db, { organizationId, emailKey });
   const { text, sha256 } = makeToken();
   const wanted = { organizationId, email: address, emailKey, role, sha256 };
   const invitation = await createInvitation(db, wanted);

@@ -18,7 +18,7 @@ import {
 } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION, sessionOf } from '../sessions/http-sessions.ts';
-import { roomForProject } from '../limits/maximum-store.ts';
+import { checkProjectsMax } from '../limits/maximum-store.ts';
 import {
   createProject,
   listAllProjects,
@@ -52,7 +52,7 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const session = sessionOf(request);
       const { organizationId } = session;
-      if (!isMachines(session)) await roomForProject(db, organizationId);
+      if (!isMachines(session)) await checkProjectsMax(db, organizationId);
       const made = await createProject(db, organizationId, request.body.name);
       return reply.code(201).send(toWire(made, []));
     },

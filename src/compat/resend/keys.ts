@@ -10,7 +10,7 @@ import {
   revokeKey,
   updateKey,
 } from '../../accounts/keys/key-store.ts';
-import { roomForKey } from '../../accounts/limits/maximum-store.ts';
+import { checkKeysMax } from '../../accounts/limits/maximum-store.ts';
 import { callerOf } from '../../http/access.ts';
 import { notFound, refuse } from '../../http/errors.ts';
 import { pageAnswer, pageFrom } from '../../http/list.ts';
@@ -45,7 +45,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
       };
       const key = checkedKey(caller, wanted);
       if (isRefusal(key)) return refuse(reply, key);
-      await roomForKey(db, caller);
+      await checkKeysMax(db, caller);
       const made = await createKey(db, caller, key);
       return reply.code(201).send({ id: made.key.id, token: made.text });
     },

@@ -7,7 +7,7 @@ import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import { type Address, addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
 import { isId } from '../../database/ids.ts';
-import type { SuppressionRoom } from '../../accounts/limits/maximum-store.ts';
+import type { SuppressionsMaximum } from '../../accounts/limits/maximum-store.ts';
 import type { Database, Queryable } from '../../database/database.ts';
 import {
   addSuppression,
@@ -39,14 +39,14 @@ const NOT_SUPPRESSED: Refusal = {
 
 export function registerResendSuppressions(
   app: App,
-  { db, suppressionRoom: room }: HttpServices,
+  { db, suppressionsMaximum: maximum }: HttpServices,
 ): void {
-  registerListAndAdd(app, db, room);
+  registerListAndAdd(app, db, maximum);
   registerOne(app, db);
-  registerBatches(app, db, room);
+  registerBatches(app, db, maximum);
 }
 
-function registerListAndAdd(app: App, db: Database, room: SuppressionRoom): void {
+function registerListAndAdd(app: App, db: Database, maximum: SuppressionsMaximum): void {
   app.get('/suppressions', {
     schema: { ...HIDDEN, querystring: listQuery },
     handler: async (request, reply) => {
@@ -65,7 +65,7 @@ function registerListAndAdd(app: App, db: Database, room: SuppressionRoom): void
     handler: async (request, reply) => {
       const entry = entryOf('email', request.body.email);
       if (isRefusal(entry)) return refuse(reply, entry);
-      const { suppression } = await addSuppression(db, callerOf(request), entry, room);
+      const { suppression } = await addSuppression(db, callerOf(request), entry, maximum);
       return reply.code(201).send(named(suppression.address));
     },
   });
@@ -94,7 +94,7 @@ function registerOne(app: App, db: Database): void {
   });
 }
 
-function registerBatches(app: App, db: Database, room: SuppressionRoom): void {
+function registerBatches(app: App, db: Database, maximum: SuppressionsMaximum): void {
   app.post('/suppressions/batch/add', {
     schema: { ...HIDDEN, body: z.object({ emails: z.array(z.string()).min(1).max(BATCH_MAX) }) },
     handler: async (request, reply) => {
@@ -112,7 +112,7 @@ function registerBatches(app: App, db: Database, room: SuppressionRoom): void {
         for (const entry of ordered) {
           if ((await addSuppressionIn(tx, caller, entry)).isNew) count += 1;
         }
-        if (count > 0) await room.check(tx, caller, count);
+        if (count > 0) await maximum.check(tx, caller, count);
       });
       const added = entries.flatMap((entry) => (isRefusal(entry) ? [] : [named(entry.address)]));
       return reply.code(201).send({ data: added });

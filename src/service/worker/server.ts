@@ -29,7 +29,7 @@ import { createDelivery } from './server-delivery.ts';
 import { createInquiries } from './server-inquiries.ts';
 import { listenForMail, type SmtpPorts } from '../machine/mail-ports.ts';
 import type { Database } from '../../database/database.ts';
-import { SuppressionRoom } from '../../accounts/limits/maximum-store.ts';
+import { SuppressionsMaximum } from '../../accounts/limits/maximum-store.ts';
 import { loadMessages, sentSha256 } from '../../delivery/attempt/message-store.ts';
 import { recordVisits } from '../../tracking/tracking-store.ts';
 import { systemWorld } from '../machine/system-world.ts';
@@ -290,7 +290,7 @@ function createApp(
     ...features,
     world,
     templates: new TemplateService(context),
-    suppressionRoom: new SuppressionRoom(world, context.config.suppressionsMax),
+    suppressionsMaximum: new SuppressionsMaximum(world, context.config.suppressionsMax),
     attachmentUrls: new AttachmentUrls({ ...context, world }),
     webhooks: new WebhookService({ ...context, world }),
     localUrl: ownUrl(context.config),
