@@ -1,6 +1,6 @@
 /**
  * Commands that are clients of the API, through the SDK. connection.ts finds the service. On the service's machine,
- * --project and --mode choose the project and environment, or the id that a command gets. A key has both itself.
+ * --project and --mode choose the project and environment, or the id that a command gets. A key belongs to one of each.
  */
 import { type Command, Option } from 'commander';
 import type { CurrentApiKey } from '../../sdk/src/api.ts';

@@ -5,7 +5,7 @@
  *
  * - A viewer reads, except what could be used elsewhere: shared links make contents public.
  * - A developer sends, and changes templates and webhooks.
- * - An admin changes domains, keys, projects, suppressions, waiting mail, and members other than owners.
+ * - An admin changes domains, keys, projects, suppressions, queued mail, and members other than owners.
  * - An owner may do everything. An owner of the first organization also runs the installation.
  */
 import type { Role } from '../core/roles.ts';

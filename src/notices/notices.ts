@@ -66,7 +66,7 @@ export class Notices {
     this.#lookLater(LOOK_EVERY_MS);
   }
 
-  /** Does not wait for a check that a silent database delays: its notices are claimed again. */
+  /** Waits only briefly for a check that a silent database delays: its notices are claimed again. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);

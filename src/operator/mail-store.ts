@@ -39,7 +39,7 @@ export async function hasOperatorMail(db: Queryable): Promise<boolean> {
   return (await db.query('select from operator_mail_queue limit 1')).length > 0;
 }
 
-// The minute is for a node whose statement began before the one that planned last: that is no clock set back.
+// A node's statement may have begun before the latest plan, so only a plan a minute ahead means a clock set back.
 const PLAN = `
 with t as materialized (select app_now() as now),
 waiting as (

@@ -1,6 +1,6 @@
 /**
  * Records changes in the audit log. For members and the operator that is every change. For keys it is changes of
- * access, domains, webhooks, suppressions and waiting mail.
+ * access, domains, webhooks, suppressions and queued mail.
  *
  * Guarantee: the entry is stored before the answer is sent, so a change that the client saw confirmed is in the log.
  * The entry is not in the transaction of the change: a crash between the two loses it.
@@ -127,7 +127,7 @@ function actorOf(request: FastifyRequest, action: string): Actor | null {
 
 type Answer = { id?: unknown; selection?: unknown; name?: unknown };
 
-/** Targets without an id: a host, and a day of all projects or of one. */
+/** Targets that have no id: a host of return paths, and a day, of all projects or of one. */
 const TARGETS = new Map<string, (request: FastifyRequest, answer: Answer) => unknown>([
   ['setReturnPathHost', (_, { name }) => name],
   ['acknowledgeReconciliation', dayOf],
@@ -140,7 +140,7 @@ function dayOf({ body }: FastifyRequest): string | null {
   return projectId === undefined ? day : `${day} ${projectId}`;
 }
 
-/** Returns the id in the path, else the selection in the answer, else the id in the answer. */
+/** Returns the id in the path, else the target in TARGETS, else the selection or the id in the answer. */
 function targetOf(action: string, reply: FastifyReply, payload: unknown): string | null {
   const { request } = reply;
   type Params = { id?: string; address?: string; provider?: string };

@@ -54,7 +54,7 @@ export function storageRefusal(
 ): Refusal {
   const message =
     `The storage of this project is full: ${inMegabytes(usedBytes)} of ${inMegabytes(maxBytes)} are used, and ` +
-    `${inMegabytes(neededBytes)} are needed. Stored mail is deleted after its retention; for more room ask the ` +
+    `${inMegabytes(neededBytes)} are needed. Stored mail is deleted after its retention; for more storage ask the ` +
     'operator (letterhaus projects set-storage-max).';
   return { refused: 'conflict', message, isStorageFull: true };
 }

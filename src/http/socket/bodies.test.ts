@@ -11,7 +11,7 @@ import { accountForBodies, type BodyAccount } from './bodies.ts';
 const MB = 1024 * 1024;
 const EMAIL = { from: 'a@acme.com', to: 'jo@mail.org', subject: 'Hi', html: '<p>Hi</p>' };
 
-/** Returns the account that the hook opens for the body of a request; null: it refuses the request. */
+/** Returns the account that the hook opens for the body of a request; null when it refuses the request. */
 function accountOf(
   hook: ReturnType<typeof accountForBodies>,
   { socket, caller }: { socket: Socket; caller: { projectId: string } | null },
@@ -26,7 +26,7 @@ function accountOf(
   return refusal === undefined ? request.bodyAccount : null;
 }
 
-test('a command on this machine has room for its body while others use up all of theirs', () => {
+test('a command on this machine has space for its body while others use up all of theirs', () => {
   const [stranger, command] = [new Socket(), new Socket()];
   markAdminSocket(command);
   for (const caller of [{ projectId: 'shop' }, null]) {

@@ -1,13 +1,13 @@
 /**
  * Reads request bodies in one of two ways:
  *
- * - As a whole, within a memory budget. A body counts from the arrival of its bytes until its response
- *   is sent; announced bytes do not count before they arrive. A request beyond the budget is refused, so
- *   that a slow database does not exhaust memory. Requests with a valid key share one budget, routes
- *   without a key a smaller one; each project or client gets a part of it. The operator of this machine has
- *   a budget that nobody else can use up. The body of a GET or HEAD is dropped unread.
- * - As an upload of any length, in pieces: for example a file with a million rows over a slow line. Node
- *   limits the duration of a request; for uploads only the time between pieces is limited.
+ * - As a whole, within a memory budget. A body counts from the arrival of its bytes until its response is sent;
+ *   announced bytes do not count before they arrive. A request beyond the budget is refused, so a slow database does
+ *   not exhaust memory. Requests with a valid key share one budget, routes without a key a smaller one. Each project
+ *   or client gets a part of it. The operator of this machine has a separate budget. The body of a GET or HEAD is
+ *   dropped unread.
+ * - As an upload of any length, in pieces: for example a file with a million rows over a slow line. Node limits the
+ *   duration of a request. For uploads only the time between pieces is limited.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
