@@ -4,8 +4,8 @@ import { createInterface } from 'node:readline/promises';
 import { runCommandLine } from './cli/program.ts';
 import { systemWorld } from './service/machine/system-world.ts';
 
-// All times are UTC. Some libraries (templates) use the zone of the process. With daylight saving, one hour
-// of a day would appear twice and another never.
+// All times are UTC. Some libraries (templates) use the zone of the process. With daylight saving, one hour of a day
+// would appear twice and another never.
 process.env['TZ'] = 'UTC';
 
 // A pipe such as `letterhaus emails list | head -1` closes stdout early: exit without an error.

@@ -1,9 +1,9 @@
 /**
- * The socket on which the service answers the command line of its own machine: a unix domain socket in a
- * folder that only the user of the service, and root, can enter. There is no way to it by TCP.
+ * The socket on which the service answers the command line of its own machine. It is a unix domain socket in a folder
+ * that only root and the user of the service can enter. TCP does not reach it.
  *
- * The workers listen on it together: the cluster module keeps one listener in this process and hands each
- * connection to a worker, so that a worker that dies or is busy stops no command.
+ * The workers share it: the cluster module keeps one listener in this process and passes each connection to a worker.
+ * So a worker that dies or is busy stops no command.
  */
 import cluster, { type Address, type Worker } from 'node:cluster';
 import { chmodSync, rmSync } from 'node:fs';
@@ -15,7 +15,7 @@ export class AdminSocket implements Disposable {
   readonly #dataDir: string;
   readonly #folder: string;
 
-  /** Only under the lock of the data directory: a socket that is left there is of a process that was killed. */
+  /** The caller has the lock of the data directory, so a socket that exists there was left by a killed process. */
   constructor(dataDir: string) {
     this.#dataDir = dataDir;
     this.#folder = chooseSocketDir(dataDir, null, undefined, OF_ADMIN);
@@ -29,7 +29,7 @@ export class AdminSocket implements Disposable {
     dropSocketDir(this.#folder, this.#dataDir);
   }
 
-  /** Also when the last worker has died and another one listens. */
+  /** Also runs when the last worker has died and another one listens. */
   readonly #onListening = (_worker: Worker, { address }: Address): void => {
     if (address === this.path) chmodSync(this.path, 0o600);
   };

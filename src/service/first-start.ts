@@ -1,6 +1,7 @@
 /**
- * The first start: creates a project with a verified test domain and a test key, by the functions that create
- * all others, so that an email can be sent immediately, and a link with which the owner signs in.
+ * The first start: creates a project with a verified test domain and a test key, so that an email can be sent
+ * immediately, and a sign-in link for the owner. The functions that create all other projects, domains and keys do
+ * this.
  */
 import { linkForOwner } from '../accounts/sign-in/sign-in.ts';
 import type { Config } from '../config/config.ts';
@@ -19,15 +20,15 @@ import {
 } from '../accounts/projects/project-store.ts';
 import type { SecretBox } from '../secrets/secret-store.ts';
 
-/** `.test` is reserved (RFC 6761); in the test environment it is verified at once. */
+/** `.test` is reserved (RFC 6761), and the test environment verifies it without DNS. */
 export const FIRST_DOMAIN = 'acme.test';
 const FIRST_NAME = 'Acme';
 
 export type Seeded = {
   projectId: string;
-  /** The text of the key: shown once, not stored. */
+  /** The text of the key, which is shown once and not stored. */
   testKey: string;
-  /** The path of a link that creates the owner, once; null: there is one. */
+  /** Path of a single-use link that creates the owner; null when there is an owner. */
   ownerLink: string | null;
 };
 
@@ -37,7 +38,7 @@ type Parts = {
   config: Pick<Config, 'hostname' | 'sources' | 'domainsMax' | 'inboundPort'>;
 };
 
-/** Null when this database has been used before. */
+/** Returns null when this database was used before. */
 export async function seedFirstStart(db: Database, parts: Parts): Promise<Seeded | null> {
   const seeded = await onFirstStart(db, async (tx) => {
     const projectId = await firstProject(db);
@@ -61,8 +62,7 @@ async function firstProject(db: Database): Promise<string> {
 
 async function addVerifiedDomain(db: Database, scope: Scope, parts: Parts): Promise<void> {
   const domain = await createDomain(db, scope, { ...parts, name: FIRST_DOMAIN });
-  if (isRefusal(domain)) return; // there since a first start that was cut off
-  // The test environment needs no DNS look-up.
+  if (isRefusal(domain)) return; // created by an interrupted first start
   const resolver = createResolver({ servers: [], world: parts.world });
   await verifyDomain({ db, resolver, config: parts.config }, domain);
   resolver.close();

@@ -1,6 +1,6 @@
 /**
- * The database of a running service: the embedded engine or the one of DATABASE_URL,
- * behind one interface. Takes the data directory's lock in both cases: one service per data directory.
+ * The database of a running service: the embedded engine or the one of DATABASE_URL, behind one interface. Takes the
+ * data directory's lock in both cases, so that a data directory has one service.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -43,31 +43,30 @@ import {
 import { followMove } from '../move/watch.ts';
 
 export type ServiceDatabase = AsyncDisposable & {
-  /** Of the supervisor; the workers open their own. */
+  /** Connections of the supervisor. Workers open their own. */
   db: Database;
-  /** With the rights of the owner: for partitions. */
+  /** Address with the rights of the owner, for partitions. */
   address: DatabaseAddress;
-  /** For workers: their log-in, and the role that they then set. */
+  /** Log-in of the workers, and the role that they set afterwards. */
   login: { address: DatabaseAddress; role: string | null };
-  /** The system user of workers; null: the user that started the service, who is not root. */
+  /** System user of the workers; null: the user that started the service, who is not root. */
   workerUser: User | null;
   secretKey: string;
   instance: string;
   dataDir: string;
-  /** For display, without a password. */
   description: string;
-  /** Free bytes on the database's disk; null when it is not on this machine, or unknown. */
+  /** Returns the free bytes on the database's disk; null when it is unknown or on another machine. */
   freeBytes(): Promise<number | null>;
   publish(info: Partial<ServiceAddresses>): void;
   /** Resolves with a sentence when the database has ended and does not come back. */
   failed: Promise<string>;
-  /** Releases at once the work of a dead worker of this service. */
+  /** Releases the work of a dead worker of this service at once. */
   expire: (holder: string) => Promise<void>;
 };
 
 type Opened = {
   address: DatabaseAddress;
-  /** The system user of workers, given whether they have a log-in of their own. */
+  /** Returns the system user of the workers, which depends on whether they have a log-in of their own. */
   workerUser(hasOwnLogin: boolean): User | null;
   description: string;
   /** For the note in the data directory (database/server/note.ts). */
@@ -83,12 +82,12 @@ type Opening = {
   log: Logger;
   world: World;
   work: Work;
-  /** Ends the opening, whatever it waits for; what was opened is closed. */
+  /** Ends the opening, whatever it waits for, and closes everything that was opened. */
   signal: AbortSignal;
 };
 
 /**
- * Opens, migrates, and releases the work of a killed predecessor on this data directory.
+ * Opens and migrates the database, and releases the work of a killed predecessor on this data directory.
  * @throws the reason of the signal when that is aborted
  */
 export async function openServiceDatabase(
@@ -108,7 +107,7 @@ export async function openServiceDatabase(
         logFollowed(departure, opening.log);
         continue;
       }
-      // The mover opens the new one in a moment, or is repeated; or it is taken back, so that both are closed.
+      // The mover opens the new database in a moment or is repeated. During an undo, both databases are closed.
       const isExpected = departure !== null || error instanceof MoveUnfinished;
       if (followed.size === 0 || !isExpected || waitedMs >= OPENED_WITHIN_MS) throw error;
       await pause(LOOK_AGAIN_MS, null, { signal: opening.signal }).catch(() => {});
@@ -181,13 +180,12 @@ async function openConfigured(config: Config, opening: Opening): Promise<Service
   } catch (error) {
     await db?.close();
     await opened.close();
-    // A statement that the abort has cut off fails with an error of its own.
+    // A statement that the abort interrupted fails with an error of its own.
     signal.throwIfAborted();
     throw error;
   }
 }
 
-/** Undefined: the operator wants none. */
 function backUpFor(
   address: DatabaseAddress,
   parts: { config: Config; dataDir: string; opening: Opening },
@@ -196,7 +194,7 @@ function backUpFor(
   const { log, world, signal } = opening;
   if (config.migrateWithoutBackup) return undefined;
   return async (need) => {
-    // Loaded for the few starts that need it.
+    // Loaded only for the few starts that need it.
     const { backupBeforeMigration } = await import('../backup/before-migration.ts');
     const backUp = backupBeforeMigration({
       address,
@@ -215,7 +213,7 @@ function backUpFor(
 const STAY_ROOT =
   'workers stay root, because only root may enter the folder of the database or log in there; run Letterhaus as an ordinary user';
 
-/** Logs in as a role that owns nothing if the server allows it, else as the owner, and sets that role. */
+/** Logs in as a role that owns nothing if the server allows it. Otherwise logs in as the owner and sets the role. */
 function loginFor(
   address: DatabaseAddress,
   { role, login }: MigrationResult,
@@ -284,11 +282,11 @@ async function openExternal(
   };
 }
 
-/** The data directory of the server is queried once, as soon as it answers. */
+/** Queries the data directory of the server once, as soon as the server answers. */
 function serverDisk(address: DatabaseAddress, signal: AbortSignal): () => Promise<number | null> {
   let folder: string | null | undefined;
   const ask = async (): Promise<string | null> => {
-    const client = await connectAsOwner(address, 'room', { signal });
+    const client = await connectAsOwner(address, 'space', { signal });
     try {
       return await localDataDirectory(clientQueries(client));
     } finally {
@@ -301,7 +299,7 @@ function serverDisk(address: DatabaseAddress, signal: AbortSignal): () => Promis
   };
 }
 
-/** Called under the lock of the data directory: workers of this installation with a row are dead. */
+/** Expires workers of this installation. The caller has the lock of the data directory, so they are dead. */
 async function expirePredecessor(db: Database, instance: string, log: Logger): Promise<void> {
   for (const node of await listNodes(db)) {
     if (node.instance !== instance) continue;
@@ -316,7 +314,7 @@ async function expireOwn(db: Database, holder: string, log: Logger): Promise<voi
     const freed = await expireWorker(db, { id: holder, beat: null });
     log.warn({ node: holder, freed }, 'a worker died; its work was released');
   } catch (error) {
-    // The database cannot be reached; a node finds the dead worker by its heartbeat later.
+    // The database cannot be reached. A node finds the dead worker by its missing heartbeat later.
     log.warn({ err: error, node: holder }, 'the work of a dead worker could not be released yet');
   }
 }

@@ -1,10 +1,9 @@
 /**
- * The service as one machine runs it: a supervisor and its workers.
+ * The service on one machine: a supervisor and its workers.
  *
- * The supervisor opens the database, migrates it, starts N workers that each do everything, and monitors them:
- * it restarts a dead worker and releases its work at once, reclaims the work of expired nodes, creates
- * partitions, and stops everything in order. It holds no mail, so nothing is lost when it dies: its workers
- * end with it.
+ * The supervisor opens and migrates the database, and starts N workers that each do everything. It restarts a dead
+ * worker and releases its work at once, reclaims the work of expired nodes, creates partitions, and stops everything in
+ * order. It has no mail in memory, so nothing is lost when it dies: its workers end with it.
  */
 import { flushCompileCache } from 'node:module';
 import { availableParallelism } from 'node:os';
@@ -56,33 +55,31 @@ import { untilAborted } from '../database/server/session.ts';
 import { SecretBox, SecretKeyProblem } from '../secrets/secret-store.ts';
 
 export type ReadyInfo = {
-  /** The URL of the API, without a final slash. */
+  /** URL of the API, without a final slash. */
   url: string;
-  /** The URL for people: LETTERHAUS_PUBLIC_URL, else that of the API. */
+  /** URL for people: LETTERHAUS_PUBLIC_URL, else that of the API. */
   siteUrl: string;
   pid: number;
   dataDir: string;
-  /** The URL of metrics without a token; null: there is none. */
+  /** URL of metrics without a token; null when there is none. */
   metricsUrl: string | null;
-  /** The addresses for incoming mail; null: there are none. */
+  /** Ports for incoming mail; null or empty when there are none. */
   inboundPort: number | null;
   submissionPorts: readonly number[];
-  /** The address of the database, without a password. */
   database: string;
-  /** Created when the database was empty; its key and its link are shown only here. */
+  /** Set when the database was empty. Its key and its link are shown only here. */
   firstStart: Seeded | null;
 };
 
 type RunOptions = {
-  /** null: one per core. */
+  /** Number of workers; null: one per core. */
   workers: number | null;
-  /** null: all. */
   only: readonly Part[] | null;
   onReady(info: ReadyInfo): void;
   onFailed(failure: ServiceFailure): void;
 };
 
-/** The reason why the service cannot start, or had to end. Exit code 2: the configuration has to be changed. */
+/** Why the service cannot start, or had to end. Exit code 2: the configuration has to be changed. */
 type ServiceFailure = { failed: string; code: string; exitCode: 1 | 2 };
 
 /** A mistake in the configuration that ends the start with exit code 2. */
@@ -100,14 +97,14 @@ export async function runService(config: Config, options: RunOptions): Promise<n
   return end;
 }
 
-/** @returns the exit code; when the database was moved, the configuration with which the service begins again */
+/** @returns the exit code; after a move, the configuration with which the service continues */
 async function runOnDatabase(config: Config, options: RunOptions): Promise<number | Config> {
   const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
   const signals = createSignals();
   const { signal } = signals;
   let pool: WorkerPool | undefined;
-  signals.onSecond(() => pool?.cutShort());
-  // What is given up here fails when the database is closed.
+  signals.onSecond(() => pool?.killWorkers());
+  // A step that is abandoned here fails when the database is closed.
   const unlessStopped = <Result>(step: Promise<Result>) => untilAborted(step, signal);
   try {
     checkBeforeStart(config, options, log);
@@ -155,11 +152,11 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     const url = ownUrl(ports);
     database.publish({ url, adminSocket: admin.path });
     options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));
-    flushCompileCache(); // as its workers: a service that is killed would compile all code again
+    flushCompileCache(); // a killed service would otherwise compile all code again
     using move = watchMove({ ...common, pool });
     const ends = [signals.stop, move.moved, database.failed, workers.failed, maintenance.outdated];
     const end = await Promise.race(ends);
-    if (end === 'moved') return ports; // clients find it where it was
+    if (end === 'moved') return ports; // the same ports, so that clients find it again
     if (end !== 'stop') log.fatal(end);
     return end === 'stop' ? 0 : 1;
   } catch (error) {
@@ -169,12 +166,11 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     process.stderr.write(trace);
     return failure.exitCode;
   } finally {
-    pool?.cutShort();
+    pool?.killWorkers();
     signals.close();
   }
 }
 
-/** By the webhook and the address of the configuration. */
 async function keepOperatorNotified(
   db: ServiceDatabase['db'],
   options: Parameters<typeof keepOperatorWebhook>[1] & { config: Pick<Config, 'operatorAddress'> },
@@ -205,8 +201,8 @@ function requireUsableName(config: Config): void {
   if (config.allowPrivateNetworks || config.relay !== null || !config.hostnameAsked) return;
   if (config.hostname.includes('.')) return;
   throw new CannotStart(
-    `LETTERHAUS_HOSTNAME: ${config.hostname} is not fully qualified; ` +
-      'write the name that the PTR record of this machine has, for example mail.example.org.',
+    `LETTERHAUS_HOSTNAME: ${config.hostname} is not fully qualified. ` +
+      'Write the name that the PTR record of this machine has, for example mail.example.org.',
   );
 }
 
@@ -216,7 +212,7 @@ function requireUsableCertificate({ apiTlsFiles }: Config): void {
   if (problem !== null) throw new CannotStart(problem);
 }
 
-/** API keys must not pass networks in clear text. */
+/** Warns that API keys would pass networks in clear text. */
 function warnOfClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Logger): void {
   const isLocal = host === 'localhost' || sharedAddresses([])(host);
   if (isLocal || apiTlsFiles !== null || trustedProxies.length > 0) return;
@@ -228,7 +224,7 @@ function warnOfClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Log
   );
 }
 
-/** Chosen before the database is opened. A taken port may belong to a running instance of this service. */
+/** Chooses the port before the database is opened. A running instance of this service may have it. */
 async function portFor(config: Config): Promise<number> {
   const chosen = await choosePort(config, turns);
   if ('port' in chosen) return chosen.port;
@@ -262,7 +258,7 @@ async function mailPort({ smtpHost }: Config, port: number, name: string): Promi
   throw new CannotStart(chosen.problem);
 }
 
-/** Null when no port was asked for. Listens from the start, so that a taken port ends the start. */
+/** Returns null when no port is configured. Listens from the start, so that a taken port ends the start. */
 async function metricsListener(
   { metrics, hostname, publicUrl }: Config,
   text: () => Promise<string> | undefined,
@@ -271,13 +267,13 @@ async function metricsListener(
   const names = { host: 'LETTERHAUS_METRICS_PORT', port: 'LETTERHAUS_METRICS_PORT' };
   const chosen = await choosePort({ ...metrics, portAsked: true, names }, turns);
   if ('problem' in chosen) throw new CannotStart(chosen.problem);
-  // Few services have it, and node:http takes 40 ms of CPU time to load.
+  // Few services use it, and node:http takes 40 ms of CPU time to load.
   const { listenForMetrics } = await import('./metrics/listener.ts');
   const own = [hostname, ...(publicUrl === null ? [] : [new URL(publicUrl).hostname])];
   return listenForMetrics({ ...metrics, ...chosen, names: own }, text);
 }
 
-/** Null where nobody may ask for metrics: neither the code nor the figures are read then. */
+/** Returns null when metrics are off. Then neither code nor figures are loaded. */
 async function startMeasuring(
   pool: WorkerPool,
   options: InstallationMetricsOptions,
@@ -290,7 +286,6 @@ async function startMeasuring(
   return measuring;
 }
 
-/** Null when no port for mail is configured. */
 function certificateFor(
   { inboundPort, submissionPorts, tlsFiles, hostname }: Config,
   { dataDir, log }: { dataDir: string; log: Logger },
@@ -303,7 +298,6 @@ function certificateFor(
   throw new CannotStart(problem);
 }
 
-/** Null when workers can read the same files. */
 function sharedFiles({ workerUser, dataDir }: ServiceDatabase, log: Logger): SharedFiles | null {
   return workerUser && new SharedFiles(workerUser, { dataDir, log });
 }
@@ -355,7 +349,8 @@ function readyInfo(parts: {
   return { ...place, metricsUrl: metrics?.url ?? null, inboundPort, submissionPorts, firstStart };
 }
 
-const CHECK_DATABASE = '; check that it runs and that DATABASE_URL is right, then start again.';
+const CHECK_DATABASE =
+  '. Check that it is running and that DATABASE_URL is right, then start again.';
 
 function explain(error: unknown): ServiceFailure & { trace: string } {
   const message = error instanceof Error ? error.message : String(error);
@@ -367,7 +362,7 @@ function explain(error: unknown): ServiceFailure & { trace: string } {
   if (isOperators || isDatabases) {
     return { failed: message, code: 'usage_error', exitCode: 2, trace: '' };
   }
-  // The trace is logged for bugs only, not for a database that cannot be reached.
+  // The trace is for bugs, not for a database that cannot be reached.
   if (error instanceof DatabaseUnavailable) {
     const failed = message + CHECK_DATABASE;
     return { failed, code: 'service_unavailable', exitCode: 1, trace: '' };
@@ -388,8 +383,8 @@ type StopSignals = {
 };
 
 /**
- * A Ctrl-C reaches the service twice, from the terminal and from npm. The first signal drains; only a signal
- * at least one second later stops immediately.
+ * A Ctrl-C reaches the service twice, from the terminal and from npm. The first signal drains. Only a signal at least
+ * one second later stops immediately.
  */
 function createSignals(): StopSignals {
   const { promise, resolve } = Promise.withResolvers<'stop'>();

@@ -36,7 +36,7 @@ test('a host name that is invalid in EHLO ends the start before anything is crea
   const env = { LETTERHAUS_DATA_DIR: dataDir, LETTERHAUS_HOSTNAME: 'mail' };
   const { code, stderr } = await letterhaus(['start'], env);
   assert.equal(code, 2);
-  assert.match(stderr, /^letterhaus: LETTERHAUS_HOSTNAME: mail is not fully qualified; .*\n$/);
+  assert.match(stderr, /^letterhaus: LETTERHAUS_HOSTNAME: mail is not fully qualified\. .*\n$/);
   assert.equal(existsSync(dataDir), false);
 });
 

@@ -19,7 +19,6 @@ const NAMES = {
   trustedProxies: [],
 };
 
-/** Files of a certificate, and a watch with a clock of its own. */
 function watched(t: TestContext, changed: Partial<Parameters<typeof certificateUses>[0]> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'letterhaus-certificate-'));
   t.after(() => rmSync(folder, { recursive: true }));
@@ -66,12 +65,12 @@ test('a certificate is reported from 21 days before its end until it is renewed'
   assert.ok(lapsesAfterMs! > 60_000, 'it ends when this machine is removed');
   clock.ms += 22 * DAY_MS;
   assert.deepEqual(look(), ['certificate.expiring']);
-  assert.match(open.get('certificate.expiring')!.message, /has ended on 2027-02-19/);
+  assert.match(open.get('certificate.expiring')!.message, / ended on 2027-02-19/);
   write('mail.example.org', 90);
   assert.deepEqual(look(), []);
 });
 
-test('a certificate for another name is reported with both names; a wildcard is for the name', (t) => {
+test('a certificate for another name is reported with both names; a wildcard matches the name', (t) => {
   const { open, write, look } = watched(t);
   write('other.example.org', 90);
   assert.deepEqual(look(), ['certificate.mismatch']);
@@ -97,7 +96,7 @@ test('the API needs the names of the public and of the tracking URL, or that of 
   assert.deepEqual(watched(t, { host: '0.0.0.0' }).look(), []);
 });
 
-test('files that cannot be used count at the second look, because a renewal replaces one after the other', (t) => {
+test('unusable files count at the second check, because a renewal replaces one after the other', (t) => {
   const { files, open, write, look } = watched(t);
   write('mail.example.org', 10);
   assert.deepEqual(look(), ['certificate.expiring']);
@@ -117,7 +116,7 @@ test('files that cannot be used count at the second look, because a renewal repl
   assert.deepEqual(look(), []);
 });
 
-test('a file whose other certificates have not issued the first is reported', (t) => {
+test('a file without the issuer of its first certificate is reported', (t) => {
   const certs = join(import.meta.dirname, '../../../test/support/certs');
   const pem = (name: string) => readFileSync(join(certs, name), 'utf8');
   const { files, open, look } = watched(t, { hostname: 'other.test' });
@@ -133,7 +132,7 @@ test('a file whose other certificates have not issued the first is reported', (t
   assert.deepEqual(withChain(), [], 'clients may know the authority');
 });
 
-test('a certificate is of no use after the end of the one that issued it', (t) => {
+test('a certificate counts as ended when that of its issuer has ended', (t) => {
   const { files, clock, look } = watched(t);
   const validity = { fromMs: clock.ms, untilMs: clock.ms + 10 * DAY_MS };
   const issuer = makeSelfSigned('mail.example.org', validity).certificate;

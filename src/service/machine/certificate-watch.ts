@@ -1,9 +1,9 @@
 /**
- * Looks at the certificates that this machine serves, at the start and every few seconds, and so within the same time
- * after a renewal: whether they end within 21 days, are for another name, or cannot be used.
+ * Checks the certificates that this machine serves, at the start and every few seconds: whether they end within 21
+ * days, are for another name, or cannot be used.
  *
- * The conditions `certificate.expiring` and `certificate.mismatch` end at the first look that finds nothing. Mail and
- * requests are accepted meanwhile: what a client does with such a certificate is its decision.
+ * The conditions `certificate.expiring` and `certificate.mismatch` end at the first check that finds no problem. Mail
+ * and requests are accepted meanwhile, because clients decide whether they accept such a certificate.
  */
 import type { X509Certificate } from 'node:crypto';
 import { hostname as machineName } from 'node:os';
@@ -22,18 +22,18 @@ import {
 
 const DAY_MS = 24 * 3_600_000;
 const EXPIRING_MS = 21 * DAY_MS;
-/** A renewal replaces two files one after the other, so files that do not belong together count at the second look. */
+/** A renewal replaces two files one after the other, so a mismatch counts from the second check on. */
 const UNUSABLE_LOOKS = 2;
-/** The conditions of a machine that is gone end then. */
+/** Time after which the conditions of a machine that is gone end. */
 const LAPSES_AFTER_MS = 10 * 60_000;
 const NAMES_SHOWN = 5;
 
 export type CertificateUse = {
   of: 'api' | 'mail';
   files: CertificateFiles;
-  /** The names that clients connect to and verify; none: they are not known here. */
+  /** Names that clients connect to and verify. Empty when they are not known here. */
   names: readonly string[];
-  /** Made by the service itself, which makes a new one at the start. */
+  /** Whether the service made the certificate itself. It makes a new one at the start. */
   isOwn: boolean;
 };
 
@@ -48,7 +48,7 @@ const SERVED = {
 
 type WatchOptions = { operatorEvents: OperatorEvents; world: Pick<World, 'now'> };
 
-/** @property pair null: there was none since the start */
+/** @property pair null: no usable certificate since the start */
 type Seen = { pair: CertificatePair | null; unusableLooks: number };
 
 export class CertificateWatch {
@@ -68,7 +68,7 @@ export class CertificateWatch {
     const read = readPair(use.files, SERVED[use.of].variables);
     const isUnusable = 'problem' in read;
     seen.unusableLooks = isUnusable ? seen.unusableLooks + 1 : 0;
-    // While the files cannot be used, the service serves what it read before.
+    // While the files cannot be used, the service uses the pair that it read before.
     if (!isUnusable) seen.pair = read;
     if (seen.pair === null) return;
     const findings = findingsOf(use, seen.pair, this.#options.world.now());
@@ -105,11 +105,11 @@ function expiring(use: CertificateUse, end: Date, nowMs: number): Finding | null
   const when = days > 1 ? `in ${days} days` : 'within two days';
   const message =
     leftMs <= 0
-      ? `${nameOf(use)} has ended on ${day}; clients that verify it do not connect.`
+      ? `${nameOf(use)} ended on ${day}. Clients that verify it do not connect.`
       : `${nameOf(use)} ends on ${day}, ${when}.`;
   const remedy = use.isOwn
     ? 'Restart the service, which makes a new one at the start.'
-    : `Renew it in ${use.files.cert}; the service reads changed files within seconds, without a restart.`;
+    : `Renew it in ${use.files.cert}. The service reads changed files within seconds, without a restart.`;
   return { message, remedy, details: { ends_at: endsAt } };
 }
 
@@ -121,8 +121,8 @@ function wrongName(use: CertificateUse, certificate: X509Certificate): Finding |
   const shown = has.slice(0, NAMES_SHOWN).join(', ') || 'no host';
   const wanted = missing.join(', ');
   return {
-    message: `${nameOf(use)} is for ${shown}, and clients connect to ${wanted}: those that verify it refuse it.`,
-    remedy: `Give ${variables.cert} a certificate for ${wanted}, or set ${nameVariable} to a name that it is for.`,
+    message: `${nameOf(use)} is for ${shown}, and clients connect to ${wanted}. Clients that verify it refuse it.`,
+    remedy: `Give ${variables.cert} a certificate for ${wanted}, or set ${nameVariable} to a name in the certificate.`,
     details: { names: has, missing },
   };
 }
@@ -132,8 +132,8 @@ function wrongChain(use: CertificateUse, chain: CertificatePair['chain']): Findi
   const [certificate, ...others] = chain;
   if (others.length === 0 || others.some((one) => certificate.checkIssued(one))) return null;
   return {
-    message: `${nameOf(use)} is followed by ${others.length} others in its file, and none of them has issued it: clients cannot verify it.`,
-    remedy: `Write the certificate and then the one that issued it to ${use.files.cert} (its issuer: ${oneLine(certificate.issuer)}).`,
+    message: `${nameOf(use)} is followed by ${others.length} others in its file, and none of them has issued it. Clients cannot verify it.`,
+    remedy: `Write the certificate and then that of its issuer to ${use.files.cert} (its issuer: ${oneLine(certificate.issuer)}).`,
     details: { issuer: oneLine(certificate.issuer) },
   };
 }
@@ -142,7 +142,7 @@ function unusable(use: CertificateUse, { problem }: { problem: string }): Findin
   return {
     message: `${nameOf(use)} cannot be read again: ${problem}`,
     remedy:
-      'The previous one stays in use until the service stops; the next start needs both files.',
+      'The previous one stays in use until the service stops. The next start needs both files.',
   };
 }
 
@@ -154,7 +154,7 @@ function nameOf({ of }: CertificateUse): string {
   return `The certificate of ${SERVED[of].what} on ${machineName()}`;
 }
 
-/** By the names of the certificate alone, as clients do (RFC 9525): the common name does not count. */
+/** Checks the alternative names only, as clients do (RFC 9525). The common name does not count. */
 function covers(certificate: X509Certificate, name: string): boolean {
   if (isIP(name) > 0) return certificate.checkIP(name) !== undefined;
   return certificate.checkHost(name, { subject: 'never' }) !== undefined;
@@ -166,7 +166,6 @@ function namesOf({ subjectAltName = '' }: X509Certificate): string[] {
     .flatMap((one) => /^(?:DNS|IP Address):(.+)$/.exec(one)?.[1] ?? []);
 }
 
-/** The lines of a distinguished name. */
 function oneLine(name: string): string {
   return name.trim().split('\n').join(', ');
 }
@@ -191,7 +190,7 @@ export function certificateUses(
   ];
 }
 
-/** A proxy has the certificate for clients, and decides which name it expects here. */
+/** Returns no names behind a proxy: it has the certificate for clients, and decides which name it expects here. */
 function apiNames({ host, publicUrl, trackingUrl, trustedProxies }: Names): string[] {
   if (trustedProxies.length > 0) return [];
   const urls = [publicUrl ?? urlOfHost(host), trackingUrl];
@@ -199,12 +198,12 @@ function apiNames({ host, publicUrl, trackingUrl, trustedProxies }: Names): stri
   return [...new Set(names.map((name) => name.replace(/^\[(.+)\]$/, '$1')))];
 }
 
-/** An address to listen on says nothing about the name that clients know. */
+/** Returns null for an address to listen on, which does not show the name that clients use. */
 function urlOfHost(host: string): string | null {
   return isIP(host) > 0 || host === 'localhost' ? null : `https://${host}`;
 }
 
-/** A system's name without a dot is none that clients connect to. */
+/** Returns no name for a system name without a dot, which clients do not connect to. */
 function mailNames({ hostname, hostnameAsked }: Names): string[] {
   return hostnameAsked || hostname.includes('.') ? [hostname] : [];
 }

@@ -1,7 +1,7 @@
 /**
- * The certificates of this service: the operator's files for the API and for the ports of mail, or for
- * mail a self-signed one in the data directory. Files that have changed are read again at the next
- * handshake, so that a renewal needs no restart. Invalid files are logged, and the last valid ones stay in use.
+ * The certificates of this service: the operator's files for the API and for the ports of mail, or a self-signed one
+ * for mail in the data directory. Changed files are read again at the next handshake, so a renewal needs no restart.
+ * Invalid files are logged, and the last valid ones stay in use.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { chmodSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,6 @@ export type CertificateFiles = { cert: string; key: string };
 const LOOK_EVERY_MS = 2_000;
 const DAY_MS = 24 * 3_600_000;
 const OWN_VALID_MS = 3_650 * DAY_MS;
-/** Tolerance for clocks that differ. */
 const OWN_VALID_BEFORE_MS = DAY_MS;
 const RENEW_BEFORE_MS = 30 * DAY_MS;
 
@@ -28,7 +27,7 @@ export const API_VARIABLES = { cert: 'LETTERHAUS_API_TLS_CERT', key: 'LETTERHAUS
 /** @property chain the certificate, then all others of its file */
 export type CertificatePair = { chain: readonly [X509Certificate, ...X509Certificate[]] };
 
-/** Reads the operator's files. @returns the problem, a sentence with the name of the variable, unless they can be used */
+/** Reads the operator's files. @returns the pair, or the problem as a sentence with the name of the variable */
 export function readPair(
   files: CertificateFiles,
   names = MAIL_VARIABLES,
@@ -40,7 +39,7 @@ export function readPair(
   const chain = parse(() => readChain(cert));
   if (chain === null) {
     return {
-      problem: `${names.cert}: ${files.cert} is no certificate in PEM; give the full chain.`,
+      problem: `${names.cert}: ${files.cert} is no certificate in PEM. Give the full chain.`,
     };
   }
   const privateKey = parse(() => createPrivateKey(key));
@@ -51,11 +50,14 @@ export function readPair(
   }
   if (chain[0].checkPrivateKey(privateKey)) return { chain };
   return {
-    problem: `${names.key}: ${files.key} is not the key of ${files.cert}; give those that belong together.`,
+    problem: `${names.key}: ${files.key} is not the key of ${files.cert}. Give a matching pair.`,
   };
 }
 
-/** Checks the operator's files at the start. @returns what is wrong, a sentence with the name of the variable */
+/**
+ * Checks the operator's files at the start. @returns the problem as a sentence with the name of the variable; null:
+ * none
+ */
 export function problemOf(
   files: CertificateFiles,
   nowMs: number,
@@ -65,18 +67,17 @@ export function problemOf(
   if ('problem' in pair) return pair.problem;
   const [certificate] = pair.chain;
   if (certificate.validToDate.getTime() > nowMs) return null;
-  return `${names.cert}: ${files.cert} has ended on ${certificate.validTo}; renew it.`;
+  return `${names.cert}: ${files.cert} ended on ${certificate.validTo}. Renew it.`;
 }
 
-/** @throws when the text has no certificate, or one that is damaged */
 export function readChain(pem: string): CertificatePair['chain'] {
   const [first, ...others] = pem.match(PEM_CERTIFICATE) ?? [pem];
   return [new X509Certificate(first), ...others.map((one) => new X509Certificate(one))];
 }
 
 /**
- * When clients begin to refuse the certificate: it has ended, or the one that issued it. Others of the file do not
- * count, because authorities hand out chains with an old root that clients ignore.
+ * Returns when clients begin to refuse the certificate: at its end, or at the end of its issuer's. Others in the file
+ * do not count, because authorities hand out chains with an old root that clients ignore.
  */
 export function endOfChain([certificate, ...others]: CertificatePair['chain']): Date {
   const issuer = others.find((one) => certificate.checkIssued(one));
@@ -107,16 +108,15 @@ export function keepOwnCertificate(
   }
   log.warn(
     { certificate: path },
-    'mail comes in with a self-signed certificate; set LETTERHAUS_TLS_CERT and LETTERHAUS_TLS_KEY for one that clients can verify',
+    'mail is received with a self-signed certificate; set LETTERHAUS_TLS_CERT and LETTERHAUS_TLS_KEY for one that clients can verify',
   );
   return { cert: path, key: path };
 }
 
-/** The contents of the files when they were last read. */
 type Pems = { cert: Buffer; key: Buffer };
 
 type ReloadedOptions = {
-  /** For the log: `the mail ports`. */
+  /** Name of the certificate in the log, for example `the mail ports`. */
   of: string;
   world: Pick<World, 'monotonicMs'>;
   log: Logger;
@@ -136,13 +136,13 @@ export class ReloadedCertificate {
     this.#look();
   }
 
-  /** For one handshake; null while there is no valid one. */
+  /** Returns the context for one handshake; null while there is no valid certificate. */
   context(): SecureContext | null {
     this.#look();
     return this.#context;
   }
 
-  /** The same as PEM; a new object after the files have changed. */
+  /** Returns the files in PEM. The object is a new one after the files have changed. */
   pems(): Pems | null {
     this.#look();
     return this.#pems;
@@ -180,7 +180,7 @@ function readOr(path: string): string | { problem: string } {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const why = code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`;
-    return { problem: `${path} ${why}; write the path of a file that this user may read.` };
+    return { problem: `${path} ${why}. Write the path of a file that this user may read.` };
   }
 }
 

@@ -1,16 +1,12 @@
 /**
- * Arms the failpoints that LETTERHAUS_FAILPOINTS names, for tests only: the supervisor all of its own;
- * each worker that starts the next of the others, so that the successor of a killed worker is not
- * killed by the same one.
+ * Arms the failpoints that LETTERHAUS_FAILPOINTS names, for tests only. The supervisor arms all of its own. Each worker
+ * that starts arms the next of the others, so the successor of a killed worker is not killed by the same one.
  */
 import { writeSync } from 'node:fs';
 import { type ArmedFailpoint, armFailpoints, isSupervisorFailpoint } from '../../lib/failpoint.ts';
 
 const DELAY_MS = 3_000;
-/**
- * Covers four attempts to write an outcome; the fifth, later one may write less
- * (settle/unsettled.ts).
- */
+/** Covers four attempts to write an outcome. A later attempt may write less (settle/unsettled.ts). */
 const SQL_FAILS_FOR_MS = 5_000;
 
 let forWorkers: ArmedFailpoint[] = [];
@@ -20,7 +16,6 @@ export function armSupervisor(armed: readonly ArmedFailpoint[]): void {
   armFailpoints(armed.filter(isSupervisorFailpoint), act);
 }
 
-/** The failpoint for the worker that is being set up; null: none. */
 export function nextWorkerFailpoint(): ArmedFailpoint | null {
   return forWorkers.shift() ?? null;
 }
@@ -29,7 +24,6 @@ export function armWorker(armed: ArmedFailpoint | null): void {
   if (armed !== null) armFailpoints([armed], act);
 }
 
-/** The end of an action that lasts. */
 const lastsUntilMs = new Map<ArmedFailpoint, number>();
 
 function act(armed: ArmedFailpoint): void {
@@ -39,7 +33,7 @@ function act(armed: ArmedFailpoint): void {
     if (performance.now() < untilMs) failAsSql(action);
     return;
   }
-  // Not through the log: its stream is not flushed when the process is killed.
+  // Does not use the log, whose stream is not flushed when the process is killed.
   writeSync(2, `${JSON.stringify({ failpoint: name, action, hit, pid: process.pid })}\n`);
   switch (action) {
     case 'kill':

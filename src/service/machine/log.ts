@@ -1,8 +1,8 @@
 /**
- * The log: one line per request, attempt and webhook call, on stderr, as JSON, or as short text when
- * stderr is a terminal; and one for each state that begins or ends. docs/monitoring.md lists them. Names of fields are in
- * snake_case. Guarantee: no message content, keys or addresses of mail (callers pass ids), except what the operator wants of
- * recipients (mail/logged-recipient.ts). A line is written as soon as the write before it is done, not when a buffer is full.
+ * The log on stderr: one line per request, attempt and webhook call, and one for each state that begins or ends. It is
+ * JSON, or short text when stderr is a terminal. docs/monitoring.md lists the lines. Names of fields are in snake_case.
+ * Guarantee: no message content, keys or mail addresses (callers pass ids), except the operator's choice for recipients
+ * (mail/logged-recipient.ts). A line is written as soon as the write before it is done, not when a buffer is full.
  */
 import { writeSync } from 'node:fs';
 import { stripVTControlCharacters } from 'node:util';
@@ -10,10 +10,6 @@ import { destination, pino, stdTimeFunctions, type DestinationStream, type Logge
 
 const STDERR = 2;
 
-/**
- * @param options.level one of pino's, or `silent`
- * @param options.forPeople short text instead of JSON
- */
 export function createLog(options: { level: string; forPeople: boolean }): Logger {
   const toStderr = destination({ dest: STDERR, sync: false });
   const settings = {
@@ -33,14 +29,13 @@ export type ErrorFacts = {
   table?: string;
   constraint?: string;
   routine?: string;
-  /** Where, without the message. */
   stack?: string;
   cause?: ErrorFacts;
 };
 
 /**
- * What is logged of an error. Never PostgreSQL's detail, hint, context or statement, which quote rows
- * and parameters; of a message that may quote a value, not what is in quotation marks.
+ * Returns the facts of an error for the log. Leaves out PostgreSQL's detail, hint, context and statement, which quote
+ * rows and parameters. In a message that may quote a value, it replaces the text in quotation marks.
  */
 export function errorFacts(error: unknown): ErrorFacts {
   if (!(error instanceof Error)) return { type: typeof error, message: 'something was thrown' };
@@ -56,8 +51,8 @@ export function errorFacts(error: unknown): ErrorFacts {
 }
 
 /**
- * SQLSTATE classes whose messages name tables, columns and limits and never a value: connections,
- * constraints, transactions, statements (parameters stand beside them), resources, the system.
+ * SQLSTATE classes whose messages contain names of tables, columns and limits, but no values: connections, constraints,
+ * transactions, statements (whose parameters are separate), resources, the system.
  */
 const NAMES_ONLY = /^(08|23|25|40|42|53|55|57|58)/;
 
@@ -80,7 +75,7 @@ export function errorText(error: Error): string {
   return `${type}: ${message}\n${stack}`;
 }
 
-/** Ends this process with a log line after an uncaught error; Node would print the whole message. */
+/** Ends this process with a log line after an uncaught error. Node would print the whole message. */
 export function logUncaught(): void {
   process.on('uncaughtException', (error) => {
     const time = new Date().toISOString();
@@ -96,7 +91,7 @@ function asText(output: DestinationStream): DestinationStream {
 
 type LogLine = { time: string; level: string; msg?: string; [fact: string]: unknown };
 
-/** `08:30:00.123 info  request method=POST path=/v1/emails status=202`, in UTC. */
+/** Returns `08:30:00.123 info  request method=POST path=/v1/emails status=202`, in UTC. */
 export function textLine(json: string): string {
   const { time, level, msg = '', ...rest } = JSON.parse(json) as LogLine;
   const facts = Object.entries(rest).map(([name, value]) => `${name}=${factText(value)}`);
@@ -104,7 +99,7 @@ export function textLine(json: string): string {
   return `${[start, msg, ...facts].filter((part) => part !== '').join(' ')}\n`;
 }
 
-/** Replaces control characters: a remote server's text must not control the operator's terminal. */
+/** Replaces control characters, so that a remote server's text cannot control the operator's terminal. */
 function factText(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   const safe = stripVTControlCharacters(text).replace(/[\u0000-\u001f\u007f-\u009f]/g, ' ');

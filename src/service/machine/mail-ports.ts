@@ -1,6 +1,6 @@
 /**
- * Constructs the SMTP half of a worker: the ports for submission and for reports, with their certificate. All
- * workers of a machine share the ports.
+ * Constructs the SMTP half of a worker: the ports for submission and for reports, with their certificate. All workers
+ * of a machine share the ports.
  */
 import { AuthLimiter } from '../../accounts/keys/auth-limiter.ts';
 import { KeyCache, KeyUse } from '../../accounts/keys/key-cache.ts';
@@ -38,11 +38,10 @@ import { UnmatchedStore } from '../../inbound/message-store.ts';
 
 export type SmtpPorts = {
   noteLogIn(client: string): void;
-  /** Accepts no new connections and waits for messages in progress. */
   close(): Promise<void>;
 };
 
-/** As long as HTTP requests may take when the service stops. */
+/** The same time as for HTTP requests when the service stops. */
 const CLOSE_WITHIN_MS = 10_000;
 
 async function startPort<User>(
@@ -73,22 +72,22 @@ function notedLogIn<User>(
   };
 }
 
-/** 535: no valid key; 421: too many attempts without one. Others are no answer to the key. */
+/** 535: no valid key; 421: too many attempts without one. Other codes do not concern the key. */
 const LOG_IN_RESULTS: Readonly<Record<number, 'refused' | 'limited'>> = {
   535: 'refused',
   421: 'limited',
 };
 
-/** One application may open many sessions, and keep one for all its mail. */
+/** Allows one application many sessions, and all its mail on one of them. */
 const SUBMISSION_LIMITS: Partial<SmtpServerLimits> = {
   recipientsPerMessage: ENVELOPE_RECIPIENTS_MAX,
   connectionsPerClient: 500,
   messagesPerSession: Infinity,
 };
 
-/** Per machine: its workers accept connections in turn. */
+/** Limit per machine, whose workers accept connections in turn. */
 const ANONYMOUS_PER_CLIENT = 20;
-/** Connections are not always spread evenly, so each worker allows at least this many. */
+/** Minimum per worker, because connections are not always spread evenly. */
 const ANONYMOUS_PER_CLIENT_MIN = 4;
 const NEW_SUBMISSIONS_PER_MINUTE = 120;
 const NEW_INBOUND_PER_MINUTE = 1_200;
@@ -101,7 +100,6 @@ function perClient(workerCount: number, newPerMinute: number) {
   };
 }
 
-/** Listens on what is configured; the supervisor has chosen the ports. */
 export async function listenForMail(
   context: WorkerContext,
   {
@@ -123,7 +121,7 @@ export async function listenForMail(
     world: systemWorld,
     log,
   });
-  const usual = {
+  const common = {
     hostname: config.hostname,
     sizeBytesMax: MESSAGE_MAX_BYTES,
     world: systemWorld,
@@ -139,7 +137,7 @@ export async function listenForMail(
     const tls = { mode: 'starttls' as const, context: tlsContext };
     const inbound = inboundOptions(context, listeners);
     await listen(config.inboundPort, {
-      ...usual,
+      ...common,
       ...inbound,
       tls,
       limits: { ...inbound.limits, ...perClient(setup.workerCount, NEW_INBOUND_PER_MINUTE) },
@@ -150,7 +148,7 @@ export async function listenForMail(
   const known = new KnownClients(systemWorld, onLogIn);
   for (const { port, implicitTls } of config.submissionPorts) {
     await listen(port, {
-      ...usual,
+      ...common,
       tls: { mode: implicitTls ? 'implicit' : 'starttls', context: tlsContext },
       limits: {
         ...SUBMISSION_LIMITS,
@@ -191,8 +189,8 @@ function submissionOptions(
 }
 
 /**
- * @param listeners.onNotified webhook deliveries were queued
- * @param listeners.refusal why nothing is accepted at present; null when it is
+ * @param listeners.onNotified called when webhook deliveries were queued
+ * @param listeners.refusal why no mail is accepted; null when it is
  */
 function inboundOptions(
   { config, db, secrets, log, onSettled }: WorkerContext,

@@ -35,6 +35,6 @@ test('workers, maintenance and commands use one resolver and address check', () 
     .filter((path) =>
       /create(Resolver|AddressGuard)\(\{/.test(readFileSync(new URL(path, src), 'utf8')),
     );
-  // The first start verifies a domain of the test environment, for which nothing is looked up.
+  // The first start verifies a domain of the test environment, which needs no look-up.
   assert.deepEqual(callers.toSorted(), ['service/first-start.ts', 'service/machine/network.ts']);
 });

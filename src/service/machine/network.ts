@@ -1,6 +1,6 @@
 /**
- * The resolver and the address guard of a process, as the configuration sets them. Every part that
- * looks names up or connects outward takes both from here, so that no part ignores a setting.
+ * The resolver and the address guard of a process, by the configuration. Every part that looks names up or connects
+ * outward takes both from here, so no part ignores a setting.
  */
 import { networkInterfaces } from 'node:os';
 import type { Config } from '../../config/config.ts';
@@ -13,7 +13,6 @@ import {
   systemServers,
 } from '../../net/dns/resolver.ts';
 
-/** `servers`: those that the resolver asks. */
 export type Network = { resolver: Resolver; guard: AddressGuard; servers: readonly string[] };
 
 /** The caller closes the resolver. */

@@ -1,6 +1,6 @@
 /**
- * Names and addresses of this machine: where its API is reached, which names it has in the
- * installation (domains/mail-host-store.ts), and the host for bounces when the installation has none.
+ * Names and addresses of this machine: the URL of its API, its names in the installation (domains/mail-host-store.ts),
+ * and the host for bounces when the installation has none.
  */
 import { networkInterfaces } from 'node:os';
 import type { Logger } from 'pino';
@@ -10,7 +10,7 @@ import { adoptReturnPathHost, noteMailHost } from '../../domains/mail-host-store
 
 type Node = Pick<ServiceDatabase, 'db' | 'instance'>;
 
-/** Called at the start. A name without a dot is not registered, because other machines cannot look it up. */
+/** Registers this machine at the start. A name without a dot is left out, because other machines cannot look it up. */
 export async function registerHost(
   node: Node,
   { config, log }: { config: Config; log: Logger },
@@ -22,11 +22,11 @@ export async function registerHost(
   if (host === name) return;
   log.warn(
     `bounces of all domains still come back to ${host}, as their DNS records say, and not to ${name}; ` +
-      `"letterhaus domains return-path-host ${name}" changes that, and says what to publish then`,
+      `"letterhaus domains return-path-host ${name}" changes that, and prints the records to publish`,
   );
 }
 
-/** Called periodically, because a host that is not renewed for a week is ignored. */
+/** Renews the registration. A host that was not renewed for a week is ignored. */
 export async function renewHost({ db, instance }: Node, config: Config): Promise<void> {
   const { hostname: name, sources } = config;
   if (!isQualified(name)) return;
@@ -38,8 +38,8 @@ function isQualified(name: string): boolean {
 }
 
 /**
- * Where the API is reached when LETTERHAUS_PUBLIC_URL is not set. A wildcard address is replaced by
- * one of this machine.
+ * Returns the URL of the API when LETTERHAUS_PUBLIC_URL is not set. A wildcard address is replaced by an address of
+ * this machine.
  */
 export function ownUrl({
   host,

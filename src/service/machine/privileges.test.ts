@@ -39,7 +39,7 @@ test('copies of certificates left by killed processes are removed by the next st
   for (const pid of [child.pid, process.pid]) mkdirSync(join(parent, `${elsewhere}-${pid}`));
   mkdirSync(join(parent, 'letterhaus-other'));
   using _files = new SharedFiles(USER, { dataDir, log, parent });
-  // That of a process that runs is left alone.
+  // The folder of a running process stays.
   assert.deepEqual(
     readdirSync(parent).toSorted(),
     ['letterhaus-other', `${elsewhere}-${process.pid}`].toSorted(),
@@ -71,7 +71,7 @@ process.stdout.write(answer.kind);
 process.exit();
 `;
 
-test('code that others cannot read is loaded before privileges are dropped, other code when it is needed', () => {
+test('code that others cannot read is loaded before privileges are dropped, other code on demand', () => {
   const folder = temporaryFolder();
   const file = join(folder, 'index.js');
   writeFileSync(file, '');

@@ -1,8 +1,8 @@
 /**
- * When the service is started as root, workers run as the user of the embedded database: a user id without an
- * account that owns nothing else. Where that user cannot read the code they load all of it first, and they
- * drop privileges before they open or serve anything. The supervisor keeps root: it binds ports for
- * workers, those below 1024 among them, starts the database as another user, and reads certificates.
+ * User of the workers when root starts the service: the user of the embedded database, a user id without an account
+ * that owns nothing else. Workers drop privileges before they open or serve anything. Where their user cannot read the
+ * code, they load all of it first. The supervisor stays root: it binds ports for workers, including those below 1024,
+ * starts the database as another user, and reads certificates.
  */
 import { createHash } from 'node:crypto';
 import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync } from 'node:fs';
@@ -22,10 +22,7 @@ import { isAlive } from '../../database/embedded/process.ts';
 
 export type User = { uid: number; gid: number };
 
-/**
- * Switches permanently to that user, in no other group.
- * @throws with a sentence for the operator
- */
+/** Switches permanently to that user, in no other group. @throws with a sentence for the operator */
 export function dropTo({ uid, gid }: User): void {
   try {
     process.setgroups?.([]);
@@ -33,15 +30,15 @@ export function dropTo({ uid, gid }: User): void {
     process.setuid?.(uid);
   } catch (error) {
     throw new Error(
-      `Workers cannot become uid ${uid} here (${(error as Error).message}): run Letterhaus as an ordinary user.`,
+      `Workers cannot become uid ${uid} here (${(error as Error).message}). Run Letterhaus as an ordinary user.`,
       { cause: error },
     );
   }
 }
 
 /**
- * Loads what is otherwise loaded when it is first needed: undici, unless everybody can read it. Makes one
- * request to this process, because undici loads its parser with the first request.
+ * Loads undici, which is otherwise loaded at its first use, unless everybody can read it. Makes one request to this
+ * process, because undici loads its parser with the first request.
  */
 export async function loadLazyCode(
   code: string = fileURLToPath(import.meta.resolve('undici')),
@@ -61,7 +58,7 @@ export async function loadLazyCode(
   server.close();
 }
 
-/** The user of the workers owns no code and is in no group that does: others' permissions count. */
+/** Checks the permissions of others: the user of the workers owns no code and is in no group that does. */
 function everybodyCanRead(file: string): boolean {
   if ((statSync(file).mode & 0o004) === 0) return false;
   for (let folder = dirname(file); ; folder = dirname(folder)) {
@@ -71,8 +68,8 @@ function everybodyCanRead(file: string): boolean {
 }
 
 /**
- * The user of root's workers beside an external database. On a socket the system user may be what
- * authenticates, and the folder may admit its owner alone.
+ * Returns the user of root's workers beside an external database. On a socket, the system user may be the
+ * authentication, and the folder may admit only its owner.
  * @param hasOwnLogin workers log in with a password of their own
  * @returns null when they have to keep their user
  */
@@ -91,11 +88,11 @@ export function userBeside(
 
 const LOOK_EVERY_MS = 1_000;
 
-/** On a file system in memory where possible, so that keys are not on the disk twice. */
+/** Parent of the copies: in memory where possible, so that keys are not on the disk twice. */
 const IN_MEMORY = '/run';
 const FOLDER_NAME = /^letterhaus-tls-([0-9a-f]{16})-(\d+)$/;
 
-/** Copies of files that only root may read, for workers that are not root: kept up to date. */
+/** Keeps copies of files that only root may read, for workers that are not root. */
 export class SharedFiles implements Disposable {
   readonly #parent: string;
   readonly #installation: string;
@@ -103,10 +100,9 @@ export class SharedFiles implements Disposable {
   readonly #log: Logger;
   readonly #seen = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
-  /** Made for the first file. */
   #folder: string | null = null;
 
-  /** Removes the copies of processes that were killed. */
+  /** Removes the copies of killed processes. */
   constructor(
     user: User,
     { dataDir, log, parent = IN_MEMORY }: { dataDir: string; log: Logger; parent?: string },
@@ -119,7 +115,6 @@ export class SharedFiles implements Disposable {
     this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
   }
 
-  /** @returns the paths of the copies */
   share({ cert, key }: CertificateFiles): CertificateFiles {
     this.#folder ??= this.#makeFolder();
     this.#look([cert, key]);
@@ -141,7 +136,7 @@ export class SharedFiles implements Disposable {
     return folder;
   }
 
-  /** Those of this data directory, whose lock we hold, and those of processes that are gone. */
+  /** Removes the folders of this data directory, whose lock we have, and of processes that have ended. */
   #removeLeftovers(): void {
     if (!existsSync(this.#parent)) return;
     for (const name of readdirSync(this.#parent)) {

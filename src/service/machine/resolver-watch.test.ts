@@ -36,7 +36,7 @@ function resolverWatch(t: TestContext) {
     reports,
     remedy: () => remedy,
     probes: () => asked.length,
-    /** The answer to the probe under way; the resolver reports it, too. */
+    /** Answers the running probe, which the resolver reports, too. */
     answer: async (answer: DnsAnswer<string>) => {
       watch.lookedUp(answer.kind);
       asked.at(-1)?.resolve(answer);
@@ -46,7 +46,7 @@ function resolverWatch(t: TestContext) {
   };
 }
 
-test('DNS servers that answer nothing are a condition with their addresses, until one answers', async (t) => {
+test('silent DNS servers raise a condition with their addresses, until one answers', async (t) => {
   const { watch, reports, remedy, probes, answer, tick } = resolverWatch(t);
   for (let count = 0; count < 3; count += 1) watch.lookedUp('error');
   assert.equal(probes(), 1);

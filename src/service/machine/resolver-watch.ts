@@ -1,10 +1,10 @@
 /**
- * Notices when no DNS server answers this machine: nothing can be sent and no domain be verified then, and each mail by
- * itself only looks deferred. It is a condition of the installation (core/operator-events.ts).
+ * Detects that no DNS server answers this machine. Then nothing can be sent and no domain verified, while each email
+ * only looks deferred. It is a condition of the installation (core/operator-events.ts).
  *
- * After several look-ups in a row that failed, a name that every resolver knows is looked up: domains whose own servers
- * fail, of which one sender may have many, do not count. While that fails it is repeated; any look-up that succeeds ends it.
- * Without look-ups nothing is asked.
+ * After several failed look-ups in a row, a name is looked up that every resolver can find. Domains whose own servers
+ * fail do not count: one sender may have many of them. While that look-up fails it is repeated. Any successful look-up
+ * ends the condition. Without look-ups, nothing is asked.
  */
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import type { Resolver } from '../../net/dns/resolver.ts';
@@ -12,15 +12,14 @@ import type { Resolver } from '../../net/dns/resolver.ts';
 const FAILURES_MAX = 3;
 const PROBE_EVERY_MS = 10_000;
 const PROBE_WITHIN_MS = 8_000;
-/** The worker that reported it may be gone. */
+/** Time after which the condition ends by itself, because the worker that reported it may be gone. */
 const LAPSES_AFTER_MS = 5 * 60_000;
-/** A root server. "No such name" is an answer, too. */
+/** A root server. "No such name" also counts as an answer. */
 const KNOWN_NAME = 'a.root-servers.net';
 
 type Options = {
   resolver: Pick<Resolver, 'a'>;
   operatorEvents: OperatorEvents;
-  /** Of this machine. */
   host: string;
   servers: readonly string[];
 };
@@ -37,7 +36,7 @@ export class ResolverWatch {
     this.#options = options;
   }
 
-  /** Called after each look-up that asked servers, also after those of this watch. */
+  /** Called after each look-up that asked servers, including those of this watch. */
   lookedUp(result: string): void {
     if (result !== 'error') return this.#answered();
     this.#failures += 1;
@@ -62,7 +61,7 @@ export class ResolverWatch {
       .a(KNOWN_NAME, { fresh: true, budgetMs: PROBE_WITHIN_MS })
       .then((answer) => {
         if (this.#isStopped) return;
-        // An answer was reported by `lookedUp` already. While it was awaited, another look-up may have succeeded.
+        // `lookedUp` has handled an answer. Another look-up may have succeeded meanwhile.
         if (answer.kind !== 'error' || this.#failures === 0) {
           this.#isProbing = false;
           return;

@@ -1,6 +1,4 @@
-/**
- * Constructs mail routing and TLS rules, for a worker and for the commands that diagnose.
- */
+/** Constructs mail routing and TLS rules, for a worker and for the commands that diagnose. */
 import type { Config } from '../../config/config.ts';
 import { MailRouting } from '../../delivery/route/mail-routing.ts';
 import { TlsCounters, TlsRules } from '../../delivery/route/tls-rules.ts';

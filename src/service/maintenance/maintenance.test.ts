@@ -8,7 +8,6 @@ import { Maintenance, type MaintenanceOptions } from './maintenance.ts';
 
 const GB = 1024 ** 3;
 
-/** What is open, by type. */
 function newConditions(): OperatorEvents & { open: Set<string> } {
   const open = new Set<string>();
   return {
@@ -18,7 +17,7 @@ function newConditions(): OperatorEvents & { open: Set<string> } {
   };
 }
 
-/** Looks at the disk alone, which has this much room at each look. @returns why mail is refused after each */
+/** Watches the disk alone, with this much space at each check. @returns why mail is refused after each */
 async function refusalsWith(
   freeBytes: (number | null)[],
   size: { sizes: number[]; databaseBytesMax: number } | null = null,
@@ -26,7 +25,7 @@ async function refusalsWith(
   const refusals = new Map<string, string | null>();
   const reasons: (string | null)[] = [];
   const operatorEvents = newConditions();
-  // The first look is at the start, when they are also measured for the storage of projects.
+  // The check at the start also measures the storage of projects.
   const looks = [...freeBytes.slice(0, 1), ...freeBytes];
   const sizes = [...(size?.sizes.slice(0, 1) ?? []), ...(size?.sizes ?? [])];
   const note = () => reasons.push([...refusals.values()].find((one) => one !== null) ?? null);

@@ -1,11 +1,11 @@
 /**
- * Periodic tasks of one process per machine: monitors other nodes and the schema, creates partitions in
- * advance, removes data past its retention (retention/mail-removal.ts), reports senders with many bounces
- * (reputation/watch.ts), removes expired rows, builds indexes after an upgrade, re-checks domains, carries out drops
- * of waiting mail, monitors the disk, what projects store, and certificates, and proves daily that no mail is missing.
+ * Periodic tasks of one process per machine. It monitors other nodes, the schema, the disk, project storage and
+ * certificates. It creates partitions in advance, removes data past its retention (retention/mail-removal.ts) and
+ * expired rows, and builds indexes after an upgrade. It reports senders with many bounces (reputation/watch.ts),
+ * re-checks domains, carries out drops of waiting mail, and checks daily that no mail is missing.
  *
- * Each task has its own interval; one that fails is logged and tried again at the next interval.
- * Several machines may run the same task at once: every task is idempotent.
+ * Each task has its own interval. A failure is logged, and the next interval retries it. Several machines may run the
+ * same task at once: every task is idempotent.
  */
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
@@ -58,9 +58,9 @@ export type MaintenanceOptions = {
 };
 
 const WATCH_EVERY_MS = 2_500;
-/** A node is dead when its beat did not change during this time of successful polls of this process. */
+/** Number of successful polls of this process with the same heartbeat after which a node is dead. */
 const SILENT_POLLS_MAX = 6;
-/** How long after a death its last statement's rows are searched for at every poll. */
+/** Time after a death in which every poll looks for rows of the dead worker's last statement. */
 const ORPHANS_FOR_MS = 30_000;
 const ORPHANS_EVERY_MS = 10 * 60_000;
 const OUTDATED = {
@@ -83,10 +83,10 @@ const SECRETS_EVERY_MS = 5_000;
 const STATS_EVERY_MS = 10_000;
 const STATS_BATCH = 5_000;
 const EARLIER_EVERY_MS = 10_000;
-/** Some seconds of a run; ten million emails take an hour. */
+/** Batches per run, which take some seconds. Ten million emails take an hour. */
 const EARLIER_BATCHES = 40;
 const EARLIER_BATCH = 2_000;
-/** By the wall clock: after it jumps, ids need the partitions of other weeks. */
+/** Measured by the wall clock: after it jumps, ids need the partitions of other weeks. */
 const PARTITIONS_EVERY_MS = 6 * 3600_000;
 const CLOCK_EVERY_MS = 60_000;
 const CERTIFICATES_EVERY_MS = 5_000;
@@ -101,10 +101,10 @@ const WEBHOOKS_EVERY_MS = 10_000;
 const LAPSED_EVERY_MS = 60_000;
 const RECONCILE_EVERY_MS = 60_000;
 const RETENTION_EVERY_MS = 10 * 60_000;
-/** A task whose statement is not answered by then ends when the database is closed. */
+/** A task whose statement has no answer by then ends when the database is closed. */
 const STOP_WITHIN_MS = 5_000;
 
-type Seen = { beat: number; polls: number };
+type Seen = { heartbeat: number; polls: number };
 
 export class Maintenance implements AsyncDisposable {
   readonly #options: MaintenanceOptions;
@@ -116,7 +116,7 @@ export class Maintenance implements AsyncDisposable {
   #streamWaitsFor: string | null = null;
   readonly #stopping = new AbortController();
   readonly #outdated = Promise.withResolvers<string>();
-  /** Resolves with a sentence when the database asks for newer code, or for another secret key. */
+  /** Resolves with a sentence when the database requires newer code or another secret key. */
   readonly outdated = this.#outdated.promise;
   /** Begins at the start, because a predecessor may have died a moment ago. */
   #orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
@@ -132,11 +132,10 @@ export class Maintenance implements AsyncDisposable {
   start(): void {
     this.#watchInstallation();
     this.#watchStorage();
-    this.#tendTables();
+    this.#maintainTables();
     this.#watchSenders();
   }
 
-  /** Nodes, clocks, certificates, the server of the database, the secret key. */
   #watchInstallation(): void {
     const { database, config, operatorEvents } = this.#options;
     this.#every(WATCH_EVERY_MS, 'watching nodes and the schema', () => this.#watch());
@@ -144,7 +143,7 @@ export class Maintenance implements AsyncDisposable {
     const { certificates } = this.#options;
     const served = new CertificateWatch(certificates, { operatorEvents, world: systemWorld });
     this.#nowAndEvery(CERTIFICATES_EVERY_MS, 'looking at certificates', async () => served.look());
-    // A fail-over may come before the first interval.
+    // Runs at once, because a fail-over may come before the first interval.
     this.#nowAndEvery(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
     this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
     const here = { host: hostname(), pid: process.pid };
@@ -154,11 +153,11 @@ export class Maintenance implements AsyncDisposable {
     });
     const { signal } = this.#stopping;
     const reconciliation = new ReconciliationWatch({ db: database.db, operatorEvents, signal });
-    // A day may have become due since the last stop.
+    // Runs at once, because a day may have become due since the last stop.
     this.#nowAndEvery(RECONCILE_EVERY_MS, 'accounting for all mail', () => reconciliation.run());
     this.#every(LAPSED_EVERY_MS, 'ending conditions', () => operatorEvents.clearLapsed());
     const secretWatch = new SecretWatch({ ...this.#options, world: systemWorld });
-    // A predecessor may have left rows that its successor cannot open.
+    // Runs at once, because a predecessor may have left rows that this key does not open.
     this.#nowAndEvery(SECRETS_EVERY_MS, 'opening secrets', async () => {
       const problem = await secretWatch.run(() => this.#isStopping);
       if (problem !== null) this.#outdated.resolve(problem);
@@ -167,22 +166,21 @@ export class Maintenance implements AsyncDisposable {
   }
 
   #watchStorage(): void {
-    // A service must not begin on a full disk.
+    // Runs at once, because a service must not begin on a full disk.
     this.#nowAndEvery(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
     const storage = new StorageWatch(this.#options);
-    // Until the first run projects have the maximum of the last one.
+    // Until the first run, projects have the maximum of the last one.
     this.#nowAndEvery(STORAGE_EVERY_MS, 'measuring stored mail', () => storage.run());
   }
 
-  /** What is deleted, added up, and made before it is needed. */
-  #tendTables(): void {
+  #maintainTables(): void {
     const { database, config, log } = this.#options;
     const { signal } = this.#stopping;
     this.#every(FORGET_EVERY_MS, 'forgetting', async () => {
       if ((await noteRun(database.db)) === null) await forgetExpired(database.db);
     });
     this.#every(HISTORIES_EVERY_MS, 'shortening histories', async () => {
-      // An addition and a removal for each suppression that there may be.
+      // An addition and a removal for each suppression that a project may have.
       const rowsMax = 2 * config.suppressionsMax;
       await shortenHistories(database.db, { rowsMax, batch: HISTORIES_BATCH });
     });
@@ -221,7 +219,6 @@ export class Maintenance implements AsyncDisposable {
     );
   }
 
-  /** What projects send, from which domains, their webhooks, and the policies of receivers. */
   #watchSenders(): void {
     const { database, config, operatorEvents, log } = this.#options;
     this.#every(WEBHOOKS_EVERY_MS, 'watching webhooks', () =>
@@ -237,14 +234,14 @@ export class Maintenance implements AsyncDisposable {
     this.#every(config.domainsEveryMs, 'domains', () => this.#recheckDomains());
   }
 
-  /** Statements of the owner, which may run for hours, are ended; the next run completes their task. */
+  /** Aborts statements of the owner, which may run for hours. The next run completes their task. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort();
     for (const timer of this.#timers) clearTimeout(timer);
     await atMost(STOP_WITHIN_MS, Promise.allSettled(this.#running));
   }
 
-  /** Also at once. A first run that fails is repeated at the first interval. */
+  /** Runs a task at once and at each interval. A first run that fails is repeated at the first interval. */
   #nowAndEvery(periodMs: number, what: string, task: () => Promise<void>): void {
     this.#every(periodMs, what, task);
     this.#running.add(task().catch(() => {}));
@@ -270,7 +267,7 @@ export class Maintenance implements AsyncDisposable {
     next();
   }
 
-  /** A task that fails again and again has one line, and another when it succeeds. */
+  /** Logs a task that keeps failing once, and once more when it succeeds. */
   #noteRun(what: string, error: unknown): void {
     const { log } = this.#options;
     const wasFailing = this.#failing.has(what);
@@ -279,11 +276,11 @@ export class Maintenance implements AsyncDisposable {
       if (wasFailing) log.info({ task: what }, 'a task of maintenance succeeds again');
       return;
     }
-    // That the database is away has a line of its own (service/readiness/readiness-log.ts).
+    // An unavailable database has a line of its own (service/readiness/readiness-log.ts).
     if (this.#isStopping || error instanceof DatabaseUnavailable) return;
     this.#failing.add(what);
     const level = wasFailing ? 'debug' : 'warn';
-    log[level]({ err: error, task: what }, `${what} failed; it is tried again until it succeeds`);
+    log[level]({ err: error, task: what }, `${what} failed; it is retried until it succeeds`);
   }
 
   async #watch(): Promise<void> {
@@ -292,14 +289,14 @@ export class Maintenance implements AsyncDisposable {
     await this.#checkNodes(nodes);
   }
 
-  /** Only successful polls count: no node expires while the database cannot be reached. */
+  /** Counts successful polls only: no node expires while the database cannot be reached. */
   async #checkNodes(nodes: readonly { id: string; beat: number }[]): Promise<void> {
     const { db } = this.#options.database;
     const seen = new Map<string, Seen>();
     for (const { id, beat } of nodes) {
       const before = this.#seen.get(id);
-      const polls = before?.beat === beat ? before.polls + 1 : 0;
-      seen.set(id, { beat, polls });
+      const polls = before?.heartbeat === beat ? before.polls + 1 : 0;
+      seen.set(id, { heartbeat: beat, polls });
       if (polls < SILENT_POLLS_MAX) continue;
       failpoint('reclaim_before_commit');
       const freed = await expireWorker(db, { id, beat });
@@ -321,7 +318,7 @@ export class Maintenance implements AsyncDisposable {
     if (freed > 0) this.#options.log.warn({ freed }, 'work without a holder was released');
   }
 
-  /** A promoted standby begins a new timeline. Commits that it did not receive are lost, which is logged. */
+  /** A promoted standby begins a new timeline. Commits that it did not receive are lost and logged. */
   async #watchTimeline(): Promise<void> {
     const timeline = await databaseTimeline(this.#options.database.db);
     if (timeline === null) return;
@@ -331,7 +328,7 @@ export class Maintenance implements AsyncDisposable {
     this.#orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
     this.#options.log.error(
       { before, timeline },
-      'the database failed over to another server; what an asynchronous standby lacked is lost (docs/scale.md)',
+      'the database failed over to another server; commits that an asynchronous standby lacked are lost (docs/scale.md)',
     );
     this.#options.pool.failedOver();
   }
@@ -347,7 +344,7 @@ export class Maintenance implements AsyncDisposable {
     }
   }
 
-  /** A migration is about to drop something that this code uses. */
+  /** Stops this code when a migration is about to drop something that it uses. */
   #checkSchema(required: number): void {
     const problem = outdatedProblem(required);
     if (problem === null) return;
@@ -355,7 +352,7 @@ export class Maintenance implements AsyncDisposable {
     this.#outdated.resolve(problem);
   }
 
-  /** Builds indexes that a migration left to be built while the service runs. */
+  /** Builds indexes that a migration left to a running service. */
   async #buildIndexes(): Promise<void> {
     const built = await buildStreamIndexes(this.#options.database.address, {
       signal: this.#stopping.signal,
@@ -363,24 +360,24 @@ export class Maintenance implements AsyncDisposable {
     this.#options.log.info({ built }, 'indexes of the event stream were built');
   }
 
-  /** The stream is read only below the oldest running transaction, so a long one delays it. */
+  /** Logs a long transaction: the stream is read only below the oldest running one. */
   async #watchStream(): Promise<void> {
     const before = this.#streamWaitsFor;
     this.#streamWaitsFor = await streamWaitsFor(this.#options.database.db);
     if (before === null || this.#streamWaitsFor !== before) return;
     this.#options.log.warn(
       { transaction: before },
-      'a transaction that stays open holds up the event stream; end it (docs/events.md)',
+      'a long-running transaction delays the event stream; end it (docs/events.md)',
     );
   }
 
-  /** Refuses emails before the disk is full, because settling needs room on it. */
+  /** Refuses emails before the disk is full, because settlements need disk space. */
   async #watchDisk(): Promise<void> {
     const { database, config, operatorEvents, pool } = this.#options;
     const freeDiskBytes = await database.freeBytes();
     const isLow = freeDiskBytes !== null && freeDiskBytes < DISK_FREE_MIN_BYTES;
     reportDisk(operatorEvents, { freeBytes: freeDiskBytes, isLow });
-    // Before the database is asked, which may not answer.
+    // Comes before the query, because the database may not answer.
     pool.refuseMail('disk', isLow ? DISK_LOW : null);
     const bytesMax = config.databaseBytesMax;
     const bytes = bytesMax === null ? null : await databaseBytes(database.db);

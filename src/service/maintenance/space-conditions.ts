@@ -1,10 +1,10 @@
-/** The conditions `disk.low`, `database.full` and `storage.low`: mail is refused for want of room, or soon will be. */
+/** The conditions `disk.low`, `database.full` and `storage.low`: mail is refused for lack of space, or soon will be. */
 import { hostname } from 'node:os';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { inMegabytes } from '../../accounts/limits/storage.ts';
 import type { ProjectStorage } from '../../accounts/limits/storage-store.ts';
 
-/** They are reported at every look; a machine that is gone does not leave them open. */
+/** Conditions are reported at every check, so those of a machine that is gone end after this time. */
 const LAPSES_AFTER_MS = 10 * 60_000;
 const KEEP_LESS = 'keep mail for less time (LETTERHAUS_RETENTION_CONTENT)';
 
@@ -19,7 +19,7 @@ export function reportDisk(
   operatorEvents.raise({
     ...condition,
     message: `The disk of the database has ${inMegabytes(freeBytes)} left; emails are refused.`,
-    remedy: `Make room: enlarge the disk, delete what does not belong on it, or ${KEEP_LESS}.`,
+    remedy: `Free disk space: enlarge the disk, delete other files on it, or ${KEEP_LESS}.`,
     details: { free_bytes: freeBytes },
     lapsesAfterMs: LAPSES_AFTER_MS,
   });
@@ -44,7 +44,6 @@ export function reportSize(
   });
 }
 
-/** Of a project that has used nearly all of its storage. */
 export function reportStorage(
   operatorEvents: OperatorEvents,
   { projectId, name, usedBytes, maxBytes }: ProjectStorage,
@@ -54,7 +53,7 @@ export function reportStorage(
     subject: projectId,
     message: `The storage of project ${name} is nearly full: ${inMegabytes(usedBytes)} of ${inMegabytes(maxBytes ?? 0)}.`,
     remedy:
-      'Without room its mail is refused: raise the maximum (letterhaus projects set-storage-max), or keep its mail for less time.',
+      'When it is full, its mail is refused. Raise the maximum (letterhaus projects set-storage-max), or keep its mail for less time.',
     details: { project_id: projectId, used_bytes: usedBytes, max_bytes: maxBytes },
     lapsesAfterMs: LAPSES_AFTER_MS,
   });

@@ -1,9 +1,9 @@
 /**
- * What a worker has done, as counters: requests, replies of mail servers and to clients, bounces, look-ups, webhooks,
- * log-ins. metrics.ts has what it does now and installation-metrics.ts what is true of the machine and its database.
+ * Counters of a worker's work: requests, replies of mail servers and to clients, bounces, look-ups, webhooks, log-ins.
+ * metrics.ts has the current state of a worker, and installation-metrics.ts that of the machine and its database.
  *
- * Labels have few values, all of which are known here or written by the operator: no address, no domain of a recipient, no
- * text of a stranger becomes one. Counters begin at 0, so that a rate has a beginning.
+ * Labels have few values, which are known here or written by the operator. No address, recipient domain or text of a
+ * stranger becomes a label. Counters begin at 0, so that a rate has a beginning.
  */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { MEANINGS } from '../../mail/replies/meanings.ts';
@@ -27,7 +27,7 @@ export type LookedUp = { type: string; result: (typeof LOOKUP_RESULTS)[number]; 
 
 const WEBHOOK_RESULTS = ['delivered', 'retried', 'failed', 'fenced'] as const;
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']);
-/** Those of RFC 5321, 4954, 3207 and 7504, and what is common beside them. Others are counted by their first digit. */
+/** Codes of RFC 5321, 4954, 3207 and 7504, and other common ones. The rest are counted by their first digit. */
 const REPLY_CODES: ReadonlySet<number> = new Set([
   220, 221, 235, 250, 251, 252, 334, 354, 421, 432, 450, 451, 452, 454, 455, 500, 501, 502, 503,
   504, 521, 523, 530, 534, 535, 538, 550, 551, 552, 553, 554, 555, 556, 571,
@@ -114,7 +114,7 @@ export class Activity {
     addProcess(registry);
   }
 
-  /** Series that do not exist yet would hide their first increase. */
+  /** Creates series at 0. A series that does not exist yet would hide its first increase. */
   #begin(): void {
     for (const status of ['202', '503']) {
       this.#requests.inc({ kind: 'accept', method: 'POST', status }, 0);
@@ -151,13 +151,11 @@ export class Activity {
     this.#serverReplies.inc({ port, code: codeLabel(code) });
   };
 
-  /** `code` null: there was no reply. */
   readonly attempted = (attempt: { provider: string; code: number | null }): void => {
     const provider = this.#labels.of(attempt.provider);
     this.#replies.inc({ provider, code: codeLabel(attempt.code) });
   };
 
-  /** An outcome that counts, of an attempt or by a report. */
   readonly settled = ({
     status,
     reason,
@@ -172,7 +170,7 @@ export class Activity {
   };
 }
 
-/** Null: it was neither tried nor refused. */
+/** Returns null when the log-in was neither tried nor refused. */
 function resultOf(status: number): LogInResult | null {
   if (status < 300) return 'ok';
   if (status === 429) return 'limited';
@@ -184,14 +182,13 @@ function codeLabel(code: number | null): string {
   return REPLY_CODES.has(code) ? String(code) : `${Math.floor(code / 100)}xx`;
 }
 
-/** Webhooks by what became of their attempts, as the loop counts them. */
 export function addWebhookCounter(
   registry: Registry,
   read: () => Readonly<Record<(typeof WEBHOOK_RESULTS)[number], number>>,
 ): void {
   new Counter({
     name: 'letterhaus_webhook_attempts_total',
-    help: 'Webhook deliveries by what became of an attempt; fenced: another worker had taken it over.',
+    help: 'Attempts of webhook deliveries by result; fenced: another worker had claimed the delivery.',
     labelNames: ['result'],
     registers: [registry],
     collect() {
@@ -202,7 +199,7 @@ export function addWebhookCounter(
   });
 }
 
-/** Of this worker; the supervisor adds its own (installation-metrics.ts). */
+/** Adds the metrics of this worker's process. The supervisor adds its own (installation-metrics.ts). */
 function addProcess(registry: Registry): void {
   const registers = [registry];
   const labelNames = ['process'];

@@ -1,9 +1,12 @@
-/** The metric of providers that refuse our mail (delivery/blocks/provider-blocks.ts). Refusals are counted in activity-metrics.ts. */
+/**
+ * The metric of providers that refuse our mail (delivery/blocks/provider-blocks.ts). Refusals are counted in
+ * activity-metrics.ts.
+ */
 import { Gauge, type Registry } from 'prom-client';
 import type { ProviderBlock } from '../../delivery/blocks/block-store.ts';
 import type { ProviderLabels } from './provider-label.ts';
 
-/** The same for every worker: the highest, not the sum. */
+/** All workers have the same value, so the supervisor takes the highest, not the sum. */
 export function addBlockGauge(
   registry: Registry,
   labels: ProviderLabels,

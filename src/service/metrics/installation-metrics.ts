@@ -1,10 +1,10 @@
 /**
- * What is true of this machine and of its installation, as gauges: queue, database, disk, domains, webhooks, certificates,
- * workers, version. The supervisor has them, so that they are read once for all workers.
+ * Gauges of this machine and its installation: queue, database, disk, domains, webhooks, certificates, workers,
+ * version. The supervisor reads them once for all workers.
  *
- * Nothing here is read by a scrape. Figures from the database are read every 5 s, or less often where reading takes long:
- * at most a twentieth of the time, up to once a minute. Those of a scrape may be as old as `letterhaus_figures_age_seconds` says, which is
- * how a scrape never waits for a frozen database.
+ * A scrape reads nothing, so it never waits for a frozen database. Figures from the database are read every 5 s. Where
+ * reading takes long, it takes at most a twentieth of the time, up to once a minute. `letterhaus_figures_age_seconds`
+ * is the age of the figures.
  */
 import { readFile, statfs } from 'node:fs/promises';
 import type { Logger } from 'pino';
@@ -34,9 +34,11 @@ import { systemWorld } from '../machine/system-world.ts';
 
 const READ_EVERY_MS = 5_000;
 const READ_EVERY_MAX_MS = 60_000;
-/** Of the time: what reading may take. */
 const READ_SHARE = 0.05;
-/** The database is down for metrics when a reading takes longer; a busy one answers later and counts again. */
+/**
+ * Time after which a reading without an answer means that the database is down. A busy one counts again when it
+ * answers.
+ */
 const SILENT_MAX_MS = 10_000;
 const ALERTS_SHOWN = 100;
 
@@ -54,7 +56,7 @@ export class InstallationMetrics implements Disposable {
   #figures: Figures | null = null;
   #disks: Disk[] = [];
   #expiries: Expiry[] = [];
-  /** When the last complete reading ended, on the monotonic clock. */
+  /** End of the last complete reading, on the monotonic clock. */
   #readAtMs: number | null = null;
   #beganMs = 0;
   #hasFailed = false;
@@ -77,7 +79,7 @@ export class InstallationMetrics implements Disposable {
     void this.#read().finally(() => {
       if (this.#isStopped) return;
       const tookMs = systemWorld.monotonicMs() - this.#beganMs;
-      // A failure took as long as its timeout, and says nothing about the next one.
+      // A failure took as long as its timeout, and says nothing about the next reading.
       const shareMs = this.#hasFailed ? 0 : Math.min(READ_EVERY_MAX_MS, tookMs / READ_SHARE);
       const waitMs = Math.max(READ_EVERY_MS, shareMs);
       this.#timer = setTimeout(() => this.#look(), waitMs).unref();
@@ -87,7 +89,7 @@ export class InstallationMetrics implements Disposable {
   async #read(): Promise<void> {
     const { log } = this.#options;
     await this.#readCertificates();
-    // Where the folder of the database is, the database says once.
+    // The database is asked for its folder only once.
     await this.#readDisks();
     try {
       this.#figures = await this.#readDatabase();
@@ -122,7 +124,7 @@ export class InstallationMetrics implements Disposable {
     this.#expiries = expiries;
   }
 
-  /** One after the other, on one connection at a time. */
+  /** Reads one figure after the other, so that one connection is in use at a time. */
   async #readDatabase(): Promise<Figures> {
     const { db } = this.#options.database;
     const queue = await queueDepth(db, this.#labels.names);

@@ -1,6 +1,6 @@
 /**
- * The figures of installation-metrics.ts as Prometheus gets them: names, help and labels, in the form in which a worker's
- * registry gives its own, because the supervisor has no registry.
+ * The figures of installation-metrics.ts in the form of Prometheus: names, help and labels. The form is that of a
+ * worker's registry, because the supervisor has no registry.
  */
 import packageFile from '../../../package.json' with { type: 'json' };
 import { CONDITION_TYPES, type ConditionType } from '../../core/operator-events.ts';
@@ -16,7 +16,7 @@ export type Sample = Metrics[number];
 type Labels = Readonly<Record<string, string>>;
 type Value = { labels: Labels; value: number };
 
-/** The types of the library describe its objects, not the JSON that it makes of them. */
+/** The cast is needed because the library's types describe its objects and not their JSON. */
 export function sample(
   type: 'counter' | 'gauge',
   { name, help }: { name: string; help: string },
@@ -26,7 +26,6 @@ export function sample(
   return { name, help, type, aggregator: 'sum', values } as unknown as Sample;
 }
 
-/** Null: it is left out. */
 type Given = number | readonly Value[] | null;
 type Samples = (Sample | null)[];
 
@@ -62,7 +61,7 @@ export function figureSamples(
   ];
 }
 
-/** Also of workers (activity-metrics.ts). */
+/** Workers have this metric, too (activity-metrics.ts). */
 export const CPU_SECONDS = {
   name: 'letterhaus_process_cpu_seconds_total',
   help: 'CPU time of the supervisor and of the workers that run now, in user and system mode.',
@@ -93,21 +92,21 @@ export function processSamples({
     gauge('build_info', 'The version of Letterhaus, Node and PostgreSQL; always 1.', [
       { labels: build, value: 1 },
     ]),
-    gauge('start_timestamp_seconds', 'When the service was started.', startedMs / 1_000),
+    gauge('start_timestamp_seconds', 'The start time of the service.', startedMs / 1_000),
     sample('counter', CPU_SECONDS, [{ labels, value: cpuSeconds() }]),
     sample('gauge', RESIDENT_BYTES, [{ labels, value: process.memoryUsage.rss() }]),
   ];
 }
 
-/** `ageS` null: nothing was read yet. */
+/** `ageS` is null before the first reading. */
 export function readingSamples({ isUp, ageS }: { isUp: boolean; ageS: number | null }): Samples {
   return [
     gauge(
       'database_up',
-      'Whether the database answered the last questions for these figures.',
+      'Whether the database answered the last queries for these figures.',
       isUp ? 1 : 0,
     ),
-    gauge('figures_age_seconds', 'How old the figures from the database are.', ageS),
+    gauge('figures_age_seconds', 'The age of the figures from the database.', ageS),
   ];
 }
 
@@ -123,12 +122,12 @@ function queueSamples(queue: readonly ProviderDepth[]): Samples {
   };
   const depth = sum((one) => one.depth);
   const later = Math.max(0, depth - states.due - states.with_workers - states.held);
-  const oldest = 'How long the oldest recipient that could be sent has been waiting';
+  const oldest = 'Waiting time of the oldest recipient that could be sent';
   return [
     gauge('queue_depth', 'Recipients that have not ended.', depth),
     gauge(
       'queue_recipients',
-      'The same by state: due, in the memory of workers, held, or waiting for its time.',
+      'Recipients that have not ended, by state: due, in the memory of workers, on hold, or waiting for its time.',
       Object.entries({ ...states, later }).map(([state, value]) => ({ labels: { state }, value })),
     ),
     gauge(
@@ -170,12 +169,12 @@ function databaseSamples(
     ),
     gauge(
       'database_oldest_transaction_seconds',
-      'The age of the oldest transaction in the database, as far as the role may see it.',
+      'The age of the oldest transaction in the database that the role may see.',
       database.oldestTransactionS,
     ),
     gauge(
       'database_replication_lag_seconds',
-      'By how much the slowest standby is behind.',
+      'The replication lag of the slowest standby.',
       replicationLagS,
     ),
   ];
@@ -192,7 +191,7 @@ function domainSamples({ byStatus, named }: DomainFigures): Samples {
     ),
     gauge(
       'domain_verified',
-      'Whether a live sending domain is verified, where there are 200 at most.',
+      'Whether a live sending domain is verified; absent with more than 200 domains.',
       unlessEmpty(
         named.map(({ name, isVerified }) => ({
           labels: { domain: name },
@@ -209,13 +208,13 @@ function webhookSamples(webhooks: WebhookFigures): Samples {
   return [
     gauge(
       'webhook_endpoints',
-      'Endpoints by state; failing: those of the enabled ones whose last attempts failed.',
+      'Endpoints by state; failing: enabled endpoints whose last attempts failed.',
       Object.entries(states).map(([state, value]) => ({ labels: { state }, value })),
     ),
     gauge('webhook_queue_depth', 'Webhook deliveries that have not ended.', waiting),
     gauge(
       'webhook_queue_oldest_due_seconds',
-      'How long the oldest due webhook delivery has been waiting for its attempt.',
+      'Waiting time of the oldest due webhook delivery.',
       oldestDueS,
     ),
   ];
@@ -224,7 +223,7 @@ function webhookSamples(webhooks: WebhookFigures): Samples {
 function reputationSample(alerts: readonly Alert[]): Sample | null {
   return gauge(
     'reputation_rate',
-    'The share of bounces or complaints in 24 hours where it is beyond the rule.',
+    'The share of bounces or complaints in 24 hours, where it exceeds the rule.',
     unlessEmpty(
       alerts.map(({ projectId: project, environment, domain, kind, count, ended }) => ({
         labels: { project, environment, domain, kind },
@@ -262,7 +261,7 @@ function reconciliationSamples({ differing, finishedAt }: ReconciliationSummary)
     ),
     gauge(
       'reconciliation_finished_timestamp_seconds',
-      'When all days that were due had been checked.',
+      'The time of the last complete check of all due days.',
       finishedAt && finishedAt.getTime() / 1_000,
     ),
   ];
@@ -289,7 +288,7 @@ export type Expiry = { of: 'api' | 'mail'; atMs: number };
 export function expirySample(expiries: readonly Expiry[]): Sample | null {
   return gauge(
     'certificate_expiry_timestamp_seconds',
-    'When the certificate of the API or of the mail ports ends.',
+    'The end of the certificate of the API or of the mail ports.',
     unlessEmpty(expiries.map(({ of, atMs }) => ({ labels: { of }, value: atMs / 1_000 }))),
   );
 }

@@ -1,10 +1,10 @@
 /**
- * Figures of the whole installation for metrics: its database, domains and webhook endpoints. Each statement reads small
- * tables or the statistics of the server, so its cost depends neither on stored mail nor on the queue.
+ * Figures of the whole installation for metrics: its database, domains and webhook endpoints. Each statement reads
+ * small tables or the statistics of the server, so its cost depends neither on stored mail nor on the queue.
  */
 import type { Queryable } from '../../database/database.ts';
 
-/** Above it, domains are counted by state only. */
+/** With more domains than this, they are only counted by state. */
 export const DOMAINS_NAMED_MAX = 200;
 
 export type DatabaseFigures = {
@@ -12,11 +12,11 @@ export type DatabaseFigures = {
   sizeBytes: number;
   connections: number;
   connectionsMax: number;
-  /** Transactions since the oldest row version was frozen; the server stops at two billion. */
+  /** Transactions since the oldest row version was frozen. The server stops at two billion. */
   frozenXidAge: number;
-  /** Of this database, as far as the role may see them. */
+  /** Oldest transaction of this database that the role may see. */
   oldestTransactionS: number;
-  /** Of the standby that is furthest behind; null: there is none, or the role may not see it. */
+  /** Lag of the slowest standby; null when there is none, or when the role may not see it. */
   replicationLagS: number | null;
 };
 
@@ -48,7 +48,7 @@ const DOMAIN_COUNTS = `
 select status, count(*)::int as count from domains
  where deleted_at is null and environment = 'live' group by status`;
 
-// Two projects may have the same domain: the worse of both.
+// When two projects have the same domain, the worse state counts.
 const DOMAIN_NAMES = `
 select name, bool_and(status = 'verified') as "isVerified" from domains
  where deleted_at is null and environment = 'live' group by name order by name limit $1`;
@@ -63,14 +63,13 @@ export async function domainFigures(db: Queryable): Promise<DomainFigures> {
 
 export type WebhookFigures = {
   enabled: number;
-  /** Of these, those whose last attempts failed. */
   failing: number;
   disabled: number;
   waiting: number;
   oldestDueS: number;
 };
 
-/** 16 MB. */
+/** 16 MB of the table. */
 const SAMPLED_PAGES_MAX = 2_000;
 const SHARE = `least(1, ${SAMPLED_PAGES_MAX}::float8
   / greatest(1, pg_relation_size('webhook_queue') / current_setting('block_size')::int))`;

@@ -11,14 +11,13 @@ const CONNECTIONS_MAX = 64;
 const TIMEOUT_MS = 10_000;
 
 /**
- * Metrics name projects, sending domains and receivers, so they are served apart from the API and on
- * the loopback address unless the operator configured another. Number and time of connections are limited.
+ * Metrics name projects, sending domains and receivers. So they are served apart from the API, and on the loopback
+ * address unless the operator configured another. Number and time of connections are limited.
  *
- * A page in a browser of this network can make a name of its own lead here (DNS rebinding). Requests are therefore
- * answered only by address and by names that no stranger can give to this machine.
- *
- * @param where a port that is free; `names`: those of this machine
- * @param text undefined while there are none yet
+ * A web page can make a name of its own resolve to this listener (DNS rebinding). So requests are answered only by
+ * address, and by names that no stranger can give to this machine.
+ * @param where a free port; `names`: the names of this machine
+ * @param text undefined while there are no metrics yet
  */
 export async function listenForMetrics(
   { names, ...where }: { host: string; port: number; names: readonly string[] },
@@ -42,7 +41,7 @@ export async function listenForMetrics(
     );
   });
   server.maxConnections = CONNECTIONS_MAX;
-  // Bounds requests, answers, and clients that do not read.
+  // Limits requests, answers, and clients that do not read.
   server.setTimeout(TIMEOUT_MS, (socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(where, () => resolve());
@@ -60,9 +59,9 @@ export async function listenForMetrics(
 }
 
 const ASK_BY_ADDRESS =
-  'Metrics are not served under this name: use the address, localhost or LETTERHAUS_HOSTNAME.\n';
+  'Metrics are not served under this name. Use the address, localhost or LETTERHAUS_HOSTNAME.\n';
 
-/** A Host field with an address, or with a name that only this machine or its network can have. */
+/** Whether a Host field has an address, or a name that only this machine or its network can have. */
 function isOwnName(field: string, names: readonly string[]): boolean {
   const host = field.replace(/:\d*$/, '').toLowerCase();
   if (host === '' || isIP(host.replace(/^\[(.*)\]$/, '$1')) !== 0) return true;

@@ -16,7 +16,7 @@ const provider = (name: string, state: ProviderFacts['state'], open = 3): Provid
   idle: 0,
 });
 
-test('providers that are known or listed have a label of their own, and all others share one', async () => {
+test('known and listed providers have a label of their own, and all others share one', async () => {
   const registry = new Registry();
   const labels = new ProviderLabels({
     ...USUAL_SHAPING,

@@ -1,6 +1,6 @@
 /**
- * The metrics of a worker. The supervisor adds up the metrics of the workers (service/worker/pool.ts) for
- * `GET /metrics` of the API and for a port of its own (listener.ts).
+ * The metrics of a worker. The supervisor adds up the metrics of the workers (service/worker/pool.ts), for `GET
+ * /metrics` of the API and for a port of its own (listener.ts).
  */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ProviderFacts } from '../../delivery/shaping/provider-view.ts';
@@ -13,31 +13,27 @@ const SECONDS = [
 
 export type ServiceMetrics = {
   registry: Registry;
-  /** Emails that got a 202. */
   accepted: Counter<'environment'>;
   acceptSeconds: Histogram;
-  /** Accepted, and lost by a fail-over to an asynchronous standby. */
+  /** Accepted emails that a fail-over to an asynchronous standby lost. */
   lost: Counter;
   /**
-   * Attempts by the status that they led to, also when the outcome was fenced off. A recipient that ends without an
-   * attempt (expired, suppressed) is not counted.
+   * Attempts by their status, including those whose outcome was fenced off. A recipient that ends without an attempt
+   * (expired, suppressed) does not count.
    */
   attempts: Counter<'status'>;
   attemptSeconds: Histogram;
-  /** Outcomes that the database refused, by SQLSTATE; each is kept and tried again. */
+  /** Outcomes that the database refused, by SQLSTATE. Each is kept and retried. */
   settleFailures: Counter<'sqlstate'>;
-  /** Opens and clicks by what became of them. */
   visits: Counter<'result'>;
-  /** From the commit of an email to the start of its first attempt. */
   firstAttemptSeconds: Histogram;
 };
 
 type MetricsState = {
   waiting: () => number;
   underWay: () => number;
-  /** Outcomes that are kept because the database refuses them. */
   unsettled: () => { delivery: number; webhook: number };
-  /** No mail server anywhere answers (delivery/outage/uplink.ts). */
+  /** Whether no mail server anywhere answers (delivery/outage/uplink.ts). */
   isUplinkDown: () => boolean;
   providers: () => ProviderFacts[];
 };
@@ -76,7 +72,7 @@ export function createMetrics(
     }),
     lost: new Counter({
       name: 'letterhaus_emails_lost_total',
-      help: 'Accepted emails that the server the database failed over to does not have.',
+      help: 'Accepted emails that a fail-over of the database lost.',
       registers,
     }),
     acceptSeconds: new Histogram({
@@ -87,7 +83,7 @@ export function createMetrics(
     }),
     attempts: new Counter({
       name: 'letterhaus_attempts_total',
-      help: 'Delivery attempts by what they made of the recipient.',
+      help: 'Delivery attempts by the resulting status of the recipient.',
       labelNames: ['status'],
       registers,
     }),
@@ -100,7 +96,7 @@ export function createMetrics(
     visits: visitCounter(registry),
     attemptSeconds: new Histogram({
       name: 'letterhaus_attempt_seconds',
-      help: 'Duration of one delivery attempt, settled.',
+      help: 'Duration of one delivery attempt, including its settlement.',
       buckets: SECONDS,
       registers,
     }),
@@ -116,7 +112,7 @@ export function createMetrics(
 function visitCounter(registry: Registry): Counter<'result'> {
   return new Counter({
     name: 'letterhaus_tracking_visits_total',
-    help: 'Opens and clicks of tracked emails by what became of them.',
+    help: 'Opens and clicks of tracked emails by result.',
     labelNames: ['result'],
     registers: [registry],
   });
@@ -137,7 +133,7 @@ function addUnsettledGauge(
   });
 }
 
-/** The same for every worker of a machine. */
+/** All workers of a machine have the same value. */
 function addUplinkGauge(registry: Registry, isDown: () => boolean): void {
   new Gauge({
     name: 'letterhaus_uplink_down',
@@ -151,8 +147,8 @@ function addUplinkGauge(registry: Registry, isDown: () => boolean): void {
 }
 
 /**
- * Open and idle are this worker's; window and suspension are the machine's, the same for every
- * worker.
+ * Adds up open and idle connections of the workers. Window and suspension belong to the machine, and all workers have
+ * the same value.
  */
 function addProviderGauges(
   registry: Registry,
@@ -185,30 +181,30 @@ function addProviderGauges(
   );
   gauge(
     'letterhaus_provider_idle',
-    { help: 'Of these, those without a message.', aggregator: 'sum' },
+    { help: 'Open connections without a message, by provider.', aggregator: 'sum' },
     ({ idle }) => idle,
   );
   gauge(
     'letterhaus_provider_window',
-    { help: 'Connections that are allowed at present.', aggregator: 'max' },
+    { help: 'Connections that are currently allowed.', aggregator: 'max' },
     ({ window }) => window,
   );
   gauge(
     'letterhaus_provider_slowed',
     {
-      help: 'Providers with this label that get less because they asked for that.',
+      help: 'Whether a provider with this label is slowed, because it asked for less mail.',
       aggregator: 'max',
     },
     ({ state }) => (state === 'slowed' ? 1 : 0),
   );
   gauge(
     'letterhaus_provider_suspended',
-    { help: 'Providers with this label that are left alone.', aggregator: 'max' },
+    { help: 'Whether a provider with this label is suspended.', aggregator: 'max' },
     ({ state }) => (state === 'suspended' ? 1 : 0),
   );
 }
 
-/** The worst of all workers; codes are those of `GET /readyz`. */
+/** Takes the worst value of all workers. The codes are those of `GET /readyz`. */
 export function addReadiness(
   registry: Registry,
   read: () => { codes: readonly string[]; unwrittenS: number },
@@ -216,7 +212,7 @@ export function addReadiness(
   const registers = [registry];
   new Gauge({
     name: 'letterhaus_unready',
-    help: 'Whether a worker accepts no mail for this reason, as GET /readyz has it.',
+    help: 'Whether a worker accepts no mail for this reason of GET /readyz.',
     labelNames: ['reason'],
     registers,
     aggregator: 'max',
@@ -227,7 +223,7 @@ export function addReadiness(
   });
   new Gauge({
     name: 'letterhaus_database_unwritten_seconds',
-    help: 'For how long the database has confirmed no heartbeat of a worker; they come every 2 s.',
+    help: 'Time since the database last confirmed a heartbeat of a worker, which comes every 2 s.',
     registers,
     aggregator: 'max',
     collect() {

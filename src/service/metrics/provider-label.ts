@@ -1,6 +1,6 @@
 /**
- * The label of a provider in metrics: those that this program knows, those that the operator's file names, `simulator`
- * and `relay`. All others are `other`, because their keys are names of hosts, of which there is no end; `letterhaus queue` names them.
+ * The label of a provider in metrics: known providers, those in the operator's file, `simulator` and `relay`. All
+ * others are `other`, which caps label cardinality: their keys are host names. `letterhaus queue` shows them.
  */
 import type { ShapingSettings } from '../../delivery/shaping/settings.ts';
 import { SIMULATOR_PROVIDER } from '../../delivery/attempt/simulator.ts';
@@ -10,7 +10,6 @@ export const OTHER = 'other';
 const RELAY = 'relay';
 
 export class ProviderLabels {
-  /** In the order of their names, without `other`. */
   readonly names: readonly string[];
   readonly #names: ReadonlySet<string>;
 

@@ -36,7 +36,7 @@ test('thousands of suspended names of a stranger hide neither large providers no
   assert.deepEqual(new Set(shown.slice(0, 2)), new Set(large));
 });
 
-test('of the others the busiest come first, and each is in the list once', () => {
+test('other providers are sorted by connections, and each is in the list once', () => {
   const all = [
     ...providers(50, (n) => `mx${n}.test`, { open: 1 }),
     ...providers(1, () => 'busy.test', { open: 9 }),

@@ -1,6 +1,6 @@
 /**
  * Writes this worker's state of providers to the table that `letterhaus queue` reads
- * (delivery/shaping/provider-state-store.ts), every 2 s and only what changed.
+ * (delivery/shaping/provider-state-store.ts), every 2 s and only changes.
  */
 import type { Logger } from 'pino';
 import type { Connections } from '../../delivery/shaping/connections.ts';
@@ -14,7 +14,7 @@ import {
 } from '../../delivery/shaping/provider-state-store.ts';
 import { systemWorld } from '../machine/system-world.ts';
 
-type WrittenState = Omit<ProviderState, 'isUplinkDown'>;
+type StoredState = Omit<ProviderState, 'isUplinkDown'>;
 
 export type ProviderReportOptions = {
   db: Queryable;
@@ -24,14 +24,14 @@ export type ProviderReportOptions = {
 };
 
 const EVERY_MS = 2_000;
-/** The most important first (mostImportantFirst). */
+/** The most important providers are written first (mostImportantFirst). */
 const PROVIDERS_MAX = 200;
 
 export class ProviderReport {
   readonly #options: ProviderReportOptions;
   #timer: NodeJS.Timeout | undefined;
   #node: string | null = null;
-  #written = new Map<string, string>();
+  #stored = new Map<string, string>();
   #isUplinkDown = false;
 
   constructor(options: ProviderReportOptions) {
@@ -42,9 +42,9 @@ export class ProviderReport {
     this.#timer = setTimeout(() => {
       this.#write()
         .catch((error: unknown) => {
-          // Which rows were written is not known, so all are written again.
+          // An unknown part was written, so the next write has all rows.
           this.#node = null;
-          this.#options.log.debug({ err: error }, 'the states of receivers could not be written');
+          this.#options.log.debug({ err: error }, 'the states of providers could not be written');
         })
         .finally(() => {
           if (this.#timer !== undefined) this.start();
@@ -62,7 +62,7 @@ export class ProviderReport {
     const node = holder();
     if (node === null) return;
     const isNew = node !== this.#node;
-    if (isNew) this.#written.clear();
+    if (isNew) this.#stored.clear();
     this.#node = node;
     const { isDown } = connections.uplink;
     if (isNew || isDown !== this.#isUplinkDown) await setUplinkDown(db, node, isDown);
@@ -73,12 +73,12 @@ export class ProviderReport {
     const first = mostImportantFirst(facts);
     const now = new Map(first.slice(0, PROVIDERS_MAX).map((one) => [one.provider, one]));
     const changed = [...now.values()].filter(
-      (one) => this.#written.get(one.provider) !== printed(one),
+      (one) => this.#stored.get(one.provider) !== printed(one),
     );
-    const gone = [...this.#written.keys()].filter((provider) => !now.has(provider));
+    const gone = [...this.#stored.keys()].filter((provider) => !now.has(provider));
     if (changed.length === 0 && gone.length === 0) return;
     await writeProviderStates(db, node, { changed: changed.map(stateOf), gone });
-    this.#written = new Map([...now].map(([provider, one]) => [provider, printed(one)]));
+    this.#stored = new Map([...now].map(([provider, one]) => [provider, printed(one)]));
   }
 }
 
@@ -93,9 +93,9 @@ function isReported({ state, open }: ProviderFacts): boolean {
 }
 
 /**
- * Large providers and those of the operator's file, then by turns one that is suspended or slowed and one of the busiest.
- * Anybody can have thousands of names that are suspended: they hide neither the busy ones nor, because they
- * never took a message, those that did before they were suspended.
+ * Sorts large providers and those in the operator's file first. Within each part, suspended or slowed providers
+ * alternate with the busiest. Strangers can have thousands of suspended names. These hide neither the busy providers
+ * nor those that took mail before they were suspended, because names that never took a message come last.
  */
 export function mostImportantFirst(providers: readonly ProviderFacts[]): ProviderFacts[] {
   const [named, others] = parted(providers, ({ provider }) => isNamedProvider(provider));
@@ -123,7 +123,7 @@ function printed({ state, reason, untilMs, window, open }: ProviderFacts): strin
   return JSON.stringify([state, reason, untilMs && Math.round(untilMs / 1000), window, open]);
 }
 
-function stateOf({ provider, state, reason, untilMs, window, open }: ProviderFacts): WrittenState {
+function stateOf({ provider, state, reason, untilMs, window, open }: ProviderFacts): StoredState {
   return {
     provider,
     state,

@@ -1,10 +1,9 @@
 /**
  * Compares the clock of this machine with that of the database, at the start and every few seconds.
  *
- * Ids are made from the clock of the machine, and the time in an id decides in which week its email is stored, while
- * the retention goes by the clock of the database. Mail accepted by a machine that is months behind would
- * be removed with the next old weeks. Therefore a difference is reported from a minute, and from an hour no mail is
- * accepted.
+ * Ids have the time of the machine's clock, which decides in which week an email is stored. Retention uses the
+ * database's clock. Mail accepted by a machine that is months behind would be removed with the next old weeks. So a
+ * difference of a minute is reported, and from an hour on no mail is accepted.
  */
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
@@ -15,15 +14,14 @@ import type { Queryable } from '../../database/database.ts';
 
 const REPORTED_MS = 60_000;
 const REFUSED_MS = 3_600_000;
-/** A level ends below this share of its limit, so that a clock at the limit is not reported again and again. */
+/** A level ends below this share of its limit, so that a clock at the limit is not reported repeatedly. */
 const ENDS_AT = 0.8;
-/** The condition of a machine that is gone ends then. */
+/** Time after which the condition of a machine that is gone ends. */
 const LAPSES_AFTER_MS = 10 * 60_000;
 
 export type ClockState = {
-  /** By how much this machine is ahead at the least; negative: behind. */
+  /** Least amount by which this machine is ahead; negative: behind. */
   skewMs: number;
-  /** Why no mail is accepted; null when it is. */
   refusal: string | null;
 };
 
@@ -45,7 +43,7 @@ export class ClockWatch {
     this.#options = options;
   }
 
-  /** @throws when the database does not answer; what was found before remains */
+  /** @throws when the database does not answer; the previous state remains */
   async look(): Promise<void> {
     const { db, world, onLook } = this.#options;
     const begunMs = world.now();
@@ -57,7 +55,7 @@ export class ClockWatch {
     onLook({ skewMs, refusal: isRefusing ? `the ${sentence(skewMs)}` : null });
   }
 
-  /** The condition is logged when it begins and ends; a change from one wrong level to the other is logged here. */
+  /** The condition logs its begin and end. This logs a change from one wrong level to the other. */
   #report(skewMs: number): void {
     const before = this.#level;
     this.#level = levelOf(Math.abs(skewMs), before);
@@ -80,7 +78,10 @@ export class ClockWatch {
   }
 }
 
-/** The database read its clock at some moment between the two of this machine, so a slow answer is no skew. */
+/**
+ * Returns the least skew: the database read its clock at some moment between the two times of this machine, so a slow
+ * answer is no skew.
+ */
 export function leastSkewMs(read: {
   begunMs: number;
   databaseMs: number;
@@ -109,7 +110,7 @@ const UNITS = [
   { name: 'minutes', ms: 60_000 },
 ] as const;
 
-/** `200 days`, `90 minutes`: in the largest unit that gives two or more. */
+/** Returns `200 days`, `90 minutes`: in the largest unit that gives two or more. */
 function period(ms: number): string {
   const unit = UNITS.find((one) => ms >= 2 * one.ms) ?? { name: 'seconds', ms: 1_000 };
   return `${Math.round(ms / unit.ms)} ${unit.name}`;

@@ -4,7 +4,7 @@ import { DatabaseProbe } from './database-probe.ts';
 
 const READ_ONLY = Object.assign(new Error('cannot execute INSERT'), { code: '25006' });
 
-/** A probe whose questions are answered one by one, while time passes by `tick`. */
+/** A probe whose queries are answered one by one, while time passes by `tick`. */
 function probeBy(t: { after(work: () => void): void }) {
   mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
   t.after(() => mock.timers.reset());

@@ -1,10 +1,10 @@
 /**
- * Knows whether the database answers, without anybody waiting for it: asks every second in the background and keeps the
- * result. The next file is readiness.ts.
+ * Tracks whether the database answers, so that nobody has to wait for it. It asks every second in the background and
+ * keeps the result (readiness.ts reads it).
  *
- * One slow or one failed answer changes nothing: a connection that was lost says little about the database. It counts as
- * unavailable when the same question fails twice in a row, the second time on a new connection, or has no answer for
- * 3 s. The first answer ends that.
+ * One slow or one failed answer changes nothing, because a lost connection says little about the database. The database
+ * counts as unavailable when two queries in a row fail, the second on a new connection, or when a query has no answer
+ * for 3 s. The first answer ends that.
  */
 import type { Unready } from '../../core/readiness.ts';
 import { afterUnstalled } from '../../database/server/connect.ts';
@@ -19,7 +19,7 @@ const SILENT: Unready = { code: 'database_unavailable', reason: 'the database do
 const READ_ONLY: Unready = { code: 'database_read_only', reason: 'the database is read-only' };
 
 type DatabaseProbeOptions = {
-  /** Its connection is used for short statements only. */
+  /** Used for short statements only. */
   db: Queryable;
 };
 
@@ -35,18 +35,18 @@ export class DatabaseProbe {
     this.#options = options;
   }
 
-  /** Null while it answers and accepts writes. */
+  /** Null while the database answers and accepts writes. */
   get problem(): Unready | null {
     return this.#problem;
   }
 
-  /** Asks now: something else got no answer. */
+  /** Asks now, because another query got no answer. */
   look(): void {
     if (this.#isStopped || this.#asking !== null) return;
     clearTimeout(this.#timer);
     this.#asking = this.#ask().finally(() => {
       this.#asking = null;
-      // At once after a first failure.
+      // Asks again at once after a first failure.
       if (this.#failures > 0 && this.#failures < FAILURES_MAX) this.look();
       else this.#schedule();
     });

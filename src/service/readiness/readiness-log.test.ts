@@ -52,7 +52,7 @@ test('a reason that all workers have is one warning with its remedy, and one lin
       state: 'cleared',
       reason: 'database_unavailable',
       for_s: 45,
-      msg: 'it is over that the database does not answer',
+      msg: 'no longer: the database does not answer',
     },
   ]);
 });

@@ -1,13 +1,14 @@
 /**
- * Logs for a machine why it accepts or sends no mail (core/readiness.ts), and when that is over: one line each, however
- * many workers notice it and however many emails are refused meanwhile. What comes and goes within seconds is one state.
+ * Logs for a machine why it accepts or sends no mail (core/readiness.ts), and when that ends. Each has one line,
+ * however many workers notice it and however many emails are refused meanwhile. A state that comes and goes within
+ * seconds counts as one.
  */
 import type { Logger } from 'pino';
 import { remedyFor, type Unready, type UnreadyCode } from '../../core/readiness.ts';
 import type { World } from '../../lib/world.ts';
 
 const EVENT = 'node.unready';
-/** A reason is over when no worker has had it for this time. */
+/** A reason ends when no worker has had it for this time. */
 const OVER_AFTER_MS = 5_000;
 
 type Open = { reason: string; sinceMs: number; isOver: NodeJS.Timeout | undefined };
@@ -23,9 +24,9 @@ export class ReadinessLog {
     this.#options = options;
   }
 
-  /** What the worker is unready for now; empty: it is ready, or has ended. */
+  /** Notes the reasons why a worker is unready. Empty: it is ready, or has ended. */
   note(worker: number, reasons: readonly Unready[]): void {
-    // A stop is no state, and everybody who asked for it knows of it.
+    // A stop is left out: it is no state, and whoever requested it knows of it.
     const lasting = reasons.filter(({ code }) => code !== 'shutting_down');
     if (lasting.length === 0) this.#byWorker.delete(worker);
     else
@@ -34,9 +35,9 @@ export class ReadinessLog {
         lasting.map(({ code }) => code),
       );
     for (const reason of lasting) this.#begin(reason);
-    const held = new Set([...this.#byWorker.values()].flat());
+    const current = new Set([...this.#byWorker.values()].flat());
     for (const [code, open] of this.#open) {
-      if (held.has(code)) continue;
+      if (current.has(code)) continue;
       open.isOver ??= setTimeout(() => this.#end(code, open), OVER_AFTER_MS).unref();
     }
   }
@@ -63,7 +64,7 @@ export class ReadinessLog {
     const forS = Math.round((this.#options.world.monotonicMs() - sinceMs) / 1_000);
     this.#options.log.info(
       { event: EVENT, state: 'cleared', reason: code, for_s: forS },
-      `it is over that ${reason}`,
+      `no longer: ${reason}`,
     );
   }
 }

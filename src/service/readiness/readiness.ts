@@ -1,8 +1,9 @@
 /**
- * Whether this worker accepts mail, from what is known already: nothing here waits for the database or a disk.
+ * Whether this worker accepts mail, by what is known already: nothing here waits for the database or a disk.
  *
- * The supervisor knows the disk, the size of the database, its schema and the clock (service/maintenance/maintenance.ts,
- * clock-watch.ts); the worker knows its database (database-probe.ts), its heartbeat, and its queue of emails to store.
+ * The supervisor reports the disk, the size of the database, its schema and the clock
+ * (service/maintenance/maintenance.ts, clock-watch.ts). The worker knows its database (database-probe.ts), its
+ * heartbeat, and its queue of emails to store.
  */
 import { Overloaded } from '../../core/refusals.ts';
 import { type Unready, type UnreadyCode, UNREADY_CODES } from '../../core/readiness.ts';
@@ -12,7 +13,7 @@ import type { Lease } from '../../delivery/queue/lease.ts';
 import type { World } from '../../lib/world.ts';
 import { DatabaseProbe } from './database-probe.ts';
 
-/** Beats come every 2 s, and from then on this worker sends nothing either (delivery/queue/lease.ts). */
+/** Heartbeats come every 2 s. Without one for this time, the worker sends nothing either (delivery/queue/lease.ts). */
 const UNWRITTEN_MAX_MS = 10_000;
 const LOOK_EVERY_MS = 1_000;
 
@@ -20,10 +21,10 @@ type ReadinessOptions = {
   db: Pick<Database, 'beating'>;
   lease: Pick<Lease, 'unwrittenMs'>;
   world: Pick<World, 'monotonicMs'>;
-  /** What the supervisor knows. */
+  /** Reasons that the supervisor reports. */
   refusals: () => readonly Unready[];
   isOverloaded: () => boolean;
-  /** The reasons are others than before: for the log of the machine (readiness-log.ts). */
+  /** Called when the reasons change, for the log of the machine (readiness-log.ts). */
   onChange: (reasons: readonly Unready[]) => void;
 };
 
@@ -33,7 +34,6 @@ export class Readiness {
   readonly #options: ReadinessOptions;
   readonly #probe: DatabaseProbe;
   #timer: NodeJS.Timeout | undefined;
-  /** The codes of the last change. */
   #reported = '';
 
   constructor(options: ReadinessOptions) {
@@ -48,12 +48,12 @@ export class Readiness {
     this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
   }
 
-  /** Called when a request failed because of it. */
+  /** Called when a request failed because of the database. */
   lookAtDatabase(): void {
     this.#probe.look();
   }
 
-  /** From now on it is not ready: it is stopping. */
+  /** Makes this worker unready, because it stops. */
   stop(): void {
     this.isStopping = true;
     clearInterval(this.#timer);
@@ -68,20 +68,20 @@ export class Readiness {
     this.#options.onChange(reasons);
   }
 
-  /** Runs `work`, which stores new mail. @throws Overloaded when there is a reason not to */
-  async whileRoom<Result>(work: () => Promise<Result>): Promise<Result> {
+  /** Runs `work`, which stores new mail. @throws Overloaded when mail is refused */
+  async unlessRefused<Result>(work: () => Promise<Result>): Promise<Result> {
     const reason = this.refusal();
     if (reason !== null) throw new Overloaded(reason);
     return this.diskFull.guard(work);
   }
 
-  /** Why nothing is stored, known before the database is asked; null when it may be. */
+  /** Returns why mail is refused, without asking the database; null when it is accepted. */
   refusal(): string | null {
     const refused = this.#options.refusals().find(({ isAccepting }) => isAccepting !== true);
     return refused?.reason ?? this.diskFull.refusal();
   }
 
-  /** Empty while mail is accepted and sent. The first of each code. */
+  /** Returns the first reason of each code. Empty while mail is accepted and sent. */
   reasons(): Unready[] {
     const first = new Map<UnreadyCode, Unready>();
     for (const reason of this.#all()) {

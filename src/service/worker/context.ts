@@ -1,4 +1,4 @@
-/** Shared by all parts of a worker: database, log, resolver, secrets, the lease on its mail. */
+/** Objects that all parts of a worker share: database, log, resolver, secrets, the lease on its mail. */
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
@@ -27,16 +27,14 @@ export type WorkerContext = Network & {
   secrets: SecretBox;
   lease: Lease;
   builder: MessageBuilder;
-  /** Counts every outcome that is written. */
   reputation: ReputationCounters;
   operatorEvents: OperatorEventLog;
   registry: Registry;
   labels: ProviderLabels;
   activity: Activity;
   refusedLogIns: RefusedLogIns;
-  /** Logs what was only counted, and asks nothing any more. */
+  /** Logs refused log-ins that were only counted, and stops watching the resolver. */
   stopWatching: () => void;
-  /** Counts an outcome that was written. */
   onSettled: (settlement: Settlement) => void;
 };
 

@@ -1,6 +1,6 @@
 /**
- * The messages between the supervisor (pool.ts) and its workers (worker.ts), and the request
- * for metrics with its answer, which both sides send.
+ * The messages between the supervisor (pool.ts) and its workers (worker.ts), and the request for metrics with its
+ * answer, which both sides send.
  */
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { ArmedFailpoint } from '../../lib/failpoint.ts';
@@ -18,44 +18,41 @@ export type WorkerSetup = {
   config: Config;
   database: { address: DatabaseAddress; role: string | null };
   secretKey: string;
-  /** The user to drop to; null: the worker stays as it is. */
+  /** User to switch to; null: the worker keeps its user. */
   user: User | null;
   instance: string;
-  /** The path on which the command line is answered (http/admin-socket.ts). */
+  /** Path of the socket for the command line (http/admin-socket.ts). */
   adminSocket: string;
   parts: readonly Part[];
-  /** The installation is on hold: neither mail nor webhooks are sent until `released`. */
+  /** On hold, neither mail nor webhooks are sent until `released`. */
   isOnHold: boolean;
-  /** The certificate of the mail ports; null: none listens here. */
+  /** Certificate of the mail ports; null when none listens here. */
   certificate: CertificateFiles | null;
   workerCount: number;
-  /** Connections to the database. */
   poolSizes: PoolSizes;
   failpoint: ArmedFailpoint | null;
 };
 
 export type Metrics = MetricObjectWithValues<MetricValue<string>>[];
 
-/** A worker requests the text of all metrics from the supervisor, which requests it from each worker. */
+/** A worker requests the text of all metrics from the supervisor, which requests the metrics of each worker. */
 type Asked = { type: 'ask_metrics'; id: number };
 type Answered = { type: 'answer'; id: number; value: unknown };
 
 export type ToWorker =
   | { type: 'setup'; setup: WorkerSetup }
   | { type: 'stop' }
-  /** Answered at once by its event loop, which shows that the worker is not frozen (watch.ts). */
+  /** Answered at once by the event loop, which shows that the worker is not frozen (watch.ts). */
   | { type: 'ping' }
-  /** All reasons of the machine for which emails are not accepted or sent at present, and warnings. Sent before the setup. */
+  /** The machine's current reasons for refusing or not sending mail, and warnings. Sent before the setup. */
   | { type: 'readiness'; refusals: readonly Unready[]; warnings: readonly string[] }
-  /** The hold of the installation has ended. */
   | { type: 'released' }
-  /** true: finish what is under way, and neither claim nor send until false (move/watch.ts). */
+  /** true: finish running work, and neither claim nor send until false (move/watch.ts). */
   | { type: 'paused'; isPaused: boolean }
   /** Work of a dead worker was released: poll now. */
   | { type: 'look' }
   /** The database is another server than before, which may lack the last commits. */
   | { type: 'failed_over' }
-  /** About connections to mail servers: delivery/broker/messages.ts. */
   | { type: 'broker'; messages: readonly BrokerMessage[] }
   /** Secret keys to use from now on: `new,old`. */
   | { type: 'secret_keys'; secretKey: string }
@@ -67,22 +64,21 @@ export type FromWorker =
   | { type: 'hello' }
   | { type: 'pong' }
   | { type: 'ready'; port: number | null }
-  /** The worker could not start; the sentence is for the operator. */
+  /** The worker could not start. The sentence is for the operator. */
   | { type: 'failed'; message: string }
-  /** The id under which the worker holds work, which is released at once when it dies. */
+  /** The id under which the worker claims work, which is released at once when it dies. */
   | { type: 'holder'; id: string }
   | { type: 'broker'; messages: readonly WorkerMessage[] }
-  /** Why it accepts or sends no mail now, when that has changed. */
+  /** The reasons why the worker accepts or sends no mail, when they change. */
   | { type: 'unready'; reasons: readonly Unready[] }
   | { type: 'secret_keys_used' }
-  /** A client has logged in by SMTP: the other workers reserve room for it, too. */
+  /** A client has logged in by SMTP, so the other workers reserve connections for it, too. */
   | { type: 'smtp_log_in'; client: string }
   | Asked
   | Answered;
 
 const ANSWER_WITHIN_MS = 2_000;
 
-/** Requests of this process that wait for an answer. */
 export class Questions {
   readonly #waiting = new Map<number, (value: unknown) => void>();
   #count = 0;

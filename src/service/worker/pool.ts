@@ -1,8 +1,8 @@
 /**
- * The worker processes of this machine: forks them, sends their setup, restarts dead ones, and stops all
- * together. Frozen ones are killed (watch.ts). They load their code when they are forked and begin to work when
- * `run` sends the setup. The cluster module lets them share one listening socket (connections.ts). The broker,
- * which grants them connections to mail servers (delivery/broker/broker.ts), runs here.
+ * The worker processes of this machine: forks them, sends their setup, restarts dead ones, and stops all together.
+ * Frozen ones are killed (watch.ts). They load their code when they are forked, and begin to work when `run` sends the
+ * setup. The cluster module lets them share one listening socket (connections.ts). The broker, which grants them
+ * connections to mail servers (delivery/broker/broker.ts), runs here.
  */
 import cluster, { type Worker } from 'node:cluster';
 import { totalmem } from 'node:os';
@@ -28,7 +28,7 @@ import {
 import { ConnectionsOnTheirWay } from './connections.ts';
 import { WorkerWatch } from './watch.ts';
 
-/** The message has the trace of the worker; this error needs none. */
+/** The message has the trace of the worker, so this error needs none. */
 export class WorkersCannotRun extends Error {}
 
 /** `env`: variables for workers beside the environment of this process. */
@@ -36,20 +36,18 @@ export type WorkerPoolOptions = { count: number; log: Logger; env: OpensslTuning
 
 export type RunningWorkers = AsyncDisposable & {
   ready: Promise<'ready'>;
-  /** Resolves with a sentence when the workers cannot run. */
   failed: Promise<string>;
 };
 
-/** What of the supervisor knows that mail must be refused; each has one reason at a time. */
+/** Causes for which the supervisor refuses mail. Each has one reason at a time. */
 export type RefusalSource = 'disk' | 'database_size' | 'schema' | 'clock' | 'secret_key';
 
-/** Called when a worker dies that held work under this id. */
 type OnDeath = (holder: string) => Promise<void>;
 
 const STOP_WITHIN_MS = 30_000;
 const RESTART_AFTER_MS = 500;
 const METRICS_FRESH_MS = 1_000;
-/** Workers get neither the log-in of the owner (database/server/roles.ts) nor what opens backups or the bucket that they are in. */
+/** Keeps the owner's log-in (database/server/roles.ts), and the keys to backups and their bucket, from workers. */
 const NOT_FOR_WORKERS = {
   DATABASE_URL: undefined,
   LETTERHAUS_BACKUP_PASSPHRASE: undefined,
@@ -59,13 +57,13 @@ const NOT_FOR_WORKERS = {
 };
 /** A service whose workers die this often within a minute cannot run. */
 const DEATHS_PER_MINUTE_MAX = 20;
-/** Of memory for each worker; from here on, less CPU is worth more memory. */
+/** Memory per worker from which on less CPU time is worth more memory. */
 const ROOMY_BYTES = 2 * 1024 ** 3;
 
 /**
- * How workers collect garbage (docs/decisions/0019-garbage-collection.md). On the thread that made it: all
- * cores have workers, so helper threads of one take time from another. The heap may grow to four times its live
- * objects before a full collection, or to 1.75 times where there is little memory.
+ * Returns how workers collect garbage (docs/decisions/0019-garbage-collection.md). They collect on the thread that made
+ * it: all cores have workers, so helper threads of one would take time from another. The heap may grow to four times
+ * its live objects before a full collection, or to 1.75 times where memory is scarce.
  * @param memoryBytes of the machine, or of the container
  */
 export function v8Flags(memoryBytes: number, workerCount: number): string[] {
@@ -74,7 +72,7 @@ export function v8Flags(memoryBytes: number, workerCount: number): string[] {
 }
 
 function availableBytes(): number {
-  // 0 without a limit.
+  // `constrainedMemory` is 0 without a limit.
   return Math.min(totalmem(), process.constrainedMemory() || Infinity);
 }
 
@@ -99,9 +97,7 @@ export class WorkerPool {
   readonly #refusals = new Map<RefusalSource, Unready>();
   #warnings: readonly string[] = [];
   #skewMs = 0;
-  /** Null: the service makes none. */
   #backup: { goodAtMs: number; failures: number } | null = null;
-  /** Null: the service archives no WAL. */
   #pointInTime: ArchivedTimes | null = null;
   #metrics: Promise<string> | null = null;
   #samples: () => readonly Sample[] = () => [];
@@ -148,7 +144,7 @@ export class WorkerPool {
     };
   }
 
-  /** Emails are refused for this reason beside those of other sources; null: not because of this one. */
+  /** Refuses emails for this reason, beside the reasons of other sources; null: no longer. */
   refuseMail(source: RefusalSource, refusal: Unready | null): void {
     const before = this.#refusals.get(source);
     if (before?.code === refusal?.code && before?.reason === refusal?.reason) return;
@@ -157,7 +153,7 @@ export class WorkerPool {
     this.#sendAll(this.#readiness());
   }
 
-  /** What `GET /readyz` says beside a 200. */
+  /** Sets the warnings that `GET /readyz` has beside a 200. */
   warn(warnings: readonly string[]): void {
     if (warnings.join() === this.#warnings.join()) return;
     this.#warnings = warnings;
@@ -174,7 +170,7 @@ export class WorkerPool {
     this.refuseMail('clock', refusal === null ? null : { code: 'clock', reason: refusal });
   }
 
-  /** Resolves when every worker has confirmed these secret keys; later workers start with them. */
+  /** Resolves when every worker has confirmed these secret keys. Later workers start with them. */
   useSecretKeys(secretKey: string): Promise<void> {
     if (this.#setup) this.#setup = { ...this.#setup, secretKey };
     for (const worker of workers()) this.#outdated.add(worker.id);
@@ -190,7 +186,6 @@ export class WorkerPool {
     if (this.#outdated.size === 0) this.#onUpToDate();
   }
 
-  /** The newest backup that the service has made, or that the last try failed. */
   noteBackup({ isGood, atMs }: { isGood: boolean; atMs: number }): void {
     this.#backup = {
       goodAtMs: isGood ? atMs : (this.#backup?.goodAtMs ?? 0),
@@ -198,35 +193,32 @@ export class WorkerPool {
     };
   }
 
-  /** Until when a restore to a time is possible, and when the newest base backup was made; 0: not at all. */
   notePointInTime(times: ArchivedTimes): void {
     this.#pointInTime = times;
   }
 
-  /** Workers begin to send: the hold of the installation has ended. */
   release(): void {
     if (this.#setup) this.#setup = { ...this.#setup, isOnHold: false };
     this.#sendAll({ type: 'released' });
   }
 
-  /** Workers neither claim nor send while the database is moved. They accept mail. */
+  /** Pauses claiming and sending while the database is moved. Workers still accept mail. */
   pauseSending(isPaused: boolean): void {
     this.#isPaused = isPaused;
     this.#sendAll({ type: 'paused', isPaused });
   }
 
-  /** Workers poll for released work now, instead of some seconds later. */
   lookNow(): void {
     this.#sendAll({ type: 'look' });
   }
 
-  /** After a fail-over of the database: the workers log which of their emails it lacks. */
+  /** Makes workers log which of their emails the database lacks after a fail-over. */
   failedOver(): void {
     this.#sendAll({ type: 'failed_over' });
   }
 
-  /** Kills all workers; the next start reclaims their work. */
-  cutShort(): void {
+  /** Kills all workers. The next start reclaims their work. */
+  killWorkers(): void {
     this.#isStopping = true;
     for (const worker of workers()) worker.process.kill('SIGKILL');
   }
@@ -238,7 +230,7 @@ export class WorkerPool {
     );
     for (const worker of workers()) this.#connections.closeRefused(worker);
     this.#sendAll({ type: 'stop' });
-    const timer = setTimeout(() => this.cutShort(), STOP_WITHIN_MS);
+    const timer = setTimeout(() => this.killWorkers(), STOP_WITHIN_MS);
     await Promise.all(gone);
     clearTimeout(timer);
     this.#watch.stop();
@@ -261,7 +253,7 @@ export class WorkerPool {
   }
 
   #receive(worker: Worker, message: FromWorker): void {
-    this.#watch.heard(worker.id);
+    this.#watch.answered(worker.id);
     switch (message.type) {
       case 'hello':
         if (this.#setup) this.#setUp(worker, this.#setup);
@@ -271,7 +263,7 @@ export class WorkerPool {
         break;
       case 'ready':
         this.#watch.isReady(worker.id);
-        // Not before: what it is told earlier is lost.
+        // Joins only now, because earlier messages of the broker would be lost.
         this.#broker?.join(worker.id);
         this.#readyCount += 1;
         if (this.#readyCount === this.#options.count) this.#ready.resolve('ready');
@@ -319,8 +311,8 @@ export class WorkerPool {
     if (this.#isStopping) return;
     this.#ended += 1;
     this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker died');
-    // Not restarted before the service is ready, because it would die again. Frozen ones do not count, or
-    // requests that block an event loop would end the service.
+    // Before the service is ready, a dead worker is not restarted, because it would die again. Frozen workers do not
+    // count: otherwise requests that block an event loop would end the service.
     const isReady = this.#readyCount >= this.#options.count;
     if (!isReady || (!wasFrozen && this.#diesTooOften())) {
       const problem = new WorkersCannotRun('The workers cannot run; the log says why.');
@@ -339,7 +331,7 @@ export class WorkerPool {
     return this.#deaths.length > DEATHS_PER_MINUTE_MAX;
   }
 
-  /** The metrics of all workers as one text. Collected at most once a second. */
+  /** Returns the metrics of all workers as one text. Collected at most once a second. */
   metricsText(): Promise<string> {
     this.#metrics ??= this.#collectMetrics().finally(() => {
       setTimeout(() => (this.#metrics = null), METRICS_FRESH_MS).unref();
@@ -366,7 +358,7 @@ export class WorkerPool {
     return [
       gauge('workers', 'Worker processes that run.', workers().length),
       gauge('workers_wanted', 'Worker processes that should run.', this.#options.count),
-      count('workers_died_total', 'Workers that ended without being asked to.', this.#ended),
+      count('workers_died_total', 'Workers that ended unexpectedly.', this.#ended),
       count(
         'workers_killed_total',
         'Workers that were killed because they did not answer.',
@@ -395,7 +387,7 @@ export class WorkerPool {
         'gauge',
         {
           name: 'letterhaus_backup_last_success_timestamp_seconds',
-          help: 'When the newest backup that was read back and is good was made; 0: there is none.',
+          help: 'The time of the newest backup that was read back and is good; 0: there is none.',
         },
         Math.round(goodAtMs / 1_000),
       ),
@@ -428,18 +420,18 @@ function pointInTimeMetrics({ coveredMs, baseMs }: ArchivedTimes): Metrics {
   return [
     gauge(
       'covered_timestamp_seconds',
-      'Until when a restore to a point in time is possible; 0: not at all.',
+      'The last time to which a restore is possible; 0: none.',
       coveredMs,
     ),
     gauge(
       'base_timestamp_seconds',
-      'When the newest base backup was made; 0: there is none.',
+      'The time of the newest base backup; 0: there is none.',
       baseMs,
     ),
   ];
 }
 
-/** The metrics of all workers as one. The library is loaded for the first scrape: 25 ms of CPU time. */
+/** Merges the metrics of all workers. The library is loaded for the first scrape: it takes 25 ms of CPU time. */
 async function metricsText(answers: readonly unknown[]): Promise<string> {
   const { AggregatorRegistry } = await import('prom-client');
   const metrics = answers.filter((answer) => answer !== null) as Metrics[];

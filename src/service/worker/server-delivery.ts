@@ -1,6 +1,4 @@
-/**
- * Constructs the delivery half of a worker, from the accept statement to the settle statement.
- */
+/** Constructs the delivery half of a worker, from the accept statement to the settle statement. */
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { Broker, BrokerTimer } from '../../delivery/broker/broker.ts';
@@ -38,7 +36,7 @@ import { SettleStore } from '../../settle/settle.ts';
 type Accepting = {
   accept: AcceptEmail;
   acceptBatch: AcceptBatch;
-  /** Emails are refused because so many wait to be stored. */
+  /** Whether emails are refused because too many wait to be stored. */
   isOverloaded: () => boolean;
 };
 
@@ -46,20 +44,18 @@ type Delivery = Accepting & {
   dispatcher: Dispatcher;
   connections: Connections;
   findRoute: FindRoute;
-  /** Outcomes cannot be written at present. */
+  /** Whether the database currently refuses outcomes. */
   isDatabaseStuck: () => boolean;
   metrics: ServiceMetrics;
-  /** After a fail-over of the database. */
-  sayWhatIsLost(): Promise<void>;
+  /** Logs the accepted emails that a fail-over of the database lost. */
+  logLost(): Promise<void>;
   stop(): Promise<void>;
 };
 
 type DeliveryListeners = {
-  /** Webhook deliveries were queued by an accepted email or a settled outcome. */
   onNotified: () => void;
-  /** Outcomes of webhooks that the database refuses, for metrics. */
+  /** Number of webhook outcomes that the database refuses, for metrics. */
   unsettledWebhooks: () => number;
-  /** Sends messages to the broker of the machine. */
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
 };
 
@@ -127,10 +123,10 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const recent = new RecentlyAccepted();
   const storage = new StorageAccount(db.checking, { world, log });
   const accepting = acceptInto(dispatcher, context, { metrics, onNotified, recent, storage });
-  const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
+  const logLost = () => logLostEmails(recent, { db, log, metrics });
   const findRoute = createFindRoute({ mailRouting, tls, leastTls });
   const inquiring = { findRoute, isDatabaseStuck: () => settling.health.isStuck };
-  return { ...accepting, ...inquiring, dispatcher, connections, metrics, sayWhatIsLost, stop };
+  return { ...accepting, ...inquiring, dispatcher, connections, metrics, logLost, stop };
 }
 
 type Measured = { dispatcher: Dispatcher; settling: SettleStore; connections: Connections };
@@ -155,7 +151,7 @@ function reportOf({ db, log, lease }: WorkerContext, connections: Connections): 
   return report;
 }
 
-/** What waits because of our uplink, or because a provider refuses us. */
+/** Constructs the parts that defer mail because of our uplink, or because a provider refuses us. */
 function waitingOf(
   context: WorkerContext,
   { uplink }: Connections,
@@ -195,7 +191,7 @@ const LOST_IDS_PER_LINE = 100;
 const ASK_AGAIN_MS = 2_000;
 
 /** Logs the emails that were accepted and lost, because their senders got a 202. */
-async function sayLost(
+async function logLostEmails(
   recent: RecentlyAccepted,
   context: Pick<WorkerContext, 'db' | 'log'> & { metrics: ServiceMetrics },
 ): Promise<void> {
@@ -208,14 +204,14 @@ async function sayLost(
     return null;
   });
   if (lost === null) {
-    setTimeout(() => void sayLost(recent, context), ASK_AGAIN_MS).unref();
+    setTimeout(() => void logLostEmails(recent, context), ASK_AGAIN_MS).unref();
     return;
   }
   metrics.lost.inc(lost.length);
   for (let from = 0; from < lost.length; from += LOST_IDS_PER_LINE) {
     log.error(
       { lost: lost.length, email_ids: lost.slice(from, from + LOST_IDS_PER_LINE) },
-      'these emails were accepted, and the server that the database failed over to does not have them',
+      'these accepted emails were lost in the fail-over of the database',
     );
   }
 }
@@ -296,12 +292,11 @@ function connectionsOf(
   return connections;
 }
 
-/** How long a stop tries to write refused outcomes, and the least time after a slow stop. */
+/** Time in which a stop tries to write refused outcomes, and its minimum after a slow stop. */
 const STOP_SETTLE_WITHIN_MS = 10_000;
 const STOP_SETTLE_MIN_MS = 1_000;
 const ONLY_WORKER = 0;
 
-/** @returns sends messages to a broker in this process */
 function ownBroker(
   { shaping: settings, log }: { shaping: ShapingSettings; log: Logger },
   send: (messages: readonly BrokerMessage[]) => void,

@@ -1,6 +1,5 @@
 /**
- * Constructs dry runs and diagnoses. They use the parts that accepting and delivery use, and share one
- * allowance of look-ups.
+ * Constructs dry runs and diagnoses. They use the parts of accept and delivery, and share one allowance of look-ups.
  */
 import type { Environment } from '../../core/scope.ts';
 import { type FindRoute, SIMULATED_ROUTE } from '../../delivery/route/route-finding.ts';
@@ -47,7 +46,7 @@ export function createInquiries(
   return { dryRun, diagnose: createDiagnosis(db, allowance, parts) };
 }
 
-/** Also for a command, which has no worker. */
+/** Also serves commands, which have no worker. */
 export function createDiagnosis(
   db: Queryable & Pick<Database, 'transaction'>,
   allowance: LookupAllowance,

@@ -1,8 +1,8 @@
 /**
- * Constructs one worker: HTTP, accepting, delivery and webhooks, with one database.
+ * Constructs one worker: HTTP, accept, delivery and webhooks, with one database.
  *
  * This file, server-delivery.ts and service/machine/mail-ports.ts construct the parts and connect them. Rooms import
- * one another only through their stores and ports; everything else is passed here as arguments.
+ * one another only through their stores and ports. Everything else is passed here as arguments.
  */
 import type { Registry } from 'prom-client';
 import { newestBackup } from '../../backup/newest.ts';
@@ -41,18 +41,16 @@ import { createWorkerContext, type WorkerContext } from './context.ts';
 import type { WorkerSetup } from './messages.ts';
 
 export type WorkerServer = {
-  /** null when this worker does not serve HTTP. */
+  /** Null when this worker does not serve HTTP. */
   port: number | null;
   registry: Registry;
-  /** The hold has ended: sends mail and webhooks. */
+  /** Sends mail and webhooks, because the hold has ended. */
   release(): void;
-  /** true: sends nothing more, and releases what is not under way. false: sends again. */
+  /** true: sends nothing more, and releases work that has not begun. false: sends again. */
   pause(isPaused: boolean): void;
-  /** Polls now for mail and webhooks that wait. */
   look(): void;
-  /** After a fail-over of the database: logs which accepted emails it lacks. */
   failedOver(): Promise<void>;
-  /** Seals with the first of these from now on (secrets/secret-store.ts). */
+  /** Seals with the first of these keys from now on (secrets/secret-store.ts). */
   useSecretKeys(secretKey: string): void;
   receiveFromBroker(messages: readonly BrokerMessage[]): void;
   noteLogIn(client: string): void;
@@ -61,17 +59,15 @@ export type WorkerServer = {
 };
 
 export type SupervisorLink = {
-  /** All code is loaded, nothing is open yet. */
+  /** Called when all code is loaded and nothing is open yet. */
   onBuilt: () => void;
   onHolder: (id: string) => void;
-  /** All reasons of the machine for which mail is not accepted at present. */
+  /** The machine's current reasons for accepting no mail. */
   refusals: () => readonly Unready[];
-  /** What is wrong although mail is accepted. */
+  /** Problems that do not stop mail. */
   warnings: () => readonly string[];
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
-  /** The reasons why this worker accepts or sends no mail have changed. */
   onReadiness: (reasons: readonly Unready[]) => void;
-  /** Notifies the other workers. */
   onSmtpLogIn: (client: string) => void;
   metricsText: () => Promise<string>;
 };
@@ -94,16 +90,16 @@ export async function createServer(
   const operatorMail = createOperatorMail(context, { accept: delivery.accept, unready });
   const { isOverloaded } = delivery;
   const readiness = readinessOf(context, { isOverloaded }, supervisor);
-  const whileRoom: Readiness['whileRoom'] = (work) => readiness.whileRoom(work);
-  const accept: AcceptEmail = (...request) => whileRoom(() => delivery.accept(...request));
+  const unlessRefused: Readiness['unlessRefused'] = (work) => readiness.unlessRefused(work);
+  const accept: AcceptEmail = (...request) => unlessRefused(() => delivery.accept(...request));
   const acceptBatch: AcceptBatch = (...request) =>
-    whileRoom(() => delivery.acceptBatch(...request));
+    unlessRefused(() => delivery.acceptBatch(...request));
   const notices = new Notices({ ...context, world: systemWorld, accept });
   const mailing = operatorMail === null ? [notices] : [notices, operatorMail];
   const sending = createSending(setup, { delivery, webhooks, mailing });
   const domains = createDomainService({ ...context, world: systemWorld });
   const inquiries = createInquiries(context, { ...delivery, domains });
-  const dryRun: DryRun = (...request) => whileRoom(() => inquiries.dryRun(...request));
+  const dryRun: DryRun = (...request) => unlessRefused(() => inquiries.dryRun(...request));
   const visits = createVisits(context, { webhooks, delivery });
   const features = { accept, acceptBatch, dryRun, diagnose: inquiries.diagnose, domains, visits };
   addMetrics(context, { webhooks, readiness });
@@ -125,9 +121,9 @@ export async function createServer(
 
   const stop = async (): Promise<void> => {
     readiness.stop();
-    await stopTaking({ app, closeAdmin, smtp, delivery, webhooks, visits, mailing });
+    await stopInOrder({ app, closeAdmin, smtp, delivery, webhooks, visits, mailing });
     await lease.stop();
-    await writeDown(context);
+    await flushCounts(context);
     resolver.close();
     await db.close();
   };
@@ -140,7 +136,7 @@ export async function createServer(
       delivery.dispatcher.look();
       webhooks.wake();
     },
-    failedOver: () => delivery.sayWhatIsLost(),
+    failedOver: () => delivery.logLost(),
     useSecretKeys: (secretKey) => context.secrets.use(secretKey),
     receiveFromBroker: (messages) => delivery.connections.receive(messages),
     noteLogIn: (client) => smtp.noteLogIn(client),
@@ -148,7 +144,7 @@ export async function createServer(
   };
 }
 
-/** The command line is answered by workers that do not serve the API, too. @returns stops answering it */
+/** Workers without the API also answer the command line. @returns a function that stops answering it */
 async function listenForRequests(
   app: App,
   { parts, config: { host, port }, adminSocket }: WorkerSetup,
@@ -168,8 +164,8 @@ function addMetrics(
   }));
 }
 
-/** What was counted and not written yet. */
-async function writeDown(context: WorkerContext): Promise<void> {
+/** Writes counts that are still in memory. */
+async function flushCounts(context: WorkerContext): Promise<void> {
   const { reputation, operatorEvents } = context;
   context.stopWatching();
   await Promise.all([reputation.flush(), operatorEvents.flush()]);
@@ -187,9 +183,8 @@ type Sending = {
   readonly isOnHold: boolean;
   /** Sends mail and webhooks, unless the installation is on hold. */
   begin(): void;
-  /** The hold has ended. */
   release(): void;
-  /** While the database is moved (move/watch.ts). */
+  /** Stops or resumes sending while the database is moved (move/watch.ts). */
   pause(isPaused: boolean): void;
 };
 
@@ -205,10 +200,10 @@ function createSending(
     mailing: readonly Mailing[];
   },
 ): Sending {
-  let isHeld = isOnHold;
+  let isHolding = isOnHold;
   let isPaused = false;
   let isBegun = false;
-  /** One change after the other: a pause takes seconds. */
+  /** Runs one change after the other, because a pause takes seconds. */
   let changing: Promise<void> = Promise.resolve();
   const start = (): void => {
     isBegun = true;
@@ -229,14 +224,14 @@ function createSending(
   };
   return {
     get isOnHold() {
-      return isHeld;
+      return isHolding;
     },
     begin: () => {
-      if (!isHeld) start();
+      if (!isHolding) start();
     },
     release: () => {
-      if (isHeld) start();
-      isHeld = false;
+      if (isHolding) start();
+      isHolding = false;
     },
     pause: (wanted) => {
       if (wanted === isPaused) return;
@@ -246,7 +241,6 @@ function createSending(
   };
 }
 
-/** Null without an address. */
 function createOperatorMail(
   context: WorkerContext,
   mail: Pick<ConstructorParameters<typeof OperatorMail>[0], 'accept' | 'unready'>,
@@ -313,7 +307,7 @@ function apiCertificate({ config, log }: WorkerContext): ReloadedCertificate | n
   return new ReloadedCertificate(config.apiTlsFiles, { of: 'the API', world: systemWorld, log });
 }
 
-/** The exact bytes of an email, composed again from the stored content. */
+/** Returns the exact bytes of an email, composed again from the stored content. */
 async function contentOf(
   db: Database,
   builder: MessageBuilder,
@@ -331,7 +325,7 @@ async function stopMailing(mailing: readonly Mailing[]): Promise<void> {
   await Promise.all(mailing.map((one) => one.stop()));
 }
 
-async function stopTaking(parts: {
+async function stopInOrder(parts: {
   app: App;
   closeAdmin: () => Promise<void>;
   smtp: SmtpPorts;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { WorkerWatch } from './watch.ts';
 
-/** Workers with these ids; the answer to a ping is up to the test. */
+/** Watches workers with these ids. The test decides which pings they answer. */
 function watchOf(ids: readonly number[]) {
   const signals: string[] = [];
   const pings: number[] = [];
@@ -28,7 +28,7 @@ test('a worker that is silent for more than 8 s is killed once, one that answers
   for (const id of [1, 2]) watch.isReady(id);
   for (let second = 0; second < 8; second += 1) {
     watch.tick();
-    watch.heard(2);
+    watch.answered(2);
   }
   assert.deepEqual(signals, []);
   assert.equal(pings.length, 16);
@@ -55,7 +55,7 @@ test('the pause of a suspended machine counts as one second of silence', () => {
   // A timer of a process that was stopped for an hour fires once.
   watch.tick();
   assert.deepEqual(signals, []);
-  watch.heard(1);
+  watch.answered(1);
   ticks(watch, 8);
   assert.deepEqual(signals, []);
 });

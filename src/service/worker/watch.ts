@@ -1,21 +1,21 @@
 /**
- * Ends workers that are frozen: the event loop of a worker answers a ping each second, and one that stays silent
- * is killed. Its mail is then released at once (pool.ts) and its clients connect again, whereas a
- * frozen process would keep both until it woke up.
+ * Kills frozen workers. The event loop of a worker answers a ping each second, and a worker that stays silent is
+ * killed. Then its mail is released at once (pool.ts) and its clients connect again. A frozen process would keep both
+ * until it woke up.
  *
- * Silence counts in ticks of this process, not by a clock: a machine that was suspended, or a supervisor that
- * was itself stopped or blocked, counts one tick for the whole pause, and its workers have time to answer.
+ * Silence counts in ticks of this process, not by a clock. A machine that was suspended, or a supervisor that was
+ * stopped or blocked, counts one tick for the whole pause. So its workers have time to answer.
  */
 import type { Logger } from 'pino';
 
 const TICK_MS = 1_000;
 /**
- * The upper bound is the lease: at 10 s without a heartbeat a worker sends no final dot any more
- * (delivery/queue/lease.ts), at 15 s another node takes its mail over. With 8 a worker dies 9 s after its last answer
- * at the latest. The lower bound is the longest pause of a healthy worker: 1 s was the most on two busy cores.
+ * The upper bound is the lease: after 10 s without a heartbeat a worker sends no final dot any more
+ * (delivery/queue/lease.ts), and after 15 s another node reclaims its mail. With 8, a worker dies at most 9 s after its
+ * last answer. The lower bound is the longest pause of a healthy worker: at most 1 s on two busy cores.
  */
 const SILENT_TICKS_MAX = 8;
-/** Loading code blocks the event loop, for seconds on a busy machine; nothing is held yet. */
+/** Loading code blocks the event loop, for seconds on a busy machine. No work is claimed yet. */
 const LOADING_TICKS_MAX = 60;
 
 type Watched = {
@@ -49,12 +49,12 @@ export class WorkerWatch {
     clearInterval(this.#timer);
   }
 
-  /** Any message of a worker shows that its event loop runs. */
-  heard(id: number): void {
+  /** Called for any message of a worker, which shows that its event loop runs. */
+  answered(id: number): void {
     this.#stateOf(id).silentTicks = 0;
   }
 
-  /** From now on its silence may not last long. */
+  /** From now on, the shorter limit of silence applies. */
   isReady(id: number): void {
     this.#stateOf(id).isReady = true;
   }
@@ -75,7 +75,7 @@ export class WorkerWatch {
     }
   }
 
-  /** Once: a process that waits for a disk ends only when the disk has answered. */
+  /** Kills a worker once: a process that waits for a disk ends only when the disk has answered. */
   #kill({ process }: Watched, state: State): void {
     if (state.isKilled) return;
     state.isKilled = true;

@@ -1,6 +1,6 @@
 /**
- * The entry of one worker process: receives its setup from the supervisor, runs until the stop
- * message, and exits at once when the supervisor is gone.
+ * The entry of one worker process. It receives its setup from the supervisor, runs until the stop message, and exits at
+ * once when the supervisor is gone.
  */
 import cluster from 'node:cluster';
 import { flushCompileCache } from 'node:module';
@@ -18,22 +18,22 @@ function send(message: FromWorker): void {
 }
 
 logUncaught();
-// A Ctrl-C in the terminal reaches the whole process group; only the supervisor handles it.
+// A Ctrl-C in the terminal reaches the whole process group. Only the supervisor handles it.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
-// A worker without a supervisor ends, because nothing would stop it; the next start reclaims its work.
+// A worker without a supervisor ends, because nothing would stop it. The next start reclaims its work.
 process.on('disconnect', () => process.exit(1));
 // The cluster module writes to the supervisor as well, and its write may fail first.
 cluster.worker?.on('error', () => process.exit(1));
 
-/** Why emails are not accepted; known before the setup. */
+/** Reasons for refusing mail, which may arrive before the setup. */
 let refusals: readonly Unready[] = [];
 let warnings: readonly string[] = [];
 let server: Awaited<ReturnType<typeof createServer>> | undefined;
-/** May arrive before the server exists; passed to it before this worker confirms it. */
+/** May arrive before the server exists. Passed to it before this worker confirms it. */
 let secretKey: string | null = null;
-/** Likewise: the hold may end before the server exists. */
+/** The hold may end before the server exists. */
 let isReleased = false;
-/** Likewise: the database may be moved before the server exists. */
+/** The database may be moved before the server exists. */
 let isPaused = false;
 const questions = new Questions();
 
@@ -92,8 +92,8 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
     armWorker(setup.failpoint);
     server = await createServer(setup, {
       onBuilt: () => {
-        // Written now, for the next start: not at all when this process is killed, and at exit the user that
-        // root's worker becomes has no permission.
+        // Written now, because a killed process does not write it, and at exit the user of root's worker has no
+        // permission.
         flushCompileCache();
         if (setup.user) dropTo(setup.user);
       },
