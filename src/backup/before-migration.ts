@@ -1,9 +1,9 @@
 /**
- * The backup before a migration that asks for one (database/migration/effects.ts). Every start and command
- * that would migrate makes it, reads it back and checks it. Only then the migration begins.
+ * The backup before a migration that asks for one (database/migration/effects.ts). Every start and command that would
+ * migrate makes it, reads it back and checks it. Only then the migration begins.
  *
- * Its name has the two schema versions, so a repeated start replaces it. Scheduled backups, which remove
- * their older ones, ignore it.
+ * Its name has the two schema versions, so a repeated start replaces it. Scheduled backups, which remove their older
+ * ones, ignore it.
  */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -64,7 +64,6 @@ export function backupBeforeMigration(options: BeforeMigration): BackUp {
   };
 }
 
-/** Returns the place of scheduled backups, else the folder `backups` in the data directory. */
 export function backupPlaceName({ backup, dataDir }: BackupPlaceOptions): string {
   return backup.to ?? join(dataDir, 'backups');
 }
@@ -109,8 +108,8 @@ async function makeAndCheck(
 }
 
 /**
- * Creates the folder, and removes the leftovers of a killed start. This process has the migration lock, so no
- * other one writes this backup.
+ * Creates the folder, and removes the leftovers of a killed start. This process has the migration lock, so no other one
+ * writes this backup.
  */
 async function prepareFolder(path: string): Promise<void> {
   const folder = dirname(path);

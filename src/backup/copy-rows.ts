@@ -1,7 +1,7 @@
 /**
- * Counts the rows in the binary form of COPY, and adds up one of their columns, without a database. The form:
- * a signature, flags and the length of an extension. Then for each row the number of its fields, and for each
- * field its length (-1: null) and its bytes. A field number of -1 ends the rows.
+ * Counts the rows in the binary form of COPY, and adds up one of their columns, without a database. The form: a
+ * signature, flags and the length of an extension. Then for each row the number of its fields, and for each field its
+ * length (-1: null) and its bytes. A field number of -1 ends the rows.
  */
 import { BackupDamaged } from './format.ts';
 
@@ -11,12 +11,9 @@ const END = -1;
 
 export class CopyRows {
   readonly #columns: number;
-  /** Index of the smallint column to add up. */
   readonly #summed: number | null;
-  /** Bytes that are not read yet: the chunk from `at` on. */
   #bytes: Buffer = Buffer.alloc(0);
   #at = 0;
-  /** Bytes of the current field that are still to be skipped. */
   #skip = 0;
   #fieldsLeft = 0;
   #isBegun = false;

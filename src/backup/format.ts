@@ -7,9 +7,9 @@
  *     end        JSON: rows, bytes and SHA-256 of this table; then the data of the next one
  *     trailer    JSON: SHA-256 of everything before it
  *
- * A record is a kind, the length of its payload, a CRC-32 of the payload, and the payload. So a truncation or
- * change is detected at its record, and a file without trailer is no backup. The file is written and read
- * from start to end, so it may be a pipe, an object or a file.
+ * A record is a kind, the length of its payload, a CRC-32 of the payload, and the payload. So a truncation or change is
+ * detected at its record, and a file without trailer is no backup. The file is written and read from start to end, so
+ * it may be a pipe, an object or a file.
  */
 import { createHash, type Hash } from 'node:crypto';
 import { promisify } from 'node:util';

@@ -1,6 +1,6 @@
 /**
- * Makes a backup while mail flows: seals the secret key, opens a snapshot, and writes one table after the
- * other. Everything is streamed. Other threads compress a few blocks at a time.
+ * Makes a backup while mail flows: seals the secret key, opens a snapshot, and writes one table after the other.
+ * Everything is streamed. Other threads compress a few blocks at a time.
  */
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
@@ -88,7 +88,6 @@ async function writeTable(
   return end;
 }
 
-/** Cuts chunks of any size into blocks of 1 MB; the last one is smaller. */
 async function* blocksOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let block = Buffer.allocUnsafe(BLOCK_BYTES);
   let filled = 0;

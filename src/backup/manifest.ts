@@ -3,9 +3,7 @@ import { z } from 'zod';
 import { BackupDamaged, parseJson } from './format.ts';
 import { SCHEMA_KNOWN } from '../migration/schema-version.ts';
 
-/**
- * Names become part of statements, so the catalog of the target must have them too (backup/store/target.ts).
- */
+/** Names become part of statements, so the catalog of the target must have them too (backup/store/target.ts). */
 const identifier = z.string().regex(/^[a-z_][a-z0-9_]{0,62}$/);
 
 const headerSchema = z.object({
@@ -19,7 +17,6 @@ const headerSchema = z.object({
   /** Secret keys, sealed by age, in base64; null: they are not in this backup. */
   sealedKey: z.base64().nullable(),
   sealedFor: z.enum(['passphrase', 'recipients']).nullable(),
-  /** Recipients without a final status. */
   open: z.int().nonnegative(),
   tables: z
     .array(

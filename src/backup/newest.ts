@@ -36,7 +36,6 @@ export async function newestBackup(
   }
 }
 
-/** Returns the backup as the API shows it. */
 export function newestToWire(backup: NewestBackup) {
   return {
     to: backup.place,

@@ -27,7 +27,6 @@ const PASSPHRASE = 'correct horse battery staple';
 const folder = temporaryFolder();
 let files = 0;
 
-/** @returns the path of the backup */
 async function backUp(address: DatabaseAddress, sealing: Sealing = null): Promise<string> {
   const path = join(folder, `${(files += 1)}.backup`);
   const destination = await fileDestination(path, { bytes: 0 });
@@ -60,8 +59,7 @@ const CHANGED = [
   'installation',
   'queue',
   'webhook_queue',
-  // The time from which mail is counted as it arrives, set by the migration
-  // (accounts/limits/earlier-storage-store.ts).
+  // The time from which mail is counted as it arrives, set by the migration (accounts/limits/earlier-storage-store.ts).
   'storage_earlier',
 ];
 const NOT_BACKED_UP = /^(nodes|providers|mail_hosts|known_secret_keys|schema_migrations)$/;

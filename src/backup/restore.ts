@@ -1,7 +1,6 @@
 /**
- * Restores a backup in two steps. `checkBackup` reads all of it and opens its secret key, before anything
- * changes. `fillFrom` fills the target in one transaction (backup/store/target.ts). The installation is on
- * hold afterwards.
+ * Restores a backup in two steps. `checkBackup` reads all of it and opens its secret key, before anything changes.
+ * `fillFrom` fills the target in one transaction (backup/store/target.ts). The installation is on hold afterwards.
  */
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
@@ -20,7 +19,6 @@ export type RestoreProgress = (done: {
   bytes: number;
 }) => void;
 
-/** Opens the file, each time from its start. */
 export type ReadFile = () => AsyncIterable<Buffer>;
 
 export type KeyOptions = {
@@ -47,7 +45,6 @@ type FillOptions = {
   onProgress?: RestoreProgress;
 };
 
-/** Numbers of rows that the journal had and the backup lacked. */
 export type Replayed = { suppressions: number; keys: number };
 
 export async function fillFrom(
@@ -90,10 +87,7 @@ export async function replay(
 
 type KeyFacts = Pick<BackupHeader, 'keyIds' | 'sealedKey' | 'sealedFor'>;
 
-/**
- * Returns the key of the backup, or the present key if that is the same.
- * @throws SealProblem, BackupDamaged
- */
+/** Returns the key of the backup, or the present key if that is the same. @throws SealProblem, BackupDamaged */
 export async function secretKeyOf(
   header: KeyFacts,
   { present, opening }: KeyOptions,

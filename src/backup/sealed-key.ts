@@ -1,7 +1,7 @@
 /**
- * The secret key in a backup, sealed with age (age-encryption.org): with a passphrase, or for recipients
- * whose identities are elsewhere. A backup needs the key, which opens its DKIM keys and webhook secrets. A
- * key in clear would give an attacker everything in one file.
+ * The secret key in a backup, sealed with age (age-encryption.org): with a passphrase, or for recipients whose
+ * identities are elsewhere. A backup needs the key, which opens its DKIM keys and webhook secrets. A key in clear would
+ * give an attacker everything in one file.
  */
 import { readFile } from 'node:fs/promises';
 
@@ -67,7 +67,6 @@ export function requirePassphrase(text: string, where: string): string {
   );
 }
 
-/** Reads the identities from a file of age-keygen. @throws SealProblem */
 export async function readIdentities(path: string): Promise<string[]> {
   const lines = (await readText(path)).split(/\r?\n/).map((line) => line.trim());
   const identities = lines.filter((line) => line.startsWith('AGE-SECRET-KEY-'));

@@ -1,7 +1,7 @@
 /**
- * Reads a backup from start to end and checks all that can be checked without a database. Checked are each
- * record, the checksums of each table and of the whole, the numbers of rows and columns, that all tables
- * exist, and that the queue has as many recipients as the emails say.
+ * Reads a backup from start to end and checks all that can be checked without a database. Checked are each record, the
+ * checksums of each table and of the whole, the numbers of rows and columns, that all tables exist, and that the queue
+ * has as many recipients as the emails say.
  */
 import { createHash } from 'node:crypto';
 import { CopyRows } from './copy-rows.ts';
@@ -17,7 +17,6 @@ export type BackupFacts = {
 
 type Table = BackupHeader['tables'][number];
 
-/** Receives the content of a backup. Each call is awaited. */
 export type Visitor = {
   header?(header: BackupHeader): Promise<void>;
   rows(table: Table, block: Buffer): Promise<void>;
@@ -92,7 +91,6 @@ class Walk {
     return { header: this.#header, rows: this.#rows, bytes: this.#bytes };
   }
 
-  /** Returns the table whose rows come next; null after the last one. */
   #next(): Present | null {
     const done = Object.keys(this.#rows).length;
     const table = this.#header?.tables[done];

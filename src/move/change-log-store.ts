@@ -2,10 +2,9 @@
  * Logs the keys of rows that change while a database is copied.
  *
  * A trigger on each table stores the key of every inserted, changed or deleted row in a table beside it
- * (`letterhaus_moving_<table>`). The mover takes the keys in rounds, each from one snapshot. A key and the
- * state of its row become visible by the same commit, so no change is missed, and later commits are in the
- * next round. The log tables are unlogged. A crash of the server empties them, but also breaks the mover's
- * connection, which ends the move.
+ * (`letterhaus_moving_<table>`). The mover takes the keys in rounds, each from one snapshot. A key and the state of its
+ * row become visible by the same commit, so no change is missed, and later commits are in the next round. The log
+ * tables are unlogged. A crash of the server empties them, but also breaks the mover's connection, which ends the move.
  *
  * A killed mover leaves its triggers. Nodes remove them (`removeDeadLog`) when nobody has its advisory lock.
  */
@@ -27,9 +26,7 @@ export const MOVE_LOCK = 0x6d6f7665; // "move"
 export type Key = readonly string[] | null;
 
 const PREFIX = 'letterhaus_moving_';
-/**
- * Shorter than PostgreSQL's deadlock_timeout of 1 s, so that in a deadlock this side gives up and not a node.
- */
+/** Shorter than PostgreSQL's deadlock_timeout of 1 s, so that in a deadlock this side gives up and not a node. */
 export const LOCK_TIMEOUT_MS = 500;
 const TRIES_MAX = 30;
 const TRY_AGAIN_MS = 500;
@@ -51,7 +48,6 @@ select distinct on (c.relname) c.relname as name,
                     where not a.attnotnull)
  order by c.relname, i.indisprimary desc, i.indexrelid`;
 
-/** Returns the key of each table. */
 export async function readKeys(
   db: Queryable,
   tables: readonly string[],
@@ -65,7 +61,6 @@ export function logOf(table: string): string {
   return PREFIX + table;
 }
 
-/** Begins to log changes of these tables, each in a short transaction of its own. */
 export async function installLog(db: Queryable, keys: ReadonlyMap<string, Key>): Promise<void> {
   const [row] = await db.query<{ schema: string }>(
     'select quote_ident(current_schema()) as schema',
@@ -107,8 +102,8 @@ select proname as name from pg_proc
  order by proname`;
 
 /**
- * Removes the log of this mover or of a killed one. First it empties the functions, which waits for no
- * reader. Then it drops triggers and tables.
+ * Removes the log of this mover or of a killed one. First it empties the functions, which waits for no reader. Then it
+ * drops triggers and tables.
  */
 export async function removeLog(db: Queryable): Promise<void> {
   const logs = await db.query<{ name: string }>(FIND_LOGS);

@@ -1,6 +1,6 @@
 /**
- * `letterhaus move`: moves the database to another server, or between the embedded one and a server, while
- * the service runs. It runs on a node, with the node's configuration. The guide is docs/moving-database.md.
+ * `letterhaus move`: moves the database to another server, or between the embedded one and a server, while the service
+ * runs. It runs on a node, with the node's configuration. The guide is docs/moving-database.md.
  */
 import type { Command } from 'commander';
 import { megabytes, PlaceProblem } from '../backup/places/place.ts';
@@ -273,7 +273,6 @@ const STEPS: Record<MoveStep, string> = {
 
 const REPORT_EVERY_MS = 2_000;
 
-/** Prints a line on stderr for each step, and every two seconds of the copy; as JSON with --json. */
 function reporting({ world, err }: Cli, json: boolean): MoveProgress {
   let last: MoveStep | null = null;
   let reportedMs = -Infinity;

@@ -1,31 +1,25 @@
 /**
- * The fence around a database that was moved. Triggers refuse every write to every table, by any version of
- * Letterhaus. A row has the new address, sealed by the secret key, so that only nodes of this installation
- * can follow. One transaction commits both.
+ * The fence around a database that was moved. Triggers refuse every write to every table, by any version of Letterhaus.
+ * A row has the new address, sealed by the secret key, so that only nodes of this installation can follow. One
+ * transaction commits both.
  */
 import { DEPARTURE, type Departure, EMBEDDED } from '../database/server/usable.ts';
 import type { Queryable } from '../database/database.ts';
 import type { SecretBox } from '../secrets/secret-store.ts';
 
-/**
- * The new address. `instance` is the id of the data directory that has the database
- * (secrets/secret-store.ts).
- */
+/** The new address. `instance` is the id of the data directory that has the database (secrets/secret-store.ts). */
 export type Destination = { url: string } | { instance: string };
 
-/** The row id for which the address is sealed. */
 const ROW = 'departure';
 
 export function sealDestination(secrets: SecretBox, to: Destination): Buffer {
   return secrets.seal(JSON.stringify(to), ROW);
 }
 
-/** @throws SecretUnopenable */
 export function openDestination(secrets: SecretBox, sealed: Buffer): Destination {
   return JSON.parse(secrets.open(sealed, ROW)) as Destination; // only we can have sealed it
 }
 
-/** Returns the destination for nodes: the address, or the data directory of this node. */
 export function destinationOf(url: string | null, instance: string): Destination {
   return url === null ? { instance } : { url };
 }
@@ -33,7 +27,6 @@ export function destinationOf(url: string | null, instance: string): Destination
 /** PostgreSQL's code for a read-only server: nodes answer 503 and repeat their writes. */
 const READ_ONLY = '25006';
 
-/** Raises the fence, in the transaction that has locked all of these tables. */
 export async function raiseFence(
   tx: Queryable,
   tables: readonly string[],
@@ -56,7 +49,6 @@ export async function raiseFence(
   }
 }
 
-/** Makes a database usable again, in the transaction of the caller. */
 export async function removeFence(tx: Queryable): Promise<void> {
   await tx.query(`drop function if exists ${DEPARTURE}() cascade`);
   await tx.query(`drop table if exists ${DEPARTURE}`);

@@ -79,7 +79,6 @@ async function changeUntilRefused(
   }
 }
 
-/** Returns a checksum over the text of all rows, by table. */
 async function digest(database: Given): Promise<Map<string, string>> {
   return asOwner(database.address, async (db) => {
     const digests = new Map<string, string>();

@@ -1,6 +1,5 @@
 /**
- * Moves the database of an installation to another place while it runs, in an order that cannot lose
- * anything:
+ * Moves the database of an installation to another place while it runs, in an order that cannot lose anything:
  *
  *     log      the old database logs which rows change
  *     copy     all rows of one snapshot, while mail flows
@@ -12,8 +11,8 @@
  *     depart   the old database commits its fence: it refuses writes, and has the new address
  *     open     the mark is dropped: nodes that follow use the new database
  *
- * Before `depart`, any failure leaves the old database unchanged (move/source-store.ts). After it, a repeated
- * move only opens the new one. The reasons are in docs/decisions/0037-move.md.
+ * Before `depart`, any failure leaves the old database unchanged (move/source-store.ts). After it, a repeated move only
+ * opens the new one. The reasons are in docs/decisions/0037-move.md.
  */
 import { pipeline } from 'node:stream/promises';
 import { Transform, type TransformCallback } from 'node:stream';
@@ -45,10 +44,8 @@ export type MoveProgress = (at: { step: MoveStep; copying?: Copying }) => void;
 export type MoveOptions = {
   from: DatabaseAddress;
   to: DatabaseAddress;
-  /** Addresses without passwords, for display. */
   fromPlace: string;
   toPlace: string;
-  /** The full address of the target (move/fence-store.ts). */
   sealed: Buffer;
   acceptAnyDurability: boolean;
   world: Pick<World, 'monotonicMs' | 'newId'>;
@@ -78,8 +75,8 @@ const ROUND_KEYS_MAX = 2_000;
 const ROUNDS_MAX = 10;
 
 /**
- * @throws MoveProblem, MigrationRefused, DatabaseUnavailable: nothing has changed, unless `depart` had no
- *   answer, which a repeated move resolves
+ * @throws MoveProblem, MigrationRefused, DatabaseUnavailable: nothing has changed, unless `depart` had no answer, which
+ *   a repeated move resolves
  */
 export async function moveDatabase(options: MoveOptions): Promise<Moved> {
   const { from, to, world, onProgress = () => {} } = options;

@@ -1,9 +1,9 @@
 /**
  * The old database of a move: its copy, the changes since then, the pause, and the end of its use.
  *
- * One connection lives as long as the move. It has the advisory locks that show a running move (`MOVE_LOCK`)
- * and pause the nodes (`PAUSE_LOCK`). Later it has the transaction that locks all tables against writes and
- * commits the fence. If the mover ends before that commit, the server undoes all of it and nodes continue.
+ * One connection lives as long as the move. It has the advisory locks that show a running move (`MOVE_LOCK`) and pause
+ * the nodes (`PAUSE_LOCK`). Later it has the transaction that locks all tables against writes and commits the fence. If
+ * the mover ends before that commit, the server undoes all of it and nodes continue.
  */
 import type { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -47,7 +47,6 @@ const PAUSE_LOCK = 0x70617573; // "paus"
 
 export type KeyedTable = BackupTable & { key: Key };
 
-/** The changes of one table since the last round. */
 export type Change = {
   table: KeyedTable & { key: readonly string[] };
   /** The current rows, in the binary form of COPY. */
@@ -97,7 +96,6 @@ export class MoveSource implements AsyncDisposable {
     this.#db = clientQueries(keeper);
   }
 
-  /** @throws MigrationRefused when another move is running; DatabaseUnavailable */
   static async open(address: DatabaseAddress): Promise<MoveSource> {
     const keeper = await connectAsOwner(address, NAME);
     const reader = await connectAsOwner(address, 'move reader').catch(async (error: unknown) => {
@@ -152,13 +150,11 @@ export class MoveSource implements AsyncDisposable {
     );
   }
 
-  /** Counts the connections that nodes have open. */
   async sessions(): Promise<number> {
     const [row] = await this.#db.query<{ count: number }>(SESSIONS);
     return row?.count ?? 0;
   }
 
-  /** Returns the size of the copy. Changes nothing. */
   async look(): Promise<{ bytes: number; open: number; tables: Map<string, number> }> {
     await using snapshot = await openSnapshot(this.#address);
     const { bytes, open, facts } = snapshot;
@@ -299,24 +295,20 @@ export class MoveSource implements AsyncDisposable {
     return [...this.tables.map(({ name }) => name), ...machineTables()];
   }
 
-  /** Returns the remaining changes, under the lock. */
   async lastRound(): Promise<Round> {
     await this.#db.query(BY_INDEX);
     return this.#changes(this.#keeper);
   }
 
-  /** Reads a table without a key, under the lock. */
   read(table: BackupTable): Readable {
     return readTable(this.#keeper, table);
   }
 
-  /** Counts the rows of each table, under the lock. */
   async count(): Promise<Map<string, number>> {
     await this.#db.query('reset enable_seqscan');
     return countRows(this.#db, this.tables);
   }
 
-  /** Ends the lock and changes nothing. */
   async unlock(): Promise<void> {
     await this.#db.query('rollback');
   }

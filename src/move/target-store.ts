@@ -1,8 +1,8 @@
 /**
  * The database that is moved into. All rows arrive in one transaction. A mark is committed before it
- * (database/server/usable.ts). With the rows, the mark gets the id of the move, and it stays until the old
- * database is fenced. If the mover ends earlier, the target is empty or complete, and in both cases unusable
- * until the move is repeated.
+ * (database/server/usable.ts). With the rows, the mark gets the id of the move, and it stays until the old database is
+ * fenced. If the mover ends earlier, the target is empty or complete, and in both cases unusable until the move is
+ * repeated.
  */
 import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -88,8 +88,7 @@ export class MoveTarget implements AsyncDisposable {
   }
 
   /**
-   * Refuses a database with data. Rows of an interrupted move from the same place do not count: they are out
-   * of date.
+   * Refuses a database with data. Rows of an interrupted move from the same place do not count: they are out of date.
    * @throws MigrationRefused
    */
   async refuseData(fromPlace: string): Promise<void> {
@@ -117,7 +116,6 @@ export class MoveTarget implements AsyncDisposable {
     );
   }
 
-  /** Commits the mark, and begins the transaction with the tables. */
   async begin(facts: SnapshotFacts): Promise<void> {
     await this.#db.query(
       `create table if not exists ${ARRIVAL} (filled_by uuid not null, from_place text not null)`,
@@ -149,9 +147,7 @@ export class MoveTarget implements AsyncDisposable {
     await this.#db.query(`analyze ${tables.map(({ name }) => name).join(', ')}`);
   }
 
-  /**
-   * Applies the changes of a round: deletes rows from the last table to the first, then inserts and updates.
-   */
+  /** Applies the changes of a round: deletes rows from the last table to the first, then inserts and updates. */
   async apply(changes: readonly Change[], weeks: Weeks): Promise<void> {
     await this.#addWeeks(weeks);
     for (const { table, rows, gone } of changes) {
@@ -189,7 +185,6 @@ export class MoveTarget implements AsyncDisposable {
     await pipeline(from(), copyIn(this.#client, name));
   }
 
-  /** Replaces all rows of a table without a key. */
   async replace(table: BackupTable, rows: Readable): Promise<void> {
     await this.#db.query(`delete from ${table.name}`);
     await pipeline(rows, this.write(table));

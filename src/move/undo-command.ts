@@ -1,6 +1,4 @@
-/**
- * `letterhaus move --undo`: goes back to the old database as it was at the switch, on hold (move/undo.ts).
- */
+/** `letterhaus move --undo`: goes back to the old database as it was at the switch, on hold (move/undo.ts). */
 import type { Config } from '../config/config.ts';
 import { undoMove } from './undo.ts';
 import { destinationOf, openDestination, sealDestination } from './fence-store.ts';

@@ -1,10 +1,10 @@
 /**
- * Undoes a move without the rows of the new database, for a new database that is lost or does not work. The
- * old one continues as it was at the switch. It is on hold, because the new one may have sent mail that was
- * due since then (backup/store/hold.ts).
+ * Undoes a move without the rows of the new database, for a new database that is lost or does not work. The old one
+ * continues as it was at the switch. It is on hold, because the new one may have sent mail that was due since then
+ * (backup/store/hold.ts).
  *
- * The new database is fenced first, so that its nodes come back and no two databases are in use. The operator
- * has to give up an unreachable one explicitly.
+ * The new database is fenced first, so that its nodes come back and no two databases are in use. The operator has to
+ * give up an unreachable one explicitly.
  */
 import { settleIn } from '../backup/store/hold.ts';
 import { listTables, machineTables } from '../backup/store/source.ts';
@@ -20,7 +20,6 @@ import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { type Departure, readDeparture } from '../database/server/usable.ts';
 
 export type UndoOptions = {
-  /** The database that was moved, and its name for display. */
   old: DatabaseAddress;
   oldPlace: string;
   /** The address of the old database, for nodes that come back (move/fence-store.ts). */

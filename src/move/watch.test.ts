@@ -1,4 +1,4 @@
-/** What a node does while its database is moved, driven by the mover's state in the database. */
+/** Tests how a node reacts while its database is moved, driven by the mover's state in the database. */
 import assert from 'node:assert/strict';
 import { setImmediate as untilRead } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
@@ -12,7 +12,6 @@ type Watched = {
   /** Sets the state in the database from now on; null: it cannot be read. */
   set: (state: MoveState | null) => void;
   pass: (ms: number) => Promise<void>;
-  /** All pauses and ends of pauses so far. */
   pauses: boolean[];
   watch: ReturnType<typeof watchMove>;
 };

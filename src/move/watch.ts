@@ -1,6 +1,6 @@
 /**
- * Watches for a move of the database (move.ts). A node stops sending while the mover asks for a pause. When
- * the database refuses writes, the node ends its workers and continues with the new one.
+ * Watches for a move of the database (move.ts). A node stops sending while the mover asks for a pause. When the
+ * database refuses writes, the node ends its workers and continues with the new one.
  *
  * The pause is an advisory lock of the mover, so it also ends when the mover dies.
  */
@@ -71,8 +71,7 @@ export function watchMove({ db, pool, world, log }: MoveWatchOptions): MoveWatch
 
 /**
  * Returns the configuration with which this node continues.
- * @throws DatabaseMoved when it does not know the secret key; MigrationRefused when it cannot reach the new
- *   place
+ * @throws DatabaseMoved when it does not know the secret key; MigrationRefused when it cannot reach the new place
  */
 export function followMove(config: Config, departure: Departure): Config {
   const secretKey = config.secretKey ?? readSecretKey(config.dataDir);

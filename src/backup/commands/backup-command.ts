@@ -1,6 +1,6 @@
 /**
- * `letterhaus backup`: writes the database and the sealed secret key to a file or a pipe while the service
- * runs, or checks a file. The guide is docs/backup.md.
+ * `letterhaus backup`: writes the database and the sealed secret key to a file or a pipe while the service runs, or
+ * checks a file. The guide is docs/backup.md.
  */
 import { type Command, Option } from 'commander';
 import packageFile from '../../../package.json' with { type: 'json' };
@@ -49,7 +49,6 @@ type Options = {
   verify?: true;
   passphraseFile?: string;
   recipient: string[];
-  /** Set by commander for `--without-secret-key`. */
   withoutSecretKey?: true;
 };
 
@@ -135,7 +134,6 @@ function summary({ header, rows, bytes, sha256 }: Awaited<ReturnType<typeof make
 
 const REPORT_EVERY_MS = 2_000;
 
-/** Prints a line on stderr every two seconds. */
 function reporting({ world, err }: Cli): Progress {
   let reportedMs = world.monotonicMs();
   return ({ table, bytes, ofBytes }) => {
@@ -174,9 +172,7 @@ async function verify(cli: Cli, file: string): Promise<Outcome> {
   }
 }
 
-/**
- * Reads only the configuration of backups, so that a backup can be checked on a machine without a service.
- */
+/** Reads only the configuration of backups, so that a backup can be checked on a machine without a service. */
 async function reading(cli: Cli, file: string): Promise<AsyncIterable<Buffer>> {
   if (file === PIPE) return process.stdin as AsyncIterable<Buffer>;
   const env = new EnvReader(cli.env);

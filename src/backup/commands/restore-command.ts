@@ -1,6 +1,6 @@
 /**
- * `letterhaus restore`: fills an empty data directory, or the empty database of DATABASE_URL, from a backup.
- * The installation is on hold until `letterhaus release`.
+ * `letterhaus restore`: fills an empty data directory, or the empty database of DATABASE_URL, from a backup. The
+ * installation is on hold until `letterhaus release`.
  */
 import { restoredOutcome } from './restored.ts';
 import type { Command } from 'commander';
@@ -130,7 +130,6 @@ async function requireSpace(dataDir: string, { bytes }: BackupFacts): Promise<vo
   );
 }
 
-/** Grants the rights of workers and seeds what every start seeds. */
 async function migrateAsStartDoes(
   cli: Cli,
   { address, config }: { address: DatabaseAddress; config: Config },

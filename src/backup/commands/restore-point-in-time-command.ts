@@ -1,6 +1,6 @@
 /**
- * `letterhaus restore --point-in-time TIME PLACE`: restores the embedded database of an empty data directory
- * to that time, from the archive that the service keeps. The installation is on hold afterwards.
+ * `letterhaus restore --point-in-time TIME PLACE`: restores the embedded database of an empty data directory to that
+ * time, from the archive that the service keeps. The installation is on hold afterwards.
  */
 import { restoredOutcome } from './restored.ts';
 import { archiveAt } from '../places/locate.ts';

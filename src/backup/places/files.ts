@@ -1,8 +1,8 @@
 /**
  * Backups in a folder, and one in a pipe.
  *
- * A file is written under another name beside its own, and renamed when all of it is on disk. So a file with
- * the name of a backup is complete, whatever happened while it was made.
+ * A file is written under another name beside its own, and renamed when all of it is on disk. So a file with the name
+ * of a backup is complete, whatever happened while it was made.
  */
 import { createReadStream } from 'node:fs';
 import { open, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
@@ -41,7 +41,6 @@ export async function fileDestination(
   const folder = dirname(path);
   await requireReplaceable(path);
   await requireSpace(folder, space);
-  // The pid separates two backups that are made at the same time.
   const unfinished = join(folder, `.${basename(path)}.${process.pid}${UNFINISHED}`);
   const file = await open(unfinished, 'w', 0o600).catch((error: unknown) => {
     throw unusable(path, error);
@@ -113,7 +112,6 @@ export function pipeDestination(stream: Writable): Destination {
   };
 }
 
-/** @throws PlaceProblem while the file is read */
 export async function* readBackupFile(path: string): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of createReadStream(path, { highWaterMark: 1024 ** 2 })) {

@@ -1,6 +1,6 @@
 /**
- * The journal beside the backups in a folder: one file. An incomplete last line is ignored: the machine was
- * lost while it wrote the line.
+ * The journal beside the backups in a folder: one file. An incomplete last line is ignored: the machine was lost while
+ * it wrote the line.
  */
 import { createReadStream } from 'node:fs';
 import { open, rename, stat } from 'node:fs/promises';
@@ -48,7 +48,6 @@ async function* readJournal(path: string, sinceMs: number): AsyncGenerator<Journ
   }
 }
 
-/** Whether a backup of that time may lack the row. */
 export function isSince({ at }: JournalRow, sinceMs: number): boolean {
   return Date.parse(at) > sinceMs - COMMIT_WITHIN_MS;
 }

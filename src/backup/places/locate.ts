@@ -1,6 +1,6 @@
 /**
- * Resolves `/var/backups`, `letterhaus-….backup` or `s3://bucket/prefix/` to a folder or a bucket, and to a
- * backup or an archive of WAL in it.
+ * Resolves `/var/backups`, `letterhaus-….backup` or `s3://bucket/prefix/` to a folder or a bucket, and to a backup or
+ * an archive of WAL in it.
  */
 import { stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -18,7 +18,6 @@ export type Located = {
 };
 
 type Options = Omit<ObjectsOptions, 'access'> & {
-  /** Null when no credentials are configured. */
   access: ObjectsOptions['access'] | null;
 };
 
@@ -30,7 +29,6 @@ export function isInBucket(text: string): boolean {
   return /^s3:/i.test(text);
 }
 
-/** Parses `s3://bucket/key`; null when it is no such URL. */
 export function parseBucketUrl(text: string): { bucket: string; key: string } | null {
   const [, bucket = '', key = ''] = /^s3:\/\/([^/]+)(?:\/(.*))?$/.exec(text) ?? [];
   const isRelative = key.split('/').some((part) => part === '.' || part === '..');
@@ -54,7 +52,6 @@ export function archiveAt(text: string, options: Options): ArchivePlace {
   return bucketArchive({ bucket, prefix: key }, { ...options, access });
 }
 
-/** Returns `s3://bucket/prefix` with a slash at its end. */
 export function asPrefix(text: string): string {
   return text.endsWith('/') ? text : `${text}/`;
 }
@@ -67,16 +64,14 @@ export function fileIn(place: BackupPlace, name: string): string {
   return isInBucket(place.name) ? `${place.name}${name}` : join(place.name, name);
 }
 
-/**
- * Returns the backup to read. @throws PlaceProblem that names the newest backup when only the place is named
- */
+/** Returns the backup to read. @throws PlaceProblem that names the newest backup when only the place is named */
 export async function existingFile({ place, file }: Located): Promise<string> {
   if (file !== null) return file;
   const newest = (await place.list()).at(-1);
   throw new PlaceProblem(
     newest === undefined
       ? `There is no backup in ${place.name}.`
-      : `${place.name} has no file name. Name one of its backups. The newest is ${newest}.`,
+      : `Name a backup in ${place.name}. The newest is ${newest}.`,
   );
 }
 

@@ -1,7 +1,6 @@
 /**
- * The journal beside the backups in a bucket. Objects cannot be appended to, so it has many, each with its
- * time in the key. The last object is rewritten with new rows until it is large enough. After a restart a new
- * object begins.
+ * The journal beside the backups in a bucket. Objects cannot be appended to, so it has many, each with its time in the
+ * key. The last object is rewritten with new rows until it is large enough. After a restart a new object begins.
  */
 import type { World } from '../../lib/world.ts';
 import type { S3Bucket } from '../../net/s3/bucket.ts';
@@ -19,7 +18,6 @@ type Options = { prefix: string; world: Pick<World, 'now' | 'newId'> };
 
 export function objectJournal(store: S3Bucket, { prefix, world }: Options): Journal {
   const folder = `${prefix}${FOLDER}`;
-  /** The last stored object of this process. */
   let last: { key: string; text: string } | null = null;
 
   const keysOf = async (): Promise<string[]> => {

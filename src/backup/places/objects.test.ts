@@ -49,7 +49,6 @@ async function read(place: BackupPlace, file = FILE): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Returns a fault for the nth request of an operation. */
 function once(operation: string, fault: S3Fault, nth = 1): (call: S3Call) => S3Fault | null {
   let count = 0;
   return (call) => (call.operation === operation && (count += 1) === nth ? fault : null);

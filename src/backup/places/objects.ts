@@ -10,8 +10,8 @@ import { objectJournal } from './object-journal.ts';
 import { type BackupPlace, type Destination, PlaceProblem, timeOf } from './place.ts';
 
 /**
- * Age of an unfinished upload after which it is aborted. Uploads may take hours, and stores do not say
- * whether one is active.
+ * Age of an unfinished upload after which it is aborted. Uploads may take hours, and stores do not say whether one is
+ * active.
  */
 const ABANDONED_AFTER_MS = 24 * 3600_000;
 

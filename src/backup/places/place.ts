@@ -1,6 +1,6 @@
 /**
- * The interface of a place for backups: a folder (files.ts) or a bucket (objects.ts). locate.ts finds the
- * place by the name that an operator writes.
+ * The interface of a place for backups: a folder (files.ts) or a bucket (objects.ts). locate.ts finds the place by the
+ * name that an operator writes.
  */
 import { basename } from 'node:path';
 import type { JournalRow } from '../store/journal.ts';
@@ -33,8 +33,8 @@ export type BackupPlace = {
 };
 
 /**
- * One line of JSON for each suppression and each idempotency key since the oldest backup. A restore replays
- * the lines that are newer than its backup (backup/store/journal.ts).
+ * One line of JSON for each suppression and each idempotency key since the oldest backup. A restore replays the lines
+ * that are newer than its backup (backup/store/journal.ts).
  */
 export type Journal = {
   append(rows: readonly JournalRow[]): Promise<void>;
@@ -42,9 +42,7 @@ export type Journal = {
   read(sinceMs: number): AsyncIterable<JournalRow>;
   /** Returns the time of the newest row; null when there is none. */
   newest(): Promise<number | null>;
-  /**
-   * Drops rows that no backup needs. Not while rows are appended. @param oldestMs time of the oldest backup
-   */
+  /** Drops rows that no backup needs. Not while rows are appended. @param oldestMs time of the oldest backup */
   shorten(oldestMs: number): Promise<void>;
 };
 

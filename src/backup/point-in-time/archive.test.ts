@@ -1,6 +1,6 @@
 /**
- * An archive of WAL keeps the same promises in a folder and in a bucket. The bucket's store checks signatures
- * and fails as real ones do.
+ * An archive of WAL keeps the same promises in a folder and in a bucket. The bucket's store checks signatures and fails
+ * as real ones do.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -278,7 +278,6 @@ test('the log of covered times is in parts, and finds the first mark after a tim
   const start = Array.from({ length: 600 }, (_, index) => index + 1).findIndex(
     (number) => atOf(number).replaceAll(/[-:.]/g, '') === second,
   );
-  // The second part begins with the number after `start`.
   assert.ok(start > 100);
   for (const number of [1, start, start + 1, start + 2, 600]) {
     const wanted = new Date(Date.parse(atOf(number)) - 1).toISOString();
@@ -360,7 +359,6 @@ test('WAL whose request is interrupted is archived by the next turn', async () =
   assert.equal(store.calls.length, calls);
 });
 
-/** Returns a fault for the nth request of an operation. */
 function nth(operation: string, which: number, fault: S3Fault): Fault {
   let count = 0;
   return (call) => (call.operation === operation && (count += 1) === which ? fault : null);

@@ -42,7 +42,6 @@ const shapeSchema = z.object({
 const baseSchema = z.object({
   version: z.string(),
   schema: z.int().positive(),
-  /** Version of the server, for example `18.4`. */
   postgres: z.string(),
   startLsn: z.string(),
   stopLsn: z.string(),
@@ -59,7 +58,6 @@ export type Base = BaseFacts & { archive: string };
 
 export type PartialPiece = {
   segment: bigint;
-  /** The bytes of the segment that the piece has. */
   from: number;
   to: number;
   /** Size of the compressed piece. */
@@ -70,7 +68,6 @@ export type Series = {
   name: string;
   shape: WalShape;
   bases: Base[];
-  /** Null when nothing was archived yet. */
   covered: Covered | null;
   /** The part that this process wrote last and appends to. */
   coveredPart: CoveredPart | null;
@@ -100,10 +97,7 @@ export async function listSeries(place: ArchivePlace): Promise<Series[]> {
   return found;
 }
 
-/**
- * Returns null when there is no such series, or when its beginning was interrupted. @throws PlaceProblem,
- * S3Problem
- */
+/** Returns null when there is no such series, or when its beginning was interrupted. @throws PlaceProblem, S3Problem */
 export async function readSeries(place: ArchivePlace, name: string): Promise<Series | null> {
   const shape = await readJson(place, shapeFile(name), shapeSchema);
   if (shape === null) return null;
@@ -151,7 +145,6 @@ export async function readKeys(place: ArchivePlace, series: string): Promise<Arc
   return keys;
 }
 
-/** Returns null when there is no such file. @throws BackupDamaged */
 async function readJson<Value>(
   place: ArchivePlace,
   name: string,

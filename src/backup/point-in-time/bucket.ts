@@ -1,6 +1,6 @@
 /**
- * An archive of WAL in a bucket of an object store, under one prefix. Objects are never incomplete: a small
- * one is one request, and a base backup appears when its upload is complete (net/s3/upload.ts).
+ * An archive of WAL in a bucket of an object store, under one prefix. Objects are never incomplete: a small one is one
+ * request, and a base backup appears when its upload is complete (net/s3/upload.ts).
  */
 import { S3Bucket } from '../../net/s3/bucket.ts';
 import { beginUpload } from '../../net/s3/upload.ts';

@@ -2,7 +2,6 @@
 import { PlaceProblem } from '../places/place.ts';
 import type { Base, Series } from './archive.ts';
 
-/** Returns the times to which a series can be restored; null: none. */
 function rangeOf({ bases, covered }: Series): { from: string; to: string } | null {
   const [first] = bases;
   if (first === undefined || covered === null || covered.at < first.usableFrom) return null;
@@ -45,7 +44,6 @@ export function chooseBase(
   );
 }
 
-/** Returns the series and bases that are not needed for times since `cutoff`. */
 export function expired(
   all: readonly Series[],
   { cutoff, active, system }: { cutoff: string; active: string; system: string },

@@ -1,13 +1,11 @@
 /**
- * The log of a series: lines with a time and a WAL position before which everything committed by that time is
- * stored. The lines are in parts, because objects cannot be appended to. The last part is rewritten with each
- * new line until it is large enough. After a restart a new part begins.
+ * The log of a series: lines with a time and a WAL position before which everything committed by that time is stored.
+ * The lines are in parts, because objects cannot be appended to. The last part is rewritten with each new line until it
+ * is large enough. After a restart a new part begins.
  */
 import type { ArchivePlace } from './place.ts';
 
-/**
- * Size from which a new part begins, about 40 minutes of lines. It limits the bytes that each write repeats.
- */
+/** Size from which a new part begins, about 40 minutes of lines. It limits the bytes that each write repeats. */
 const PART_BYTES = 16 * 1024;
 
 /** Everything that was committed by `at` is in the WAL before `lsn`. */
@@ -39,7 +37,6 @@ export async function lastCovered(place: ArchivePlace, series: string): Promise<
   return name === undefined ? null : ((await linesIn(place, name)).at(-1) ?? null);
 }
 
-/** Returns the first line from a time on; null when there is none. */
 export async function coveredSince(
   place: ArchivePlace,
   series: string,

@@ -1,6 +1,6 @@
 /**
- * An archive of WAL in a folder. A file is written under another name and renamed when it is on disk. So a
- * file that has its name is complete.
+ * An archive of WAL in a folder. A file is written under another name and renamed when it is on disk. So a file that
+ * has its name is complete.
  */
 import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -61,7 +61,6 @@ async function makeFolder(path: string): Promise<void> {
   await syncFolder(dirname(path));
 }
 
-/** Resolves when the complete file is on disk under its name. */
 async function writeDurably(path: string, bytes: Buffer): Promise<void> {
   const unfinished = `${path}${UNFINISHED}`;
   const file = await open(unfinished, 'w', 0o600);

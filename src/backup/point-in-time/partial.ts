@@ -1,7 +1,7 @@
 /**
- * The beginning of the WAL segment that PostgreSQL is writing, in pieces. Every few seconds the last piece is
- * rewritten with new bytes, until it is large enough and the next one begins. So the bytes of each write do
- * not grow with the segment. The complete segment replaces the pieces.
+ * The beginning of the WAL segment that PostgreSQL is writing, in pieces. Every few seconds the last piece is rewritten
+ * with new bytes, until it is large enough and the next one begins. So the bytes of each write do not grow with the
+ * segment. The complete segment replaces the pieces.
  */
 import { BackupDamaged } from '../format.ts';
 import { type Series, walFolder } from './archive.ts';
@@ -19,10 +19,7 @@ function piecesPrefix({ name, shape }: Series, segment: bigint): string {
   return `${walFolder(name)}/${segmentName(segment, shape)}.partial-`;
 }
 
-/**
- * Stores the segment up to a byte.
- * @param read reads bytes of the segment from PostgreSQL's disk
- */
+/** Stores the segment up to a byte. @param read reads bytes of the segment from PostgreSQL's disk */
 export async function storePartial(
   place: ArchivePlace,
   series: Series,
@@ -44,7 +41,6 @@ export async function storePartial(
   series.partial = { segment, from, to, bytes: packed.length };
 }
 
-/** Removes the pieces after the complete segment is stored. */
 export async function removePartial(
   place: ArchivePlace,
   series: Series,
@@ -55,8 +51,8 @@ export async function removePartial(
 }
 
 /**
- * Returns the beginning of the segment, filled up with zeros; null when the archive has none of it. Pieces
- * after a missing one are left out. The recovery fails if it needs them.
+ * Returns the beginning of the segment, filled up with zeros; null when the archive has none of it. Pieces after a
+ * missing one are left out. The recovery fails if it needs them.
  * @throws BackupDamaged
  */
 export async function readPartial(

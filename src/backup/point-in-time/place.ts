@@ -1,9 +1,9 @@
 /**
  * The interface of a place for the archive of WAL: a folder (folder.ts) or a bucket (bucket.ts).
  *
- * Names are relative to the place. A file that has a name is complete, whatever interrupts its writing. Each
- * method throws PlaceProblem, or S3Problem in a bucket, when the place is unavailable. An unavailable place
- * is never treated as an empty one.
+ * Names are relative to the place. A file that has a name is complete, whatever interrupts its writing. Each method
+ * throws PlaceProblem, or S3Problem in a bucket, when the place is unavailable. An unavailable place is never treated
+ * as an empty one.
  */
 import type { Destination, Journal } from '../places/place.ts';
 
@@ -13,14 +13,13 @@ export type ArchivePlace = {
   /** For messages. */
   pathOf(name: string): string;
   /**
-   * Creates a folder inside the place. Never creates the place itself: a disk that is not mounted must not
-   * become a folder.
+   * Creates a folder inside the place. Never creates the place itself: a disk that is not mounted must not become a
+   * folder.
    */
   makeFolder(name: string): Promise<void>;
   removeFolder(name: string): Promise<void>;
   /** Lists names with this prefix in one folder, sorted. Empty when there is no such folder. */
   list(prefix: string): Promise<string[]>;
-  /** Returns null when there is no such file. */
   get(name: string): Promise<Buffer | null>;
   read(name: string): AsyncIterable<Buffer>;
   /** Resolves when the bytes are stored durably. Replaces a file of this name. */

@@ -17,9 +17,7 @@ import { positionOf, segmentAt, segmentName } from './segments.ts';
 const REMOVED_MAX = 1_000;
 
 type Pruned = {
-  /** The first time to which the rest can be restored; null when there is no base. */
   oldest: string | null;
-  /** Whether files are left to remove. */
   isUnfinished: boolean;
 };
 
@@ -49,10 +47,7 @@ export async function prune(
   return { oldest, isUnfinished };
 }
 
-/**
- * Returns files older than the oldest base, and tars without facts: of lost machines, or of bases just
- * removed.
- */
+/** Returns files older than the oldest base, and tars without facts: of lost machines, or of bases just removed. */
 async function notNeeded(
   place: ArchivePlace,
   { name, shape }: Series,

@@ -1,7 +1,7 @@
 /**
- * Reads the archive for a restore to a point in time: the base backup before that time, the WAL from there
- * on, and the secret key of that time. All are chosen and checked before anything changes. The base is
- * checked while it is read. PostgreSQL checks each record of the WAL.
+ * Reads the archive for a restore to a point in time: the base backup before that time, the WAL from there on, and the
+ * secret key of that time. All are chosen and checked before anything changes. The base is checked while it is read.
+ * PostgreSQL checks each record of the WAL.
  */
 import { createHash } from 'node:crypto';
 import { mkdir, open } from 'node:fs/promises';
@@ -60,7 +60,6 @@ async function endOf(place: ArchivePlace, { name }: Series, at: Date): Promise<s
   throw new BackupDamaged(`The log of the archive in ${place.pathOf(name)} has lost its end.`);
 }
 
-/** Returns the secret keys in use at the time, the newest first. @throws SealProblem, BackupDamaged */
 export async function keysAt(
   { place, series, at }: Pick<Plan, 'place' | 'series' | 'at'>,
   options: KeyOptions,

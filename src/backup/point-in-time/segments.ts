@@ -1,7 +1,7 @@
 /**
- * WAL files and WAL positions. PostgreSQL writes WAL into segments of 16 MB by default. Their names have
- * timeline and number: `00000001000000000000002A`. A position counts bytes since the cluster was created, as
- * two hexadecimal numbers: `0/2A000028`.
+ * WAL files and WAL positions. PostgreSQL writes WAL into segments of 16 MB by default. Their names have timeline and
+ * number: `00000001000000000000002A`. A position counts bytes since the cluster was created, as two hexadecimal
+ * numbers: `0/2A000028`.
  */
 import { BackupDamaged } from '../format.ts';
 
@@ -35,8 +35,8 @@ const PAGE_ADDRESS_AT = 8;
 const SYSTEM_AT = 24;
 
 /**
- * Checks that a segment has the header of this cluster and position. PostgreSQL reuses segment files, which
- * keep their old content until it is overwritten.
+ * Checks that a segment has the header of this cluster and position. PostgreSQL reuses segment files, which keep their
+ * old content until it is overwritten.
  * @throws BackupDamaged
  */
 export function requireSegment(bytes: Buffer, segment: bigint, shape: WalShape): void {

@@ -20,7 +20,6 @@ function entry({ name, content = '', type = '0', prefix = '' }: Given): Buffer {
   return Buffer.concat([head, body, Buffer.alloc((512 - (body.length % 512)) % 512)]);
 }
 
-/** Cuts the bytes into chunks that end anywhere. */
 async function* chunksOf(bytes: Buffer, size: number): AsyncGenerator<Buffer> {
   for (let from = 0; from < bytes.length; from += size) yield bytes.subarray(from, from + size);
 }

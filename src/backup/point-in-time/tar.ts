@@ -1,6 +1,6 @@
 /**
- * Reads the tar of a base backup (ustar, as PostgreSQL writes it): files and folders only. No name in the
- * archive can leave the given folder.
+ * Reads the tar of a base backup (ustar, as PostgreSQL writes it): files and folders only. No name in the archive can
+ * leave the given folder.
  */
 import { mkdir, open, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -71,7 +71,6 @@ function incomplete(): BackupDamaged {
   return new BackupDamaged('The base backup is incomplete.');
 }
 
-/** Reads a stream in blocks of the requested size. */
 class Blocks {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);

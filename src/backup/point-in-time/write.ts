@@ -1,6 +1,6 @@
 /**
- * Writes a series of the archive: the WAL on PostgreSQL's disk, and base backups. After an interruption the
- * next call continues, and the archive stays usable.
+ * Writes a series of the archive: the WAL on PostgreSQL's disk, and base backups. After an interruption the next call
+ * continues, and the archive stays usable.
  */
 import { createHash } from 'node:crypto';
 import { constants as fileConstants } from 'node:fs';

@@ -1,7 +1,7 @@
 /**
- * Keeps a restored installation on hold (backup/store/hold.ts). Its workers start without sending mail and
- * webhooks, and begin when an operator has released the installation. A hold begins only while no node runs,
- * so it is read once at the start.
+ * Keeps a restored installation on hold (backup/store/hold.ts). Its workers start without sending mail and webhooks,
+ * and begin when an operator has released the installation. A hold begins only while no node runs, so it is read once
+ * at the start.
  */
 import type { Logger } from 'pino';
 import { type Hold, readHold } from '../store/hold.ts';

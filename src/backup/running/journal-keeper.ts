@@ -1,6 +1,6 @@
 /**
- * Appends suppressions and idempotency keys to the journal beside scheduled backups, every few seconds. It
- * begins where the journal ends, or at the oldest backup. So it also stores rows from before a restart.
+ * Appends suppressions and idempotency keys to the journal beside scheduled backups, every few seconds. It begins where
+ * the journal ends, or at the oldest backup. So it also stores rows from before a restart.
  */
 import type { Logger } from 'pino';
 import { type BackupPlace, timeOf } from '../places/place.ts';

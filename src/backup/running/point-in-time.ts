@@ -1,12 +1,11 @@
 /**
- * Keeps an archive for restores to a point in time (LETTERHAUS_POINT_IN_TIME) in a folder or a bucket. It
- * archives the WAL of the embedded engine every few seconds, makes base backups, and removes old ones
+ * Keeps an archive for restores to a point in time (LETTERHAUS_POINT_IN_TIME) in a folder or a bucket. It archives the
+ * WAL of the embedded engine every few seconds, makes base backups, and removes old ones
  * (backup/point-in-time/archive.ts).
  *
- * Mail never waits for the archive. While it cannot be written, PostgreSQL keeps WAL on its own disk. When
- * that grows too large, or the disk runs low, the WAL is given up. A new series begins with a base backup as
- * soon as the archive can be written. Times between the two cannot be restored, and a condition reports that
- * to the operator.
+ * Mail never waits for the archive. While it cannot be written, PostgreSQL keeps WAL on its own disk. When that grows
+ * too large, or the disk runs low, the WAL is given up. A new series begins with a base backup as soon as the archive
+ * can be written. Times between the two cannot be restored, and a condition reports that to the operator.
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -52,9 +51,7 @@ const EVERY_MS = 5_000;
 /** Time without an answer after which a network file system or a bucket counts as a failure. */
 const SILENT_MAX_MS = 60_000;
 const WATCH_EVERY_MS = 10_000;
-/** Limit on the time that a stop waits for the archive. */
 const STOP_WITHIN_MS = 5_000;
-/** Pause before a failed base backup is retried. */
 const BASE_AGAIN_MS = 10 * 60_000;
 /** Below 1 GB mail is refused. The WAL is given up before that. */
 const DISK_FREE_MIN_BYTES = 2 * 1024 ** 3;
@@ -108,9 +105,7 @@ export class PointInTime implements AsyncDisposable {
     this.#watch = setInterval(() => void this.#look(), WATCH_EVERY_MS).unref();
   }
 
-  /**
-   * Archives everything committed until now, if the archive can be written. The next start archives the rest.
-   */
+  /** Archives everything committed until now, if the archive can be written. The next start archives the rest. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     clearInterval(this.#watch);
@@ -148,7 +143,6 @@ export class PointInTime implements AsyncDisposable {
     }
   }
 
-  /** Archives everything that was committed until now. */
   async #turn(): Promise<void> {
     const db = await this.#connect();
     const series = await this.#activeSeries(db);

@@ -1,9 +1,9 @@
 /**
- * Backups that the service makes itself (LETTERHAUS_BACKUP_TO). A new one is made when the newest is older
- * than the interval, also after a restart. It is read back and checked, and only then old ones are removed.
+ * Backups that the service makes itself (LETTERHAUS_BACKUP_TO). A new one is made when the newest is older than the
+ * interval, also after a restart. It is read back and checked, and only then old ones are removed.
  *
- * `letterhaus backup` makes each in a process of its own, so that neither its work nor its end affects the
- * supervisor. A failure is logged and retried. The newest good backup stays.
+ * `letterhaus backup` makes each in a process of its own, so that neither its work nor its end affects the supervisor.
+ * A failure is logged and retried. The newest good backup stays.
  */
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
@@ -49,7 +49,6 @@ class Schedule implements AsyncDisposable {
   readonly #sinceMs = systemWorld.now();
   #newestMs: number | null = null;
   #mayShorten = false;
-  /** Time of the next try after a failure. */
   #againAtMs = -Infinity;
   readonly #running: Promise<unknown>;
 

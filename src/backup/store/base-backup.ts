@@ -1,8 +1,7 @@
 /**
- * A base backup of the running embedded engine: the files of the cluster as one tar stream, by the
- * replication protocol's BASE_BACKUP. The server reads its own files, checks the checksum of each page, and
- * leaves out files that recovery recreates. With the WAL from `startLsn` to `stopLsn` it is a consistent
- * cluster.
+ * A base backup of the running embedded engine: the files of the cluster as one tar stream, by the replication
+ * protocol's BASE_BACKUP. The server reads its own files, checks the checksum of each page, and leaves out files that
+ * recovery recreates. With the WAL from `startLsn` to `stopLsn` it is a consistent cluster.
  */
 import { Readable } from 'node:stream';
 import pg from 'pg';
@@ -11,13 +10,11 @@ import type { DatabaseAddress } from '../../database/database.ts';
 /** In capitals, as the protocol's grammar requires. A spread checkpoint would take minutes. */
 const COMMAND = `BASE_BACKUP (LABEL 'letterhaus', CHECKPOINT 'fast', WAIT false)`;
 
-/** First bytes of messages within the copy. */
 const NEW_ARCHIVE = 0x6e;
 const DATA = 0x64;
 
 type Connection = { query(text: string): void; stream: Readable };
 
-/** The bytes of the tar. The positions are known at its end. */
 export class BaseBackup extends Readable {
   /** Result sets: start position, tablespaces, stop position. */
   readonly #sets: string[][] = [];
@@ -70,7 +67,6 @@ export class BaseBackup extends Readable {
   }
 }
 
-/** Opens a base backup. Disposing ends it, complete or not. */
 export async function openBaseBackup(
   address: DatabaseAddress,
 ): Promise<AsyncDisposable & { tar: BaseBackup }> {

@@ -1,11 +1,11 @@
 /**
- * An installation on hold: after a restore it accepts mail, but sends no mail and no webhooks until an
- * operator releases it.
+ * An installation on hold: after a restore it accepts mail, but sends no mail and no webhooks until an operator
+ * releases it.
  *
- * The lost machine continued after the snapshot. It may have sent to recipients that were due at the restore,
- * so they are marked `in_doubt`. It cannot have sent to recipients that are due later or were accepted since.
- * A release may keep the mail in doubt on hold in the queue, where an operator releases or drops it. Workers
- * read the state at their start, and send when they are notified (backup/running/hold-watch.ts).
+ * The lost machine continued after the snapshot. It may have sent to recipients that were due at the restore, so they
+ * are marked `in_doubt`. It cannot have sent to recipients that are due later or were accepted since. A release may
+ * keep the mail in doubt on hold in the queue, where an operator releases or drops it. Workers read the state at their
+ * start, and send when they are notified (backup/running/hold-watch.ts).
  */
 import type { Environment } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -42,8 +42,8 @@ export async function settleIn(
 }
 
 /**
- * Does the same for a database that was recovered to a point in time. It also deletes the rows of running
- * machines, which a backup does not have.
+ * Does the same for a database that was recovered to a point in time. It also deletes the rows of running machines,
+ * which a backup does not have.
  */
 export async function settleRecovered(db: Queryable, takenAt: string): Promise<void> {
   await db.query('begin');
@@ -55,7 +55,6 @@ export async function settleRecovered(db: Queryable, takenAt: string): Promise<v
 const COUNT_MAIL = `
 select (select count(*)::int from emails) as emails, (select count(*)::int from queue) as open`;
 
-/** Counts the emails and open recipients of a restored database. */
 export async function countMail(db: Queryable): Promise<{ emails: number; open: number }> {
   const [row] = await db.query<{ emails: number; open: number }>(COUNT_MAIL);
   return row!;
@@ -92,7 +91,6 @@ select q.project_id as "projectId", p.name as project, q.environment,
  group by 1, 2, 3
  order by p.name, q.environment`;
 
-/** Counts the mail of the queue by project and environment. */
 export function countMailOnHold(db: Queryable): Promise<MailOnHold[]> {
   return db.query<MailOnHold>(COUNT_ON_HOLD);
 }

@@ -1,13 +1,11 @@
 /**
- * Rows that a restore must not lose. Suppressions (including unsubscribes), so that nobody gets mail again
- * who refused it. Idempotency keys, so that a repeated request does not send again. This file reads them in
- * the order of time for a journal beside the backups (backup/places/journal.ts), and replays them into a
- * restored database.
+ * Rows that a restore must not lose. Suppressions (including unsubscribes), so that nobody gets mail again who refused
+ * it. Idempotency keys, so that a repeated request does not send again. This file reads them in the order of time for a
+ * journal beside the backups (backup/places/journal.ts), and replays them into a restored database.
  */
 import { addressKey } from '../../mail/address.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** A row of a table, in PostgreSQL's JSON form. */
 export type JournalRow = {
   table: 'suppressions' | 'idempotency';
   /** Time of the write, ISO 8601, by the clock of the database. */
@@ -29,7 +27,6 @@ select 'idempotency', wire_time(m.expires_at - interval '24 hours'), to_jsonb(m)
    and m.expires_at <= $2::timestamptz + interval '24 hours'
  order by 2`;
 
-/** Reads rows that were written after `from`, up to `to`. */
 export function readJournalRows(
   db: Queryable,
   { from, to }: { from: Date; to: Date },

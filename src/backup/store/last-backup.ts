@@ -1,7 +1,6 @@
 /** The time of the last `letterhaus backup` on any machine, for `letterhaus upgrade-check`. */
 import { clientQueries, connectAsOwner, type DatabaseAddress } from '../../database/database.ts';
 
-/** The migration that added the columns. */
 const SCHEMA_WITH_NOTE = 65;
 
 /** Stores time and place of a backup; older schemas cannot store them. @param place for display */

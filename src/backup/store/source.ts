@@ -1,10 +1,10 @@
 /**
  * Reads the database for a backup: all tables at one moment, while mail flows.
  *
- * One transaction (repeatable read, read only) locks the tables against removal, with a reader's lock, and
- * then takes its snapshot. COPY reads each table in its binary form, which is the same from PostgreSQL 15 on.
- * A backup has rows and no DDL. Migrations create the schema (target.ts), so a backup fits embedded and
- * external databases of any major version.
+ * One transaction (repeatable read, read only) locks the tables against removal, with a reader's lock, and then takes
+ * its snapshot. COPY reads each table in its binary form, which is the same from PostgreSQL 15 on. A backup has rows
+ * and no DDL. Migrations create the schema (target.ts), so a backup fits embedded and external databases of any major
+ * version.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,16 +26,13 @@ import { MIGRATIONS, SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 export type BackupColumn = { name: string; type: string };
 export type BackupTable = { name: string; columns: BackupColumn[] };
 
-/** Facts that are known before the first row is read. */
 export type SnapshotFacts = {
   schema: number;
   /** Version of the server, for example `18.4`. */
   postgres: string;
   /** Identifier of the database system; null when the server does not show it. */
   system: string | null;
-  /** By the clock of the database, ISO 8601. */
   takenAt: string;
-  /** Tables in an order in which referenced tables come first. */
   tables: BackupTable[];
   weeks: Weeks;
 };
@@ -51,8 +48,8 @@ export type Snapshot = AsyncDisposable & {
 };
 
 /**
- * Tables that belong to running machines (their leases, names and keys in memory), and tables that every
- * migration fills itself.
+ * Tables that belong to running machines (their leases, names and keys in memory), and tables that every migration
+ * fills itself.
  */
 const OF_MACHINES = [
   'schema_migrations',
@@ -193,7 +190,6 @@ export function readTable(client: pg.Client, { name, columns }: BackupTable) {
   return copyOut(client, `select ${list} from ${name}`);
 }
 
-/** Reads the rows of a query in the binary form of COPY. */
 export function copyOut(client: pg.Client, text: string) {
   const rows = client.query(copyTo(`copy (${text}) to stdout (format binary)`));
   // Without a listener, a connection that ends without a reader would end the process.

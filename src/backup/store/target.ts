@@ -1,10 +1,10 @@
 /**
  * The database that a backup is restored into.
  *
- * The whole restore is one transaction: the schema of the backup by migrations, the partitions, the rows by
- * COPY, the migrations that are newer than the backup, and the changes of `settleIn`. A mark is committed
- * before it (database/server/restore-mark.ts), and the transaction removes the mark. So an interrupted
- * restore leaves the database empty and unusable until the restore is repeated.
+ * The whole restore is one transaction: the schema of the backup by migrations, the partitions, the rows by COPY, the
+ * migrations that are newer than the backup, and the changes of `settleIn`. A mark is committed before it
+ * (database/server/restore-mark.ts), and the transaction removes the mark. So an interrupted restore leaves the
+ * database empty and unusable until the restore is repeated.
  */
 import type { Writable } from 'node:stream';
 import type pg from 'pg';
@@ -30,9 +30,7 @@ export type Target = AsyncDisposable & {
   /** Commits the mark. From here on, the database is unusable until `commit`. */
   begin(facts: SnapshotFacts): Promise<void>;
   write(table: BackupTable): Writable & { rowCount: number };
-  /** Migrates to the schema of this version, after all tables are written. */
   migrate(): Promise<void>;
-  /** Replays rows of the journal, after all tables are written. */
   replay(rows: readonly JournalRow[]): Promise<{ suppressions: number; keys: number }>;
   commit(): Promise<void>;
 };
@@ -78,7 +76,6 @@ export async function openTarget(address: DatabaseAddress): Promise<Target> {
 /** Lets one restore run at a time. The number differs from the other advisory locks. */
 const LOCK_KEY = 0x72737472; // "rstr"
 
-/** @throws MigrationRefused when another restore or move into this database is running */
 export async function takeLock(db: Queryable): Promise<void> {
   const [lock] = await db.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
     LOCK_KEY,
@@ -97,7 +94,6 @@ async function refuseData(db: Queryable): Promise<void> {
   );
 }
 
-/** Creates the tables of the backup's schema, without the rows that migrations insert. */
 export async function makeSchema(
   db: Queryable,
   { schema, weeks, tables }: SnapshotFacts,

@@ -2,9 +2,9 @@
  * The WAL of the embedded engine, for the archive (backup/running/point-in-time.ts).
  *
  * A physical replication slot keeps WAL until the archive has it, up to `max_slot_wal_keep_size`
- * (database/embedded/cluster.ts). Beyond that PostgreSQL invalidates the slot, so an archive that cannot be
- * written never fills the disk of the database. The slot has the name of the archive's series. Base backups
- * do not contain slots, so a restored cluster begins a series of its own.
+ * (database/embedded/cluster.ts). Beyond that PostgreSQL invalidates the slot, so an archive that cannot be written
+ * never fills the disk of the database. The slot has the name of the archive's series. Base backups do not contain
+ * slots, so a restored cluster begins a series of its own.
  */
 import {
   clientQueries,
@@ -18,21 +18,17 @@ const PREFIX = 'letterhaus_';
 
 export type WalSlot = {
   name: string;
-  /** Whether PostgreSQL has removed WAL that the slot needs. */
   isLost: boolean;
-  /** Position from which on WAL is kept. */
   restartLsn: string | null;
 };
 
 export type WalState = {
-  /** By the clock of the database. */
   now: Date;
   system: string;
   timeline: number;
   postgres: string;
   segmentBytes: number;
   dataDirectory: string;
-  /** Position before which all WAL is on disk. */
   flushedLsn: string;
 };
 
@@ -53,10 +49,7 @@ export async function readWalState(db: Queryable): Promise<WalState> {
 const MARK = `
 select clock_timestamp() as at, pg_logical_emit_message(true, 'letterhaus', 'archived until here')`;
 
-/**
- * Commits a mark.
- * @returns a time before that commit: WAL up to the mark has everything that was committed by then
- */
+/** Commits a mark. @returns a time before that commit: WAL up to the mark has everything that was committed by then */
 export async function markTime(db: Queryable): Promise<Date> {
   const [row] = await db.query<{ at: Date }>(MARK);
   return row!.at;
@@ -93,7 +86,6 @@ export async function dropSlot(db: Queryable, name: string): Promise<void> {
   await db.query('select pg_drop_replication_slot($1)', [name]);
 }
 
-/** Drops all our slots, so that PostgreSQL may remove their WAL. */
 export async function dropSlots(address: DatabaseAddress): Promise<void> {
   const client = await connectAsOwner(address, 'point in time');
   try {
