@@ -36,7 +36,8 @@ export function wholeEnv(
   const dataDir = asked === null ? defaultDir : resolve(asked.replace(/^~(?=\/|$)/, homedir()));
   const file = join(dataDir, NAME);
   const ofData = read(file, { mustExist: false, problems });
-  if (DATA_DIR in ofData) problems.push(`${file}: leave out ${DATA_DIR}: this file is in the data directory.`);
+  if (DATA_DIR in ofData)
+    problems.push(`${file}: leave out ${DATA_DIR}: this file is in the data directory.`);
   return { env: { ...ofMachine, ...ofData, ...own }, dataDir, problems };
 }
 

@@ -91,16 +91,19 @@ export async function useDeliveries({ db, sender, endpointId, someEmailId }: Sta
   const id = rows[0]?.id ?? newId();
   await deliveries.findDelivery(db, sender, { endpointId, id });
   await deliveries.listDeliveriesOfEmail(db, { ...sender, id: someEmailId }, 100);
-  for (const status of [null, 'failed'] as const) {
-    const range = { endpointId, ...lastWeek(), status, limit: 100 };
-    await deliveries.findDeliveryIds(db, sender, { ...range, after: id });
-    await deliveries.countDeliveries(db, sender, range);
-  }
   await replays.replayDelivery(db, sender, { endpointId, id });
   const event = { type: 'test', createdAt: new Date().toISOString(), data: '{}' };
   const attempt = { at: '', status: 200, latency_ms: 1, answer: null, error: null };
   const test = { endpointId, id: newId(), event, status: 'delivered', attempt } as const;
   await deliveries.recordTest(db, sender, test);
+}
+
+export async function useDeliveryRange({ db, sender, endpointId }: Stage): Promise<void> {
+  for (const status of [null, 'failed'] as const) {
+    const range = { endpointId, ...lastWeek(), status, limit: 100 };
+    await deliveries.findDeliveryIds(db, sender, { ...range, after: newId() });
+    await deliveries.countDeliveries(db, sender, range);
+  }
 }
 
 function lastWeek(): { since: Date; until: Date } {

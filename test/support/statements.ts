@@ -72,6 +72,7 @@ import {
   closedEndpoint,
   tellBatch,
   useDeliveries,
+  useDeliveryRange,
   listDelivered,
   filterStreams,
   readStreams,
@@ -455,6 +456,8 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'webhooks: end a closed provider', asks: 10, run: closedEndpoint },
   { what: 'webhooks: endpoints', asks: 10, run: useEndpoints },
   { what: 'webhooks: deliveries', asks: 100, run: useDeliveries },
+  // Reads the whole partition of a week that has just begun: it is then smaller than its index.
+  { what: 'webhooks: deliveries in a range', asks: 500, run: useDeliveryRange },
   // Each step queues 500.
   { what: 'webhooks: replays', asks: 500, run: useReplays },
   {

@@ -27,7 +27,7 @@ test('without PostgreSQL programs the error names DATABASE_URL', () => {
   for (const search of [NOWHERE, tooOld]) {
     const problem = {
       kind: 'no-binaries',
-      message: /set DATABASE_URL to a PostgreSQL 15 or newer/,
+      message: /Set DATABASE_URL to a PostgreSQL 15 or newer/,
     };
     assert.throws(() => findEngine(search, null), problem);
   }
