@@ -1,18 +1,16 @@
 /**
- * The form in which stored addresses are compared: `addressKey` (mail/address.ts). Only TypeScript computes
- * it, because PostgreSQL folds letters by the locale and version of each server. SQL compares its bytes.
+ * The form in which stored addresses are compared: `addressKey` (mail/address.ts). Only TypeScript computes it, because
+ * PostgreSQL folds letters by the locale and version of each server. SQL compares its bytes.
  *
- * Suppression lists store the form in a column. Mail stores it only for addresses outside ASCII. For all
- * others it is `lower(address collate "C")`, which takes no space.
+ * Suppression lists store the form in a column. Mail stores it only for addresses outside ASCII. For all others it is
+ * `lower(address collate "C")`, which takes no space.
  */
 import { type Address, addressKey, needsSmtpUtf8 } from '../mail/address.ts';
 import type { Queryable } from './database.ts';
 
-/** SQL for the form of a row of `recipients`. */
 export const keyOf = (row: string): string =>
   `coalesce(${row}.address_key, lower(${row}.address collate "C"))`;
 
-/** Returns the value of the column; null for an address in ASCII. */
 export function storedKeyOf({ address, addressKey: key }: Addressed): string | null {
   return needsSmtpUtf8(address) ? (key ?? addressKey(address)) : null;
 }
@@ -20,8 +18,8 @@ export function storedKeyOf({ address, addressKey: key }: Addressed): string | n
 type Addressed = { address: Address; addressKey?: string };
 
 /**
- * SQL conditions that find recipients of project $1 by an index: `address` for addresses in ASCII, `key` for
- * others. Each index is on a hash, which may collide, so the conditions compare the values as well.
+ * SQL conditions that find recipients of project $1 by an index: `address` for addresses in ASCII, `key` for others.
+ * Each index is on a hash, which may collide, so the conditions compare the values as well.
  * @param key the parameter that has the form
  */
 export const BY_INDEX = {
@@ -41,8 +39,8 @@ export type AddressIndex = keyof typeof BY_INDEX;
 const FIND_KEYED = `select from recipients where ${BY_INDEX.key('$2')} limit 1`;
 
 /**
- * Returns the indexes that have recipients with this form. An address outside ASCII may have a form in ASCII:
- * `ß` becomes `ss`. Usually there is one index; with two, PostgreSQL has to sort the rows of both.
+ * Returns the indexes that have recipients with this form. An address outside ASCII may have a form in ASCII: `ß`
+ * becomes `ss`. Usually there is one index; with two, PostgreSQL has to sort the rows of both.
  */
 export async function indexesOf(
   db: Queryable,

@@ -9,7 +9,6 @@ const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
-/** Returns the items as the database reads them, in hex. */
 async function readBack(type: 'text' | 'bytea' | 'json', array: Buffer): Promise<unknown> {
   const bytes = type === 'bytea' ? 'item' : `convert_to(item::text, 'UTF8')`;
   const [row] = await db.query<{ items: unknown }>(

@@ -1,9 +1,8 @@
 /**
- * Arrays of long texts in PostgreSQL's binary format (`array_recv`). A literal would need escapes for every
- * quote and backslash in an email's HTML, and hex for bytes.
+ * Arrays of long texts in PostgreSQL's binary format (`array_recv`). A literal would need escapes for every quote and
+ * backslash in an email's HTML, and hex for bytes.
  */
 
-/** OIDs of the element types, as in `pg_type`. */
 const TYPE_OIDS = { bytea: 17, text: 25, json: 114 } as const;
 
 const NULL_LENGTH = -1;
@@ -13,7 +12,6 @@ const LENGTH_BYTES = 4;
 /** An array of strings is one element in pieces. They are not joined in memory before they are written. */
 type Item = string | Buffer | readonly string[] | null;
 
-/** Returns a parameter of type `type[]`: one dimension, with subscripts from 1. */
 export function binaryArray(type: keyof typeof TYPE_OIDS, items: readonly Item[]): Buffer {
   const lengths = items.map(lengthOf);
   const contentBytes = lengths.reduce((sum, length) => sum + Math.max(length, 0), 0);
@@ -40,7 +38,6 @@ function lengthOf(item: Item): number {
   return item.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
 }
 
-/** @returns the offset after the item */
 function write(item: Item, array: Buffer, at: number): number {
   if (item === null) return at;
   if (typeof item === 'string') return at + array.write(item, at);

@@ -16,7 +16,6 @@ after(async () => {
   await database[Symbol.asyncDispose]();
 });
 
-/** Asserts that `work` fails with a DatabaseUnavailable of this `isUndone`. */
 async function assertUnavailable(work: Promise<unknown>, isUndone: boolean): Promise<void> {
   const error = await work.then(
     () => assert.fail('it succeeded'),
@@ -28,7 +27,6 @@ async function assertUnavailable(work: Promise<unknown>, isUndone: boolean): Pro
 
 const ACTIVITY = 'select wait_event as "waitEvent" from pg_stat_activity where pid = $1';
 
-/** Returns what a connection waits for; undefined when it is gone. */
 async function waitEventOf(pid: number): Promise<string | null | undefined> {
   const [row] = await owner.query<{ waitEvent: string | null }>(ACTIVITY, [pid]);
   return row?.waitEvent;

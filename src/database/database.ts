@@ -1,9 +1,9 @@
 /**
  * Connection pools to PostgreSQL, the only store and queue.
  *
- * Each kind of work has connections of its own. So neither long reads nor other programs that use up all
- * connections delay mail. Every connection sets `synchronous_commit = on`. It uses a role that cannot drop or
- * alter tables, if migrations could create one.
+ * Each kind of work has connections of its own. So neither long reads nor other programs that use up all connections
+ * delay mail. Every connection sets `synchronous_commit = on`. It uses a role that cannot drop or alter tables, if
+ * migrations could create one.
  */
 import pg from 'pg';
 import { Turns } from '../lib/turns.ts';
@@ -88,15 +88,12 @@ export function poolSizes(work: Work): PoolSizes {
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 20_000;
-/**
- * Low enough to detect a connection that a router dropped in time for the next heartbeat
- * (delivery/queue/lease.ts).
- */
+/** Low enough to detect a connection that a router dropped in time for the next heartbeat (delivery/queue/lease.ts). */
 const HEARTBEAT_TIMEOUT_MS = 3_000;
 
 /**
- * Settings for the frequent statements: one generic plan, never replanned, without sequential scans. A table
- * that is empty at planning would otherwise get a plan that reads it as a whole.
+ * Settings for the frequent statements: one generic plan, never replanned, without sequential scans. A table that is
+ * empty at planning would otherwise get a plan that reads it as a whole.
  */
 export const HOT_SETTINGS: SessionSettings = {
   plan_cache_mode: 'force_generic_plan',
@@ -135,10 +132,6 @@ export class Database implements Queryable {
   /** The pools that a worker cannot work without. Received mail is not among them: its sender retries. */
   readonly #essential: readonly Pool[];
 
-  /**
-   * @param options.sizes of the pools; default: those of SINGLE_WORKER
-   * @param options.connectTimeoutMs for tests, which use a shorter one
-   */
   constructor(
     address: DatabaseAddress,
     options: { role: string | null; name: string; sizes?: PoolSizes; connectTimeoutMs?: number },
@@ -199,8 +192,8 @@ export class Database implements Queryable {
   }
 
   /**
-   * Opens one connection of each kind and keeps it, so that mail continues when other programs use up the
-   * rest. A connection that fails is opened later: an unavailable database does not end the worker.
+   * Opens one connection of each kind and keeps it, so that mail continues when other programs use up the rest. A
+   * connection that fails is opened later: an unavailable database does not end the worker.
    */
   async reserve(): Promise<void> {
     await Promise.allSettled(this.#essential.map((pool) => pool.query('select 1')));
@@ -212,8 +205,8 @@ export class Database implements Queryable {
   }
 
   /**
-   * Closes all connections. A statement without an answer fails after 2 s, so that a silent server cannot
-   * delay the end of a process.
+   * Closes all connections. A statement without an answer fails after 2 s, so that a silent server cannot delay the end
+   * of a process.
    */
   async close(): Promise<void> {
     await Promise.all(this.#pools.map((pool) => pool.end()));
@@ -223,8 +216,8 @@ export class Database implements Queryable {
 type Waiting = { go: () => void; fail: (error: Error) => void };
 
 /**
- * The queue for a fixed number of connections, in order of arrival. A long wait is no failure of the database
- * while connections become free. Callers fail only when none becomes free for `standstillMs`.
+ * The queue for a fixed number of connections, in order of arrival. A long wait is no failure of the database while
+ * connections become free. Callers fail only when none becomes free for `standstillMs`.
  */
 class ConnectionQueue {
   #free: number;
@@ -237,7 +230,6 @@ class ConnectionQueue {
     this.#standstillMs = standstillMs;
   }
 
-  /** Resolves when the caller may use a connection. The caller ends its use with `leave`. */
   async enter(): Promise<void> {
     if (this.#free > 0) {
       this.#free -= 1;
@@ -297,8 +289,8 @@ class Pool implements Queryable {
     });
     this.#servers = servers;
     this.#queue = new ConnectionQueue(max, timeoutMs);
-    // A broken connection fails its statement, and the next statement opens another one. An error event
-    // without a listener would end the process.
+    // A broken connection fails its statement, and the next statement opens another one. An error event without a
+    // listener would end the process.
     this.#pool.on('error', () => servers.forget());
     this.#pool.on('connect', (client) => client.on('error', () => {}));
   }
@@ -374,9 +366,9 @@ class Pool implements Queryable {
 }
 
 /**
- * Runs `work` until the database is available. `work` must be safe to repeat: a statement whose connection
- * was lost may have been executed. Other errors are thrown. So is a lock timeout, which concerns one row: the
- * rest of a batch continues without it.
+ * Runs `work` until the database is available. `work` must be safe to repeat: a statement whose connection was lost may
+ * have been executed. Other errors are thrown. So is a lock timeout, which concerns one row: the rest of a batch
+ * continues without it.
  * @returns null when `mayRetry`, called after each failure, returns false
  */
 export function whenAvailable<Result>(
@@ -434,9 +426,9 @@ export function connectAsOwner(
 }
 
 /**
- * SQLSTATEs that come from the database's state, not from the statement, so that a retry may succeed:
- * connection (08), resources (53), shutdown or crash (57P), system (58), deadlock (40), standby (25006), our
- * timeouts (25P03, 55P03, 57014).
+ * SQLSTATEs that come from the database's state, not from the statement, so that a retry may succeed: connection (08),
+ * resources (53), shutdown or crash (57P), system (58), deadlock (40), standby (25006), our timeouts (25P03, 55P03,
+ * 57014).
  */
 const UNAVAILABLE_SQLSTATE = /^(08|25006|25P03|40|53|55P03|57014|57P|58)/;
 /** SQLSTATEs after which the statement may still have been committed. */
@@ -455,14 +447,11 @@ export function isLockTimeout(error: unknown): boolean {
   return sqlStateOf(error) === LOCK_TIMEOUT_SQLSTATE;
 }
 
-/** Whether the server refuses writes: it is a standby, or was made read-only. */
 export function isReadOnlyError(error: unknown): boolean {
   return sqlStateOf(error) === READ_ONLY_SQLSTATE;
 }
 
-/**
- * Converts errors of the connection or the server into DatabaseUnavailable. Returns other errors unchanged.
- */
+/** Converts errors of the connection or the server into DatabaseUnavailable. Returns other errors unchanged. */
 export function translated(error: unknown): unknown {
   if (error instanceof DatabaseUnavailable) return error;
   if (error instanceof pg.DatabaseError) {
@@ -477,15 +466,13 @@ export function translated(error: unknown): unknown {
 }
 
 /**
- * Whether another server may be the primary now: this one ended the connection, is unavailable, or became a
- * standby.
+ * Whether another server may be the primary now: this one ended the connection, is unavailable, or became a standby.
  */
 function isServerLost(error: unknown): boolean {
   if (!(error instanceof DatabaseUnavailable)) return false;
   return !error.isUndone || (error.cause as { code?: string }).code === READ_ONLY_SQLSTATE;
 }
 
-/** The message of pg when `query_timeout` has passed. */
 const READ_TIMEOUT = 'Query read timeout';
 
 function unavailable(cause: Error, { isUndone }: { isUndone: boolean }): DatabaseUnavailable {

@@ -1,10 +1,6 @@
-/**
- * Deletes expired rows in batches, so that no statement runs for long. The list is in
- * retention/retention-store.ts.
- */
+/** Deletes expired rows in batches, so that no statement runs for long. The list is in retention/retention-store.ts. */
 import type { Queryable } from './database.ts';
 
-/** Deletes at most `limit` rows and returns their number. */
 type Forget = (db: Queryable, limit: number) => Promise<number>;
 
 /** @param which the condition that selects the rows, in SQL; an order may follow it */

@@ -1,8 +1,8 @@
 /**
  * Group commit: items that arrive while a batch commits form the next batch.
  *
- * One fsync commits many items: without load nothing waits, and under load batches are full. A minimum pace
- * prevents many small batches.
+ * One fsync commits many items: without load nothing waits, and under load batches are full. A minimum pace prevents
+ * many small batches.
  */
 
 /** More items per batch only add latency (measured). */
@@ -13,14 +13,14 @@ const BATCH_FULL = BATCH_BYTES_MAX + 1;
 
 export type GroupCommitOptions<Item, Result> = {
   /**
-   * Commits all items or none, and returns one result per item, in order. The next batch does not wait for a
-   * result that is a promise.
+   * Commits all items or none, and returns one result per item, in order. The next batch does not wait for a result
+   * that is a promise.
    */
   commit: (items: readonly Item[]) => Promise<(Result | Promise<Result>)[]>;
   sizeBytes: (item: Item) => number;
   /**
-   * Whether the items of a failed batch may be retried one by one. False for an error after which the batch
-   * may have been committed: its items would be committed twice.
+   * Whether the items of a failed batch may be retried one by one. False for an error after which the batch may have
+   * been committed: its items would be committed twice.
    */
   mayTryOneByOne: (error: unknown) => boolean;
   /** Items with equal keys never share a batch; null: no restriction. */
@@ -28,8 +28,8 @@ export type GroupCommitOptions<Item, Result> = {
   isAlone?: (item: Item) => boolean;
   concurrency?: number;
   /**
-   * Minimum time between the starts of two batches, unless the second is full. A statement costs as much as a
-   * dozen items, so small batches waste time. Without load nothing waits.
+   * Minimum time between the starts of two batches, unless the second is full. A statement costs as much as a dozen
+   * items, so small batches waste time. Without load nothing waits.
    */
   paceMs?: number;
 };
@@ -46,7 +46,6 @@ export class GroupCommit<Item, Result> {
   readonly #options: GroupCommitOptions<Item, Result>;
   #waiting: Waiting<Item, Result>[] = [];
   #underWay = 0;
-  /** A batch starts in this turn of the event loop. */
   #isDue = false;
   #pacing: NodeJS.Timeout | undefined;
   /** Items without a result, and their bytes: for back-pressure. */
@@ -69,7 +68,6 @@ export class GroupCommit<Item, Result> {
     });
   }
 
-  /** Fails the items that wait for their batch, without trying them. */
   rejectWaiting(error: unknown): void {
     const rejected = this.#waiting;
     this.#waiting = [];
@@ -78,8 +76,7 @@ export class GroupCommit<Item, Result> {
   }
 
   /**
-   * Starts a batch after this turn of the event loop, so that all requests just read share it. `paceMs` may
-   * delay it.
+   * Starts a batch after this turn of the event loop, so that all requests just read share it. `paceMs` may delay it.
    */
   #schedule(): void {
     if (this.#isDue || this.#waiting.length === 0) return;
@@ -161,8 +158,8 @@ export class GroupCommit<Item, Result> {
 }
 
 /**
- * Fails a batch whose results cannot be matched to its items. The batch is committed, so it is not repeated.
- * Callers look up its rows, as for any item with an unknown result.
+ * Fails a batch whose results cannot be matched to its items. The batch is committed, so it is not repeated. Callers
+ * look up its rows, as for any item with an unknown result.
  */
 function rejectMismatch(
   batch: readonly { reject: (error: unknown) => void }[],

@@ -30,7 +30,6 @@ test('a text that is not in the format of an id is not an id', () => {
     assert.equal(isId(text), false);
 });
 
-/** Makes ids by a clock that the test sets. */
 function clockedIds() {
   const clock = { ms: Date.now() };
   return { clock, id: idsFrom(() => firstUuidOf(clock.ms).slice(0, 18) + newId().slice(18)) };
@@ -62,8 +61,7 @@ test('emails are accepted again after a clock that was months ahead is corrected
   clock.ms = presentMs;
   assert.equal(await accept(), 'accepted');
   assert.equal(await accept(), 'accepted');
-  // Should it stay ahead, the next check of service/maintenance/maintenance.ts creates the missing
-  // partitions.
+  // Should it stay ahead, the next check of service/maintenance/maintenance.ts creates the missing partitions.
   clock.ms += 20 * WEEK_MS;
   await makePartitions(database.address, clock.ms);
   assert.equal(await accept(), 'accepted');

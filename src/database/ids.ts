@@ -1,11 +1,10 @@
 /**
- * Ids are UUIDv7 and sort by creation. Their time decides the partition. Ids of one process are ordered even
- * within a millisecond, so that lists show objects in the order of creation. RFC 9562 §6.2, method 1: the
- * twelve bits after the time are a counter with a random start.
+ * Ids are UUIDv7 and sort by creation. Their time decides the partition. Ids of one process are ordered even within a
+ * millisecond, so that lists show objects in the order of creation. RFC 9562 §6.2, method 1: the twelve bits after the
+ * time are a counter with a random start.
  *
- * When the clock is set back by seconds, ids continue from the later time. When it was far ahead, ids return
- * to the present and sort before the earlier ones. Otherwise they would stay in weeks that have no partition
- * yet.
+ * When the clock is set back by seconds, ids continue from the later time. When it was far ahead, ids return to the
+ * present and sort before the earlier ones. Otherwise they would stay in weeks that have no partition yet.
  */
 import { randomUUIDv7 } from 'node:crypto';
 

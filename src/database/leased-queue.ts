@@ -1,6 +1,6 @@
 /**
- * The queue that mail (delivery/queue/dispatcher.ts) and webhooks (webhooks/sending/loop.ts) share. This file
- * decides when to claim, releases claims, and finds claims that only the table has.
+ * The queue that mail (delivery/queue/dispatcher.ts) and webhooks (webhooks/sending/loop.ts) share. This file decides
+ * when to claim, releases claims, and finds claims that only the table has.
  *
  * Guarantee: the table is compared with memory every 5 minutes, after the database was unavailable or is another
  * server, and when an operator asks for it. What only the table has would never be tried again, and is released. It
@@ -30,18 +30,14 @@ type LeasedQueueOptions<Key extends object, Claim extends Key> = {
   /** Claims as many rows as fit. @returns milliseconds until the next call; null: the interval */
   claim: (holder: string) => Promise<number | null>;
   known: () => Iterable<Key>;
-  /**
-   * Forgets the low-water mark: the database may be another server, or a statement may have had no effect.
-   */
+  /** Forgets the low-water mark: the database may be another server, or a statement may have had no effect. */
   startAnew: () => void;
   /** Milliseconds between two polls while there is work. */
   everyMs: number;
   unknownFateMs?: number;
 };
 
-/**
- * After this time without work, polls are rarer: frequent ones take half of the CPU time of an idle worker.
- */
+/** After this time without work, polls are rarer: frequent ones take half of the CPU time of an idle worker. */
 const IDLE_AFTER_MS = 10_000;
 const IDLE_EVERY_MS = 2_000;
 /** Events within this time share one poll. */
@@ -102,14 +98,12 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
     if (this.#polling === null) this.#pollIn(SOON_MS);
   }
 
-  /** Resolves when no poll is running. Nothing is claimed until `start`. */
   async stop(): Promise<void> {
     this.#isRunning = false;
     clearTimeout(this.#timer);
     await this.#polling;
   }
 
-  /** Notes that there was work, so that polls stay frequent. */
   worked(): void {
     this.#workedMs = this.#options.world.monotonicMs();
   }
@@ -165,7 +159,6 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
     }
   }
 
-  /** Compares the table with memory when that is due. @throws DatabaseUnavailable */
   async #compare(holder: string): Promise<void> {
     const { db, world, lease, table, known, startAnew } = this.#options;
     const nowMs = world.monotonicMs();
@@ -217,8 +210,8 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
 const FULL_SCAN_EVERY_MS = 60_000;
 
 /**
- * The due time from which claims read: every row below it is claimed. It is on the database's clock. It is
- * reset when that clock goes back, as after a fail-over to a server whose clock is behind, and once a minute.
+ * The due time from which claims read: every row below it is claimed. It is on the database's clock. It is reset when
+ * that clock goes back, as after a fail-over to a server whose clock is behind, and once a minute.
  */
 export class LowWater {
   readonly #world: Pick<World, 'monotonicMs'>;
@@ -230,10 +223,7 @@ export class LowWater {
     this.#world = world;
   }
 
-  /**
-   * Returns the due time from which the next claim reads: the mark minus the margin; -Infinity: from the
-   * beginning.
-   */
+  /** Returns the due time from which the next claim reads: the mark minus the margin; -Infinity: from the beginning. */
   fromMs(marginMs: number): number {
     const nowMs = this.#world.monotonicMs();
     if (nowMs < this.#fullScanAtMs) return this.#markMs - marginMs;
@@ -253,7 +243,6 @@ export class LowWater {
     this.#markMs = -Infinity;
   }
 
-  /** Sets the mark. Every row that was due at this time is claimed or in memory. */
   raise(databaseMs: number): void {
     this.#markMs = databaseMs;
   }

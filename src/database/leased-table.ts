@@ -12,19 +12,14 @@ type Columns = Readonly<
 export type Released<Claim> = Claim & { holder: string; delayMs: number };
 
 export type LeasedTable<Key extends object, Claim extends Key> = {
-  /** Name of the rows in the log. */
   rows: 'recipients' | 'webhooks';
   keyOf: (key: Key) => string;
   /** Releases claims; rows under another lease do not change. @returns the number of released rows */
   release: (db: Queryable, claims: readonly Released<Claim>[]) => Promise<number>;
   /** Finds rows leased to `holder` that are not known, at most UNKNOWN_CLAIMS_MAX. Reads the whole table. */
   findUnknown: (db: Queryable, holder: string, known: readonly Key[]) => Promise<Claim[]>;
-  /**
-   * Whether the row was stored with this claim. Memory gets such a claim only with the answer of the
-   * statement.
-   */
+  /** Whether the row was stored with this claim. Memory gets such a claim only with the answer of the statement. */
   mayBeOnItsWay: (claim: Claim) => boolean;
-  /** Values with which unknown claims are released. */
   unknown?: Partial<Claim>;
 };
 
@@ -33,7 +28,6 @@ type Shape<Claim> = Pick<
   'rows' | 'mayBeOnItsWay' | 'unknown'
 > & {
   name: string;
-  /** Columns that identify a row of a project. */
   key: Columns;
   /** Columns of an unknown claim, besides its key. */
   found?: Columns;

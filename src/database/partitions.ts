@@ -9,7 +9,6 @@
 import type { Queryable } from './database.ts';
 import { firstUuidOf } from './ids.ts';
 
-/** Tables that are partitioned by week, with their UUIDv7 column. */
 const PARTITIONED = {
   emails: 'id',
   contents: 'email_id',
@@ -25,8 +24,8 @@ const TABLES = Object.keys(PARTITIONED) as Table[];
 const WHOLE_ROWS = 'toast_tuple_target = 8160';
 
 /**
- * Storage settings of a partition, which `like` does not copy. Free space in a page lets an update stay there
- * (HOT). Rows of `contents` longer than 2 KB are compressed, as is PostgreSQL's default.
+ * Storage settings of a partition, which `like` does not copy. Free space in a page lets an update stay there (HOT).
+ * Rows of `contents` longer than 2 KB are compressed, as is PostgreSQL's default.
  */
 const SETTINGS: Record<Table, string> = {
   emails: `fillfactor = 80, ${WHOLE_ROWS}`,
@@ -41,10 +40,7 @@ const WEEKS_AHEAD = 8;
 /** For nodes whose clock is slow, and for mail accepted just before the end of a week. */
 export const WEEKS_BEHIND = 1;
 
-/**
- * Creates the missing partitions around `nowMs`. The caller holds a lock, because many nodes may do this at
- * once.
- */
+/** Creates the missing partitions around `nowMs`. The caller holds a lock, because many nodes may do this at once. */
 export async function ensurePartitions(db: Queryable, nowMs: number): Promise<void> {
   const existing = await db.query<{ name: string }>(
     `select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -72,7 +68,6 @@ export async function readWeeks(db: Queryable): Promise<Weeks> {
   );
 }
 
-/** Creates the missing partitions of these weeks. */
 export async function makeWeeks(db: Queryable, weeks: Weeks): Promise<void> {
   for (const table of TABLES) {
     for (const week of weeks[table] ?? []) await db.query(makePartition(table, week));
@@ -93,9 +88,7 @@ function makePartition(table: Table, week: number): string {
     alter table ${name} drop constraint bounds;`;
 }
 
-/**
- * Returns the first day of a week, for example `20261119`. Weeks begin on a Thursday, as 1970-01-01 was one.
- */
+/** Returns the first day of a week, for example `20261119`. Weeks begin on a Thursday, as 1970-01-01 was one. */
 function dayOf(week: number): string {
   return isoDayOf(week).replaceAll('-', '');
 }

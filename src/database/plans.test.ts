@@ -1,8 +1,7 @@
 /**
- * Checks how much each statement of the store reads, by the plans that the service gets: on empty tables,
- * with 10,000 emails (by plans made for empty tables and by fresh ones) and with 100,000. No table is
- * analysed until the last test, because autovacuum analyses sooner or later. `npm run bench -- scale` goes to
- * ten million.
+ * Checks how much each statement of the store reads, by the plans that the service gets: on empty tables, with 10,000
+ * emails (by plans made for empty tables and by fresh ones) and with 100,000. No table is analysed until the last test,
+ * because autovacuum analyses sooner or later. `npm run bench -- scale` goes to ten million.
  */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
@@ -32,7 +31,6 @@ import { createEndpoint } from '../webhooks/endpoint-store.ts';
 const SMALL = 10_000;
 /** A partition then has 30,000 rows, far more than any statement may read. */
 const LARGE = 100_000;
-/** Number of partitions. The newest ones have the mail. */
 const WEEKS = 6;
 const WEEKS_OF_MAIL = 3;
 /** Share of open mail: an hour of mail after an hour without deliveries. */
@@ -121,7 +119,6 @@ const ROWS_FREE = 100;
 const PAGES_PER_ROW_ASKED = 25;
 const PAGES_FREE = 250;
 
-/** Returns the statements that read far more than `asks` allows. */
 async function findExcessiveReads(exercises: readonly Exercise[] = ALL): Promise<string[]> {
   const found: string[] = [];
   for (const exercise of exercises) {
@@ -166,7 +163,6 @@ test('a statement without an index is detected', async () => {
   assert.ok(Number(rows) > 0.9 * LARGE, found.join());
 });
 
-/** Returns index scans of a queue's key that are not limited to one project. */
 function findAcrossProjects(): string[] {
   const found = explaining.readings.flatMap(({ text, lookUps }) =>
     lookUps

@@ -1,6 +1,6 @@
 /**
- * Sums in memory that are written every few seconds, so that counting never waits for the database. Sums that
- * could not be written are added to the next ones. A crash loses the last seconds. Used for reputation
+ * Sums in memory that are written every few seconds, so that counting never waits for the database. Sums that could not
+ * be written are added to the next ones. A crash loses the last seconds. Used for reputation
  * (reputation/reputation-store.ts) and TLS results (delivery/route/tls-rules.ts).
  */
 

@@ -25,9 +25,7 @@ select relation::int as oid,
 
 const NAMES: readonly Blocked[] = ['nothing', 'writes', 'everything'];
 
-/**
- * Returns PostgreSQL's locks and rewrites of the tables that existed before, in a transaction that commits.
- */
+/** Returns PostgreSQL's locks and rewrites of the tables that existed before, in a transaction that commits. */
 async function measure(db: Queryable, sql: string): Promise<Record<string, Blocked | 'rewritten'>> {
   const before = await db.query<Table>(TABLES);
   await db.query('begin');

@@ -1,16 +1,14 @@
 /**
- * Reads from the file of a migration how it affects existing tables: for `letterhaus upgrade-check`, and for
- * the backup before a migration that needs one (backup/before-migration.ts).
+ * Reads from the file of a migration how it affects existing tables: for `letterhaus upgrade-check`, and for the backup
+ * before a migration that needs one (backup/before-migration.ts).
  *
- * Migrations are in a plain style, one statement for each change, so no parser is needed. effects.test.ts
- * compares the result for each file with the locks and rewritten tables of PostgreSQL.
+ * Migrations are in a plain style, one statement for each change, so no parser is needed. effects.test.ts compares the
+ * result for each file with the locks and rewritten tables of PostgreSQL.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/**
- * `everything`: reads and writes of the table wait until the migration has ended; `writes`: only writes wait.
- */
+/** `everything`: reads and writes of the table wait until the migration has ended; `writes`: only writes wait. */
 export type Blocked = 'everything' | 'writes' | 'nothing';
 
 export type TableEffect = {
@@ -26,7 +24,6 @@ export type TableEffect = {
 export type Migration = {
   version: number;
   file: string;
-  /** First sentence of the file's comment. */
   about: string;
   /** Why a backup is made first, from the line `-- Needs a backup first: <reason>`; null: none is made. */
   backupReason: string | null;
@@ -37,7 +34,6 @@ export type Migration = {
 
 const FILE = /^(\d+)\.do\..*\.sql$/;
 
-/** Returns the migrations of a folder that are newer than the schema version, in order. */
 export function migrationsAfter(version: number, folder: string): Migration[] {
   return readdirSync(folder)
     .flatMap((file) => {

@@ -24,7 +24,6 @@ const accepting = new AcceptStore(db.accepting, {
   onUnknown: () => {},
 });
 
-/** The state right after the migration. */
 beforeEach(async () => {
   await db.query('delete from queue');
   await db.query('delete from earlier_addresses');

@@ -2,14 +2,13 @@
  * Gives addresses that were stored before migration 0066 the form in which they are compared now
  * (database/address-keys.ts). Forms in ASCII do not change, so only others are read into memory.
  *
- * Address lists, and recipients that wait for delivery, change in one transaction before any node of the new
- * version works. If the process dies, the next start repeats it. Other mail follows in batches, in the order
- * of the primary key of emails. One transaction stores a batch and its position (`earlier_addresses`).
+ * Address lists, and recipients that wait for delivery, change in one transaction before any node of the new version
+ * works. If the process dies, the next start repeats it. Other mail follows in batches, in the order of the primary key
+ * of emails. One transaction stores a batch and its position (`earlier_addresses`).
  *
- * Two entries of a list may get the same form. Suppressions: the one that lasts longest remains, and of equal
- * ones the oldest. The history keeps all changes. Members, and invitations to an organization: the entry that
- * already has the form keeps it, else the oldest gets it. Other entries keep their old form, by which they
- * are no longer found.
+ * Two entries of a list may get the same form. Suppressions: the one that lasts longest remains, and of equal ones the
+ * oldest. The history keeps all changes. Members, and invitations to an organization: the entry that already has the
+ * form keeps it, else the oldest gets it. Other entries keep their old form, by which they are no longer found.
  */
 import { addressKey } from '../mail/address.ts';
 import type { Database, Queryable } from '../database/database.ts';
@@ -20,8 +19,8 @@ const HAS_TABLE = `select to_regclass('earlier_addresses') is not null as has`;
 const FIND_DUE = 'select from earlier_addresses where not lists_done for update';
 
 /**
- * Changes the lists in the transaction of a migration, after all nodes of older versions have ended. Does
- * nothing when that is done, or when the schema is older.
+ * Changes the lists in the transaction of a migration, after all nodes of older versions have ended. Does nothing when
+ * that is done, or when the schema is older.
  */
 export async function keyEarlierLists(tx: Queryable): Promise<void> {
   const [table] = await tx.query<{ has: boolean }>(HAS_TABLE);
@@ -148,10 +147,7 @@ type PassedEmail = Place & {
   to: { position: number; address: string }[] | null;
 };
 
-/**
- * The limit is a literal: with a parameter, the plan sorts all mail instead of reading the first rows of the
- * key.
- */
+/** The limit is a literal: with a parameter, the plan sorts all mail instead of reading the first rows of the key. */
 const nextEmails = (limit: number): string => `
 select e.project_id as "projectId", e.environment, e.id as "emailId",
        case when ${isNotAscii('e.from_address')} then e.from_address end as from, r.addresses as to
@@ -175,8 +171,8 @@ const MOVE_PLACE = `
 update earlier_addresses set project_id = $1, environment = $2, email_id = $3`;
 
 /**
- * Processes the next batch of older mail. After the last one, the lists are changed once more, because a
- * worker of an older version that did not end in time may have added to them.
+ * Processes the next batch of older mail. After the last one, the lists are changed once more, because a worker of an
+ * older version that did not end in time may have added to them.
  * @returns number of processed emails; 0: another machine is processing; null: nothing is left
  */
 export function keyEarlierMail(

@@ -45,7 +45,6 @@ test('a node that is frozen while it migrates does not keep others from starting
   assert.equal(error.code, '57P05');
 });
 
-/** Returns a folder with this version's migrations and these after them. */
 function nextVersion(files: Record<string, string>): { folder: string } {
   const folder = temporaryFolder();
   cpSync(MIGRATIONS, folder, { recursive: true });

@@ -1,11 +1,10 @@
 /**
  * Migrates a database to the schema of this version: migrations/ in order, under a lock. Each migration is a
- * transaction that waits at most a second for a lock. An empty database takes all in one transaction. Forward
- * only. A database that is ahead of the code is used unchanged, unless it requires newer code
- * (schema-version.ts).
+ * transaction that waits at most a second for a lock. An empty database takes all in one transaction. Forward only. A
+ * database that is ahead of the code is used unchanged, unless it requires newer code (schema-version.ts).
  *
- * The owner's connection that runs this owns schema and partitions. The service works in roles that can only
- * read and write rows, if the server permits creating them (database/server/roles.ts).
+ * The owner's connection that runs this owns schema and partitions. The service works in roles that can only read and
+ * write rows, if the server permits creating them (database/server/roles.ts).
  */
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -46,8 +45,7 @@ const LOCK_KEY = 0x706f7374; // "post"
  */
 const OLDER_NODES_END_WITHIN_S = 45;
 /**
- * Workers send a heartbeat every two seconds (delivery/queue/lease.ts), so workers that are silent this long
- * are dead.
+ * Workers send a heartbeat every two seconds (delivery/queue/lease.ts), so workers that are silent this long are dead.
  */
 const OLDER_NODES_SILENT_S = 15;
 
@@ -72,7 +70,6 @@ export type MigrateOptions = Watching & {
    * (database/server/roles.ts).
    */
   secretKey?: SecretKeyPlace;
-  /** Makes the backup that a migration asks for; undefined: no backup is made. */
   backUp?: BackUp | undefined;
   log?: (sentence: string) => void;
   folder?: string;
@@ -129,9 +126,8 @@ export async function migrate(
 const HOLDER_IDLE_MAX_MS = 30_000;
 
 /**
- * Locks migrations until the session ends. The server ends a session whose client sends nothing for
- * `idleMaxMs`. Otherwise a node that is frozen, or lost its power, would keep the others from starting until
- * TCP gives up.
+ * Locks migrations until the session ends. The server ends a session whose client sends nothing for `idleMaxMs`.
+ * Otherwise a node that is frozen, or lost its power, would keep the others from starting until TCP gives up.
  */
 export async function lockMigrations(
   db: Queryable,
@@ -238,8 +234,8 @@ async function backUpFirst(
 }
 
 /**
- * Brings an empty or older schema to a version, in the transaction of the caller. A restore fills the schema
- * of a backup before it is migrated to the current one.
+ * Brings an empty or older schema to a version, in the transaction of the caller. A restore fills the schema of a
+ * backup before it is migrated to the current one.
  */
 export async function migrateTo(db: Queryable, version: number): Promise<void> {
   const postgrator = await migrationsIn(MIGRATIONS, db);
@@ -276,9 +272,8 @@ async function refuseOutdatedCode(db: Queryable, known: number): Promise<void> {
 }
 
 /**
- * Waits until older nodes have noticed that they have to stop, and settled their work. The next migration
- * removes something that their code needs. Rows of killed workers remain, so the wait also ends when no
- * heartbeat changes.
+ * Waits until older nodes have noticed that they have to stop, and settled their work. The next migration removes
+ * something that their code needs. Rows of killed workers remain, so the wait also ends when no heartbeat changes.
  */
 async function letOlderNodesEnd(
   db: Queryable,
@@ -305,7 +300,6 @@ type Step = { name: string; run: () => Promise<unknown> };
 type StepOptions = Watching & {
   address: DatabaseAddress;
   log: (sentence: string) => void;
-  /** Default: TRIES_MAX, which takes 10 minutes. */
   triesMax: number | undefined;
 };
 
@@ -378,7 +372,6 @@ select string_agg(
          as blocker
   from pg_stat_activity where pid = any(pg_blocking_pids($1))`;
 
-/** Finds the process that has the lock, through another connection, while the statement waits for it. */
 async function findBlocker(
   address: DatabaseAddress,
   pid: number,

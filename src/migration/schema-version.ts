@@ -1,10 +1,9 @@
 /**
  * The schema that this code supports, and the one that the database requires.
  *
- * During an upgrade, nodes of two versions use one database. Code works with a newer schema that only adds to
- * its own. Before a migration removes something, an earlier one raises `installation.schema_required`, and
- * older code stops in an orderly way. Separate from migrate.ts, because every worker needs it and none
- * migrates.
+ * During an upgrade, nodes of two versions use one database. Code works with a newer schema that only adds to its own.
+ * Before a migration removes something, an earlier one raises `installation.schema_required`, and older code stops in
+ * an orderly way. Separate from migrate.ts, because every worker needs it and none migrates.
  */
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -26,7 +25,6 @@ export async function schemaRequired(db: Queryable): Promise<number> {
   return row?.required ?? 0;
 }
 
-/** Returns null when this code supports the schema that the database requires. */
 export function outdatedProblem(required: number, known: number = SCHEMA_KNOWN): string | null {
   if (required <= known) return null;
   return (
@@ -35,7 +33,6 @@ export function outdatedProblem(required: number, known: number = SCHEMA_KNOWN):
   );
 }
 
-/** Lists the workers whose code does not support this schema, with the counter of their heartbeats. */
 export function listOlderNodes(
   db: Queryable,
   required: number,

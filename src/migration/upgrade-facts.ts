@@ -1,6 +1,6 @@
 /**
- * Reads the facts for `letterhaus upgrade-check`, in a session that cannot write. The database may have any
- * earlier or later schema. Columns and tables that it lacks count as empty.
+ * Reads the facts for `letterhaus upgrade-check`, in a session that cannot write. The database may have any earlier or
+ * later schema. Columns and tables that it lacks count as empty.
  */
 import {
   clientQueries,
@@ -37,7 +37,6 @@ select schema_required as "schemaRequired",
        to_jsonb(i) ->> 'last_backup_place' as "lastBackupPlace"
   from installation i`;
 
-/** The database has to be migrated. */
 export async function readInstallation(db: Queryable): Promise<InstallationFacts> {
   const [row] = await db.query<InstallationFacts>(INSTALLATION);
   return row!;
@@ -60,10 +59,8 @@ export type NodeFacts = {
   host: string;
   /** Version of Letterhaus; null for versions that do not store it. */
   version: string | null;
-  /** Newest migration that the node's code knows. */
   schemaKnown: number;
   workers: number;
-  /** Sum of the heartbeat counters of its workers, which grow every two seconds. */
   heartbeats: number;
 };
 

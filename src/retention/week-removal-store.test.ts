@@ -14,7 +14,6 @@ import { removeOldPartitions } from './week-removal-store.ts';
 const DAYS_45_AND_90 = { contentH: 45 * 24, metadataH: 90 * 24 };
 const TABLES = ['contents', 'emails', 'events', 'recipients', 'webhook_deliveries'];
 
-/** Returns the tables of the week `weeks` ago, attached or not. */
 async function tablesOf(database: TestDatabase, weeks: number): Promise<string[]> {
   const day = new Date(Math.floor(Date.now() / WEEK_MS - weeks) * WEEK_MS);
   const suffix = day.toISOString().slice(0, 10).replaceAll('-', '');

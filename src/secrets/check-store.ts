@@ -1,13 +1,12 @@
 /**
- * Checks that the secret key of this node is that of the database. Every start does this first, and every
- * command that seals or opens. With another key, the mail of all domains would wait unsigned, and new secrets
- * would be lost with that key.
+ * Checks that the secret key of this node is that of the database. Every start does this first, and every command that
+ * seals or opens. With another key, the mail of all domains would wait unsigned, and new secrets would be lost with
+ * that key.
  *
- * `installation.secret_check` is a value that the key has sealed, so one read suffices. A database from an
- * older version has none. There the key has to open most of a sample of sealed rows, which also replaces a
- * damaged check. A key is created only for a database without sealed values. When two nodes begin on an empty
- * database at once, the first to write the check wins. The other one removes the key that it created and does
- * not start.
+ * `installation.secret_check` is a value that the key has sealed, so one read suffices. A database from an older
+ * version has none. There the key has to open most of a sample of sealed rows, which also replaces a damaged check. A
+ * key is created only for a database without sealed values. When two nodes begin on an empty database at once, the
+ * first to write the check wins. The other one removes the key that it created and does not start.
  */
 import type { Queryable } from '../database/database.ts';
 import {
@@ -28,7 +27,6 @@ export type SecretKeyPlace = {
   configured: string | null;
 };
 
-/** The row id for which the check is sealed. */
 const CHECK_ROW = 'installation';
 const CHECK_TEXT = 'sealed by the secret key of this installation';
 
@@ -45,10 +43,7 @@ export async function checkSecretKey(db: Queryable, place: SecretKeyPlace): Prom
   requireRight(await compareKey(db, boxOf(present)), present, place);
 }
 
-/**
- * Returns the key to use with a migrated database. Creates it if nothing is sealed yet. @throws
- * SecretKeyProblem
- */
+/** Returns the key to use with a migrated database. Creates it if nothing is sealed yet. @throws SecretKeyProblem */
 export async function takeSecretKey(db: Queryable, place: SecretKeyPlace): Promise<string> {
   const present = presentKey(place);
   const found = await compareKey(db, boxOf(present));
@@ -63,8 +58,8 @@ export async function takeSecretKey(db: Queryable, place: SecretKeyPlace): Promi
 }
 
 /**
- * Makes a key that of the database, whichever key sealed its values: for `letterhaus secrets start-over`. The
- * caller has the migration lock, under which starts check their key.
+ * Makes a key that of the database, whichever key sealed its values: for `letterhaus secrets start-over`. The caller
+ * has the migration lock, under which starts check their key.
  */
 export async function replaceCheck(db: Queryable, secrets: SecretBox): Promise<void> {
   const sealed = secrets.seal(CHECK_TEXT, CHECK_ROW);
@@ -140,8 +135,7 @@ select w.name
  where not a.attisdropped`;
 
 /**
- * Returns the tables that have their sealed column in the current schema, which may be empty or older than
- * this code.
+ * Returns the tables that have their sealed column in the current schema, which may be empty or older than this code.
  */
 async function sealedColumns(db: Queryable): Promise<Set<string>> {
   const wanted = [{ name: 'installation', column: 'secret_check' }, ...SAMPLED];
@@ -152,7 +146,6 @@ async function sealedColumns(db: Queryable): Promise<Set<string>> {
   return new Set(rows.map(({ name }) => name));
 }
 
-/** Returns null when there is no check yet. */
 export async function readCheck(db: Queryable): Promise<Buffer | null> {
   const [row] = await db.query<{ check: Buffer | null }>(
     'select secret_check as check from installation',
@@ -172,14 +165,11 @@ async function writeCheck(db: Queryable, secrets: SecretBox): Promise<boolean> {
   return (await db.query(WRITE, [secrets.seal(CHECK_TEXT, CHECK_ROW), before])).length > 0;
 }
 
-/**
- * Seals the check with the first key, during a rotation. @throws SecretKeyProblem when none of the keys opens
- * it
- */
+/** Seals the check with the first key, during a rotation. @throws SecretKeyProblem when none of the keys opens it */
 export async function sealCheckAnew(db: Queryable, secrets: SecretBox): Promise<void> {
   const before = await readCheck(db);
   if (before !== null && !secrets.opens(before, CHECK_ROW)) {
-    throw new SecretKeyProblem('The secret keys do not open what is sealed in the database.');
+    throw new SecretKeyProblem('The secret keys do not open the secrets in the database.');
   }
   if (before !== null && sealingKeyOf(before) === secrets.keyIds[0]) return;
   await db.query(WRITE, [secrets.seal(CHECK_TEXT, CHECK_ROW), before]);

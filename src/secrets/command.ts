@@ -4,8 +4,7 @@
  * 2. All secrets are sealed with the new key.
  * 3. The old key still verifies return paths and links until `--finish`.
  *
- * The order of the keys and the database record the progress, so a second call continues an interrupted
- * rotation.
+ * The order of the keys and the database record the progress, so a second call continues an interrupted rotation.
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -36,8 +35,7 @@ import { type Store, withStore } from '../cli/store.ts';
 import { describeStartOver } from './start-over-command.ts';
 
 /**
- * Days until the old key may go: bounces are accepted for 45 days after delivery, and mail can wait in the
- * queue for 5.
+ * Days until the old key may go: bounces are accepted for 45 days after delivery, and mail can wait in the queue for 5.
  */
 const RETURN_PATHS_DAYS = 50;
 const DAY_MS = 24 * 3600_000;
@@ -70,14 +68,9 @@ type Rotation = {
   cli: Cli;
   store: Store;
   dataDir: string;
-  /** The first key seals and signs. */
   keys: readonly string[];
-  /** Milliseconds to wait for the nodes. */
   waitMs: number;
-  /**
-   * True: the key is in the data directory. False: it is LETTERHAUS_SECRET_KEY, which this command cannot
-   * change.
-   */
+  /** True: the key is in the data directory. False: it is LETTERHAUS_SECRET_KEY, which this command cannot change. */
   isOurs: boolean;
 };
 
@@ -92,7 +85,6 @@ function rotate(cli: Cli, options: Options): Promise<Outcome> {
   });
 }
 
-/** Continues from the recorded progress. */
 async function begin(rotation: Rotation): Promise<Outcome> {
   const { store, keys, isOurs } = rotation;
   const [first = ''] = keys;

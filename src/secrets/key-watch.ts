@@ -1,9 +1,8 @@
 /**
- * Watches the secret keys of a running service. Within seconds all workers adopt the keys that `letterhaus
- * secrets rotate` writes into the data directory. When all have them, the database records that. A configured
- * key (LETTERHAUS_SECRET_KEY) changes with a restart. A file without the key in use is ignored, because
- * stored secrets could not be opened any more. A deleted file is written again, because the next start needs
- * it.
+ * Watches the secret keys of a running service. Within seconds all workers adopt the keys that `letterhaus secrets
+ * rotate` writes into the data directory. When all have them, the database records that. A configured key
+ * (LETTERHAUS_SECRET_KEY) changes with a restart. A file without the key in use is ignored, because stored secrets
+ * could not be opened any more. A deleted file is written again, because the next start needs it.
  */
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
@@ -81,9 +80,7 @@ function presentKey({ database, config, log }: SecretKeepingOptions, used: strin
   return written;
 }
 
-/**
- * Checks that the new keys include the key in use, as in every step of a rotation. @throws when they lack it
- */
+/** Checks that the new keys include the key in use, as in every step of a rotation. @throws when they lack it */
 function requireSealingKey(present: string, used: string): void {
   const [sealing = ''] = secretKeysOf(used);
   if (secretKeysOf(present).includes(sealing)) return;

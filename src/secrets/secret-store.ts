@@ -1,13 +1,12 @@
 /**
- * Secret keys and the values they encrypt: DKIM keys, webhook secrets, second factors. A sealed value is
- * AES-256-GCM with the row's id as AAD, so a value that is moved to another row cannot be opened. It consists
- * of a version, 4 octets that identify the key, nonce, tag and text. Values of older versions begin with the
- * nonce.
+ * Secret keys and the values they encrypt: DKIM keys, webhook secrets, second factors. A sealed value is AES-256-GCM
+ * with the row's id as AAD, so a value that is moved to another row cannot be opened. It consists of a version, 4
+ * octets that identify the key, nonce, tag and text. Values of older versions begin with the nonce.
  *
  * The key is a file of mode 0600 in `<data>/secrets/`, created once, next to the id of this installation.
- * check-store.ts checks before its use that it is the key of the database. During a rotation there are
- * several keys: the first seals and signs, all of them open and verify. Every step of a rotation is
- * idempotent, so an interrupted rotation can continue.
+ * check-store.ts checks before its use that it is the key of the database. During a rotation there are several keys:
+ * the first seals and signs, all of them open and verify. Every step of a rotation is idempotent, so an interrupted
+ * rotation can continue.
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, randomUUID } from 'node:crypto';
 import {
@@ -90,7 +89,6 @@ export class SecretBox {
     return this.#keys.map((key) => derivedOnce(key, purpose));
   }
 
-  /** The first bytes of values that are sealed now. */
   get head(): Buffer {
     return headOf(this.#keys[0]);
   }
@@ -155,7 +153,6 @@ function derivedFrom(master: string, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', master, 'letterhaus', purpose, 32));
 }
 
-/** Returns null when another key has sealed the value. */
 function openWith({ sealing }: Key, sealed: Buffer, rowId: string): string | null {
   const tagEnd = NONCE_BYTES + TAG_BYTES;
   if (sealed.length < tagEnd) return null;
@@ -187,9 +184,7 @@ export function makeSecretKey(
   return readSecretKey(dataDir)!;
 }
 
-/**
- * Renames a key that is damaged or not that of the database. @returns its new path; null when there is none
- */
+/** Renames a key that is damaged or not that of the database. @returns its new path; null when there is none */
 export function putSecretKeyAside(dataDir: string, nowMs: number): string | null {
   const file = secretKeyFile(dataDir);
   const time = new Date(nowMs).toISOString().replaceAll(/[-:.]/g, '');
@@ -204,14 +199,12 @@ export function putSecretKeyAside(dataDir: string, nowMs: number): string | null
   return aside;
 }
 
-/** Removes a key that has sealed nothing. */
 export function removeSecretKey(dataDir: string, secretKey: string): void {
   if (readSecretKey(dataDir) === secretKey) rmSync(secretKeyFile(dataDir));
 }
 
 /**
- * Replaces the key of the data directory atomically. A running service reads it within seconds
- * (secrets/key-watch.ts).
+ * Replaces the key of the data directory atomically. A running service reads it within seconds (secrets/key-watch.ts).
  */
 export function replaceSecretKey(dataDir: string, secretKeys: readonly string[]): void {
   const file = secretKeyFile(dataDir);
@@ -231,7 +224,6 @@ export function replaceSecretKey(dataDir: string, secretKeys: readonly string[])
   syncFolder(join(dataDir, 'secrets'));
 }
 
-/** Returns the key for a command that needs one. @throws SecretKeyProblem */
 export function ownSecretKey({
   dataDir,
   secretKey,
@@ -261,8 +253,8 @@ export function readSecretKey(dataDir: string): string | null {
 }
 
 /**
- * Stores the key of a restored backup in a data directory that has none. The key is on disk before the rows
- * that it opens are visible.
+ * Stores the key of a restored backup in a data directory that has none. The key is on disk before the rows that it
+ * opens are visible.
  */
 export function storeSecretKey(dataDir: string, secretKeys: string): void {
   if (readSecretKey(dataDir) === null) create(dataDir, 'secret-key', secretKeys);
@@ -270,10 +262,7 @@ export function storeSecretKey(dataDir: string, secretKeys: string): void {
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/**
- * Returns the id of this installation in the nodes table, by which it releases the claims of its dead
- * workers.
- */
+/** Returns the id of this installation in the nodes table, by which it releases the claims of its dead workers. */
 export function instanceOf(dataDir: string): string {
   const file = join(dataDir, 'secrets', 'instance');
   const present = readText(file);
@@ -289,7 +278,6 @@ export function readInstance(dataDir: string): string | null {
   return readText(join(dataDir, 'secrets', 'instance'));
 }
 
-/** Returns null when there is no such file. */
 function readText(file: string): string | null {
   try {
     return readFileSync(file, 'utf8').trim();
@@ -379,7 +367,6 @@ export async function keysInUse(db: Queryable): Promise<Map<string, Date>> {
   return new Map(rows.map(({ id, since }) => [id, since]));
 }
 
-/** Table, column, and the column of the rows' owner. */
 const SEALED = [
   ['domains', 'rsa_private_key', 'project_id'],
   ['domains', 'ed25519_private_key', 'project_id'],
@@ -412,7 +399,6 @@ type StaleRow = { ownerId: string; id: string; sealed: Buffer };
 const FIRST_UUID = '00000000-0000-0000-0000-000000000000';
 const BATCH = 100;
 
-/** Seals all values of other keys with the first key, in small batches. */
 export async function sealAnew(
   db: Queryable,
   secrets: SecretBox,

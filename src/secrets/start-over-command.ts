@@ -1,11 +1,11 @@
 /**
- * `letterhaus secrets start-over`: for an installation whose secret key is lost for good. It makes a new key
- * that of the database, and marks everything that the lost one had sealed. Mail waits in the queue for the
- * new DKIM keys of its domain. Nothing is deleted.
+ * `letterhaus secrets start-over`: for an installation whose secret key is lost for good. It makes a new key that of
+ * the database, and marks everything that the lost one had sealed. Mail waits in the queue for the new DKIM keys of its
+ * domain. Nothing is deleted.
  *
- * It is refused while the current key opens the database. It is also refused while a node runs, which has the
- * key in memory and writes its file again. The steps can be repeated: if a call dies before it stores the
- * check in the database, the next call renames its key.
+ * It is refused while the current key opens the database. It is also refused while a node runs, which has the key in
+ * memory and writes its file again. The steps can be repeated: if a call dies before it stores the check in the
+ * database, the next call renames its key.
  */
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
@@ -66,7 +66,7 @@ const RUNS =
 
 const LOST =
   'DKIM keys, signing secrets of webhooks and second factors are lost with the key. You have to renew them, and mail waits ' +
-  'until then. Unsubscribe and tracking links in sent mail stop working, and its late bounces are not matched.';
+  'until then. Unsubscribe and tracking links in sent mail stop working, and late bounces of that mail are not matched.';
 
 async function whyNot(cli: Cli, { address, config }: Place): Promise<Failure | null> {
   return asOwner(address, async (db) => {

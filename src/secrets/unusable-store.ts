@@ -1,8 +1,7 @@
 /**
- * Sealed values that the secret key does not open, because the row is damaged or another key has sealed it.
- * Code that fails to open a value marks its row in `unusable_secrets`. The supervisor opens all values from
- * time to time, and removes marks of rows that open again. So all nodes and the API can report them without
- * opening anything.
+ * Sealed values that the secret key does not open, because the row is damaged or another key has sealed it. Code that
+ * fails to open a value marks its row in `unusable_secrets`. The supervisor opens all values from time to time, and
+ * removes marks of rows that open again. So all nodes and the API can report them without opening anything.
  */
 import type { Logger } from 'pino';
 import type { Queryable } from '../database/database.ts';
@@ -57,7 +56,6 @@ const UNMARK = `
 delete from unusable_secrets where kind = $1 and owner_id = $2 and id = $3
 returning 1`;
 
-/** @returns whether it was marked */
 export async function unmarkUnusable(
   db: Queryable,
   { kind, ownerId, id }: SecretRow,
@@ -127,10 +125,7 @@ select organization_id as "ownerId", id, array[totp_secret] as values
 const FIRST_UUID = '00000000-0000-0000-0000-000000000000';
 const BATCH = 100;
 
-/**
- * Opens all sealed values, in small batches, and marks the rows that do not open. @returns the newly marked
- * rows
- */
+/** Opens all sealed values, in small batches, and marks the rows that do not open. @returns the newly marked rows */
 export async function markAllUnusable(
   db: Queryable,
   secrets: Pick<SecretBox, 'opens'>,
@@ -175,7 +170,6 @@ select array(select distinct d.name from unusable_secrets u
        array(select m.email from unusable_secrets u join members m on m.id = u.id
               where u.kind = 'member' order by 1) as members`;
 
-/** Returns the marked rows by the names that commands take. */
 export async function listToRenew(db: Queryable): Promise<ToRenew> {
   const [row] = await db.query<ToRenew>(TO_RENEW);
   return row!;

@@ -72,7 +72,7 @@ test('after the loss of the key the installation starts over, and loses no mail'
   assert.equal((await service.cli('start')).code, 2);
   const asked = await startOver();
   assert.equal(asked.code, 1);
-  assert.match(asked.stderr, /are lost with the key .* Nothing was changed; add --yes\./);
+  assert.match(asked.stderr, /are lost with the key\. .* Nothing was changed; add --yes\./);
   assert.equal(readFileSync(file, 'utf8'), 'another key, which is long enough to be one');
 
   // Two calls at once: one of them makes the key.

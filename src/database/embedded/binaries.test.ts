@@ -7,7 +7,6 @@ import { findEngine } from './binaries.ts';
 
 const NOWHERE = { packagesFrom: [], hostCommands: [], hostFolders: [] };
 
-/** Makes folders with programs that only print a version. */
 function installed(...versions: string[]): string {
   const home = temporaryFolder();
   for (const version of versions) {

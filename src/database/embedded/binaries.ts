@@ -1,10 +1,10 @@
 /**
- * Finds the programs of the embedded database: the npm package for this platform, else a PostgreSQL that is
- * installed on this machine.
+ * Finds the programs of the embedded database: the npm package for this platform, else a PostgreSQL that is installed
+ * on this machine.
  *
- * The package is copied into the database's folder, for three reasons. Its library links are missing, because
- * npm's install scripts are off. An update may replace node_modules while the server runs. The database's
- * user cannot enter a home directory of mode 0700.
+ * The package is copied into the database's folder, for three reasons. Its library links are missing, because npm's
+ * install scripts are off. An update may replace node_modules while the server runs. The database's user cannot enter a
+ * home directory of mode 0700.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
@@ -20,10 +20,7 @@ const MAJOR_MIN = 15;
 export type EngineSource = {
   version: string;
   major: number;
-  /**
-   * `package`: a folder with bin/, lib/ and share/ to copy; `host`: programs that run where they are
-   * installed.
-   */
+  /** `package`: a folder with bin/, lib/ and share/ to copy; `host`: programs that run where they are installed. */
   kind: 'package' | 'host';
   folder: string;
 };
@@ -33,7 +30,6 @@ export type EngineSearch = {
   packagesFrom: readonly (string | URL)[];
   /** Commands that print a folder with `postgres` and `initdb`. */
   hostCommands: readonly (readonly [string, ...string[]])[];
-  /** Glob patterns of such folders. */
   hostFolders: readonly string[];
 };
 
@@ -53,8 +49,8 @@ export const DEFAULT_SEARCH: EngineSearch = {
 };
 
 /**
- * Returns the package if it is installed, else a PostgreSQL of the host: the version that created the
- * cluster, or the newest.
+ * Returns the package if it is installed, else a PostgreSQL of the host: the version that created the cluster, or the
+ * newest.
  * @param clusterMajor version of the existing cluster; null: there is none
  */
 export function findEngine(search: EngineSearch, clusterMajor: number | null): EngineSource {
@@ -116,8 +112,8 @@ function hostEngine(folder: string): EngineSource | null {
 }
 
 /**
- * Returns the folder of the programs, ready to run. A copy is renamed into place once it is complete and on
- * disk, so an existing copy is complete. Copies of other versions are removed.
+ * Returns the folder of the programs, ready to run. A copy is renamed into place once it is complete and on disk, so an
+ * existing copy is complete. Copies of other versions are removed.
  */
 export async function installEngine(source: EngineSource, databaseDir: string): Promise<string> {
   if (source.kind === 'host') return source.folder;
@@ -138,8 +134,7 @@ export async function installEngine(source: EngineSource, databaseDir: string): 
 }
 
 /**
- * Creates the links that the package's install script would make: `native/lib/x.so.5 -> x.so.5.18`, within
- * one folder.
+ * Creates the links that the package's install script would make: `native/lib/x.so.5 -> x.so.5.18`, within one folder.
  */
 async function linkLibraries(home: string): Promise<void> {
   const list = readFileSync(join(home, 'pg-symlinks.json'), 'utf8');

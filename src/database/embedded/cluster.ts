@@ -1,8 +1,8 @@
 /**
  * The cluster: created once by initdb, configured at every start.
  *
- * It is created beside `pg/` and renamed once it is complete, on disk and owned by its user. So an
- * interrupted start leaves nothing to repair.
+ * It is created beside `pg/` and renamed once it is complete, on disk and owned by its user. So an interrupted start
+ * leaves nothing to repair.
  */
 import { execFile } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
@@ -50,10 +50,7 @@ export async function ensureCluster(layout: Layout, binDir: string): Promise<voi
   await publishCluster(layout, fresh);
 }
 
-/**
- * Makes a folder beside `pg/` in which a cluster is created. Started as root, only the private group may
- * enter it.
- */
+/** Makes a folder beside `pg/` in which a cluster is created. Started as root, only the private group may enter it. */
 export function makeStaging({ databaseDir, owner }: Layout): string {
   const staging = mkdtempSync(join(databaseDir, STAGING));
   if (owner) {
@@ -63,7 +60,6 @@ export function makeStaging({ databaseDir, owner }: Layout): string {
   return join(staging, 'pg');
 }
 
-/** Moves a complete cluster into its place in the data directory, once it is on disk. */
 export async function publishCluster({ pgDir, databaseDir }: Layout, fresh: string): Promise<void> {
   await syncTree(fresh);
   renameSync(fresh, pgDir);
@@ -96,7 +92,7 @@ async function initialise({ layout, binDir, fresh }: Making): Promise<void> {
     const output = stderr?.trim() || message;
     throw new EngineProblem(
       'start-failed',
-      `The database could not be made in ${layout.databaseDir}; remove the cause, or set DATABASE_URL. Output of initdb: ${output}`,
+      `The database could not be created in ${layout.databaseDir}. Fix the cause, or set DATABASE_URL. Output of initdb: ${output}`,
     );
   }
 }
@@ -112,9 +108,9 @@ export function removeUnfinished(databaseDir: string): void {
 }
 
 /**
- * Settings for a small machine that also runs the service, and for bursts of short commits. No lz4: a cluster
- * must open with any build of its major version, and the npm package's build has no lz4. Settings for
- * durability are on the command line (postmaster.ts).
+ * Settings for a small machine that also runs the service, and for bursts of short commits. No lz4: a cluster must open
+ * with any build of its major version, and the npm package's build has no lz4. Settings for durability are on the
+ * command line (postmaster.ts).
  */
 const SETTINGS = `\
 # Written by Letterhaus at every start. Your own settings go into ${LOCAL_SETTINGS} beside this.
@@ -152,8 +148,8 @@ include = '${LOCAL_SETTINGS}'
 const MINIMAL_WAL = 'wal_level = minimal\nmax_wal_senders = 0';
 
 /**
- * WAL for an archive (backup/point-in-time): a connection for base backups, and a slot that keeps WAL until
- * it is archived. The slot is invalidated before it fills a tenth of the disk.
+ * WAL for an archive (backup/point-in-time): a connection for base backups, and a slot that keeps WAL until it is
+ * archived. The slot is invalidated before it fills a tenth of the disk.
  */
 function archivedWal({ diskBytes }: Sizing): string {
   return [
@@ -184,10 +180,9 @@ const CONNECTIONS_BESIDE = 33;
 const CONNECTIONS_MIN = 100;
 
 /**
- * Returns the settings that depend on the sizing, as lines of postgresql.conf. WAL is kept up to a 25th of
- * the disk. More WAL means fewer checkpoints, after each of which whole pages are written to the WAL. A crash
- * recovery replays up to that much: 8 GB take ten minutes at 14 MB/s, which is how long a start waits
- * (postmaster.ts).
+ * Returns the settings that depend on the sizing, as lines of postgresql.conf. WAL is kept up to a 25th of the disk.
+ * More WAL means fewer checkpoints, after each of which whole pages are written to the WAL. A crash recovery replays up
+ * to that much: 8 GB take ten minutes at 14 MB/s, which is how long a start waits (postmaster.ts).
  */
 export function sizedSettings({ connections, memoryBytes, diskBytes }: Sizing): string {
   const memoryMb = Math.floor(memoryBytes / MB);

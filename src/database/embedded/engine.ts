@@ -1,13 +1,13 @@
 /**
  * The embedded PostgreSQL: from a data directory to a running database.
  *
- * Guarantees: one service per data directory; every commit is on disk (fsync, full_page_writes); only the
- * user who started it can connect; a server that exits is restarted; a server that a killed service left
- * running is adopted. A CLI command uses the server of the service that runs on the data directory. Without
- * one, it runs the engine for its own duration.
+ * Guarantees: one service per data directory; every commit is on disk (fsync, full_page_writes); only the user who
+ * started it can connect; a server that exits is restarted; a server that a killed service left running is adopted. A
+ * CLI command uses the server of the service that runs on the data directory. Without one, it runs the engine for its
+ * own duration.
  *
- * Steps in order: layout.ts (folders), lock.ts (one holder), binaries.ts (the programs), cluster.ts (initdb,
- * settings), running-server.ts (adopts or starts), postmaster.ts (the process).
+ * Steps in order: layout.ts (folders), lock.ts (one holder), binaries.ts (the programs), cluster.ts (initdb, settings),
+ * running-server.ts (adopts or starts), postmaster.ts (the process).
  */
 import { statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
@@ -37,12 +37,9 @@ const STALE_PID_WAIT_MS = 10_000;
 
 export type EngineOptions = {
   dataDir: string;
-  /**
-   * Logs one sentence for the operator. After a `warn` the database is unavailable until the next sentence.
-   */
+  /** Logs one sentence for the operator. After a `warn` the database is unavailable until the next sentence. */
   log: (line: string, level?: 'warn') => void;
   world: Clock;
-  /** Maximum number of connections of the service. A command needs few. */
   load?: { most: number };
   search?: EngineSearch;
   /** Parent of root's database when the data directory is below a folder that is closed to others. */
@@ -64,7 +61,6 @@ export type Connection = {
 
 export type Engine = Connection &
   AsyncDisposable & {
-    /** Version of the server, for example `18.4`. */
     version: string;
     /** Whether a killed service left the server running and this process adopted it. */
     adopted: boolean;
@@ -72,11 +68,8 @@ export type Engine = Connection &
     /** Folder of the database. It differs from dataDir for root below a closed folder. */
     databaseDir: string;
     logFile: string;
-    /** User that runs the database; null: the user of this process. */
     owner: Owner | null;
-    /** Process id of the postmaster, which changes at a restart. */
     readonly pid: number;
-    /** Publishes the addresses of the service for other processes on this data directory. */
     publish(info: Partial<ServiceAddresses>): void;
     /** Calls the listener when the server exited too often and is not restarted. The service has to end. */
     onExit(listener: (reason: string) => void): void;
@@ -118,7 +111,6 @@ export async function openUnderLock(lock: DataDirLock, options: EngineOptions): 
   }
 }
 
-/** Prepares the start of the server: folders, programs, cluster, settings. */
 async function prepare(
   dataDir: string,
   options: EngineOptions,
@@ -207,7 +199,6 @@ function connectionThrough(socketDir: string): Connection {
   };
 }
 
-/** Time for which a command waits for a service to start or for another command to end. */
 const COMMAND_WAIT_MS = 60_000;
 
 export type RunningConnection = Connection &
@@ -217,8 +208,8 @@ export type RunningConnection = Connection &
   };
 
 /**
- * Connects to the database of a data directory without affecting a service that runs on it. Disposing stops
- * an engine that was started for the command.
+ * Connects to the database of a data directory without affecting a service that runs on it. Disposing stops an engine
+ * that was started for the command.
  */
 export async function connectRunning(options: EngineOptions): Promise<RunningConnection> {
   const dataDir = prepareDataDir(options.dataDir);

@@ -1,11 +1,10 @@
 /**
- * Folders (created private, given to another owner, copied, synced, without following links), and the user
- * that owns the database's folders.
+ * Folders (created private, given to another owner, copied, synced, without following links), and the user that owns
+ * the database's folders.
  *
- * An ordinary user runs the database as itself. PostgreSQL refuses to run as root, so root runs it as a
- * private numeric user without an account. Such a user needs no `useradd` and, unlike `nobody`, shares
- * nothing with other services. Only `initdb` needs a named user, and borrows one. cluster.ts keeps other
- * processes of that user out.
+ * An ordinary user runs the database as itself. PostgreSQL refuses to run as root, so root runs it as a private numeric
+ * user without an account. Such a user needs no `useradd` and, unlike `nobody`, shares nothing with other services.
+ * Only `initdb` needs a named user, and borrows one. cluster.ts keeps other processes of that user out.
  */
 import { createHash } from 'node:crypto';
 import { chmodSync, constants, lchownSync, mkdirSync, readdirSync, type Dirent } from 'node:fs';
@@ -17,8 +16,7 @@ import { EngineProblem } from './problem.ts';
 export type Owner = { uid: number; gid: number };
 
 /**
- * Parallel file operations: enough for the disk to merge flushes, well below the smallest limit of open files
- * (256).
+ * Parallel file operations: enough for the disk to merge flushes, well below the smallest limit of open files (256).
  */
 const AT_ONCE = 16;
 
@@ -94,8 +92,8 @@ async function inParallel<Item>(
 }
 
 /**
- * Ids that neither distributions nor systemd assign (systemd.io/UIDS-GIDS: 60706-61183 unused). They are
- * below 65536, because unprivileged containers map no others.
+ * Ids that neither distributions nor systemd assign (systemd.io/UIDS-GIDS: 60706-61183 unused). They are below 65536,
+ * because unprivileged containers map no others.
  */
 const FIRST_PRIVATE_ID = 60_706;
 const PRIVATE_ID_COUNT = 478;

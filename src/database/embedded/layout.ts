@@ -17,8 +17,8 @@
  * belong to Letterhaus alone is refused. The socket of the command line then gets a folder with a random name,
  * which running.json has.
  *
- * As root below a folder that is closed to others, pg/ and all entries after it are in
- * /var/lib/letterhaus/db-<hash of the path> instead.
+ * As root below a folder that is closed to others, pg/ and all entries after it are in /var/lib/letterhaus/db-<hash of
+ * the path> instead.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -41,9 +41,7 @@ export const CLOSED_PARENT_HOME = '/var/lib/letterhaus';
 
 export type Layout = {
   dataDir: string;
-  /** Equal to dataDir, except for root below a closed folder. */
   databaseDir: string;
-  /** User that runs the database; null: the user of this process. */
   owner: Owner | null;
   pgDir: string;
   socketDir: string;
@@ -82,8 +80,8 @@ function setMode(dataDir: string, warn: (line: string) => void): void {
 }
 
 /**
- * Creates a folder and its parents. Node's `recursive` would repeat mkdir for ever where it always fails with
- * ENOENT (/proc).
+ * Creates a folder and its parents. Node's `recursive` would repeat mkdir for ever where it always fails with ENOENT
+ * (/proc).
  */
 function makeFolder(folder: string, mode?: number): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return;
@@ -91,7 +89,6 @@ function makeFolder(folder: string, mode?: number): void {
   mkdirSync(folder, { mode });
 }
 
-/** Chooses the database's folder and creates the folders around it. The caller has the lock. */
 export function prepareLayout(
   dataDir: string,
   closedParentHome: string,

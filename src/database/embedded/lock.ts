@@ -1,11 +1,10 @@
 /**
  * The lock of a data directory, which one process has.
  *
- * It is SQLite's RESERVED lock on an empty file: an fcntl lock, which the kernel grants to one process and
- * releases when the process ends, even by `kill -9`. It needs no native module, works on Linux and macOS and
- * between containers that share a volume, and children do not inherit it. docs/decisions/0002 has the reasons
- * against a pid file, a socket or O_EXLOCK. No other code may open the file: closing any descriptor of it
- * would release the lock (POSIX).
+ * It is SQLite's RESERVED lock on an empty file: an fcntl lock, which the kernel grants to one process and releases
+ * when the process ends, even by `kill -9`. It needs no native module, works on Linux and macOS and between containers
+ * that share a volume, and children do not inherit it. docs/decisions/0002 has the reasons against a pid file, a socket
+ * or O_EXLOCK. No other code may open the file: closing any descriptor of it would release the lock (POSIX).
  *
  * `running.json` describes the holder, so that other processes can show it and use its engine.
  */
@@ -20,7 +19,6 @@ const COMMAND_WAIT_MS = 30_000;
 
 export type DataDirLock = {
   readonly dataDir: string;
-  /** Publishes facts about the holder. Omitted facts do not change. */
   publish(info: Partial<Pick<RunningInfo, 'url' | 'adminSocket' | 'engine'>>): void;
   release(): void;
 };
@@ -42,8 +40,8 @@ export function tryLock(dataDir: string, kind: RunningInfo['kind']): DataDirLock
 }
 
 /**
- * Takes the lock of a move that creates an embedded database. A service with another database may be running
- * on the data directory. Null when another move has the lock.
+ * Takes the lock of a move that creates an embedded database. A service with another database may be running on the
+ * data directory. Null when another move has the lock.
  */
 export function tryArrivalLock(dataDir: string): DataDirLock | null {
   const database = tryFile(join(dataDir, 'arrival.lock'));
@@ -57,7 +55,6 @@ export function tryArrivalLock(dataDir: string): DataDirLock | null {
   };
 }
 
-/** Waits until no move works on the embedded database of a data directory. */
 export async function untilNoArrival(
   dataDir: string,
   clock: Clock,
@@ -136,8 +133,8 @@ export function alreadyRunning(dataDir: string, holder: RunningInfo | null): Eng
 }
 
 /**
- * Returns the published facts of the lock's holder; null when they are unpublished or unreadable, or the
- * holder is dead.
+ * Returns the published facts of the lock's holder; null when they are unpublished or unreadable, or the holder is
+ * dead.
  */
 export function readRunning(dataDir: string): RunningInfo | null {
   try {

@@ -6,7 +6,6 @@ import { isPostgresOf } from './process.ts';
 /** Content of postmaster.pid. `pid` is null when PostgreSQL did not write the file. */
 export type PidFile = { pid: number | null; status: string };
 
-/** Reads the pid from the first line and the status from the eighth. */
 export function readPidFile(pgDir: string): PidFile | null {
   try {
     const lines = readFileSync(join(pgDir, 'postmaster.pid'), 'utf8').split('\n');
@@ -18,7 +17,6 @@ export function readPidFile(pgDir: string): PidFile | null {
   }
 }
 
-/** Kills the server of a cluster that nobody uses. Its backends then end by themselves. */
 export function killServerOf(pgDir: string): void {
   const pid = readPidFile(pgDir)?.pid ?? null;
   if (pid !== null && isPostgresOf(pid, pgDir)) process.kill(pid, 'SIGKILL');

@@ -1,9 +1,9 @@
 /**
  * Starts, watches, queries and stops one server process, and rotates its log.
  *
- * The server runs in its own session. So Ctrl-C in the terminal does not end it before the service has
- * drained, and it survives a killed service (running-server.ts then adopts it). The settings for durability
- * and privacy are on its command line, where no file can override them.
+ * The server runs in its own session. So Ctrl-C in the terminal does not end it before the service has drained, and it
+ * survives a killed service (running-server.ts then adopts it). The settings for durability and privacy are on its
+ * command line, where no file can override them.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -20,7 +20,6 @@ import { type Clock, poll, isStillRunning } from './process.ts';
 const START_TIMEOUT_MS = 600_000;
 const START_NOTICE_MS = 5_000;
 
-/** Parameters of a server's start. */
 export type Setup = {
   layout: Layout;
   program: string;
@@ -32,7 +31,6 @@ export type Setup = {
   /** Milliseconds before a postmaster.pid that names another program is moved aside. */
   stalePidWaitMs: number;
   signal: AbortSignal;
-  /** Default: ten minutes. */
   startTimeoutMs?: number;
 };
 
@@ -41,7 +39,6 @@ export type Postmaster = {
   /** Whether the server is no child of this process, because a killed service left it running. */
   readonly adopted: boolean;
   hasEnded(): boolean;
-  /** Resolves with the reason when the server ends. */
   readonly exited: Promise<string>;
 };
 
@@ -69,7 +66,6 @@ export function commandLine(layout: Layout, version: string, config: ClusterConf
 
 export type Launched = { postmaster: Postmaster } | { failed: string };
 
-/** Starts the server and waits until it accepts connections, after crash recovery. */
 export async function launch(setup: Setup): Promise<Launched> {
   const { logFile } = setup.layout;
   const logStart = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
@@ -181,7 +177,6 @@ export function addressOf(
   return { host: socketDir, port: PORT, database, user, ssl: false };
 }
 
-/** Returns the connection URL in the form of psql and DATABASE_URL. */
 export function urlOf(socketDir: string, database = SUPERUSER, user = SUPERUSER): string {
   return `postgresql://${user}@${encodeURIComponent(socketDir)}:${PORT}/${database}`;
 }
@@ -204,7 +199,6 @@ export async function withClient<Result>(
   }
 }
 
-/** Creates the service's database at the first start. Returns the server's version. */
 export async function ensureDatabase(socketDir: string): Promise<string> {
   return withClient(addressOf(socketDir, 'postgres'), async (client) => {
     const { rows } = await client.query<{ version: string; exists: boolean }>(
@@ -220,7 +214,6 @@ export async function ensureDatabase(socketDir: string): Promise<string> {
 const LOG_BYTES_MAX = 8 * 1024 * 1024;
 const REASON_BYTES_MAX = 2_000;
 
-/** Moves the content to `<file>.1` once the log exceeds 8 MB. */
 export function boundLog(file: string): void {
   const { size } = statSync(file, { throwIfNoEntry: false }) ?? { size: 0 };
   if (size <= LOG_BYTES_MAX) return;

@@ -1,17 +1,14 @@
 /**
- * The reasons why the embedded database cannot be opened, as one typed error. Each message states the problem
- * and the remedy for the operator. The CLI prints it and exits with 2.
+ * The reasons why the embedded database cannot be opened, as one typed error. Each message states the problem and the
+ * remedy for the operator. The CLI prints it and exits with 2.
  */
 
 export type EngineProblemKind =
-  /** Another process has the data directory; `running` describes it. */
   | 'running'
   | 'wrong-user'
   | 'unusable-path'
-  /** A folder of the path is closed to the user that runs the database. */
   | 'closed-folder'
   | 'no-private-user'
-  /** Another major version of PostgreSQL created the directory. */
   | 'other-major'
   /** This data directory had a database and has none now (database/server/note.ts). */
   | 'missing'
@@ -19,7 +16,6 @@ export type EngineProblemKind =
   | 'socket-folder'
   | 'start-failed';
 
-/** The process that has a data directory, as it described itself. */
 export type RunningInfo = {
   pid: number;
   /** `command`: a CLI command that runs the engine for its own duration. */
@@ -32,7 +28,6 @@ export type RunningInfo = {
   engine: { socketDir: string; port: number } | null;
 };
 
-/** Addresses of a service, published when it is ready. */
 export type ServiceAddresses = { url: string; adminSocket: string };
 
 export class EngineProblem extends Error {

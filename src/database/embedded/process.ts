@@ -1,7 +1,7 @@
 /**
- * Processes that are not children of this one: whether they are alive, and whether a pid is the server of a
- * given cluster. A pid alone is not sufficient: after a restart of a container, another process may have the
- * number. Files and ends of such processes are polled, because there are no events for them.
+ * Processes that are not children of this one: whether they are alive, and whether a pid is the server of a given
+ * cluster. A pid alone is not sufficient: after a restart of a container, another process may have the number. Files
+ * and ends of such processes are polled, because there are no events for them.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -1,9 +1,9 @@
 /**
  * Creates the cluster of a data directory from a base backup and WAL, recovered to a point in time.
  *
- * Like a new cluster (cluster.ts), it is made beside `pg/` and renamed once it is complete. An interruption
- * leaves the data directory without a database. Its note (database/server/note.ts) then keeps the next start
- * from creating an empty one.
+ * Like a new cluster (cluster.ts), it is made beside `pg/` and renamed once it is complete. An interruption leaves the
+ * data directory without a database. Its note (database/server/note.ts) then keeps the next start from creating an
+ * empty one.
  */
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -35,7 +35,6 @@ export type Recovery = {
   until: string;
   /** Puts the files of the base backup and the WAL into the empty folder of a cluster. */
   fill: (pgDir: string) => Promise<void>;
-  /** Called every two seconds of the replay with its position. */
   onReplayed: (lsn: string) => void;
   /** Changes the recovered database before it becomes the one of the data directory. */
   settle: (address: pg.ClientConfig) => Promise<void>;
@@ -125,8 +124,8 @@ function refuse(
 type Parts = { binDir: string; recovery: Recovery; version: string };
 
 /**
- * All WAL is in pg_wal already, so the command that would fetch more always fails. The database is reachable
- * once the recovery has ended: a hot standby would need the connection limits of the lost server.
+ * All WAL is in pg_wal already, so the command that would fetch more always fails. The database is reachable once the
+ * recovery has ended: a hot standby would need the connection limits of the lost server.
  */
 function setupOf(layout: Layout, { binDir, recovery, version }: Parts): Setup {
   const config = writeConfig(layout.databaseDir, SIZING);

@@ -1,10 +1,9 @@
 /**
- * Keeps the server running until it is stopped. A server that exits is restarted after increasing waits, at
- * most five times a minute.
+ * Keeps the server running until it is stopped. A server that exits is restarted after increasing waits, at most five
+ * times a minute.
  *
- * Before a start it handles the leftovers of a killed service: a server that still runs, or a postmaster.pid
- * that names another process. The caller has the lock of the data directory, so no other process can start
- * this cluster.
+ * Before a start it handles the leftovers of a killed service: a server that still runs, or a postmaster.pid that names
+ * another process. The caller has the lock of the data directory, so no other process can start this cluster.
  *
  *     postmaster.pid            action
  *     absent, or its pid dead   none: PostgreSQL replaces the file itself
@@ -68,7 +67,7 @@ export class RunningServer {
       if (this.#stop.signal.aborted) return;
       this.#setup.log(
         `The database exited (${reason}) and is restarted; no mail is accepted meanwhile. If it was killed, ` +
-          `check the memory of this machine; ${this.#setup.layout.logFile} says what it did.`,
+          `check the memory of this machine. The log of the database is ${this.#setup.layout.logFile}.`,
         'warn',
       );
       this.#restarting = this.#restart(reason);
@@ -109,13 +108,11 @@ export class RunningServer {
   }
 }
 
-/** Maximum wait for backends that outlive their killed postmaster. */
 const SETTLE_TIMEOUT_MS = 60_000;
 
 /** Errors after which the start is retried. "Still in use": shared memory of a killed server's backends. */
 const WAIT_FOR = /is still in use|is starting up|is shutting down/;
 
-/** Returns a server that accepts connections: the one left running, or a new one. */
 export async function startPostmaster(setup: Setup): Promise<Postmaster> {
   const adopted = await adopt(setup);
   if (adopted) return adopted;
@@ -175,7 +172,6 @@ function moveAside({ layout, log }: Setup): void {
   log(`Moved ${file} aside: it names ${pid}, which is not a server of this database.`);
 }
 
-/** Returns the stamp of the running server; null when it does not respond at this socket. */
 async function stampOf({ layout }: Setup): Promise<string | null> {
   try {
     return await withClient(addressOf(layout.socketDir, 'postgres'), async (client) => {

@@ -1,14 +1,14 @@
 /**
- * Parses DATABASE_URL: splits it into one URL per host, drops the settings that Letterhaus makes, and shows
- * it without its password. Pure.
+ * Parses DATABASE_URL: splits it into one URL per host, drops the settings that Letterhaus makes, and shows it without
+ * its password. Pure.
  */
 
 /** Groups: scheme and user, hosts, database name, query. */
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)([^?#]*)(?:\?([^#]*))?$/;
 
 /**
- * Settings that Letterhaus makes itself (connect.ts). pg would prefer those of the URL, and poolers refuse
- * most of them in the startup message.
+ * Settings that Letterhaus makes itself (connect.ts). pg would prefer those of the URL, and poolers refuse most of them
+ * in the startup message.
  */
 const OURS = [
   'application_name',

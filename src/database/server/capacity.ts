@@ -1,10 +1,10 @@
 /**
  * Checks that the database has enough connections for this node and enough disk space for mail.
  *
- * The connections of a node are compared with the server's limits (docs/scale.md).
- * database/embedded/cluster.ts configures the embedded engine by the same calculation. Settlements need disk
- * space, so mail is refused before the disk is full. The limit is free space where the database's disk is on
- * this machine, the database's size where the operator sets a limit, and otherwise PostgreSQL's error 53100.
+ * The connections of a node are compared with the server's limits (docs/scale.md). database/embedded/cluster.ts
+ * configures the embedded engine by the same calculation. Settlements need disk space, so mail is refused before the
+ * disk is full. The limit is free space where the database's disk is on this machine, the database's size where the
+ * operator sets a limit, and otherwise PostgreSQL's error 53100.
  */
 import { statfs } from 'node:fs/promises';
 import pg from 'pg';
@@ -81,21 +81,17 @@ export async function connectionsProblem(
   return sentence;
 }
 
-/** @throws when the folder does not exist */
 export async function freeBytes(folder: string): Promise<number> {
   const { bavail, bsize } = await statfs(folder);
   return bavail * bsize;
 }
 
-/** Null when this role may not see it. A server behind a socket or loopback is on this machine. */
 const SERVER = `
 select case when inet_server_addr() is null or inet_server_addr() <<= '127.0.0.0/8'
               or inet_server_addr() = '::1'
             then (select setting from pg_settings where name = 'data_directory') end as folder`;
 
-/**
- * Returns the data directory of a server on this machine; null when the server is remote or does not show it.
- */
+/** Returns the data directory of a server on this machine; null when the server is remote or does not show it. */
 export async function localDataDirectory(owner: Queryable): Promise<string | null> {
   const [row] = await owner.query<{ folder: string | null }>(SERVER);
   const folder = row?.folder ?? null;
@@ -111,12 +107,11 @@ export async function databaseBytes(db: Queryable): Promise<number> {
 }
 
 const DISK_FULL = '53100';
-/** Milliseconds for which mail is refused after PostgreSQL reported a full disk. */
 const REFUSES_FOR_MS = 10_000;
 
 /**
- * Remembers that PostgreSQL reported a full disk to this worker. For 10 s new mail is refused, and outcomes
- * are still written. A statement that fails with this error has stored nothing.
+ * Remembers that PostgreSQL reported a full disk to this worker. For 10 s new mail is refused, and outcomes are still
+ * written. A statement that fails with this error has stored nothing.
  */
 export class DiskFullMemory {
   readonly #world: Pick<World, 'monotonicMs'>;
@@ -126,7 +121,6 @@ export class DiskFullMemory {
     this.#world = world;
   }
 
-  /** Returns the reason why mail is refused; null when it is not. */
   refusal(): string | null {
     return this.#world.monotonicMs() < this.#untilMs ? 'the disk of the database is full' : null;
   }

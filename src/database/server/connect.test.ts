@@ -102,7 +102,6 @@ async function connected(address: DatabaseAddress): Promise<pg.Client> {
   return client;
 }
 
-/** Returns what an address has besides its host. */
 function loginOf(address: DatabaseAddress): DatabaseAddress {
   const { user, password, database: name } = new pg.Client(address);
   return { user, password, database: name, ssl: false };

@@ -1,17 +1,15 @@
 /**
  * Opens connections: selects the server that accepts writes, makes the session's settings and checks them.
  *
- * Statements make the settings after connecting. Poolers refuse or ignore most settings in the startup
- * message, and statements override those of DATABASE_URL, the role or the database. A second statement reads
- * them back. A pooler that assigns another server connection per transaction returns the settings of another
- * session.
+ * Statements make the settings after connecting. Poolers refuse or ignore most settings in the startup message, and
+ * statements override those of DATABASE_URL, the role or the database. A second statement reads them back. A pooler
+ * that assigns another server connection per transaction returns the settings of another session.
  */
 import pg from 'pg';
 import { urlsOf } from './address.ts';
 
 export type DatabaseAddress = pg.ClientConfig;
 
-/** Names of settings with their values, in PostgreSQL's spelling. */
 export type SessionSettings = Readonly<Record<string, string>>;
 
 /** This database cannot be used. The message says what the operator has to do. */
@@ -34,8 +32,8 @@ export const READ_ONLY_SQLSTATE = '25006';
 const IS_WRITABLE = `select current_setting('transaction_read_only') = 'off' as is_writable`;
 
 /**
- * The servers of an address. With several, all are asked at once. The first in order that accepts writes is
- * used until `forget`.
+ * The servers of an address. With several, all are asked at once. The first in order that accepts writes is used until
+ * `forget`.
  */
 export class Servers {
   readonly #config: pg.ClientConfig;
@@ -55,7 +53,6 @@ export class Servers {
     return this.#places.length > 1;
   }
 
-  /** Selects the server to connect to. @throws when no server accepts writes */
   async find(): Promise<void> {
     if (!this.areSeveral) return;
     this.#finding ??= this.#ask();
@@ -72,7 +69,6 @@ export class Servers {
     this.#finding = null;
   }
 
-  /** Returns the configuration of a client: the address, completed by `more`. */
   config(more: pg.ClientConfig): pg.ClientConfig {
     return { ...this.#config, ...more };
   }
@@ -118,7 +114,6 @@ export class Servers {
   }
 }
 
-/** Returns the address as pg reads it, including environment variables. */
 function placeOf(config: pg.ClientConfig): Place {
   const { host, port } = new pg.Client(config);
   return { host, port };
@@ -176,16 +171,13 @@ const NO_SESSIONS =
   'DATABASE_URL points to a pooler that gives each transaction another connection, and Letterhaus ' +
   'needs sessions: set pool_mode=session for this database there, or connect to PostgreSQL itself.';
 
-/**
- * Number of parts into which a period is divided. Each part takes a turn of the event loop, which reads
- * sockets.
- */
+/** Number of parts into which a period is divided. Each part takes a turn of the event loop, which reads sockets. */
 const PERIOD_PARTS = 20;
 
 /**
- * Calls `end` after a time that does not count event-loop stalls. In a process with ten thousand requests,
- * timers run late, before the process reads an answer that has already arrived. A plain timeout would call an
- * available database unavailable.
+ * Calls `end` after a time that does not count event-loop stalls. In a process with ten thousand requests, timers run
+ * late, before the process reads an answer that has already arrived. A plain timeout would call an available database
+ * unavailable.
  * @returns a function that cancels it
  */
 export function afterUnstalled(ms: number, end: () => void): () => void {
@@ -216,9 +208,7 @@ export function pooledClient(timeoutMs: number, lead: (client: pg.Client) => voi
 
 const END_WITHIN_MS = 2_000;
 
-/**
- * Ends a connection within END_WITHIN_MS. pg waits for the server to close it, which a silent one never does.
- */
+/** Ends a connection within END_WITHIN_MS. pg waits for the server to close it, which a silent one never does. */
 export async function endWithin(
   client: pg.Client,
   end: () => Promise<void> = () => client.end(),
@@ -232,10 +222,9 @@ export async function endWithin(
 const REFUSED_BY_POOLER = '08P01';
 
 /**
- * Checks that every session has its own server connection. Behind a pooler, the pid at log-in is not that of
- * the server process. Then two sessions alternate, in both orders. A pooler that reassigns connections after
- * a transaction gives one session the other's connection, whether it picks the most or the least recently
- * used one.
+ * Checks that every session has its own server connection. Behind a pooler, the pid at log-in is not that of the server
+ * process. Then two sessions alternate, in both orders. A pooler that reassigns connections after a transaction gives
+ * one session the other's connection, whether it picks the most or the least recently used one.
  * @throws UnsuitableDatabase when sessions share a connection
  */
 export async function requireSessions(

@@ -1,8 +1,8 @@
 /**
  * Detects a fail-over of the database to another server, and counts the emails it lost.
  *
- * A promoted standby begins a new timeline. It lacks commits that the old primary acknowledged and an
- * asynchronous standby had not received. They cannot be restored, so they are logged and counted.
+ * A promoted standby begins a new timeline. It lacks commits that the old primary acknowledged and an asynchronous
+ * standby had not received. They cannot be restored, so they are logged and counted.
  */
 import { DatabaseUnavailable, type Queryable } from '../database.ts';
 
@@ -17,7 +17,6 @@ export async function acceptsWrites(db: Queryable): Promise<boolean> {
   return row?.acceptsWrites === true;
 }
 
-/** The timeline is the first eight digits of a WAL file's name. */
 const TIMELINE = {
   name: 'timeline',
   text: `
@@ -62,7 +61,6 @@ export class RecentlyAccepted {
     this.#count += 1;
   }
 
-  /** Returns the ids of the emails that the database does not have. @throws DatabaseUnavailable */
   async lost(db: Queryable): Promise<string[]> {
     const count = Math.min(this.#count, EMAILS_MAX);
     const lost: string[] = [];
@@ -80,7 +78,6 @@ export class RecentlyAccepted {
     return lost;
   }
 
-  /** Returns an entry in hex: project id, email id. */
   #entry(index: number): string {
     return this.#entries.toString('hex', index * ENTRY_BYTES, (index + 1) * ENTRY_BYTES);
   }

@@ -1,6 +1,6 @@
 /**
- * The mark of a restore that has begun: a table. The restore creates it first, and its commit drops it. So a
- * database with the mark is unusable, whatever interrupted the restore.
+ * The mark of a restore that has begun: a table. The restore creates it first, and its commit drops it. So a database
+ * with the mark is unusable, whatever interrupted the restore.
  */
 import type { Queryable } from '../database.ts';
 import { DatabaseUnusable } from './unusable.ts';

@@ -1,11 +1,11 @@
 /**
- * The roles of the service. APP_ROLE may only read and write rows. Workers log in as the login role, a member
- * of APP_ROLE that is no superuser and owns nothing. So a worker's connection cannot gain the owner's rights:
- * `reset role` returns to the login role.
+ * The roles of the service. APP_ROLE may only read and write rows. Workers log in as the login role, a member of
+ * APP_ROLE that is no superuser and owns nothing. So a worker's connection cannot gain the owner's rights: `reset role`
+ * returns to the login role.
  *
- * Name and password of the login role are derived from the secret key. All nodes of an installation compute
- * the same values, and none stores them. The server gets only a verifier of the password (RFC 5803). If the
- * owner may not create roles, or the server refuses the login, workers log in as the owner and set APP_ROLE.
+ * Name and password of the login role are derived from the secret key. All nodes of an installation compute the same
+ * values, and none stores them. The server gets only a verifier of the password (RFC 5803). If the owner may not create
+ * roles, or the server refuses the login, workers log in as the owner and set APP_ROLE.
  */
 import { createHash, createHmac, pbkdf2Sync } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -33,8 +33,8 @@ const CLASH_TRIES = 20;
 const CLASH_PAUSE_MS = 50;
 
 /**
- * Creates APP_ROLE, grants it the rows of all tables, and sets it. Roles belong to the whole server, but the
- * migration lock to one database. So a migration of another database may do the same concurrently.
+ * Creates APP_ROLE, grants it the rows of all tables, and sets it. Roles belong to the whole server, but the migration
+ * lock to one database. So a migration of another database may do the same concurrently.
  * @returns null if the server does not permit it
  */
 export async function makeAppRole(db: Queryable): Promise<string | null> {
@@ -55,7 +55,6 @@ export async function makeAppRole(db: Queryable): Promise<string | null> {
 
 type Login = { user: string; password: string };
 
-/** The address for workers, or the reason why they log in as the owner. */
 export type LoginOutcome = { address: DatabaseAddress } | { problem: string };
 
 const SCRAM_ITERATIONS = 4_096;
@@ -66,8 +65,8 @@ select d.oid::text as database, exists (select from pg_roles r where r.rolname =
   from pg_database d where d.datname = current_database()`;
 
 /**
- * Keeps errors of statements out of the server's log, where they would quote values. The service logs them
- * without values. Only a superuser may set this for the role.
+ * Keeps errors of statements out of the server's log, where they would quote values. The service logs them without
+ * values. Only a superuser may set this for the role.
  */
 const KEEP_ERRORS_OUT_OF_THE_LOG = (user: string) => `
 do $$ begin
@@ -111,10 +110,7 @@ function derived(secretKey: string, what: string): Buffer {
   return createHmac('sha256', secretKey).update(`database login: ${what}`).digest();
 }
 
-/**
- * Returns a SCRAM verifier (RFC 5803) as PostgreSQL stores it. The password is ASCII, so it needs no
- * normalisation.
- */
+/** Returns a SCRAM verifier (RFC 5803) as PostgreSQL stores it. The password is ASCII, so it needs no normalisation. */
 export function scramVerifier(password: string, salt: Buffer): string {
   const salted = pbkdf2Sync(password, salt, SCRAM_ITERATIONS, 32, 'sha256');
   const keyOf = (name: string) => createHmac('sha256', salted).update(name).digest();
@@ -127,9 +123,7 @@ const CAN_WORK = `
 select session_user = $1 and not rolsuper and has_table_privilege('queue', 'insert') as can_work
   from pg_roles where rolname = session_user`;
 
-/**
- * Log-in refused (28), also by a pooler without the role (08P01), or no table in the role's search path (42).
- */
+/** Log-in refused (28), also by a pooler without the role (08P01), or no table in the role's search path (42). */
 const REFUSED_SQLSTATE = /^(28|08P01|42)/;
 
 async function tryLogin(

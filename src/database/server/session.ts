@@ -1,20 +1,17 @@
 /**
  * Connections outside of the pools: for migrations, partitions, indexes and tests.
  *
- * Their statements may run for hours or wait for a lock of another node. So a time limit cannot tell a busy
- * server from a connection that the network dropped without a reset. A second connection can: it asks whether
- * the server process of the first one is working. The connection is dead when its client waits for an answer,
- * while the server process waits for its client or no longer exists. Then its statement fails.
+ * Their statements may run for hours or wait for a lock of another node. So a time limit cannot tell a busy server from
+ * a connection that the network dropped without a reset. A second connection can: it asks whether the server process of
+ * the first one is working. The connection is dead when its client waits for an answer, while the server process waits
+ * for its client or no longer exists. Then its statement fails.
  */
 import { addAbortListener } from 'node:events';
 import pg from 'pg';
 import { type DatabaseAddress, endWithin, Servers, type Session, setSession } from './connect.ts';
 
-/** When a connection without an answer counts as dead. */
 export type SilenceLimits = {
-  /** Milliseconds between two checks while a statement has no answer. */
   everyMs: number;
-  /** Limit for opening the second connection, and for its answer. */
   timeoutMs: number;
   /** Number of checks in a row without a working server process after which the connection is dead. */
   checksMax: number;
@@ -23,10 +20,8 @@ export type SilenceLimits = {
 /** Ends a connection after 15 to 30 s, so that a network that fails for some seconds ends no migration. */
 const SILENCE: SilenceLimits = { everyMs: 5_000, timeoutMs: 5_000, checksMax: 3 };
 
-/** Ways in which a connection ends, besides by its caller. */
 export type Watching = {
   silence?: SilenceLimits | undefined;
-  /** Ends the connection and its statement at once. */
   signal?: AbortSignal | undefined;
 };
 

@@ -1,6 +1,6 @@
 /**
- * Whether a database may be used. It may not while a restore or a move into it is unfinished, nor after it
- * was moved elsewhere. Each state is a table, so one commit sets or clears it and it needs no column of ours.
+ * Whether a database may be used. It may not while a restore or a move into it is unfinished, nor after it was moved
+ * elsewhere. Each state is a table, so one commit sets or clears it and it needs no column of ours.
  */
 import type { Queryable } from '../database.ts';
 import { refuseUnfinishedRestore } from './restore-mark.ts';
@@ -9,12 +9,10 @@ import { DatabaseUnusable } from './unusable.ts';
 /** Table in the target of a move: created first, dropped when the old database is fenced. */
 export const ARRIVAL = 'letterhaus_arrival';
 /**
- * Table in the old database. One transaction commits it and the triggers that refuse all writes
- * (move/fence-store.ts).
+ * Table in the old database. One transaction commits it and the triggers that refuse all writes (move/fence-store.ts).
  */
 export const DEPARTURE = 'letterhaus_departure';
 
-/** The place to which a database was moved. */
 export type Departure = {
   moveId: string;
   /** For display: `embedded`, or an address without its password. */
@@ -38,10 +36,8 @@ export class DatabaseMoved extends DatabaseUnusable {
   }
 }
 
-/** Name of the embedded database in the note of a data directory. */
 export const EMBEDDED = 'embedded';
 
-/** Returns what an operator changes to use the new database. */
 export function settingFor(place: string): string {
   return place === EMBEDDED
     ? 'unset DATABASE_URL on that node'
@@ -65,7 +61,6 @@ export async function refuseUnusable(db: Queryable): Promise<void> {
   if (departure !== null) throw new DatabaseMoved(departure);
 }
 
-/** Returns null when the database was not moved. */
 export async function readDeparture(db: Queryable): Promise<Departure | null> {
   if (!(await isThere(db, DEPARTURE))) return null;
   const [row] = await db.query<Departure>(
