@@ -835,13 +835,13 @@ export type EmailWebhookDelivery = {
   type: string;
   /** `pending` until a 2xx response or the last retry. */
   status: 'pending' | 'delivered' | 'failed';
-  /** How often it was sent. */
+  /** Attempts so far. */
   attempts: number;
   /** When the event occurred. */
   created_at: string;
-  /** When it got a 2xx response or failed finally. */
+  /** When it got a 2xx response, or its last attempt failed. */
   completed_at: string | null;
-  /** When it is sent next. */
+  /** When the next attempt is due. */
   next_attempt_at: string | null;
   /** Its webhook. */
   webhook_id: string;
@@ -2622,13 +2622,13 @@ export type Webhook = {
   id: string;
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
-  /** The types of events to send; null: all, including those added later. */
+  /** The types of events to send. Null sends all, including those added later. */
   events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue'> | null;
-  /** A disabled webhook receives nothing; its pending deliveries have failed. */
+  /** A disabled webhook receives no events. Its pending deliveries have failed. */
   status: 'enabled' | 'disabled';
   /** Why the service disabled it; null if it did not. */
   disabled_reason: string | null;
-  /** Since when all attempts have failed; null: it is not failing. */
+  /** When attempts began to fail without a success since; null when it is not failing. */
   failing_since: string | null;
   /** When it was registered. */
   created_at: string;
@@ -2637,16 +2637,16 @@ export type Webhook = {
 export type WebhookChange = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url?: string | undefined;
-  /** The types of events to send; null: all, including those added later. */
+  /** The types of events to send. Null sends all, including those added later. */
   events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue'> | null | undefined;
-  /** A disabled webhook receives nothing; its pending deliveries have failed. */
+  /** A disabled webhook receives no events. Its pending deliveries have failed. */
   status?: 'enabled' | 'disabled' | undefined;
 };
 
 export type WebhookCreation = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
-  /** The types of events to send; null: all, including those added later. */
+  /** The types of events to send. Null sends all, including those added later. */
   events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue'> | null | undefined;
 };
 
@@ -2658,13 +2658,13 @@ export type WebhookDelivery = {
   type: string;
   /** `pending` until a 2xx response or the last retry. */
   status: 'pending' | 'delivered' | 'failed';
-  /** How often it was sent. */
+  /** Attempts so far. */
   attempts: number;
   /** When the event occurred. */
   created_at: string;
-  /** When it got a 2xx response or failed finally. */
+  /** When it got a 2xx response, or its last attempt failed. */
   completed_at: string | null;
-  /** When it is sent next. */
+  /** When the next attempt is due. */
   next_attempt_at: string | null;
 };
 
@@ -2676,19 +2676,19 @@ export type WebhookDeliveryDetail = {
   type: string;
   /** `pending` until a 2xx response or the last retry. */
   status: 'pending' | 'delivered' | 'failed';
-  /** How often it was sent. */
+  /** Attempts so far. */
   attempts: number;
   /** When the event occurred. */
   created_at: string;
-  /** When it got a 2xx response or failed finally. */
+  /** When it got a 2xx response, or its last attempt failed. */
   completed_at: string | null;
-  /** When it is sent next. */
+  /** When the next attempt is due. */
   next_attempt_at: string | null;
-  /** The attempts, oldest first; the newest 20. */
+  /** The newest 20 attempts, oldest first. */
   log: Array<{
     /** When it was sent. */
     at: string;
-    /** The HTTP status of the response; null: no response. */
+    /** The HTTP status of the response; null without a response. */
     status: number | null;
     latency_ms: number;
     /** The first 4 KB of the response. */
@@ -2696,7 +2696,7 @@ export type WebhookDeliveryDetail = {
     /** Why there was no response, or the problem with it. */
     error: string | null;
   }>;
-  /** The request body; null: the event is past its retention. */
+  /** The request body; null when the event is past its retention. */
   payload: {
     type: string;
     /** When the event occurred. */
@@ -2721,7 +2721,7 @@ export type WebhookList = {
   has_more: boolean;
 };
 
-/** The deliveries of a period, sent again. */
+/** A replay of the deliveries of a period. */
 export type WebhookReplay = {
   object: 'webhook_replay';
   /** The replay. */
@@ -2761,13 +2761,13 @@ export type WebhookWithSecret = {
   id: string;
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
-  /** The types of events to send; null: all, including those added later. */
+  /** The types of events to send. Null sends all, including those added later. */
   events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue'> | null;
-  /** A disabled webhook receives nothing; its pending deliveries have failed. */
+  /** A disabled webhook receives no events. Its pending deliveries have failed. */
   status: 'enabled' | 'disabled';
   /** Why the service disabled it; null if it did not. */
   disabled_reason: string | null;
-  /** Since when all attempts have failed; null: it is not failing. */
+  /** When attempts began to fail without a success since; null when it is not failing. */
   failing_since: string | null;
   /** When it was registered. */
   created_at: string;
@@ -3075,7 +3075,7 @@ export type Operations = {
     body: undefined;
     result: DeletedWebhook;
   };
-  /** Make a new signing secret */
+  /** Rotate the signing secret */
   rotateWebhookSecret: {
     query: Record<never, never>;
     body: undefined;
@@ -3110,13 +3110,13 @@ export type Operations = {
     body: undefined;
     result: WebhookDeliveryDetail;
   };
-  /** Send a delivery again */
+  /** Replay a delivery */
   replayWebhookDelivery: {
     query: Record<never, never>;
     body: undefined;
     result: WebhookDeliveryDetail;
   };
-  /** Send the deliveries of a period again */
+  /** Replay the deliveries of a period */
   replayWebhook: {
     query: Record<never, never>;
     body: WebhookReplayCreation;

@@ -135,7 +135,7 @@ test('events about an email have its fields although they are not stored with ea
   assert.ok(stored!.bytes < 300, `${stored!.bytes} bytes are stored`);
 
   const claimed = await claimWebhooks(db.notifying, holder, [
-    { ...sender, endpointId, lowWaterMs: -Infinity, room: 10 },
+    { ...sender, endpointId, lowWaterMs: -Infinity, max: 10 },
   ]);
   const queued = claimed.find(({ eventId }) => eventId === delivered.eventId);
   assert.deepEqual(JSON.parse(queued?.data ?? ''), { ...common(delivered), status: 'queued' });

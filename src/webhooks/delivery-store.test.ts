@@ -1,4 +1,4 @@
-/** Lists of deliveries when there are many of them. */
+/** Lists of deliveries stay fast when there are many deliveries. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { fillMail, makeWeeks } from '../../test/support/fill.ts';
@@ -16,7 +16,6 @@ const [endpointId, deadEndpointId] = [newId(), newId()];
 
 let database: TestDatabase;
 let sender: Sender;
-/** Newest last. */
 let failed: string[];
 
 before(async () => {
@@ -56,7 +55,7 @@ test('few failed deliveries among many are listed in one call, newest first', as
   );
 });
 
-test('a list by a status that none of the newest 50,000 deliveries has returns where it stopped', async () => {
+test('a list filtered by status stops after 50,000 deliveries and returns its position', async () => {
   const first = await list('pending');
   assert.deepEqual([first.rows, first.hasMore], [[], true]);
   assert.ok(first.scannedUntil !== null && first.scannedUntil > failed[2]!);
@@ -64,7 +63,7 @@ test('a list by a status that none of the newest 50,000 deliveries has returns w
   assert.deepEqual(second, { rows: [], hasMore: false, scannedUntil: null });
 });
 
-test('a list by an event type that none of the newest 50,000 deliveries has returns where it stopped', async () => {
+test('a list filtered by event type stops after 50,000 deliveries and returns its position', async () => {
   const [type] = await database.db.query<{ type: string }>(
     'select type from webhook_deliveries where endpoint_id = $1 limit 1',
     [endpointId],

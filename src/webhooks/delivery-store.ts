@@ -1,7 +1,7 @@
 /**
- * The log of webhook deliveries: one per event and endpoint, with its attempts and the event's id. Written
- * with the event (events/event-store.ts) and with each outcome (webhooks/sending/queue-store.ts), sent again by replay-store.ts,
- * deleted by retention/retention-store.ts.
+ * The log of webhook deliveries: one per event and endpoint, with its attempts. A delivery is stored with its event
+ * (`events/event-store.ts`) and updated with each outcome (`sending/queue-store.ts`). `replay-store.ts` queues it
+ * again; `retention/retention-store.ts` deletes it.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
@@ -18,29 +18,23 @@ export type WebhookDelivery = {
   attempts: number;
   createdAt: Date;
   completedAt: Date | null;
-  /** Null after it has ended. */
   nextAttemptAt: Date | null;
 };
 
-/** One attempt as stored and shown; the newest 20 of a delivery are kept. */
+/** One attempt as stored and shown. A delivery keeps its newest 20. */
 export type LoggedAttempt = {
-  /** ISO 8601, when it began. */
   at: string;
-  /** The HTTP status of the response; null: no response. */
   status: number | null;
   latency_ms: number;
-  /** The first 4 KB of the response's body. */
+  /** The first 4 KB of the response body. */
   answer: string | null;
-  /** Why there was no response, as a sentence. */
   error: string | null;
 };
 
-/** The parts of the request body, as stored. */
 export type StoredEvent = {
   type: string;
-  /** ISO 8601. */
   createdAt: string;
-  /** JSON text, the same bytes each time. */
+  /** JSON text with the same bytes for each attempt. */
   data: string;
 };
 
@@ -58,10 +52,10 @@ const WAITING = `
                       where q.project_id = d.project_id and q.event_id = d.event_id
                         and q.endpoint_id = d.endpoint_id limit 1) q on true`;
 
-/** The number of deliveries searched for a status without an index. */
+/** Limit on the deliveries searched for a status that has no index. */
 const SCAN_MAX = 50_000;
 
-/** A literal, so that the planner uses the index of failed deliveries. */
+/** Literals, so that the planner uses the index of failed deliveries. */
 const onlyFailed = (failed: boolean): string => (failed ? "status = 'failed'" : 'true');
 
 type Look = { order: 'desc' | 'asc'; failed: boolean };
@@ -82,15 +76,13 @@ select ${DELIVERY_COLUMNS} from (${scan(look)}) d${WAITING}
 const lastScanned = (look: Look) => `
 select event_id as id from (${scan(look)}) scanned offset ${SCAN_MAX - 1}`;
 
-/** Null: any. */
 export type DeliveryFilter = { status: DeliveryStatus | null; type: string | null };
 
 export type DeliveryPage = PageOf<WebhookDelivery> & {
-  /** The last delivery that was searched, if the search stopped before the end of the list. */
+  /** The last delivery searched, if the search stopped before the end of the list. */
   scannedUntil: string | null;
 };
 
-/** Newest first. */
 export async function listDeliveries(
   db: Queryable,
   scope: Scope,
@@ -107,10 +99,9 @@ export async function listDeliveries(
   return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };
 }
 
-/** The events of an email whose deliveries are looked up. */
 const EVENTS_MAX = 200;
 
-/** One index probe for each event and endpoint, of which a project has few (ENDPOINTS_MAX). */
+/** One index probe for each event and endpoint. A project has few endpoints (ENDPOINTS_MAX). */
 const LIST_OF_EMAIL = `
 select ${DELIVERY_COLUMNS}, w.id as "endpointId", w.url
   from (select id from events
@@ -126,7 +117,7 @@ select ${DELIVERY_COLUMNS}, w.id as "endpointId", w.url
 
 export type EmailDelivery = WebhookDelivery & { endpointId: string; url: string };
 
-/** The deliveries of an email's newest events, newest first; deleted endpoints have none. */
+/** Returns the deliveries of an email's newest events, newest first. Deleted endpoints have none. */
 export async function listDeliveriesOfEmail(
   db: Queryable,
   { projectId, environment, id }: Scope & { id: string },
@@ -156,7 +147,7 @@ export async function findDelivery(
   return row ?? null;
 }
 
-// Ids have the process's time, created_at the database's; the margin covers the difference.
+// Ids use the clock of the process, created_at that of the database. The margin covers the difference.
 const ID_MARGIN_MS = 5 * 60_000;
 
 const inRange = (failed: boolean) => `
@@ -177,11 +168,10 @@ export type DeliveryRange = {
   endpointId: string;
   since: Date;
   until: Date;
-  /** Only deliveries with this status; null: all. */
   status: DeliveryStatus | null;
 };
 
-/** In the order of ids, which is chronological except for differences between clocks. */
+/** Sorts by id, which is chronological except for differences between clocks. */
 export async function findDeliveryIds(
   db: Queryable,
   scope: Scope,

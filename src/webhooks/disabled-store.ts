@@ -1,6 +1,6 @@
 /**
- * Webhook endpoints that the service has disabled (webhooks/sending/queue-store.ts), compared with the open conditions
- * `webhook.disabled`. Settling does not report them, because its statement is too hot for that.
+ * Compares webhook endpoints that the service has disabled (`sending/queue-store.ts`) with the open conditions
+ * `webhook.disabled`. The statement that settles outcomes runs too often to report them itself.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
@@ -19,7 +19,6 @@ select e.project_id as "projectId", e.environment, e.id, e.url, e.disabled_reaso
                     where c.type = 'webhook.disabled' and c.subject = e.id::text)
  order by e.id limit $1`;
 
-/** Those that are not reported yet. */
 export function unreportedWebhooks(db: Queryable, limit: number): Promise<DisabledWebhook[]> {
   return db.query<DisabledWebhook>(FIND_NEW, [limit]);
 }
@@ -32,7 +31,6 @@ select c.subject
                     where e.project_id = (c.details ->> 'project_id')::uuid and e.id = c.subject::uuid
                       and e.status = 'disabled' and e.disabled_reason is not null)`;
 
-/** The ids of reported ones that were enabled or deleted. */
 export async function enabledWebhooks(db: Queryable): Promise<string[]> {
   return (await db.query<{ subject: string }>(FIND_OVER)).map(({ subject }) => subject);
 }

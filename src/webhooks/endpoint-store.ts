@@ -1,6 +1,6 @@
 /**
- * Webhook endpoints: registered, changed, deleted, secrets rotated. Secrets are sealed (secrets/secret-store.ts); only
- * webhooks/ opens them. delivery-store.ts has the deliveries.
+ * Webhook endpoints: registered, changed, deleted, secrets rotated. Secrets are sealed (`secrets/secret-store.ts`),
+ * and only `webhooks/` opens them. `delivery-store.ts` has the deliveries.
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
@@ -9,32 +9,32 @@ import { type Page, type PageOf, pageOf } from '../database/page.ts';
 
 export type EndpointStatus = 'enabled' | 'disabled';
 
-/** The shape of the events that an endpoint gets (compat/resend/wire/webhook-payload.ts). */
+/** Shape of the events that an endpoint gets (`compat/resend/wire/webhook-payload.ts`). */
 export type PayloadFormat = 'letterhaus' | 'resend';
 
 export type WebhookEndpoint = {
   id: string;
   url: string;
-  /** null: all types, including those added later. */
+  /** Null subscribes to all types, including those added later. */
   events: readonly EventType[] | null;
   status: EndpointStatus;
   format: PayloadFormat;
-  /** Why the service disabled it, as a sentence; null when a request did. */
+  /** Why the service disabled it, as a sentence. Null when a request disabled it. */
   disabledReason: string | null;
-  /** Since when all attempts have failed; null: it is not failing. */
+  /** Null when the endpoint is healthy. */
   failingSince: Date | null;
   createdAt: Date;
 };
 
-/** Sealed with the endpoint's id. Earlier secrets are present only while they are valid. */
+/** Secrets sealed with the endpoint's id. Earlier secrets are present only while they are valid. */
 export type SealedSecrets = {
   secret: Buffer;
   previousSecret: Buffer | null;
-  /** Precedes the previous one, after two rotations within 24 hours. */
+  /** The secret before the previous one, after two rotations within 24 hours. */
   earlierSecret: Buffer | null;
 };
 
-/** Limits the fan-out of an event, which notifies every endpoint. */
+/** Limit for each project and environment. It bounds the fan-out of an event. */
 export const ENDPOINTS_MAX = 50;
 
 const COLUMNS = `id, url, events, status, payload_format as format, disabled_reason as "disabledReason",
@@ -48,7 +48,7 @@ select $1, $2, $3, $4, $5, 'enabled', $6, $7, app_now()
        < ${ENDPOINTS_MAX}
 returning ${COLUMNS}`;
 
-/** Null when the project has the maximum number of endpoints in this environment. */
+/** Returns null at the limit of endpoints. */
 export async function createEndpoint(
   db: Queryable,
   scope: Scope,
@@ -70,7 +70,6 @@ select ${COLUMNS} from webhook_endpoints
  order by case when $5::uuid is null then id end desc, id
  limit $3`;
 
-/** Newest first. */
 export async function listEndpoints(
   db: Queryable,
   scope: Scope,
@@ -110,8 +109,8 @@ export async function findSecrets(
   return row ?? null;
 }
 
-// Changes only given fields, so that concurrent changes do not overwrite each other. Another URL, or
-// enabling, resets the failures.
+// Changes only given fields, so that concurrent changes do not overwrite each other. Another URL, or enabling,
+// resets the failures.
 const UPDATE = `
 update webhook_endpoints e
    set url = c.url, events = case when $5 then $6 else e.events end, status = c.status,
@@ -127,14 +126,13 @@ update webhook_endpoints e
 returning e.id, e.url, e.events, e.status, e.payload_format as format, e.disabled_reason as "disabledReason",
           e.failing_since as "failingSince", e.created_at as "createdAt"`;
 
-/** Omitted fields do not change; `events` null: all types. */
+/** Omitted fields do not change. `events` null subscribes to all types. */
 export type EndpointChange = {
   url?: string | undefined;
   events?: readonly EventType[] | null | undefined;
   status?: EndpointStatus | undefined;
 };
 
-/** Changes an endpoint; null when there is none with this id. */
 export async function updateEndpoint(
   db: Queryable,
   scope: Scope,
@@ -153,12 +151,12 @@ update webhook_endpoints
  where project_id = $1 and environment = $2 and id = $3
    and status = 'disabled' and disabled_reason is not null`;
 
-/** Enables an endpoint that the service disabled; one that its owner disabled does not change. */
+/** Enables an endpoint that the service disabled. An endpoint that its owner disabled does not change. */
 export async function enableAgain(db: Queryable, scope: Scope, id: string): Promise<void> {
   await db.query(ENABLE_AGAIN, [scope.projectId, scope.environment, id]);
 }
 
-// No effect while both earlier secrets are valid: a third rotation would invalidate one of them early.
+// Does nothing while both earlier secrets are valid: a third rotation would end one of them early.
 const ROTATE = `
 update webhook_endpoints
    set earlier_secret = case when previous_secret_expires_at > app_now() then previous_secret end,
@@ -170,8 +168,8 @@ update webhook_endpoints
 returning ${COLUMNS}`;
 
 /**
- * Replaces the secret; the earlier ones stay valid for 24 hours from their rotation.
- * @returns null when there is no such endpoint, or two earlier secrets are still valid
+ * Replaces the secret. Earlier secrets stay valid for 24 hours from their rotation.
+ * @returns null when the endpoint does not exist, or two earlier secrets are still valid
  */
 export async function rotateSecret(
   db: Queryable,
@@ -183,7 +181,7 @@ export async function rotateSecret(
   return row ?? null;
 }
 
-// Makes one waiting row due, through which the loop finds the rest and ends them as failed.
+// Makes one pending row due. The loop finds the endpoint through it and ends all its deliveries as failed.
 const DELETE = `
 with gone as (
   delete from webhook_endpoints where project_id = $1 and environment = $2 and id = $3 returning id
@@ -198,7 +196,6 @@ with gone as (
 )
 select id from gone`;
 
-/** False when there is none with this id. */
 export async function deleteEndpoint(db: Queryable, scope: Scope, id: string): Promise<boolean> {
   const rows = await db.query(DELETE, [scope.projectId, scope.environment, id]);
   return rows.length > 0;

@@ -1,9 +1,8 @@
 /**
- * Management of webhook endpoints for the HTTP API and the command line: registration, secrets, the log,
- * and the test of an endpoint. Replays are in replays.ts, sending in webhooks/sending/loop.ts.
+ * Webhook endpoints for the HTTP API and the command line: registration, secrets, the log, and the test of an
+ * endpoint. `replays.ts` replays, `sending/loop.ts` sends.
  *
  * A secret is shown once, when it is created. It is stored encrypted and bound to the endpoint's id.
- * Objects of another project are not found.
  */
 import { randomBytes } from 'node:crypto';
 import type { EventType } from '../core/events.ts';
@@ -37,10 +36,8 @@ type WebhookServiceOptions = Omit<Outbound, 'agents'> & {
   log: Pick<Logger, 'info'>;
 };
 
-/** `signingSecret` is shown once. */
 export type WithSecret = { endpoint: WebhookEndpoint; signingSecret: string };
 
-/** `format`: letterhaus unless given. */
 type NewEndpoint = Pick<WebhookEndpoint, 'url' | 'events'> &
   Partial<Pick<WebhookEndpoint, 'format'>>;
 
@@ -53,7 +50,7 @@ export class WebhookService {
     this.#db = options.db;
   }
 
-  /** Registers an endpoint, enabled. `events` null: all types. */
+  /** Registers an endpoint and enables it. `events` null subscribes to all types. */
   async create(
     scope: Scope,
     { url, events, format = 'letterhaus' }: NewEndpoint,
@@ -77,13 +74,12 @@ export class WebhookService {
     return findEndpoint(this.#db, scope, id);
   }
 
-  /** The present secret; null when there is no such endpoint. */
   async secretOf(scope: Scope, id: string): Promise<string | null> {
     const sealed = await endpoints.findSecrets(this.#db, scope, id);
     return sealed && this.#options.secrets.open(sealed.secret, id);
   }
 
-  /** Omitted fields stay unchanged. Another URL or enabling resets earlier failures. */
+  /** Omitted fields do not change. Another URL, or enabling, resets earlier failures. */
   async update(
     scope: Scope,
     id: string,
@@ -98,13 +94,11 @@ export class WebhookService {
     return (await endpoints.updateEndpoint(this.#db, scope, wanted)) ?? NO_ENDPOINT;
   }
 
-  /** Pending deliveries end as failed. */
   async delete(scope: Scope, id: string): Promise<{ id: string } | Refusal> {
     const deleted = isId(id) && (await endpoints.deleteEndpoint(this.#db, scope, id));
     return deleted ? { id } : NO_ENDPOINT;
   }
 
-  /** Creates a new secret; the previous one stays valid for 24 hours. */
   async rotateSecret(scope: Scope, id: string): Promise<WithSecret | Refusal> {
     const present = await this.get(scope, id);
     if ('refused' in present) return present;
@@ -139,8 +133,8 @@ export class WebhookService {
   }
 
   /**
-   * Sends one delivery again, in any status and with the same id. This enables an endpoint that the
-   * service disabled; one that its owner disabled refuses it.
+   * Replays one delivery, whatever its status, with the same id. This enables an endpoint that the service disabled.
+   * It refuses an endpoint that its owner disabled.
    */
   async replay(scope: Scope, which: DeliveryId): Promise<Delivery | Refusal> {
     const delivery = await this.delivery(scope, which);
@@ -149,7 +143,6 @@ export class WebhookService {
     return refusal ?? this.delivery(scope, which);
   }
 
-  /** Sends the events from `since` to `until` again, in steps (webhooks/replay-store.ts). */
   replayRange(scope: Scope, id: string, range: ReplayRange): Promise<WebhookReplay | Refusal> {
     return startReplay(this.#db, scope, { ...range, endpointId: id });
   }
@@ -158,7 +151,6 @@ export class WebhookService {
     return findReplayOf(this.#db, scope, which);
   }
 
-  /** Sends a test event at once, in one attempt, and returns the result. */
   async test(scope: Scope, endpointId: string): Promise<Delivery | Refusal> {
     const { world, log } = this.#options;
     const endpoint = await this.get(scope, endpointId);
@@ -169,8 +161,8 @@ export class WebhookService {
     const event = testEvent(endpointId, world.now());
     const { url, format } = endpoint;
     const message = { ...sealed, endpointId, eventId: id, url, format, event, attempts: 0 };
-    const { verdict, attempt } = await attemptWebhook(this.#options, message);
-    const status = verdict === 'delivered' ? 'delivered' : 'failed';
+    const { meaning, attempt } = await attemptWebhook(this.#options, message);
+    const status = meaning === 'delivered' ? 'delivered' : 'failed';
     const logged = { at: event.createdAt, ...attempt };
     await deliveries.recordTest(this.#db, scope, {
       endpointId,
@@ -194,7 +186,7 @@ function refuseUrl(problem: string): Refusal {
   return refuseFields([{ field: 'url', message: problem }]);
 }
 
-/** Each is valid for 24 hours: a third would invalidate the oldest while a receiver may still use it. */
+/** A third rotation within 24 hours would end the oldest secret while a receiver may still use it. */
 const ROTATED_TWICE: Refusal = {
   refused: 'conflict',
   message: 'The secret was rotated twice within 24 hours; wait until the oldest has expired.',
@@ -205,7 +197,7 @@ const NO_DELIVERY: Refusal = {
   message: 'There is no delivery with this id to this webhook.',
 };
 
-/** Cannot be subscribed to: it is sent only to the endpoint under test. */
+/** Nobody can subscribe to this type. Only the endpoint under test gets it. */
 const TEST_EVENT = 'webhook.test';
 
 function testEvent(endpointId: string, nowMs: number) {

@@ -1,11 +1,11 @@
 /**
- * Replays: webhook deliveries sent again, individually or by time range, with the same ids and a new retry
- * schedule. A replay is queued like any other delivery, so one worker at a time sends it
- * (webhooks/sending/queue-store.ts).
+ * Replays: stored webhook deliveries are queued again, one by one or by time range, with the same ids and a new retry
+ * schedule. A replayed delivery is queued like any other, so one worker at a time sends it
+ * (`sending/queue-store.ts`).
  *
- * A range is queued in steps by any worker (`feedReplays`); a step and the cursor of its replay commit
- * together. At most WAITING_MAX deliveries of the endpoint are due at a time, so that new events wait for
- * these only, and an endpoint with an outage stops its replay.
+ * Any worker queues a range in steps (`feedReplays`). A step and the cursor of its replay commit together. At most
+ * DUE_MAX deliveries of an endpoint are due at a time. New events wait only for these, and an endpoint with an outage
+ * stops its replay.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
@@ -13,7 +13,7 @@ import { newId } from '../database/ids.ts';
 import { type DeliveryRange, type DeliveryStatus, findDeliveryIds } from './delivery-store.ts';
 import { forgetting } from '../database/expiry.ts';
 
-// The queue row first, then the delivery: the lock order of webhooks/sending/queue-store.ts.
+// Lock order: the queue row first, then the delivery, as in sending/queue-store.ts.
 const replay = (condition: string, isFirst: string) => `
 wanted as materialized (
   select d.project_id, d.endpoint_id, d.event_id from webhook_deliveries d
@@ -46,8 +46,8 @@ update webhook_deliveries d set status = 'pending', completed_at = null
 const REPLAY_ONE = `with ${replay('', 'true')}`;
 
 /**
- * Queues a delivery to be sent again now. One that is being sent does not change; its worker is asked to
- * compare it with its memory. A suspended endpoint is tried at once.
+ * Queues a delivery, due now. A delivery that a worker is sending does not change, but that worker compares its
+ * memory with the table. A suspended endpoint is tried at once.
  */
 export async function replayDelivery(
   db: Queryable,
@@ -63,11 +63,10 @@ export type WebhookReplay = {
   id: string;
   endpointId: string;
   since: Date;
-  /** Exclusive; at most the time of the request. */
+  /** Exclusive. Never later than the request. */
   until: Date;
-  /** Only deliveries with this status; null: all. */
   deliveryStatus: DeliveryStatus | null;
-  /** `canceled`: its endpoint was disabled or deleted. */
+  /** `canceled` when the endpoint was disabled or deleted. */
   status: ReplayStatus;
   total: number;
   queued: number;
@@ -85,7 +84,7 @@ values ($1, $2, $3, $4, $5, least($6, app_now()), $7, 'running', $8, app_now(), 
 on conflict (endpoint_id) where status = 'running' do nothing
 returning ${COLUMNS}`;
 
-/** Starts a replay; null while another one of the endpoint runs. */
+/** Starts a replay. Returns null while another replay of the endpoint runs. */
 export async function createReplay(
   db: Queryable,
   scope: Scope,
@@ -128,20 +127,19 @@ export async function findRunningReplay(
   return row ?? null;
 }
 
-/** The maximum number of due deliveries of an endpoint, which a new event waits for. */
-const WAITING_MAX = 500;
-/** Replays that one poll feeds. */
+/** Limit on the due deliveries of an endpoint. A new event waits for at most that many. */
+const DUE_MAX = 500;
 const FED_MAX = 20;
 
-// Oldest steps first, so that all replays progress if there are more than one poll feeds.
+// Oldest steps first, so that all replays progress when there are more than one poll feeds.
 const FIND_RUNNING = `
 select r.project_id as "projectId", r.environment, r.after_event as "afterEvent", r.id,
        r.endpoint_id as "endpointId", r.since, r.until, r.delivery_status as "deliveryStatus",
        coalesce(e.status = 'enabled', false) as "isOpen",
-       ${WAITING_MAX} - (select count(*)::int from (
+       ${DUE_MAX} - (select count(*)::int from (
           select from webhook_queue q
            where q.endpoint_id = r.endpoint_id and q.holder is null and q.due_at <= app_now()
-           order by q.due_at limit ${WAITING_MAX}) due) as room
+           order by q.due_at limit ${DUE_MAX}) due) as capacity
   from webhook_replays r
   left join webhook_endpoints e on e.project_id = r.project_id and e.id = r.endpoint_id
  where r.status = 'running'
@@ -152,13 +150,12 @@ type Running = Scope &
   Pick<WebhookReplay, 'id' | 'endpointId' | 'since' | 'until' | 'deliveryStatus'> & {
     afterEvent: string | null;
     isOpen: boolean;
-    /** How many more may be due. */
-    room: number;
+    capacity: number;
   };
 
 /**
- * Advances the running replays by one step. Several workers may do this concurrently: a step counts only
- * if the cursor has not changed.
+ * Advances the running replays by one step. Several workers may do this concurrently: a step counts only if the
+ * cursor has not changed.
  * @returns whether deliveries were queued
  */
 export async function feedReplays(db: Queryable): Promise<boolean> {
@@ -166,7 +163,7 @@ export async function feedReplays(db: Queryable): Promise<boolean> {
   for (const running of await db.query<Running>(FIND_RUNNING)) {
     const { projectId, id } = running;
     if (!running.isOpen) await db.query(END, [projectId, id, 'canceled', running.afterEvent]);
-    else if (running.room > 0 && (await step(db, running))) hasQueued = true;
+    else if (running.capacity > 0 && (await step(db, running))) hasQueued = true;
     else await db.query(PASS, [projectId, id]);
   }
   return hasQueued;
@@ -181,7 +178,7 @@ update webhook_replays set status = $3, completed_at = app_now()
  where project_id = $1 and id = $2 and status = 'running'
    and after_event is not distinct from $4::uuid`;
 
-// Only the first step ends a suspension: later ones would cause an attempt at an unreachable endpoint per poll.
+// Only the first step ends a suspension. Later steps would make every poll try an unreachable endpoint.
 const STEP = `
 with stepped as (
   update webhook_replays
@@ -193,9 +190,9 @@ with stepped as (
 ${replay(' and exists (select from stepped)', '$6::uuid is null')}`;
 
 async function step(db: Queryable, running: Running): Promise<boolean> {
-  const { projectId, endpointId, id, afterEvent, deliveryStatus: status, room } = running;
+  const { projectId, endpointId, id, afterEvent, deliveryStatus: status, capacity } = running;
   const { since, until } = running;
-  const range = { endpointId, since, until, status, after: afterEvent, limit: room };
+  const range = { endpointId, since, until, status, after: afterEvent, limit: capacity };
   const ids = await findDeliveryIds(db, running, range);
   const last = ids.at(-1);
   if (last === undefined) {

@@ -1,4 +1,4 @@
-/** Replays: what is sent again, how fast, by whom, and what a crash in between leaves. */
+/** Replays: which deliveries are sent, how fast, by which worker, and what survives a crash. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Behaviour, startReceiver } from '../../test/support/webhook-receiver.ts';
@@ -7,7 +7,6 @@ import { ok, webhookTest, type WebhookTest } from '../../test/support/webhooks.t
 import type { Queryable } from '../database/database.ts';
 import { feedReplays, type WebhookReplay } from './replay-store.ts';
 
-/** What replays are made of: deliveries that ended, oldest first. */
 async function ended(t: WebhookTest, endpointId: string, count: number): Promise<string[]> {
   await t.backlog(endpointId, count);
   await t.db.query('delete from webhook_queue');
@@ -80,7 +79,7 @@ test('two workers that take the same step concurrently queue it once', async () 
   assert.deepEqual(await queuedIds(t), ids);
 });
 
-test('a step whose reply was lost is not repeated, one that was not taken is', async () => {
+test('a step whose reply was lost is not repeated; a step that failed is', async () => {
   await using t = await webhookTest();
   const { id } = await t.register('http://127.0.0.1:9/');
   const ids = await ended(t, id, 40);
@@ -187,7 +186,7 @@ test('a replay ends as canceled when its webhook is disabled or deleted', async 
   assert.deepEqual(await t.db.query(running), []);
 });
 
-test('a replay enables an endpoint that answered 410, and not one that its owner disabled', async () => {
+test('a replay enables an endpoint that answered 410, but not one that its owner disabled', async () => {
   await using receiver = await startReceiver(410);
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);

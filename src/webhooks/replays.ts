@@ -1,10 +1,9 @@
 /**
- * Replays: deliveries that are sent to an endpoint again with the same ids. A single delivery is queued
- * at once; a time range is recorded, and the loops of all workers queue it in steps
- * (webhooks/replay-store.ts).
+ * Replays: stored deliveries are sent to an endpoint again with the same ids. A single delivery is queued at once. A
+ * time range is recorded, and the loops of all workers queue it in steps (`replay-store.ts`).
  *
- * A replay enables an endpoint that the service disabled (410, five days of failures), since its owner
- * has presumably repaired the receiver. An endpoint that its owner disabled refuses a replay.
+ * A replay enables an endpoint that the service disabled (410, five days of failures): its owner has probably
+ * repaired the receiver. It refuses an endpoint that its owner disabled.
  */
 import { type Refusal, refuseFields, noSuch } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
@@ -41,7 +40,6 @@ export async function findEndpoint(
 
 export type DeliveryId = { endpointId: string; id: string };
 
-/** @returns why it is not sent again; null: it is queued */
 export async function replayOne(
   db: Queryable,
   scope: Scope,
@@ -59,7 +57,7 @@ export async function replayOne(
 
 export type ReplayRange = Omit<DeliveryRange, 'endpointId'>;
 
-/** The maximum of one replay; a longer period needs several. */
+/** Limit on the deliveries of one replay. A longer period needs several replays. */
 const REPLAY_MAX = 50_000;
 
 export async function startReplay(
@@ -87,7 +85,7 @@ const IS_RUNNING: Refusal = {
   message: 'Another replay of this webhook is running; wait until it has ended.',
 };
 
-/** `until` is compared with `<=`, because a running replay ends at the time of its request at the latest. */
+/** Compares `until` with `<=`, because a running replay ends at the time of its request at the latest. */
 function isSame(running: WebhookReplay, { since, until, status }: ReplayRange): boolean {
   return (
     running.since.getTime() === since.getTime() &&
@@ -110,7 +108,6 @@ export async function findReplayOf(
   return (isId(which.id) && (await findReplay(db, scope, which))) || NO_REPLAY;
 }
 
-/** Refuses an endpoint that its owner disabled. */
 async function findReplayable(
   db: Queryable,
   scope: Scope,

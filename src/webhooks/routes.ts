@@ -1,6 +1,6 @@
 /**
- * Routes of webhooks: management, deliveries with their attempts, and replays. A secret is returned only
- * by the request that created it.
+ * Routes of webhooks: management, deliveries with their attempts, and replays. Only the request that creates a secret
+ * returns it.
  */
 import { isRefusal } from '../core/refusals.ts';
 import { callerOf } from '../http/access.ts';
@@ -35,9 +35,8 @@ import type { DeliveryId } from './replays.ts';
 
 const TAGS = ['Webhooks'];
 const params = idParams('webhook');
-/** For the routes that send deliveries again. */
 const ENABLES =
-  'It enables a webhook that the service disabled; one that was disabled by a request refuses it.';
+  'It enables a webhook that the service disabled. A webhook that a request disabled refuses it.';
 
 export function registerWebhookRoutes(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
@@ -67,7 +66,7 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
   app.get('/v1/webhooks', {
     schema: {
       summary: 'List webhooks',
-      description: 'Those of this project and environment, newest first.',
+      description: 'Lists the webhooks of this project and environment, newest first.',
       operationId: 'listWebhooks',
       tags: TAGS,
       querystring: pageQuery,
@@ -84,7 +83,8 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
   app.get('/v1/webhooks/:id', {
     schema: {
       summary: 'Get a webhook',
-      description: 'Without its signing secret, which is shown only when it is made or rotated.',
+      description:
+        'Does not include the signing secret, which is shown only when it is created or rotated.',
       operationId: 'getWebhook',
       tags: TAGS,
       params,
@@ -116,7 +116,7 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
   app.delete('/v1/webhooks/:id', {
     schema: {
       summary: 'Delete a webhook',
-      description: 'With its deliveries; pending ones are not sent.',
+      description: 'Deletes its deliveries, too. Pending ones are not sent.',
       operationId: 'deleteWebhook',
       tags: TAGS,
       params,
@@ -134,10 +134,10 @@ function registerSecretAndTest(app: App, services: HttpServices): void {
   const { webhooks } = services;
   app.post('/v1/webhooks/:id/rotate-secret', {
     schema: {
-      summary: 'Make a new signing secret',
+      summary: 'Rotate the signing secret',
       description:
-        'For 24 hours everything is also signed with the old secret. Within 24 hours a secret can be ' +
-        'rotated twice; then there are three signatures.',
+        'For 24 hours, events are also signed with the old secret. A secret can be rotated twice within ' +
+        '24 hours; then there are three signatures.',
       operationId: 'rotateWebhookSecret',
       tags: TAGS,
       params,
@@ -200,7 +200,7 @@ function registerReading(app: App, { webhooks }: HttpServices): void {
   app.get('/v1/webhooks/:id/deliveries/:delivery_id', {
     schema: {
       summary: 'Get a delivery',
-      description: 'With its payload and its attempts.',
+      description: 'Includes its payload and attempts.',
       operationId: 'getWebhookDelivery',
       tags: TAGS,
       params: deliveryParams,
@@ -218,8 +218,8 @@ function registerReplay(app: App, services: HttpServices): void {
   app.post('/v1/webhooks/:id/deliveries/:delivery_id/replay', {
     config: { limit: 'webhooks' },
     schema: {
-      summary: 'Send a delivery again',
-      description: `Now, with the same id and regardless of its status; its retries start again. ${ENABLES}`,
+      summary: 'Replay a delivery',
+      description: `Sends it now, with the same id and whatever its status. Its retries start again. ${ENABLES}`,
       operationId: 'replayWebhookDelivery',
       tags: TAGS,
       params: deliveryParams,
@@ -239,12 +239,12 @@ function registerReplay(app: App, services: HttpServices): void {
   app.post('/v1/webhooks/:id/replay', {
     config: { limit: 'webhooks' },
     schema: {
-      summary: 'Send the deliveries of a period again',
+      summary: 'Replay the deliveries of a period',
       description:
-        'At most 50,000 in one replay, one replay of a webhook at a time, oldest first. They are ' +
-        'queued in steps: no more than 500 are due at a time, so that new events do not wait for ' +
-        'all of them. It includes only what was once sent to this webhook, not the events ' +
-        `that occurred while it was disabled. ${ENABLES}`,
+        'Replays up to 50,000 deliveries, oldest first. A webhook has one replay at a time. Deliveries ' +
+        'are queued in steps: at most 500 are due at a time, so that new events do not wait for all of ' +
+        'them. Only stored deliveries of this webhook are included, not events that occurred while it ' +
+        `was disabled. ${ENABLES}`,
       operationId: 'replayWebhook',
       tags: TAGS,
       params,
@@ -267,7 +267,7 @@ function registerReplay(app: App, services: HttpServices): void {
   app.get('/v1/webhooks/:id/replays/:replay_id', {
     schema: {
       summary: 'Get a replay',
-      description: 'Its progress. It is kept for 30 days after its end.',
+      description: 'Returns its progress. A replay is kept for 30 days after its end.',
       operationId: 'getWebhookReplay',
       tags: TAGS,
       params: replayParams,

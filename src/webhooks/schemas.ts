@@ -9,12 +9,12 @@ const url = z.string().meta({
 });
 const events = doc(
   z.array(z.enum(EVENT_TYPES)).min(1).max(100).nullable(),
-  'The types of events to send; null: all, including those added later.',
+  'The types of events to send. Null sends all, including those added later.',
   ['email.delivered', 'email.bounced'],
 );
 const webhookStatus = doc(
   z.enum(['enabled', 'disabled']),
-  'A disabled webhook receives nothing; its pending deliveries have failed.',
+  'A disabled webhook receives no events. Its pending deliveries have failed.',
 );
 
 export const webhookCreation = z
@@ -40,7 +40,9 @@ const fields = {
     'Why the service disabled it; null if it did not.',
     null,
   ),
-  failing_since: time('Since when all attempts have failed; null: it is not failing.').nullable(),
+  failing_since: time(
+    'When attempts began to fail without a success since; null when it is not failing.',
+  ).nullable(),
   created_at: time('When it was registered.'),
 };
 
@@ -69,10 +71,10 @@ const deliveryFields = {
   id: idSchema('The delivery and its event: the `webhook-id` header of every attempt.'),
   type: z.string().meta({ description: 'The type of event.', examples: ['email.delivered'] }),
   status: deliveryStatus,
-  attempts: doc(z.int().min(0), 'How often it was sent.', 1),
+  attempts: doc(z.int().min(0), 'Attempts so far.', 1),
   created_at: time('When the event occurred.'),
-  completed_at: time('When it got a 2xx response or failed finally.').nullable(),
-  next_attempt_at: time('When it is sent next.').nullable(),
+  completed_at: time('When it got a 2xx response, or its last attempt failed.').nullable(),
+  next_attempt_at: time('When the next attempt is due.').nullable(),
 };
 
 export const webhookDelivery = z.object(deliveryFields).meta({ id: 'WebhookDelivery' });
@@ -81,7 +83,7 @@ const loggedAttempt = z.object({
   at: time('When it was sent.'),
   status: doc(
     z.int().min(0).nullable(),
-    'The HTTP status of the response; null: no response.',
+    'The HTTP status of the response; null without a response.',
     200,
   ),
   latency_ms: shown(z.int().min(0), 84),
@@ -92,7 +94,7 @@ const loggedAttempt = z.object({
 export const webhookDeliveryDetail = z
   .object({
     ...deliveryFields,
-    log: z.array(loggedAttempt).describe('The attempts, oldest first; the newest 20.'),
+    log: z.array(loggedAttempt).describe('The newest 20 attempts, oldest first.'),
     payload: doc(
       z
         .object({
@@ -101,7 +103,7 @@ export const webhookDeliveryDetail = z
           data: shown(z.unknown(), { email_id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' }),
         })
         .nullable(),
-      'The request body; null: the event is past its retention.',
+      'The request body; null when the event is past its retention.',
     ),
   })
   .meta({ id: 'WebhookDeliveryDetail' });
@@ -156,4 +158,4 @@ export const webhookReplay = z
     created_at: time('When it began.'),
     completed_at: time('When it ended.').nullable(),
   })
-  .meta({ id: 'WebhookReplay', description: 'The deliveries of a period, sent again.' });
+  .meta({ id: 'WebhookReplay', description: 'A replay of the deliveries of a period.' });

@@ -1,4 +1,4 @@
-/** Webhooks as JSON, the same for the HTTP API and the command line's `--json`. */
+/** Webhooks as JSON, for the HTTP API and the command line's `--json`. */
 import type { WebhookDelivery, WebhookDeliveryDetail } from './delivery-store.ts';
 import type { WebhookEndpoint } from './endpoint-store.ts';
 import type { WebhookReplay } from './replay-store.ts';

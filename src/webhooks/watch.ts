@@ -1,7 +1,7 @@
 /**
  * Reports webhooks that the service has disabled: the condition `webhook.disabled` for the operator, and the event
- * `webhook.disabled` for the project's stream and its other webhooks. Both commit together, once, however many
- * machines look at the same time and wherever one of them dies.
+ * `webhook.disabled` for the project's stream and its other webhooks. Both commit together, exactly once, even if
+ * several machines check at the same time and one dies.
  */
 import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
 import { type DisabledWebhook, enabledWebhooks, unreportedWebhooks } from './disabled-store.ts';
@@ -14,7 +14,7 @@ const AT_ONCE_MAX = 100;
 export async function watchWebhooks(db: Database, operatorEvents: OperatorEventLog): Promise<void> {
   for (const webhook of await unreportedWebhooks(db, AT_ONCE_MAX)) {
     await operatorEvents.raiseTogether(db, conditionOf(webhook), async (tx) => {
-      // An operator's own webhook has one event, that of the condition.
+      // An operator's own webhook has only the event of the condition.
       if (webhook.projectId === OPERATOR_PROJECT_ID) return;
       await recordEvent(tx, { scope: webhook, type: 'webhook.disabled', data: eventData(webhook) });
     });
@@ -28,7 +28,7 @@ export async function watchWebhooks(db: Database, operatorEvents: OperatorEventL
   }
 }
 
-/** Paths of webhooks often contain a secret of the receiver, so the operator sees the origin only. */
+/** Shows the operator only the origin, because paths of webhooks often contain a secret of the receiver. */
 function conditionOf({ id, url, reason, ...of }: DisabledWebhook) {
   const { projectId, projectName, environment } = of;
   const { origin } = new URL(url);
@@ -41,7 +41,6 @@ function conditionOf({ id, url, reason, ...of }: DisabledWebhook) {
   } as const;
 }
 
-/** `data` of the event of the project. */
 function eventData({ id, url, reason, failingSince }: DisabledWebhook): object {
   return {
     webhook_id: id,

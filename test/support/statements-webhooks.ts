@@ -38,7 +38,7 @@ export async function tellBatch(stage: Stage): Promise<void> {
   const { db, holder, sender, deadEndpointId } = stage;
   await webhooks.findDueEndpoints(db.notifying, Date.now() - 250);
   const { projectId } = sender;
-  const endpoint = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, room: 32 };
+  const endpoint = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, max: 32 };
   const claimed = await webhooks.claimWebhooks(db.notifying, holder, [endpoint]);
   const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
   const claims = released.map((claim) => ({ ...claim, delayMs: 0 }));
@@ -51,8 +51,8 @@ export async function tellBatch(stage: Stage): Promise<void> {
   const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
   await Promise.all(
     settled.map((one, index) => {
-      const verdict: WebhookOutcome['verdict'] = index % 2 === 0 ? 'delivered' : 'failed';
-      return outcomes.settle({ ...one, verdict, retryMs: 5_000, restMs: 0, attempt });
+      const meaning: WebhookOutcome['meaning'] = index % 2 === 0 ? 'delivered' : 'failed';
+      return outcomes.settle({ ...one, meaning, retryMs: 5_000, suspendMs: 0, attempt });
     }),
   );
   await db.query('update webhook_endpoints set blocked_until = null, failures = 0');

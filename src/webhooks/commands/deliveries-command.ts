@@ -1,4 +1,4 @@
-/** `letterhaus webhooks test|deliveries|replay`: sends a test event, lists deliveries, sends them again. */
+/** `letterhaus webhooks test|deliveries|replay`: sends a test event, lists deliveries, replays them. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type {
   WebhookDelivery,
@@ -41,13 +41,13 @@ export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
     .argument('<id>', 'the webhook')
     .argument('[delivery]', 'the id of one delivery')
     .addOption(statusOption())
-    .addOption(new Option('--type <type>', 'only events of this kind').choices(TYPES))
+    .addOption(new Option('--type <type>', 'only events of this type').choices(TYPES))
     .option('--after <delivery>', 'continue after this delivery')
-    .option('--limit <n>', 'how many', parseCount, 20);
+    .option('--limit <n>', 'number of deliveries', parseCount, 20);
   apiCommand(webhooks, cli, {
     mode: 'of_id',
     name: 'replay',
-    about: 'send one delivery again, or all of a period',
+    about: 'replay one delivery, or all of a period',
     notes: 'The running service sends them, at most 500 before new events.',
     examples: [
       `webhooks replay ${EXAMPLE_ID} --since 6h --status failed`,
@@ -59,21 +59,21 @@ export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
     .argument('[delivery]', 'the id of one delivery')
     .option(
       '--since <time>',
-      'from then on: 30m, 6h, 2d ago, or a time as 2026-11-21T08:30Z',
+      'start of the period: 30m, 6h or 2d ago, or a time such as 2026-11-21T08:30Z',
       (text) => parseTime(text, cli.world.now()),
     )
-    .option('--until <time>', 'before then (default: now)', (text) =>
+    .option('--until <time>', 'end of the period (default: now)', (text) =>
       parseTime(text, cli.world.now()),
     )
     .addOption(statusOption())
-    .option('--progress <replay>', 'the progress of a replay of a period');
+    .option('--progress <replay>', 'show the progress of this replay');
 }
 
 function statusOption(): Option {
   return new Option('--status <status>', 'only with this status').choices(STATUSES);
 }
 
-/** Exit code 1 when the receiver did not accept the event. */
+/** Ends with exit code 1 when the receiver did not accept the event. */
 async function test(api: Api, _options: ApiOptions, [id]: [string]): Promise<Outcome> {
   const data = await api.byId.webhooks.test(id);
   const [attempt] = data.log;

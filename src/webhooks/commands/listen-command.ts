@@ -1,11 +1,10 @@
 /**
- * `letterhaus webhooks listen`: posts the events of a service to a developer's machine, signed as
- * webhooks. It reads the event stream of the API, so it needs only a key, and the target may be a
- * private address.
+ * `letterhaus webhooks listen`: posts the events of a service to a developer's machine, signed as webhooks. It reads
+ * the event stream of the API, so it needs only a key, and the target may be a private address.
  *
- * Events are posted one at a time, in order. A target that does not respond is retried until it does;
- * after a failure status the event is posted up to three more times, then skipped. While this process
- * runs, each event is handled once; `--after` with the last cursor continues after a restart.
+ * Events are posted one at a time, in order. A target that does not respond is retried until it does. After a failure
+ * status, the event is posted up to three more times and then skipped. Each event is handled once while this process
+ * runs; `--after` with the last cursor continues after a restart.
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -18,7 +17,7 @@ import { EventSource, type SourceEvent } from '../../events/command-source.ts';
 import { line, parseEvents } from '../../events/command.ts';
 
 const TIMEOUT_MS = 15_000;
-/** Waits before an event is posted again after a failure status. */
+/** Milliseconds before an event is posted again after a failure status. */
 const RETRY_WAITS_MS = [1_000, 5_000, 15_000];
 const NO_ANSWER_WAIT_MAX_MS = 10_000;
 
@@ -31,9 +30,9 @@ export function describeListen(webhooks: Command, cli: Cli): void {
     takesKeyOfEnv: true,
     run: listen,
   })
-    .requiredOption('--forward-to <url>', 'where to post them', parseTarget)
-    .option('--types <types>', 'only these, separated by commas (default: all)', parseEvents)
-    .option('--secret <secret>', 'to sign with: whsec_… (default: a new one)', parseSecret)
+    .requiredOption('--forward-to <url>', 'URL to post events to', parseTarget)
+    .option('--types <types>', 'only these types, separated by commas (default: all)', parseEvents)
+    .option('--secret <secret>', 'secret to sign with: whsec_… (default: a new one)', parseSecret)
     .option('--after <cursor>', 'only events after this cursor (default: new events)');
 }
 
@@ -77,7 +76,7 @@ async function listen({ cli, request }: Api, options: Options): Promise<ExitCode
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Returns when the event was accepted or skipped, or when the command ends. */
+/** Resolves when the event was accepted or skipped, or when the command ends. */
 async function forward(event: SourceEvent, forwarding: Forwarding): Promise<void> {
   const { cli, json, signal } = forwarding;
   let refusals = 0;
@@ -100,7 +99,7 @@ async function forward(event: SourceEvent, forwarding: Forwarding): Promise<void
   }
 }
 
-/** @returns the response's status; a text with the reason when there was no response */
+/** @returns the status of the response, or the reason why there was none */
 async function post(
   { id, type, created_at: createdAt, data }: SourceEvent,
   { cli, target, secret, signal }: Forwarding,

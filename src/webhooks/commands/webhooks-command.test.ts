@@ -1,4 +1,4 @@
-/** `letterhaus webhooks` beside a running service: each command, and what it says when it cannot. */
+/** `letterhaus webhooks` beside a running service: each command and its errors. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { startService } from '../../../test/support/service.ts';

@@ -36,7 +36,11 @@ export function describeWebhooks(webhooks: Command, cli: Cli): void {
     run: add,
   })
     .argument('<url>')
-    .option('--events <types>', 'only these, separated by commas (default: all)', parseEvents);
+    .option(
+      '--events <types>',
+      'only these types, separated by commas (default: all)',
+      parseEvents,
+    );
   describeChanges(webhooks, cli);
   describeWebhookDeliveries(webhooks, cli);
   describeListen(webhooks, cli);
@@ -55,15 +59,15 @@ function describeChanges(webhooks: Command, cli: Cli): void {
     run: update,
   })
     .argument('<id>')
-    .option('--url <url>', 'another URL')
-    .option('--events <types>', 'only these, separated by commas, or all', parseEventsOrAll)
+    .option('--url <url>', 'new URL')
+    .option('--events <types>', 'only these types, separated by commas, or all', parseEventsOrAll)
     .option('--enable', 'send events to it')
     .addOption(new Option('--disable', 'send no events to it').conflicts('enable'));
   const ofOne = { enable, 'rotate-secret': rotateSecret, remove };
   const about = {
-    enable: 'enable one that was disabled',
-    'rotate-secret': 'make a new signing secret and show it once',
-    remove: 'stop notifying a URL',
+    enable: 'enable a disabled webhook',
+    'rotate-secret': 'rotate the signing secret and show the new one once',
+    remove: 'remove a webhook',
   };
   for (const name of ['enable', 'rotate-secret', 'remove'] as const) {
     apiCommand(webhooks, cli, {
@@ -116,7 +120,7 @@ async function add(api: Api, { events }: AddOptions, [url]: [string]): Promise<O
   return { data: made, text };
 }
 
-/** Adds to the refusal of a local URL the two ways to use one in development. */
+/** Appends the two ways to use a local URL in development to the refusal of that URL. */
 async function withHint<Result>(url: string | undefined, asked: Promise<Result>): Promise<Result> {
   try {
     return await asked;

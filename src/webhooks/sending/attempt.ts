@@ -1,10 +1,10 @@
 /**
- * One attempt: decrypts the secrets, signs, posts, and classifies the response. Shared by the sender and
- * the test of an endpoint, so that a test behaves like a delivery. No transaction is open meanwhile.
+ * One attempt: decrypts the secrets, signs, posts, and reads the response. The sender and the test of an endpoint
+ * share it, so a test behaves like a delivery. No transaction is open meanwhile.
  *
- * Signatures follow the Standard Webhooks specification (v1, symmetric): HMAC-SHA256 over
- * `id.timestamp.body`, one signature per valid secret. The same three values are also sent under the
- * `svix-` names, which older verifiers read.
+ * Signatures follow the Standard Webhooks specification (v1, symmetric): HMAC-SHA256 over `id.timestamp.body`, one
+ * signature per valid secret. The same three values are also sent under the `svix-` names, which older verifiers
+ * read.
  */
 import { createHmac } from 'node:crypto';
 import { webhookRetryDelayMs } from '../../core/retry.ts';
@@ -27,7 +27,6 @@ export type Outbound = {
   secrets: SecretBox;
   resolver: Pick<Resolver, 'a' | 'aaaa'>;
   guard: AddressGuard;
-  /** Connections to reuse; without them each attempt opens its own. */
   agents?: HttpAgents;
 };
 
@@ -40,17 +39,17 @@ type Message = SealedSecrets & {
   attempts: number;
 };
 
-export type Verdict = Pick<WebhookOutcome, 'verdict' | 'retryMs' | 'restMs' | 'attempt'>;
-type Attempt = NonNullable<Verdict['attempt']>;
+export type AttemptOutcome = Pick<WebhookOutcome, 'meaning' | 'retryMs' | 'suspendMs' | 'attempt'>;
+type Attempt = NonNullable<AttemptOutcome['attempt']>;
 
 const TIMEOUT_MS = 15_000;
 const ANSWER_KEPT_BYTES = 4_096;
 
-/** @throws SecretUnopenable when the present secret cannot be decrypted */
+/** @throws SecretUnopenable when the current secret cannot be decrypted */
 export async function attemptWebhook(
   outbound: Outbound,
   message: Message,
-): Promise<Verdict & { attempt: Attempt }> {
+): Promise<AttemptOutcome & { attempt: Attempt }> {
   const answer = await post(outbound, message);
   const { world } = outbound;
   const { attempts } = message;
@@ -81,7 +80,7 @@ function post(outbound: Outbound, message: Message): Promise<GuardedAnswer> {
   });
 }
 
-/** The request body. `data` is included byte for byte as it was read, unless the shape is another's. */
+/** Returns the request body. It contains `data` byte for byte, except in another service's format. */
 export function payloadOf(event: StoredEvent, format: PayloadFormat = 'letterhaus'): string {
   if (format === 'resend') return resendPayload(event);
   const { type, createdAt, data } = event;
@@ -91,7 +90,7 @@ export function payloadOf(event: StoredEvent, format: PayloadFormat = 'letterhau
 function openSecrets({ secrets }: Outbound, message: Message): string[] {
   const { endpointId, secret, previousSecret, earlierSecret } = message;
   const present = secrets.open(secret, endpointId);
-  // A new secret mends an endpoint whose earlier ones do not open.
+  // Skips earlier secrets that cannot be opened, so that a new secret repairs the endpoint.
   const earlier = [previousSecret, earlierSecret].filter(
     (one) => one !== null && secrets.opens(one, endpointId),
   );
@@ -103,15 +102,14 @@ const SECRET_PREFIX = 'whsec_';
 /** The specification requires 24 to 64. */
 export const SECRET_BYTES = 32;
 
-/** `whsec_` and the base64 of the random bytes, as shown to the owner of the endpoint. */
 export function secretText(random: Buffer): string {
   return SECRET_PREFIX + random.toString('base64');
 }
 
 /**
- * The headers of one attempt.
- * @param message.id of the event, the same for all retries
- * @param message.timestampS of this attempt, Unix seconds; verifiers refuse a difference of 5 minutes
+ * Returns the headers of one attempt.
+ * @param message.id id of the event, the same for all retries
+ * @param message.timestampS time of this attempt, Unix seconds; verifiers refuse a difference of 5 minutes
  * @param secrets newest first; two or three within 24 hours of a rotation
  */
 export function signatureHeaders(
@@ -132,14 +130,14 @@ export function signatureHeaders(
   );
 }
 
-/** Statuses of an overloaded server. */
 const BUSY = [429, 502, 503, 504];
-/** Limits the error text, since a certificate can name any number of hosts. */
+/** Limit on the error text, because a certificate can name any number of hosts. */
 const ERROR_KEPT_CHARACTERS = 500;
 const RETRY_AFTER_MAX_MS = 24 * 3600_000;
-const REST_MAX_MS = 3600_000;
+const SUSPEND_MAX_MS = 3600_000;
 
 /**
+ * Decides what the response means for the delivery and its endpoint.
  * @param context.attempts failed attempts before this one
  * @param context.random a number, 0 (inclusive) to 1
  * @param context.nowMs wall time, for a Retry-After that names a date
@@ -147,19 +145,19 @@ const REST_MAX_MS = 3600_000;
 export function judge(
   answer: GuardedAnswer,
   { attempts, random, nowMs }: { attempts: number; random: number; nowMs: number },
-): Verdict & { attempt: Attempt } {
+): AttemptOutcome & { attempt: Attempt } {
   const attempt = logged(answer);
   const status = answer.kind === 'answered' ? answer.status : 0;
   if (status >= 200 && status < 300) {
-    return { verdict: 'delivered', retryMs: null, restMs: 0, attempt };
+    return { meaning: 'delivered', retryMs: null, suspendMs: 0, attempt };
   }
-  if (status === 410) return { verdict: 'gone', retryMs: null, restMs: 0, attempt };
+  if (status === 410) return { meaning: 'gone', retryMs: null, suspendMs: 0, attempt };
   const askedMs = retryAfterMs(answer, nowMs);
   const waitMs = webhookRetryDelayMs(attempts + 1, random);
   return {
-    verdict: 'failed',
+    meaning: 'failed',
     retryMs: waitMs === null ? null : Math.max(waitMs, askedMs),
-    restMs: BUSY.includes(status) ? Math.min(askedMs, REST_MAX_MS) : 0,
+    suspendMs: BUSY.includes(status) ? Math.min(askedMs, SUSPEND_MAX_MS) : 0,
     attempt,
   };
 }

@@ -9,24 +9,24 @@ const endpoint = (endpointId: string, lowWaterMs = 0, projectId = 'p') => ({
 });
 const quickly = { hasWaited: false };
 
-/** Answers an ask as an endpoint with an endless backlog would. */
+/** Answers each claim like an endpoint with an endless backlog. */
 const full = (asks: readonly EndpointAsk[]) =>
-  asks.flatMap(({ endpointId, lowWaterMs, room }) =>
-    Array.from({ length: room }, () => ({ endpointId, dueAtMs: lowWaterMs + 1 })),
+  asks.flatMap(({ endpointId, lowWaterMs, max }) =>
+    Array.from({ length: max }, () => ({ endpointId, dueAtMs: lowWaterMs + 1 })),
   );
 
-const roomOf = (endpoints: EndpointQueue, endpointId: string) =>
-  endpoints.ask(64).find((ask) => ask.endpointId === endpointId)?.room ?? 0;
+const maxOf = (endpoints: EndpointQueue, endpointId: string) =>
+  endpoints.ask(64).find((ask) => ask.endpointId === endpointId)?.max ?? 0;
 
 test('an endpoint that does not respond has at most two attempts under way', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('dead'));
   const asks = endpoints.ask(64);
-  assert.deepEqual(asks, [{ ...endpoint('dead'), room: 2 }]);
-  endpoints.took(asks, full(asks));
+  assert.deepEqual(asks, [{ ...endpoint('dead'), max: 2 }]);
+  endpoints.recordClaim(asks, full(asks));
   endpoints.add(endpoint('dead'));
   assert.deepEqual(endpoints.ask(64), []);
-  assert.equal(endpoints.hasRoom, false);
+  assert.equal(endpoints.canClaim, false);
 });
 
 test('fast successes widen the window of an endpoint, slow ones do not, failures halve it', () => {
@@ -34,20 +34,20 @@ test('fast successes widen the window of an endpoint, slow ones do not, failures
   endpoints.add(endpoint('a'));
   for (let round = 0; round < 8; round += 1) {
     const asks = endpoints.ask(64);
-    endpoints.took(asks, full(asks));
+    endpoints.recordClaim(asks, full(asks));
     for (const one of full(asks)) endpoints.finished(one, 'quick', quickly);
   }
-  assert.equal(roomOf(endpoints, 'a'), 32);
+  assert.equal(maxOf(endpoints, 'a'), 32);
   const asks = endpoints.ask(64);
-  endpoints.took(asks, full(asks));
+  endpoints.recordClaim(asks, full(asks));
   endpoints.finished({ endpointId: 'a' }, 'slow', quickly);
-  assert.equal(roomOf(endpoints, 'a'), 1);
+  assert.equal(maxOf(endpoints, 'a'), 1);
   for (let failed = 0; failed < 31; failed += 1)
     endpoints.finished({ endpointId: 'a' }, 'failed', quickly);
-  assert.equal(roomOf(endpoints, 'a'), 1);
+  assert.equal(maxOf(endpoints, 'a'), 1);
 });
 
-test('endpoints are served in rotation when there is not room for all', () => {
+test('endpoints are served in rotation when slots are scarce', () => {
   const endpoints = new EndpointQueue();
   for (const name of ['a', 'b', 'c']) endpoints.add(endpoint(name));
   const claims = Array.from({ length: 3 }, () =>
@@ -65,20 +65,20 @@ test('an endpoint with fewer due deliveries than requested is skipped until some
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a', 10));
   const asks = endpoints.ask(64);
-  endpoints.took(asks, [{ endpointId: 'a', dueAtMs: 15 }]);
+  endpoints.recordClaim(asks, [{ endpointId: 'a', dueAtMs: 15 }]);
   assert.deepEqual(endpoints.ask(64), []);
   endpoints.add(endpoint('a', 5));
-  assert.deepEqual(endpoints.ask(64), [{ ...endpoint('a', 5), room: 1 }]);
+  assert.deepEqual(endpoints.ask(64), [{ ...endpoint('a', 5), max: 1 }]);
 });
 
 test('an endpoint with more deliveries continues at its position unless an older one appears', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a', 10));
   const asks = endpoints.ask(64);
-  endpoints.took(
+  endpoints.recordClaim(
     asks,
-    asks.flatMap(({ room }) =>
-      Array.from({ length: room }, () => ({ endpointId: 'a', dueAtMs: 50 })),
+    asks.flatMap(({ max }) =>
+      Array.from({ length: max }, () => ({ endpointId: 'a', dueAtMs: 50 })),
     ),
   );
   endpoints.finished({ endpointId: 'a' }, 'quick', quickly);
@@ -87,12 +87,12 @@ test('an endpoint with more deliveries continues at its position unless an older
   assert.equal(endpoints.ask(64)[0]?.lowWaterMs, -Infinity);
 });
 
-/** Claims all that may be claimed, and lets a second pass without an answer. */
+/** Then all claimed attempts stay without an answer for a second. */
 function allWait(endpoints: EndpointQueue, max: number): number {
   const asks = endpoints.ask(max);
   const claimed = full(asks);
-  endpoints.took(asks, claimed);
-  for (const one of claimed) endpoints.waits(one);
+  endpoints.recordClaim(asks, claimed);
+  for (const one of claimed) endpoints.markWaiting(one);
   return claimed.length;
 }
 
@@ -100,7 +100,7 @@ test('projects are served in turn, first the one with the fewest under way', () 
   const endpoints = new EndpointQueue();
   for (let at = 0; at < 100; at += 1) endpoints.add(endpoint(`many${at}`, 0, 'large'));
   const asks = endpoints.ask(64);
-  endpoints.took(asks, full(asks));
+  endpoints.recordClaim(asks, full(asks));
   for (const name of ['one', 'two']) endpoints.add(endpoint(name, 0, 'small'));
   assert.deepEqual(
     endpoints.ask(2).map(({ endpointId }) => endpointId),
@@ -108,13 +108,13 @@ test('projects are served in turn, first the one with the fewest under way', () 
   );
 });
 
-test('what waits for slow endpoints is limited for one project, and others have room', () => {
+test('waiting attempts are limited for each project, and others can claim', () => {
   const endpoints = new EndpointQueue();
   for (let at = 0; at < 350; at += 1) endpoints.add(endpoint(`slow${at}`, 0, 'large'));
   let waiting = 0;
   for (let round = 0; round < 20; round += 1) waiting += allWait(endpoints, 64);
   assert.ok(waiting >= 250 && waiting < 250 + 64, `${waiting} wait`);
-  assert.equal(endpoints.hasRoom, false);
+  assert.equal(endpoints.canClaim, false);
   endpoints.add(endpoint('other', 0, 'small'));
   assert.deepEqual(
     endpoints.ask(64).map(({ endpointId }) => endpointId),
@@ -122,16 +122,16 @@ test('what waits for slow endpoints is limited for one project, and others have 
   );
 });
 
-test('an endpoint that answered quickly keeps a place while the slow ones of its project have none', () => {
+test('a quick endpoint can claim while slow endpoints of its project cannot', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('good'));
   const asks = endpoints.ask(1);
-  endpoints.took(asks, [{ endpointId: 'good', dueAtMs: 1 }]);
+  endpoints.recordClaim(asks, [{ endpointId: 'good', dueAtMs: 1 }]);
   endpoints.finished({ endpointId: 'good' }, 'quick', quickly);
-  endpoints.took(endpoints.ask(1), []);
+  endpoints.recordClaim(endpoints.ask(1), []);
   for (let at = 0; at < 350; at += 1) endpoints.add(endpoint(`slow${at}`));
   for (let round = 0; round < 20; round += 1) allWait(endpoints, 64);
-  assert.equal(endpoints.hasRoom, false);
+  assert.equal(endpoints.canClaim, false);
   endpoints.add(endpoint('good'));
   assert.deepEqual(
     endpoints.ask(64).map(({ endpointId }) => endpointId),
@@ -139,7 +139,7 @@ test('an endpoint that answered quickly keeps a place while the slow ones of its
   );
 });
 
-test('every project has a place while many others wait', () => {
+test('every project can claim while many others wait', () => {
   const endpoints = new EndpointQueue();
   for (let project = 0; project < 6; project += 1) {
     for (let at = 0; at < 200; at += 1) {
@@ -147,21 +147,21 @@ test('every project has a place while many others wait', () => {
     }
   }
   for (let round = 0; round < 60; round += 1) allWait(endpoints, 64);
-  assert.equal(endpoints.hasRoom, false);
+  assert.equal(endpoints.canClaim, false);
   endpoints.add(endpoint('other', 0, 'small'));
-  assert.equal(endpoints.hasRoom, true);
+  assert.equal(endpoints.canClaim, true);
 });
 
-test('large deliveries of one project leave room for those of others', () => {
+test('large deliveries of one project leave capacity to other projects', () => {
   const endpoints = new EndpointQueue();
   for (let at = 0; at < 100; at += 1) endpoints.add(endpoint(`large${at}`, 0, 'large'));
   const asks = endpoints.ask(64);
   const data = 'x'.repeat(100_000);
-  endpoints.took(
+  endpoints.recordClaim(
     asks,
     full(asks).map((one) => ({ ...one, data })),
   );
-  assert.equal(endpoints.hasRoom, false);
+  assert.equal(endpoints.canClaim, false);
   endpoints.add(endpoint('other', 0, 'small'));
-  assert.equal(endpoints.hasRoom, true);
+  assert.equal(endpoints.canClaim, true);
 });

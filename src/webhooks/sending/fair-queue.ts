@@ -1,16 +1,16 @@
 /**
- * Fair queueing of webhooks: projects with due deliveries are served in turn, and within a project its
- * endpoints, each with a limit of concurrent attempts. The limit starts at 2, grows with every quick
- * success and halves with every failure. Pure: the loop claims.
+ * Fair queueing of webhooks: projects with due deliveries are served in turn, and within a project its endpoints.
+ * Each endpoint has a limit of concurrent attempts, which starts at 2, grows with every quick success and halves with
+ * every failure. Pure: the loop claims.
  *
- * An attempt that has no answer after a second is **waiting**: it leaves the slots of the sender, which
- * belong to attempts that move, and counts here, with a quarter for one project. So endpoints that answer after
- * 14 s delay neither other projects nor the endpoints of their own project that answer quickly.
+ * An attempt without an answer after a second is **waiting**. It frees its slot of the sender for quick attempts and
+ * counts against the limits of waiting attempts. One project may have a quarter of those. So an endpoint that answers
+ * after 14 s delays neither other projects nor quick endpoints of its own project.
  */
 import type { Endpoint } from './queue-store.ts';
 
 export type EndpointAsk = Endpoint & {
-  room: number;
+  max: number;
 };
 
 export type Pace = 'quick' | 'slow' | 'failed';
@@ -20,7 +20,6 @@ type Counted = { endpointId: string; data?: string | null };
 type ProjectState = { endpoints: number; underWay: number; waiting: number; bytes: number };
 
 type EndpointState = Endpoint & {
-  /** More may be due than was claimed. */
   hasMore: boolean;
   width: number;
   underWay: number;
@@ -29,21 +28,18 @@ type EndpointState = Endpoint & {
 
 const WIDTH_FIRST = 2;
 const WIDTH_MAX = 32;
-/** Attempts that are not waiting. */
 const MOVING_MAX = 256;
-/** Attempts without an answer for a second, of all projects and of one. Each is a socket. */
+/** Limits on waiting attempts, in total and for each project. Each occupies a socket. */
 const WAITING_MAX = 1_000;
 const WAITING_OF_PROJECT_MAX = WAITING_MAX / 4;
-/** What every project may have, however much waits for others. */
+/** Waiting attempts that every project may have, whatever the total is. */
 const WAITING_ALWAYS = 4;
-/** Content of deliveries under way. */
 const BYTES_MAX = 16 * 1024 * 1024;
 const BYTES_OF_PROJECT_MAX = BYTES_MAX / 4;
-/** Endpoints that are remembered as quick when nothing is due for them. */
+/** Limit on the quick endpoints that are remembered while nothing is due for them. */
 const QUICK_MAX = 10_000;
 
 export class EndpointQueue {
-  /** In the order of rotation. */
   readonly #endpoints = new Map<string, EndpointState>();
   readonly #projects = new Map<string, ProjectState>();
   /** Endpoints whose last answer came within a second. */
@@ -68,12 +64,12 @@ export class EndpointQueue {
     known.hasMore = true;
   }
 
-  /** What to claim now, at most `most` in total, divided among the endpoints; those chosen move to the end. */
+  /** Divides at most `most` claims among the endpoints. The endpoints chosen move to the end of the rotation. */
   ask(most: number): EndpointAsk[] {
-    const max = Math.min(most, this.#room);
+    const total = Math.min(most, this.#freeSlots);
     const ready = projectsInTurn([...this.#endpoints.values()].filter((one) => this.#isReady(one)));
-    const share = Math.max(1, Math.floor(max / Math.max(1, ready.length)));
-    return ready.slice(0, max).map((endpoint) => {
+    const share = Math.max(1, Math.floor(total / Math.max(1, ready.length)));
+    return ready.slice(0, total).map((endpoint) => {
       this.#endpoints.delete(endpoint.endpointId);
       this.#endpoints.set(endpoint.endpointId, endpoint);
       const { projectId, endpointId, lowWaterMs } = endpoint;
@@ -81,25 +77,27 @@ export class EndpointQueue {
         projectId,
         endpointId,
         lowWaterMs,
-        room: Math.min(endpoint.width - endpoint.underWay, share),
+        max: Math.min(endpoint.width - endpoint.underWay, share),
       };
     });
   }
 
-  /** The result of a claim: an endpoint that yielded less than requested has no more. */
-  took(asks: readonly EndpointAsk[], claimed: readonly (Counted & { dueAtMs: number })[]): void {
+  /** Records a claim. An endpoint that yielded less than asked has no more due deliveries. */
+  recordClaim(
+    asks: readonly EndpointAsk[],
+    claimed: readonly (Counted & { dueAtMs: number })[],
+  ): void {
     for (const one of claimed) this.#count(one, 1);
-    for (const { endpointId, room } of asks) {
+    for (const { endpointId, max } of asks) {
       const due = claimed.filter((one) => one.endpointId === endpointId);
       const endpoint = this.#state(endpointId);
-      endpoint.hasMore = due.length === room;
+      endpoint.hasMore = due.length === max;
       for (const { dueAtMs } of due) endpoint.lowWaterMs = Math.max(endpoint.lowWaterMs, dueAtMs);
       this.#forgetIfIdle(endpoint);
     }
   }
 
-  /** The endpoint has not answered within a second. */
-  waits({ endpointId }: Counted): void {
+  markWaiting({ endpointId }: Counted): void {
     this.#quick.delete(endpointId);
     this.#state(endpointId).project.waiting += 1;
     this.#waiting += 1;
@@ -116,13 +114,14 @@ export class EndpointQueue {
     this.#forgetIfIdle(endpoint);
   }
 
-  get hasRoom(): boolean {
+  get canClaim(): boolean {
     return (
-      this.#room > 0 && [...this.#endpoints.values()].some((endpoint) => this.#isReady(endpoint))
+      this.#freeSlots > 0 &&
+      [...this.#endpoints.values()].some((endpoint) => this.#isReady(endpoint))
     );
   }
 
-  get #room(): number {
+  get #freeSlots(): number {
     return Math.max(0, MOVING_MAX - (this.#underWay - this.#waiting));
   }
 
@@ -175,7 +174,10 @@ export class EndpointQueue {
   }
 }
 
-/** The first endpoint of each project, then the second of each; first those with the fewest that move. */
+/**
+ * Sorts the first endpoint of each project before the second of each. Projects with the fewest attempts that are not
+ * waiting come first.
+ */
 function projectsInTurn(endpoints: readonly EndpointState[]): EndpointState[] {
   const before = new Map<ProjectState, number>();
   return endpoints

@@ -7,17 +7,17 @@ import { SecretBox } from '../../secrets/secret-store.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 import { WebhookLoop } from './loop.ts';
 
-/** A loop on clocks that the test moves, and when it looked for due deliveries, from which time on. */
+/** A loop on clocks that the test moves. Records when it searched for due deliveries, and from which time on. */
 function scene(t: TestContext) {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  // The database's clock is as far from ours as it may be.
+  // The database's clock differs from ours as much as it may.
   const clock = { nowMs: 0, databaseAheadMs: 1_000_000 };
-  const looks: { atMs: number; sinceMs: number }[] = [];
+  const searches: { atMs: number; sinceMs: number }[] = [];
   const due = { count: 0 };
   const query: Queryable['query'] = (statement, values) => {
     if (typeof statement !== 'object' || statement.name !== 'webhooks_due')
       return Promise.resolve([]);
-    looks.push({ atMs: clock.nowMs, sinceMs: values?.[0] as number });
+    searches.push({ atMs: clock.nowMs, sinceMs: values?.[0] as number });
     const seen = { nowMs: clock.nowMs + clock.databaseAheadMs, hasReplays: false };
     const endpoint = { projectId: 'p', endpointId: 'e', lowWaterMs: 0, isClosed: false };
     const rows = due.count > 0 ? [{ ...endpoint, ...seen }] : [{ projectId: null, ...seen }];
@@ -36,19 +36,19 @@ function scene(t: TestContext) {
     isFresh: () => true,
     checksWanted: () => 0,
   });
-  const advance = async (ms: number): Promise<typeof looks> => {
+  const advance = async (ms: number): Promise<typeof searches> => {
     for (let passed = 0; passed < ms; passed += 5) {
       clock.nowMs += 5;
       t.mock.timers.tick(5);
       await new Promise((resolve) => setImmediate(resolve));
     }
-    return looks.splice(0);
+    return searches.splice(0);
   };
   loop.start();
   return { loop, clock, due, advance, seenAt: (nowMs: number) => nowMs + clock.databaseAheadMs };
 }
 
-test('looks cover what is new, every 2 s the last 20 s, and every minute everything', async (t) => {
+test('a search covers new deliveries, every 2 s the last 20 s, and every minute everything', async (t) => {
   const { due, advance, seenAt } = scene(t);
   due.count = 100;
   assert.deepEqual(await advance(3_050), [
@@ -64,7 +64,7 @@ test('looks cover what is new, every 2 s the last 20 s, and every minute everyth
   );
 });
 
-test('queued deliveries are looked for at once, at most every 20 ms', async (t) => {
+test('a queued delivery starts a search at once, at most every 20 ms', async (t) => {
   const { loop, due, advance, seenAt } = scene(t);
   due.count = 3;
   await advance(505);
@@ -74,7 +74,7 @@ test('queued deliveries are looked for at once, at most every 20 ms', async (t) 
   assert.deepEqual(await advance(100), [{ atMs: 530, sinceMs: seenAt(510) - 250 }]);
 });
 
-test('after 10 s without work it looks every 2 s, until it finds some', async (t) => {
+test('after 10 s without work the loop searches every 2 s, until it finds some', async (t) => {
   const { due, advance } = scene(t);
   due.count = 1;
   const quiet = (await advance(15_000)).map(({ atMs }) => atMs);
@@ -87,7 +87,7 @@ test('after 10 s without work it looks every 2 s, until it finds some', async (t
   );
 });
 
-test("after the database's clock went back the next look is soon and covers everything", async (t) => {
+test("after the database's clock went back the next search is soon and covers everything", async (t) => {
   const { clock, due, advance } = scene(t);
   due.count = 100;
   await advance(500);

@@ -11,7 +11,6 @@ import { systemWorld } from '../../service/machine/system-world.ts';
 
 type Status = WebhookDeliveryDetail['status'];
 
-/** Waits until the delivery is as `check` wants it, and returns it. */
 function waitForDelivery(
   { service, scope }: WebhookTest,
   [endpointId, eventId]: [string, string],
@@ -75,7 +74,7 @@ test('a failure is retried after 5 s with the same id and a new signature', asyn
   const failed = await waitForDelivery(t, [id, eventId], ({ attempts }) => attempts === 1);
   assert.equal(failed.status, 'pending');
   const waitMs = failed.nextAttemptAt!.getTime() - Date.parse(failed.log[0]!.at);
-  // The next one would be minutes later.
+  // The wait after a second failure would be minutes.
   assert.ok(waitMs >= 4_250 && waitMs < 60_000, `${waitMs} ms`);
   receiver.answer = 204;
   await t.advance('6 seconds');
@@ -289,7 +288,7 @@ test('an endpoint that hangs with 2,000 pending events does not delay another', 
   await t.emit();
   loop.wake();
   await alive.waitForCount(1);
-  // Two are under way at a time, and each takes 15 s.
+  // Two attempts run at a time, and each takes 15 s.
   assert.equal(dead.received.length, 2);
   await dead[Symbol.asyncDispose](); // else stopping would wait for its answers
 });
@@ -300,8 +299,8 @@ test('a failing endpoint is suspended as a whole, and its backlog is sent after 
   const { id } = await t.register(receiver.url);
   await t.backlog(id, 200);
   await t.startLoop();
-  const isResting = `select 1 from webhook_endpoints where blocked_until > app_now()`;
-  await waitFor(async () => (await t.db.query(isResting)).length === 1, { what: 'a rest' });
+  const isSuspended = `select 1 from webhook_endpoints where blocked_until > app_now()`;
+  await waitFor(async () => (await t.db.query(isSuspended)).length === 1, { what: 'a rest' });
   const attemptsBefore = receiver.received.length;
   assert.ok(attemptsBefore < 10, `${attemptsBefore} attempts`);
   receiver.answer = 200;
@@ -340,10 +339,10 @@ test('a worker that resumes after a freeze does not send webhooks that another m
   const eventId = await t.emit();
   const givenBack = `select from webhook_queue where claim > 0 and holder is null and event_id = $1`;
   await waitFor(async () => (await t.db.query(givenBack, [eventId])).length === 1, {
-    what: 'what it held to be released',
+    what: 'the release of its deliveries',
   });
   assert.deepEqual(receiver.ids(), []);
-  // It would go on to claim and to release, each time for two seconds.
+  // A running loop would go on to claim and release, each time for two seconds.
   await frozen.stop();
   await t.startLoop();
   await t.advance('3 seconds');
@@ -412,8 +411,8 @@ test('a stop interrupts no delivery: every event is sent', async () => {
   await receiver.waitForCount(20);
   await loop.stop();
   const stopped = receiver.received.length;
-  const held = await t.db.query('select 1 from webhook_queue where holder is not null');
-  assert.deepEqual(held, []);
+  const leased = await t.db.query('select 1 from webhook_queue where holder is not null');
+  assert.deepEqual(leased, []);
   assert.equal(new Set(receiver.ids()).size, stopped);
   await t.startLoop();
   await receiver.waitForCount(300);

@@ -1,14 +1,15 @@
 /**
- * The webhook loop: finds endpoints with due deliveries, claims for each in rotation, sends. It looks as soon as this
- * process has queued a delivery, otherwise once a second, and every two seconds while there is nothing to send.
+ * The webhook loop searches endpoints with due deliveries, claims for each in rotation, and sends. It searches as
+ * soon as this process has queued a delivery, otherwise once a second, and every two seconds while there is nothing
+ * to send.
  *
  * Guarantees: each event is sent at least once, with one id for all retries. Deliveries are claimed under this
- * worker's lease, which fences every outcome (database/leased-queue.ts). An unreachable, slow or overloaded endpoint
- * does not delay others (fair-queue.ts, suspensions in webhooks/health.ts), not even those of its project. The number
- * and bytes of deliveries in progress are limited.
+ * worker's lease, which fences every outcome (`database/leased-queue.ts`). An unreachable, slow or overloaded
+ * endpoint does not delay other endpoints, even those of its project (`fair-queue.ts`, suspensions in
+ * `webhooks/health.ts`). The number and bytes of deliveries in progress are limited.
  *
- * Each poll: look for endpoints, one step of the running replays (replay-store.ts), claim (fair-queue.ts), send
- * (sender.ts: attempt.ts).
+ * Each poll searches endpoints, advances running replays by one step (`replay-store.ts`), claims (`fair-queue.ts`)
+ * and sends (`sender.ts`, `attempt.ts`).
  */
 import type { Logger } from 'pino';
 import type { Database } from '../../database/database.ts';
@@ -33,22 +34,21 @@ import { QUICK_MS, Sender } from './sender.ts';
 export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
   db: Pick<Database, 'notifying'>;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
-  /** The lease that this worker claims under; null while it has none. */
   holder: () => string | null;
-  /** Called before each POST: whether no other worker can have reclaimed this worker's deliveries. */
+  /** Called before each POST. Returns whether no other worker can have reclaimed this worker's deliveries. */
   isFresh: () => boolean;
-  /** Incremented whenever the table should be compared with memory (delivery/queue/lease.ts). */
+  /** Incremented when the table should be compared with memory (`delivery/queue/lease.ts`). */
   checksWanted: () => number;
 };
 
-/** For retries and deliveries queued by other nodes; those of this process are looked for at once. */
-const LOOK_EVERY_MS = 1_000;
-/** The minimum time between two looks: 50 a second. */
-const LOOK_PAUSE_MS = 20;
-/** A look covers what became due this long before the last one, as a transaction takes time to commit. */
-const LOOK_BACK_MS = 250;
-const DEEP_LOOK_BACK_MS = 20_000;
-const DEEP_LOOK_EVERY_MS = 2_000;
+/** Finds retries and deliveries queued by other nodes. `wake` finds those of this process at once. */
+const SEARCH_EVERY_MS = 1_000;
+/** Minimum time between two searches: at most 50 a second. */
+const SEARCH_PAUSE_MS = 20;
+/** A search covers deliveries due this long before the last one, because commits take time. */
+const SEARCH_BACK_MS = 250;
+const DEEP_SEARCH_BACK_MS = 20_000;
+const DEEP_SEARCH_EVERY_MS = 2_000;
 const CLAIM_MAX = 64;
 /** Slots that become free within this time share the next claim. */
 const CLAIM_PAUSE_MS = 5;
@@ -59,12 +59,11 @@ export class WebhookLoop {
   readonly #sender: Sender;
   readonly #queue: LeasedQueue<WebhookKey, WebhookClaim>;
   readonly #endpoints = new EndpointQueue();
-  /** Queues of endpoints that are disabled or deleted, whose pending deliveries end. */
   readonly #closed = new Map<string, DueEndpoint>();
   readonly #lowWater: LowWater;
-  #lookedAtMs = -Infinity;
-  #nextLookAtMs = -Infinity;
-  #nextDeepLookAtMs = -Infinity;
+  #searchedAtMs = -Infinity;
+  #nextSearchAtMs = -Infinity;
+  #nextDeepSearchAtMs = -Infinity;
 
   constructor(options: WebhookLoopOptions) {
     const db = options.db.notifying;
@@ -79,9 +78,9 @@ export class WebhookLoop {
       known: () => this.#sender.leased(),
       startAnew: () => {
         this.#lowWater.startAnew();
-        this.#nextLookAtMs = -Infinity;
+        this.#nextSearchAtMs = -Infinity;
       },
-      everyMs: LOOK_EVERY_MS,
+      everyMs: SEARCH_EVERY_MS,
     });
     this.#sender = new Sender({
       ...options,
@@ -95,53 +94,49 @@ export class WebhookLoop {
     this.#queue.start();
   }
 
-  /** A delivery was queued in this process: looks now. May be called often. */
+  /** Call it after this process queued a delivery: the loop searches now. It may be called often. */
   wake(): void {
-    this.#nextLookAtMs = Math.min(this.#nextLookAtMs, this.#lookedAtMs + LOOK_PAUSE_MS);
+    this.#nextSearchAtMs = Math.min(this.#nextSearchAtMs, this.#searchedAtMs + SEARCH_PAUSE_MS);
     this.#queue.soon();
   }
 
-  /** Claims nothing more until `start`; deliveries under way end. */
   pause(): Promise<void> {
     return this.#queue.stop();
   }
 
-  /** Claims nothing more; waits 10 s for deliveries under way, then releases them. */
   async stop(): Promise<void> {
     await this.pause();
     await this.#sender.stop();
   }
 
-  /** Outcomes since the start, and the deliveries under way. */
   get stats(): Record<SettledWebhook, number> & { underWay: number } {
     return { ...this.#sender.counts, underWay: this.#sender.underWay.size };
   }
 
-  /** Outcomes in memory that the database refuses. */
+  /** Outcomes in memory that the database refuses to store. */
   get unsettled(): number {
     return this.#sender.unsettled;
   }
 
-  /** @returns the milliseconds until the next call */
   async #claim(holder: string): Promise<number> {
     const { world } = this.#options;
-    if (world.monotonicMs() >= this.#nextLookAtMs) await this.#look();
+    if (world.monotonicMs() >= this.#nextSearchAtMs) await this.#search();
     await this.#endClosed();
     await this.#claimFairly(holder);
-    const hasWork = this.#closed.size > 0 || (!this.#sender.isBlocked && this.#endpoints.hasRoom);
-    return hasWork ? CLAIM_PAUSE_MS : Math.max(0, this.#nextLookAtMs - world.monotonicMs());
+    const hasWork = this.#closed.size > 0 || (!this.#sender.isBlocked && this.#endpoints.canClaim);
+    return hasWork ? CLAIM_PAUSE_MS : Math.max(0, this.#nextSearchAtMs - world.monotonicMs());
   }
 
-  /** Finds endpoints with deliveries that became due since the last look; every two seconds farther back. */
-  async #look(): Promise<void> {
+  /** Searches endpoints with deliveries that became due since the last search, and every two seconds farther back. */
+  async #search(): Promise<void> {
     const db = this.#options.db.notifying;
     const nowMs = this.#options.world.monotonicMs();
-    const isDeep = nowMs >= this.#nextDeepLookAtMs;
-    if (isDeep) this.#nextDeepLookAtMs = nowMs + DEEP_LOOK_EVERY_MS;
-    const sinceMs = this.#lowWater.fromMs(isDeep ? DEEP_LOOK_BACK_MS : LOOK_BACK_MS);
-    this.#lookedAtMs = nowMs;
-    // A delivery that is queued during the statement is looked for at once.
-    this.#nextLookAtMs = Infinity;
+    const isDeep = nowMs >= this.#nextDeepSearchAtMs;
+    if (isDeep) this.#nextDeepSearchAtMs = nowMs + DEEP_SEARCH_EVERY_MS;
+    const sinceMs = this.#lowWater.fromMs(isDeep ? DEEP_SEARCH_BACK_MS : SEARCH_BACK_MS);
+    this.#searchedAtMs = nowMs;
+    // A delivery that is queued during the statement makes the loop search again at once.
+    this.#nextSearchAtMs = Infinity;
     const { endpoints, nowMs: seenMs, hasReplays } = await findDueEndpoints(db, sinceMs);
     const isBehind = this.#lowWater.wentBack(seenMs);
     if (!isBehind) this.#lowWater.raise(seenMs);
@@ -152,7 +147,7 @@ export class WebhookLoop {
     const hasFed = hasReplays && (await feedReplays(db));
     if (hasReplays || endpoints.length > 0) this.#queue.worked();
     if (hasFed || isBehind) this.wake();
-    this.#nextLookAtMs = Math.min(this.#nextLookAtMs, nowMs + this.#queue.intervalMs);
+    this.#nextSearchAtMs = Math.min(this.#nextSearchAtMs, nowMs + this.#queue.intervalMs);
   }
 
   async #endClosed(): Promise<void> {
@@ -168,7 +163,7 @@ export class WebhookLoop {
     if (asks.length === 0) return;
     const claimed = await claimWebhooks(this.#options.db.notifying, holder, asks);
     failpoint('webhook_after_claim');
-    this.#endpoints.took(asks, claimed);
+    this.#endpoints.recordClaim(asks, claimed);
     for (const one of claimed) void this.#send(one);
   }
 
@@ -176,7 +171,7 @@ export class WebhookLoop {
     let hasWaited = false;
     const timer = setTimeout(() => {
       hasWaited = true;
-      this.#endpoints.waits(claimed);
+      this.#endpoints.markWaiting(claimed);
       this.#queue.soon();
     }, QUICK_MS);
     const pace = await this.#sender.send(claimed);

@@ -1,10 +1,10 @@
 /**
- * Settles the outcomes of webhooks (settle/outcomes.ts: group commit and fencing).
+ * Settles the outcomes of webhooks (group commit and fencing are in `settle/outcomes.ts`).
  *
- * Success ends a delivery. A failure makes it due again after its delay, or ends it when there is no delay or the
- * endpoint is disabled. What the attempts mean for an endpoint is decided here, without a lock: its health is read,
- * webhooks/health.ts decides, and the decision is written if the endpoint has not changed meanwhile; otherwise both are
- * repeated, after a random pause that grows, so that workers with outcomes of one endpoint do not collide again.
+ * A success ends a delivery. After a failure it is due again, or it ends when its retries are used up or the endpoint
+ * is disabled. The health of an endpoint is decided without a lock: this file reads it, `webhooks/health.ts` decides,
+ * and the decision is stored only if the endpoint has not changed. Otherwise both steps are repeated. The random pause
+ * before each repetition grows, so that workers with outcomes of one endpoint do not collide again.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -17,23 +17,22 @@ import { readHealth, settleWebhooks, type WebhookSettlement } from './queue-stor
 import { nextHealth, type Tally } from '../health.ts';
 
 export type WebhookOutcome = Omit<WebhookSettlement, 'status'> & {
-  /** `gone`: the endpoint refuses all further webhooks (410). */
-  verdict: 'delivered' | 'failed' | 'gone';
-  /** Wait before the next attempt; null: this was the last. */
+  /** `gone` means that the endpoint refuses all further webhooks (410). */
+  meaning: 'delivered' | 'failed' | 'gone';
+  /** Milliseconds until the next attempt; null after the last one. */
   retryMs: number | null;
-  /** How long the endpoint requested no further requests at all. */
-  restMs: number;
+  /** Milliseconds for which the endpoint asked for no requests. */
+  suspendMs: number;
 };
 
-/** The result of an outcome; `fenced`: not written, because the delivery is not leased to this worker any more. */
+/** `fenced`: nothing was stored, because this worker no longer leases the delivery. */
 export type SettledWebhook = 'delivered' | 'failed' | 'retried' | 'fenced';
 
-/** An approximate size: the outcome and up to 4 KB of response. */
 const OUTCOME_BYTES = 6_000;
-/** Outcomes settled together lead to joint claims: both statements then have more rows per fixed cost. */
+/** Collects outcomes for this time: larger batches make settling and the next claim cheaper for each row. */
 const SETTLE_PACE_MS = 10;
 const ROUNDS_MAX = 100;
-/** Between two rounds: longer than a write takes. */
+/** Milliseconds between two rounds. Longer than a write takes. */
 const PAUSE_MAX_MS = 64;
 
 type WebhookOutcomesOptions = {
@@ -50,10 +49,10 @@ export class WebhookOutcomes extends OutcomeStore<WebhookOutcome, SettledWebhook
       fenced: 'fenced',
       write: (batch, { holder }) => commit(db, batch, { holder, world: options.world }),
       shorter,
-      describe: ({ endpointId, eventId, verdict }) => ({
+      describe: ({ endpointId, eventId, meaning }) => ({
         endpoint_id: endpointId,
         event_id: eventId,
-        verdict,
+        meaning,
       }),
       lockOf: ({ endpointId }) => endpointId,
       itemBytes: OUTCOME_BYTES,
@@ -62,7 +61,6 @@ export class WebhookOutcomes extends OutcomeStore<WebhookOutcome, SettledWebhook
   }
 }
 
-/** Without the response of the receiver; `bare` also without the attempt. */
 function shorter(outcome: WebhookOutcome, extent: Extent): WebhookOutcome {
   if (outcome.attempt === null) return outcome;
   const attempt = { ...outcome.attempt, answer: null, error: null };
@@ -86,8 +84,8 @@ async function commit(
 }
 
 /**
- * Writes the outcomes whose deliveries are leased, in one commit. Repeated as long as something changes between
- * reading and writing, which is then the progress of another worker.
+ * Stores the outcomes whose deliveries are leased, in one commit. Repeats when another worker changed something
+ * between the read and the write.
  */
 async function write(
   db: Queryable,
@@ -100,8 +98,8 @@ async function write(
     throw new Error('webhook endpoints have changed each time before a commit');
   const byEndpoint = Map.groupBy(outcomes, ({ endpointId }) => endpointId);
   const endpoints = [...byEndpoint.values()].map(([first]) => first!);
-  // Successes change nothing at endpoints that are not failing, which is nearly always so: the statement checks it.
-  const assumesHealthy = round === 0 && outcomes.every(({ verdict }) => verdict === 'delivered');
+  // A success changes nothing at a healthy endpoint, which is the frequent case. The statement checks the assumption.
+  const assumesHealthy = round === 0 && outcomes.every(({ meaning }) => meaning === 'delivered');
   const facts = assumesHealthy ? [] : await readHealth(db, endpoints);
   const health = facts.flatMap((endpoint) => {
     const tally = tallyOf(byEndpoint.get(endpoint.endpointId)!);
@@ -125,25 +123,25 @@ async function write(
 
 const idOf = ({ endpointId }: { endpointId: string }): string => endpointId;
 
-/** An outcome without an attempt says nothing about its endpoint. */
+/** Returns null for outcomes without an attempt, which have no information about the endpoint. */
 function tallyOf(outcomes: readonly WebhookOutcome[]): Tally | null {
   const attempted = outcomes.filter(({ attempt }) => attempt !== null);
   if (attempted.length === 0) return null;
-  const failed = attempted.filter(({ verdict }) => verdict !== 'delivered');
+  const failed = attempted.filter(({ meaning }) => meaning !== 'delivered');
   return {
     hasSucceeded: failed.length < attempted.length,
     failures: failed.length,
-    isGone: failed.some(({ verdict }) => verdict === 'gone'),
-    restMs: Math.max(0, ...failed.map(({ restMs }) => restMs)),
+    isGone: failed.some(({ meaning }) => meaning === 'gone'),
+    suspendMs: Math.max(0, ...failed.map(({ suspendMs }) => suspendMs)),
     attempt: Math.max(0, ...failed.map(({ attempts }) => attempts + 1)),
   };
 }
 
-/** A failed delivery ends without a further attempt, or when its endpoint takes no more. */
+/** A failed delivery ends after its last attempt, or when its endpoint is disabled. */
 function statusOf(
-  { verdict, retryMs, endpointId }: WebhookOutcome,
+  { meaning, retryMs, endpointId }: WebhookOutcome,
   isOpen: ReadonlySet<string>,
 ): WebhookSettlement['status'] {
-  if (verdict === 'delivered') return 'delivered';
+  if (meaning === 'delivered') return 'delivered';
   return retryMs === null || !isOpen.has(endpointId) ? 'failed' : 'pending';
 }

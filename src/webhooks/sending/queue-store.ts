@@ -1,10 +1,10 @@
 /**
- * The queue of webhooks: finding endpoints with due deliveries, claiming, releasing and settling.
+ * The queue of webhooks: finds endpoints with due deliveries, claims, releases and settles.
  *
- * Claims are made per endpoint, so that 50,000 events waiting for an unreachable one delay no other. To
- * find the endpoints, the loop reads what became due since its last poll: rows by their due time,
- * endpoints by the end of their suspension. A change that every node has to notice (a reclaimed worker, a
- * replay, a change of the endpoint) therefore sets the time to now.
+ * Claims are made per endpoint, so that 50,000 events for an unreachable one delay no other. The loop finds the
+ * endpoints by what became due since its last search: rows by their due time, endpoints by the end of their
+ * suspension. A change that every node must notice (a reclaimed worker, a replay, a change of the endpoint) therefore
+ * sets that time to now.
  *
  * Guarantee: an outcome counts only while its queue row has this holder and this claim.
  */
@@ -17,7 +17,7 @@ import type { EndpointStatus, PayloadFormat, SealedSecrets } from '../endpoint-s
 export type Endpoint = {
   projectId: string;
   endpointId: string;
-  /** No delivery due before this is unclaimed; milliseconds since 1970, -Infinity: unknown. */
+  /** No unclaimed delivery is due before this time. Milliseconds since 1970; -Infinity when unknown. */
   lowWaterMs: number;
 };
 
@@ -43,13 +43,13 @@ select d.project_id as "projectId", d.endpoint_id as "endpointId",
   left join webhook_endpoints e on e.project_id = d.project_id and e.id = d.endpoint_id`;
 
 export type DueEndpoint = Endpoint & {
-  /** The endpoint is disabled or deleted: its waiting deliveries end. */
+  /** The endpoint is disabled or deleted, so its pending deliveries end. */
   isClosed: boolean;
 };
 
 /**
- * Endpoints with deliveries that became due, or whose suspension ended, after `sinceMs`.
- * @returns `nowMs`: the database's time of this poll; `hasReplays`: see webhooks/replay-store.ts
+ * Finds endpoints whose deliveries became due, or whose suspension ended, after `sinceMs`.
+ * @returns `nowMs`: the database's time of this search; `hasReplays`: a replay is running (`replay-store.ts`)
  */
 export async function findDueEndpoints(
   db: Queryable,
@@ -73,7 +73,6 @@ export type ClaimedWebhook = SealedSecrets & {
   endpointId: string;
   eventId: string;
   claim: number;
-  /** Failed attempts since it was queued. */
   attempts: number;
   dueAtMs: number;
   url: string;
@@ -81,14 +80,14 @@ export type ClaimedWebhook = SealedSecrets & {
   /** Null, like the next two, when delivery or event are no longer stored. */
   type: string | null;
   createdAt: string | null;
-  /** JSON text, the same bytes each time. */
+  /** JSON text with the same bytes for each attempt. */
   data: string | null;
 };
 
-/** After this many failures in a row an endpoint gets one attempt at a time, between suspensions. */
+/** After this many failures in a row, an endpoint gets one attempt at a time, between suspensions. */
 export const SUSPENSION_FAILURES = 5;
 
-// The look-ups are lateral with a limit, which forces one index probe each.
+// Lateral look-ups with a limit force one index probe each.
 const CLAIM = `
 with t as materialized (select app_now() as now),
 endpoint as materialized (
@@ -96,9 +95,9 @@ endpoint as materialized (
          case when e.previous_secret_expires_at > t.now then e.previous_secret end
            as previous_secret,
          case when e.earlier_secret_expires_at > t.now then e.earlier_secret end as earlier_secret,
-         case when e.failures >= ${SUSPENSION_FAILURES} then least(l.room, 1) else l.room end as room
+         case when e.failures >= ${SUSPENSION_FAILURES} then least(l.max_count, 1) else l.max_count end as max_count
     from t, unnest($2::uuid[], $3::uuid[], $4::float8[], $5::int[])
-              as l(project_id, endpoint_id, low_water_ms, room)
+              as l(project_id, endpoint_id, low_water_ms, max_count)
     join webhook_endpoints e on e.project_id = l.project_id and e.id = l.endpoint_id
    where e.status = 'enabled' and (e.blocked_until is null or e.blocked_until <= t.now)
 ),
@@ -107,7 +106,7 @@ due as materialized (
     select q.project_id, q.endpoint_id, q.event_id from webhook_queue q
      where q.endpoint_id = l.id and q.holder is null
        and q.due_at >= l.low_water and q.due_at <= t.now
-     order by q.due_at limit l.room for update skip locked) q
+     order by q.due_at limit l.max_count for update skip locked) q
 ),
 claimed as (
   update webhook_queue q set holder = $1::uuid, claim = q.claim + 1 from due
@@ -132,14 +131,14 @@ select c.holder, c.project_id as "projectId", c.endpoint_id as "endpointId", c.e
 export function claimWebhooks(
   db: Queryable,
   holder: string,
-  endpoints: readonly (Endpoint & { room: number })[],
+  endpoints: readonly (Endpoint & { max: number })[],
 ): Promise<ClaimedWebhook[]> {
   return db.query<ClaimedWebhook>({ name: 'webhooks_claim', text: CLAIM }, [
     holder,
     endpoints.map((endpoint) => endpoint.projectId),
     endpoints.map((endpoint) => endpoint.endpointId),
     endpoints.map((endpoint) => endpoint.lowWaterMs),
-    endpoints.map((endpoint) => endpoint.room),
+    endpoints.map((endpoint) => endpoint.max),
   ]);
 }
 
@@ -154,7 +153,7 @@ export const WEBHOOKS = leasedTable<WebhookKey, WebhookClaim>({
   mayBeOnItsWay: () => false,
 });
 
-// Ordered, with the ids as an array: with statistics of one busy endpoint the whole queue was read.
+// Sorted, with the ids as an array: with statistics of one busy endpoint, the planner read the whole queue.
 const END_CLOSED = `
 with ended as materialized (
   select q.event_id from webhook_queue q
@@ -176,9 +175,8 @@ failed as (
 select count(*)::int as ended from ended`;
 
 /**
- * Ends up to `limit` deliveries that wait for a disabled or deleted endpoint, whenever their next attempt
- * is due.
- * @returns the number that ended
+ * Ends up to `limit` pending deliveries, whenever their next attempt is due.
+ * @returns the number of deliveries that ended
  */
 export async function endClosedEndpoint(
   db: Queryable,
@@ -192,20 +190,18 @@ export async function endClosedEndpoint(
   return row?.ended ?? 0;
 }
 
-/** What is stored of an endpoint's health. */
 export type EndpointFacts = {
   projectId: string;
   endpointId: string;
   /** Changes with every change of the endpoint. */
   version: string;
   status: EndpointStatus;
-  /** Why the service disabled it; null: it did not. */
   disabledReason: string | null;
   failures: number;
-  /** ISO 8601: the first of them; null: the last attempt succeeded. */
+  /** Time of the first failure in a row, in ISO 8601; null when the last attempt succeeded. */
   failingSince: string | null;
   failingForMs: number;
-  /** Its suspension may be over. */
+  /** True also when the suspension is over. */
   wasSuspended: boolean;
 };
 
@@ -219,7 +215,7 @@ select e.project_id as "projectId", e.id as "endpointId", e.version::text, e.sta
     select e.*, e.xmin as version from webhook_endpoints e
      where e.project_id = i.project_id and e.id = i.id limit 1) e`;
 
-/** The health of endpoints, without a lock; deleted ones are left out. */
+/** Reads the health of endpoints without a lock. Deleted endpoints are left out. */
 export function readHealth(
   db: Queryable,
   endpoints: readonly Pick<Endpoint, 'projectId' | 'endpointId'>[],
@@ -230,13 +226,12 @@ export function readHealth(
   ]);
 }
 
-/** The health of an endpoint after attempts, as webhooks/health.ts decides. */
 export type EndpointHealth = {
   failures: number;
   isFailing: boolean;
-  /** Not null: the endpoint is disabled. */
+  /** Not null disables the endpoint. */
   disabledReason: string | null;
-  /** For how long from now; null: no change. */
+  /** Milliseconds from now; null does not change the suspension. */
   suspendedMs: number | null;
 };
 
@@ -244,17 +239,17 @@ export type WebhookSettlement = Pick<
   ClaimedWebhook,
   'projectId' | 'endpointId' | 'eventId' | 'claim' | 'attempts'
 > & {
-  /** `pending`: it is due again in `retryMs`. */
+  /** `pending`: due again in `retryMs`. */
   status: DeliveryStatus;
   retryMs: number | null;
-  /** Null without an attempt: the event is no longer stored. */
+  /** Null when the event is no longer stored. */
   attempt: Omit<LoggedAttempt, 'at'> | null;
 };
 
 /**
- * Writes everything, or nothing when a delivery is not leased any more, or an endpoint was changed since its health
- * was read or is failing against the assumption. Locks the rows of the queue before those of endpoints, and endpoints in one order. The ids are repeated
- * wherever rows are changed, so that any join plan starts from them.
+ * Stores everything or nothing. It stores nothing when a delivery is no longer leased, when an endpoint changed after
+ * its health was read, or when an endpoint that was assumed healthy is failing. Lock order: rows of the queue, then
+ * endpoints by id. The ids are repeated wherever rows are changed, so that any join plan starts from them.
  */
 const SETTLE = `
 with t as materialized (select app_now() as now),
@@ -332,8 +327,8 @@ again as (
 select l.ord, exists (select from agreed) as "isStored" from leased l`;
 
 /**
- * Writes outcomes of deliveries that are leased, with the health of their endpoints, all or none of them.
- * @returns which of the outcomes belong to a lease of `holder`, and whether they are written
+ * Stores outcomes of leased deliveries, and the health of their endpoints, in one statement.
+ * @returns the outcomes that belong to a lease of `holder`, and whether all of them are stored
  */
 export async function settleWebhooks(
   db: Queryable,
@@ -341,7 +336,7 @@ export async function settleWebhooks(
   decided: {
     holder: string;
     health: readonly (EndpointFacts & EndpointHealth)[];
-    /** No endpoint is failing, although its health was not read. */
+    /** No endpoint is failing. The statement checks this, because the health was not read. */
     assumesHealthy: boolean;
   },
 ): Promise<{ leased: ReadonlySet<number>; isStored: boolean }> {

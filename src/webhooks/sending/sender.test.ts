@@ -33,16 +33,16 @@ test('workers that settle failures of one endpoint at the same time count each o
   const settle = async (): Promise<string[]> => {
     const holder = newId();
     const endpoint = { projectId: t.scope.projectId, endpointId, lowWaterMs: -Infinity };
-    const claimed = await claimWebhooks(t.db, holder, [{ ...endpoint, room: perWorker }]);
+    const claimed = await claimWebhooks(t.db, holder, [{ ...endpoint, max: perWorker }]);
     const outcomes = new WebhookOutcomes(t.db, {
       ...SETTLING,
       holder: () => holder,
       onSettled() {},
     });
     const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
-    const failure = { verdict: 'failed', retryMs: 60_000, restMs: 0, attempt } as const;
+    const failure = { meaning: 'failed', retryMs: 60_000, suspendMs: 0, attempt } as const;
     const settled: string[] = [];
-    // Those of a half are one batch; the first outcome has lost its lease.
+    // Each half is one batch. Its first outcome has lost its lease.
     for (const [index, half] of [claimed.slice(0, 10), claimed.slice(10)].entries()) {
       const batch = half.map((one, at) => ({
         ...one,
@@ -97,7 +97,7 @@ test('an outcome whose endpoint changes before it is written is written later, a
     onSettled() {},
   });
   const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
-  const failure = { verdict: 'failed', retryMs: 60_000, restMs: 0, attempt } as const;
+  const failure = { meaning: 'failed', retryMs: 60_000, suspendMs: 0, attempt } as const;
   const settle = () => Promise.all(claimed.map((one) => outcomes.settle({ ...one, ...failure })));
   assert.deepEqual(await settle(), ['retried', 'retried']);
   assert.deepEqual(seen, { changes: 3, pauses: 3 });

@@ -1,6 +1,6 @@
 /**
- * The webhook sender: sends claimed deliveries and settles their outcomes. When it stops, it waits for them or
- * releases them.
+ * The webhook sender: sends claimed deliveries and settles their outcomes. When it stops, it waits for deliveries
+ * under way, then releases them.
  */
 import type { Logger } from 'pino';
 import { atMost } from '../../lib/at-most.ts';
@@ -10,7 +10,7 @@ import type { Queryable } from '../../database/database.ts';
 import { SecretUnopenable } from '../../secrets/secret-store.ts';
 import { noteUnusable } from '../../secrets/unusable-store.ts';
 import type { ClaimedWebhook } from './queue-store.ts';
-import { attemptWebhook, type Outbound, type Verdict } from './attempt.ts';
+import { attemptWebhook, type Outbound, type AttemptOutcome } from './attempt.ts';
 import type { Pace } from './fair-queue.ts';
 import { type SettledWebhook, WebhookOutcomes } from './outcomes.ts';
 
@@ -23,19 +23,23 @@ type SenderOptions = Omit<Outbound, 'agents'> & {
   release: (claims: readonly ClaimedWebhook[], delayMs: number) => Promise<void>;
 };
 
-/** An endpoint that answers later is slow. */
 export const QUICK_MS = 1_000;
 const STOP_WITHIN_MS = 10_000;
-/** How long outcomes that the database refused are then retried. */
+/** How long `stop` retries outcomes that the database refused. */
 const STOP_SETTLE_WITHIN_MS = 3_000;
 const ERROR_DELAY_MS = 60_000;
-/** The delay while the signing secret cannot be opened: nothing is lost, and a new secret mends it. */
+/** Delay while the signing secret cannot be opened. Nothing is lost, and a new secret repairs the endpoint. */
 const UNSIGNED_DELAY_MS = 60_000;
-/** The delay until the next heartbeat shows whose lease the delivery is under. */
+/** Delay until the next heartbeat shows which worker leases the delivery. */
 const DOUBT_DELAY_MS = 2_000;
 
-/** An event whose data was removed by retention cannot be sent. */
-const NOTHING_TO_SEND: Verdict = { verdict: 'failed', retryMs: null, restMs: 0, attempt: null };
+/** Retention removed the data of the event. */
+const NOTHING_TO_SEND: AttemptOutcome = {
+  meaning: 'failed',
+  retryMs: null,
+  suspendMs: 0,
+  attempt: null,
+};
 
 export class Sender {
   readonly counts: Record<SettledWebhook, number> = {
@@ -53,7 +57,7 @@ export class Sender {
 
   constructor(options: SenderOptions) {
     this.#options = options;
-    // Deliveries that were released by stop() are neither settled nor awaited.
+    // Deliveries that stop() released are neither settled nor awaited.
     const holder = (): string | null => (this.#hasStopped ? null : options.holder());
     this.#outcomes = new WebhookOutcomes(options.db, {
       ...options,
@@ -62,12 +66,12 @@ export class Sender {
     });
   }
 
-  /** Outcomes are refused and kept: nothing may be sent. */
+  /** The database refuses outcomes, so nothing may be sent. */
   get isBlocked(): boolean {
     return this.#outcomes.isBlocked;
   }
 
-  /** All deliveries that are leased to this worker, including those with an outcome that is not stored yet. */
+  /** All deliveries leased to this worker, including those whose outcome is not stored yet. */
   *leased(): Iterable<Pick<ClaimedWebhook, 'endpointId' | 'eventId'>> {
     yield* this.underWay;
     yield* this.#outcomes.kept();
@@ -77,7 +81,7 @@ export class Sender {
     return this.#outcomes.keptCount;
   }
 
-  /** Never rejects: the delivery ends settled, released, or reclaimed by another worker. */
+  /** Never rejects. The delivery ends settled, released, or reclaimed by another worker. */
   async send(claimed: ClaimedWebhook): Promise<Pace> {
     this.underWay.add(claimed);
     const pace = await this.#attempt(claimed);
@@ -86,7 +90,7 @@ export class Sender {
     return pace;
   }
 
-  /** Waits 10 s for deliveries in progress, then releases them. */
+  /** Waits 10 s for deliveries under way, then releases them. */
   async stop(): Promise<void> {
     const idle = new Promise<void>((resolve) => (this.#idle = resolve));
     if (this.underWay.size > 0) await atMost(STOP_WITHIN_MS, idle);
@@ -98,15 +102,15 @@ export class Sender {
 
   async #attempt(claimed: ClaimedWebhook): Promise<Pace> {
     try {
-      const verdict = await this.#verdict(claimed);
-      if (verdict === null) {
+      const outcome = await this.#post(claimed);
+      if (outcome === null) {
         await this.#options.release([claimed], DOUBT_DELAY_MS);
         return 'slow';
       }
-      const settled = await this.#outcomes.settle({ ...claimed, ...verdict });
-      this.#log(claimed, verdict, settled);
-      if (verdict.verdict !== 'delivered') return 'failed';
-      return (verdict.attempt?.latency_ms ?? 0) < QUICK_MS ? 'quick' : 'slow';
+      const settled = await this.#outcomes.settle({ ...claimed, ...outcome });
+      this.#log(claimed, outcome, settled);
+      if (outcome.meaning !== 'delivered') return 'failed';
+      return (outcome.attempt?.latency_ms ?? 0) < QUICK_MS ? 'quick' : 'slow';
     } catch (error) {
       const { projectId, endpointId, eventId } = claimed;
       if (error instanceof SecretUnopenable) {
@@ -123,22 +127,26 @@ export class Sender {
     }
   }
 
-  /** Null: nothing was sent, because another worker may have reclaimed it. */
-  async #verdict(claimed: ClaimedWebhook): Promise<Verdict | null> {
+  /** Returns null when nothing was sent, because another worker may have reclaimed the delivery. */
+  async #post(claimed: ClaimedWebhook): Promise<AttemptOutcome | null> {
     const { type, createdAt, data } = claimed;
     if (type === null || createdAt === null || data === null) return NOTHING_TO_SEND;
     failpoint('webhook_before_post');
     if (!this.#options.isFresh() || this.#options.holder() !== claimed.holder) return null;
     const outbound = { ...this.#options, agents: this.#agents };
-    const verdict = await attemptWebhook(outbound, {
+    const outcome = await attemptWebhook(outbound, {
       ...claimed,
       event: { type, createdAt, data },
     });
     failpoint('webhook_after_post');
-    return verdict;
+    return outcome;
   }
 
-  #log(claimed: ClaimedWebhook, { attempt }: Verdict, settled: SettledWebhook | 'kept'): void {
+  #log(
+    claimed: ClaimedWebhook,
+    { attempt }: AttemptOutcome,
+    settled: SettledWebhook | 'kept',
+  ): void {
     this.#options.log.info(
       {
         endpoint_id: claimed.endpointId,

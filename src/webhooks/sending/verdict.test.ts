@@ -19,7 +19,7 @@ const both = (message: string) => ({ message, shown: message });
 
 test('every 2xx is a success', () => {
   for (const status of [200, 202, 204, 299]) {
-    assert.equal(judge(answered(status), first).verdict, 'delivered');
+    assert.equal(judge(answered(status), first).meaning, 'delivered');
   }
 });
 
@@ -29,8 +29,8 @@ test('a redirect, an error and a missing response are retried after 5 s', () => 
     { kind: 'failed', reason: 'timeout', ...both('no complete answer within 15 s'), latencyMs: 1 },
   ];
   for (const failure of failures) {
-    const { verdict, retryMs } = judge(failure, first);
-    assert.deepEqual({ verdict, retryMs }, { verdict: 'failed', retryMs: 5_000 });
+    const { meaning, retryMs } = judge(failure, first);
+    assert.deepEqual({ meaning, retryMs }, { meaning: 'failed', retryMs: 5_000 });
   }
 });
 
@@ -41,7 +41,7 @@ test('the tenth failure is the last', () => {
 });
 
 test('410 ends deliveries to the endpoint', () => {
-  assert.equal(judge(answered(410), first).verdict, 'gone');
+  assert.equal(judge(answered(410), first).meaning, 'gone');
 });
 
 test('Retry-After lengthens the wait, in seconds or as a date, and never shortens it', () => {
@@ -55,10 +55,11 @@ test('Retry-After lengthens the wait, in seconds or as a date, and never shorten
 });
 
 test('an endpoint with Retry-After is suspended as a whole, for an hour at most', () => {
-  const restMs = (status: number, after: string) => judge(answered(status, after), first).restMs;
-  assert.equal(restMs(429, '90'), 90_000);
-  assert.equal(restMs(503, '90000'), 3600_000);
-  assert.equal(restMs(500, '90'), 0);
+  const suspendMs = (status: number, after: string) =>
+    judge(answered(status, after), first).suspendMs;
+  assert.equal(suspendMs(429, '90'), 90_000);
+  assert.equal(suspendMs(503, '90000'), 3600_000);
+  assert.equal(suspendMs(500, '90'), 0);
 });
 
 test('the log has the response, or the reason why there is none', () => {
