@@ -314,7 +314,7 @@ export type DeletedSession = {
 
 export type DeletedSuppression = {
   object: 'suppression';
-  /** As written when it was added; case-insensitive. */
+  /** As added. Case-insensitive. */
   address: string;
   /** Always `true`. */
   deleted: boolean;
@@ -1785,13 +1785,13 @@ export type RecipientLogEntry = {
   project: string;
   /** Live delivers. Test simulates everything and delivers nothing. */
   environment: 'live' | 'test';
-  /** The email; null: no email caused it. */
+  /** The email; null when no email caused it. */
   email_id: string | null;
   /** The event, `suppression.added` or `suppression.removed`. */
   type: string;
-  /** What the mail server answered. */
+  /** Reply code of the mail server. */
   code: number | null;
-  /** Its enhanced status code. */
+  /** Enhanced status code of the reply. */
   enhanced_code: string | null;
   /** Its text. */
   message: string | null;
@@ -1803,9 +1803,9 @@ export type RecipientLogEntry = {
   blame: string | null;
   /** What to do. */
   advice: string | null;
-  /** Of a suppression: why. */
+  /** Why the address was suppressed. */
   reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | null;
-  /** Of a suppression: who changed it. */
+  /** Who changed the suppression. */
   by: string | null;
 };
 
@@ -1831,7 +1831,7 @@ export type RecipientLogList = {
     expires_at: string | null;
     /** The email that caused it. */
     source_email_id: string | null;
-    /** An address of the simulator: it gets mail all the same. */
+    /** True for an address of the simulator, which still gets mail. */
     simulated: boolean;
   }>;
 };
@@ -2240,17 +2240,17 @@ export type StreamEvent = {
 
 export type Suppression = {
   object: 'suppression';
-  /** As written when it was added; case-insensitive. */
+  /** As added. Case-insensitive. */
   address: string;
   /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
   reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
-  /** The email whose reply, report or link caused it; null: none. */
+  /** The email whose reply, report or link caused it; null when no email did. */
   source_email_id: string | null;
   /** Since when. */
   created_at: string;
-  /** When it expires; null: never. */
+  /** When it expires; null when it never does. */
   expires_at: string | null;
-  /** The address is one of the simulator for test mail: it is listed, and gets mail all the same. */
+  /** True for an address of the simulator for test mail: it is listed but still gets mail. */
   simulated: boolean;
 };
 
@@ -2258,7 +2258,7 @@ export type SuppressionChange = {
   action: 'added' | 'removed';
   /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
   reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
-  /** The email whose reply, report or link caused it; null: none. */
+  /** The email whose reply, report or link caused it; null when no email did. */
   source_email_id: string | null;
   /** When. */
   at: string;
@@ -2267,7 +2267,7 @@ export type SuppressionChange = {
 };
 
 export type SuppressionCreation = {
-  /** As written when it was added; case-insensitive. */
+  /** As added. Case-insensitive. */
   address: string;
   /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
   reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
@@ -2284,7 +2284,7 @@ export type SuppressionHistory = {
 
 export type SuppressionImport = {
   object: 'suppression_import';
-  /** The list that was recognised; null: the file has no entries. */
+  /** The list that was recognised; null when the file has no entries. */
   format: 'letterhaus' | 'resend' | 'postmark' | 'sendgrid' | 'mailgun' | 'amazon_ses' | null;
   added: number;
   /** Includes repeated rows of the file. */
@@ -2297,11 +2297,11 @@ export type SuppressionImport = {
     first_line: number;
     message: string;
   }>;
-  /** The first 100 of the rejected rows. */
+  /** The first 100 rejected rows. */
   errors: Array<{
-    /** The first is 1. */
+    /** Counted from 1. */
     line: number;
-    /** Its position among the entries of a JSON file; null: CSV. */
+    /** Its position among the entries of a JSON file; null for CSV. */
     item: number | null;
     message: string;
   }>;
@@ -2316,17 +2316,17 @@ export type SuppressionList = {
 
 export type SuppressionWithHistory = {
   object: 'suppression';
-  /** As written when it was added; case-insensitive. */
+  /** As added. Case-insensitive. */
   address: string;
   /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
   reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
-  /** The email whose reply, report or link caused it; null: none. */
+  /** The email whose reply, report or link caused it; null when no email did. */
   source_email_id: string | null;
   /** Since when. */
   created_at: string;
-  /** When it expires; null: never. */
+  /** When it expires; null when it never does. */
   expires_at: string | null;
-  /** The address is one of the simulator for test mail: it is listed, and gets mail all the same. */
+  /** True for an address of the simulator for test mail: it is listed but still gets mail. */
   simulated: boolean;
   /** Newest first, at most 100. */
   history: SuppressionChange[];
@@ -2898,14 +2898,14 @@ export type Operations = {
     body: undefined;
     result: EventList;
   };
-  /** Show what happened to a recipient */
+  /** Show the history of an address */
   getRecipientLog: {
     query: {
       /** `organization`: all of its projects, for members. */
       scope?: 'project' | 'organization' | undefined;
-      /** With `organization`: only this environment. Absent: both. */
+      /** With `organization`: only this environment. Without it, both. */
       environment?: 'live' | 'test' | undefined;
-      /** How many to return at most. */
+      /** Limit on the entries returned. */
       limit?: number | undefined;
     };
     body: undefined;
@@ -3133,13 +3133,13 @@ export type Operations = {
     query: {
       /** Maximum number to return. */
       limit?: number | undefined;
-      /** Only what comes after this address of the list. */
+      /** Only addresses after this address of the list. */
       after?: string | undefined;
-      /** Only what comes before this address of the list. */
+      /** Only addresses before this address of the list. */
       before?: string | undefined;
       /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
       reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
-      /** Only addresses that begin with this. */
+      /** Only addresses that begin with this text. */
       address?: string | undefined;
     };
     body: undefined;
@@ -3174,7 +3174,7 @@ export type Operations = {
     query: {
       /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
       reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
-      /** Only addresses that begin with this. */
+      /** Only addresses that begin with this text. */
       address?: string | undefined;
     };
     body: undefined;
@@ -3564,7 +3564,7 @@ export type Operations = {
   /** Import suppressed addresses */
   importSuppressions: {
     query: {
-      /** The reason of entries that have none: required for lists of SendGrid and Mailgun whose columns do not tell complaints from unsubscribes. hard_bounce: a bounce whose reply is not known is added as well; unsubscribe: so is who unsubscribed from a group or tag only. */
+      /** The reason of entries that have none. Lists of SendGrid and Mailgun need it when their columns do not distinguish complaints from unsubscribes. `hard_bounce` also adds bounces with unknown replies. `unsubscribe` also adds recipients who unsubscribed only from a group or tag. */
       reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
     };
     body: string;

@@ -1,7 +1,6 @@
 /**
- * The suppression list as a file: import of CSV or JSON and export as CSV, both streamed
- * (suppressions/files.ts). An import is the only request whose body may be CSV, may be larger
- * than 45 MB and has no time limit as long as data arrives.
+ * The suppression list as a file: import of CSV or JSON, export as CSV, both streamed (`files.ts`). An import is the
+ * only request whose body may be CSV and may exceed 45 MB. It has no time limit as long as data arrives.
  */
 import { Readable } from 'node:stream';
 import type {
@@ -38,21 +37,18 @@ import { dropRest, piecesOf, UploadStalled } from '../http/socket/bodies.ts';
 
 const TAGS = ['Suppressions'];
 
-/** The body of an import is a stream, of which importFile checks each entry. */
+/** Skips the schema of the body, which is a stream. `importFile` checks each entry. */
 const allButBody: FastifySchemaCompiler<unknown> = (route) =>
   route.httpPart === 'body'
     ? () => true
     : validatorCompiler(route as Parameters<typeof validatorCompiler>[0]);
 
-/**
- * At most 3 imports run at a time in a worker, and 2 of one project, so that other requests keep a
- * database connection.
- */
+/** Limits on the imports of a worker and of a project, so that other requests keep a database connection. */
 const IMPORTS_MAX = 3;
 const IMPORTS_OF_PROJECT_MAX = 2;
 
 type FileOptions = {
-  /** How long a sender may pause within the body, or continue to send after the response. */
+  /** Milliseconds that a sender may pause within the body, or continue to send after the response. */
   silenceMs: number;
 };
 
@@ -62,7 +58,7 @@ export function registerSuppressionFileRoutes(
   options: FileOptions,
 ): void {
   registerExport(app, services);
-  // In its own scope, since no other route accepts CSV, or JSON as a stream.
+  // A scope of its own, because no other route accepts CSV, or JSON as a stream.
   app.register(async (scope: App) => {
     scope.removeAllContentTypeParsers();
     const types = ['text/csv', 'application/json', 'application/x-ndjson'];
@@ -78,7 +74,7 @@ function registerExport(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Export suppressed addresses',
       description:
-        'As CSV. A cell that a spreadsheet would take for a formula is prefixed by a quote, which ' +
+        'Exports CSV. A cell that a spreadsheet would evaluate as a formula has a quote as prefix, which ' +
         'an import removes.',
       operationId: 'exportSuppressions',
       tags: TAGS,
@@ -91,7 +87,7 @@ function registerExport(app: App, { db }: HttpServices): void {
       const pieces = exportCsv(db.readsOf(caller.projectId), caller, {
         filter: { reason, prefix },
       });
-      // An unavailable database can be reported only before the first byte.
+      // The response can report an unavailable database only before its first byte.
       const first = await pieces.next();
       const name = `suppressions-${caller.environment}.csv`;
       return (reply as FastifyReply)
@@ -115,7 +111,6 @@ function registerImport(
   { db, world, suppressionsMaximum: maximum }: HttpServices,
   { silenceMs }: FileOptions,
 ): void {
-  /** The project of each import. */
   let underWay: string[] = [];
   app.post('/v1/suppressions/import', {
     config: { streams: onlyLists },
@@ -178,7 +173,7 @@ const onlyLists: onRequestHookHandler = (request: FastifyRequest, reply, done) =
   sendProblem(reply, NO_LIST);
 };
 
-/** The error that ended an import, with the number of rows added before; null: another error. */
+/** Returns the error that ended an import, with the number of rows added before; null for other errors. */
 function problemOf(error: unknown, { added }: ImportResult): HttpProblem | null {
   const done = `${added} addresses were added before; importing the file again adds only what is missing`;
   if (error instanceof TooManyRows) {

@@ -1,13 +1,13 @@
 /**
- * Files into and out of a suppression list, with bounded memory for any size.
+ * Imports and exports a suppression list with bounded memory, whatever its size.
  *
- * Import: CSV (move-in/csv.ts) or JSON (move-in/json.ts), the own export or the lists of other services (move-in/suppression-services.ts), read as it
- * arrives and stored in batches, each in its own transaction. A valid row is added even if others are
- * rejected. Committed rows remain when the rest does not arrive or turns out to be unreadable; importing the
- * file again adds only the missing rows.
+ * Import: CSV (`move-in/csv.ts`) or JSON (`move-in/json.ts`), from our export or another service
+ * (`move-in/suppression-services.ts`). Rows are stored in batches as they arrive, each batch in its own transaction.
+ * Valid rows are added even if others are rejected. Committed rows remain when the rest does not arrive or cannot be
+ * read. Importing the file again adds only the missing rows.
  *
- * Export: a page is read after the previous one was consumed, so that a slow reader holds neither memory
- * nor an open transaction. Concurrent changes may or may not be included; no entry is repeated.
+ * Export: the next page is read after the client has consumed the last one, so a slow reader keeps neither memory nor
+ * a transaction. Concurrent changes may be missing. No entry is repeated.
  */
 import type { Scope } from '../core/scope.ts';
 import type { SuppressionsMaximum } from '../accounts/limits/maximum-store.ts';
@@ -25,29 +25,25 @@ import { readEntries, type SourceEntry } from '../move-in/entries.ts';
 import { type ImportFormat, LEFT_OUT, type LeftOut } from '../move-in/suppression-services.ts';
 
 export type ImportResult = {
-  /** null: the file has no entries. */
   format: ImportFormat | null;
   added: number;
   /** Includes repeated rows of the file. */
   alreadyThere: number;
   rejected: number;
   leftOut: Map<LeftOut, { rows: number; firstLine: number }>;
-  /** The first rejected rows. */
   errors: { line: number; item: number | null; message: string }[];
 };
 
 type ImportOptions = {
-  /** The reason of entries that have none; null: not given. */
+  /** Reason for entries that have none; null when the request gives none. */
   reason: SuppressionReason | null;
-  /** Absent: there may be any number. */
   maximum?: SuppressionsMaximum;
-  /** Called after each batch. */
   onProgress?: (soFar: ImportResult) => void;
 };
 
 type Transactions = Queryable & Pick<Database, 'transaction'>;
 
-/** The file has more rows than one import may have; the rows before are imported. */
+/** The file exceeds the limit on rows of an import. The rows before the limit are imported. */
 export class TooManyRows extends Error {
   override readonly name = 'TooManyRows';
 }
@@ -117,7 +113,6 @@ function leaveOut(result: ImportResult, { line }: Where, because: LeftOut): void
   else counted.rows += 1;
 }
 
-/** Rows that are committed together. */
 class Batch {
   readonly #db: Transactions;
   readonly #scope: Scope;
@@ -144,7 +139,7 @@ class Batch {
     return this.#entries.length;
   }
 
-  /** @param entry.endsByRule an entry that has expired by now is left out and not rejected */
+  /** @param entry.endsByRule when this entry has already expired, it is left out instead of rejected */
   add({ line, item }: Where, entry: ImportedSuppression & { endsByRule?: boolean }): void {
     const { endsByRule = false, ...suppression } = entry;
     this.#entries.push(suppression);
@@ -176,7 +171,6 @@ class Batch {
   }
 }
 
-/** As JSON, for the API and the command line. */
 export function presentImport(result: ImportResult) {
   const { format, added, alreadyThere, rejected, leftOut, errors } = result;
   return {

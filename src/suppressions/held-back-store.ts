@@ -1,16 +1,16 @@
 /**
- * SQL: whether an entry of the suppression list holds back mail. An entry of test mail to an address of the
- * simulator (core/simulator.ts) is listed and holds nothing back.
+ * SQL: whether an entry of the suppression list holds back mail. In the test environment, entries of simulator
+ * addresses (`core/simulator.ts`) are listed but hold back nothing.
  */
 import { RESEND_DOMAIN, RESEND_NAMES, SIMULATOR_DOMAIN } from '../core/simulator.ts';
 
-/** @param row the alias of a row of `suppressions` and a dot; empty: it has none */
+/** @param row alias of a row of `suppressions` with a dot, or '' without an alias */
 export const isSimulated = (row: string): string => `(${row}environment = 'test'
          and (${row}address_key like '%@${SIMULATOR_DOMAIN}'
               or ${row}address_key ~ '^(${RESEND_NAMES.join('|')})([+].*)?@${RESEND_DOMAIN}$'))`;
 
 /**
- * Of an entry `s`. Only an entry that was found is compared, so that mail to everybody else costs nothing more.
+ * Whether the entry `s` holds back mail. Only an entry that was found is compared, so other mail costs nothing.
  * @param now the time
  */
 export const holdsBack = (now: string): string =>

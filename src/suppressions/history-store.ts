@@ -1,6 +1,6 @@
 /**
- * What was added to the list of suppressions and removed from it: read by address, and kept for 400 days, but no more
- * than a number of rows for each project and environment. suppression-store.ts writes the rows (`remember`).
+ * The history of suppressions: additions and removals, read by address. Rows are kept for 400 days, up to a limit for
+ * each project and environment. `suppression-store.ts` writes them (`remember`).
  */
 import type { Environment, Scope } from '../core/scope.ts';
 import { addressKey } from '../mail/address.ts';
@@ -35,7 +35,6 @@ export function listHistory(
   ]);
 }
 
-/** As JSON, for the API and the command line. */
 export function presentHistory(entry: HistoryEntry) {
   return {
     action: entry.action,
@@ -57,7 +56,7 @@ select h.project_id as "projectId", h.environment
   join suppression_history h on h.project_id = p.id
  group by 1, 2 having count(*) > $1`;
 
-// The limit of what a recipient may undo in a day counts its rows of that day (removeSuppression).
+// Keeps a recipient's rows of the last day, because removeSuppression counts them for its daily limit.
 const SHORTEN = `
 with beyond as materialized (
   select at from suppression_history
@@ -70,8 +69,8 @@ delete from suppression_history where ctid = any(array(
    limit $4)) returning 1`;
 
 /**
- * Shortens histories to their newest rows. It reads all of them, so it is for every hour.
- * @returns rows that were deleted
+ * Shortens histories to their newest rows. Run it hourly, because it reads all of them.
+ * @returns the number of deleted rows
  */
 export async function shortenHistories(
   db: Queryable,

@@ -1,6 +1,6 @@
 /**
- * The page of an unsubscribe link: one question, one button. Self-contained: no script, no external
- * resources, no cookies, no referrer that would disclose the link.
+ * The page of an unsubscribe link: one question, one button. It has no script, external resource or cookie, and no
+ * referrer that would disclose the link.
  */
 import { domainOf, localPartOf } from '../mail/address.ts';
 import type { Unsubscriber } from '../mail/links/unsubscribe-link.ts';
@@ -9,7 +9,6 @@ import { escapeHtml as escape, pageHeaders } from '../http/dashboard/html-page.t
 export type Page = {
   status: number;
   title: string;
-  /** Paragraphs of HTML. */
   text: readonly string[];
   button?: { label: string; name: string; value: string; isQuiet?: true };
 };
@@ -25,7 +24,7 @@ export function askPage(who: Unsubscriber): Page {
   };
 }
 
-/** @param canUndo the address is suppressed only because of such a link */
+/** @param canUndo true when only such a link suppressed the address */
 export function donePage(who: Unsubscriber, { canUndo }: { canUndo: boolean }): Page {
   return {
     status: 200,
@@ -57,7 +56,7 @@ export function keptPage(who: Unsubscriber): Page {
   };
 }
 
-/** The undo limit is exceeded: the address stays unsubscribed. */
+/** The undo limit is exceeded, so the address stays unsubscribed. */
 export function stillDonePage(who: Unsubscriber): Page {
   return {
     status: 429,
@@ -72,9 +71,7 @@ export function stillDonePage(who: Unsubscriber): Page {
 export const BAD_LINK_PAGE: Page = {
   status: 404,
   title: 'This link does not work',
-  text: [
-    'It may be incomplete. Please use the link in the email itself, or that of a newer email.',
-  ],
+  text: ['It may be incomplete. Please use the link in the email itself, or in a newer email.'],
 };
 
 export const TOO_MUCH_PAGE: Page = {
@@ -95,7 +92,7 @@ function sender({ fromDomain }: Unsubscriber): string {
   return `<strong>${escape(fromDomain)}</strong>`;
 }
 
-/** `j•••@example.com`: the owner can recognise it, others who have the link cannot read it. */
+/** Returns `j•••@example.com`: the owner recognises it, and nobody else who has the link can read it. */
 function recipient({ address }: Unsubscriber): string {
   const [first = ''] = localPartOf(address);
   return `<strong><bdi>${escape(first)}•••@${escape(domainOf(address))}</bdi></strong>`;
@@ -124,7 +121,7 @@ button:focus-visible{outline:3px solid var(--soft);outline-offset:3px}
 button.quiet{background:none;border-color:var(--line);color:var(--text)}
 `;
 
-/** Sent with every page, so that the link does not leak by Referer and the page is not indexed, framed or cached. */
+/** Every page has these headers: its link must not leak by Referer, and it must not be indexed, framed or cached. */
 export const PAGE_HEADERS = {
   ...pageHeaders(STYLE, "'self'"),
   'cache-control': 'no-store',
@@ -152,7 +149,7 @@ ${form}</main>
 `;
 }
 
-/** The form has no action, so that it posts to the URL of the page behind any proxy. */
+/** The form has no action, so it posts to the URL of the page behind any proxy. */
 function renderForm({ label, name, value, isQuiet }: NonNullable<Page['button']>): string {
   const look = isQuiet === true ? ' class="quiet"' : '';
   return `<form method="post"><button${look} name="${name}" value="${value}">${label}</button></form>

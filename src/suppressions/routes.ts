@@ -1,4 +1,4 @@
-/** Suppressions: list, add, read and remove. For files see suppressions/file-routes.ts. */
+/** Suppressions: list, add, read and remove. `file-routes.ts` has the files. */
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
@@ -27,7 +27,7 @@ import { IMPORT_FORMATS, LEFT_OUT } from '../move-in/suppression-services.ts';
 const TAGS = ['Suppressions'];
 const HISTORY_MAX = 100;
 
-/** One response for an invalid address, one that is not suppressed, and one on another project's list. */
+/** The same response for an invalid address, an address that is not suppressed, and one on another project's list. */
 const NOT_SUPPRESSED: Refusal = {
   refused: 'not_found',
   message: 'This address is not suppressed in this project and environment.',
@@ -42,7 +42,7 @@ function registerListAndAdd(app: App, { db, world, suppressionsMaximum }: HttpSe
   app.get('/v1/suppressions', {
     schema: {
       summary: 'List suppressed addresses',
-      description: 'Those of this project and environment, in the order of the addresses.',
+      description: 'Lists the suppressions of this project and environment, sorted by address.',
       operationId: 'listSuppressions',
       tags: TAGS,
       querystring: suppressionQuery,
@@ -64,8 +64,8 @@ function registerListAndAdd(app: App, { db, world, suppressionsMaximum }: HttpSe
     schema: {
       summary: 'Suppress an address',
       description:
-        '201 when it is new, 200 when it was already suppressed: the entry does not change, unless ' +
-        'it expires and the new one does not.',
+        'Returns 201 for a new entry and 200 when the address was already suppressed. An existing entry does not ' +
+        'change, unless it expires and the new one does not.',
       operationId: 'createSuppression',
       tags: TAGS,
       body: suppressionCreation,
@@ -84,7 +84,7 @@ function registerOne(app: App, { db }: HttpServices): void {
   app.get('/v1/suppressions/:address', {
     schema: {
       summary: 'Get a suppression',
-      description: 'With the history of the address.',
+      description: 'Includes the history of the address.',
       operationId: 'getSuppression',
       tags: TAGS,
       params: suppressionParams,
@@ -104,7 +104,7 @@ function registerOne(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List the history of an address',
       description:
-        'Newest first, at most 100, of the last 400 days; also for an address that is not suppressed.',
+        'Returns at most 100 entries of the last 400 days, newest first, even if the address is not suppressed now.',
       operationId: 'listSuppressionHistory',
       tags: TAGS,
       params: suppressionParams,
@@ -181,19 +181,21 @@ function toWire(entry: Suppression) {
 }
 
 const address = z.string().meta({
-  description: 'As written when it was added; case-insensitive.',
+  description: 'As added. Case-insensitive.',
   examples: ['jo@example.com'],
 });
 const reason = doc(
   z.enum(SUPPRESSION_REASONS),
   '`hard_bounce`: the mailbox or its domain does not exist, or was full for a long time.',
 );
-const source = idSchema('The email whose reply, report or link caused it; null: none.').nullable();
+const source = idSchema(
+  'The email whose reply, report or link caused it; null when no email did.',
+).nullable();
 
 const cursor = (direction: string) =>
   doc(
     z.string().optional(),
-    `Only what comes ${direction} this address of the list.`,
+    `Only addresses ${direction} this address of the list.`,
     'jo@example.com',
   );
 
@@ -205,7 +207,7 @@ const filters = {
       .max(254)
       .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'must not have control characters')
       .optional(),
-    'Only addresses that begin with this.',
+    'Only addresses that begin with this text.',
     'jo@',
   ),
 };
@@ -222,9 +224,9 @@ export const suppressionExportQuery = z.strictObject(filters);
 export const suppressionImportQuery = z.strictObject({
   reason: doc(
     reason.optional(),
-    'The reason of entries that have none: required for lists of SendGrid and Mailgun whose columns do ' +
-      'not tell complaints from unsubscribes. hard_bounce: a bounce whose reply is not known is added as ' +
-      'well; unsubscribe: so is who unsubscribed from a group or tag only.',
+    'The reason of entries that have none. Lists of SendGrid and Mailgun need it when their columns do not ' +
+      'distinguish complaints from unsubscribes. `hard_bounce` also adds bounces with unknown replies. ' +
+      '`unsubscribe` also adds recipients who unsubscribed only from a group or tag.',
   ),
 });
 
@@ -249,10 +251,10 @@ const fields = {
   reason,
   source_email_id: source,
   created_at: time('Since when.'),
-  expires_at: time('When it expires; null: never.').nullable(),
+  expires_at: time('When it expires; null when it never does.').nullable(),
   simulated: z.boolean().meta({
     description:
-      'The address is one of the simulator for test mail: it is listed, and gets mail all the same.',
+      'True for an address of the simulator for test mail: it is listed but still gets mail.',
     examples: [false],
   }),
 };
@@ -288,7 +290,7 @@ export const suppressionImport = z
     object: z.literal('suppression_import'),
     format: doc(
       z.enum(IMPORT_FORMATS).nullable(),
-      'The list that was recognised; null: the file has no entries.',
+      'The list that was recognised; null when the file has no entries.',
       'sendgrid',
     ),
     added: shown(z.int().min(0), 120),
@@ -308,22 +310,22 @@ export const suppressionImport = z
     errors: doc(
       z.array(
         z.object({
-          line: doc(z.int().min(1), 'The first is 1.', 7),
+          line: doc(z.int().min(1), 'Counted from 1.', 7),
           item: doc(
             z.int().min(1).nullable(),
-            'Its position among the entries of a JSON file; null: CSV.',
+            'Its position among the entries of a JSON file; null for CSV.',
             null,
           ),
           message: z.string().meta({ examples: ['"bob@" is not an email address'] }),
         }),
       ),
-      'The first 100 of the rejected rows.',
+      'The first 100 rejected rows.',
     ),
   })
   .meta({ id: 'SuppressionImport' });
 
 export const csvFile = {
-  description: 'The list, in the order of the addresses.',
+  description: 'The list, sorted by address.',
   content: {
     'text/csv': {
       schema: z.string().meta({

@@ -1,12 +1,12 @@
 /**
- * Suppressed addresses per project and environment. Each change is in the history (history-store.ts), too. settle/settle.ts writes the
- * entries that a receiver's reply causes; single ones and files are written here, each with its event and
- * its history entry in one statement. An expired entry is treated as absent; its expiry adds no history
- * entry, because the first one has the time. Entries of simulator addresses hold nothing back (held-back-store.ts).
+ * Suppressed addresses per project and environment. `settle/settle.ts` adds the entries that a reply causes. This
+ * file writes single entries and files, each with its event and history entry (`history-store.ts`) in one statement.
+ * An expired entry counts as absent. Its expiry adds no history entry, because the first entry has the time. Entries
+ * of simulator addresses hold back nothing (`held-back-store.ts`).
  *
- * Full mailboxes are counted here as well: after five emails within a week failed permanently with
- * `quota`, the address is suppressed as a hard bounce for two weeks. An email counts once, whether it
- * bounced with this reply or expired with it as its last reply.
+ * Full mailboxes are counted here: when five emails within a week failed permanently with `quota`, the address is
+ * suppressed as a hard bounce for two weeks. An email counts once, whether it bounced with this reply or expired with
+ * it as its last reply.
  */
 import { hash } from 'node:crypto';
 import type { Scope } from '../core/scope.ts';
@@ -23,20 +23,18 @@ export const SUPPRESSION_REASONS = ['hard_bounce', 'complaint', 'unsubscribe', '
 export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
 
 export type Suppression = {
-  /** As written when it was added; compared by its addressKey. */
+  /** As added; compared by its addressKey. */
   address: string;
   reason: SuppressionReason;
-  /** The email whose reply or report caused it; null when it was added manually. */
+  /** Email whose reply or report caused the entry; null when a person added it. */
   sourceEmailId: string | null;
   createdAt: Date;
-  /** null: never. */
   expiresAt: Date | null;
-  /** The entry is listed and holds nothing back: the address is one of the simulator. */
+  /** True for an address of the simulator: the entry is listed but holds back no mail. */
   isSimulated: boolean;
 };
 
 export type NewSuppression = Pick<Suppression, 'address' | 'reason' | 'expiresAt'> & {
-  /** null: added without one. */
   sourceEmailId: string | null;
   by: ChangedBy;
 };
@@ -45,8 +43,8 @@ export const SUPPRESSION_COLUMNS = `address, reason, source_email_id as "sourceE
        created_at as "createdAt", expires_at as "expiresAt", ${isSimulated('')} as "isSimulated"`;
 
 /**
- * The rule for an existing entry `s`: it is kept, unless it has expired, or it expires and the new one does
- * not. A recipient who unsubscribes while suppressed for a week must not get mail after that week.
+ * Keeps an existing entry `s`, unless it has expired, or it expires and the new one does not. A recipient who
+ * unsubscribes while suppressed for a week must not get mail after that week.
  */
 export const UNLESS_OUTLASTED = `
   on conflict (project_id, environment, address_key) do update
@@ -56,13 +54,13 @@ export const UNLESS_OUTLASTED = `
    where s.expires_at <= app_now() or (s.expires_at is not null and excluded.expires_at is null)`;
 
 /**
- * `delivery`: a reply or report of a mail server; `recipient`: the unsubscribe page; `api`, `import`,
- * `command_line`: a user of the list.
+ * `delivery` is a reply or report of a mail server; `recipient` is the unsubscribe page. With `api`, `import` and
+ * `command_line`, somebody changed the list.
  */
 export type ChangedBy = 'delivery' | 'recipient' | 'api' | 'import' | 'command_line';
 
 /**
- * A step that adds rows of `suppressions` to the history. Needs a step `t` with the time.
+ * SQL of a step that adds rows of `suppressions` to the history. It needs a step `t` with the time.
  * @param change.from the step that returns the added or removed rows
  * @param change.by SQL: a parameter or a literal
  */
@@ -80,7 +78,6 @@ select ${SUPPRESSION_COLUMNS} from suppressions
  where project_id = $1 and environment = $2 and address_key = $3
    and (expires_at is null or expires_at > app_now())`;
 
-/** The entry of an address; null when it is not suppressed. */
 export async function findSuppression(
   db: Queryable,
   scope: Scope,
@@ -108,8 +105,8 @@ select ${SUPPRESSION_COLUMNS} from added`;
 
 /**
  * Suppresses an address. An existing entry does not change, unless it expires and this one does not.
- * @param entry.address as mail/address.ts writes it: its domain as A-labels
- * @param maximum absent for no limit
+ * @param entry.address as normalised by `mail/address.ts`: its domain in A-labels
+ * @param room absent when the number of entries is not limited
  * @throws MaximumReached
  */
 export function addSuppression(
@@ -125,7 +122,6 @@ export function addSuppression(
   });
 }
 
-/** addSuppression within a transaction. */
 export async function addSuppressionIn(
   tx: Queryable,
   scope: Scope,
@@ -167,10 +163,10 @@ ${remember({ action: 'removed', from: 'removed', by: '$5' })}
 select ${SUPPRESSION_COLUMNS} from removed`;
 
 /**
- * Removes a suppression; null when the address was not suppressed.
- * @param entry.reasons only an entry with one of these is removed
- * @param entry.perDayMax only if `by` has removed the address fewer times in the last 24 hours. A removal
- *   sees all earlier removals of the entry, so the limit holds under concurrency
+ * Removes a suppression. Returns null when the address was not suppressed.
+ * @param entry.reasons removes only an entry with one of these reasons
+ * @param entry.perDayMax limit on the removals of this address by `by` in 24 hours. A removal sees all earlier
+ * removals of the entry, so the limit holds under concurrency
  */
 export function removeSuppression(
   db: Database,
@@ -202,7 +198,10 @@ export function removeSuppression(
   });
 }
 
-/** Conditions that only suppressions_by_id can serve: plans for empty tables would take another index. */
+/**
+ * Only suppressions_by_id can serve these conditions. For simpler ones, the plan for an empty table takes another
+ * index.
+ */
 const FIND_BY_ID = `
 select ${SUPPRESSION_COLUMNS} from suppressions
  where md5(address_key) || project_id::text || environment = $3 || $1::uuid::text || $2
@@ -219,13 +218,13 @@ export async function findSuppressionById(
   return (await db.query<Suppression>(FIND_BY_ID, values))[0] ?? null;
 }
 
-/** For clients that need an id besides the address: the same for the same addressKey. */
+/** Returns an id for clients that need one. It depends only on the addressKey. */
 export function suppressionId(address: string): string {
   const digest = hash('md5', addressKey(address), 'hex');
   return digest.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
-/** The JSON in events and API responses. Statements that write many rows produce the same. */
+/** Returns the JSON of events and API responses. Statements that write many rows produce the same. */
 export function presentSuppression(suppression: Suppression) {
   return {
     address: suppression.address,
@@ -237,7 +236,7 @@ export function presentSuppression(suppression: Suppression) {
   };
 }
 
-/** presentSuppression in SQL, for a row `s`. */
+/** The result of presentSuppression in SQL, for a row `s`. */
 export const SUPPRESSION_JSON = `
          json_build_object('address', s.address, 'reason', s.reason,
                            'source_email_id', s.source_email_id,
@@ -254,7 +253,7 @@ export type SuppressionPage = {
 };
 
 export type SuppressionFilter = {
-  /** The beginning of the address, compared as whole addresses are. */
+  /** Beginning of the address, compared like whole addresses. */
   prefix: string | null;
   reason: SuppressionReason | null;
 };
@@ -283,10 +282,8 @@ select ${SUPPRESSION_COLUMNS} from suppressions
        = hashtextextended($1::uuid::text || $2 || $7, 0)
    and project_id = $1 and environment = $2 and reason = $7${PAGE_OF_REASON}`;
 
-/** Sorts after all addresses. */
 const BEYOND = '\u{10ffff}';
 
-/** One page, in the order of the addresses. */
 export async function listSuppressions(
   db: Queryable,
   scope: Scope,
@@ -313,7 +310,7 @@ export async function listSuppressions(
 }
 
 export type ImportedSuppression = Pick<Suppression, 'address' | 'reason' | 'expiresAt'> & {
-  /** null or in the future: now. */
+  /** Null, or a time in the future, counts as now. */
   createdAt: Date | null;
 };
 
@@ -322,7 +319,7 @@ export type ImportedBatch = {
   expired: readonly number[];
 };
 
-// In the order of the keys, so that concurrent imports of a file cannot deadlock.
+// Sorted by key, so that concurrent imports of a file cannot deadlock.
 const IMPORT = `
 with t as materialized (select app_now() as now),
 input as materialized (
@@ -379,7 +376,7 @@ export async function importSuppressions(
   return result;
 }
 
-/** Emails to one address that have to fail within QUOTA_DAYS. */
+/** Emails to one address that must fail within QUOTA_DAYS. */
 export const QUOTA_FAILURES = 5;
 export const QUOTA_DAYS = 7;
 const SUPPRESSED_DAYS = 14;
@@ -400,8 +397,7 @@ select count(*)::int as failures from quota_failures
    and failed_at > app_now() - interval '${QUOTA_DAYS} days'`;
 
 /**
- * Records that an email failed permanently because of a full mailbox; called after settling. Idempotent per
- * email.
+ * Records that an email failed permanently because of a full mailbox. Call it after settling. Idempotent per email.
  * @returns whether the address was suppressed because of it
  */
 export function noteQuotaFailure(

@@ -1,13 +1,13 @@
 /**
- * Hosted unsubscribe links (RFC 8058): `/u/<token>`, outside of /v1 and without a key, for recipients
- * and for mail programs that send the one-click request.
+ * Hosted unsubscribe links (RFC 8058): `/u/<token>`, outside of /v1 and without a key. Recipients open them, and mail
+ * programs send the one-click request.
  *
- * RFC 8058 asks a mail program for a POST to the link, and only the token in it counts: a body of any type and
- * encoding, or none, unsubscribes.
+ * RFC 8058 requires mail programs to POST to the link. Only its token counts: a body of any type and encoding, or
+ * none, unsubscribes.
  *
- * Guarantees: GET and HEAD change nothing and do not use the database, since scanners follow links. POST
- * suppresses only the address in the token and may be repeated without limit; it can be undone a few
- * times a day. A forged token is refused first.
+ * Guarantees: GET and HEAD change nothing and do not use the database, because scanners follow links. POST suppresses
+ * only the address in the token and may be repeated without limit. It can be undone a few times a day. Forged tokens
+ * are refused first.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Overloaded } from '../core/refusals.ts';
@@ -34,22 +34,18 @@ import {
   undonePage,
 } from './http-unsubscribe-page.ts';
 
-/** `List-Unsubscribe=One-Click`, in any encoding. */
+/** A larger body than `List-Unsubscribe=One-Click` in any encoding needs. */
 const BODY_MAX_BYTES = 16 * 1024;
 const RETRY_AFTER_S = 30;
-/**
- * Per address: each undoing adds an entry to the history, an event and webhooks. Unsubscribing itself is
- * not limited.
- */
+/** Limit for each address: each undoing adds a history entry, an event and webhooks. Unsubscribing is not limited. */
 const UNDONE_PER_DAY_MAX = 5;
 
 type LinkParams = { token: string };
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The recipient in the link of this request. */
     unsubscriber: Unsubscriber | null;
-    /** The body is that of the form of the page, if its type says the truth. */
+    /** The body has the type of the page's form. */
     isUnsubscribeForm: boolean;
   }
 }
@@ -59,14 +55,14 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
   const config = { access: 'public', isForRecipients: true, takesAnyBody: true } as const;
   const schema = { hide: true };
 
-  // In its own scope, since no other route accepts such bodies or answers in HTML.
+  // A scope of its own, because no other route accepts such bodies or answers in HTML.
   app.register(async (scope: App) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser(
       '*',
       wholeBody((_request, bytes, done) => done(null, bytes)),
     );
-    // Before the body is read, so that a forged link needs no memory.
+    // Runs before the body is read, so that a forged link needs no memory.
     scope.decorateRequest('unsubscriber', null);
     scope.decorateRequest('isUnsubscribeForm', false);
     scope.addHook('onRequest', (request, reply, done) => {
@@ -77,7 +73,7 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
     });
     scope.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
       const page = pageOfError(error);
-      // Other errors are bugs, answered as on every route.
+      // Other errors are bugs, handled as on every route.
       if (page === null) throw error;
       return sendPage(reply, page);
     });
@@ -132,8 +128,8 @@ async function undo({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
 }
 
 /**
- * Replaces the type of the body, since Fastify refuses bodies with a type that is none (`text`, `;`).
- * @returns whether it was that of a form
+ * Replaces the type of the body, because Fastify refuses invalid types (`text`, `;`).
+ * @returns whether the type was that of a form
  */
 function takeType({ headers }: FastifyRequest): boolean {
   const { 'content-type': type, 'content-encoding': encoding } = headers;
@@ -142,7 +138,7 @@ function takeType({ headers }: FastifyRequest): boolean {
   return encoding === undefined && /^application\/x-www-form-urlencoded\b/i.test(type);
 }
 
-/** Only the form of the page sends this; every other POST unsubscribes. */
+/** Only the form of the page sends this. Every other POST unsubscribes. */
 function wantsUndo({ body, isUnsubscribeForm }: FastifyRequest): boolean {
   if (!isUnsubscribeForm || !Buffer.isBuffer(body)) return false;
   return new URLSearchParams(body.toString('utf8')).get('action') === 'undo';

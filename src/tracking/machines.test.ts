@@ -11,15 +11,15 @@ const OUTLOOK =
 const reasonOf = (change: Partial<VisitRequest>) =>
   botReasonOf({ isHead: false, userAgent: IPHONE, purpose: null, ...change });
 
-test('browsers and mail programs are people', () => {
-  // A telephone.
+test('requests of browsers and mail programs count as people', () => {
+  // The name of this telephone contains "bot".
   const cubot = 'Mozilla/5.0 (Linux; Android 14; CUBOT P80) AppleWebKit/537.36 Chrome/140.0 Mobile';
   for (const userAgent of [IPHONE, THUNDERBIRD, OUTLOOK, cubot]) {
     assert.equal(reasonOf({ userAgent }), null, userAgent);
   }
 });
 
-test('prefetchers, proxies, scanners and programs are machines', () => {
+test('requests of prefetchers, proxies, scanners and programs count as machines', () => {
   const google =
     'Mozilla/5.0 (Windows NT 5.1; rv:11.0) Gecko Firefox/11.0 (via ggpht.com GoogleImageProxy)';
   const cases: [string | null, string][] = [
@@ -41,7 +41,7 @@ test('prefetchers, proxies, scanners and programs are machines', () => {
   }
 });
 
-test('a request for the header only, or ahead of its use, is of a machine', () => {
+test('a HEAD request or a prefetch counts as a machine', () => {
   assert.equal(reasonOf({ isHead: true }), 'head');
   assert.equal(reasonOf({ purpose: 'prefetch;prerender' }), 'prefetch');
   assert.equal(reasonOf({ purpose: 'preview' }), 'prefetch');

@@ -1,15 +1,14 @@
 /**
- * Which opens and clicks are of machines, by what the request itself says: receivers look at links before they
- * deliver, and mail programs load images before or instead of their users. The rules are few, so that
- * each can be explained (docs/tracking.md). They err on both sides: a scanner that pretends to be a browser is not
- * recognised. What depends on the time of delivery is decided when the visit is stored (tracking/tracking-store.ts).
+ * Decides which opens and clicks come from machines, by the request alone. Receivers check links before they deliver,
+ * and mail programs load images before their users do, or for them. The rules are few, so that each can be explained
+ * (docs/tracking.md). They are wrong at times: a scanner that pretends to be a browser is not recognised.
+ * `tracking-store.ts` decides by the time of delivery when it stores the visit.
  */
 
 export type VisitRequest = {
   isHead: boolean;
-  /** null: it had none. */
   userAgent: string | null;
-  /** `Sec-Purpose`, `Purpose` or `X-Moz`; null: none of them. */
+  /** `Sec-Purpose`, `Purpose` or `X-Moz`; null without all of them. */
   purpose: string | null;
 };
 
@@ -18,13 +17,12 @@ export type BotReason =
   | 'no_user_agent'
   /** A mail program loads it before the user opens the message. */
   | 'prefetch'
-  /** The image proxy of a mailbox provider, which hides when and whether it was opened. */
+  /** Image proxy of a mailbox provider, which hides when and whether the email was opened. */
   | 'proxy'
-  /** A security scanner, a crawler or a program. */
   | 'scanner'
   | 'many_links';
 
-/** In order: the first that matches. */
+/** The first that matches counts. */
 const USER_AGENTS: readonly [BotReason, RegExp][] = [
   // Apple Mail Privacy Protection sends exactly this.
   ['prefetch', /^Mozilla\/5\.0$/],
@@ -43,7 +41,7 @@ const USER_AGENTS: readonly [BotReason, RegExp][] = [
   ],
 ];
 
-/** null: the request looks like one of a person. */
+/** Returns null when the request looks like a person's. */
 export function botReasonOf({ isHead, userAgent, purpose }: VisitRequest): BotReason | null {
   if (isHead) return 'head';
   if (purpose !== null && /prefetch|preview/i.test(purpose)) return 'prefetch';

@@ -1,10 +1,10 @@
 /**
  * The links of tracked emails: `/t/<token>`, outside of /v1 and without a key, for recipients and their mail
- * programs. A link redirects to its target, the pixel of an open is an image.
+ * programs. A link redirects to its target. The pixel of an open is an image.
  *
- * Guarantees: only a token that this installation made is answered, so that nobody can redirect to elsewhere. The
- * answer does not need the database: the open or click is noted in memory (tracking/visits.ts). No cookie is set, and
- * the target does not learn the link.
+ * Guarantees: only tokens of this installation are answered, so nobody can redirect to other targets. The answer does
+ * not need the database, because the visit is recorded in memory (`visits.ts`). No cookie is set, and the referrer
+ * does not disclose the link to the target.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TrackedLink, TRACKING, TrackingTokens } from '../mail/links/tracking-link.ts';
@@ -19,7 +19,6 @@ const HEADERS = {
   'x-robots-tag': 'noindex, nofollow',
 } as const;
 
-/** One transparent point. */
 const PIXEL = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64');
 
 export function registerTrackingRoutes(app: App, services: HttpServices): void {

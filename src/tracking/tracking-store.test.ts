@@ -16,7 +16,7 @@ import { SettleStore } from '../settle/settle.ts';
 import { recordVisits, type TrackedVisit, VISITS_STORED_MAX } from './tracking-store.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
 
-/** An email to two recipients, the first of whom has it since a minute. */
+/** Creates an email to two recipients. The first got it a minute ago. */
 async function newMail({ db }: TestDatabase) {
   const sender = await newSender(db);
   const holder = newId();
@@ -80,7 +80,7 @@ test('an open and a click are events of their recipient, and webhooks are queued
   });
 });
 
-test('what comes with or before the delivery is of a machine', async () => {
+test('a visit before or right after the delivery counts as a machine', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const { visit, timeline } = await newMail(database);
@@ -125,7 +125,7 @@ test('the events of a recipient are limited, also when batches are stored at onc
   assert.deepEqual(row, { opens: max, clicks: 1, count: max + 4 });
 });
 
-test('nothing is stored about an email that is not there, or of another project', async () => {
+test('nothing is stored for a missing email, or for one of another project', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const { visit, timeline } = await newMail(database);

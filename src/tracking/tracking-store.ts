@@ -1,9 +1,9 @@
 /**
- * Opens and clicks of tracked emails as events, with their webhook deliveries in the same commit.
+ * Stores opens and clicks of tracked emails as events, with their webhook deliveries in the same commit.
  *
- * Their number is bounded: of each recipient a limited number of opens and of clicks is stored, whatever is requested
- * with its links, and none after the email was removed. The email's row is locked first, in the order of ids
- * as settle/settle.ts does, so that the numbers of its events have no gap.
+ * Their number is bounded: each recipient has a limit of stored opens and of stored clicks, and nothing is stored
+ * after the email was removed. The statement locks the emails first, in the order of ids like `settle/settle.ts`, so
+ * the numbers of an email's events have no gap.
  */
 import type { EventType } from '../core/events.ts';
 import type { TrackedRecipient } from '../mail/links/tracking-link.ts';
@@ -15,15 +15,18 @@ export type TrackedVisit = TrackedRecipient & {
   eventId: string;
   type: Extract<EventType, 'email.opened' | 'email.clicked'>;
   agoMs: number;
-  /** Why it was hardly a person; null: nothing speaks against one, but it may have come too soon. */
+  /**
+   * Why the visit is a machine's; null when the request looks like a person's. It may still be too early after
+   * delivery.
+   */
   botReason: string | null;
-  /** Its link, if it was a click, and the facts about its client. */
+  /** The link of a click, and the facts about its client. */
   facts: object;
 };
 
-/** Of each recipient; further ones are not stored. */
+/** Limits for each recipient. Further visits are not stored. */
 export const VISITS_STORED_MAX = { 'email.opened': 20, 'email.clicked': 50 } as const;
-/** A visit sooner after the delivery, or before it, is of the receiver's machines. */
+/** Seconds. Earlier visits come from the receiver's machines. */
 export const TOO_SOON_S = 2;
 
 // A statement of its own: the next one then sees the counters that other transactions have committed.
@@ -113,7 +116,10 @@ ${FAN_OUT},${COUNT_VISITS}
 select (select count(*) from new_events)::int as stored,
        (select count(*) from notification_queue)::int as notified`;
 
-/** In one commit. @returns how many were stored, and how many webhook deliveries were queued */
+/**
+ * Stores the visits in one commit.
+ * @returns how many were stored, and how many webhook deliveries were queued
+ */
 export async function recordVisits(
   db: Pick<Database, 'transaction'>,
   visits: readonly TrackedVisit[],

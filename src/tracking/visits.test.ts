@@ -16,9 +16,8 @@ import {
 
 const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0';
 
-/** Visits that are written into a list while the database is available. */
 function startVisits() {
-  const written: TrackedVisit[] = [];
+  const stored: TrackedVisit[] = [];
   const results: Partial<Record<VisitResult, number>> = {};
   const state = { nowMs: 0, isAvailable: true, stored: (count: number) => count };
   let id = 0;
@@ -26,15 +25,15 @@ function startVisits() {
     world: { monotonicMs: () => state.nowMs, newId: () => String((id += 1)) },
     log: pino({ level: 'silent' }),
     write: async (batch) => {
-      if (!state.isAvailable) throw new DatabaseUnavailable('it is away');
+      if (!state.isAvailable) throw new DatabaseUnavailable('the database is unavailable');
       assert.ok(batch.length <= 100);
-      written.push(...batch);
+      stored.push(...batch);
       return { stored: state.stored(batch.length), notified: 0 };
     },
     onNotified: () => assert.fail('no webhook was queued'),
     onResult: (result, count) => (results[result] = (results[result] ?? 0) + count),
   });
-  return { visits, written, results, state };
+  return { visits, stored, results, state };
 }
 
 type Change = Partial<Omit<Visit, 'link'>> & { target?: string | null; position?: number };
@@ -45,13 +44,13 @@ function visit({ target = 'https://a.test/', position = 0, ...change }: Change =
   return { ...request, ...change, link: { ...who, target } };
 }
 
-test('a click and an open are written with their client and without the last part of its address', async () => {
-  const { visits, written, state, results } = startVisits();
+test('a click and an open are stored with their client and without the last part of its address', async () => {
+  const { visits, stored, state, results } = startVisits();
   visits.note(visit());
   state.nowMs = 1_500;
   visits.note(visit({ target: null, ip: '2001:db8:1:2:3::7', userAgent: 'Mozilla/5.0' }));
   await visits.flush();
-  const [click, open] = written;
+  const [click, open] = stored;
   assert.deepEqual([click?.type, click?.agoMs, click?.botReason], ['email.clicked', 1_500, null]);
   assert.deepEqual(click?.facts, {
     link: 'https://a.test/',
@@ -63,22 +62,22 @@ test('a click and an open are written with their client and without the last par
   assert.deepEqual(results, { stored: 2 });
 });
 
-test('what a client repeats within a minute counts once', async () => {
-  const { visits, written, results, state } = startVisits();
+test('a repeated request counts once within a minute', async () => {
+  const { visits, stored, results, state } = startVisits();
   for (let times = 0; times < 10; times += 1) visits.note(visit());
   visits.note(visit({ target: 'https://b.test/' }));
   visits.note(visit({ position: 1 }));
   visits.note(visit({ ip: '203.0.113.78' }));
   await visits.flush();
-  assert.deepEqual([written.length, results], [4, { repeated: 9, stored: 4 }]);
+  assert.deepEqual([stored.length, results], [4, { repeated: 9, stored: 4 }]);
   state.nowMs += 60_001;
   visits.note(visit());
   await visits.flush();
-  assert.equal(written.length, 5);
+  assert.equal(stored.length, 5);
 });
 
-test('a client that requests more than its limit is not written', async () => {
-  const { visits, written, results, state } = startVisits();
+test('a client that requests more than its limit is not stored', async () => {
+  const { visits, stored, results, state } = startVisits();
   const flood = () => {
     for (let position = 0; position < VISITS_PER_MINUTE + 50; position += 1) {
       visits.note(visit({ position, ip: `2001:db8:1:2::${position}` }));
@@ -87,51 +86,51 @@ test('a client that requests more than its limit is not written', async () => {
   flood();
   visits.note(visit({ ip: '203.0.113.78' }));
   await visits.flush();
-  assert.equal(written.length, VISITS_PER_MINUTE + 1);
+  assert.equal(stored.length, VISITS_PER_MINUTE + 1);
   assert.equal(results.limited, 50);
   state.nowMs += 60_001;
   flood();
   await visits.flush();
-  assert.equal(written.length, 2 * VISITS_PER_MINUTE + 1);
+  assert.equal(stored.length, 2 * VISITS_PER_MINUTE + 1);
 });
 
-test('while the database is away visits wait within bounds, and none of them is lost', async () => {
-  const { visits, written, results, state } = startVisits();
+test('while the database is unavailable, visits wait within limits and none of them is lost', async () => {
+  const { visits, stored, results, state } = startVisits();
   state.isAvailable = false;
   for (let position = 0; position < WAITING_MAX + 30; position += 1) {
     visits.note(visit({ position, ip: `203.0.${position % 100}.${position % 250}` }));
   }
   await visits.flush();
-  assert.deepEqual([written.length, results], [0, { dropped: 30 }]);
+  assert.deepEqual([stored.length, results], [0, { dropped: 30 }]);
   state.isAvailable = true;
   await visits.stop();
-  assert.equal(new Set(written.map(({ position }) => position)).size, WAITING_MAX);
+  assert.equal(new Set(stored.map(({ position }) => position)).size, WAITING_MAX);
 });
 
-test('many different links of a recipient at once are requested by a machine', async () => {
-  const { visits, written, state } = startVisits();
+test('requests for many different links of a recipient at once count as a machine', async () => {
+  const { visits, stored, state } = startVisits();
   const click = (number: number) => visits.note(visit({ target: `https://${number}.test/` }));
   for (let number = 1; number < MANY_LINKS; number += 1) click(number);
   await visits.flush();
-  assert.deepEqual(new Set(written.map(({ botReason }) => botReason)), new Set([null]));
+  assert.deepEqual(new Set(stored.map(({ botReason }) => botReason)), new Set([null]));
   state.nowMs += 10_001;
   for (let number = 11; number < 11 + MANY_LINKS; number += 1) click(number);
   visits.note(visit({ position: 1 }));
   await visits.flush();
-  const reasons = written.slice(MANY_LINKS - 1).map(({ botReason }) => botReason);
+  const reasons = stored.slice(MANY_LINKS - 1).map(({ botReason }) => botReason);
   assert.deepEqual(reasons, [...Array.from({ length: MANY_LINKS }, () => 'many_links'), null]);
 });
 
 test('hostile user agents are stored as short, plain text', async () => {
-  const { visits, written } = startVisits();
+  const { visits, stored } = startVisits();
   visits.note(visit({ userAgent: `x\0\ud800é\n${'y'.repeat(5_000)}` }));
   await visits.flush();
-  const { user_agent: text } = written[0]!.facts as { user_agent: string };
+  const { user_agent: text } = stored[0]!.facts as { user_agent: string };
   assert.match(text, /^x\?\?\?\?y+$/);
   assert.equal(text.length, 300);
 });
 
-test('what the database does not take is counted', async () => {
+test('visits that the database does not store are counted', async () => {
   const { visits, results, state } = startVisits();
   state.stored = () => 1;
   for (const position of [0, 1, 2]) visits.note(visit({ position }));
@@ -147,8 +146,8 @@ function usedBytes(): number {
   return process.memoryUsage().heapUsed;
 }
 
-test('long user agents of visits that wait for the database are not kept whole', async () => {
-  const { visits, state, written } = startVisits();
+test('waiting visits keep only the beginning of a long user agent', async () => {
+  const { visits, state, stored } = startVisits();
   state.isAvailable = false;
   const before = usedBytes();
   for (let client = 0; client < WAITING_MAX; client += 1) {
@@ -159,5 +158,5 @@ test('long user agents of visits that wait for the database are not kept whole',
   assert.ok(usedBytes() - before < 20 * 1024 * 1024);
   state.isAvailable = true;
   await visits.flush();
-  assert.equal(written.length, WAITING_MAX);
+  assert.equal(stored.length, WAITING_MAX);
 });

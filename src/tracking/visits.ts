@@ -1,15 +1,15 @@
 /**
- * Opens and clicks on their way to the database: kept in memory for a moment, then stored in batches.
+ * Buffers opens and clicks in memory, then stores them in batches.
  *
- * Guarantees: `note` never waits and never throws, so that a redirect does not depend on the database; memory and
- * writes are bounded whatever is requested. Visits are not mail: what exceeds a bound is dropped and
+ * Guarantees: `note` never waits and never throws, so a redirect does not depend on the database. Memory and
+ * writes are bounded, whatever clients request. Visits are not mail: those that exceed a limit are dropped and
  * counted, and a crash loses the last seconds.
  *
- *     bound                          of                        beyond it
- *     repeated within a minute       link and client           counts once
- *     VISITS_PER_MINUTE              client address            dropped
- *     WAITING_MAX                    worker                    dropped, while the database is unavailable
- *     VISITS_STORED_MAX              recipient                 not stored
+ *     limit                          applies to                visits beyond it
+ *     repeated within a minute       link and client           count once
+ *     VISITS_PER_MINUTE              client address            are dropped
+ *     WAITING_MAX                    worker                    are dropped, while the database is unavailable
+ *     VISITS_STORED_MAX              recipient                 are not stored
  */
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
@@ -28,31 +28,29 @@ export type VisitResult =
   | 'stored'
   | 'repeated'
   | 'limited'
-  /** There was no room while the database was unavailable. */
   | 'dropped'
-  /** Beyond the bound of its recipient, or the email was removed. */
+  /** The recipient's limit is reached, or the email was removed. */
   | 'not_stored';
 
 export type VisitsOptions = {
   world: Pick<World, 'monotonicMs' | 'newId'>;
   log: Logger;
   write: (visits: readonly TrackedVisit[]) => Promise<{ stored: number; notified: number }>;
-  /** Called when webhook deliveries were queued. */
   onNotified: () => void;
   onResult: (result: VisitResult, count: number) => void;
 };
 
 const MINUTE_MS = 60_000;
 export const VISITS_PER_MINUTE = 600;
-/** Clients and links that are remembered, the last used ones. */
+/** Limit on the clients and links that are remembered. The least recently used go first. */
 const REMEMBERED_MAX = 10_000;
 export const WAITING_MAX = 5_000;
 const BATCH_MAX = 100;
-/** Long enough to see that a scanner requests all links of a message. */
+/** Long enough to see whether a scanner requests all links of a message. */
 const WRITE_AFTER_MS = 2_000;
 const RETRY_AFTER_MS = 5_000;
 const STOP_WITHIN_MS = 2_000;
-/** This many different links of a recipient within the time are requested by a machine. */
+/** A machine requests this many different links of a recipient within MANY_LINKS_WITHIN_MS. */
 export const MANY_LINKS = 3;
 const MANY_LINKS_WITHIN_MS = 10_000;
 const USER_AGENT_MAX_LENGTH = 300;
@@ -63,7 +61,7 @@ export class Visits {
   readonly #options: VisitsOptions;
   readonly #ofClient: LRUCache<string, { count: number }>;
   readonly #seen: LRUCache<string, true>;
-  /** Different links that a recipient requested a moment ago. */
+  /** Different links that each recipient requested within MANY_LINKS_WITHIN_MS. */
   readonly #links: LRUCache<string, Set<string>>;
   #waiting: Waiting[] = [];
   #timer: NodeJS.Timeout | undefined;
@@ -114,7 +112,7 @@ export class Visits {
     }, waitMs).unref();
   }
 
-  /** Resolves when all visits so far were written or an attempt has failed. */
+  /** Resolves when all visits so far are stored, or an attempt has failed. */
   flush(): Promise<void> {
     this.#writing = this.#writing.then(() => this.#writeAll());
     return this.#writing;
@@ -128,7 +126,7 @@ export class Visits {
     }
   }
 
-  /** @returns false: the database is unavailable */
+  /** @returns false when the database is unavailable */
   async #write(batch: readonly Waiting[]): Promise<boolean> {
     const { log, onNotified, onResult, write } = this.#options;
     try {
@@ -163,7 +161,7 @@ export class Visits {
     };
   }
 
-  /** Writes what waits, if the database answers soon. */
+  /** Stores the waiting visits, if the database answers within STOP_WITHIN_MS. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
@@ -171,10 +169,10 @@ export class Visits {
   }
 }
 
-/** What is kept of it: JSON in the database has no NUL and no lone surrogates. */
+/** Returns the part that is stored. JSON in the database allows neither NUL nor lone surrogates. */
 function plain(userAgent: string | null): string | null {
   if (userAgent === null || userAgent === '') return null;
   const text = userAgent.slice(0, USER_AGENT_MAX_LENGTH).replace(/[^ -~]/g, '?');
-  // A copy: a slice of a string holds all of it, which may be 16 KB.
+  // Copies, because a slice keeps the whole string in memory, which may have 16 KB.
   return Buffer.from(text, 'latin1').toString('latin1');
 }

@@ -1,9 +1,9 @@
 /**
- * What happened to an address: the events of the emails to it, and its additions to suppression lists and removals.
- * For the operator, over any projects.
+ * Reads the history of an address over any projects: the events of the emails to it, and its additions to suppression
+ * lists and removals.
  *
- * The cost does not grow with the stored mail: of each project the index entries of the mail to the address are read, at most
- * 50,000, and then the events of the newest `limit` emails.
+ * The cost does not grow with the stored mail. In each project it reads at most 50,000 index entries of mail to the
+ * address, and then the events of the newest `limit` emails.
  */
 import type { Environment } from '../../core/scope.ts';
 import { type AddressIndex, BY_INDEX, indexesOf, keyOf } from '../../database/address-keys.ts';
@@ -15,11 +15,9 @@ export type AddressLogEntry = {
   at: Date;
   projectId: string;
   environment: Environment;
-  /** Null: a suppression that no email caused. */
   emailId: string | null;
-  /** Of the event, or `suppression.added` and `suppression.removed`. */
+  /** Type of the event, or `suppression.added` and `suppression.removed`. */
   type: string;
-  /** What the mail server answered. */
   code: number | null;
   enhancedCode: string | null;
   message: string | null;
@@ -27,12 +25,12 @@ export type AddressLogEntry = {
   category: string | null;
   blame: string | null;
   advice: string | null;
-  /** Of a suppression: why, and who changed it. */
+  /** Why an address was suppressed, and who changed the entry; null for other events. */
   reason: SuppressionReason | null;
   by: string | null;
 };
 
-/** `addressKey`: as mail/address.ts makes it. `environment` null: both. */
+/** `addressKey` is a result of `mail/address.ts`. `environment` null means both. */
 export type AddressLogQuery = {
   projectIds: readonly string[];
   environment: Environment | null;
@@ -40,12 +38,12 @@ export type AddressLogQuery = {
   limit: number;
 };
 
-/** Of one email and recipient; retries go on for days, and a mailbox may be full for all of them. */
+/** Limit for one email and recipient. Retries go on for days, and a mailbox may be full for all of them. */
 const EVENTS_PER_EMAIL_MAX = 200;
 
 const SCAN_MAX = 50_000;
 
-// As scanBy in emails/email-store.ts, and with its bound: the indexes have the emails of one project to the address in their order.
+// Same bound as scanBy in emails/email-store.ts. The indexes sort the emails of one project to the address.
 const newestBy = (index: AddressIndex): string => `
 select $1::uuid as "projectId", id from (
   select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
@@ -53,7 +51,6 @@ select $1::uuid as "projectId", id from (
    order by place desc limit ${SCAN_MAX}) scanned
  limit $3`;
 
-// $5 and $6: the newest emails to the address.
 const LOG = `
 with sent as (
   select e.* from unnest($5::uuid[], $6::uuid[]) mail(project_id, email_id)
@@ -97,12 +94,11 @@ select at, project_id, environment, email_id, type, null, null, null, null, null
 
 type Mail = { projectId: string; id: string };
 
-/** Newest first. */
 export async function readAddressLog(
   db: Queryable,
   { projectIds, environment, addressKey, limit }: AddressLogQuery,
 ): Promise<AddressLogEntry[]> {
-  // By id: an email may have several recipients with this form.
+  // Keyed by id, because an email may have several recipients with this key.
   const found = new Map<string, Mail>();
   for (const projectId of projectIds) {
     for (const index of await indexesOf(db, { projectId, key: addressKey })) {
@@ -110,7 +106,6 @@ export async function readAddressLog(
       for (const mail of newest) found.set(mail.id, mail);
     }
   }
-  // Ids sort by time.
   const mail = [...found.values()]
     .toSorted((one, other) => (one.id < other.id ? 1 : -1))
     .slice(0, limit);
@@ -131,7 +126,7 @@ export type SuppressedIn = {
   createdAt: Date;
   expiresAt: Date | null;
   sourceEmailId: string | null;
-  /** It holds nothing back. */
+  /** Entries of simulator addresses hold back no mail. */
   isSimulated: boolean;
 };
 

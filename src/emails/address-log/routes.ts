@@ -1,4 +1,4 @@
-/** What happened to an address: the events of the emails to it, and its suppressions. */
+/** The history of an address: the events of the emails to it, and its suppressions. */
 import { z } from 'zod';
 import { type Refusal, refuseFields } from '../../core/refusals.ts';
 import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
@@ -18,10 +18,10 @@ import type { App, HttpServices } from '../../http/services.ts';
 export function registerRecipientLogRoute(app: App, { db }: HttpServices): void {
   app.get('/v1/recipients/:address/log', {
     schema: {
-      summary: 'Show what happened to a recipient',
+      summary: 'Show the history of an address',
       description:
-        'Newest first: the events of the emails to the address with the replies of mail servers, and its suppressions; first ' +
-        'the lists that suppress it now. A member may ask about all projects of the organization.',
+        'Returns the lists that suppress the address now, and then, newest first, the events of emails to it, with the ' +
+        'replies of mail servers, and its suppressions. Members may ask about all projects of the organization.',
       operationId: 'getRecipientLog',
       tags: ['Emails'],
       params: z.object({ address }),
@@ -65,7 +65,7 @@ export function registerRecipientLogRoute(app: App, { db }: HttpServices): void 
 const ONLY_IN_SESSIONS: Refusal = {
   refused: 'authorization_error',
   message:
-    'A key concerns one project and environment; the organization as a whole is for members who are signed in.',
+    'A key has access to one project and environment. Only members who are signed in may ask about the organization.',
 };
 
 function entryToWire(entry: AddressLogEntry, names: ReadonlyMap<string, string>) {
@@ -112,14 +112,14 @@ const logQuery = z.strictObject({
     .describe('`organization`: all of its projects, for members.'),
   environment: environment
     .optional()
-    .describe('With `organization`: only this environment. Absent: both.'),
+    .describe('With `organization`: only this environment. Without it, both.'),
   limit: z.coerce
     .number<string>()
     .int()
     .min(1)
     .max(1_000)
     .default(50)
-    .describe('How many to return at most.'),
+    .describe('Limit on the entries returned.'),
 });
 
 const text = (description: string) => z.string().nullable().describe(description);
@@ -133,20 +133,20 @@ const entry = z
   .object({
     at: time('When it happened.'),
     ...where,
-    email_id: idSchema('The email; null: no email caused it.').nullable(),
+    email_id: idSchema('The email; null when no email caused it.').nullable(),
     type: z.string().meta({
       description: 'The event, `suppression.added` or `suppression.removed`.',
       examples: ['email.bounced'],
     }),
-    code: z.int().nullable().describe('What the mail server answered.'),
-    enhanced_code: text('Its enhanced status code.'),
+    code: z.int().nullable().describe('Reply code of the mail server.'),
+    enhanced_code: text('Enhanced status code of the reply.'),
     message: text('Its text.'),
     mx: text('Its name.'),
     category: text('What the reply means.'),
     blame: text('Who is responsible.'),
     advice: text('What to do.'),
-    reason: z.enum(SUPPRESSION_REASONS).nullable().describe('Of a suppression: why.'),
-    by: text('Of a suppression: who changed it.'),
+    reason: z.enum(SUPPRESSION_REASONS).nullable().describe('Why the address was suppressed.'),
+    by: text('Who changed the suppression.'),
   })
   .meta({ id: 'RecipientLogEntry' });
 
@@ -160,7 +160,9 @@ const log = listOf('RecipientLogList', entry, {
         created_at: time('Since when.'),
         expires_at: time('Until when; null: without end.').nullable(),
         source_email_id: idSchema('The email that caused it.').nullable(),
-        simulated: z.boolean().describe('An address of the simulator: it gets mail all the same.'),
+        simulated: z
+          .boolean()
+          .describe('True for an address of the simulator, which still gets mail.'),
       }),
     )
     .describe('The lists that the address is on now.'),

@@ -33,7 +33,10 @@ test('each kind of invalid certificate file is reported with its variable', (t) 
   assert.equal(problemOf(files, NOW_MS), null);
   const said = (changed: Partial<typeof files>, nowMs = NOW_MS) =>
     problemOf({ ...files, ...changed }, nowMs) ?? '';
-  assert.match(said({ cert: '/nowhere' }), /^LETTERHAUS_TLS_CERT: \/nowhere does not exist\. .*\.$/);
+  assert.match(
+    said({ cert: '/nowhere' }),
+    /^LETTERHAUS_TLS_CERT: \/nowhere does not exist\. .*\.$/,
+  );
   assert.match(said({ key: path }), /^LETTERHAUS_TLS_KEY: .* cannot be read \(EISDIR\)\. /);
   assert.match(said({ cert: files.key }), /^LETTERHAUS_TLS_CERT: .* is no certificate in PEM/);
   assert.match(said({ key: files.cert }), /^LETTERHAUS_TLS_KEY: .* is no private key in PEM/);
