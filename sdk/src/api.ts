@@ -889,24 +889,24 @@ export type InboundMessage = {
   object: 'inbound_message';
   /** The message. */
   id: string;
-  /** When it came. */
+  /** When it was received. */
   received_at: string;
   /** The address of the client. */
   remote_address: string;
-  /** The envelope sender; of a bounce empty. */
+  /** The envelope sender; empty for a bounce. */
   sender: string;
   /** The envelope recipient. */
   recipient: string;
   kind: 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'unsubscribe' | 'other';
-  /** The project of the email; null: it matches no email. */
+  /** The project of the email; null when it matches no email. */
   project_id: string | null;
   /** Live delivers. Test simulates everything and delivers nothing. */
   environment: 'live' | 'test' | null;
-  /** The email that it is about. */
+  /** The email that it reports about. */
   email_id: string | null;
   /** The recipient of that email, counted from 0. */
   position: number | null;
-  /** The new status of that recipient; null: none. */
+  /** The new status of that recipient; null when unchanged. */
   change: string | null;
   /** The size of the whole message. */
   size_bytes: number;
@@ -916,28 +916,28 @@ export type InboundMessageDetail = {
   object: 'inbound_message';
   /** The message. */
   id: string;
-  /** When it came. */
+  /** When it was received. */
   received_at: string;
   /** The address of the client. */
   remote_address: string;
-  /** The envelope sender; of a bounce empty. */
+  /** The envelope sender; empty for a bounce. */
   sender: string;
   /** The envelope recipient. */
   recipient: string;
   kind: 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'unsubscribe' | 'other';
-  /** The project of the email; null: it matches no email. */
+  /** The project of the email; null when it matches no email. */
   project_id: string | null;
   /** Live delivers. Test simulates everything and delivers nothing. */
   environment: 'live' | 'test' | null;
-  /** The email that it is about. */
+  /** The email that it reports about. */
   email_id: string | null;
   /** The recipient of that email, counted from 0. */
   position: number | null;
-  /** The new status of that recipient; null: none. */
+  /** The new status of that recipient; null when unchanged. */
   change: string | null;
   /** The size of the whole message. */
   size_bytes: number;
-  /** As received, with its header; at most 256 KB. */
+  /** As received, including its header; at most 256 KB. */
   content: string;
 };
 

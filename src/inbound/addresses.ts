@@ -1,7 +1,6 @@
 /**
- * The addresses that accept mail: the signed return path of a sent email, its unsubscribe address, and
- * the role addresses of mail domains (RFC 2142). All others are refused: there are no mailboxes and
- * nothing is relayed.
+ * The addresses that accept mail: the signed return path of a sent email, its unsubscribe address, and the role
+ * addresses of mail domains (RFC 2142). All others are refused: there are no mailboxes and nothing is relayed.
  */
 import { parseAddress } from '../mail/address.ts';
 import { readReturnPath, readUnsubscribeAddress } from '../mail/links/return-path.ts';
@@ -10,30 +9,25 @@ import { findSentRecipient, hasDomain, type SentRecipient } from './report-store
 
 export type Addressee =
   | { kind: 'recipient'; recipient: SentRecipient }
-  /** The sender requests that this recipient gets no more mail. */
   | { kind: 'unsubscribe'; recipient: SentRecipient }
-  /** `abuse@`, `fbl@`, … of a return-path domain. Operators read this mail; complaints are processed. */
+  /** `abuse@`, `fbl@`, … of a return-path domain. Operators read this mail. Complaints are processed. */
   | { kind: 'role' }
   | { kind: 'forged' | 'expired' | 'unknown' };
 
 const ROLES: ReadonlySet<string> = new Set(['abuse', 'fbl', 'postmaster', 'dmarc', 'tlsrpt']);
-/** Each server takes mail to its postmaster without a domain, too (RFC 5321 §4.5.1). */
+/** Every server must accept mail to its postmaster, even without a domain (RFC 5321 §4.5.1). */
 const POSTMASTER = /^"?postmaster"?$/i;
 const RETURN_PATH_DOMAIN = /^send\.([a-z0-9.-]{1,250})$/;
 
-/** `secrets`: the keys that may have signed a return path. */
 export type AddressBook = { db: Queryable; secrets: () => readonly Buffer[] };
 
 /**
- * @param written as in RCPT: `"b-token"@send.acme.com` is the same address as without quotes (RFC 5321 §4.1.2)
+ * @param raw address as in RCPT; quotes do not matter: `"b-token"@send.acme.com` (RFC 5321 §4.1.2)
  * @throws DatabaseUnavailable
  */
-export async function addresseeOf(
-  written: string,
-  { db, secrets }: AddressBook,
-): Promise<Addressee> {
-  if (POSTMASTER.test(written)) return { kind: 'role' };
-  const address = parseAddress(written) ?? written;
+export async function addresseeOf(raw: string, { db, secrets }: AddressBook): Promise<Addressee> {
+  if (POSTMASTER.test(raw)) return { kind: 'role' };
+  const address = parseAddress(raw) ?? raw;
   const at = address.lastIndexOf('@');
   const localPart = address.slice(0, at);
   const domain = RETURN_PATH_DOMAIN.exec(address.slice(at + 1).toLowerCase())?.[1];
@@ -53,7 +47,6 @@ export async function addresseeOf(
   return recipient.isTooOld ? { kind: 'expired' } : { kind: 'recipient', recipient };
 }
 
-/** The recipient that the address names if one of the keys signed it; else null. */
 function readWith(
   read: typeof readReturnPath,
   localPart: string,
@@ -70,9 +63,9 @@ function looksSigned(localPart: string): boolean {
   return /^[bu]-/i.test(localPart);
 }
 
-/** Whether this is an address of ours. A message from such a sender is part of a mail loop. */
-export function isOwnAddress(written: string, secrets: readonly Buffer[]): boolean {
-  const address = parseAddress(written) ?? written;
+/** Returns whether this service signed the address. A message from such a sender is part of a mail loop. */
+export function isOwnAddress(raw: string, secrets: readonly Buffer[]): boolean {
+  const address = parseAddress(raw) ?? raw;
   const localPart = address.slice(0, address.lastIndexOf('@'));
   if (!looksSigned(localPart)) return false;
   return [readReturnPath, readUnsubscribeAddress].some(

@@ -9,8 +9,8 @@ import { INBOUND_KINDS } from './message-store.ts';
 
 const LIMIT_MAX = 1_000;
 const NONE_RECEIVED: Empty = {
-  says: 'No message has been received. Port 25 is open if LETTERHAUS_INBOUND_PORT is set, and the MX record of send.<domain> has to lead here.',
-  toDo: 'To look that record up',
+  says: 'No message has been received. Port 25 is open if LETTERHAUS_INBOUND_PORT is set, and the MX record of send.<domain> must name this service.',
+  toDo: 'To look up that record',
   command: 'domains verify yourdomain.com',
 };
 const NONE_MATCHES: Empty = {
@@ -29,7 +29,7 @@ export function describeInbound(inbound: Command, cli: Cli): void {
   })
     .addOption(new Option('--kind <kind>', 'only messages of this kind').choices(INBOUND_KINDS))
     .option('--before <id>', 'only messages received before this one')
-    .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, countUpTo(LIMIT_MAX), 30);
+    .option('--limit <n>', `number of messages, up to ${LIMIT_MAX}`, countUpTo(LIMIT_MAX), 30);
   apiCommand(inbound, cli, {
     name: 'show',
     about: 'one message, as received (its first 256 KB)',
@@ -79,12 +79,11 @@ async function show({ client }: Api, _options: object, [id]: [string]): Promise<
   return { data: message, text: `${head}\n\n${lines}` };
 }
 
-/** Shortens a signed return path. */
 function shortened(address: string): string {
   return address.replace(/^(b-.{6}).*@/, '$1…@');
 }
 
-/** Control characters of a received message must not reach the terminal. */
+/** Removes control characters, because a received message must not control the terminal. */
 function safe(line: string): string {
   return line.replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, '');
 }

@@ -1,4 +1,4 @@
-/** Reports about several addresses: what becomes of the one that was mailed. */
+/** Reports about several addresses: which result counts for the address that was mailed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseMailbox } from '../mail/address.ts';
@@ -14,7 +14,7 @@ const DELIVERED = 'Action: delivered\nStatus: 2.0.0';
 const DELAYED = 'Action: delayed\nStatus: 4.4.1';
 
 const final = (address: string, result: string) => `Final-Recipient: rfc822; ${address}\n${result}`;
-/** After an alias or a forwarding: the sender's address, then the one where it ended. */
+/** The result after an alias or a forwarding: the sender's address, then the final one. */
 const via = (original: string, address: string, result: string) =>
   `Original-Recipient: rfc822;${original}\n${final(address, result)}`;
 
@@ -53,7 +53,6 @@ function recipientAt(
   };
 }
 
-/** The new status and for how many days the address is suppressed, or that nothing changes. */
 function endOf(bytes: Buffer, { address = OURS, orcpt = null }: Partial<Example> = {}): string {
   const recipient = recipientAt(address, { orcpt });
   const change = consequenceOf(readReport(bytes), recipient, { newId: () => 'id' });
@@ -126,7 +125,7 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
     groups: [via(OURS, 'x@else.test', DELIVERED), via(OURS, OURS, FAILED)],
     end: 'bounced, suppressed',
   },
-  'both forwarded copies failed, one of them for lack of room': {
+  'both forwarded copies failed, one of them because its mailbox was full': {
     groups: [
       via(OURS, 'x@else.test', FAILED),
       via(OURS, 'y@else.test', 'Action: failed\nStatus: 5.2.2'),
@@ -183,7 +182,7 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
     groups: [final('x@else.test', FAILED)],
     end: 'bounced, suppressed for 7 days',
   },
-  'the only result names none': {
+  'the only result names no address': {
     groups: [`Final-Recipient: x400; /S=a/PRMD=dest/\n${FAILED}`],
     end: 'bounced, suppressed',
   },
@@ -216,7 +215,7 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
     groups: [final('x@else.test', FAILED), final('y@else.test', DELIVERED)],
     end: 'unchanged',
   },
-  'one that names nobody failed, another arrived': {
+  'a result without an address failed, another arrived': {
     groups: [
       `Final-Recipient: x-unix; |/usr/bin/vacation\n${FAILED}`,
       final('x@else.test', DELIVERED),
@@ -231,7 +230,7 @@ for (const [name, example] of Object.entries(EXAMPLES)) {
   });
 }
 
-test('a delay and a relay that a server further on reports are passed on to a sender who asked for it', () => {
+test('the sender who asked for it is notified of a delay or a relay that another server reports', () => {
   const RELAYED = 'Action: relayed\nStatus: 2.1.9';
   const cases: [result: string, notify: NotifyEvent[], notice: string | undefined][] = [
     [DELAYED, ['DELAY'], 'delayed 4.4.1'],
@@ -239,7 +238,6 @@ test('a delay and a relay that a server further on reports are passed on to a se
     [RELAYED, ['SUCCESS'], 'relayed 2.1.9'],
     [RELAYED, ['FAILURE', 'DELAY'], undefined],
     [RELAYED, [], undefined],
-    // The members of a list report themselves.
     ['Action: expanded\nStatus: 2.0.0', ['SUCCESS'], undefined],
   ];
   for (const [result, notify, expected] of cases) {

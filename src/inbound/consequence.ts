@@ -1,16 +1,16 @@
 /**
  * The effect of a report on the recipient whose return path received it. Pure. The return path identifies the
- * recipient, never the report's content. Of several results, the one about that recipient decides
- * (mail/reports/deciding-result.ts).
+ * recipient; the content of the report never does. A report may have several results: the one about that
+ * recipient decides (`mail/reports/deciding-result.ts`).
  *
- * - A bounce makes the recipient `bounced`, also if the reply was temporary: the server that accepted the email has
- *   given up. Its classification (mail/reports/classify-report.ts) decides the reason and the suppression.
+ * - A bounce makes the recipient `bounced`, even if the reply was temporary: the server that accepted the
+ *   email has given up. Its classification (`mail/reports/classify-report.ts`) decides the reason and the
+ *   suppression.
  * - A complaint makes it `complained`.
  * - A delivery confirmation after a relay makes it `delivered`.
- * - A delay, an automatic reply and anything else change nothing. The sender is notified of a delay or a relay if it
- *   asked for that.
+ * - All others change nothing. A sender who requested it is notified of a delay or a relay.
  *
- * The address that was mailed is suppressed, never one from the report.
+ * The address that was mailed is suppressed, never an address from the report.
  */
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../lib/world.ts';
@@ -28,8 +28,8 @@ import type { SentRecipient } from './report-store.ts';
 import { newSettlement, type Settlement } from '../settle/settlement.ts';
 
 /**
- * A forwarded email that bounces names another address. The forwarding is broken, but the mailbox that
- * was mailed may work.
+ * Days of suppression when the report names another address: the forwarding is broken, but the mailbox that was
+ * mailed may work.
  */
 const OTHER_ADDRESS_SUPPRESSED_DAYS = 7;
 
@@ -43,11 +43,10 @@ type Change = {
 
 export type Consequence = {
   settlement: Settlement;
-  /** The mailbox was full at a permanent failure (suppressions/suppression-store.ts). */
+  /** The mailbox was full at a permanent failure (`suppressions/suppression-store.ts`). */
   mailboxFull: boolean;
 };
 
-/** What to write; null: no effect. */
 export function consequenceOf(
   report: Report,
   recipient: SentRecipient,
@@ -62,8 +61,8 @@ export function consequenceOf(
 }
 
 /**
- * What a server further on reports without an effect, for a sender who asked for it: a delay, or that a server without
- * DSN has the message now (RFC 3464 §2.3.3), of which nothing more will be known; null: neither.
+ * Returns a result that changes no status, for a sender who requested it. It is a delay, or a relay: a server without
+ * DSN has the message now and will report nothing more (RFC 3464 §2.3.3). Returns null for other reports.
  */
 export function interimResultOf(
   report: Report,
@@ -82,7 +81,7 @@ export function interimResultOf(
   return newSettlement(recipient, relayed, world, AFTER_DELIVERY);
 }
 
-/** A report changes only a recipient that no worker holds. */
+/** A report changes only a recipient that no worker claims. */
 const AFTER_DELIVERY = {
   claim: 0,
   attempt: null,

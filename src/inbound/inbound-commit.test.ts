@@ -13,7 +13,6 @@ const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
-/** A bounce of a delivered email, as inbound/receive.ts hands it over. */
 function bounceOf(email: NewEmail): InboundItem {
   const { projectId, environment, id } = email;
   const bounced = { status: 'bounced', eventType: 'email.bounced', late: true } as const;
@@ -61,7 +60,7 @@ test('a report about a locked email does not block the others', async () => {
       assert.deepEqual(one, { status: 'fulfilled', value: { kind: 'kept', change: 'bounced' } });
     }
   });
-  // It comes again, as the server that reports repeats it.
+  // The reporting server retries.
   assert.deepEqual(await store.keep(bounceOf(locked!)), { kind: 'kept', change: 'bounced' });
   const [row] = await db.query<{ count: number }>(
     `select count(*)::int as count from recipients where status = 'bounced'`,

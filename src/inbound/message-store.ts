@@ -1,10 +1,10 @@
 /**
- * Messages received by SMTP, kept for operators until their retention ends, and unmatched mail.
+ * Messages received by SMTP, which operators can read until their retention ends, and unmatched mail.
  *
- * Unmatched mail has no effect and any sender can send it, so it is stored in a table of fixed size: a
- * ring of eight segments (migrations/0009), the oldest of which is emptied when the current one is full.
- * The ring has one writer at a time: group commit with one batch per worker, in separate transactions,
- * so that reports never wait for the ring's lock.
+ * Any sender can send unmatched mail, and it has no effect. Its table therefore has a fixed size: a ring of eight
+ * segments (migrations/0009). When the current segment is full, the oldest one is emptied. The ring has one writer at
+ * a time: each worker commits one batch at a time, in separate transactions, so that reports never wait for the lock
+ * of the ring.
  */
 import type { Environment } from '../core/scope.ts';
 import { firstUuidOf, isId } from '../database/ids.ts';
@@ -33,7 +33,6 @@ export type InboundMessage = {
   environment: Environment | null;
   emailId: string | null;
   position: number | null;
-  /** The new status of its recipient; null: unchanged. */
   change: string | null;
   sizeBytes: number;
 };
@@ -45,7 +44,7 @@ const UNMATCHED_COLUMNS = COLUMNS.replace('change', 'null::text as change');
 
 const PAGE = `where id < $1::uuid and ($2::text is null or kind = $2) order by id desc limit $3`;
 
-// Each part has its own limit, so that both are read by their index.
+// Each part has its own limit, so that both use their index.
 const LIST = `
 select * from ((select ${COLUMNS} from inbound_messages ${PAGE})
                union all (select ${UNMATCHED_COLUMNS} from inbound_unmatched ${PAGE})) m
@@ -53,7 +52,6 @@ select * from ((select ${COLUMNS} from inbound_messages ${PAGE})
 
 const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-/** Newest first. */
 export function listInbound(
   db: Queryable,
   { limit, kind, before }: { limit: number; kind: string | null; before: string | null },
@@ -75,7 +73,6 @@ export async function findInbound(
 }
 
 const BATCH = 500;
-/** The maximum retention of unmatched mail. */
 const UNMATCHED_H = 7 * 24;
 
 type Table = 'inbound_messages' | 'inbound_unmatched';
@@ -90,14 +87,14 @@ delete from ${table} where id = any(array(
    order by project_id, id limit ${BATCH})) returning 1`;
 
 type Forgetting = {
-  /** Null: kept forever. */
+  /** Null keeps messages forever. */
   contentH: number | null;
-  /** Only of this project; null: of all. */
   projectId: string | null;
 };
 
 /**
- * Removes one batch of messages older than the retention of content; of unmatched mail, older than a week.
+ * Removes one batch of messages older than the retention of content. Unmatched mail is removed after a week at the
+ * latest.
  * @returns whether there may be more
  */
 export async function forgetInbound(
@@ -128,20 +125,20 @@ async function forgetIn(
   return gone.length;
 }
 
-/** As in migrations/0009. */
+/** Same number as in migrations/0009. */
 const SEGMENTS = 8;
 /** Bytes of a row besides its text: header, four indexes, its part of half-full pages. */
 const ROW_BYTES = 600;
-/** The factor that TOAST adds to content: a header for every 2 KB and an index. */
+/** Factor that TOAST adds to content: a header for every 2 KB, and an index. */
 const TOAST_TIMES = 1.06;
 
-/** `no_room`: the oldest segment cannot be emptied now; nothing was written. */
-type UnmatchedResult = 'kept' | 'no_room';
+/** `ring_busy`: the oldest segment cannot be emptied now, so nothing was stored. */
+type UnmatchedResult = 'kept' | 'ring_busy';
 
 export class UnmatchedStore {
   readonly #commits: GroupCommit<NewInboundMessage, UnmatchedResult>;
 
-  /** @param options.ringBytesMax maximum size of the table on disk; the same on all nodes */
+  /** @param options.ringBytesMax maximum size of the table on disk; must be equal on all nodes */
   constructor(db: Database['receiving'], { ringBytesMax }: { ringBytesMax: number }) {
     const segmentBytesMax = Math.floor(ringBytesMax / SEGMENTS);
     this.#commits = new GroupCommit({
@@ -158,7 +155,7 @@ export class UnmatchedStore {
   }
 }
 
-const TAKE_ROOM = `select take_unmatched_room($1::bigint, $2::bigint) as slot`;
+const TAKE_SPACE = `select take_unmatched_room($1::bigint, $2::bigint) as slot`;
 
 async function commit(
   tx: Queryable,
@@ -166,16 +163,16 @@ async function commit(
   segmentBytesMax: number,
 ): Promise<UnmatchedResult[]> {
   const results: UnmatchedResult[] = [];
-  // A batch may be larger than a segment, so it is written in parts that fit.
+  // A batch may be larger than a segment, so it is stored in parts that fit.
   for (const part of partsOf(batch, segmentBytesMax)) {
     const bytes = part.reduce((sum, message) => sum + diskBytes(message), 0);
     const [row] = await tx.query<{ slot: number | null }>(
-      { name: 'take_unmatched_room', text: TAKE_ROOM },
+      { name: 'take_unmatched_room', text: TAKE_SPACE },
       [bytes, segmentBytesMax],
     );
     const slot = row?.slot ?? null;
     if (slot !== null) await insert(tx, part, slot);
-    results.push(...part.map((): UnmatchedResult => (slot === null ? 'no_room' : 'kept')));
+    results.push(...part.map((): UnmatchedResult => (slot === null ? 'ring_busy' : 'kept')));
   }
   return results;
 }

@@ -8,12 +8,12 @@ import type { UnmatchedStore } from './message-store.ts';
 import { newId } from '../database/ids.ts';
 import { createReceive } from './receive.ts';
 
-/** Takes a report in while no more unmatched mail is kept. */
+/** Receives one message while the limit for unmatched mail is used up. */
 async function receive(status: StoredStatus, content: string): Promise<string> {
   const kept: InboundItem[] = [];
   const receiveNow = createReceive({
     book: {
-      db: { query: () => assert.fail('nothing is looked up') },
+      db: { query: () => assert.fail('no recipient is looked up') },
       secrets: () => [Buffer.alloc(32)],
     },
     store: {
@@ -22,11 +22,13 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
         return { kind: 'kept', change: null };
       },
     } as InboundStore,
-    unmatched: { keep: () => assert.fail('none is kept') } as unknown as UnmatchedStore,
+    unmatched: {
+      keep: () => assert.fail('no unmatched mail is kept'),
+    } as unknown as UnmatchedStore,
     rate: { mayKeep: () => false },
     refusal: () => null,
     world: { newId },
-    unsubscribe: () => assert.fail('nobody wants that'),
+    unsubscribe: () => assert.fail('nobody unsubscribes'),
     onMailboxFull: () => {},
   });
   const from = parseMailbox('hello@acme.test')!;
@@ -73,7 +75,7 @@ test('beyond the limit for unmatched mail only reports that can change something
   assert.equal(await receive('delivered', bounce), 'kept');
   assert.equal(await receive('sent', bounce), 'kept');
   assert.equal(await receive('sent', confirmation), 'kept');
-  // It may have ended by now; the store sees.
+  // The delivery may have ended by now. The store checks it.
   assert.equal(await receive('queued', bounce), 'kept');
   for (const status of ['bounced', 'complained', 'failed', 'suppressed', 'canceled'] as const) {
     assert.equal(await receive(status, bounce), 'too_many', status);

@@ -1,15 +1,15 @@
 /**
- * Received mail: parsed, applied and stored before the sending server gets its reply.
+ * Receives mail: parses, applies and stores a message before the sending server gets its reply.
  *
- * Guarantee: `kept` means that the message and all its effects are on disk. A report changes only the
- * recipient of the return path that received it. At `abuse@` and `fbl@` a complaint changes the
- * recipient whose signed return path is in the quoted original. Mail to an unsubscribe address
- * suppresses the recipient that the address names. Received mail is never answered; a report is passed on only to a
- * sender who asked for that (notices/notice-store.ts).
+ * Guarantee: `kept` means that the message and all its effects are on disk. A report changes only the recipient of
+ * the return path that received it. At `abuse@` and `fbl@`, a complaint changes the recipient whose signed return
+ * path is in the quoted original. Mail to an unsubscribe address suppresses the recipient that the address names.
+ * Received mail is never answered. Reports are passed on only to a sender who asked for them
+ * (`notices/notice-store.ts`).
  *
- * Unmatched mail (to postmaster@, automatic replies, reports without effect) can come from any sender
- * and is written to disk. So its rate is limited, per client and in total; above the limit the reply is
- * temporary. inbound/message-store.ts limits its total size.
+ * Unmatched mail (to postmaster@, automatic replies, reports without effect) can come from any sender and uses the
+ * disk. Its rate is therefore limited, per client and in total; above the limit the reply is temporary.
+ * `message-store.ts` limits its total size.
  */
 import { createHash } from 'node:crypto';
 import { Overloaded } from '../core/refusals.ts';
@@ -31,34 +31,33 @@ import type { UnmatchedStore } from './message-store.ts';
 import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
 import { consequenceOf, interimResultOf } from './consequence.ts';
 
-/** The part of a message that is read, parsed and stored; the rest is discarded. */
+/** Bytes of a message that are read, parsed and stored. The rest is discarded. */
 export const KEPT_BYTES_MAX = REPORT_BYTES_MAX;
-/** The part of unmatched mail that is stored: its senders are unknown. */
+/** Bytes of unmatched mail that are stored. Its senders are unknown. */
 const UNMATCHED_BYTES_MAX = 64 * 1024;
-/** Return paths in a complaint that are looked up at most. */
+/** Limit on the return paths of a complaint that are looked up. */
 const QUOTED_MAX = 3;
 
 type Arrival = {
-  /** At least its first KEPT_BYTES_MAX. */
+  /** The first KEPT_BYTES_MAX, or more. */
   content: Buffer;
-  /** Of the whole message. */
+  /** Size of the whole message. */
   sizeBytes: number;
   remoteAddress: string;
-  /** For rate limits: the address or its network. */
+  /** Key of rate limits: the address or its network. */
   client: string;
-  /** The reverse-path of the envelope; '' is the null reverse-path. */
+  /** Reverse-path of the envelope; '' is the null reverse-path. */
   sender: string;
-  /** The recipients of the envelope, as written, each with its addressee. */
+  /** Raw recipients of the envelope, each with its addressee. */
   recipients: readonly { address: string; addressee: Addressee }[];
 };
 
 export type Received =
   | 'kept'
-  /** The message is part of a mail loop. */
   | 'looping'
-  /** A recipient of the report is still being delivered: the sending server has to retry. */
+  /** A recipient of the report is still being delivered. The sending server must retry. */
   | 'too_early'
-  /** Unmatched mail above its rate limit: the sending server has to retry. */
+  /** Unmatched mail above its rate limit. The sending server must retry. */
   | 'too_many';
 
 export type Receive = (arrival: Arrival) => Promise<Received>;
@@ -68,16 +67,16 @@ type ReceiveOptions = {
   store: InboundStore;
   unmatched: UnmatchedStore;
   rate: Pick<UnmatchedRate, 'mayKeep'>;
-  /** The reason why nothing is stored at present (the disk is nearly full); null: mail is stored. */
+  /** Returns why nothing can be stored now (the disk is nearly full), or null. */
   refusal: () => string | null;
   world: Pick<World, 'newId'>;
-  /** Puts the recipient on the suppression list; false: already there. On disk when it resolves. */
+  /** Suppresses the recipient. Resolves when this is on disk, with false when it was already suppressed. */
   unsubscribe: (recipient: SentRecipient) => Promise<boolean>;
-  /** Called after the commit; the reply to the report does not wait for it. */
+  /** Called after the commit. The reply to the report does not wait for it. */
   onMailboxFull: (failure: Scope & { emailId: string; address: string }) => void;
 };
 
-/** The returned function throws DatabaseUnavailable and Overloaded. */
+/** Returns a function that may throw DatabaseUnavailable and Overloaded. */
 export function createReceive(options: ReceiveOptions): Receive {
   return async (arrival) => {
     const refusal = options.refusal();
@@ -125,7 +124,6 @@ async function keep(
   return result.kind;
 }
 
-/** Stores mail without an effect. */
 async function keepUnmatched(
   client: string,
   message: NewInboundMessage,
@@ -176,8 +174,8 @@ async function unsubscribe(
 }
 
 /**
- * Any mail to an unsubscribe address counts, from any sender, except mail that programs generate:
- * reports, and automatic replies without the subject that the link sets.
+ * Accepts any mail from any sender, except mail that programs generate: reports, and automatic replies without the
+ * subject that the link sets.
  */
 function wantsToUnsubscribe(content: Buffer, { kind }: Report): boolean {
   if (kind === 'other' || kind === 'complaint') return true;
@@ -185,7 +183,7 @@ function wantsToUnsubscribe(content: Buffer, { kind }: Report): boolean {
   return kind === 'auto_reply' && subject.trim().toLowerCase() === UNSUBSCRIBE_SUBJECT;
 }
 
-/** A server further on has the message, and may report what its sender asked for (RFC 3461). */
+/** The recipient's server has the message and may send reports that the sender asked for (RFC 3461). */
 function isTaken({ status }: SentRecipient): boolean {
   return status === 'delivered' || status === 'sent';
 }
@@ -195,7 +193,7 @@ function isTooLate({ status }: SentRecipient, wanted: StoredStatus): boolean {
   return isFinal(status) && !TRANSITIONS.some(([from, to]) => from === status && to === wanted);
 }
 
-/** The recipient of a complaint at a role address, by the signed return path in its original; else null. */
+/** Finds the recipient of a complaint at a role address, by the signed return path in its original. */
 async function complainant(report: Report, book: AddressBook): Promise<SentRecipient | null> {
   if (report.kind !== 'complaint') return null;
   const signed = report.returnPaths.filter((address) => /^b-/i.test(address));
@@ -210,10 +208,10 @@ const WINDOW_MS = 60_000;
 
 type Rate = { messages: number; bytes: number };
 
-/** Per minute. A client is an IPv4 address or an IPv6 /64. */
+/** Limits per minute. A client is an IPv4 address or an IPv6 /64. */
 type UnmatchedLimits = { perClient: Rate; inAll: Rate };
 
-/** Per worker. */
+/** Limits of each worker. */
 export const UNMATCHED_LIMITS: UnmatchedLimits = {
   perClient: { messages: 120, bytes: 1024 * 1024 },
   inAll: { messages: 600, bytes: 8 * 1024 * 1024 },
@@ -231,7 +229,7 @@ export class UnmatchedRate {
     this.#limits = limits;
   }
 
-  /** Counts a message of this client with its stored size; false above the limit of this minute. */
+  /** Counts a message of this client with its stored size. Returns false above the limit of this minute. */
   mayKeep(client: string, bytes: number): boolean {
     const nowMs = this.#world.monotonicMs();
     if (nowMs - this.#sinceMs >= WINDOW_MS) {

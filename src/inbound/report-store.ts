@@ -1,11 +1,10 @@
 /**
- * Received reports: the recipient of a return path, and group commit of the messages with the changes of
- * their recipients, in one transaction for all that arrived meanwhile.
+ * Stores received reports: finds the recipient of a return path, and commits messages with the changes of their
+ * recipients (group commit).
  *
- * Guarantee: a message answered `kept` is on disk once, with its change, event and webhooks, however
- * often the report is repeated. While the database is unavailable `keep` throws, and the reporting server
- * keeps the message and retries. A report about a recipient that has not ended is not stored, because
- * the outcome of its delivery may not be written yet.
+ * Guarantee: a message answered `kept` is on disk once, with its change, event and webhooks, however often the report
+ * is repeated. While the database is unavailable `keep` throws, and the reporting server retries. A report about a
+ * recipient that has not ended is not stored, because the outcome of its delivery may not be stored yet.
  */
 import { failpoint } from '../lib/failpoint.ts';
 import { isFinal, type StoredStatus, STATUS_RANK } from '../core/statuses.ts';
@@ -25,7 +24,7 @@ import type { Dsn } from '../mail/dsn-parameters.ts';
 
 export type NewInboundMessage = {
   id: string;
-  /** A hash of the whole message and the recipient. */
+  /** Hash of the whole message and the recipient. */
   reportHash: Buffer;
   remoteAddress: string;
   sender: string;
@@ -33,29 +32,27 @@ export type NewInboundMessage = {
   kind: string;
   about: { projectId: string; environment: string; emailId: string; position: number } | null;
   sizeBytes: number;
-  /** The part of it that is stored. */
   content: Buffer;
 };
 
 export type InboundItem = {
   message: NewInboundMessage;
   settlement: Settlement | null;
-  /** Reports something that its sender asked for, and changes no status. */
+  /** A delay or relay that the sender requested. It changes no status. */
   reported?: Settlement;
 };
 
-/** `open`: the recipient has not ended; nothing was written. */
+/** `open`: the recipient has not ended, so nothing was stored. */
 export type InboundResult = { kind: 'kept'; change: StoredStatus | null } | { kind: 'open' };
 
 export type InboundStoreOptions = {
-  /** Called when webhook deliveries were queued. */
   onNotified: () => void;
   /** Called for each change after the commit. */
   onSettled?: (settlement: Settlement) => void;
 };
 
 const BATCHES_AT_ONCE = 2;
-/** The lock timeout per message, after a batch waited in vain for one email's row. */
+/** Lock timeout per message, after a batch timed out waiting for one email's row. */
 const APART_LOCK_TIMEOUT_MS = 50;
 
 export class InboundStore {
@@ -179,8 +176,8 @@ async function openAmong(tx: Queryable, settlements: readonly Settlement[]): Pro
   return new Set(rows.filter(({ status }) => !isFinal(status)).map(keyOf));
 }
 
-// `delivered` after `sent` is less severe: the only change that lowers `worst`. The settle statement has
-// locked the email, so its recipients do not change before the commit.
+// Recomputes `worst`: only `delivered` after `sent` lowers it. The settle statement has locked the email, so
+// its recipients do not change before the commit.
 const WORST = `
 update emails e
    set worst = w.worst
@@ -202,7 +199,7 @@ async function takeBackWorst(tx: Queryable, delivered: readonly Settlement[]): P
   ]);
 }
 
-// In the order of the hashes, so that concurrent transactions cannot deadlock.
+// Sorted by hash, so that concurrent transactions cannot deadlock.
 const INSERT_MESSAGES = `
 insert into inbound_messages (id, received_at, report_hash, remote_address, sender, recipient, kind,
                               project_id, environment, email_id, position, change, size_bytes, content)
@@ -232,7 +229,7 @@ async function insertMessages(
   ]);
 }
 
-/** The columns that both tables of received mail share; `n` counts from 1. */
+/** Returns the columns that both tables of received mail share. `n` counts from 1. */
 export function messageRow(message: NewInboundMessage, index: number): object {
   const { id, remoteAddress, sender, recipient, kind, about, sizeBytes } = message;
   return {
@@ -250,7 +247,7 @@ export function messageRow(message: NewInboundMessage, index: number): object {
   };
 }
 
-/** Reports arrive within days; later mail to a return path is not a report. */
+/** Reports arrive within days. Later mail to a return path is not a report. */
 export const RETURN_PATH_VALID_DAYS = 45;
 
 export type SentRecipient = {
@@ -260,7 +257,6 @@ export type SentRecipient = {
   address: Address;
   status: StoredStatus;
   email: { id: string; from: Mailbox; dsn?: Dsn };
-  /** Its return path has expired. */
   isTooOld: boolean;
 };
 
@@ -292,7 +288,7 @@ type SentRow = Omit<SentRecipient, 'email'> & {
   dsn: Dsn | null;
 };
 
-/** Null when the recipient does not exist or was removed by retention. */
+/** Returns null when the recipient does not exist or retention removed it. */
 export async function findSentRecipient(
   db: Queryable,
   { domain, emailId, position }: { domain: string; emailId: string; position: number },

@@ -1,4 +1,4 @@
-/** Messages that came back by SMTP, for the operator: reports about our mail, and what matches no email of ours. */
+/** Messages received by SMTP, for the operator: reports about our mail, and unmatched mail. */
 import { z } from 'zod';
 import { findInbound, INBOUND_KINDS, type InboundMessage, listInbound } from './message-store.ts';
 import { isId } from '../database/ids.ts';
@@ -27,7 +27,7 @@ export function registerInboundRoutes(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List received messages',
       description:
-        'Bounces, complaints and other messages that came to the return paths of all projects, newest first. For owners.',
+        'Bounces, complaints and other messages to the return paths of all projects, newest first. For owners.',
       operationId: 'listInbound',
       tags: TAGS,
       security: BY_SESSION,
@@ -49,7 +49,7 @@ export function registerInboundRoutes(app: App, { db }: HttpServices): void {
     ...route,
     schema: {
       summary: 'Read a received message',
-      description: 'With its first 256 KB as they came. For owners.',
+      description: 'Includes its first 256 KB as received. For owners.',
       operationId: 'getInbound',
       tags: TAGS,
       security: BY_SESSION,
@@ -99,22 +99,22 @@ const inboundMessage = z
   .object({
     object: z.literal('inbound_message'),
     id: idSchema('The message.'),
-    received_at: time('When it came.'),
+    received_at: time('When it was received.'),
     remote_address: z
       .string()
       .meta({ description: 'The address of the client.', examples: ['203.0.113.7'] }),
-    sender: z.string().describe('The envelope sender; of a bounce empty.'),
+    sender: z.string().describe('The envelope sender; empty for a bounce.'),
     recipient: z.string().describe('The envelope recipient.'),
     kind: z.enum(INBOUND_KINDS),
-    project_id: idSchema('The project of the email; null: it matches no email.').nullable(),
+    project_id: idSchema('The project of the email; null when it matches no email.').nullable(),
     environment: environment.nullable(),
-    email_id: idSchema('The email that it is about.').nullable(),
+    email_id: idSchema('The email that it reports about.').nullable(),
     position: z.int().nullable().describe('The recipient of that email, counted from 0.'),
     change: z
       .string()
       .nullable()
       .meta({
-        description: 'The new status of that recipient; null: none.',
+        description: 'The new status of that recipient; null when unchanged.',
         examples: ['bounced'],
       }),
     size_bytes: z.int().describe('The size of the whole message.'),
@@ -124,5 +124,5 @@ const inboundMessage = z
 const inboundList = listOf('InboundMessageList', inboundMessage);
 
 const inboundDetail = inboundMessage
-  .extend({ content: z.string().describe('As received, with its header; at most 256 KB.') })
+  .extend({ content: z.string().describe('As received, including its header; at most 256 KB.') })
   .meta({ id: 'InboundMessageDetail' });

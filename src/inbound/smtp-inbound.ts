@@ -1,7 +1,7 @@
 /**
- * SMTP for received mail: which addresses are accepted at RCPT, and the reply to a message.
+ * SMTP for received mail: decides at RCPT which addresses are accepted, and replies to messages.
  *
- * A 250 to the message means that it is processed and on disk. Any uncertain result is a 451, so that
+ * A 250 to a message means that it is processed and on disk. If the result is uncertain the reply is a 451, so that
  * the sending server keeps the message and retries. Nothing is relayed or answered by mail.
  */
 import type { Logger } from 'pino';
@@ -15,7 +15,7 @@ import type { SmtpAnswer, SmtpHandlers, SmtpServerLimits } from '../net/smtp/ser
 import { answerOf } from '../net/smtp/server-types.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 
-/** Per worker. The largest providers send reports from few addresses, over many connections. */
+/** Limits of each worker. The largest providers send reports from few addresses, over many connections. */
 export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {
   connections: 500,
   anonymousConnections: 500,
@@ -28,7 +28,11 @@ export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {
 
 const TAKEN = answerOf(250, '2.6.0', 'Message accepted');
 const LATER = answerOf(451, '4.3.0', 'The database is unavailable; try again later');
-const TOO_MANY = answerOf(451, '4.7.1', 'Too many messages that are no reports; try again later');
+const TOO_MANY = answerOf(
+  451,
+  '4.7.1',
+  'Too many messages without a valid report; try again later',
+);
 const FULL = answerOf(452, '4.3.1', 'Insufficient storage; try again later');
 const TOO_EARLY = answerOf(451, '4.2.1', 'That email is still being delivered; try again later');
 const LOOPING = answerOf(554, '5.4.6', 'Mail loop detected');
@@ -54,7 +58,7 @@ export function createInboundHandlers(options: {
   world: Pick<World, 'monotonicMs'>;
 }): SmtpHandlers<null> {
   const { book, receive, log, world } = options;
-  /** The addressees of the current transaction of each session. */
+  /** Maps each session to the addressees of its current transaction. */
   const known = new WeakMap<object, Map<string, Addressee>>();
   return {
     onMail(session, { from }) {

@@ -26,7 +26,7 @@ function message(contentBytes: number): NewInboundMessage {
     kind: 'other',
     about: null,
     sizeBytes: contentBytes,
-    // Random, so that PostgreSQL cannot make it smaller.
+    // Random, so that PostgreSQL cannot compress it.
     content: randomBytes(contentBytes),
   };
 }
@@ -44,12 +44,15 @@ async function keptIds(): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Autovacuum may hold the segment that would be emptied: the sender is deferred, and comes again. */
+/** Retries like a deferred sender: autovacuum may lock the segment that would be emptied. */
 async function keepAtLast(store: UnmatchedStore, one: NewInboundMessage): Promise<void> {
-  await waitFor(async () => (await store.keep(one)) === 'kept', { what: 'room in the ring' });
+  await waitFor(async () => (await store.keep(one)) === 'kept', { what: 'space in the ring' });
 }
 
-/** As several workers at once do. @returns the ids, in the order of their coming */
+/**
+ * Stores from several workers at once.
+ * @returns the ids in the order of arrival
+ */
 async function flood(messages: { count: number; contentBytes: number }): Promise<string[]> {
   const workers = [1, 2, 3].map(() => new Database(database.address, { role: null, name: 'test' }));
   const stores = workers.map(({ receiving }) => new UnmatchedStore(receiving, RING));
@@ -73,8 +76,8 @@ for (const [count, contentBytes] of [
     const bytes = await diskBytes();
     assert.ok(bytes <= RING.ringBytesMax * 1.02, `${bytes / MB} MB`);
     const kept = await keptIds();
-    assert.ok(kept.length < ids.length, 'some had to go');
-    // The newest are there; of the eight segments only the one that was begun last may be small.
+    assert.ok(kept.length < ids.length, 'the oldest messages are gone');
+    // The newest messages are kept. Of the eight segments, only the newest one may be small.
     const newest = new Set(kept);
     const oldest = ids.slice(0, Math.floor(ids.length / 10));
     assert.deepEqual(
@@ -84,7 +87,7 @@ for (const [count, contentBytes] of [
   });
 }
 
-test('while a backup reads the table nothing is emptied, and the sender is deferred', async () => {
+test('while a backup reads the table, no segment is emptied and the sender is deferred', async () => {
   const backup = await connectAsOwner(database.address, 'test');
   await backup.query('begin');
   await backup.query('select count(*) from inbound_unmatched');
@@ -93,7 +96,7 @@ test('while a backup reads the table nothing is emptied, and the sender is defer
     'select bytes::float8 as bytes from unmatched_ring',
   );
   await db.query('update unmatched_ring set bytes = $1', [RING.ringBytesMax]);
-  assert.equal(await store.keep(message(100)), 'no_room');
+  assert.equal(await store.keep(message(100)), 'ring_busy');
   await backup.query('rollback');
   await backup.end();
   assert.equal(await store.keep(message(100)), 'kept');
@@ -116,7 +119,7 @@ test('unmatched mail is listed and shown with other mail, and removed after seve
   assert.equal(await findInbound(db, eightDaysAgo), null);
 });
 
-/** A UUIDv7 of then. */
+/** Returns a UUIDv7 of this time. */
 function newIdAt(ms: number): string {
   const time = ms.toString(16).padStart(12, '0');
   return newId().replace(/^.{13}/, `${time.slice(0, 8)}-${time.slice(8)}`);
