@@ -698,7 +698,7 @@ export type EmailCreation = {
   headers?: Record<string, string> | undefined;
   /** The whole message: at most 30 MB. */
   attachments?: Attachment[] | undefined;
-  /** Makes subject, html and text of the published version of a template; `html` and `text` are left out then. A `subject` of the email takes the place of the template’s, as it is written. */
+  /** Renders subject, html and text from the published version of a template, in place of `html` and `text`. A `subject` of the email replaces that of the template and is not rendered. */
   template?: {
     /** The id of a template, or its alias. */
     id: string;
@@ -2338,41 +2338,41 @@ export type Template = {
   id: string;
   /** For people. */
   name: string;
-  /** A name for programs, in place of the id; unique in its project and environment. */
+  /** A name for programs to use instead of the id; unique in its project and environment. */
   alias: string | null;
   /** Counted from 1. */
   latest_version: number;
-  /** What emails are made of; null: nothing yet. */
+  /** The version that emails use; null until one is published. */
   published_version: number | null;
   /** Live delivers. Test simulates everything and delivers nothing. */
   environment: 'live' | 'test';
-  /** When it was made. */
+  /** When it was created. */
   created_at: string;
   /** When it was last changed or published. */
   updated_at: string;
-  /** The one whose content this is. */
+  /** The version of this content. */
   version: number;
-  /** One line in Liquid. Empty: each email brings its own. */
+  /** One line in Liquid. When empty, each email has its own. */
   subject: string;
-  /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
+  /** Liquid; values of variables are escaped. `html` or `text` is required. */
   html: string | null;
-  /** In Liquid; derived from the html when null. */
+  /** Liquid; derived from the html when null. */
   text: string | null;
   variables: TemplateVariable[];
-  /** When it was first published; null: it is a draft. */
+  /** When it was first published; null for a draft. */
   published_at: string | null;
 };
 
 export type TemplateChange = {
   /** For people. */
   name?: string | undefined;
-  /** null takes it away. */
+  /** null removes it. */
   alias?: string | null | undefined;
-  /** One line in Liquid. Empty: each email brings its own. */
+  /** One line in Liquid. When empty, each email has its own. */
   subject?: string | undefined;
-  /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
+  /** Liquid; values of variables are escaped. `html` or `text` is required. */
   html?: string | null | undefined;
-  /** In Liquid; derived from the html when null. */
+  /** Liquid; derived from the html when null. */
   text?: string | null | undefined;
   /** Every variable that the subject, html or text reads. */
   variables?: TemplateVariableDefinition[] | undefined;
@@ -2381,13 +2381,13 @@ export type TemplateChange = {
 export type TemplateCreation = {
   /** For people. */
   name: string;
-  /** A name for programs, in place of the id; unique in its project and environment. */
+  /** A name for programs to use instead of the id; unique in its project and environment. */
   alias?: string | null | undefined;
-  /** One line in Liquid. Empty: each email brings its own. */
+  /** One line in Liquid. When empty, each email has its own. */
   subject?: string | undefined;
-  /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
+  /** Liquid; values of variables are escaped. `html` or `text` is required. */
   html?: string | null | undefined;
-  /** In Liquid; derived from the html when null. */
+  /** Liquid; derived from the html when null. */
   text?: string | null | undefined;
   /** Every variable that the subject, html or text reads. */
   variables?: TemplateVariableDefinition[] | undefined;
@@ -2404,13 +2404,13 @@ export type TemplatePreview = {
   variables?: Record<string, unknown> | undefined;
   /** Default: the latest, published or not. */
   version?: number | undefined;
-  /** A change that is not stored yet: its fields are rendered in place of those of the version. */
+  /** A change that is not stored yet. Its fields replace those of the version. */
   content?: {
-    /** One line in Liquid. Empty: each email brings its own. */
+    /** One line in Liquid. When empty, each email has its own. */
     subject?: string | undefined;
-    /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
+    /** Liquid; values of variables are escaped. `html` or `text` is required. */
     html?: string | null | undefined;
-    /** In Liquid; derived from the html when null. */
+    /** Liquid; derived from the html when null. */
     text?: string | null | undefined;
     /** Every variable that the subject, html or text reads. */
     variables?: TemplateVariableDefinition[] | undefined;
@@ -2418,7 +2418,7 @@ export type TemplatePreview = {
 };
 
 export type TemplatePublication = {
-  /** Default: the latest. An older one takes a change back. */
+  /** Default: the latest. An older version undoes changes. */
   version?: number | undefined;
 };
 
@@ -2428,22 +2428,22 @@ export type TemplateSummary = {
   id: string;
   /** For people. */
   name: string;
-  /** A name for programs, in place of the id; unique in its project and environment. */
+  /** A name for programs to use instead of the id; unique in its project and environment. */
   alias: string | null;
   /** Counted from 1. */
   latest_version: number;
-  /** What emails are made of; null: nothing yet. */
+  /** The version that emails use; null until one is published. */
   published_version: number | null;
   /** Live delivers. Test simulates everything and delivers nothing. */
   environment: 'live' | 'test';
-  /** When it was made. */
+  /** When it was created. */
   created_at: string;
   /** When it was last changed or published. */
   updated_at: string;
 };
 
 export type TemplateTranslation = {
-  /** `resend`: variables in three braces, nothing else. */
+  /** `resend` has only variables in three braces. */
   syntax: 'handlebars' | 'resend';
   subject?: string | null | undefined;
   html?: string | null | undefined;
@@ -2452,14 +2452,14 @@ export type TemplateTranslation = {
 
 export type TemplateVariable = {
   name: string;
-  /** Its value when a request leaves it out; without one it is required. */
+  /** Its value when a request omits it. Without a default the variable is required. */
   default?: unknown;
   type?: 'string' | 'number' | 'boolean' | 'list' | 'object' | undefined;
 };
 
 export type TemplateVariableDefinition = {
   name: string;
-  /** Its value when a request leaves it out; without one it is required. */
+  /** Its value when a request omits it. Without a default the variable is required. */
   default?: unknown;
   type?: 'string' | 'number' | 'boolean' | 'list' | 'object' | undefined;
 };
@@ -2468,11 +2468,11 @@ export type TemplateVersion = {
   object: 'template_version';
   /** Counted from 1. */
   version: number;
-  /** One line in Liquid. Empty: each email brings its own. */
+  /** One line in Liquid. When empty, each email has its own. */
   subject: string;
-  /** When it was made. */
+  /** When it was created. */
   created_at: string;
-  /** When it was first published; null: it is a draft. */
+  /** When it was first published; null for a draft. */
   published_at: string | null;
 };
 
@@ -2553,11 +2553,11 @@ export type TranslatedTemplate = {
   subject: string | null;
   html: string | null;
   text: string | null;
-  /** All that it reads, with the types that their uses suggest. */
+  /** All variables that it reads, with the types that their uses suggest. */
   variables: TemplateVariable[];
   /** Tags and outputs that were translated. */
   translated: number;
-  /** What has no translation and is left out; at most 100 of each part. */
+  /** Parts that have no translation and are left out; at most 100 for each field. */
   problems: Array<{
     field: 'subject' | 'html' | 'text';
     /** The first is 1. */
@@ -3195,7 +3195,7 @@ export type Operations = {
       after?: string | undefined;
       /** Returns objects newer than this id: the previous page. */
       before?: string | undefined;
-      /** A part of the name or alias, in any case. */
+      /** Text in the name or alias, in any case. */
       q?: string | undefined;
     };
     body: undefined;

@@ -1,40 +1,38 @@
 /**
- * The filters and operators that templates may use, each with what it costs (work.ts). They are
- * LiquidJS's own; those that evaluate text as an expression, draw random numbers, print the internals
- * of a value or belong to another product are left out.
+ * The filters and operators that templates may use, each with its cost (`work.ts`). They are LiquidJS's own. Left out
+ * are those that evaluate text as an expression, draw random numbers, print the internals of a value or belong to
+ * another product.
  *
- * A list becomes text here, where that is charged, before a filter of texts gets it; the library would convert it
- * wherever it is used. As an argument it is refused, except where a list is meant.
+ * A list is converted to text and charged here before a text filter gets it. The library would convert it at every
+ * use. Lists as arguments are refused, except where a filter takes a list.
  */
 import { type Context, defaultOperators, filters as libraryFilters } from 'liquidjs';
 import { isPlainObject, type Work, workOf } from './work.ts';
 
-/** Of a filter or an operator, whatever it does. */
 const CALL_UNITS = 12;
 
-/** What a filter costs beyond looking at its value and its arguments once. */
+/** The cost of a filter beyond one pass over its value and arguments. */
 type Extra = (work: Work, value: unknown, args: readonly unknown[]) => void;
 
 const nothingMore: Extra = () => {};
 
-/** Compared at each place of the text, at worst along the whole pattern. */
+/** Compares at each place of the text, in the worst case with the whole pattern. */
 function useSearch(work: Work, text: unknown, pattern: unknown): void {
   const [textLength, patternLength] = [lengthOf(text), lengthOf(pattern)];
   work.use((textLength * Math.min(textLength, patternLength)) / 64);
 }
 
-/** Every part becomes a string of its own. */
 const splits: Extra = (work, text, [pattern]) => {
   work.use(lengthOf(text) / 2);
   useSearch(work, text, pattern);
 };
 
-/** At worst every character. */
+/** The worst case replaces every character. */
 const replacesEach: Extra = (work, text) => work.use(lengthOf(text) / 2);
 
 const searches: Extra = (work, text, [pattern]) => useSearch(work, text, pattern);
 
-/** The path of a property is read anew for each item. */
+/** LiquidJS parses the path of the property again for each item. */
 const eachProperty: Extra = (work, list, [property]) => {
   const items = Array.isArray(list) ? list.length : 1;
   work.use(items * (48 + lengthOf(property) / 4));
@@ -48,27 +46,27 @@ const sorts: Extra = (work, list, args) => {
 
 const DATE_TEXT_MAX = 64;
 const DATE_UNITS = 1_000;
-/** Names of days, months and time zones come from tables of the locale, which are slow. */
+/** Names of days, months and time zones come from slow tables of the locale. */
 const DATE_NAME_UNITS = 2_500;
 
-/** "now" would make a second rendering differ from the first; a width pads without an end. */
+/** Refuses "now", which would make two renderings differ. Refuses long formats: a width pads without limit. */
 const readsDate: Extra = (work, value, args) => {
   if (value === 'now' || value === 'today') {
     throw new Error(`"${value}" is not known to templates; pass the time as a variable`);
   }
-  if (isListOrObject(value)) throw new Error('a list or an object is no time');
+  if (isListOrObject(value)) throw new Error('a list or an object is not a time');
   for (const text of [value, ...args]) {
     if (lengthOf(text) > DATE_TEXT_MAX || (typeof text === 'string' && /%\D*\d{3}/.test(text))) {
       throw new Error('a time or its format is too long');
     }
   }
   const [format] = args;
-  // Without a format names are written, too.
+  // Without a format, LiquidJS also writes names.
   const names = typeof format === 'string' ? format.match(/%[^A-Za-z]*[aAbBhcxXpPZ]/g) : null;
   work.use(DATE_UNITS + DATE_NAME_UNITS * (names?.length ?? (format === undefined ? 3 : 0)));
 };
 
-/** Each character is looked up among those that are trimmed. */
+/** Searches each character among those to trim. */
 const trims: Extra = (work, text, [characters]) => {
   if (characters !== undefined) work.use(lengthOf(text) + lengthOf(characters));
 };
@@ -114,7 +112,7 @@ function without(names: string): Record<string, Extra> {
   return Object.fromEntries(names.split(' ').map((name) => [name, nothingMore]));
 }
 
-/** What `map` would take for one item is one string; an array is as long as it is. */
+/** Returns the length of a text or list, and 0 for other values. */
 function lengthOf(value: unknown): number {
   return typeof value === 'string' || Array.isArray(value) ? value.length : 0;
 }
@@ -122,7 +120,7 @@ function lengthOf(value: unknown): number {
 type FilterCall = { context: Context };
 type Handler = (this: FilterCall, value: unknown, ...args: unknown[]) => unknown;
 
-/** The handlers by name; `raw` is the one whose result is not escaped. */
+/** Returns the handlers by name. Only the result of `raw` is not escaped. */
 export function meteredFilters(): [
   name: string,
   filter: Handler | { handler: Handler; raw: true },
@@ -137,7 +135,7 @@ export function meteredFilters(): [
 
 function handlerOf(filter: unknown): Handler {
   if (typeof filter === 'function') return filter as Handler;
-  // The library's `raw` is only a mark.
+  // The library's `raw` is only a marker.
   return (value) => value;
 }
 
@@ -168,7 +166,6 @@ function isListOrObject(value: unknown): boolean {
   return Array.isArray(value) || isPlainObject(value);
 }
 
-/** As the library does it. */
 function textOf(value: unknown): string {
   if (Array.isArray(value)) return value.map(textOf).join('');
   if (typeof value === 'string') return value;
@@ -176,23 +173,22 @@ function textOf(value: unknown): string {
   return value === null || value === undefined ? '' : '[object Object]';
 }
 
-/** What every output of html goes through unless its last filter is `raw`. */
+/** Applies to every output in html whose last filter is not `raw`. */
 export const escapeOutput: Handler = metered(libraryFilters['escape'] as Handler, {
   extra: replacesEach,
   isOfText: true,
 });
 
-/** What every output of plain text goes through. */
 export const plainOutput: Handler = metered((value) => value, { extra: nothingMore });
 
-/** In a text, a list is looked for as a text. */
+/** Searching a text converts a list to text. */
 function usePlaces(work: Work, [where, what]: readonly unknown[]): void {
   if (typeof where !== 'string') return;
   if (isListOrObject(what)) throw new Error('a list or an object is not part of a text');
   useSearch(work, where, what);
 }
 
-/** The operators of conditions. They get their operands and then the context. */
+/** The operators of conditions. The engine passes the operands and then the context. */
 export function meteredOperators(): typeof defaultOperators {
   return Object.fromEntries(
     Object.entries(defaultOperators).map(([name, operator]) => [

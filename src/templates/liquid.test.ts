@@ -8,7 +8,6 @@ import { cpuMs } from '../../test/support/cpu.ts';
 
 type Values = Record<string, unknown>;
 
-/** The text, or what is wrong, of reading and rendering. */
 function render(source: string, values: Values = {}, isHtml = true): string {
   const part = readPart(source, { isHtml });
   if ('problem' in part) return part.problem;
@@ -40,13 +39,13 @@ test('the language does what templates of emails need', () => {
   );
 });
 
-test('a filter looks at items that lack the property, an output does not', () => {
+test('filters accept items that lack a property, outputs refuse them', () => {
   const list = [{ x: 1 }, { y: 1 }];
   assert.equal(render('{{ list | where: "x", 1 | size }}', { list }), '1');
   assert.match(render('{% for a in list %}{{ a.x }}{% endfor %}', { list }), /uses a\.x, which/);
 });
 
-test('nothing of JavaScript is reachable', () => {
+test('templates cannot reach JavaScript', () => {
   for (const path of ['constructor', '__proto__', 'toString', 'constructor.constructor']) {
     assert.match(render(`{{ a.${path} }}`, { a: {} }), /which has no value/, path);
     assert.match(render(`{{ a["${path}"] }}`, { a: 'x' }), /which has no value|^$/, path);
@@ -54,12 +53,12 @@ test('nothing of JavaScript is reachable', () => {
   }
 });
 
-test('the time of rendering is not known', () => {
+test('templates cannot read the current time', () => {
   assert.match(render('{{ "now" | date: "%Y" }}'), /not known to templates/);
   assert.match(render('{{ t | date: "%Y" }}', { t: 'today' }), /not known to templates/);
 });
 
-test('the variables that are read are known, without those that are assigned', () => {
+test('the variables of a template are those that it reads without assigning them', () => {
   const source =
     '{% assign a = b.c | plus: d[e.f] %}{% for x in (1..g) %}{{ x }}{{ a }}{{ forloop.index }}' +
     '{% if h == i and x contains j %}{% endif %}{% endfor %}{% capture k %}{{ l }}{% endcapture %}{{ k }}{{ x }}' +
@@ -69,7 +68,7 @@ test('the variables that are read are known, without those that are assigned', (
   assert.deepEqual(part.variables.toSorted().join(''), 'bdeghijlmnopx');
 });
 
-test('html has what variables bring escaped, wherever it comes from', () => {
+test('values of variables are escaped in html, wherever they come from', () => {
   const source = fc.constantFrom(
     '{{ v }}',
     '{{ v | append: v }}',
@@ -93,7 +92,7 @@ test('html has what variables bring escaped, wherever it comes from', () => {
   );
 });
 
-test('plain text is what the variables bring', () => {
+test('values of variables are not escaped in plain text', () => {
   fc.assert(
     fc.property(fc.string({ unit: CHARACTER }), fc.string(), (a, b) => {
       assert.equal(render('{{ a }}-{{ b }}', { a, b }, false), `${a}-${b}`);
@@ -106,7 +105,7 @@ test('text without tags is rendered as it is', () => {
   fc.assert(fc.property(plain, (text) => assert.equal(render(text), text)));
 });
 
-/** Pieces of the language in any order: most are refused, some are rendered. */
+/** Pieces of the language, combined in any order. Most combinations are refused. */
 const PIECES = [
   '{{ a }}', '{{ l | ', 'sort', ' | ', 'join: a', 'replace: "a", a', ' }}', '{% for x in l %}', '{{ x }}',
   '{% endfor %}', '{% if a ', '== l', 'contains a', ' %}', '{% endif %}', '{% else %}', '{% assign a = ',
@@ -114,7 +113,7 @@ const PIECES = [
   '%}', '}}', '{% raw %}', '{% case l %}', '{% when l %}', '{% endcase %}', ' ', '\n', '<p>', '-%}', "'",
 ]; // prettier-ignore
 
-test('whatever a template is, it gives a text or a sentence', () => {
+test('every source results in a text or in a sentence with the problem', () => {
   const source = fc.array(fc.constantFrom(...PIECES), { maxLength: 30 }).map((all) => all.join(''));
   const values = { a: 'aba', l: ['b', ['a', 1], { b: null }] };
   fc.assert(
@@ -143,7 +142,7 @@ const objects = many(500, (index) => ({ a: `k${index}` }));
 const big = Object.fromEntries(many(5_000, (index) => [`k${index}`, index]) as [string, number][]);
 const forever = (body: string) => `{% for i in (1..100000) %}${body}{% endfor %}`;
 
-/** What someone may send who may do nothing but send with a template, or may write one. */
+/** Sources that people may send who can only send with a template, or write one. */
 const BOMBS: Record<string, [source: string, values?: Values]> = {
   'loops in loops': [forever(forever(forever('x')))],
   'loops without a body': [forever(forever(''))],
@@ -232,7 +231,7 @@ for (const [what, [source, values]] of Object.entries(BOMBS)) {
   });
 }
 
-/** A list would become a text each time. */
+/** Each use would convert the list to text. */
 const CONVERTED: Record<string, string> = {
   'the limit of a loop': '{% for x in o limit: l %}{% endfor %}',
   'the offset of a loop': '{% for x in o offset: l %}{% endfor %}',
@@ -254,7 +253,7 @@ for (const [what, source] of Object.entries(CONVERTED)) {
   });
 }
 
-test('a short text is a number, and a list is a text where it is printed or changed', () => {
+test('a short text counts as a number, and a list as a text where it is printed or changed', () => {
   const values = { n: '2', l: ['a', ['b', null, 1]] };
   assert.equal(render('{% for x in (1..n) limit: n %}{{ x }}{% endfor %}', values), '12');
   assert.equal(render('{{ l }} {{ l | upcase }} {{ l | append: "!" }}', values), 'ab1 AB1 ab1!');
@@ -278,10 +277,10 @@ for (const [what, source] of Object.entries(UNREADABLE)) {
   });
 }
 
-/** Of processor time of this thread, so that other processes do not count. */
-const HELD_MAX_MS = 150;
+/** Milliseconds of this thread's processor time, so that other processes do not count. */
+const BUSY_MAX_MS = 150;
 
-test('none of them holds the process for long', () => {
+test('no source keeps the process busy for long', () => {
   const lists = { l: list, o: [1, 2, 3], t: '1'.repeat(38_000) };
   const all = [
     ...Object.values(BOMBS),
@@ -290,7 +289,7 @@ test('none of them holds the process for long', () => {
   ];
   for (const [source, values] of all) {
     const took = Math.min(...[1, 2].map(() => cpuMs(() => render(source, values))));
-    assert.ok(took < HELD_MAX_MS, `${took} ms: ${source.slice(0, 80)}`);
+    assert.ok(took < BUSY_MAX_MS, `${took} ms: ${source.slice(0, 80)}`);
   }
 });
 
@@ -304,10 +303,10 @@ test('ordinary emails are far from the limits', () => {
   const work = new Work();
   const result = part.render({ rows }, work);
   assert.ok('text' in result, JSON.stringify(result));
-  assert.ok(work.left > WORK_MAX / 2, `${work.left} is left`);
+  assert.ok(work.left > WORK_MAX / 2, `${work.left} units are left`);
 });
 
-test('a text that would be too long is refused', () => {
+test('a rendered text that is too long is refused', () => {
   const source = 'x'.repeat(50_000);
   assert.match(render(`{% for i in (1..30) %}${source}{% endfor %}`), /is longer than/);
   assert.equal(render(`{% for i in (1..20) %}${source}{% endfor %}`).length, 1_000_000);

@@ -1,12 +1,10 @@
 /**
- * One part of a template (subject, html or text) in the Liquid language: read once, rendered for
- * each email. Pure: no files, no includes, no clock, no prototypes; of the language only what is
- * listed here and in filters.ts.
+ * One part of a template (subject, html or text) in the Liquid language: read once, rendered for each email. Pure: no
+ * files, includes, clock or prototypes. The language has only what this file and filters.ts list.
  *
- * Promise: whatever source and variables are, reading and rendering end within 50 ms on the
- * reference machine, with text or with a sentence that says what is wrong. Sources are bounded by
- * their size, their number of tags and their depth; rendering by its work (work.ts). Output in html
- * is escaped unless its last filter is `raw`.
+ * Promise: reading and rendering end within 50 ms on the reference machine, whatever source and variables are. The
+ * result is text or a sentence with the problem. Sources are bounded by size, number of tags and depth, rendering by
+ * its work (`work.ts`). Output in html is escaped unless its last filter is `raw`.
  */
 import {
   CaseTag,
@@ -30,7 +28,7 @@ import { isPlainObject, MeteredContext, type Work, workOf } from './work.ts';
 export const SOURCE_MAX = 256 * 1024;
 export const RENDERED_MAX = 1024 * 1024;
 const TAGS_MAX = 2_000;
-/** Characters between the delimiters of all tags together. */
+/** Limit on the characters between the delimiters of all tags together. */
 const TAGS_LENGTH_MAX = 64 * 1024;
 const DEPTH_MAX = 32;
 
@@ -44,7 +42,7 @@ export type TemplatePart = {
   render: (variables: Readonly<Record<string, unknown>>, work: Work) => Rendered;
 };
 
-/** `problem`: the end of a sentence that begins with the name of the part. */
+/** `problem` ends a sentence that begins with the name of the part. */
 export type Rendered = { text: string } | { problem: string };
 
 const html = createEngine(escapeOutput);
@@ -73,7 +71,7 @@ function createEngine(outputEscape: typeof escapeOutput): Liquid {
   return engine;
 }
 
-/** Reads a part; what is wrong with it as the end of a sentence. */
+/** Reads a part. `problem` ends a sentence. */
 export function readPart(
   source: string,
   { isHtml }: { isHtml: boolean },
@@ -95,8 +93,8 @@ export function readPart(
 }
 
 /**
- * What each tag and output costs when it is reached: the length of its source, with that of its
- * further conditions. By the place where it begins; or why the source is refused.
+ * Returns the cost of each tag and output by its offset, or why the source is refused. The cost is the length of its
+ * source, including that of its further conditions.
  */
 function weigh(source: string, engine: Liquid): Map<number, number> | string {
   if (source.length > SOURCE_MAX) return `is longer than ${SOURCE_MAX} characters`;
@@ -123,7 +121,7 @@ function weigh(source: string, engine: Liquid): Map<number, number> | string {
   return length > TAGS_LENGTH_MAX ? `has more than ${TAGS_LENGTH_MAX} characters in tags` : weights;
 }
 
-/** Has every part, at every depth, charge its work before it is rendered. */
+/** Charges the work of every part, at every depth, before the part is rendered. */
 function meter(templates: readonly Template[], weights: ReadonlyMap<number, number>): void {
   for (const template of templates) {
     const { begin, end } = template.token;
@@ -143,7 +141,7 @@ function meter(templates: readonly Template[], weights: ReadonlyMap<number, numb
   }
 }
 
-/** What a tag or an output takes for a number, outside of its filters: bounds of ranges, `limit` and `offset`. */
+/** Returns the numbers of a tag or output outside of its filters: bounds of ranges, `limit` and `offset`. */
 function numbersIn(template: Template): Token[] {
   const ranges = [...(template.arguments?.() ?? [])].flatMap((one) => [...rangesIn(one)]);
   const bounds = ranges.flatMap(({ lhs, rhs }) => [lhs, rhs]);
@@ -154,7 +152,7 @@ function numbersIn(template: Template): Token[] {
 
 const NUMBER_TEXT_MAX = 32;
 
-/** Converting a long text or a list at each use would take time in proportion to its length. */
+/** Converting a long text or a list at each use would cost time in proportion to its length. */
 function refuseUnlessNumber(token: Token, context: Context): void {
   const value: unknown = toValueSync(evalToken(token, context, true));
   const isShort = typeof value === 'string' && value.length <= NUMBER_TEXT_MAX;
@@ -162,14 +160,13 @@ function refuseUnlessNumber(token: Token, context: Context): void {
   throw new Error('a text, a list or an object is not a number');
 }
 
-/** `offset`, `limit` and `reversed` copy the list; an object becomes a list. */
+/** `offset`, `limit` and `reversed` copy the list. An object becomes a list. */
 function useForLoop({ collection }: ForTag, context: Context, work: Work): void {
   const over: unknown = toValueSync(evalToken(collection, context));
   if (Array.isArray(over)) work.use(over.length / 8);
   else if (isPlainObject(over)) work.use(6 * Object.keys(over).length);
 }
 
-/** A list or a text is compared with each of the values. */
 function useForCase(template: CaseTag, context: Context, work: Work): void {
   const target: unknown = toValueSync(template.value.value(context, true));
   const values = template.branches.reduce((sum, branch) => sum + branch.values.length, 0);
@@ -194,7 +191,7 @@ const TOO_MUCH =
 function problemOf(error: unknown): string {
   if (!(error instanceof Error)) throw error;
   if (!LiquidError.is(error)) {
-    // A stack that is used up, a string that would be too long.
+    // The stack overflowed, or a string would be too long.
     if (error instanceof RangeError) return TOO_MUCH;
     throw error;
   }
@@ -207,7 +204,6 @@ function problemOf(error: unknown): string {
   return `cannot be rendered: ${shown(reason)} ${at}`;
 }
 
-/** Parts of sources and variables go into answers and logs. */
 function shown(text: string): string {
   const plainText = text.replace(/[\u0000-\u001f\u007f-\u009f]/g, ' ');
   return plainText.length <= 120 ? plainText : `${plainText.slice(0, 120)}…`;

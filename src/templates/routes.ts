@@ -1,4 +1,4 @@
-/** Routes of templates: management, versions, previews. The logic is in templates/templates.ts. */
+/** Routes of templates: management, versions, previews (`templates.ts`). */
 import type { z } from 'zod';
 import { isRefusal } from '../core/refusals.ts';
 import { callerOf } from '../http/access.ts';
@@ -42,7 +42,7 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
     schema: {
       summary: 'Make a template',
       description:
-        'Its first version is a draft: look at it with a preview, then publish it. 422: a part cannot ' +
+        'Its first version is a draft: preview it, then publish it. The response is 422 if a part cannot ' +
         'be read, or reads a variable that is not declared.',
       operationId: 'createTemplate',
       tags: TAGS,
@@ -63,7 +63,8 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
   app.get('/v1/templates', {
     schema: {
       summary: 'List templates',
-      description: 'Those of this project and environment, newest first, without their contents.',
+      description:
+        'Lists the templates of this project and environment, newest first, without their contents.',
       operationId: 'listTemplates',
       tags: TAGS,
       querystring: templateQuery,
@@ -82,7 +83,7 @@ function registerOne(app: App, { templates }: HttpServices): void {
   app.get('/v1/templates/:id', {
     schema: {
       summary: 'Get a template',
-      description: 'With the content of its latest version, published or not.',
+      description: 'Includes the content of its latest version, published or not.',
       operationId: 'getTemplate',
       tags: TAGS,
       params,
@@ -99,8 +100,8 @@ function registerOne(app: App, { templates }: HttpServices): void {
     schema: {
       summary: 'Change a template',
       description:
-        'Only what is given changes. Content that is published stays: its change is the next version, a ' +
-        'draft until it is published. Of the versions before the last 50 only the published one is kept.',
+        'Only given fields change. Published content never changes: a change of it creates the next version, a ' +
+        'draft until it is published. The last 50 versions and the published one are kept.',
       operationId: 'updateTemplate',
       tags: TAGS,
       params,
@@ -119,7 +120,7 @@ function registerOne(app: App, { templates }: HttpServices): void {
   app.delete('/v1/templates/:id', {
     schema: {
       summary: 'Delete a template',
-      description: 'With its versions. Emails that were made of it stay, scheduled ones as well.',
+      description: 'Deletes all its versions. Emails that use it stay, even scheduled ones.',
       operationId: 'deleteTemplate',
       tags: TAGS,
       params,
@@ -168,7 +169,7 @@ function registerVersions(app: App, { templates }: HttpServices): void {
   });
 }
 
-/** 0, which no version has, for what is no number. */
+/** Returns 0 for text that is not a number. No version is 0. */
 function numberOf(version: string): number {
   return /^[1-9]\d{0,8}$/.test(version) ? Number(version) : 0;
 }
@@ -177,7 +178,7 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
   app.post('/v1/templates/:id/publish', {
     schema: {
       summary: 'Publish a version of a template',
-      description: 'Emails that are accepted from now on are made of it.',
+      description: 'Emails that are accepted from now on use this version.',
       operationId: 'publishTemplate',
       tags: TAGS,
       params,
@@ -196,7 +197,7 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
     schema: {
       summary: 'Render a template',
       description:
-        'As an email would have it; with `content`, as it would have it after a change. Nothing is stored or sent.',
+        'Renders a version as an email would have it. `content` replaces fields of the version. Nothing is stored or sent.',
       operationId: 'previewTemplate',
       tags: TAGS,
       params,
@@ -221,8 +222,8 @@ function registerTranslation(app: App, { templates }: HttpServices): void {
     schema: {
       summary: 'Translate a template of another service',
       description:
-        'From Handlebars or the syntax of Resend to Liquid. Nothing is evaluated and nothing is stored: the ' +
-        'result, with what its `problems` leave out put right, is the body of a request that makes a template.',
+        'Translates Handlebars or the syntax of Resend to Liquid. Nothing is evaluated or stored. Correct the ' +
+        '`problems`, then create a template from the result.',
       operationId: 'translateTemplate',
       tags: TAGS,
       body: templateTranslation,
@@ -238,7 +239,7 @@ function registerTranslation(app: App, { templates }: HttpServices): void {
 
 type Declared = NonNullable<z.output<typeof templateCreation>['variables']>;
 
-/** A variable whose type is left out is a string. A default of null is none: no type has that value. */
+/** Adds defaults: the type is string, and a default of null counts as none, because no type allows null. */
 function declared(variables: Declared): TemplateVariable[] {
   return variables.map(({ name, type, default: fallback }) => ({
     name,
@@ -247,7 +248,7 @@ function declared(variables: Declared): TemplateVariable[] {
   }));
 }
 
-/** null takes html and text away; of the others, nothing changes. */
+/** Null removes html or text, and changes nothing in other fields. */
 function changeOf({
   subject,
   html,

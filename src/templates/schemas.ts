@@ -1,4 +1,4 @@
-/** Schemas of templates in requests and responses. What a source may be: templates/liquid.ts. */
+/** Templates in requests and responses. `liquid.ts` decides which sources are valid. */
 import { z } from 'zod';
 import { ALIAS, VARIABLE_TYPES } from './template-store.ts';
 import { SOURCE_MAX } from './liquid.ts';
@@ -23,7 +23,7 @@ const name = label(100).meta({ description: 'For people.', examples: ['Receipt']
 
 const alias = doc(
   z.string().regex(ALIAS, 'must be 1-64 of a-z, 0-9, _ and -, with a letter first'),
-  'A name for programs, in place of the id; unique in its project and environment.',
+  'A name for programs to use instead of the id; unique in its project and environment.',
   'receipt',
 );
 
@@ -34,7 +34,7 @@ const named = {
   ),
   default: doc(
     z.unknown().optional(),
-    'Its value when a request leaves it out; without one it is required.',
+    'Its value when a request omits it. Without a default the variable is required.',
   ),
 };
 const type = z.enum(VARIABLE_TYPES).meta({ default: 'string' });
@@ -44,7 +44,7 @@ const variableDefinition = z
   .meta({ id: 'TemplateVariableDefinition' });
 
 const subject = label(SUBJECT_SOURCE_MAX, 0).meta({
-  description: 'One line in Liquid. Empty: each email brings its own.',
+  description: 'One line in Liquid. When empty, each email has its own.',
   examples: ['Your receipt, {{ name }}'],
 });
 
@@ -52,10 +52,10 @@ const source = (description: string, example: string | null) =>
   doc(z.string().max(SOURCE_MAX).nullable(), description, example);
 
 const html = source(
-  'In Liquid; what variables bring is escaped. `html` or `text` is needed.',
+  'Liquid; values of variables are escaped. `html` or `text` is required.',
   '<p>Thank you, {{ name }}.</p>',
 );
-const text = source('In Liquid; derived from the html when null.', null);
+const text = source('Liquid; derived from the html when null.', null);
 
 const variables = doc(
   z.array(variableDefinition).max(VARIABLES_MAX),
@@ -63,7 +63,7 @@ const variables = doc(
 );
 
 export const templateQuery = listQuery({
-  q: doc(label(100).optional(), 'A part of the name or alias, in any case.', 'receipt'),
+  q: doc(label(100).optional(), 'Text in the name or alias, in any case.', 'receipt'),
 });
 
 export const templateCreation = z
@@ -98,7 +98,7 @@ const changedContent = {
 export const templateChange = z
   .strictObject({
     name: optional(name),
-    alias: alias.nullish().describe('null takes it away.'),
+    alias: alias.nullish().describe('null removes it.'),
     ...changedContent,
   })
   .meta({ id: 'TemplateChange', examples: [{ subject: 'Thank you, {{ name }}' }] });
@@ -109,7 +109,7 @@ const wantedVersion = (description: string) =>
 
 export const templatePublication = z
   .strictObject({
-    version: wantedVersion('Default: the latest. An older one takes a change back.'),
+    version: wantedVersion('Default: the latest. An older version undoes changes.'),
   })
   .meta({ id: 'TemplatePublication', examples: [{ version: 1 }] });
 
@@ -120,7 +120,7 @@ export const templatePreview = z
     content: optional(
       doc(
         z.strictObject(changedContent),
-        'A change that is not stored yet: its fields are rendered in place of those of the version.',
+        'A change that is not stored yet. Its fields replace those of the version.',
       ),
     ),
   })
@@ -132,9 +132,11 @@ const headFields = {
   name,
   alias: alias.nullable(),
   latest_version: version,
-  published_version: version.nullable().describe('What emails are made of; null: nothing yet.'),
+  published_version: version
+    .nullable()
+    .describe('The version that emails use; null until one is published.'),
   environment,
-  created_at: time('When it was made.'),
+  created_at: time('When it was created.'),
   updated_at: time('When it was last changed or published.'),
 };
 
@@ -143,12 +145,12 @@ export const templateList = listOf('TemplateList', summary);
 
 const contentFields = { subject, html, text };
 
-const publishedAt = time('When it was first published; null: it is a draft.').nullable();
+const publishedAt = time('When it was first published; null for a draft.').nullable();
 
 export const template = z
   .object({
     ...headFields,
-    version: version.describe('The one whose content this is.'),
+    version: version.describe('The version of this content.'),
     ...contentFields,
     variables: z.array(variable),
     published_at: publishedAt,
@@ -160,7 +162,7 @@ const templateVersion = z
     object: z.literal('template_version'),
     version,
     subject,
-    created_at: time('When it was made.'),
+    created_at: time('When it was created.'),
     published_at: publishedAt,
   })
   .meta({ id: 'TemplateVersion' });
@@ -193,8 +195,8 @@ export const emailTemplate = doc(
       z.record(z.string(), z.unknown()).describe('The values of its variables, by name.'),
     ),
   }),
-  'Makes subject, html and text of the published version of a template; `html` and `text` are left out then. A ' +
-    '`subject` of the email takes the place of the template’s, as it is written.',
+  'Renders subject, html and text from the published version of a template, in place of `html` and `text`. A ' +
+    '`subject` of the email replaces that of the template and is not rendered.',
   { id: 'receipt', variables: { name: 'Jo' } },
 );
 
@@ -202,7 +204,7 @@ const foreign = (example: string) => shown(z.string().max(SOURCE_MAX).nullish(),
 
 export const templateTranslation = z
   .strictObject({
-    syntax: z.enum(SYNTAXES).describe('`resend`: variables in three braces, nothing else.'),
+    syntax: z.enum(SYNTAXES).describe('`resend` has only variables in three braces.'),
     subject: foreign('Your receipt, {{name}}'),
     html: foreign('<p>Thank you, {{name}}.</p>'),
     text: foreign('Thank you, {{name}}.'),
@@ -223,7 +225,10 @@ export const translatedTemplate = z
     subject: translatedPart(null),
     html: translatedPart('<p>Thank you, {{ name | raw }}.</p>'),
     text: translatedPart(null),
-    variables: doc(z.array(variable), 'All that it reads, with the types that their uses suggest.'),
+    variables: doc(
+      z.array(variable),
+      'All variables that it reads, with the types that their uses suggest.',
+    ),
     translated: doc(z.int().min(0), 'Tags and outputs that were translated.', 1),
     problems: doc(
       z.array(
@@ -233,7 +238,7 @@ export const translatedTemplate = z
           message: z.string().meta({ examples: ['the helper formatDate is not known to Liquid'] }),
         }),
       ),
-      'What has no translation and is left out; at most 100 of each part.',
+      'Parts that have no translation and are left out; at most 100 for each field.',
     ),
   })
   .meta({ id: 'TranslatedTemplate' });

@@ -1,7 +1,7 @@
 /**
- * Templates and their versions. The newest version is a draft until it is published: a change of a
- * draft changes it, a change after that makes the next version. A published version stays as it is.
- * What sources and variables may be: variables.ts; how they are rendered: liquid.ts.
+ * Templates and their versions. The newest version is a draft until it is published. A change of a draft updates it;
+ * a change of a published version creates the next one. A published version never changes. `variables.ts` validates
+ * variables and `liquid.ts` renders.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
@@ -11,12 +11,11 @@ import { type Page, type PageOf, pageOf } from '../database/page.ts';
 export const VARIABLE_TYPES = ['string', 'number', 'boolean', 'list', 'object'] as const;
 export type VariableType = (typeof VARIABLE_TYPES)[number];
 
-/** `default`: what it is when a request leaves it out; without one it is required. */
+/** `default` applies when a request omits the variable. Without a default the variable is required. */
 export type TemplateVariable = { name: string; type: VariableType; default?: unknown };
 
 export type TemplateContent = {
   subject: string;
-  /** html or text is there. */
   html: string | null;
   text: string | null;
   variables: readonly TemplateVariable[];
@@ -25,10 +24,9 @@ export type TemplateContent = {
 export type TemplateHead = {
   id: string;
   name: string;
-  /** What a request may name it by, instead of the id. */
   alias: string | null;
   latestVersion: number;
-  /** null: no email can be made of it yet. */
+  /** null until a version is published. */
   publishedVersion: number | null;
   createdAt: Date;
   updatedAt: Date;
@@ -37,13 +35,12 @@ export type TemplateHead = {
 export type TemplateVersion = TemplateContent & {
   version: number;
   createdAt: Date;
-  /** When it first was; null: a draft. */
+  /** When it was first published; null for a draft. */
   publishedAt: Date | null;
 };
 
-/** Per project and environment. */
 export const TEMPLATES_MAX = 1_000;
-/** Of one template; older ones are removed, but for the published one. */
+/** Limit for each template. Older versions are removed, except the published one. */
 export const VERSIONS_KEPT = 50;
 
 const HEAD = `id, name, alias, latest_version as "latestVersion",
@@ -70,7 +67,7 @@ first_version as (
 )
 select ${HEAD} from made`;
 
-/** Null: the alias is taken, or there are as many as there may be. */
+/** Returns null when the alias is taken or the limit on templates is reached. */
 export async function createTemplate(
   db: Queryable,
   scope: Scope,
@@ -94,7 +91,7 @@ select ${HEAD} from templates
  order by case when $5::uuid is null then id end desc, id
  limit $3`;
 
-/** Newest first. @param part of name or alias, in any case; null: all */
+/** @param part text in the name or alias, in any case; null lists all */
 export async function listTemplates(
   db: Queryable,
   { projectId, environment }: Scope,
@@ -108,7 +105,6 @@ const FIND = `
 select ${HEAD} from templates
  where project_id = $1 and environment = $2 and (id = $3::uuid or alias = $4)`;
 
-/** @param named its id or its alias */
 export async function findTemplate(
   db: Queryable,
   scope: Scope,
@@ -118,7 +114,6 @@ export async function findTemplate(
   return row ?? null;
 }
 
-/** The same, locked until the transaction ends. */
 export async function lockTemplate(
   db: Queryable,
   scope: Scope,
@@ -130,7 +125,7 @@ export async function lockTemplate(
 
 export const ALIAS = /^[a-z][a-z0-9_-]{0,63}$/;
 
-/** What is neither an id nor an alias finds nothing; PostgreSQL takes no NUL in a text. */
+/** Finds nothing unless the name is an id or alias. PostgreSQL refuses NUL in a text. */
 function keyOf({ projectId, environment }: Scope, named: string): unknown[] {
   const id = isId(named) ? named : null;
   return [projectId, environment, id, id === null && ALIAS.test(named) ? named : null];
@@ -140,7 +135,7 @@ const FIND_VERSION = `
 select ${VERSION} from template_versions
  where project_id = $1 and template_id = $2 and version = $3`;
 
-/** @param template whose scope the caller has checked */
+/** @param template must belong to a scope that the caller has checked */
 export async function findVersion(
   db: Queryable,
   { projectId }: Scope,
@@ -158,7 +153,6 @@ select ${VERSION.replace('html, text, variables,', '')} from template_versions
 
 export type VersionSummary = Omit<TemplateVersion, 'html' | 'text' | 'variables'>;
 
-/** Newest first, without their contents. */
 export async function listVersions(
   db: Queryable,
   { projectId }: Scope,
@@ -175,7 +169,7 @@ update templates set name = $4, alias = $5, updated_at = app_now()
                       and other.id <> $3)
 returning ${HEAD}`;
 
-/** Null: the alias is taken. */
+/** Returns null when the alias is taken. */
 export async function renameTemplate(
   db: Queryable,
   scope: Scope,
@@ -208,7 +202,10 @@ removed as (
 )
 select ${HEAD} from head`;
 
-/** Within a transaction that has locked the template. @param draft.version the latest, or the next one */
+/**
+ * Needs a transaction that has locked the template.
+ * @param draft.version the latest version, or the next one
+ */
 export async function writeDraft(
   db: Queryable,
   scope: Scope,
@@ -230,7 +227,7 @@ update templates set published_version = $4, updated_at = app_now()
  where project_id = $1 and environment = $2 and id = $3 and exists (select from published)
 returning ${HEAD}`;
 
-/** Within a transaction that has locked the template. Null: there is no such version. */
+/** Needs a transaction that has locked the template. Returns null when the version does not exist. */
 export async function publishVersion(
   db: Queryable,
   scope: Scope,
@@ -246,7 +243,10 @@ delete from templates
  where project_id = $1 and environment = $2 and (id = $3::uuid or alias = $4)
 returning id`;
 
-/** With its versions. @returns its id; null: there is none */
+/**
+ * Deletes a template with its versions.
+ * @returns its id, or null when the template does not exist
+ */
 export async function deleteTemplate(
   db: Queryable,
   scope: Scope,

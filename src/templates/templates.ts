@@ -1,11 +1,10 @@
 /**
- * Templates for the HTTP API and the command line: kept in versions (templates/template-store.ts), rendered for
- * previews and for emails as they are accepted.
+ * Templates for the HTTP API and the command line: versions (`template-store.ts`), rendered for previews and for
+ * accepted emails.
  *
- * Promise: a template that is stored can be rendered, with every variable that it reads declared; what
- * is refused names the field. Emails are made of the published version. Reading and rendering a part
- * takes some 20 ms at most (liquid.ts), a project reads or renders one at a time, and other work of the process gets its
- * turn in between.
+ * Promise: a stored template can be rendered, and every variable that it reads is declared. A refusal names the
+ * field. Emails use the published version. Reading and rendering a part takes at most about 20 ms (`liquid.ts`). A
+ * project reads or renders one part at a time, and other work of the process runs in between.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -25,14 +24,13 @@ import {
 import { checkDeclarations, fillIn, type Given } from './variables.ts';
 import { type RequestWork, Work, WORK_MAX } from './work.ts';
 
-/** `content`: of the version that is meant, the latest unless it was asked for another. */
+/** `content` is the latest version, unless the request names another one. */
 export type Template = { head: store.TemplateHead; content: store.TemplateVersion };
 
 export type NewTemplate = store.TemplateContent & Pick<store.TemplateHead, 'name' | 'alias'>;
 export type TemplateChange = { [Field in keyof NewTemplate]?: NewTemplate[Field] | undefined };
 type ContentChange = Omit<TemplateChange, 'name' | 'alias'>;
 
-/** The content of an email. */
 export type RenderedTemplate = { subject: string; html: string | null; text: string | null };
 
 type Values = Readonly<Record<string, unknown>>;
@@ -53,26 +51,25 @@ export class TemplateService {
     return head === null ? takenAlias(template.alias) : withContent(this.#db, scope, head);
   }
 
-  /** @param page.part of name or alias, in any case; null: all */
+  /** @param page.part text in the name or alias, in any case; null lists all */
   list(scope: Scope, page: Page & { part?: string | null }): Promise<PageOf<store.TemplateHead>> {
     return store.listTemplates(this.#db.readsOf(scope.projectId), scope, page);
   }
 
-  /** @param named here and below: its id or its alias */
+  /** @param named here and below: id or alias of the template */
   async get(scope: Scope, named: string, version?: number): Promise<Template | Refusal> {
     const head = await store.findTemplate(this.#db, scope, named);
     return head === null ? NO_TEMPLATE : withContent(this.#db, scope, head, version);
   }
 
-  /** Newest first. */
   async versions(scope: Scope, named: string): Promise<store.VersionSummary[] | Refusal> {
     const head = await store.findTemplate(this.#db, scope, named);
     return head === null ? NO_TEMPLATE : store.listVersions(this.#db, scope, head.id);
   }
 
   /**
-   * Omitted fields stay. Content that is published is not changed: the change is the next version.
-   * It is read outside of the transaction, which looks whether it is still the content that was changed.
+   * Omitted fields do not change. A change of published content creates the next version. The content is read outside
+   * of the transaction. The transaction then checks that it has not changed.
    */
   async update(scope: Scope, named: string, change: TemplateChange): Promise<Template | Refusal> {
     const before = await this.get(scope, named);
@@ -93,8 +90,8 @@ export class TemplateService {
       if (renamed === null) return takenAlias(alias);
       if (!isChanged) return withContent(tx, scope, renamed);
       const version = head.latestVersion + (before.content.publishedAt === null ? 0 : 1);
-      const written = await store.writeDraft(tx, scope, { ...content, id, version });
-      return withContent(tx, scope, written);
+      const draft = await store.writeDraft(tx, scope, { ...content, id, version });
+      return withContent(tx, scope, draft);
     });
   }
 
@@ -108,13 +105,13 @@ export class TemplateService {
     });
   }
 
-  /** Emails that were made of it stay, scheduled ones as well. */
+  /** Emails that use it stay, even scheduled ones. */
   async delete(scope: Scope, named: string): Promise<{ id: string } | Refusal> {
     const id = await store.deleteTemplate(this.#db, scope, named);
     return id === null ? NO_TEMPLATE : { id };
   }
 
-  /** @param wanted.content in place of the version's, as a change of it would be stored */
+  /** @param wanted.content fields that replace those of the version, as a change would store them */
   async preview(
     scope: Scope,
     named: string,
@@ -136,10 +133,10 @@ export class TemplateService {
   }
 
   /**
-   * The content of an email that a request asks for with `template`.
-   * @param template.withSubject false: the email brings its own, and that of the template is not rendered
-   * @param of.refuse why the email is refused whatever its content is; asked before it is rendered
-   * @param of.gone aborted when its client has gone
+   * Renders the content of an email whose request has `template`.
+   * @param template.withSubject false when the email has its own subject, so that the template's is not rendered
+   * @param of.refuse returns why the email is refused whatever its content is; called before rendering
+   * @param of.gone aborted when the client has disconnected
    * @throws the reason of `gone`
    */
   async render(
@@ -166,7 +163,7 @@ export class TemplateService {
   }
 }
 
-/** For what keeps the thread busy, here and in every service of the process. */
+/** Work that keeps the thread busy takes turns, in all services of the process. */
 const turns = new Turns({ perOwner: 1 });
 
 function inTurn<Result>(
@@ -213,7 +210,6 @@ async function withContent(
   return content === null ? NO_VERSION : { head, content };
 }
 
-/** What is undefined stays. */
 function contentWith(content: store.TemplateContent, change: ContentChange): store.TemplateContent {
   const given = Object.entries(change).filter(([, value]) => value !== undefined);
   return { ...content, ...Object.fromEntries(given) };
@@ -241,7 +237,7 @@ async function readParts(content: store.TemplateContent): Promise<Parts | Refusa
   const parts: Parts = {};
   for (const field of PARTS) {
     const source = content[field];
-    // An email brings the subject that its template does not have.
+    // When the template has no subject, the email has its own.
     if (source === null || (field === 'subject' && source === '')) continue;
     await nextTurn();
     const part = readPart(source, { isHtml: field === 'html' });
@@ -260,7 +256,7 @@ async function readParts(content: store.TemplateContent): Promise<Parts | Refusa
 
 type Filling = { declared: readonly store.TemplateVariable[]; given: Given };
 
-/** One budget of work for all parts (work.ts). */
+/** All parts share one budget of work (`work.ts`). */
 function render(
   parts: Parts,
   { declared, given }: Filling,
@@ -280,7 +276,7 @@ function render(
   return rendered;
 }
 
-/** Within what the other emails of the request have left. */
+/** Renders within the budget that earlier emails of the request have left. */
 function renderWithin(of: RequestWork, parts: Parts, filling: Filling): RenderedTemplate | Refusal {
   const limit = of.next();
   if (limit === null) return TOO_MUCH_AT_ONCE;
@@ -302,14 +298,13 @@ type Published = {
   key: string;
   parts: Parts;
   declared: readonly store.TemplateVariable[];
-  /** In characters. */
   size: number;
 };
 
-/** Characters of sources that a worker keeps read. */
+/** Limit on the source characters of the parsed templates that a worker keeps. */
 const KEPT_SOURCE_MAX = 4 * 1024 * 1024;
 
-/** Published versions in their parsed form. They do not change, so they need not be asked for again. */
+/** Parsed published versions. They never change, so they are never read again. */
 class PublishedTemplates {
   readonly #db: Queryable;
   readonly #kept = new LRUCache<string, Published>({

@@ -1,6 +1,6 @@
 /**
- * The variables that a template declares: what a declaration may be, and whether the values that a
- * request gives fit. All problems are reported at once, each with the name of its field.
+ * The variables that a template declares. Checks the declarations, and the values that a request gives. All problems
+ * are reported at once, each with the name of its field.
  */
 import type { FieldProblem } from '../core/refusals.ts';
 import type { TemplateVariable, VariableType } from './template-store.ts';
@@ -8,17 +8,16 @@ import { isPlainObject } from './work.ts';
 
 export const VARIABLES_MAX = 100;
 export const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
-/** Characters in all values together, with one for each item and member. */
+/** Limit on the characters in all values together. Each item and member counts one more. */
 export const VALUES_MAX = 256 * 1024;
 
-/** Words of the language. */
 export const RESERVED = new Set(
   'true false nil null empty blank and or not contains in forloop'.split(' '),
 );
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** @param field of the list, in the request */
+/** @param field name of the list in the request */
 export function checkDeclarations(
   variables: readonly TemplateVariable[],
   field: string,
@@ -40,16 +39,14 @@ export function checkDeclarations(
   return problems;
 }
 
-/** The values of a request. */
 export type Given = {
   values: Values;
-  /** Of the values, in the request. */
+  /** Name of the values in the request. */
   field: string;
-  /** Whether `"3.50"` is a number too, and stays as it is written; some clients know no other form. */
+  /** Accepts `"3.50"` as a number and keeps its text. Some clients cannot send numbers. */
   numbersAsText?: boolean | undefined;
 };
 
-/** What the template is rendered with: the given values, and defaults where they are left out. */
 export function fillIn(
   variables: readonly TemplateVariable[],
   { values: given, field, numbersAsText = false }: Given,
@@ -73,7 +70,7 @@ export function fillIn(
   return problems.length > 0 ? { problems } : { values };
 }
 
-/** As in JSON, but for zeros at the beginning. */
+/** A number in JSON, but with leading zeros allowed. */
 const NUMBER_TEXT = /^-?\d{1,32}(\.\d{1,32})?(e[+-]?\d{1,3})?$/i;
 
 function isNumberText(value: unknown): boolean {
@@ -90,7 +87,7 @@ const FITS: Record<VariableType, (value: unknown) => boolean> = {
   object: isPlainObject,
 };
 
-/** The end of a sentence; null: it fits. */
+/** Returns the end of a sentence, or null when the value fits. */
 function unfit(type: VariableType, value: unknown): string | null {
   if (FITS[type](value)) return null;
   return `must be ${aType(type)}, not ${value === null ? 'null' : aType(typeOf(value))}`;
@@ -104,7 +101,7 @@ function aType(type: string): string {
   return type === 'object' ? 'an object' : `a ${type}`;
 }
 
-/** Stops looking as soon as it is. */
+/** Stops counting as soon as the limit is exceeded. */
 function isLarger(value: unknown, max: number): boolean {
   let size = 0;
   const look = (inner: unknown): boolean => {
@@ -117,7 +114,6 @@ function isLarger(value: unknown, max: number): boolean {
   return look(value);
 }
 
-/** Names come from the client and go into answers and logs. */
 function shown(name: string): string {
   const plain = name.replace(/[^!-~]/g, '?');
   return plain.length <= 64 ? plain : `${plain.slice(0, 64)}…`;

@@ -1,4 +1,4 @@
-/** Templates as answers of the API and of the command line show them. */
+/** Templates as JSON, for the API and the command line. */
 import type { Scope } from '../core/scope.ts';
 import type { TemplateHead, VersionSummary } from './template-store.ts';
 import type { RenderedTemplate, Template } from './templates.ts';

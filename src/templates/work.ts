@@ -1,22 +1,21 @@
 /**
- * What rendering a template may cost, counted in units of work instead of time: the same template
- * with the same variables is rendered or refused on every machine, under any load, and one that
- * would take long is refused while it is rendered, in the thread that also answers requests.
+ * Limits the cost of rendering a template, counted in units of work instead of time. The same template with the same
+ * variables is therefore rendered or refused alike on every machine, under any load. A costly template is stopped
+ * while it is rendered, in the thread that also answers requests.
  *
- * A unit is about 50 ns on the reference machine, so that all of WORK_MAX is some 20 ms. Everything
- * whose cost depends on the template or its variables is charged before it is done: each part that
- * is rendered, by the length of its source; each operand and argument, by all that is in it; filters
- * that do more than look at their arguments once (filters.ts).
+ * A unit is about 50 ns on the reference machine, so WORK_MAX is some 20 ms. Work whose cost depends on the template
+ * or its variables is charged before it is done: each rendered part by the length of its source, each operand and
+ * argument by its whole content, and filters that need more than one pass over their arguments (`filters.ts`).
  */
 import { Context, type Liquid, toValue } from 'liquidjs';
 
 export const WORK_MAX = 400_000;
-/** Of all emails of a request, with reading each template once. */
+/** Limit for all emails of a request. Reading counts once for each template. */
 export const REQUEST_WORK_MAX = 20 * WORK_MAX;
 
-/** Characters that are copied or compared for one unit. */
+/** Characters that one unit copies or compares. */
 const CHARS_PER_UNIT = 16;
-/** A step of the engine: a part that is rendered, an iteration of a loop. */
+/** Units of one step of the engine: rendering a part, or an iteration of a loop. */
 const STEP_UNITS = 10;
 const LOOK_UP_UNITS = 12;
 /** LiquidJS counts items of ranges and characters of results. */
@@ -33,7 +32,7 @@ export class Work {
     this.#left = limit;
   }
 
-  /** Whether that is why rendering failed: the engine wraps errors in its own. */
+  /** Whether rendering failed for this reason. The engine wraps errors, so their type does not show it. */
   get isExceeded(): boolean {
     return this.#left < 0;
   }
@@ -42,12 +41,12 @@ export class Work {
     return this.#left;
   }
 
-  /** @throws when no more is left */
+  /** @throws WorkExceeded when the budget is used up */
   use(units: number): void {
     this.#left -= units;
     if (!(this.#left >= 0)) {
       this.#left = -1;
-      throw new WorkExceeded('more work than a template may make');
+      throw new WorkExceeded('the work of the template exceeds its limit');
     }
   }
 
@@ -55,7 +54,10 @@ export class Work {
     this.use(1 + count / CHARS_PER_UNIT);
   }
 
-  /** For all that is in a value. @returns its units, so that more can be charged for it */
+  /**
+   * Charges the whole content of a value.
+   * @returns its units, so that the caller can charge more
+   */
   useFor(value: unknown): number {
     const before = this.#left;
     this.#look(value);
@@ -74,7 +76,6 @@ export class RequestWork {
   #left = REQUEST_WORK_MAX;
   readonly #read = new Set<string>();
 
-  /** For one email; null: nothing is left. */
   next(): number | null {
     return this.#left > 0 ? Math.min(this.#left, WORK_MAX) : null;
   }
@@ -83,21 +84,23 @@ export class RequestWork {
     this.#left -= units;
   }
 
-  /** Counted once for each template, whether its parsed form is still known or not. @param size in characters */
+  /**
+   * Charges each template once, even if its parsed form is cached.
+   * @param size in characters
+   */
   useForReading(key: string, size: number): void {
     if (!this.#read.has(key)) this.use(size);
     this.#read.add(key);
   }
 }
 
-/** As variables are; objects of the engine, as `forloop`, are not. */
+/** True for objects of variables, false for objects of the engine such as `forloop`. */
 export function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || prototype === Object.prototype;
 }
 
-/** The scope of one rendering. */
 export class MeteredContext extends Context {
   readonly work: Work;
   readonly #engine: Liquid;
@@ -112,7 +115,7 @@ export class MeteredContext extends Context {
       memoryLimit: {
         use: (count: number) => count > 0 && work.use(count / LIBRARY_COUNT_PER_UNIT),
       },
-      // Asked before each part and each iteration; the time it passes is of no interest here.
+      // The engine calls this before each part and each iteration. Its time argument is not used.
       renderLimit: { check: () => work.use(STEP_UNITS) },
       liquid: engine,
     };
@@ -122,21 +125,21 @@ export class MeteredContext extends Context {
     this.work = work;
   }
 
-  /** For a filter that looks at the items of a list: not all of them have every property. */
+  /** Filters look at items of lists, which may lack a property. */
   override spawn(item = {}): Context {
     return new MeteredContext(item, this.#engine, this.work, { isLenient: true });
   }
 
   override readProperty(...[object, key]: Parameters<Context['readProperty']>): unknown {
     const name: unknown = toValue(key);
-    if (typeof name === 'object' && name !== null) throw new Error('a list or an object is no key');
+    if (typeof name === 'object' && name !== null)
+      throw new Error('a list or an object is not a key');
     this.work.use(LOOK_UP_UNITS);
     if (name === 'size' && isPlainObject(object)) this.work.use(6 * Object.keys(object).length);
     return super.readProperty(object, key);
   }
 }
 
-/** The work of the rendering that a tag, filter or operator belongs to. */
 export function workOf(context: Context): Work {
   if (context instanceof MeteredContext) return context.work;
   throw new Error('a template is rendered in a MeteredContext');
