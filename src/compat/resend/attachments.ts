@@ -1,7 +1,7 @@
 /**
- * `/emails/:id/attachments` of the root mount: the files of an email, each with a link that downloads it
- * for an hour without a key, as Resend's clients expect. The link has a token of its own (mail/links/share-link.ts),
- * which shows nothing but these files.
+ * `/emails/:id/attachments` of the root mount: the files of an email. Each has a link that downloads it for an hour
+ * without a key, as Resend's clients expect. The link has a token of its own (`mail/links/share-link.ts`), which
+ * gives access to these files only.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { hash } from 'node:crypto';
@@ -18,7 +18,6 @@ import { CONTENT_GONE, refOf } from '../../emails/routes.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
 
-/** For SecretBox.derive. */
 const ATTACHMENTS = 'attachment links';
 const LINK_S = 3_600;
 
@@ -88,13 +87,12 @@ function present(
   };
 }
 
-/** In the form of a UUID, which some clients decode: the same for the same file. */
+/** Returns a UUID, because some clients decode one. It is the same for the same file. */
 function attachmentId(emailId: string, number: number): string {
   const digest = hash('sha256', `${emailId} ${number}`, 'hex');
   return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*/, '$1-$2-$3-$4-$5');
 }
 
-/** In the order of the message. */
 function pageOf(
   files: readonly Shown[],
   { limit, after, before }: z.output<typeof pageQuery>,

@@ -1,6 +1,4 @@
-/**
- * `/domains` of the root mount. A domain has the fields of Resend's, with `advice` besides.
- */
+/** `/domains` of the root mount. A domain has Resend's fields and `advice`. */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { presentDomain } from '../../domains/view.ts';
@@ -94,7 +92,7 @@ function registerVerify(app: App, services: HttpServices): void {
       if (isRefusal(found)) return refuse(reply, found);
       if (!(await countToLimit(services, request, reply, 'verification'))) return reply;
       const verified = await domains.verify(caller, found.id);
-      // Resend answers with the id alone and checks later; here the result is known at once.
+      // Resend returns only the id and checks later. Here the result is known at once.
       return isRefusal(verified) ? refuse(reply, verified) : present(verified);
     },
   });
@@ -110,7 +108,7 @@ const settingFields = {
   capabilities: z.object({ sending: capability, receiving: capability }).nullish(),
 };
 
-/** Regions of Resend: accepted, and without effect. */
+/** Regions of Resend: accepted without effect. */
 const REGIONS = ['us-east-1', 'eu-west-1', 'sa-east-1', 'ap-northeast-1'] as const;
 
 const creation = z.object({
@@ -127,7 +125,7 @@ function changeOf({ tls, open_tracking: opens, click_tracking: clicks }: Partial
   return { tls: tls ?? undefined, tracking };
 }
 
-/** The core has the two kinds of tracking as members of one field. */
+/** The core has both kinds of tracking in one field. */
 function withTheirNames(refusal: Refusal): Refusal {
   if (refusal.details === undefined) return refusal;
   return refuseFields(
@@ -138,7 +136,6 @@ function withTheirNames(refusal: Refusal): Refusal {
   );
 }
 
-/** What would have to be done and is not; null: nothing. */
 function refuseSettings(settings: Partial<Settings>): Refusal | null {
   const { capabilities, custom_return_path: returnPath, tracking_subdomain: links } = settings;
   if (returnPath && returnPath !== 'send') {

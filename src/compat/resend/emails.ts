@@ -1,9 +1,9 @@
 /**
- * `/emails` of the root mount: sending, batches, reading, rescheduling and canceling, by the same functions
- * as `/v1/emails`.
+ * `/emails` of the root mount: sending, batches, reading, rescheduling and canceling, by the same functions as
+ * `/v1/emails`.
  *
- * One rule differs: an email whose recipients are all suppressed is accepted and ends `suppressed`, because
- * clients of Resend learn of it by the event.
+ * One rule differs: an email whose recipients are all suppressed is accepted and ends as `suppressed`, because
+ * clients of Resend expect the event.
  */
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
@@ -32,7 +32,7 @@ export function registerResendEmails(app: App, services: HttpServices): void {
 }
 
 function registerSend(app: App, services: HttpServices): void {
-  // The first clients of Ruby and PHP have the path in the singular.
+  // The first clients of Ruby and PHP use the singular path.
   for (const path of ['/emails', '/email']) registerSendAt(app, services, path);
 }
 
@@ -74,7 +74,6 @@ function answerOne(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
   return reply.code(200).send({ id });
 }
 
-/** The answer of the core, whose headers are set. */
 function accepted(
   reply: FastifyReply,
   outcome: Exclude<AcceptOutcome, { kind: 'refused' }>,
@@ -93,7 +92,7 @@ function registerBatch(app: App, services: HttpServices): void {
       const validation = validationOf(request);
       const idempotency = idempotencyOf(request, 'POST /emails/batch');
       const items: (EmailDraft | Refusal)[] = [];
-      // One after the other, as in /v1: each may render a template.
+      // One after the other, as in /v1, because each may render a template.
       const drafting = {
         makeDraft: draftsFor(services, request, NUMBERS_AS_TEXT),
         nowMs: services.world.now(),

@@ -6,7 +6,7 @@ import { stubHttp } from '../../../test/support/http.ts';
 const http = await stubHttp();
 after(() => http[Symbol.asyncDispose]());
 
-/** Drawn anew each time. The long run of the parsers behind is `npm run fuzz`. */
+/** New random inputs in each run. `npm run fuzz` tests the parsers for longer. */
 const RUNS = 300;
 
 const text = fc.oneof(

@@ -1,4 +1,4 @@
-/** `/api-keys` of the root mount. As in `/v1`, no key makes, sees or changes one with more access. */
+/** `/api-keys` of the root mount. As in `/v1`, no key can create, see or change one with more access. */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { type Caller, PERMISSIONS } from '../../core/scope.ts';
@@ -95,7 +95,7 @@ const creation = z.object({
   domain_id: z.string().nullish(),
 });
 
-/** @returns `name` null: no domain was asked for */
+/** @returns `name` null when the request names no domain */
 async function domainNamed(
   { domains }: HttpServices,
   caller: Caller,

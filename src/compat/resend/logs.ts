@@ -44,7 +44,7 @@ export function registerResendLogs(app: App, { db }: HttpServices): void {
       const { id } = request.params;
       const found = isId(id) ? await findRequest(db, callerOf(request), id) : null;
       if (found === null) return notFound(reply, 'request');
-      // Bodies are contents of emails, and are not kept.
+      // Bodies contain emails, so they are not stored.
       return { object: 'log', ...present(found), request_body: null, response_body: null };
     },
   });
@@ -60,7 +60,7 @@ function noteOf(
   return { projectId, environment, id, method, endpoint: endpointOf(request), status, userAgent };
 }
 
-/** The path with its ids. An address, or what else a client writes there, stays out of the log. */
+/** Returns the path with its ids. Addresses and other values of the client stay out of the log. */
 function endpointOf({ routeOptions, params }: FastifyRequest): string {
   const values = params as Readonly<Record<string, string>>;
   return (routeOptions.url ?? '').replaceAll(/:(\w+)/g, (name, key: string) => {

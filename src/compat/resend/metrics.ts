@@ -1,6 +1,6 @@
 /**
- * `/emails/metrics` of the root mount: the emails that were accepted in a period, by what became of their
- * recipients. Rates follow from the counts and are not given; periods are in UTC.
+ * `/emails/metrics` of the root mount: counts the emails that were accepted in a period, by the events of their
+ * recipients. It returns no rates, which follow from the counts. Periods are in UTC.
  */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
@@ -20,7 +20,7 @@ import { refuse } from '../../http/errors.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { anyCase, HIDDEN } from './wire/shapes.ts';
 
-/** Each metric, by the type of its events; `unique` counts recipients, and null never occurs. */
+/** Each metric with its event type; null never occurs. `unique` counts recipients instead of events. */
 const METRICS: Readonly<Record<string, { type: string | null; unique: boolean }>> = {
   sent: { type: 'recipients', unique: true },
   delivered: { type: 'email.delivered', unique: true },
@@ -109,7 +109,7 @@ function readQuery(query: z.output<typeof metricsQuery>, nowMs: number): Wanted 
   };
 }
 
-/** Each once: every metric is counted for every group. */
+/** Removes duplicates, because every metric is counted for every group. */
 function namesIn(list: string | undefined): string[] | undefined {
   return list === undefined ? undefined : [...new Set(list.split(','))];
 }

@@ -1,8 +1,7 @@
 /**
- * The root mount: the wire format of Resend over the same core as `/v1`, so that an application written
- * for it changes only its base URL. Each file of this folder reads requests of one noun into what the core
- * takes, and presents what the core returns; the rules are those of `/v1`. docs/moving-from-resend.md says
- * what differs.
+ * The root mount: the wire format of Resend over the same core as `/v1`. An application written for Resend changes
+ * only its base URL. Each file of this folder serves one noun: it translates requests for the core and the core's
+ * results for clients. The rules are those of `/v1`. docs/moving-from-resend.md lists the differences.
  */
 import type { Refusal } from '../../core/refusals.ts';
 import { refuse } from '../../http/errors.ts';
@@ -49,7 +48,7 @@ export function registerRootMount(app: App, services: HttpServices): void {
   refuseAll(app, '/emails/receiving/*', 'received mail');
 }
 
-/** A key is needed here as well, so that a client with a wrong one learns that first. */
+/** Checks the key, too, so that a client with a wrong key gets that error first. */
 function refuseAll(app: App, path: string, what: string): void {
   const refuses: Refusal = {
     refused: 'not_found',

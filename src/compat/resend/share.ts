@@ -1,4 +1,4 @@
-/** `POST /emails/:id/share` of the root mount: as at `/v1` (emails/share-routes.ts), with periods like `24h`. */
+/** `POST /emails/:id/share` of the root mount: as at `/v1` (`emails/share-routes.ts`), with periods like `24h`. */
 import { z } from 'zod';
 import { isRefusal } from '../../core/refusals.ts';
 import { refuse } from '../../http/errors.ts';
@@ -22,7 +22,7 @@ export function registerResendShare(app: App, services: HttpServices): void {
 
 const sharing = z.object({ expires_in: z.union([z.string(), z.number()]).nullish() });
 
-/** In seconds, of a number of them or a text like `24h`; NaN: of anything else. */
+/** Returns seconds for a number of seconds or a text like `24h`, and NaN for other text. */
 function periodOf(wanted: string | number | null | undefined): number | null {
   if (wanted == null || typeof wanted === 'number') return wanted ?? null;
   return (readPeriodMs(wanted) ?? Number.NaN) / 1000;

@@ -1,6 +1,6 @@
 /**
- * `/suppressions` of the root mount. An entry has an id there: it is derived from the address, so that an
- * entry that is removed and added again keeps it.
+ * `/suppressions` of the root mount. An entry has an id there, derived from its address, so it stays the same when
+ * the entry is removed and added again.
  */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
@@ -104,7 +104,7 @@ function registerBatches(app: App, db: Database, maximum: SuppressionsMaximum): 
         return refuse(reply, refuseFields(refused.flatMap(({ details = [] }) => details)));
       }
       const caller = callerOf(request);
-      // In one order, so that two batches cannot wait for each other.
+      // Sorted, so that two batches cannot deadlock.
       const ordered = entries.flatMap((entry) => (isRefusal(entry) ? [] : [entry]));
       ordered.sort(byAddress);
       await db.transaction(async (tx) => {
@@ -136,7 +136,7 @@ function registerBatches(app: App, db: Database, maximum: SuppressionsMaximum): 
   });
 }
 
-/** Resend's reasons. Those who unsubscribed are shown as `manual`, and listed without a filter. */
+/** Resend's reasons. Unsubscribed addresses are shown as `manual`, and listed only without a filter. */
 const REASONS = {
   bounce: 'hard_bounce',
   complaint: 'complaint',
@@ -166,14 +166,13 @@ function entryOf(field: string, text: string): (NewSuppression & { address: Addr
   return { address, reason: 'manual', sourceEmailId: null, expiresAt: null, by: 'api' };
 }
 
-/** @param name an id or an address */
 async function find(db: Queryable, scope: Scope, name: string): Promise<Suppression | null> {
   if (isId(name)) return findSuppressionById(db, scope, name);
   const address = parseAddress(name);
   return address && findSuppression(db, scope, address);
 }
 
-/** The list is in the order of the addresses, so that the id of a cursor has to be looked up. */
+/** Looks up the id of the cursor, because the list is sorted by address. */
 async function pageOf(db: Queryable, scope: Scope, page: SuppressionPage) {
   const { limit, after, before } = page;
   if (after !== null && before !== null) {

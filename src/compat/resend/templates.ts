@@ -1,6 +1,6 @@
 /**
- * `/templates` of the root mount. A template written for Resend has its variables in triple braces; it is
- * kept in the language of this service (compat/resend/wire/template-source.ts) and shown in that of Resend.
+ * `/templates` of the root mount. A template for Resend has its variables in triple braces. It is stored as Liquid
+ * (`wire/template-source.ts`) and shown in Resend's syntax.
  */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
@@ -131,14 +131,14 @@ const content = {
 };
 
 const creation = z.object({ name: label(NAME_MAX), ...content });
-/** Go writes `name` and `html` always: without characters they are absent. */
+/** Go always sends `name` and `html`; when empty, they count as absent. */
 const changes = z.object({ name: label(NAME_MAX, 0).nullish(), ...content });
 
-/** A template has contents only; null: none is asked for. */
+/** Refuses sender fields, because a template has only content. Returns null when there are none. */
 function refuseSender(body: Pick<z.output<typeof changes>, 'from' | 'reply_to'>): Refusal | null {
   const field = (['from', 'reply_to'] as const).find((name) => (body[name]?.length ?? 0) > 0);
   if (field === undefined) return null;
-  const message = 'is given with each email here, not with the template; leave it out';
+  const message = 'is set for each email here, not for the template; leave it out';
   return refuseFields([{ field, message }]);
 }
 
@@ -159,7 +159,7 @@ function presentHead(head: TemplateHead) {
     id: head.id,
     name: head.name,
     status: head.publishedVersion === null ? ('draft' as const) : ('published' as const),
-    // Known of the version that is shown, not of the template.
+    // Known for the version that is shown, not for the template.
     published_at: head.publishedVersion === null ? null : head.updatedAt.toISOString(),
     created_at: head.createdAt.toISOString(),
     updated_at: head.updatedAt.toISOString(),
@@ -186,7 +186,7 @@ function present({
     text: text === null ? null : toResend(text),
     variables: variables.map(({ name, type, default: fallback }) => ({
       key: name,
-      // Clients know no others.
+      // Clients know only these types.
       type: type === 'number' ? ('number' as const) : ('string' as const),
       fallback_value:
         typeof fallback === 'string' || typeof fallback === 'number' ? fallback : null,

@@ -1,6 +1,6 @@
 /**
- * `/usage` of the root mount. This service has no quotas: the limits shown are what the limit of sending
- * allows in the period. Used is the number of recipients whose outcome was determined in it, in UTC.
+ * `/usage` of the root mount. This service has no quotas: it shows the limit of sending for the period. `used` counts
+ * the recipients whose outcome was determined in the period, in UTC.
  */
 import type { LimitState } from '../../core/limits.ts';
 import { domainCapacity } from '../../domains/domain-store.ts';
@@ -12,7 +12,7 @@ import { HIDDEN } from './wire/shapes.ts';
 
 const DAY_S = 86_400;
 
-/** Clients decode numbers of 32 bits, some of them signed. More than this is as good as unlimited. */
+/** Clients decode 32-bit numbers, some of them signed. More than this counts as unlimited. */
 const SHOWN_MAX = 2 ** 31 - 1;
 
 export function registerResendUsage(app: App, { db, config }: HttpServices): void {
@@ -42,7 +42,7 @@ function present({ now, today, month }: EndedCounts, sending: LimitState, domain
       daily: period(today, { days: 1, resetsAt: tomorrow, sending }),
       monthly: period(month, { days: daysInMonth, resetsAt: nextMonth, sending }),
     },
-    // What this service does not offer; clients decode the members.
+    // Features that this service does not have. Clients require the fields.
     contacts: none,
     segments: none,
     broadcasts: { used: 0, limit: null },

@@ -1,9 +1,9 @@
 /**
- * `/webhooks` of the root mount: endpoints registered here get their events in the shape of Resend's
- * (compat/resend/wire/webhook-payload.ts), signed and retried as all others.
+ * `/webhooks` of the root mount. Endpoints registered here get their events in Resend's format
+ * (`wire/webhook-payload.ts`), signed and retried like all others.
  *
- * The secret of such an endpoint can be read again, because clients decode it with the endpoint; that of
- * one registered at `/v1` cannot.
+ * Clients decode the secret with the endpoint, so the secret of such an endpoint can be read again. The secret of an
+ * endpoint registered at `/v1` cannot.
  */
 import { z } from 'zod';
 import type { EventType } from '../../core/events.ts';
@@ -59,7 +59,7 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
       const found = await webhooks.get(caller, request.params.id);
       if (isRefusal(found)) return refuse(reply, found);
       const isOurs = found.format === 'resend';
-      // Clients decode a text. That of an endpoint of /v1 was shown once.
+      // Clients require a string. The secret of a /v1 endpoint was shown once.
       const secret = isOurs ? await webhooks.secretOf(caller, found.id) : '';
       return { object: 'webhook', ...present(found), signing_secret: secret };
     },
@@ -142,7 +142,7 @@ function registerEvents(app: App, { webhooks }: HttpServices): void {
       if (isRefusal(found)) return refuse(reply, found);
       const attempts = found.log.map(({ at, status, answer, error }, index) => ({
         id: `${id}.${index + 1}`,
-        // Clients decode a number: 0 says that there was no response.
+        // Clients decode a number. 0 means that there was no response.
         http_status_code: status ?? 0,
         response: answer ?? error ?? '',
         sent_at: at,
@@ -188,7 +188,7 @@ function readTypes(names: readonly string[]): EventType[] | Refusal {
   return refuseFields([{ field: 'events', message }]);
 }
 
-/** The core calls the address `url`. */
+/** The core calls this field `url`. */
 function withTheirNames(refusal: Refusal): Refusal {
   if (refusal.details === undefined) return refusal;
   return refuseFields(

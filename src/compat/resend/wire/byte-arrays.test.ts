@@ -30,7 +30,7 @@ test('everything else stays byte for byte', () => {
   assert.equal(packed(malformed), malformed);
 });
 
-test('JSON means the same afterwards, whatever it is', () => {
+test('packing byte arrays never changes the meaning of JSON', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 5 }), (json) => {
       const text = JSON.stringify({ content: long, rest: json });

@@ -1,13 +1,14 @@
 /**
- * Bytes that a client writes as a JSON array of numbers (attachments of the Go, Rust and older Node
- * libraries) become one base64 string before the JSON is parsed. A file of a megabyte is a million
- * members otherwise: more than a body may have (http/socket/json-body.ts), and fifty times its memory.
+ * Some clients send bytes as a JSON array of numbers (attachments of the Go, Rust and older Node libraries). This
+ * file replaces such an array by one base64 string before the JSON is parsed. A file of a megabyte would otherwise be
+ * a million members, which is more than a body may have (`http/socket/json-body.ts`), and would need fifty times its
+ * memory.
  *
- * Only long arrays directly after `"content":` or `"data":` are rewritten; email-wire.ts reads short ones,
- * and everything else stays as it is. Malformed JSON stays malformed.
+ * Only long arrays directly after `"content":` or `"data":` are replaced. email-wire.ts reads short ones. Everything
+ * else, even malformed JSON, stays unchanged.
  */
 
-/** Shorter arrays stay, so that the variables of a template are not taken for bytes. */
+/** Items. Shorter arrays stay, because they may be variables of a template. */
 const LENGTH_MIN = 1_024;
 
 const QUOTE = 0x22;
@@ -20,7 +21,7 @@ const ZERO = 0x30;
 
 const NAMES = [Buffer.from('"content"'), Buffer.from('"data"')];
 
-/** The same JSON with long byte arrays as strings. Linear in the length. */
+/** Returns the same JSON with long byte arrays as strings. Linear in the length. */
 export function packByteArrays(json: Buffer): Buffer {
   if (!NAMES.some((name) => json.includes(name))) return json;
   const pieces: Buffer[] = [];
@@ -42,14 +43,12 @@ export function packByteArrays(json: Buffer): Buffer {
   return pieces.length === 0 ? json : Buffer.concat([...pieces, json.subarray(kept)]);
 }
 
-/** The offset of the closing quote. */
 function endOfString(json: Buffer, from: number): number {
   let at = from;
   while (at < json.length && json[at] !== QUOTE) at += json[at] === BACKSLASH ? 2 : 1;
   return at;
 }
 
-/** Whether the text before the bracket is one of NAMES and a colon. */
 function followsName(json: Buffer, bracket: number): boolean {
   let at = beforeSpace(json, bracket - 1);
   if (json[at] !== COLON) return false;
@@ -60,7 +59,7 @@ function followsName(json: Buffer, bracket: number): boolean {
   });
 }
 
-/** White space between tokens is bounded, so that the scan stays linear. */
+/** Limit on white space between tokens, which keeps the scan linear. */
 const SPACE_MAX = 64;
 
 function beforeSpace(json: Buffer, from: number): number {
@@ -73,7 +72,9 @@ function isSpace(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 
-/** The number of bytes in `12, 255]`, and the offset of the bracket; null: it is not a list of bytes. */
+/**
+ * Returns the number of bytes in `12, 255]` and the offset of the bracket, or null when it is not a list of bytes.
+ */
 function measure(json: Buffer, from: number): { length: number; end: number } | null {
   let length = 0;
   let value = -1;
@@ -81,7 +82,7 @@ function measure(json: Buffer, from: number): { length: number; end: number } | 
     const byte = json[at]!;
     const digit = byte - ZERO;
     if (digit >= 0 && digit <= 9) {
-      // `012` and `1 2` are no JSON.
+      // `012` and `1 2` are not JSON.
       if (value === 0 || (value > 0 && isSpace(json[at - 1]))) return null;
       value = value === -1 ? digit : value * 10 + digit;
       if (value > 255) return null;

@@ -1,12 +1,11 @@
 /**
- * What became of the emails of a period, counted from their events. The cost follows the number of emails in
- * the period, which is limited; nothing is counted ahead.
+ * Counts the events of the emails of a period. The cost follows the number of emails in the period, which is limited.
+ * Nothing is counted in advance.
  */
 import type { Scope } from '../../../core/scope.ts';
 import type { Queryable } from '../../../database/database.ts';
 import { firstUuidOf } from '../../../database/ids.ts';
 
-/** Of one call. */
 export const METRIC_EMAILS_MAX = 10_000;
 
 export const GRANULARITIES = ['hourly', 'daily', 'weekly', 'monthly'] as const;
@@ -21,19 +20,18 @@ export type MetricsQuery = {
   until: Date;
   granularity: Granularity;
   dimensions: readonly Dimension[];
-  /** null: all. */
   domainIds: readonly string[] | null;
   emailIds: readonly string[] | null;
 };
 
-/** The events of one type, of the emails of one group. A dimension that was not asked for is null. */
+/** The number of events of one type in one group of emails. A dimension that the query omits is null. */
 export type MetricCount = {
-  /** When the period begins, in UTC. */
+  /** Start of the period, in UTC. */
   period: Date | null;
   domainId: string | null;
   domainName: string | null;
   emailId: string | null;
-  /** `recipients`: the recipients of these emails. */
+  /** Event type, or `recipients` for the recipients of these emails. */
   type: string;
   events: number;
   recipients: number;
@@ -71,7 +69,7 @@ select g.period, g.domain_id as "domainId", d.name as "domainName", g.email_id a
   left join domains d on d.project_id = $1 and d.id = g.domain_id
  order by g.period, d.name, g.email_id`;
 
-/** Ids have the worker's time, created_at has the database's. */
+/** Ids use the worker's clock, created_at the database's. */
 const CLOCK_SLACK_MS = 5 * 60_000;
 
 const UNITS: Readonly<Record<Granularity, string>> = {
@@ -81,7 +79,6 @@ const UNITS: Readonly<Record<Granularity, string>> = {
   monthly: 'month',
 };
 
-/** null: the period has more than METRIC_EMAILS_MAX emails. */
 export async function countMetrics(
   db: Queryable,
   { projectId, environment }: Scope,

@@ -1,9 +1,9 @@
 /**
- * Emails as Resend's clients write and read them. A request becomes the body of `POST /v1/emails`, whose
- * schema and rules then apply: what no client would send is refused there by name, never dropped.
+ * Emails as Resend's clients write and read them. A request becomes the body of `POST /v1/emails`, whose schema and
+ * rules then apply. They refuse unknown fields by name and drop none.
  *
- * What the clients differ in: bytes as base64, as numbers or as a Buffer that JSON.stringify wrote; the
- * names of attachment fields; `""`, null or an empty list for what is absent (Go, Rust, PHP).
+ * The clients differ in the form of bytes (base64, numbers, or a Buffer from JSON.stringify), in the names of
+ * attachment fields, and in how they write absent fields: `""`, null or an empty list (Go, Rust, PHP).
  */
 import { type Refusal, refuseFields } from '../../../core/refusals.ts';
 import { presentEmail, presentSummary } from '../../../emails/view.ts';
@@ -18,13 +18,13 @@ function isObject(value: unknown): value is Json {
 }
 
 const EMPTY_IS_ABSENT = ['reply_to', 'cc', 'bcc', 'scheduled_at', 'headers'] as const;
-/** Go and Rust write these always; with a template they are absent when empty. */
+/** Go and Rust always send these. With a template, empty ones count as absent. */
 const EMPTY_BESIDE_TEMPLATE = ['subject', 'html', 'text'] as const;
 
 /**
- * The body of `POST /v1/emails` for that of `POST /emails`; refused: it asks for what this service does not
- * have, or for a time that nobody can know.
- * @param nowMs for times like "in 5 min"
+ * Translates the body of `POST /emails` into that of `POST /v1/emails`. Refuses features that this service does not
+ * have, and times that are ambiguous.
+ * @param nowMs reference for times like "in 5 min"
  */
 export function readNewEmail(body: unknown, nowMs: number): { body: unknown } | Refusal {
   if (!isObject(body)) return { body };
@@ -78,7 +78,7 @@ function readAttachment(attachment: unknown): unknown {
   return read;
 }
 
-/** Base64 for what is a list of bytes; anything else unchanged. Long lists are strings already. */
+/** Converts a list of bytes to base64, and returns anything else unchanged. Long lists are strings already. */
 function readBytes(content: unknown): unknown {
   if (isObject(content) && content['type'] === 'Buffer') return readBytes(content['data']);
   if (!Array.isArray(content) || !content.every(isByte)) return content;
@@ -94,9 +94,7 @@ function lastSegment(path: string): string {
   return segment === '' ? 'attachment' : segment;
 }
 
-/**
- * ISO 8601 for a time as clients write it: words of which readPhraseMs knows the time become that time.
- */
+/** Returns a time of a client as ISO 8601. Words that readPhraseMs understands become their time. */
 export function readTime(text: string, nowMs: number): string | Refusal {
   const phraseMs = readPhraseMs(text, nowMs);
   if (phraseMs !== null) return new Date(phraseMs).toISOString();
@@ -131,7 +129,6 @@ export function presentListed(email: EmailSummary) {
   };
 }
 
-/** As `GET /emails/:id` shows it. */
 export function presentOne(email: EmailDetail) {
   const { html, text } = presentEmail(email);
   const { tags } = email;

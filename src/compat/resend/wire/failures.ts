@@ -1,11 +1,10 @@
 /**
- * Failures on the root mount in Resend's shape, `{"statusCode", "name", "message"}`, with `request_id`
- * besides. `name` is always one of the 21 that the clients know: those for PHP and .NET do not recognise
- * a failure with another one.
+ * Failures on the root mount in Resend's format, `{"statusCode", "name", "message"}`, and `request_id`. `name` is
+ * always one of the 21 that clients know: those for PHP and .NET do not recognise a failure with another name.
  */
 import type { RefusalCode } from '../../../core/refusals.ts';
 
-/** The first segments of the paths that belong to the root mount, offered or not (compat/resend/mount.ts). */
+/** First path segments of the root mount, offered or not (`mount.ts`). */
 const OFFERED = [
   'email',
   'emails',
@@ -18,7 +17,6 @@ const OFFERED = [
   'usage',
 ];
 
-/** What Resend has besides transactional mail. */
 export const NOT_OFFERED = [
   'audiences',
   'automations',
@@ -34,9 +32,9 @@ export const NOT_OFFERED = [
 
 const MOUNTED = new Set([...OFFERED, ...NOT_OFFERED]);
 
-/** Whether a path is one of Resend's, so that its failures have that shape. Duplicate slashes collapse. */
+/** Returns whether a path is Resend's, so that its failures have that format. Duplicate slashes collapse. */
 export function isOfRootMount(url: string): boolean {
-  // Asked for every request, most of which are these.
+  // Called for every request, and most paths begin like this.
   if (url.startsWith('/v1/')) return false;
   return MOUNTED.has(/^\/+([^/?#]+)/.exec(url)?.[1] ?? '');
 }
@@ -48,7 +46,6 @@ type Problem = {
   details?: readonly { field: string }[] | undefined;
 };
 
-/** The names of clients that occur here. */
 type ErrorName =
   | 'internal_server_error'
   | 'invalid_api_key'
@@ -69,7 +66,7 @@ type Naming = { name: ErrorName; status: number };
 const NAMING: Readonly<Record<Exclude<RefusalCode, 'validation_error'>, Naming>> = {
   authentication_error: { name: 'invalid_api_key', status: 403 },
   authorization_error: { name: 'restricted_api_key', status: 401 },
-  // Only of sessions, which this API does not have.
+  // Only sessions can fail like this, and this API has none.
   totp_required: { name: 'invalid_api_key', status: 401 },
   domain_not_verified: { name: 'validation_error', status: 403 },
   not_found: { name: 'not_found', status: 404 },
@@ -80,7 +77,6 @@ const NAMING: Readonly<Record<Exclude<RefusalCode, 'validation_error'>, Naming>>
   service_unavailable: { name: 'internal_server_error', status: 503 },
 };
 
-/** @param context.hasKey whether the request has an Authorization header */
 export function resendFailure(
   problem: Problem,
   { requestId, hasKey }: { requestId: string; hasKey: boolean },
@@ -98,7 +94,7 @@ function namingOf(problem: Problem, hasKey: boolean): Naming {
   return { name: nameOf(problem), status };
 }
 
-/** Of what breaks a rule, by its first field, and of what only HTTP knows. */
+/** Names a failed rule by its first field, and a failure of HTTP by its status. */
 function nameOf({ status, message, details }: Problem): ErrorName {
   if (status === 405) return 'method_not_allowed';
   if (status >= 500) return 'internal_server_error';

@@ -1,6 +1,6 @@
 /**
- * The log of requests to the root mount, which its clients can list: what was asked and answered, without
- * bodies, queries and keys. Kept for a week. A crash loses the last second of it.
+ * The log of requests to the root mount, which clients can list. It has no bodies, queries or keys. It is kept for a
+ * week. A crash loses its last second.
  */
 import type { Scope } from '../../../core/scope.ts';
 import type { Queryable } from '../../../database/database.ts';
@@ -10,7 +10,7 @@ import { forgetting } from '../../../database/expiry.ts';
 export type LoggedRequest = {
   id: string;
   method: string;
-  /** The path, with ids but without addresses or names. */
+  /** Path with ids, but without addresses or names. */
   endpoint: string;
   status: number;
   userAgent: string | null;
@@ -43,7 +43,7 @@ export async function addRequests(
 const COLUMNS = `id, method, endpoint, status, user_agent as "userAgent", created_at as "createdAt"`;
 
 export type StoredRequest = LoggedRequest & {
-  /** When it was written, a second after its answer at most. */
+  /** When it was stored, at most a second after its response. */
   createdAt: Date;
 };
 
@@ -54,7 +54,6 @@ select ${COLUMNS} from request_log
  order by id ${order}
  limit $3`;
 
-/** Newest first. */
 export async function listRequests(
   db: Queryable,
   scope: Scope,

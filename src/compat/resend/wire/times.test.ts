@@ -2,7 +2,6 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { readPhraseMs } from './times.ts';
 
-/** A Thursday. */
 const NOW = '2026-11-26T10:30:00.000Z';
 
 const PHRASES: Readonly<Record<string, string | null>> = {
@@ -24,7 +23,7 @@ const PHRASES: Readonly<Record<string, string | null>> = {
   'at 12:15 a.m. on friday': '2026-11-27T00:15:00.000Z',
   'today at 3pm': '2026-11-26T15:00:00.000Z',
   'today at noon': '2026-11-26T12:00:00.000Z',
-  // A time that has passed sends at once, as with ISO 8601.
+  // A past time sends at once, as with ISO 8601.
   'today at 9am': '2026-11-26T09:00:00.000Z',
   'Friday at 3pm ET': '2026-11-27T20:00:00.000Z',
   'friday at 3pm est': '2026-11-27T20:00:00.000Z',
@@ -36,10 +35,10 @@ const PHRASES: Readonly<Record<string, string | null>> = {
   'next thursday at 11am': '2026-12-03T11:00:00.000Z',
   '2026-12-01 at 9am': '2026-12-01T09:00:00.000Z',
   '2026-12-01 09:30 +05:30': '2026-12-01T04:00:00.000Z',
-  // Where the date there is another one than in UTC.
+  // The date in this zone differs from the date in UTC.
   'today at 11pm Asia/Tokyo': '2026-11-26T14:00:00.000Z',
   'tomorrow at midnight': '2026-11-27T00:00:00.000Z',
-  // Which of two is meant?
+  // Ambiguous.
   'today at midnight': null,
   'today at 12am ET': null,
   'tomorrow at 9': null,
@@ -58,7 +57,7 @@ const PHRASES: Readonly<Record<string, string | null>> = {
   noon: null,
 };
 
-test('a phrase is the time that it names, or nothing', () => {
+test('a phrase is read as the time that it names, or refused', () => {
   const read = Object.keys(PHRASES).map((phrase) => {
     const timeMs = readPhraseMs(phrase, Date.parse(NOW));
     return [phrase, timeMs === null ? null : new Date(timeMs).toISOString()];
@@ -69,7 +68,7 @@ test('a phrase is the time that it names, or nothing', () => {
 test('a named zone follows its summer time', () => {
   const read = (phrase: string, now: string) =>
     new Date(readPhraseMs(phrase, Date.parse(now)) ?? Number.NaN).toISOString();
-  // The clocks of New York go forward at 2:00 on 8 March 2026 and back at 2:00 on 1 November.
+  // New York changes its clocks at 2:00: forward on 8 March 2026, back on 1 November.
   const march = '2026-03-07T12:00:00Z';
   assert.equal(read('today at 9am ET', march), '2026-03-07T14:00:00.000Z');
   assert.equal(read('tomorrow at 9am ET', march), '2026-03-08T13:00:00.000Z');

@@ -1,9 +1,9 @@
 /**
- * Times as Resend's clients write them: a period (`in 1 hour`), or a day with a time (`tomorrow at 9am`,
- * `Friday at 3pm ET`); pure. The whole text has to be understood: mail must not leave at a guessed time.
+ * Reads times of Resend's clients: a period (`in 1 hour`), or a day with a time (`tomorrow at 9am`, `Friday at 3pm
+ * ET`). Pure. A text that is not understood as a whole is refused: mail must not leave at a guessed time.
  *
- * Without a zone a time is in UTC. A named zone follows its summer time: a time that the change of
- * clocks skips is read an hour later, and one that occurs twice is the first.
+ * Times without a zone are in UTC. A named zone follows its summer time. When the change of clocks skips a time, it
+ * is read an hour later; when a time occurs twice, the first counts.
  */
 
 const UNIT_MS: Readonly<Record<string, number>> = {
@@ -17,7 +17,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 const PERIOD =
   /^(\d{1,6}|an?) ?(s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)$/i;
 
-/** "5 min", "24h", "an hour"; null: another text. */
+/** Reads "5 min", "24h" or "an hour". Returns null for other text. */
 export function readPeriodMs(text: string): number | null {
   const [, count = '', unit = ''] = PERIOD.exec(text.trim()) ?? [];
   if (unit === '') return null;
@@ -25,7 +25,6 @@ export function readPeriodMs(text: string): number | null {
   return times * UNIT_MS[unit[0]!.toLowerCase()]!;
 }
 
-/** The time that a phrase names, in milliseconds; null: it is not such a phrase. */
 export function readPhraseMs(text: string, nowMs: number): number | null {
   const phrase = text.trim().toLowerCase().replaceAll(/\s+/g, ' ');
   if (phrase.length > PHRASE_MAX) return null;
@@ -35,10 +34,10 @@ export function readPhraseMs(text: string, nowMs: number): number | null {
 
 const PHRASE_MAX = 80;
 
-/** "1 hour", "1 hour 30 minutes", "1 day and 2 hours". */
+/** Reads "1 hour", "1 hour 30 minutes" or "1 day and 2 hours". */
 function afterPeriodsMs(text: string, nowMs: number): number | null {
   const periods = text.split(/(?:,? and |, | )(?=\d|an? )/).map(readPeriodMs);
-  // A period of 0 is one: "1 hour 0 minutes".
+  // A period of 0 is valid: "1 hour 0 minutes".
   const plus = (sum: number | null, periodMs: number | null) =>
     sum === null || periodMs === null ? null : sum + periodMs;
   return periods.reduce(plus, nowMs);
@@ -49,7 +48,7 @@ const WEEKDAYS = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'satur
 const DAY = `(?:(?:on |this |next )?(?:${WEEKDAYS.map((day) => `${day.slice(0, 3)}(?:${day.slice(3)})?`).join('|')})|today|tomorrow|\\d{4}-\\d\\d-\\d\\d)`;
 const TIME = '(?:\\d{1,2}(?::\\d\\d)?(?: ?[ap]\\.?m\\.?)?|noon|midnight)';
 const ZONE = '(?:\\(?[a-z]+(?:/[a-z_+-]+)*\\)?|(?:utc|gmt)?[+-]\\d{1,2}(?::?\\d\\d)?)';
-/** "tomorrow at 9am", "friday 15:00 et", "9am tomorrow". */
+/** Matches "tomorrow at 9am", "friday 15:00 et" and "9am tomorrow". */
 const DAY_FIRST = new RegExp(`^(${DAY})(?:,? at|,)? (${TIME})(?: (${ZONE}))?$`);
 const TIME_FIRST = new RegExp(`^(?:at )?(${TIME})(?: (?!on |this |next )(${ZONE}))? (${DAY})$`);
 
@@ -59,14 +58,14 @@ function onDayMs(phrase: string, nowMs: number): number | null {
   const zoneId = zoneOf(zone);
   const clock = clockOf(time ?? '');
   if (day === undefined || zoneId === null || clock === null) return null;
-  // Whoever writes it means the coming one, and not the one that began the day.
+  // Ambiguous: people mean the coming midnight, not the one that began the day.
   if (day === 'today' && clock.equals(MIDNIGHT)) return null;
   const now = Temporal.Instant.fromEpochMilliseconds(nowMs).toZonedDateTimeISO(zoneId);
   const date = dateOf(day, now.toPlainDate());
   if (date === null) return null;
   const wanted = date.toZonedDateTime({ timeZone: zoneId, plainTime: clock }).epochMilliseconds;
   if (wanted > nowMs || !isWeekday(day)) return wanted;
-  // A weekday is the next one: today only while its time is ahead.
+  // A weekday is today only while its time is ahead, and otherwise the next one.
   const later = date.add({ days: 7 }).toZonedDateTime({ timeZone: zoneId, plainTime: clock });
   return later.epochMilliseconds;
 }
@@ -86,7 +85,7 @@ function dateOf(day: string, today: Temporal.PlainDate): Temporal.PlainDate | nu
   const [, which = '', name = ''] = /^(?:(on|this|next) )?(...)/.exec(day) ?? [];
   const wanted = 1 + WEEKDAYS.findIndex((one) => one.startsWith(name));
   const days = (wanted - today.dayOfWeek + 7) % 7;
-  // "next friday" on a Friday is not today.
+  // "next friday" on a Friday is in a week.
   return today.add({ days: days === 0 && which === 'next' ? 7 : days });
 }
 
@@ -101,7 +100,7 @@ function datedOn(day: string): Temporal.PlainDate | null {
 
 const MIDNIGHT = new Temporal.PlainTime(0);
 
-/** "9am", "9:30 pm", "15:00", "noon". A bare "9" could be either half of the day. */
+/** Reads "9am", "9:30 pm", "15:00" or "noon". A bare "9" is ambiguous. */
 function clockOf(text: string): Temporal.PlainTime | null {
   if (text === 'noon') return new Temporal.PlainTime(12);
   if (text === 'midnight') return MIDNIGHT;
@@ -114,7 +113,7 @@ function clockOf(text: string): Temporal.PlainTime | null {
   return new Temporal.PlainTime((hour % 12) + (half === 'p' ? 12 : 0), minute);
 }
 
-/** Abbreviations of Resend's examples. Those of summer and winter are fixed, the short ones follow the clock. */
+/** Abbreviations of Resend's examples. Names like "est" have a fixed offset; names like "et" follow summer time. */
 const ZONES: Readonly<Record<string, string>> = {
   '': 'UTC',
   z: 'UTC',
@@ -137,7 +136,6 @@ const ZONES: Readonly<Record<string, string>> = {
   cest: '+02:00',
 };
 
-/** An id that Temporal takes; null: there is no such zone. */
 function zoneOf(text: string): string | null {
   const name = text.replaceAll(/[()]/g, '');
   if (Object.hasOwn(ZONES, name)) return ZONES[name]!;

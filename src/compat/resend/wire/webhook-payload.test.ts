@@ -43,13 +43,13 @@ test('a click has its link, client and time', () => {
   });
 });
 
-test('an email that failed says why', () => {
+test('a failed email has its reason', () => {
   const reason = { category: 'expired', blame: 'receiver', advice: 'Try later.' };
   const { data } = payloadOf('email.failed', { ...EMAIL, reason });
   assert.deepEqual(data['failed'], { reason: 'expired' });
 });
 
-test('what recipients do and what expires has the type that Resend’s client declares', () => {
+test('opens, clicks and expired emails have the types that Resend’s client declares', () => {
   const click = { link: 'https://acme.com/', ip: '203.0.113.0', user_agent: null, is_bot: false };
   const reason = { category: 'expired', blame: 'receiver', advice: 'Try later.' };
   const native = { 'email.opened': {}, 'email.clicked': { click }, 'email.failed': { reason } };
@@ -59,12 +59,12 @@ test('what recipients do and what expires has the type that Resend’s client de
   }
 });
 
-test('an event that Resend does not have stays as it is', () => {
+test('the data of an event that Resend does not have is unchanged', () => {
   const data = { webhook_id: EMAIL.email_id, message: 'This is a test.' };
   assert.deepEqual(payloadOf('webhook.test', data).data, data);
 });
 
-test('a subscription is shown with the names by which it was made', () => {
+test('a subscription is shown with the names that it was created with', () => {
   const names = ['email.sent', 'email.opened', 'domain.updated'];
   const types = subscriptionTo([...names, 'contact.created', 'email.received']);
   assert.ok(typeof types !== 'string');

@@ -1,16 +1,16 @@
 /**
- * Events in the shape of Resend's, for endpoints that were registered at the root of the API, and the names
- * of both sides. Pure: the payload of a retry is that of the first attempt.
+ * Events in Resend's format, for endpoints that were registered at the root of the API, and the event names of both
+ * sides. Pure: each retry has the same payload.
  *
- * Resend's `email.sent` says that an email was accepted, which is `email.queued` here; that a relay has
- * taken an email (`email.sent` here) has no counterpart, and neither has `email.canceled`.
+ * Resend's `email.sent` means that an email was accepted, which is `email.queued` here. Our `email.sent` (a relay
+ * accepted the email) and `email.canceled` have no counterpart.
  */
 import { getDomain } from 'tldts';
 import type { EventType } from '../../../core/events.ts';
 import type { StoredEvent } from '../../../webhooks/delivery-store.ts';
 import { suppressionId } from '../../../suppressions/suppression-store.ts';
 
-/** The type of each of Resend's events, here; empty: it never occurs. */
+/** Resend's event types with ours. An empty list never occurs. */
 const TYPES: Readonly<Record<string, readonly EventType[]>> = {
   'email.sent': ['email.queued'],
   'email.scheduled': ['email.scheduled'],
@@ -29,16 +29,15 @@ const TYPES: Readonly<Record<string, readonly EventType[]>> = {
   'suppression.removed': ['suppression.removed'],
 };
 
-/** Of features that this service does not have. */
 const NEVER = /^(contact|topic|inbox|broadcast)\.[a-z._]+$|^email\.received$/;
 
-/** What to subscribe to for a list of Resend's types; a text: a type that does not exist. */
+/** Returns the subscription for a list of Resend's types, or the first type that does not exist. */
 export function subscriptionTo(types: readonly string[]): EventType[] | string {
   const unknown = types.find((type) => !(type in TYPES) && !NEVER.test(type));
   return unknown ?? [...new Set(types.flatMap((type) => TYPES[type] ?? []))];
 }
 
-/** Resend's types for a subscription; null: to everything. */
+/** Returns Resend's types for a subscription. Null subscribes to everything. */
 export function namesOf(subscribed: readonly EventType[] | null): string[] {
   const all = Object.keys(TYPES);
   if (subscribed === null) return all;
@@ -49,12 +48,11 @@ const NAMES: ReadonlyMap<string, string> = new Map(
   Object.entries(TYPES).flatMap(([name, types]) => types.map((type) => [type, name] as const)),
 );
 
-/** A type that Resend does not have, such as that of a test, keeps its name. */
+/** Types that Resend does not have, such as that of a test, keep their name. */
 export function nameOfType(type: string): string {
   return NAMES.get(type) ?? type;
 }
 
-/** The request body. */
 export function resendPayload({ type, createdAt, data }: StoredEvent): string {
   const native = JSON.parse(data) as Data;
   const name = nameOfType(type);
@@ -99,7 +97,7 @@ function ofEmail(name: string, native: EmailData): object {
     message_id,
     created_at: timeOf(email_id),
     from,
-    // An event about one recipient names that one.
+    // An event about one recipient names only that one.
     to: recipient === undefined ? to : [recipient],
     subject,
     tags: Object.fromEntries(tags.map((tag) => [tag.name, tag.value])),
@@ -140,7 +138,7 @@ function outcomeOf(name: string, { reason, smtp }: EmailData): object {
   }
 }
 
-/** The words of Amazon SES, which Resend passes on. */
+/** Names of Amazon SES, which Resend passes on. */
 function subTypeOf(category: string | undefined): string {
   if (category === 'mailbox') return 'NoEmail';
   if (category === 'quota') return 'MailboxFull';
@@ -170,14 +168,14 @@ type DomainData = {
   records: readonly NativeRecord[];
 };
 
-/** Clients decode no others; the place of this service has no name among them. */
+/** Clients decode only Resend's regions, and none of them matches this service. */
 const REGION = 'us-east-1';
 
 function ofDomain(native: DomainData): object {
   return { ...resendDomain(native), records: resendRecords(native.name, native.records) };
 }
 
-/** A domain as Resend shows it in lists, and without `records` everywhere. */
+/** Returns a domain as Resend lists it, without `records`. */
 export function resendDomain({
   id,
   name,
@@ -191,14 +189,14 @@ export function resendDomain({
     status: resendStatus(status),
     created_at,
     region: REGION,
-    // Of every domain, in events as well: the client for Rust decodes none without it.
+    // Present in every domain and event, because the client for Rust requires it.
     capabilities: { sending: 'enabled' as const, receiving: 'disabled' as const },
     open_tracking: tracking.opens,
     click_tracking: tracking.clicks,
   };
 }
 
-/** Their name for a domain that sends while its records are missing. Clients decode no others than theirs. */
+/** Resend's name for a domain that sends while its records are missing. Clients decode only Resend's names. */
 function resendStatus(status: string): string {
   return status === 'degraded' ? 'partially_failed' : status;
 }
@@ -211,11 +209,11 @@ const RECORD_STATUS = {
   dns_error: 'temporary_failure',
 } as const;
 
-/** Records with names relative to the registrable domain, as DNS panels ask for them. */
+/** Returns records with names relative to the registrable domain, as DNS panels ask for them. */
 export function resendRecords(domain: string, records: readonly NativeRecord[]): ResendRecord[] {
   const zone = getDomain(domain) ?? domain;
   return records.map(({ record, name, type, value, priority, status }) => ({
-    // The return path's MX is part of SPF there: clients know no record of another kind.
+    // Resend counts the MX of the return path as SPF. Clients know no other kind for it.
     record: record === 'MX' ? 'SPF' : record,
     name: name.endsWith(`.${zone}`) ? name.slice(0, -zone.length - 1) : name,
     type,
@@ -243,7 +241,7 @@ export function ofSuppression(entry: SuppressionData) {
   };
 }
 
-/** Resend has no list of those who unsubscribed from transactional mail. */
+/** Resend has no list of addresses that unsubscribed from transactional mail. */
 const ORIGINS = {
   hard_bounce: 'bounce',
   complaint: 'complaint',
