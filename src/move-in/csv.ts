@@ -1,13 +1,13 @@
 /**
  * Suppressions as rows of CSV (RFC 4180): the import reads what the export writes.
  *
- * Reads a stream of bytes: quoted cells, LF or CRLF, a byte order mark; commas, or semicolons and tabs as
- * spreadsheets of many locales write. It holds one row in memory. A malformed row does not affect others:
- * a quote that is never closed ends after 16 KB, and reading continues in the next line.
+ * Reads a stream of bytes: quoted cells, LF or CRLF, a byte order mark, and commas, semicolons or tabs as separators,
+ * because spreadsheets of many locales write these. Keeps one row in memory. A malformed row does not affect others:
+ * a quote without its end stops after 16 KB, and reading continues on the next line.
  *
- * A cell that a spreadsheet would evaluate as a formula is prefixed with `'`, which reading removes.
- * The first row may name the columns, in any order; unknown columns are ignored. Without names they are
- * address, reason, created_at, expires_at.
+ * A cell that a spreadsheet would evaluate as a formula has `'` as prefix, which reading removes. The first row may
+ * name the columns, in any order. Unknown columns are ignored. Without names, the columns are address, reason,
+ * created_at, expires_at.
  */
 import { explainAddress, parseAddress } from '../mail/address.ts';
 import {
@@ -18,7 +18,6 @@ import {
 } from '../suppressions/suppression-store.ts';
 
 export type CsvRow = {
-  /** Where it begins; the first line is 1. */
   line: number;
 } & ({ cells: readonly string[] } | { problem: string });
 
@@ -28,10 +27,10 @@ const UNCLOSED = 'A quote is not closed';
 const TOO_LONG = `The row is longer than ${ROW_MAX_LENGTH / 1024} KB`;
 const AFTER_QUOTE = 'Text follows a closing quote; a quote inside of quotes must be doubled';
 
-/** An incomplete row is parsed again once at least this much has arrived. */
+/** An incomplete row is parsed again once this many more characters have arrived. */
 const READ_AT_ONCE_LENGTH = 16 * 1024;
 
-/** The rows of the file in groups. Empty lines are skipped. */
+/** Yields the rows of the file in groups. Empty lines are skipped. */
 export async function* readCsv(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<CsvRow[]> {
   const utf8 = new TextDecoder('utf-8');
   const reader = new Reader();
@@ -49,7 +48,7 @@ class Reader {
   #text = '';
   #line = 1;
   #separator: string | null = null;
-  /** Within a line that is too long. */
+  /** True within a line that is too long. */
   #isSkipping = false;
 
   read(text: string, { isEnd }: { isEnd: boolean }): CsvRow[] {
@@ -65,7 +64,10 @@ class Reader {
     return rows;
   }
 
-  /** Parses the row that begins at `at`. @returns the offset of the next row; null: incomplete */
+  /**
+   * Parses the row that begins at `at`.
+   * @returns the offset of the next row, or null when the row is incomplete
+   */
   #row(at: number, isEnd: boolean, rows: CsvRow[]): number | null {
     const text = this.#text;
     const lineEnd = endOfLine(text, at, isEnd);
@@ -107,7 +109,10 @@ class Reader {
   }
 }
 
-/** The offset of the LF that ends the line at `at`, or of the end of the text; null: incomplete. */
+/**
+ * Returns the offset of the LF that ends the line at `at`, or of the end of the text. Returns null when the line is
+ * incomplete.
+ */
 function endOfLine(text: string, at: number, isEnd: boolean): number | null {
   const found = text.indexOf('\n', at);
   if (found !== -1) return found;
@@ -162,7 +167,7 @@ function readQuoted(
   }
 }
 
-/** The quote that closes the cell that begins at `at`; -1: none within the maximum row length. */
+/** Returns the quote that closes the cell at `at`, or -1 when there is none within the maximum row length. */
 function closingQuote(text: string, at: number, rowStart: number): number {
   let end = text.indexOf('"', at + 1);
   while (end !== -1 && text[end + 1] === '"') end = text.indexOf('"', end + 2);
@@ -180,14 +185,13 @@ function endOfPlain(text: string, at: number, separator: string): number {
 
 export const CSV_HEADER = 'address,reason,source_email_id,created_at,expires_at\r\n';
 
-/** One row including its line end. */
 export function csvRowOf(entry: Suppression): string {
   const times = [entry.createdAt.toISOString(), entry.expiresAt?.toISOString() ?? ''];
   const cells = [entry.address, entry.reason, entry.sourceEmailId ?? '', ...times];
   return `${cells.map(writeCell).join(',')}\r\n`;
 }
 
-/** Text that a spreadsheet would evaluate, after any `'` that an earlier export added. */
+/** Matches text that a spreadsheet would evaluate, after any `'` of an earlier export. */
 const FORMULA = /^'*[=+\-@\t\r]/;
 const ESCAPED = /^'+[=+\-@\t\r]/;
 
@@ -197,7 +201,7 @@ export function writeCell(text: string): string {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** The text of a cell without spaces around it and without the prefix of a formula. */
+/** Returns the text of a cell without surrounding spaces and without the prefix of a formula. */
 export function readCell(cell: string | undefined): string {
   const text = (cell ?? '').trim();
   return ESCAPED.test(text) ? text.slice(1) : text;
@@ -205,7 +209,6 @@ export function readCell(cell: string | undefined): string {
 
 type Field = 'address' | 'reason' | 'created_at' | 'expires_at';
 
-/** The column of each field; undefined: the file has none. */
 export type Columns = Readonly<Partial<Record<Field, number>>>;
 
 export const COLUMNS_WITHOUT_NAMES: Columns = {
@@ -224,7 +227,7 @@ const NAMES: Readonly<Record<string, Field>> = {
   expires_at: 'expires_at',
 };
 
-/** The columns that the first row names; null: it is a data row. */
+/** Returns the columns that the first row names, or null when it is a data row. */
 export function columnsOf(cells: readonly string[]): Columns | null {
   const columns: Partial<Record<Field, number>> = {};
   for (const [index, cell] of cells.entries()) {
@@ -236,8 +239,8 @@ export function columnsOf(cells: readonly string[]): Columns | null {
 }
 
 /**
- * The suppression of a row, or the problem as a sentence without its period.
- * @param defaultReason of a row that has none
+ * Returns the suppression of a row, or the problem as a sentence without its period.
+ * @param defaultReason reason of a row that has none
  */
 export function readRow(
   cells: readonly string[],
@@ -248,10 +251,10 @@ export function readRow(
     const index = columns[field];
     return index === undefined ? '' : readCell(cells[index]);
   };
-  const written = cell('address');
-  if (written.includes('\u{fffd}')) return { problem: 'The address is not in UTF-8' };
-  const address = parseAddress(written);
-  if (address === null) return { problem: explainAddress(written) };
+  const text = cell('address');
+  if (text.includes('\u{fffd}')) return { problem: 'The address is not in UTF-8' };
+  const address = parseAddress(text);
+  if (address === null) return { problem: explainAddress(text) };
   const reason = reasonOf(cell('reason')) ?? (cell('reason') === '' ? defaultReason : null);
   if (reason === null) {
     return { problem: `${shown(cell('reason'))} is not one of ${SUPPRESSION_REASONS.join(', ')}` };
@@ -275,7 +278,7 @@ const TIME =
 const FIRST_TIME = new Date('0001-01-01T00:00:00Z');
 const LAST_TIME = new Date('9999-12-31T23:59:59.999Z');
 
-/** null: empty. Without an offset the time is UTC. */
+/** Returns null for empty text. A time without an offset is in UTC. */
 export function timeOf(text: string): Date | 'wrong' | null {
   if (text === '') return null;
   const [, day, clock = '00:00', zone = 'Z'] = TIME.exec(text) ?? [];
@@ -292,7 +295,6 @@ export function notATime(field: string, text: string): string {
   return `${field}: ${shown(text)} is not a time in ISO 8601, like 2026-11-21T08:30:00Z`;
 }
 
-/** Text from the file, shortened and without control characters. */
 export function shown(text: string): string {
   return JSON.stringify(text.length <= 40 ? text : `${text.slice(0, 40)}…`);
 }

@@ -111,7 +111,7 @@ test("SendGrid's bounces and blocks suppress only for replies that would have do
     ...known,
     entries: [...known.entries, leftOut, leftOut, leftOut, leftOut, finn],
   });
-  // A reply that is not known is taken for a hard bounce only on request, one that is known never.
+  // An unknown reply counts as a hard bounce only on request. A known one is never overruled.
   const unknown = ['eva@acme.test', 'hard_bounce', at];
   assert.deepEqual(await read(csv, 'hard_bounce'), {
     ...known,
@@ -134,7 +134,7 @@ test('a domain that did not exist is suppressed for 7 days from the bounce on', 
   ]);
 });
 
-test("SendGrid's spam reports and unsubscribes are told apart by their columns, or by the given reason", async () => {
+test("columns or the given reason distinguish SendGrid's spam reports from unsubscribes", async () => {
   const reports = JSON.stringify([
     { created: 1443651141, email: 'ann@acme.test', ip: '10.63.202.100' },
   ]);
@@ -156,7 +156,7 @@ test("SendGrid's spam reports and unsubscribes are told apart by their columns, 
   ]);
 });
 
-test("Mailgun's bounces, unsubscribes and complaints, whose times are those of mail", async () => {
+test("Mailgun's bounces, unsubscribes and complaints, with times in the format of mail", async () => {
   const time = 'Tue, 07 Jan 2025 19:25:45 UTC';
   const at = '2025-01-07T19:25:45.000Z';
   const pageOf = (items: object[]) => JSON.stringify({ items, paging: { next: 'https://x.test' } });
@@ -240,7 +240,7 @@ test("Amazon SES's list, from its API and in the form of its imports", async () 
   assert.deepEqual(await read(lines.join('\n')), expected);
 });
 
-test('the own list, also as JSON and with a reason for rows that have none', async () => {
+test('our own list, also as JSON and with a reason for rows that have none', async () => {
   const list = {
     object: 'list',
     data: [
@@ -267,7 +267,7 @@ test('the own list, also as JSON and with a reason for rows that have none', asy
   });
 });
 
-test('a file that is no known list is refused, with the names of the lists that are', async () => {
+test('a file of an unknown list is refused with the names of the known lists', async () => {
   const files = [
     'Name;Birthday\nAnn;1990-01-01\n',
     '{"Message":"Unauthorized"}',
@@ -280,7 +280,7 @@ test('a file that is no known list is refused, with the names of the lists that 
   }
 });
 
-test('a file that is no text in UTF-8 is refused', async () => {
+test('a file that is not text in UTF-8 is refused', async () => {
   const utf16 = Buffer.from('\ufeffaddress\nann@acme.test\n', 'utf16le');
   assert.match((await refusal(utf16)).message, /UTF-16/);
   assert.match((await refusal(utf16.subarray(2))).message, /NUL/);

@@ -1,10 +1,10 @@
 /**
- * The entries of a suppression file of any known kind: finds out from its first bytes whether it is CSV or
- * JSON, and from the names of its first entry which service it comes from.
+ * The entries of a suppression file of any known kind. The first bytes decide between CSV and JSON. The names of the
+ * first entry decide which service the file comes from.
  *
- * What is neither is refused as a whole, before anything is stored: other encodings than UTF-8, archives, and
- * lists without a known address column. A file whose entries may have two reasons is refused unless the
- * reason is given. suppression-services.ts reads the entries.
+ * Other files are refused as a whole, before anything is stored: encodings other than UTF-8, archives, and lists
+ * without a known address column. A file whose entries may have two reasons needs the `reason` option.
+ * suppression-services.ts reads the entries.
  */
 import type { SuppressionReason } from '../suppressions/suppression-store.ts';
 import {
@@ -31,16 +31,15 @@ import {
 } from './suppression-services.ts';
 
 export type SourceEntry = {
-  /** Where it begins; the first line is 1. */
   line: number;
-  /** Its position among the entries of a JSON file; null: the file is CSV. */
+  /** Its position among the entries of a JSON file; null for CSV. */
   item: number | null;
   read: ReadEntry;
 };
 
 type Entries = { format: ImportFormat | null; entries: SourceEntry[] };
 
-/** The file is refused as a whole; the message is a sentence without its period. */
+/** The file is refused as a whole. The message is a sentence without its period. */
 export class UnusableFile extends Error {
   override readonly name = 'UnusableFile';
 }
@@ -59,8 +58,8 @@ export class ReasonNeeded extends UnusableFile {
 }
 
 /**
- * In the order of the file, in groups.
- * @param reason of entries that have none; null: not given
+ * Yields the entries in the order of the file, in groups.
+ * @param reason reason of entries that have none; null when not given
  * @throws UnusableFile, errors of the stream
  */
 export async function* readEntries(
@@ -71,11 +70,11 @@ export async function* readEntries(
   yield* isJson ? jsonEntries(text, reason) : csvEntries(text, reason);
 }
 
-const NO_TEXT = 'it has NUL bytes, which text in UTF-8 has not; save it as CSV in UTF-8';
+const NO_TEXT = 'it has NUL bytes, so it is not text in UTF-8; save it as CSV in UTF-8';
 const UTF_16 = 'it is in UTF-16; save it as CSV in UTF-8';
 const ARCHIVE = 'it is compressed; unpack it first';
 
-/** The first bytes of what is not text in UTF-8. A workbook of a spreadsheet is a ZIP archive. */
+/** First bytes of files that are not text in UTF-8. A workbook of a spreadsheet is a ZIP archive. */
 const SIGNATURES: readonly (readonly [readonly number[], string])[] = [
   [[0xff, 0xfe], UTF_16],
   [[0xfe, 0xff], UTF_16],
@@ -86,7 +85,7 @@ const SPACE = new Set([0x20, 0x09, 0x0a, 0x0d]);
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 const HEAD_BYTES_MAX = 64 * 1024;
 
-/** Reads up to the first character, which tells JSON from CSV. */
+/** Reads up to the first character, which distinguishes JSON from CSV. */
 async function opened(
   pieces: AsyncIterable<Uint8Array>,
 ): Promise<{ isJson: boolean; text: AsyncIterable<Uint8Array> }> {
@@ -131,9 +130,9 @@ function unreadable(why: string): UnusableFile {
 function unknownFile(): UnusableFile {
   const services = IMPORT_FORMATS.slice(1).map((format) => FORMAT_NAMES[format]);
   return new UnusableFile(
-    'The file is not a list of suppressions that is known: the first row of CSV has to name a column ' +
-      'address or email, or begin with an address; the lists that are recognised besides, as CSV or ' +
-      `JSON, are those of ${services.join(', ')}`,
+    'The file is not a known list of suppressions: the first row of CSV must name a column address or ' +
+      'email, or begin with an address; the lists of other services that are recognised, as CSV or JSON, ' +
+      `are those of ${services.join(', ')}`,
   );
 }
 
@@ -191,17 +190,15 @@ async function* csvEntries(
   }
 }
 
-/** As Amazon SES imports addresses in bulk, without names. */
+/** Columns of Amazon SES's bulk import, which has no header. */
 const SES_NAMES = ['emailaddress', 'reason'];
 
 class Table {
   readonly #reason: SuppressionReason | null;
   #isFirst = true;
-  /** Null: the first row has data. */
   #names: readonly string[] | null = null;
-  /** Null: the names of the own columns are written in another way. */
+  /** Null when the names of our own columns are written in another way. */
   #columns: Columns | null = COLUMNS_WITHOUT_NAMES;
-  /** Null: before the first row with data. */
   #reading: Reading | 'own' | null = null;
   format: ImportFormat | null = null;
 
@@ -209,7 +206,7 @@ class Table {
     this.#reason = reason;
   }
 
-  /** Null: the row has the names of the columns. */
+  /** Returns null for the row with the names of the columns. */
   read(row: CsvRow): ReadEntry | null {
     const isFirst = this.#isFirst;
     this.#isFirst = false;
@@ -244,7 +241,7 @@ class Table {
   }
 }
 
-/** The first of columns with one name counts. */
+/** The first of columns with the same name counts. */
 function fieldsOf(names: readonly string[], cells: readonly string[]): Fields {
   const fields = new Map<string, string>();
   for (const [index, name] of names.entries()) {

@@ -1,18 +1,17 @@
 /**
- * The tags of a Handlebars template, in order: pure, linear in the length of the source, and nothing is
- * evaluated. translate.ts says what each is in Liquid.
+ * Splits a Handlebars template into its tags, in order. Pure, linear in the length of the source, and evaluates
+ * nothing. translate.ts translates each tag to Liquid.
  *
- * Handlebars itself is not a dependency: it compiles templates to JavaScript.
+ * Handlebars itself is not a dependency, because it compiles templates to JavaScript.
  */
 
 export type Token =
   | { kind: 'text'; text: string; line: number }
   | {
       kind: 'tag';
-      /** `{{`: escaped; `{{{` and `{{&`: raw; the others by their first character. */
+      /** `{{` is `output`, which is escaped; `{{{` and `{{&` are `raw`. The first character decides the others. */
       type: 'output' | 'raw' | 'open' | 'inverse' | 'close' | 'comment' | 'partial' | 'other';
       words: Word[];
-      /** Without its delimiters, for messages. */
       source: string;
       line: number;
       /** `~` removes the white space before or after. */
@@ -39,7 +38,7 @@ const TYPES: Readonly<Record<string, Tag['type']>> = {
   '*': 'other',
 };
 
-/** @param tagsMax what follows is left out, and reported first; escaped tags count, too */
+/** @param tagsMax the rest is left out and reported first; escaped tags count, too */
 export function tokensOf(source: string, tagsMax: number): Token[] {
   const tokens: Token[] = [];
   let tags = 0;
@@ -86,7 +85,7 @@ export function tokensOf(source: string, tagsMax: number): Token[] {
 
 const LINE_FEED = 10;
 
-/** Looks at nothing beyond `to`: a search for the next line end would go through all that follows, for each tag. */
+/** Stops at `to`. A search for the next line end would read the whole rest for each tag. */
 function newlinesIn(source: string, from: number, to: number): number {
   let count = 0;
   for (let at = from; at < to; at += 1) {
@@ -95,7 +94,7 @@ function newlinesIn(source: string, from: number, to: number): number {
   return count;
 }
 
-/** The offset after the tag that begins at `from`; null: it is not closed. */
+/** Returns the offset after the tag that begins at `from`, or null when the tag is not closed. */
 function endOfTag(source: string, from: number): number | null {
   const after = (closing: string, start: number): number | null => {
     const end = source.indexOf(closing, start);
@@ -118,13 +117,13 @@ function endOfTag(source: string, from: number): number | null {
 
 const COMMENT_END = /--~?\}\}/g;
 
-/** A long comment ends at the first `--}}` or `--~}}`; null: it is not closed. */
+/** A long comment ends at the first `--}}` or `--~}}`. Returns null when it is not closed. */
 function endOfComment(source: string, from: number): number | null {
   COMMENT_END.lastIndex = from;
   return COMMENT_END.test(source) ? COMMENT_END.lastIndex : null;
 }
 
-/** Bounds the work for one tag. */
+/** Characters. Bounds the work for one tag. */
 const TAG_MAX_LENGTH = 2_000;
 
 function tagOf(tag: string, line: number): Token {
@@ -145,11 +144,13 @@ function tagOf(tag: string, line: number): Token {
   return { kind: 'tag', type, words, source: shown(source), line, trim };
 }
 
-/** No `[` within brackets, and none in the name before `=`: each of many that are not closed would be looked for up to the end. */
+/**
+ * No `[` within brackets, and none in the name before `=`: otherwise each unclosed one would be searched to the end.
+ */
 const WORD =
   /\s+|"([^"]*)"|'([^']*)'|as\s*\|([^|]*)\||([^\s"'()=|[]+)=|((?:\[[^\][]*\]|[^\s"'()=|[])+)|(.)/gsy;
 
-/** A subexpression is one word, whatever is in it. */
+/** A subexpression is one word, whatever it contains. */
 function wordsOf(source: string): Word[] {
   const words: Word[] = [];
   let depth = 0;
@@ -196,7 +197,7 @@ const BLOCK_TYPES: ReadonlySet<Tag['type']> = new Set([
   'partial',
 ]);
 
-/** A line that has only a block, an {{else}} or a comment leaves no empty line, as in Handlebars. */
+/** Removes lines that have only a block, an {{else}} or a comment, as Handlebars does. */
 export function withoutStandaloneLines(tokens: readonly Token[]): Token[] {
   const result = tokens.map((token) => ({ ...token }));
   for (const [index, token] of tokens.entries()) {
@@ -225,14 +226,12 @@ function endsLine(tokens: readonly Token[], index: number): boolean {
   return /^[ \t]*\r?\n/.test(after.text) || (isLast && blankFrom(after.text) === 0);
 }
 
-/** Where the spaces and tabs at the end begin. */
 function blankFrom(text: string): number {
   let at = text.length;
   while (at > 0 && (text[at - 1] === ' ' || text[at - 1] === '\t')) at -= 1;
   return at;
 }
 
-/** Parts of sources go into answers and terminals. */
 export function shown(text: string): string {
   const plain = text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
   return plain.length <= 60 ? plain : `${plain.slice(0, 60)}…`;

@@ -33,7 +33,7 @@ test('records are the elements of an array, alone or within an object, or one ob
   ]);
 });
 
-test('any array is read as it was written, in chunks of any size', async () => {
+test('any written array is read back unchanged, in chunks of any size', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.jsonValue({ maxDepth: 3 }), { maxLength: 6 }),
@@ -68,7 +68,7 @@ test('an entry that is too long is reported with its place, and the others are r
   assert.match(String(valuesOf(await read(`{${wide}}`))[0]), /longer than 16 KB/);
 });
 
-test('what is not JSON, or is not complete, is refused with its line', async () => {
+test('text that is not JSON or is incomplete is refused with its line', async () => {
   const refused = async (text: string): Promise<string> => {
     const error = await read(text).then(
       () => assert.fail(`${text.slice(0, 40)} was read`),

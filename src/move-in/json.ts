@@ -1,16 +1,14 @@
 /**
- * The records of a JSON file as it arrives: the elements of an array, alone or within an object
- * (`{"Suppressions": […]}`), or one object for each line. Several documents may follow each other, as pages
- * that were appended to one file do.
+ * Reads the records of a JSON file as it arrives: the elements of an array, alone or within an object
+ * (`{"Suppressions": […]}`), or one object per line. A file may contain several documents, such as appended pages.
  *
- * It holds one record in memory. A record that is longer than 16 KB is reported and skipped, with no memory
- * for what is nested in it; the rest is read. Text that is not JSON ends the reading: NotJson.
+ * Keeps one record in memory. A record longer than 16 KB is reported and skipped; the others are read. Text that is
+ * not JSON ends the reading with NotJson.
  */
 
 export type JsonRecord = {
-  /** Where it begins; the first line is 1. */
   line: number;
-  /** Its position among all records of the file; the first is 1. */
+  /** Its position among all records of the file, counted from 1. */
   item: number;
 } & ({ value: unknown } | { problem: string });
 
@@ -21,10 +19,10 @@ export class NotJson extends Error {
 const RECORD_MAX_LENGTH = 16 * 1024;
 const TOO_LONG = `The entry is longer than ${RECORD_MAX_LENGTH / 1024} KB`;
 
-/** An incomplete value is scanned again once at least this much has arrived. */
+/** An incomplete value is scanned again once this many more characters have arrived. */
 const READ_AT_ONCE_LENGTH = 16 * 1024;
 
-/** @param holdsRecords whether the array under this name of an object has the records */
+/** @param holdsRecords returns whether the array with this name in an object contains the records */
 export async function* readJson(
   pieces: AsyncIterable<Uint8Array>,
   holdsRecords: (name: string) => boolean,
@@ -42,8 +40,7 @@ export async function* readJson(
 }
 
 /**
- * What comes next. `member` is the value of the member `#name`; `first…` may also be the end of its object
- * or array.
+ * The next token. `member` is the value of the member `#name`. `first…` may also be the end of its object or array.
  */
 type Expected =
   | 'document'
@@ -68,7 +65,6 @@ const WHAT: Readonly<Record<Expected, string>> = {
   after_element: 'a comma or ]',
 };
 
-/** A value that is too long, of which only its end is looked for. */
 type Skipped = { depth: number; isInString: boolean; isEscaped: boolean };
 
 type Scan = { kind: 'whole'; value: unknown } | { kind: 'long' } | { kind: 'more' };
@@ -79,12 +75,12 @@ class Reader {
   #at = 0;
   #isEnd = false;
   #line = 1;
-  /** The offset of the next line end, so that no text is searched twice. */
+  /** Offset of the next line end, so that no text is searched twice. */
   #lineEnd = -1;
   #items = 0;
   #expected: Expected = 'document';
   #skipped: Skipped | null = null;
-  /** The object outside of the array of records; null: the array is the document. */
+  /** Object around the array of records; null when the array is the document. */
   #object: Map<string, unknown> | null = null;
   #objectLine = 1;
   #objectLength = 0;
@@ -219,7 +215,6 @@ class Reader {
     return true;
   }
 
-  /** Reads the value at the present position. */
   #scan(): Scan {
     const text = this.#text;
     const end = endOfValue(text, this.#at, this.#isEnd);
@@ -280,7 +275,7 @@ function endOfSpace(text: string, from: number): number {
 
 const LITERAL = /[-+.\w]/;
 
-/** The offset after the value that begins at `from`; null: it is incomplete. */
+/** Returns the offset after the value that begins at `from`, or null when the value is incomplete. */
 function endOfValue(text: string, from: number, isEnd: boolean): number | null {
   if ('{["'.includes(text[from] ?? '')) {
     const state: Skipped = { depth: 0, isInString: false, isEscaped: false };
@@ -301,7 +296,7 @@ function endOfValue(text: string, from: number, isEnd: boolean): number | null {
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d];
 
-/** Whether a character ends the string, object or array that began with depth 0. Changes the state. */
+/** Updates the state. Returns whether the character ends the string, object or array that began at depth 0. */
 function isLast(code: number, state: Skipped): boolean {
   if (state.isInString) {
     if (state.isEscaped) state.isEscaped = false;

@@ -1,7 +1,7 @@
 /**
  * The suppression lists of other services, recognised by the names of their columns or members:
  *
- *     letterhaus     address (email), reason, created_at, expires_at: the own export, and lists of any origin
+ *     letterhaus   address (email), reason, created_at, expires_at: our own export, and lists of any origin
  *     resend       email, origin, created_at
  *     postmark     EmailAddress, SuppressionReason, Origin, CreatedAt
  *     sendgrid     email, created; bounces, blocks and invalid addresses: reason, status; spam reports: ip;
@@ -9,9 +9,9 @@
  *     mailgun      address, created_at; bounces: code, error; unsubscribes: tags
  *     amazon_ses   EmailAddress, Reason (BOUNCE, COMPLAINT), LastUpdateTime
  *
- * A bounce with the reply of a mail server is judged by the rules for replies (mail/replies): only what would
- * have suppressed the address here does so. Without a reply the service decides, if its list has
- * permanent failures of mailboxes only.
+ * Bounces with the reply of a mail server are classified by our rules (`mail/replies`): only a reply that would
+ * have suppressed the address here does so. Bounces without a reply are added if the service's list has only
+ * permanent failures of mailboxes.
  */
 import { explainAddress, parseAddress } from '../mail/address.ts';
 import { MEANINGS } from '../mail/replies/meanings.ts';
@@ -38,7 +38,6 @@ export const FORMAT_NAMES: Readonly<Record<ImportFormat, string>> = {
   amazon_ses: 'Amazon SES',
 };
 
-/** Why an entry of another service's list is not added. */
 export const LEFT_OUT = {
   not_permanent:
     'The reply of the mail server does not say that the mailbox is gone, so it would not have suppressed the address here.',
@@ -49,22 +48,21 @@ export const LEFT_OUT = {
 } as const;
 export type LeftOut = keyof typeof LEFT_OUT;
 
-/** Text by the names in lower case without separators; '' for what is empty or not a scalar. */
+/** Text by names in lower case without separators; '' for empty values and for lists or objects. */
 export type Fields = ReadonlyMap<string, string>;
 
-/** The names of an entry, so that `Created At`, `created_at` and `CreatedAt` are one. */
+/** Normalises a name, so that `Created At`, `created_at` and `CreatedAt` are equal. */
 export function fieldName(name: string): string {
   return name.trim().toLowerCase().replaceAll(/[ _-]/g, '');
 }
 
-/** Under these names the answers of the services' APIs have their entries. */
+/** Names under which the services' APIs return their entries. */
 const HOLDERS = new Set(['suppressions', 'suppresseddestinationsummaries', 'items', 'data']);
 
 export function holdsEntries(name: string): boolean {
   return HOLDERS.has(fieldName(name));
 }
 
-/** An entry of a JSON file; null: neither an object nor an address. */
 export function fieldsOfJson(value: unknown): Fields | null {
   if (typeof value === 'string') return new Map([['address', value]]);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
@@ -74,14 +72,13 @@ export function fieldsOfJson(value: unknown): Fields | null {
 function textOf(value: unknown): string {
   if (typeof value === 'string') return value.trim();
   if (typeof value === 'number') return String(value);
-  // The tags of Mailgun.
   if (Array.isArray(value)) return value.filter((one) => typeof one === 'string').join(',');
   return '';
 }
 
 export type ReadEntry =
   | (ImportedSuppression & {
-      /** Its end follows from a rule of Letterhaus, not from the file. */
+      /** A rule of Letterhaus sets its end, not the file. */
       endsByRule?: boolean;
     })
   | { problem: string }
@@ -93,7 +90,7 @@ export type Recognised =
   | { format: ImportFormat; reasons: readonly SuppressionReason[] };
 
 type Options = {
-  /** The reason of entries that have none; null: not given. */
+  /** Reason of entries that have none; null when not given. */
   reason: SuppressionReason | null;
 };
 
@@ -118,7 +115,6 @@ export function recognise(fields: Fields, { reason }: Options): Recognised | nul
   }
 }
 
-/** The list that the names belong to; null: to none that is known. */
 export function formatOf(fields: Fields): ImportFormat | null {
   const has = (...names: string[]) => names.every((name) => fields.has(name));
   if (has('suppressionreason')) return 'postmark';
@@ -196,7 +192,7 @@ function recogniseMailgun(fields: Fields, given: SuppressionReason | null): Reco
   if (fields.has('code') || fields.has('error')) {
     const read = (entry: Fields) => {
       const error = entry.get('error') ?? '';
-      // The list has permanent failures of mailboxes only, some without their reply.
+      // The list has only permanent failures of mailboxes, some of them without a reply.
       if (error === '') return entryOf(entry, { ...names, reason: 'hard_bounce' });
       const code = entry.get('code') ?? '';
       const text = error.startsWith(code) ? error : `${code} ${error}`;
@@ -248,7 +244,7 @@ type Bounce = Names & {
 
 const DAY_MS = 86_400_000;
 
-/** With the reason hard_bounce given, a reply that no rule knows is taken for one. */
+/** With the reason hard_bounce given, a bounce with an unknown reply counts as one. */
 function readBounce(fields: Fields, { text, status, given, ...names }: Bounce): ReadEntry {
   const { classification } = classifyReported({ texts: [text], status, isDelay: false });
   const isUnknown = classification.advice === MEANINGS.unknown_permanent.advice;
@@ -266,19 +262,19 @@ function entryOf(
   fields: Fields,
   { address: name, time, reason }: Names & { reason: SuppressionReason },
 ): ImportedSuppression | { problem: string } {
-  const written = fields.get(name) ?? '';
-  if (written.includes('\u{fffd}')) return { problem: 'The address is not in UTF-8' };
-  const address = parseAddress(written);
-  if (address === null) return { problem: explainAddress(written) };
+  const raw = fields.get(name) ?? '';
+  if (raw.includes('\u{fffd}')) return { problem: 'The address is not in UTF-8' };
+  const address = parseAddress(raw);
+  if (address === null) return { problem: explainAddress(raw) };
   const createdAt = timeOfService(fields.get(time) ?? '');
   if (createdAt === 'wrong') return { problem: notATime(time, fields.get(time) ?? '') };
   return { address, reason, createdAt, expiresAt: null };
 }
 
-/** RFC 5322, as Mailgun writes times. */
+/** RFC 5322, the time format of Mailgun. */
 const MAIL_TIME =
   /^(?:[A-Za-z]{3}, *)?(\d{1,2}) ([A-Za-z]{3}) (\d{4}) (\d\d:\d\d(?::\d\d)?) (UTC|GMT|[+-]\d{4})$/;
-/** Seconds since 1970, as SendGrid and older clients of Amazon write them. */
+/** Seconds since 1970, the time format of SendGrid and older clients of Amazon. */
 const UNIX_TIME = /^\d{1,10}(?:\.\d{1,9})?$/;
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 
@@ -286,7 +282,7 @@ function timeOfService(text: string): Date | 'wrong' | null {
   if (UNIX_TIME.test(text)) return new Date(Number(text) * 1_000);
   const [, day = '', month = '', year, clock, zone = ''] = MAIL_TIME.exec(text) ?? [];
   if (year === undefined) return timeOf(text);
-  // Mailgun's time of entries that have none.
+  // Mailgun writes this year when an entry has no time.
   if (year === '0001') return null;
   const number = String(MONTHS.indexOf(month.toLowerCase()) + 1).padStart(2, '0');
   const offset = /\d/.test(zone) ? zone : 'Z';

@@ -1,6 +1,6 @@
 /**
- * A whole template of another service in Liquid: its parts are translated (translate.ts) and read, so that
- * what has no problem can be stored. And the files in which services export templates.
+ * Translates a whole template of another service to Liquid. Its parts are translated (`translate.ts`) and then read,
+ * so a translation without problems can be stored. It also reads the files in which services export templates.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ALIAS, type TemplateVariable, VARIABLE_TYPES } from '../templates/template-store.ts';
@@ -13,11 +13,9 @@ type PartName = (typeof PARTS)[number];
 export type ForeignContent = Readonly<Record<PartName, string | null>>;
 
 export type Translation = Record<PartName, string | null> & {
-  /** As the uses suggest, all that the parts read. */
+  /** All variables that the parts read, with the types that their uses suggest. */
   variables: TemplateVariable[];
-  /** Tags and outputs. */
   translated: number;
-  /** What is left out. */
   problems: { field: PartName; line: number; message: string }[];
 };
 
@@ -54,7 +52,6 @@ export async function translateTemplate(
   return result;
 }
 
-/** As JSON, for the API and the command line. */
 export function presentTranslation(translation: Translation) {
   return { object: 'translated_template' as const, ...translation };
 }
@@ -62,15 +59,15 @@ export function presentTranslation(translation: Translation) {
 export type ForeignTemplate = ForeignContent & {
   name: string | null;
   alias: string | null;
-  /** Declared there; those of Resend have types and fallbacks. */
+  /** Variables declared in the file. Those of Resend have types and fallbacks. */
   variables: TemplateVariable[];
 };
 
 type Json = Record<string, unknown>;
 
 /**
- * A template as the API of Resend, SendGrid (a version, or the template with its versions), Mailgun, Postmark
- * or Amazon SES returns it; null: the text is none of these.
+ * Reads a template as the API of Resend, SendGrid (a version, or the template with its versions), Mailgun, Postmark
+ * or Amazon SES returns it. Returns null for other text.
  */
 export function readForeign(text: string): ForeignTemplate | null {
   const json = parse(text);
@@ -126,7 +123,7 @@ function textIn(json: Json, name: string): string | null {
   return isText(value) ? value : null;
 }
 
-/** Of Resend: `{key, type, fallback_value}`. */
+/** Reads Resend's declarations: `{key, type, fallback_value}`. */
 function declaredIn(value: unknown): TemplateVariable[] {
   if (!Array.isArray(value)) return [];
   return value.filter(isObject).flatMap((variable) => {

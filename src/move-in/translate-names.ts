@@ -1,6 +1,6 @@
 /**
- * The names in a Handlebars template: what a path means in the block that it stands in, as an expression of
- * Liquid, and what the uses of a variable say about its type. For translate.ts.
+ * The names in a Handlebars template, for translate.ts. Resolves a path within its block to an expression of Liquid,
+ * and infers the type of a variable from its uses.
  */
 import type { TemplateVariable } from '../templates/template-store.ts';
 import { shown } from './handlebars.ts';
@@ -8,21 +8,21 @@ import { RESERVED, VARIABLE_NAME } from '../templates/variables.ts';
 
 export type Resolved = {
   expression: string;
-  /** A member of a variable or an item, which may be missing. */
+  /** True for a member of a variable or an item, which may be missing. */
   isMember: boolean;
-  /** The variable that it is or belongs to; null: an item of a loop. */
+  /** The variable that it is or belongs to; null for an item of a loop. */
   variable: string | null;
 };
 
 type Found = Resolved | { problem: string };
 
-/** `optional`: it has a default where it is written. */
+/** `optional` means that the use has a default. */
 export type Use = 'output' | 'optional' | 'test' | 'each' | 'with' | 'number';
 
 type Uses = Set<Use | 'member'>;
 
 type Scope = {
-  /** What `this` is; null: all variables; undefined: not known. */
+  /** Value of `this`. Null means all variables; undefined means unknown. */
   here: Resolved | null | undefined;
   aliases: ReadonlyMap<string, Resolved>;
   isLoop: boolean;
@@ -39,13 +39,12 @@ const LOOP_NAMES: Readonly<Record<string, string>> = {
 const FORLOOP = { isMember: false, variable: null } as const;
 
 export class Names {
-  /** That the template uses, or the translation has added. */
   readonly #words: Set<string>;
   readonly #numbers = new Map<string, number>();
   readonly #scopes: Scope[] = [ROOT];
   readonly #uses = new Map<string, Uses>();
 
-  /** @param source in which no word is used for what the translation adds */
+  /** @param source the translation adds only names that are not words of this text */
   constructor(source: string) {
     this.#words = new Set(source.match(/\w+/g));
   }
@@ -76,7 +75,6 @@ export class Names {
     return name;
   }
 
-  /** @returns the name of the item */
   enterLoop([alias, index]: readonly string[]): string {
     const item = this.fresh('item');
     const here = { expression: item, isMember: false, variable: null };
@@ -108,7 +106,7 @@ export class Names {
     const aliased = up === 0 && !isRoot ? this.#aliased(segments) : null;
     if (aliased !== null) return aliased;
     const scope = isRoot ? ROOT : this.#scopes.at(-1 - up);
-    if (scope === undefined) return { problem: `${shown(path)} leads out of the template` };
+    if (scope === undefined) return { problem: `${shown(path)} is outside of the template` };
     if (scope.here === undefined) {
       return { problem: `${shown(path)} is within a block that has no translation` };
     }
@@ -131,7 +129,7 @@ export class Names {
   }
 }
 
-/** How many contexts a path goes up, and what is left of it. */
+/** Returns how many contexts a path goes up, and the rest of the path. */
 function startOf(path: string): { up: number; isRoot: boolean; rest: string } {
   if (/^@root(?:[./]|$)/.test(path)) return { up: 0, isRoot: true, rest: path.slice(6) };
   let [up, rest] = [0, path];
@@ -141,7 +139,6 @@ function startOf(path: string): { up: number; isRoot: boolean; rest: string } {
 
 const SEGMENT = /\[([^\]]*)\]|([^./[\]\s"'{}|%]+)|([./])|(.)/gs;
 
-/** Null: not a path. */
 function segmentsOf(text: string): string[] | null {
   const segments: string[] = [];
   for (const [, bracketed, plain, , other] of text.matchAll(SEGMENT)) {
@@ -160,7 +157,7 @@ function ofRoot([name, ...rest]: readonly string[], path: string): Found {
   return membersOf({ expression: name, isMember: false, variable: name }, rest);
 }
 
-/** Bounds what conditions and nested blocks can make of a path, which they repeat. */
+/** Limit in characters. Conditions and nested blocks repeat the expression of a path. */
 const EXPRESSION_MAX_LENGTH = 1_000;
 
 function membersOf(of: Resolved, segments: readonly string[]): Found {
@@ -180,7 +177,10 @@ function membersOf(of: Resolved, segments: readonly string[]): Found {
   return { ...of, expression, isMember: of.isMember || segments.length > 0 };
 }
 
-/** What may be left out has a default: what is only tested, has a default in the text, or is a list. */
+/**
+ * Gives a default to variables that may be omitted: those that are only tested, have a default in the text, or are a
+ * list.
+ */
 function variableOf(name: string, uses: Uses): TemplateVariable {
   const has = (use: Use | 'member') => uses.has(use);
   if (has('each')) return { name, type: 'list', default: [] };

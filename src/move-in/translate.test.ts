@@ -12,7 +12,6 @@ function translated(source: string, { syntax = 'handlebars', isHtml = true }: Op
   return { ...part, variables: variablesOfParts([part]) };
 }
 
-/** As an email would have it, after the translation. */
 function rendered(source: string, values: object, options: Options = {}): string {
   const { liquid, problems, variables } = translated(source, options);
   assert.deepEqual(problems, [], source);
@@ -38,7 +37,7 @@ test('a value is escaped in html by two braces, and not by three or an ampersand
   assert.equal(rendered('{{x}}{{{x}}}', values, { isHtml: false }), '<b>"&<b>"&');
 });
 
-test('a condition is true for what Handlebars takes for true', () => {
+test('a condition is true where it is true in Handlebars', () => {
   const source =
     '{{#if x}}yes{{else}}no{{/if}} {{#unless x}}no{{else}}yes{{/unless}} {{^x}}no{{/x}}';
   for (const x of ['', 0, false, null, []]) assert.equal(rendered(source, { x }), 'no no no');
@@ -88,7 +87,7 @@ test('comments are dropped, and escaped tags and the signs of Liquid stay text',
     rendered(String.raw`\{{x}} {% if %} {%raw%} \\{{x}}`, { x: 1 }),
     String.raw`{{x}} {% if %} {%raw%} \1`,
   );
-  // Braces that only a comment keeps apart.
+  // Only a comment separates the braces.
   assert.equal(rendered('{{! }}a{ {{! }}{ b{{! }}{% c', {}), 'a{ { b{% c');
   assert.equal(rendered('{x: {{x}}} {{! a }}{ {{x}}', { x: 1 }), '{x: 1} { 1');
 });
@@ -130,7 +129,7 @@ test('variables are declared with the types that their uses suggest', () => {
   ]);
 });
 
-test('what has no translation is reported with its line, and the rest is translated', () => {
+test('constructs without a translation are reported with their line; the rest is translated', () => {
   const source = [
     '{{name}}',
     '{{> footer}}',
@@ -145,7 +144,7 @@ test('what has no translation is reported with its line, and the rest is transla
   ].join('\n');
   const problems = problemsIn(source);
   const expected = [
-    /^2: the partial \{\{> footer\}\} has no place here; put its content in$/,
+    /^2: the partial \{\{> footer\}\} is not supported; insert its content$/,
     /^3: the helper formatDate is not known to Liquid$/,
     /^3: the helper upper is not known to Liquid$/,
     /^4: the block \{\{#list items\}\} has no translation: write/,
@@ -153,7 +152,7 @@ test('what has no translation is reported with its line, and the rest is transla
     /^6: the decorator/,
     /^6: the block \{\{#> layout\}\}/,
     /^7: @key has no translation$/,
-    /^7: \.\.\/\.\.\/x leads out of the template$/,
+    /^7: \.\.\/\.\.\/x is outside of the template$/,
     /^8: first-name cannot be the name of a variable; rename it$/,
     /^8: this means all variables together$/,
     /^8: \{\{"text"\}\} has no translation$/,
@@ -196,7 +195,7 @@ test("Resend's variables are escaped in html, and other tags are reported", () =
   );
 });
 
-test('a text with backslashes in quotes is rendered as it was written', () => {
+test('text with backslashes in quotes is rendered unchanged', () => {
   const resend = { syntax: 'resend' } as const;
   const folder = 'C:\\new\\';
   assert.equal(rendered(`{{{FOLDER|${folder}}}} {{{A|\\\\}}}.`, {}, resend), `${folder} \\\\.`);
@@ -204,7 +203,7 @@ test('a text with backslashes in quotes is rendered as it was written', () => {
   assert.equal(rendered(`{{#equals folder "${folder}"}}same{{/equals}}`, { folder }), 'same');
 });
 
-test('a source with more tags or depth than Liquid may have is not translated to its end', () => {
+test('translation stops at the limits of tags and depth', () => {
   const deep = [
     '{{#each a}}',
     '{{#with a.b}}',
@@ -223,7 +222,7 @@ test('a source with more tags or depth than Liquid may have is not translated to
   assert.match(problemsIn(`{{${'a.'.repeat(900)}b}}`)[0]!, /^1: the path a\.a.* longer than 1000/);
 });
 
-test('no source takes long or makes Liquid of what was text', () => {
+test('no source takes long, and text never becomes Liquid', () => {
   const pieces = [
     '{{',
     '}}',
@@ -271,7 +270,6 @@ test('no source takes long or makes Liquid of what was text', () => {
   }
 });
 
-/** What is before it, what is repeated, and what is after it. */
 const REPEATED: readonly (readonly [before: string, unit: string, after: string])[] = [
   ['', '\\{{x}} ', ''],
   ['', '\\{{', ''],
@@ -296,7 +294,7 @@ const REPEATED: readonly (readonly [before: string, unit: string, after: string]
   ['', '{{{a|b', ''],
 ];
 
-test('what tags repeat costs no more than other characters', () => {
+test('repeated tags cost no more than other characters', () => {
   for (const syntax of SYNTAXES) {
     for (const [before, unit, after] of REPEATED) {
       const source = before + unit.repeat(500_000 / unit.length) + after;

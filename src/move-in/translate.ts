@@ -1,5 +1,5 @@
 /**
- * Templates in Handlebars, or with the variables of Resend, as Liquid: pure, and nothing is evaluated.
+ * Translates templates in Handlebars, or with the variables of Resend, to Liquid. Pure, and evaluates nothing.
  *
  *     {{x}}                       {{ x }}               escaped in html
  *     {{{x}}}, {{&x}}             {{ x | raw }}         in html; nothing is escaped in subject and text
@@ -7,10 +7,10 @@
  *     {{#each x}}                 {% for item in x %}   with @index, @first, @last, this, ../ and @root
  *     {{#with x}}                 {% if … %}            its names are members of x
  *
- * Handlebars takes "", 0, false, null and [] for false, Liquid only false and nil, so a condition names them;
- * and it writes nothing for a member that is missing, where Letterhaus refuses the email, so members get a
- * default. What has no translation is left out and reported with its line: partials, helpers,
- * subexpressions, decorators, raw blocks.
+ * In Handlebars "", 0, false, null and [] are false; in Liquid only false and nil are. Conditions therefore
+ * name all of them. Handlebars prints nothing for a missing member, but Letterhaus refuses the email. Members
+ * therefore get a default. Constructs without a translation are left out and reported with their line:
+ * partials, helpers, subexpressions, decorators, raw blocks.
  */
 import type { TemplateVariable } from '../templates/template-store.ts';
 import {
@@ -37,7 +37,7 @@ export type TranslatedPart = {
 };
 
 const PROBLEMS_MAX = 100;
-/** As for Liquid (templates/liquid.ts). What is beyond is not translated, so that the work stays small. */
+/** Limits of Liquid (`templates/liquid.ts`). The rest is not translated, so the work stays small. */
 const TAGS_MAX = 2_000;
 const DEPTH_MAX = 32;
 
@@ -48,7 +48,6 @@ export function translatePart(
   return syntax === 'resend' ? fromResend(source) : new Translator(source, isHtml).run();
 }
 
-/** The variables of the parts together, each with the type that its uses suggest. */
 export function variablesOfParts(parts: readonly TranslatedPart[]): TemplateVariable[] {
   return Names.variablesOf(parts.map(({ names }) => names));
 }
@@ -56,7 +55,7 @@ export function variablesOfParts(parts: readonly TranslatedPart[]): TemplateVari
 const RESEND_TAG = /\{\{\{\s*([\w.]{1,200})\s*(?:\|([^{}]{0,500}))?\}\}\}|\{\{\{?|\{%/g;
 const FILLED_BY_RESEND = new Set(['UNSUBSCRIBE_URL', 'RESEND_UNSUBSCRIBE_URL']);
 
-/** Values are escaped in html, as in templates that come by the wire format of Resend. */
+/** Values are escaped in html, as in templates that arrive in Resend's wire format. */
 function fromResend(source: string): TranslatedPart {
   const names = new Names(source);
   const part: TranslatedPart = { liquid: '', names, translated: 0, problems: [] };
@@ -119,13 +118,16 @@ function addProblem(part: TranslatedPart, line: number, message: string): void {
   if (part.problems.length < PROBLEMS_MAX) part.problems.push({ line, message });
 }
 
-/** Text that Liquid would read as a tag, as an output of it. */
+/** Writes text that Liquid would read as a tag as an output of that text. */
 function literal(text: string, isBeforeTag: boolean): string {
   const safe = text.replaceAll(/\{\{+|\{%/g, (found) => `{{ "${found}" }}`);
   return isBeforeTag && safe.endsWith('{') ? `${safe.slice(0, -1)}{{ "{" }}` : safe;
 }
 
-/** liquidjs reads a backslash as an escape; null: it has both kinds of quotes, of which Liquid escapes none. */
+/**
+ * Quotes text for liquidjs, which reads a backslash as an escape. Returns null for text with both kinds of quotes,
+ * because Liquid can escape neither.
+ */
 function quote(text: string): string | null {
   const escaped = text.replaceAll('\\', String.raw`\\`);
   if (!text.includes('"')) return `"${escaped}"`;
@@ -136,7 +138,7 @@ function outputOf({ expression, isMember }: Resolved): string {
   return isMember ? `${expression} | default: ""` : expression;
 }
 
-/** What Handlebars takes for true. */
+/** Returns a condition that is true where Handlebars is. */
 function truthOf({ expression }: Resolved, { includesZero = false } = {}): string {
   const notEmpty = `${expression} and ${expression} != empty`;
   return includesZero ? notEmpty : `${notEmpty} and ${expression} != 0`;
@@ -145,11 +147,11 @@ function truthOf({ expression }: Resolved, { includesZero = false } = {}): strin
 type Block = {
   name: string;
   line: number;
-  /** Without delimiters; null: the block is not translated. */
+  /** Closing tag without delimiters; null when the block is not translated. */
   end: string | null;
-  /** Whether it has names of its own, up to `{{else}}`. */
+  /** True when it has names of its own, up to `{{else}}`. */
   hasScope: boolean;
-  /** `{{else if}}` continues it. */
+  /** `{{else if}}` may continue it. */
   isCondition: boolean;
   hasElse?: boolean;
 };
@@ -213,7 +215,7 @@ class Translator {
       case 'partial':
         return this.#refuse(
           tag,
-          `the partial {{> ${tag.source}}} has no place here; put its content in`,
+          `the partial {{> ${tag.source}}} is not supported; insert its content`,
         );
       case 'other':
         return this.#refuse(tag, `the decorator {{* ${tag.source}}} has no translation`);
@@ -247,7 +249,7 @@ class Translator {
     return this.#write(tag, `${outputOf(found)}${raw}`, 'output');
   }
 
-  /** SendGrid's `{{insert name "default=friend"}}`. */
+  /** Translates SendGrid's `{{insert name "default=friend"}}`. */
   #insert(tag: Tag, words: readonly Word[], raw: string): string {
     const [path, given, ...more] = words;
     const value = given?.kind === 'literal' ? given.value : '';
@@ -295,7 +297,7 @@ class Translator {
     return this.#write(tag, `${word} ${condition.liquid}`, 'tag');
   }
 
-  /** Of `if`, `unless`, and SendGrid's comparisons. */
+  /** Translates the condition of `if`, `unless` and SendGrid's comparisons. */
   #condition(
     { source }: Tag,
     helper: string,
@@ -361,7 +363,7 @@ class Translator {
       hasScope: true,
       isCondition: false,
     });
-    // A member that is missing has no items.
+    // A missing member has no items.
     const before = found.isMember ? `{% assign ${list} = ${found.expression} | default: "" %}` : '';
     const loop = this.#write(tag, `for ${item} in ${list}`, 'tag');
     return tag.trim.before && before !== '' ? `{%- ${before.slice(3)}${loop}` : before + loop;
@@ -382,7 +384,7 @@ class Translator {
     return this.#write(tag, `if ${truthOf(over.found)}`, 'tag');
   }
 
-  /** What a block is about, and its names; null: it is refused. */
+  /** Resolves the subject of a block and its names. Returns null when the block is refused. */
   #scoped(tag: Tag, words: readonly Word[]): { found: Resolved; aliases: string[] } | null {
     const [path, names, ...more] = words;
     const problem = ((): string | null => {
@@ -397,7 +399,7 @@ class Translator {
       return { found, aliases: names?.kind === 'names' ? names.names : [] };
     }
     this.#refuse(tag, reason ?? `{{#${tag.source}}} has no translation`);
-    // The names within it are those of something that is not there.
+    // Names within a refused block are unknown.
     this.#names.enterUnknown();
     const name = String(tag.source.split(/\s/)[0]);
     this.#blocks.push({ name, line: tag.line, end: null, hasScope: true, isCondition: false });
@@ -445,7 +447,7 @@ class Translator {
   }
 }
 
-/** What a comparison says about the type of its variables. */
+/** Infers the type of a comparison's variables. */
 function useOf(operator: string, words: readonly (Word | undefined)[]): Use {
   const values = words.map((word) => (word?.kind === 'literal' ? typeof word.value : null));
   if (values.includes('boolean')) return 'test';
@@ -453,7 +455,7 @@ function useOf(operator: string, words: readonly (Word | undefined)[]): Use {
   return isOrder || values.includes('number') ? 'number' : 'output';
 }
 
-/** For tags that write nothing themselves, `~` is applied by an empty tag of Liquid. */
+/** Adds an empty tag of Liquid that applies `~`, for tags that write nothing. */
 function spaced({ trim: { before, after } }: Tag, liquid: string): string {
   if (!before && !after) return liquid;
   return `{%${before ? '-' : ''} # ${after ? '-' : ''}%}`;

@@ -133,10 +133,7 @@ test('a hostile or unknown file is refused with a sentence and changes nothing',
   const key = await newKey();
   const entry = '{"email":"ann@acme.test","origin":"bounce"}';
   const files: [string, RegExp][] = [
-    [
-      'Name;Birthday\nAnn;1990-01-01\n',
-      /not a list of suppressions that is known.*Resend, Postmark/,
-    ],
+    ['Name;Birthday\nAnn;1990-01-01\n', /not a known list of suppressions.*Resend, Postmark/],
     ['{"Message":"Unauthorized"}', /Resend, Postmark, SendGrid, Mailgun, Amazon SES/],
     [`{"data":[${entry}`, /ends in line 1 before it is complete/],
     [`{"data":[${entry},]}`, /Line 1 is not JSON/],
