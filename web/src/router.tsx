@@ -267,7 +267,7 @@ export const router = createRouter({
   scrollRestoration: true,
 });
 
-// The sign-in page leads back.
+// Signing in returns to this page.
 whenSignedOut(() => {
   queries.setQueryData(sessionQuery.queryKey, null);
   void router.invalidate();

@@ -12,7 +12,7 @@ import {
 /** The project and environment of a request. */
 export type Scope = { project: string; environment: 'live' | 'test' };
 
-/** What is wrong with one field of a request. */
+/** A problem with one field of a request. */
 export type FieldProblem = { field: string; message: string };
 
 type Failure = {
@@ -45,7 +45,7 @@ export type CallOptions = {
 
 let leave = (): void => {};
 
-/** Sets what happens when a page reads something and its session has ended. */
+/** Sets the callback for a read that fails because the session has ended. */
 export function whenSignedOut(then: () => void): void {
   leave = then;
 }
@@ -58,7 +58,7 @@ export async function call<Id extends OperationId>(
   return (await callWith(id, parts ?? {})) as Result<Id>;
 }
 
-/** The response itself, for content that is not JSON. A body that is a string is sent as it is. */
+/** The response itself, for content that is not JSON. A string body is sent unchanged. */
 export async function respond<Id extends OperationId>(
   id: Id,
   ...[parts]: PartsArgument<Id, CallOptions>
@@ -66,7 +66,7 @@ export async function respond<Id extends OperationId>(
   return send(id, parts ?? {});
 }
 
-/** For `call` in another form, which checks the parts. */
+/** Untyped `call`, for callers that check the parts themselves. */
 export async function callWith(id: OperationId, parts: AnyParts & CallOptions): Promise<unknown> {
   const text = await (await send(id, parts)).text();
   return text === '' ? null : JSON.parse(text);

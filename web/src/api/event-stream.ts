@@ -1,7 +1,10 @@
-/** Server-sent events, as far as the stream of events uses them. */
+/** Parses the server-sent events of the event stream. */
 import type { StreamEvent } from '../../../sdk/src/api.ts';
 
-/** @param text what has arrived @returns the complete events in it, and the text after them */
+/**
+ * @param text text that has arrived
+ * @returns its complete events, and the remaining text
+ */
 export function takeEvents(text: string): { events: StreamEvent[]; rest: string } {
   const messages = text.split('\n\n');
   const rest = messages.pop() ?? '';

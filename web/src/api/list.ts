@@ -19,9 +19,9 @@ const REFRESH_MS = 3_000;
 type Options<Id extends ListId> = {
   path?: PathValues<Id>;
   query?: Query<Id>;
-  /** What `after` takes of a row; default: its id. */
+  /** Returns the value of `after` for a row. Default: its id. */
   cursor?: (row: Row<Id>) => string;
-  /** Whether a row changes soon by itself, without an event: the list is then read again. */
+  /** Returns whether a row changes soon without an event, so that the list is read again. */
   isUnderWay?: (row: Row<Id>) => boolean;
 };
 
@@ -53,7 +53,7 @@ type PathArgument<Id extends ReadId> = [keyof PathValues<Id>] extends [never]
   ? []
   : [path: PathValues<Id>];
 
-/** Reads again, after a change, what an operation reads and everything below its path. */
+/** Reloads what an operation reads, and everything below its path, after a change. */
 export function useReload(): <Id extends ReadId>(
   id: Id,
   ...path: PathArgument<Id>

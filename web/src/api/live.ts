@@ -1,16 +1,16 @@
-/** The event stream of a project, so that lists and pages show what happens without being reloaded. */
+/** The event stream of a project. Lists and pages show its events without a reload. */
 import { useEffect, useRef, useState } from 'react';
 import type { StreamEvent } from '../../../sdk/src/api.ts';
 import { ApiError, respond, type Scope } from './client.ts';
 import { takeEvents } from './event-stream.ts';
 
 const RECONNECT_MS = 3_000;
-/** Events that arrive together are handled together. */
+/** Milliseconds. Events that arrive within this time are handled together. */
 const GATHER_MS = 250;
 
 /**
- * Calls `onEvents` with new events while the page is open. After a lost connection it calls it with none,
- * since events may have been missed.
+ * Calls `onEvents` with new events while the page is open. After a lost connection it calls it with none, because
+ * events may have been missed.
  * @returns whether the connection is open
  */
 export function useEvents(
@@ -40,7 +40,7 @@ export function useEvents(
           isFirst = false;
           cursor = await readEvents(response, cursor, (events) => handler.current(events));
         } catch (error) {
-          // The session has ended, and the page leads to sign-in. After other failures the loop connects again.
+          // The session has ended, and the page redirects to sign-in. After other failures the loop connects again.
           if (error instanceof ApiError && error.status === 401) return;
         }
         if (ended.signal.aborted) return;

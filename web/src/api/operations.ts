@@ -1,6 +1,6 @@
 /**
- * The operations of the API, by their ids in docs/openapi.json. Their types are generated, so a wrong path,
- * parameter or field of a response does not compile.
+ * The operations of the API, by their ids in docs/openapi.json. Their types are generated, so a wrong path, parameter
+ * or field of a response does not compile.
  */
 import { OPERATIONS, type Operations } from '../../../sdk/src/api.ts';
 import { SESSION_OPERATIONS, type SessionOperations } from './session-operations.ts';
@@ -27,12 +27,12 @@ type Part<Name extends string, Fields> = [keyof Fields] extends [never]
     ? { [key in Name]?: Fields }
     : { [key in Name]: Fields };
 
-/** What a request has besides its operation. */
+/** Path, query and body of a request. */
 export type Parts<Id extends OperationId> = Part<'path', PathValues<Id>> &
   Part<'query', Query<Id>> &
   (Body<Id> extends undefined ? { body?: never } : { body: Body<Id> });
 
-/** Arguments after the id of an operation: none are needed where the request needs no parts. */
+/** Arguments after the id of an operation. They are optional when all parts are. */
 export type PartsArgument<Id extends OperationId, More = object> =
   object extends Parts<Id> ? [parts?: Parts<Id> & More] : [parts: Parts<Id> & More];
 

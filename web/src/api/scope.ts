@@ -36,7 +36,7 @@ export type Api = {
     id: Id,
     ...parts: PartsArgument<Id, Cancelable>
   ) => Promise<Result<Id>>;
-  /** What useQuery needs to read something; its key has the path, by which useReload finds it. */
+  /** Returns the arguments of useQuery for a read. The key contains the path, by which useReload finds it. */
   query: <Id extends ReadId>(id: Id, ...parts: PartsArgument<Id>) => ReadQuery<Id>;
 };
 

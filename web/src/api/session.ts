@@ -22,7 +22,7 @@ async function readSession(signal: AbortSignal): Promise<Session | null> {
   }
 }
 
-/** Whether somebody has an account already. */
+/** Whether the installation has an account. */
 export const setupQuery = queryOptions({
   queryKey: ['session', 'setup'],
   queryFn: ({ signal }) => call('getSetup', { signal }),

@@ -21,11 +21,11 @@ export function activeShortcuts(): Shortcut[] {
 
 /** The shortcuts work as long as the component is shown. */
 export function useShortcuts(shortcuts: readonly Shortcut[], place: Place = 'screen'): void {
-  const held = useRef(shortcuts);
-  held.current = shortcuts;
+  const latest = useRef(shortcuts);
+  latest.current = shortcuts;
   useEffect(() => {
-    active[place].add(held);
-    return () => void active[place].delete(held);
+    active[place].add(latest);
+    return () => void active[place].delete(latest);
   }, [place]);
 }
 

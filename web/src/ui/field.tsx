@@ -27,7 +27,7 @@ export function Field({ label, hint, className = '', ...rest }: Props): ReactNod
   );
 }
 
-/** What was typed into a field of a form; '' when the form has no such field. */
+/** Returns the text of a field, or '' when the form has no such field. */
 export function textOf(form: FormData, name: string): string {
   const value = form.get(name);
   return typeof value === 'string' ? value : '';

@@ -1,7 +1,7 @@
 /**
- * Shows HTML of strangers, for example a rendered template. The frame loads an empty
- * page of the service, whose policy allows neither scripts nor forms (src/http/dashboard/routes.ts), and the
- * html is put into that page. It stays there while it changes, so that it does not flicker and stays scrolled.
+ * Shows untrusted HTML, such as a rendered template. The frame loads an empty page of the service, whose policy
+ * allows neither scripts nor forms (src/http/dashboard/routes.ts). The HTML is put into that page. A change replaces
+ * only the content, so the frame neither flickers nor loses its scroll position.
  */
 import { type ReactNode, useEffect, useRef } from 'react';
 import { inertHtml } from '../../../src/mail/html/inert-html.ts';
@@ -26,7 +26,8 @@ export function HtmlFrame({ html, title, hasRemote, className = '', width }: Pro
   };
   const restore = (): void => {
     const page = emptyPageOf(frame.current);
-    // It was led elsewhere. Once only, lest it goes on while the service does not answer.
+    // The frame has navigated away. It is restored only once, so that it does not loop while the service is
+    // unavailable.
     if (!page && frame.current && !isRestored.current) frame.current.src = addressOf(hasRemote);
     isRestored.current = page === null;
     show();
@@ -54,18 +55,18 @@ function addressOf(hasRemote: boolean): string {
 /** @returns null before it is loaded, while the frame has a page with the policy of the dashboard */
 function emptyPageOf(frame: HTMLIFrameElement | null): Window | null {
   const page = frame?.contentWindow ?? null;
-  // Without a document it is a page of another origin.
+  // A page of another origin has no document here.
   return frame?.contentDocument && page?.location.pathname === PAGE ? page : null;
 }
 
 function replaceContent(page: Window, html: string): void {
-  // Parsed in the frame, whose policy decides about inline styles.
+  // Parsed in the frame, because its policy decides about inline styles.
   const { DOMParser } = page as Window & typeof globalThis;
   const parsed = new DOMParser().parseFromString(html, 'text/html');
   const { scrollX, scrollY } = page;
-  // The page may be without content still, just after it took the place of the one before: its load follows.
+  // The page may still be empty right after a navigation. Its load event follows.
   rootOf(page.document)?.replaceWith(rootOf(parsed)!);
-  // A link would lead the frame elsewhere.
+  // A link would navigate the frame away.
   page.addEventListener('click', stay);
   page.scrollTo(scrollX, scrollY);
 }
@@ -74,7 +75,7 @@ function stay(event: Event): void {
   event.preventDefault();
 }
 
-/** Asked of the prototype: `<img name="documentElement">` hides the property of its document. */
+/** Uses the prototype, because `<img name="documentElement">` hides the property of its document. */
 function rootOf(document: Document): Element | null {
   return Reflect.get(Document.prototype, 'documentElement', document);
 }

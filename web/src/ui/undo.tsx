@@ -1,6 +1,4 @@
-/**
- * Offers to undo a change for one minute, also after the screen has changed. The next change replaces the offer.
- */
+/** Offers to undo a change for one minute, also after the screen has changed. The next change replaces the offer. */
 import { X } from 'lucide-react';
 import { createContext, type ReactNode, useContext, useEffect, useState } from 'react';
 import { Button, IconButton } from './button.tsx';
@@ -12,7 +10,7 @@ type Change = { text: string; undo: () => Promise<void> };
 
 const Offer = createContext<(change: Change) => void>(() => {});
 
-/** Call it after a change, with a sentence about it and the reverse. */
+/** Call it after a change, with a sentence about it and the reverse operation. */
 export function useOfferUndo(): (change: Change) => void {
   return useContext(Offer);
 }

@@ -19,7 +19,7 @@ export function useAttention(): { findings: Finding[]; isPending: boolean } {
       api.query('getLimits'),
       {
         ...api.query('listOperatorConditions'),
-        // Of the installation, whatever project is open.
+        // Without the scope: the conditions of the installation are the same in all projects.
         queryKey: ['listOperatorConditions'],
         enabled: isOperator,
         refetchInterval: CONDITIONS_EVERY_MS,

@@ -1,4 +1,4 @@
-/** What the overview reports, and what it leaves alone. */
+/** Findings of the overview, and facts that are not findings. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Domain, Limits, Queue, Stats, Webhook } from '../../../../sdk/src/api.ts';

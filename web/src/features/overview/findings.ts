@@ -1,4 +1,4 @@
-/** What needs attention in a project: a sentence for each finding, with the page or the words that help. */
+/** Findings that need attention in a project: a sentence for each, with a page or a remedy. */
 import type {
   Domain,
   Limits,

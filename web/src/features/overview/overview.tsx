@@ -78,9 +78,7 @@ export function OverviewScreen(): ReactNode {
   );
 }
 
-/**
- * @param options.isBefore reads the previous period of the same length
- */
+/** @param options.isBefore reads the previous period of the same length */
 function useStats(
   { granularity, periodMs, periods }: Range,
   { by, isBefore = false }: { by?: Dimension; isBefore?: boolean } = {},
@@ -160,7 +158,7 @@ function Accounted(): ReactNode {
   const isOperator = useMay()('getReconciliation');
   const proof = useQuery({
     ...api.query('getReconciliation'),
-    // Of the installation, whatever project is open.
+    // Without the scope: the result is the same in all projects.
     queryKey: ['getReconciliation'],
     enabled: isOperator,
   });

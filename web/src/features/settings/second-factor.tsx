@@ -1,6 +1,6 @@
 /**
- * The second factor of the signed-in member. It is switched on in two steps: a secret for the app, then the
- * first code, which returns the recovery codes.
+ * The second factor of the signed-in member. It is switched on in two steps: a secret for the app, then the first
+ * code, which returns the recovery codes.
  */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';

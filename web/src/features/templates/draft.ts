@@ -151,10 +151,10 @@ function spaced(type: VariableType, typed: string): string {
   }
 }
 
-/** What is typed, and the stored template that it began with. */
+/** The typed draft, and the stored template that it started from. */
 export type Editing = { base: Draft; draft: Draft };
 
-/** Whether something is typed, and whether the stored template has changed meanwhile. */
+/** Returns whether the draft has changes, and whether the stored template has changed since. */
 export function stateOf({ base, draft }: Editing, stored: Draft) {
   const isChanged = !isSameDraft(draft, base);
   const isNewer = !isSameDraft(base, stored);
@@ -162,14 +162,14 @@ export function stateOf({ base, draft }: Editing, stored: Draft) {
   return { isChanged, isOutdated: isNewer && isChanged && !isSaved, isNewer, isSaved };
 }
 
-/** A draft follows the stored template as long as nothing is typed, or once that is saved. */
+/** Follows the stored template while nothing is typed, or after the draft was saved. */
 export function followed(editing: Editing, stored: Draft): Editing {
   const { isNewer, isOutdated, isSaved } = stateOf(editing, stored);
   if (!isNewer || isOutdated) return editing;
   return { base: stored, draft: isSaved ? editing.draft : withSamplesOf(editing.draft, stored) };
 }
 
-/** Back to the stored template, with the sample values that were typed. */
+/** Restores the stored template, with the typed sample values. */
 export function discarded({ draft }: Editing, stored: Draft): Editing {
   return { base: stored, draft: withSamplesOf(draft, stored) };
 }

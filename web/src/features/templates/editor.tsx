@@ -1,6 +1,6 @@
 /**
- * The editor of a template beside its preview. Typed text is stored only when it is saved; leaving the page
- * with unsaved changes asks first.
+ * The editor of a template beside its preview. Typed text is stored only when it is saved; leaving the page with
+ * unsaved changes asks first.
  */
 import { useQueryClient } from '@tanstack/react-query';
 import { useBlocker, useNavigate, useSearch } from '@tanstack/react-router';

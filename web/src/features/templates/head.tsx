@@ -140,7 +140,7 @@ function DeleteForm({ template }: { template: Template }): ReactNode {
   );
 }
 
-/** What was typed into TemplateNames. */
+/** Reads the fields of TemplateNames. */
 export function namesIn(form: FormData): { name: string; alias: string | null } {
   return { name: textOf(form, 'name'), alias: textOf(form, 'alias') || null };
 }

@@ -1,4 +1,4 @@
-/** What changed between two texts, line by line. */
+/** Line diff of two texts. */
 import { diffArrays } from 'diff';
 
 export type DiffLine = { kind: 'same' | 'added' | 'removed' | 'skipped'; text: string };

@@ -1,4 +1,4 @@
-/** Drafts of the template editor, and what its versions changed. */
+/** Drafts of the template editor, and the diff of versions. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

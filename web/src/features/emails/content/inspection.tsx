@@ -17,7 +17,7 @@ export function useInspection(emailId: string) {
   const api = useApi();
   return useQuery({
     ...api.query('inspectEmail', { path: { id: emailId } }),
-    // Not below the path of the email, which its events read again.
+    // Not below the path of the email, because its events reload that path.
     queryKey: [...api.key, 'inspection', emailId],
     staleTime: Infinity,
   });

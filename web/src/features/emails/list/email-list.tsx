@@ -1,6 +1,6 @@
 /**
- * The list of emails: virtual rows, loaded page by page, updated by events. New rows do not move a scrolled
- * list: they wait behind a button until it is at its top again.
+ * The list of emails: virtual rows, loaded page by page, updated by events. New rows do not move a scrolled list:
+ * they wait behind a button until it is at its top again.
  */
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
@@ -104,7 +104,7 @@ function Rows({ rows: all, place, openId, q, onEnd, isLoading }: RowsProps): Rea
   const { scope } = useApi();
   const { to, rowPx, Row: Cells } = PLACES[place];
   const frame = useRef<HTMLDivElement>(null);
-  const { rows, waiting, release } = useHeldBack(all, { frame, rowPx });
+  const { rows, waiting, release } = useHiddenRows(all, { frame, rowPx });
   const list = useVirtualizer({
     count: rows.length,
     getScrollElement: () => frame.current,
@@ -201,8 +201,8 @@ function searchOf(place: Place, q: string): true | { q?: string } {
   return q ? { q } : {};
 }
 
-/** Keeps rows back that arrive while the list is scrolled. */
-function useHeldBack(
+/** Keeps rows hidden that arrive while the list is scrolled. */
+function useHiddenRows(
   all: readonly EmailSummary[],
   { frame, rowPx }: { frame: { current: HTMLElement | null }; rowPx: number },
 ) {
@@ -212,7 +212,7 @@ function useHeldBack(
     if (!element) return;
     const onScroll = (): void => {
       const isAtTop = element.scrollTop < rowPx;
-      setNewest((held) => (isAtTop ? null : (held ?? all[0]?.id ?? null)));
+      setNewest((previous) => (isAtTop ? null : (previous ?? all[0]?.id ?? null)));
     };
     element.addEventListener('scroll', onScroll, { passive: true });
     return () => element.removeEventListener('scroll', onScroll);

@@ -3,7 +3,7 @@ import type { EmailList, EmailSummary } from '../../../../../sdk/src/api.ts';
 
 export type EmailPage = EmailList;
 
-/** The `after` of the next page; undefined: there is none. A search says how far it has looked. */
+/** Returns `after` of the next page, or undefined after the last one. A search returns how far it has searched. */
 export function nextAfter({ data, has_more: hasMore, scanned_until: scanned }: EmailPage) {
   return hasMore ? (scanned ?? data.at(-1)?.id) : undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * The text of the search field, in the grammar of `GET /v1/emails?q=`. An id alone opens its email, and an
- * address alone is searched as a recipient.
+ * The text of the search field, in the grammar of `GET /v1/emails?q=`. An id alone opens its email, and an address
+ * alone is searched as a recipient.
  */
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
 const ADDRESS_ALONE = /(^|\s)([^\s:"@]+@[^\s:"]+)(?=\s|$)/g;

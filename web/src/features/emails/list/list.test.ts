@@ -1,4 +1,4 @@
-/** The list of emails: how new rows join it, and what a typed search means. */
+/** The list of emails: merging of new rows, and parsing of a typed search. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';

@@ -7,10 +7,10 @@ export const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as cons
 export type Known = { domains: readonly string[]; tags: readonly string[] };
 
 export type Completion = {
-  /** What is added, like `status:bounced`. */
+  /** The added word, such as `status:bounced`. */
   token: string;
   about: string;
-  /** The whole search with it. */
+  /** The whole search after the completion. */
   text: string;
 };
 

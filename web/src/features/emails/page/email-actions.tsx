@@ -155,7 +155,6 @@ function ResendForm({ email, onDone }: FormProps): ReactNode {
 
 type Attachments = NonNullable<EmailCreation['attachments']>;
 
-/** As a request has them. */
 async function attachmentsOf(api: Api, inspection: EmailInspection): Promise<Attachments> {
   const files: Attachments = [];
   for (const file of inspection.attachments) {

@@ -7,7 +7,7 @@ import { DeliveryMark } from '../../../ui/delivery-mark.tsx';
 import { Problem } from '../../../ui/states.tsx';
 import { Time } from '../../../ui/time.tsx';
 
-/** While a delivery is pending. Its end is no event of the email. */
+/** Milliseconds between reads while a delivery is pending. The email has no event when the delivery ends. */
 const REFRESH_MS = 5_000;
 
 /** @param around wraps the deliveries, if there are any */
