@@ -1,4 +1,4 @@
-/** Resources about projects, people, the service and its installation: what a sending application rarely needs. */
+/** Resources about projects, people, the service and its installation. A sending application rarely needs them. */
 import { Resource } from './resource.ts';
 import type { Body, Query, Result } from './transport.ts';
 
@@ -15,13 +15,15 @@ export class Projects extends Resource {
     return this.call('updateProject', { id }, { name });
   }
 
-  /** Of the project and environment of the key. */
+  /** The limits of the key's project and environment. */
   limits() {
     return this.call('getLimits');
   }
 }
 
-/** For the command line on the machine of the service, as `Projects.create` and `Operator`: no API key opens these. */
+/**
+ * Like `Projects.create` and `Operator`, only for the command line on the service's machine: no API key may use it.
+ */
 export class Members extends Resource {
   list(query: Query<'listMembers'> = {}) {
     return this.pages('listMembers', { query });
@@ -50,7 +52,6 @@ export class Members extends Resource {
 }
 
 export class AuditLog extends Resource {
-  /** Newest first. */
   list(query: Query<'listAuditEvents'> = {}) {
     return this.pages('listAuditEvents', { query });
   }
@@ -62,14 +63,14 @@ export class Requests extends Resource {
     return this.pages('listRequests', { query });
   }
 
-  /** @param id X-Request-Id; the `requestId` of a LetterhausError */
+  /** @param id value of X-Request-Id, which is the `requestId` of a LetterhausError */
   get(id: string) {
     return this.call('getRequest', { id });
   }
 }
 
 export class Recipients extends Resource {
-  /** The emails to an address with the replies of mail servers, and its suppressions. */
+  /** Returns the events of the emails to an address, with the replies of mail servers, and its suppressions. */
   log(address: string, query: Query<'getRecipientLog'> = {}): Promise<Result<'getRecipientLog'>> {
     return this.transport.json('getRecipientLog', { path: { address }, query });
   }
@@ -85,18 +86,18 @@ export class Service extends Resource {
     return this.call('getReadiness');
   }
 
-  /** What the operator of the installation has to act on: with an operator's key. */
+  /** Returns what the operator must act on. Needs an operator's key. */
   conditions() {
     return this.call('listOperatorConditions');
   }
 
-  /** Whether all accepted mail is accounted for: with an operator's key. */
+  /** Returns whether all accepted mail is accounted for. Needs an operator's key. */
   reconciliation() {
     return this.call('getReconciliation');
   }
 }
 
-/** The installation as a whole: for the command line on its machine, whose requests need no key. */
+/** The installation as a whole, for the command line on its machine, whose requests need no key. */
 export class Operator extends Resource {
   status() {
     return this.call('getStatus');
@@ -114,12 +115,12 @@ export class Operator extends Resource {
     return this.call('updateProjectSettings', { id }, change);
   }
 
-  /** With `from` of the result's `next`, it goes on with a large queue. */
+  /** A large queue needs several calls: pass `next` of the result as `from`. */
   resumeProject(id: string, place: Body<'resumeProject'> = {}) {
     return this.call('resumeProject', { id }, place);
   }
 
-  /** Messages that came back by SMTP. */
+  /** Returns messages received by SMTP. */
   inbound(query: Query<'listInbound'> = {}) {
     return this.pages('listInbound', { query });
   }

@@ -1,21 +1,24 @@
 /**
- * Attachments as bytes: what a program has in memory (Buffer, Uint8Array, ArrayBuffer, Blob, File) becomes the
- * base64 of the API. A text stays as it is, because it is base64 already.
+ * Converts attachments in memory (Buffer, Uint8Array, ArrayBuffer, Blob, File) to the base64 of the API. A string is
+ * base64 already and does not change.
  */
 import type { Attachment } from './api.ts';
 
-/** The bytes of an attachment; a text is taken as base64. */
+/** Bytes of an attachment. A string must be base64. */
 export type AttachmentContent = string | ArrayBufferView | ArrayBufferLike | Blob;
 
-/** An attachment of an email to send. A `File` brings its name and type. */
+/** An attachment of an email to send. A `File` has its own name and type. */
 export type AttachmentToSend =
   | (Omit<Attachment, 'content'> & { content?: AttachmentContent | undefined })
   | (Omit<Attachment, 'content' | 'filename'> & { filename?: string | undefined; content: File });
 
-/** `String.fromCharCode` takes this many arguments in every runtime; a multiple of 3 keeps the base64 whole. */
+/**
+ * Every runtime accepts this many arguments for `String.fromCharCode`. A multiple of 3 needs no padding between
+ * pieces.
+ */
 const PIECE_BYTES = 3 * 4_096;
 
-/** @param place of their email, for errors */
+/** @param place prefix of their names in errors */
 export async function attachmentsOf(
   attachments: readonly AttachmentToSend[],
   place: string,
@@ -26,7 +29,7 @@ export async function attachmentsOf(
 }
 
 /**
- * @param place names it in an error: `attachments[0]`
+ * @param place its name in errors, such as `attachments[0]`
  * @throws TypeError for content that has no bytes, such as a stream
  */
 async function attachmentOf(attachment: AttachmentToSend, place: string): Promise<Attachment> {
@@ -47,7 +50,8 @@ async function bytesOf(content: unknown, place: string): Promise<Uint8Array> {
   if (ArrayBuffer.isView(content)) {
     return new Uint8Array(content.buffer, content.byteOffset, content.byteLength);
   }
-  // By name: those of another realm, such as a test runner's, are no instances of this one's classes.
+  // Compares names, because values of another realm, such as a test runner's, are not instances of these
+  // classes.
   if (/^\[object (?:Shared)?ArrayBuffer\]$/.test(nameOf(content))) {
     return new Uint8Array(content as ArrayBufferLike);
   }
@@ -76,7 +80,7 @@ function nameOf(value: unknown): string {
   return Object.prototype.toString.call(value);
 }
 
-/** What is undefined gives way to what a File brings. */
+/** Undefined fields must not override those of a File. */
 function withoutUndefined(fields: object): object {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }

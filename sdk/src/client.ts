@@ -1,6 +1,6 @@
 /**
- * The client: a resource for each part of the API, a method for each operation. Fields are named as in the
- * API; what a method takes and returns is typed from the same schemas that the service checks with.
+ * The client: a resource for each part of the API, a method for each operation. Fields have the names of the API.
+ * Arguments and results are typed from the schemas that the service validates with.
  */
 import {
   AuditLog,
@@ -25,19 +25,19 @@ import {
   Transport,
 } from './transport.ts';
 
-/** An email; with `renderReact`, `react` instead of `html`. Attachments may be bytes. */
+/** An email to send. With `renderReact` it may have `react` instead of `html`. Attachments may be bytes. */
 export type EmailToSend = Omit<EmailCreation, 'attachments'> & {
   react?: unknown;
   attachments?: AttachmentToSend[] | undefined;
 };
 
 export type SendOptions = CallOptions & {
-  /** The same key sends only once, within 24 hours. Default: a new one for each call. */
+  /** A key sends only once within 24 hours. By default each call has a new one. */
   idempotencyKey?: string | undefined;
 };
 
 export type BatchOptions = SendOptions & {
-  /** `strict` (default) accepts all or none; `permissive` accepts what it can and reports the others. */
+  /** `strict` (default) accepts all or none. `permissive` accepts the valid emails and reports the others. */
   validation?: 'strict' | 'permissive' | undefined;
 };
 
@@ -87,7 +87,7 @@ export class Letterhaus {
 }
 
 class Emails extends Resource {
-  /** Accepts an email for delivery. Repeats safely: each call has an idempotency key. */
+  /** Accepts an email for delivery. Each call has an idempotency key, so the client can repeat it safely. */
   async send(email: EmailToSend, options: SendOptions = {}): Promise<AcceptedEmail> {
     const body = await this.#prepared(email);
     return (await this.transport.json('sendEmail', {
@@ -97,7 +97,7 @@ class Emails extends Resource {
     })) as AcceptedEmail;
   }
 
-  /** What would happen to an email: stores and sends nothing. */
+  /** Reports what would happen to an email, without storing or sending it. */
   async dryRun(email: EmailToSend, { signal }: CallOptions = {}): Promise<DryRun> {
     const body = await this.#prepared(email);
     const call = { body, query: { dry_run: true }, signal };
@@ -135,43 +135,43 @@ class Emails extends Resource {
     return this.call('cancelEmail', { id });
   }
 
-  /** Everything that happened to an email, in order. */
+  /** Returns the events of an email, in order. */
   events(id: string, query: Query<'listEmailEvents'> = {}) {
     const positionOf = ({ number }: { number: number }) => String(number);
     return this.pages('listEmailEvents', { path: { id }, query, positionOf });
   }
 
-  /** The message as it is sent (RFC 5322). */
+  /** Returns the message as it is sent (RFC 5322). */
   content(id: string, query: Query<'getEmailContent'> = {}): Promise<Uint8Array> {
     return this.transport.bytes('getEmailContent', { path: { id }, query });
   }
 
-  /** What is in the message: header, attachments, links, and advice. */
+  /** Returns the parts of the message (header, attachments, links) and advice. */
   inspect(id: string) {
     return this.call('inspectEmail', { id });
   }
 
-  /** @param number of `attachments` of `inspect` */
+  /** @param number number in `attachments` of `inspect` */
   attachment(id: string, number: number): Promise<Uint8Array> {
     return this.transport.bytes('downloadEmailAttachment', { path: { id, number } });
   }
 
-  /** What webhooks were sent about it: the newest 100. */
+  /** Returns the newest 100 webhook deliveries about the email. */
   webhookDeliveries(id: string) {
     return this.call('listEmailWebhookDeliveries', { id });
   }
 
-  /** A link that shows the email to whoever has it, for 48 hours at most. */
+  /** Creates a link that shows the email to everybody who has it, for at most 48 hours. */
   share(id: string, options: Body<'shareEmail'> = {}) {
     return this.call('shareEmail', { id }, options);
   }
 
-  /** Why an email is slow, or not there. */
+  /** Explains why an email is slow or did not arrive. */
   diagnose(id: string) {
     return this.call('diagnoseEmail', { id });
   }
 
-  /** @param place of the email in a batch, for errors */
+  /** @param place prefix of field names in errors, for an email in a batch */
   async #prepared(
     { react, attachments, ...email }: EmailToSend,
     place = '',
@@ -195,36 +195,36 @@ class Emails extends Resource {
 type EventPage = Omit<Result<'listEvents'>, 'data'> & { data: StreamEvent[] };
 
 class Events extends Resource {
-  /** A page of the event stream; its `cursor` is where the next one starts, also when `data` is empty. */
+  /** Returns a page of the event stream. The next page starts at its `cursor`, even when `data` is empty. */
   async list(query: Query<'listEvents'> = {}): Promise<EventPage> {
     return (await this.transport.json('listEvents', { query })) as EventPage;
   }
 
-  /** Every event after `after` and each that follows, until `signal` ends it. It reconnects by itself. */
+  /** Yields every event after `after`, then new events until `signal` is aborted. Reconnects automatically. */
   stream(options: StreamOptions = {}): AsyncIterable<StreamEvent> {
     return streamEvents(this.transport, options);
   }
 }
 
 class Stats extends Resource {
-  /** How much was sent and what became of it, by hour or by day; by default the last 30 days. */
+  /** Counts sent emails and their outcomes, by hour or by day. Default: the last 30 days. */
   get(query: Query<'getStats'> = {}): Promise<Result<'getStats'>> {
     return this.transport.json('getStats', { query });
   }
 }
 
 class Queue extends Resource {
-  /** What waits, by provider and by project. */
+  /** Returns the queued mail, by provider and by project. */
   get(query: Query<'getQueue'> = {}): Promise<Result<'getQueue'>> {
     return this.transport.json('getQueue', { query });
   }
 
-  /** With the settings in effect, and what the provider said last. */
+  /** Includes the settings in effect and the provider's latest replies. */
   getProvider(provider: string): Promise<Result<'getQueueProvider'>> {
     return this.call('getQueueProvider', { provider });
   }
 
-  /** @param selection with `from` of the result's `next`, it goes on with a large queue; as do the next two */
+  /** @param selection for a large queue, pass `next` of the result as `from`, as in the next two methods */
   hold(selection: Body<'holdQueue'>) {
     return this.call('holdQueue', {}, selection);
   }
@@ -237,7 +237,7 @@ class Queue extends Resource {
     return this.call('retryQueue', {}, selection);
   }
 
-  /** Holds the mail, and cancels it a minute later unless `undoDrop` comes before. */
+  /** Puts the mail on hold and cancels it after one minute, unless `undoDrop` is called before. */
   drop(selection: Body<'dropQueue'>) {
     return this.call('dropQueue', {}, selection);
   }
@@ -256,7 +256,7 @@ class Domains extends Resource {
     return this.pages('listDomains', { query });
   }
 
-  /** @param query with `waiting: true` also how many recipients wait for its mail */
+  /** @param query with `waiting: true`, the result has the number of recipients that wait for its mail */
   get(id: string, query: Query<'getDomain'> = {}): Promise<Result<'getDomain'>> {
     return this.transport.json('getDomain', { path: { id }, query });
   }
@@ -269,24 +269,24 @@ class Domains extends Resource {
     return this.call('deleteDomain', { id });
   }
 
-  /** Looks the records up now. */
+  /** Looks up the records now. */
   verify(id: string) {
     return this.call('verifyDomain', { id });
   }
 
-  /** New DKIM keys beside the present ones: they sign once their records are published. */
+  /** Creates the next DKIM keys. They sign as soon as their records are published. */
   rotateDkim(id: string) {
     return this.call('rotateDomainDkim', { id });
   }
 
-  /** Before the new keys sign. */
+  /** Possible until the new keys sign. */
   cancelDkimRotation(id: string) {
     return this.call('cancelDomainDkimRotation', { id });
   }
 }
 
 class Webhooks extends Resource {
-  /** The only response with `signing_secret`, but for that of `rotateSecret`. */
+  /** Like `rotateSecret`, returns `signing_secret`. Other methods never do. */
   create(webhook: Body<'createWebhook'>) {
     return this.call('createWebhook', {}, webhook);
   }
@@ -307,7 +307,7 @@ class Webhooks extends Resource {
     return this.call('deleteWebhook', { id });
   }
 
-  /** Requests carry the signatures of both secrets for a while. */
+  /** For 24 hours, requests have the signatures of both secrets. */
   rotateSecret(id: string) {
     return this.call('rotateWebhookSecret', { id });
   }
@@ -329,7 +329,7 @@ class Webhooks extends Resource {
     return this.call('replayWebhookDelivery', { id, delivery_id: deliveryId });
   }
 
-  /** Repeats the deliveries of a time range. */
+  /** Replays the deliveries of a period. */
   replay(id: string, range: Body<'replayWebhook'>) {
     return this.call('replayWebhook', { id }, range);
   }
@@ -361,15 +361,14 @@ class Suppressions extends Resource {
     return this.call('listSuppressionHistory', { address });
   }
 
-  /** CSV. */
+  /** Returns CSV. */
   async export(query: Query<'exportSuppressions'> = {}): Promise<string> {
     const bytes = await this.transport.bytes('exportSuppressions', { query });
     return new TextDecoder().decode(bytes);
   }
 
   /**
-   * @param list CSV: a header line with `address`, then one address for each line; or the list of another
-   *   service, as CSV or JSON
+   * @param list CSV with the header `address` and one address per line, or the list of another service as CSV or JSON
    */
   import(list: string, query: Query<'importSuppressions'> = {}) {
     return this.transport.json('importSuppressions', { query, body: list });
@@ -385,7 +384,7 @@ class Templates extends Resource {
     return this.pages('listTemplates', { query });
   }
 
-  /** @param id or alias, as in the other methods */
+  /** @param id id or alias, as in the other methods */
   get(id: string) {
     return this.call('getTemplate', { id });
   }
@@ -410,7 +409,7 @@ class Templates extends Resource {
     return this.call('publishTemplate', { id }, which);
   }
 
-  /** From Handlebars or the syntax of Resend; nothing is stored. */
+  /** Translates Handlebars or the syntax of Resend. Stores nothing. */
   translate(template: Body<'translateTemplate'>) {
     return this.call('translateTemplate', {}, template);
   }
@@ -421,12 +420,12 @@ class Templates extends Resource {
 }
 
 class ApiKeys extends Resource {
-  /** The key that this client uses. */
+  /** Returns the key that this client uses. */
   current() {
     return this.call('getCurrentApiKey');
   }
 
-  /** The only response with the key itself, but for that of `rotate`. */
+  /** Like `rotate`, returns the key itself. Other methods never do. */
   create(key: Body<'createApiKey'>) {
     return this.call('createApiKey', {}, key);
   }
@@ -443,7 +442,7 @@ class ApiKeys extends Resource {
     return this.call('revokeApiKey', { id });
   }
 
-  /** A new key with the same rights; the old one ends when `rotation` says. */
+  /** Creates a new key with the same rights. `rotation` sets when the old one ends. */
   rotate(id: string, rotation: Body<'rotateApiKey'> = {}) {
     return this.call('rotateApiKey', { id }, rotation);
   }

@@ -1,6 +1,6 @@
 /**
- * What a call throws: `LetterhausError` for a failure that the service answered, `ConnectionError` when there
- * was no answer.
+ * The errors of calls: `LetterhausError` when the service refused, `ConnectionError` when there was no complete
+ * response.
  */
 
 /** Later versions of the service may add codes. */
@@ -34,13 +34,12 @@ type Failure = {
   retry_after: number | null;
 };
 
-/** The service refused a request. `message` is one sentence: what is wrong and what to do. */
+/** The service refused a request. `message` says in one sentence what is wrong and what to do. */
 export class LetterhausError extends Error {
   override readonly name: string = 'LetterhausError';
-  /** The HTTP status. */
   readonly status: number;
   readonly code: ErrorCode;
-  /** Quote this when you report a problem; null when something before the service answered. */
+  /** Quote this in a problem report. Null when a proxy answered instead of the service. */
   readonly request_id: string | null;
   /** The fields that break a rule, each with its own message. */
   readonly details: readonly FieldProblem[];
@@ -57,15 +56,15 @@ export class LetterhausError extends Error {
   }
 }
 
-/** There was no complete answer: the connection failed, or `timeoutMs` passed. `cause` has the reason. */
+/** There was no complete response: the connection failed, or `timeoutMs` passed. `cause` has the reason. */
 export class ConnectionError extends Error {
   override readonly name: string = 'ConnectionError';
 }
 
-/** The service, or something before it, leads elsewhere. Repeating it changes nothing. */
+/** The service, or a proxy before it, answered with a redirect. Repeating the request changes nothing. */
 export class RedirectError extends ConnectionError {
   override readonly name: string = 'RedirectError';
-  /** @param location where it leads to, if the runtime shows that */
+  /** @param location target of the redirect; null when the runtime does not show it */
   constructor(location: string | null) {
     const place = location === null ? '' : ` to ${originOf(location)}`;
     super(
@@ -75,17 +74,17 @@ export class RedirectError extends ConnectionError {
   }
 }
 
-/** Without path and query, which may have a secret. */
+/** Omits path and query, which may contain a secret. */
 function originOf(location: string): string {
   return URL.canParse(location) ? new URL(location).origin : 'another path';
 }
 
-/** A webhook's signature is missing, wrong or too old. */
+/** The signature of a webhook is missing, wrong or too old. */
 export class SignatureError extends Error {
   override readonly name: string = 'SignatureError';
 }
 
-/** @returns the failure of a response whose status is not 2xx; reads its body */
+/** Reads the body of a response whose status is not 2xx. */
 export async function failureOf(response: Response): Promise<LetterhausError> {
   const text = await response.text();
   const { error } = parsed(text);

@@ -1,6 +1,6 @@
 /**
- * The event stream (text/event-stream) as an iterable that never ends by itself: when the connection
- * breaks it goes on after the last event, so that every event comes once and in order.
+ * The event stream (text/event-stream) as an endless iterable. After a lost connection it continues after the last
+ * event, so each event arrives once and in order.
  */
 import { ConnectionError, LetterhausError } from './errors.ts';
 import type { StreamEvent } from './events.ts';
@@ -13,10 +13,10 @@ export type StreamOptions = Pick<Query<'listEvents'>, 'after' | 'types' | 'email
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 30_000;
-/** The service writes at least every 15 s; a connection that is silent for longer is dead. */
+/** Milliseconds. The service writes at least every 15 s, so a connection that is silent for longer is dead. */
 const SILENCE_MS = 45_000;
 
-/** @throws LetterhausError for what repeating does not help: a wrong key, a cursor that no longer holds */
+/** @throws LetterhausError when repeating is useless: a wrong key, or an expired cursor */
 export async function* streamEvents(
   transport: Transport,
   { signal, after, ...query }: StreamOptions,
@@ -28,7 +28,7 @@ export async function* streamEvents(
       for await (const { id, events } of messages(transport, { ...query, after: cursor }, signal)) {
         failures = 0;
         yield* events;
-        // Only now: what was not handed over is read again. A heartbeat moves the position, too.
+        // Only now: an event that the caller has not taken is read again. A heartbeat moves the cursor, too.
         cursor = id ?? cursor;
       }
     } catch (error) {
@@ -44,7 +44,7 @@ function isTemporary(error: unknown): boolean {
   return error instanceof LetterhausError && (error.status === 429 || error.status >= 500);
 }
 
-/** `events`: one, or none for a heartbeat. */
+/** `events` has one event, or none for a heartbeat. */
 type Message = { id: string | null; events: StreamEvent[] };
 
 async function* messages(
@@ -81,7 +81,7 @@ function messageOf(lines: readonly string[]): Message {
   return { id: field(lines, 'id'), events };
 }
 
-/** Complete messages only: what follows the last empty line is cut off. */
+/** Yields complete messages only. The rest after the last empty line is discarded. */
 async function* paragraphs(response: Response): AsyncGenerator<string[], void, undefined> {
   const reader = response.body!.getReader();
   const decoder = new TextDecoder();

@@ -1,16 +1,16 @@
 /**
- * The types of events, each with its data: `event.type` says which `event.data` it has.
+ * The types of events, each with its data: `event.type` determines the type of `event.data`.
  *
  * ```ts
  * if (event.type === 'email.bounced') console.log(event.data.recipient, event.data.reason.advice);
  * ```
  *
- * Later versions of the service may add types and fields. A `switch` needs a `default` that ignores what it does not
- * know.
+ * Later versions of the service may add types and fields. A `switch` needs a `default` that ignores unknown
+ * types.
  */
 import type * as api from './api.ts';
 
-/** Of a whole email. */
+/** Data of an event about a whole email. */
 export type EmailData = {
   email_id: string;
   from: string;
@@ -22,31 +22,31 @@ export type EmailData = {
   status: api.EmailStatus;
 };
 
-/** Of one recipient of an email. */
+/** Data of an event about one recipient. */
 export type RecipientData = EmailData & {
   recipient: string;
-  /** The reply of the mail server, if there was one. */
+  /** Reply of the mail server, if there was one. */
   smtp?: api.SmtpAnswer | undefined;
 };
 
-/** Of a recipient that did not get the email, or reported it. */
+/** Data of an event about a recipient that did not get the email, or complained about it. */
 export type ProblemData = RecipientData & { reason: api.Reason };
 
-/** One opening of an email, or one click. */
+/** One open or click of an email. */
 export type Visit = {
   ip: string;
   user_agent: string | null;
-  /** A machine, such as a scanner, and not a person. */
+  /** True when the request came from a machine, such as a scanner. */
   is_bot: boolean;
   bot_reason: string | null;
 };
 
-/** Something that an operator has to act on, at its beginning and its end. */
+/** A condition that an operator must act on. It has an event at its beginning and at its end. */
 export type ConditionData = {
   subject: string;
   state: 'raised' | 'cleared';
   message: string;
-  /** What to do; null: nothing, it is over. */
+  /** What to do; null when the condition has ended. */
   remedy: string | null;
   details: Record<string, unknown>;
   since: string;
@@ -75,9 +75,9 @@ export type DisabledWebhookData = {
   failing_since: string | null;
 };
 
-/** `data` by type. An operator's key and webhooks get conditions, those of a project the rest. */
+/** `data` by type. Conditions go to operators' keys and webhooks, other events to those of a project. */
 export type EventData = {
-  /** With `scheduled_at` where it was rescheduled to a time that is over. */
+  /** Has `scheduled_at` when the email was rescheduled to a past time. */
   'email.queued': EmailData & { scheduled_at?: string | undefined };
   'email.scheduled': EmailData & { scheduled_at: string };
   'email.sent': RecipientData;
@@ -87,7 +87,7 @@ export type EventData = {
   'email.complained': ProblemData;
   'email.suppressed': ProblemData;
   'email.failed': ProblemData;
-  /** By its sender with `recipients`; by an operator with one `recipient`. */
+  /** Has `recipients` when the sender canceled, and one `recipient` when an operator did. */
   'email.canceled': EmailData & {
     recipients?: string[] | undefined;
     recipient?: string | undefined;
@@ -126,12 +126,12 @@ export type StreamEvent = {
   };
 }[EventType];
 
-/** An event of a webhook. `webhook.test` is sent only by the test of a webhook. */
+/** An event of a webhook. Only the test of a webhook sends `webhook.test`. */
 export type WebhookEvent =
   | {
       [Type in EventType]: {
         type: Type;
-        /** The event: the same in each repeated delivery, and in the stream. */
+        /** Id of the event, the same in each attempt, each replay and the stream. */
         id: string;
         created_at: string;
         data: EventData[Type];

@@ -1,11 +1,11 @@
-/** Lists: `for await` reads all of them, page after page; `page()` reads one. */
+/** Lists: `for await` reads all items, page after page; `page()` reads one page. */
 export type Page<T> = { data: T[]; has_more: boolean };
 
 export class Pages<T> implements AsyncIterable<T> {
   readonly #read: (after: string | undefined) => Promise<Page<T>>;
   readonly #positionOf: (item: T) => string;
 
-  /** @param positionOf what the next page comes after */
+  /** @param positionOf returns the value of `after` for the page behind an item */
   constructor(
     read: (after: string | undefined) => Promise<Page<T>>,
     positionOf: (item: T) => string,
@@ -14,7 +14,7 @@ export class Pages<T> implements AsyncIterable<T> {
     this.#positionOf = positionOf;
   }
 
-  /** The first page, or the one that the query's `after` and `before` ask for. */
+  /** Reads the first page, or the page that `after` and `before` of the query select. */
   page(): Promise<Page<T>> {
     return this.#read(undefined);
   }

@@ -1,4 +1,4 @@
-/** What the resources of the client share: calls of operations, and lists as pages. */
+/** Base class of the client's resources: calls of operations, and lists as pages. */
 import { type Page, Pages } from './pages.ts';
 import type { Body, OperationId, Query, Result, Transport } from './transport.ts';
 
@@ -9,7 +9,7 @@ export class Resource {
     this.transport = transport;
   }
 
-  /** @param path the values of the path's parameters */
+  /** @param path values of the path's parameters */
   protected call<Id extends OperationId>(
     id: Id,
     path: Record<string, string | number> = {},
@@ -23,7 +23,7 @@ export class Resource {
     { path, query, positionOf = idOf }: Listing<Id>,
   ): Pages<Item<Id>> {
     return new Pages(async (after) => {
-      // A page after a position continues the first one; it is not bounded from the other side.
+      // Later pages omit `before`, which would bound them from the other side.
       const rest = after === undefined ? query : { ...query, after, before: undefined };
       return this.transport.json(id, { path, query: rest });
     }, positionOf);

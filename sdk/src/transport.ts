@@ -1,9 +1,9 @@
 /**
- * Requests to the service, repeated where that is safe.
+ * Sends requests to the service, and repeats them where that is safe.
  *
- * What is repeated: 429 always, since nothing happened. No answer, 408 and 5xx only when a second request
- * changes nothing more: reading, replacing and deleting, and sending, which always has an idempotency
- * key. The wait is what Retry-After says, else doubles from half a second.
+ * A 429 is always repeated, because nothing happened. A missing response, a 408 or a 5xx is repeated only if a second
+ * request changes nothing more: reading, replacing, deleting, and sending, which always has an idempotency key. The
+ * wait is the Retry-After of the response, or doubles from half a second.
  */
 import { OPERATIONS, type Operations } from './api.ts';
 import { ConnectionError, failureOf, LetterhausError, RedirectError } from './errors.ts';
@@ -16,15 +16,15 @@ export type Query<Id extends OperationId> = Operations[Id]['query'];
 export type LetterhausOptions = {
   /** Default: the variable LETTERHAUS_API_KEY. */
   apiKey?: string | undefined;
-  /** Where the service is, as `https://mail.acme.com`. Default: the variable LETTERHAUS_URL. */
+  /** Address of the service, such as `https://mail.acme.com`. Default: the variable LETTERHAUS_URL. */
   baseUrl?: string | undefined;
-  /** How often a failed request is repeated; default 3. */
+  /** How often a failed request is repeated. Default: 3. */
   maxRetries?: number | undefined;
-  /** For each attempt, until its complete response; default 30,000. */
+  /** Milliseconds for each attempt, until its complete response. Default: 30,000. */
   timeoutMs?: number | undefined;
-  /** Makes the html of an email's `react` element, for example `render` of `@react-email/render`. */
+  /** Renders an email's `react` element to html, for example `render` of `@react-email/render`. */
   renderReact?(element: unknown): string | Promise<string>;
-  /** Default: the global one. */
+  /** Default: the global `fetch`. */
   fetch?: typeof fetch | undefined;
 };
 
@@ -34,18 +34,18 @@ export type CallOptions = { signal?: AbortSignal | undefined };
 export type Call = CallOptions & {
   path?: Record<string, string | number> | undefined;
   query?: object | undefined;
-  /** Sent as JSON; a string is sent as CSV. */
+  /** Sent as JSON, or as CSV when it is a string. */
   body?: unknown;
   headers?: Record<string, string> | undefined;
 };
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8_000;
-/** A Retry-After beyond it is for the caller to handle. */
+/** The caller must handle a longer Retry-After. */
 const LONGEST_RETRY_AFTER_S = 60;
 
 export class Transport {
-  /** Without the key, which what prints or serialises the client would show. */
+  /** Without the key, because printing or serialising the client would show it. */
   readonly options: Omit<LetterhausOptions, 'apiKey'>;
   readonly #apiKey: string;
   readonly #baseUrl: string;
@@ -59,7 +59,7 @@ export class Transport {
     if (!apiKey)
       throw new TypeError('An API key is needed: give apiKey or set LETTERHAUS_API_KEY.');
     if (!baseUrl) throw new TypeError('The service is needed: give baseUrl or set LETTERHAUS_URL.');
-    // Failures of fetch quote what they refuse.
+    // Checked here, because errors of fetch quote what they refuse.
     if (!/^[!-~]+$/.test(apiKey))
       throw new TypeError('The API key has characters that no key has.');
     const url = new URL(baseUrl);
@@ -86,7 +86,7 @@ export class Transport {
   }
 
   /**
-   * A response whose body is a stream; it has no time limit and is not repeated.
+   * Returns a response whose body is a stream. It has no time limit and is not repeated.
    * @throws LetterhausError, ConnectionError
    */
   async stream(id: OperationId, call: Call): Promise<Response> {
@@ -97,7 +97,8 @@ export class Transport {
 
   async #complete<T>(id: OperationId, call: Call, read: (response: Response) => Promise<T>) {
     const { maxRetries = 3 } = this.options;
-    // Once: what the caller changes meanwhile would be another body with the same idempotency key.
+    // Serialised once: if the caller changes the object, a repeat must not send another body with the same
+    // idempotency key.
     const sent = sentOf(call.body);
     for (let attempt = 0; ; attempt += 1) {
       try {
@@ -134,13 +135,13 @@ export class Transport {
         ...(call.contentType !== null && { 'content-type': call.contentType }),
         ...call.headers,
       },
-      // A redirect would carry the key elsewhere. Not 'error', which Cloudflare Workers refuse.
+      // A redirect would send the key to another server. Cloudflare Workers do not support 'error'.
       redirect: 'manual',
       ...(call.body !== undefined && { body: call.body }),
       ...(signal && { signal }),
     };
     const url = `${this.#baseUrl}${filled(path, call.path ?? {})}${queryOf(call.query ?? {})}`;
-    // Not as a method: browsers and Workers refuse a fetch whose `this` is another object.
+    // Not called as a method: browsers and Workers refuse a fetch whose `this` is another object.
     const send = this.#fetch;
     try {
       return await refusingRedirects(await send(url, init));
@@ -152,7 +153,7 @@ export class Transport {
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
-/** Browsers show a redirect as an opaque response; other runtimes show its status and where it leads. */
+/** Browsers show a redirect as an opaque response. Other runtimes show its status and target. */
 async function refusingRedirects(response: Response): Promise<Response> {
   const isRedirect = response.type === 'opaqueredirect' || REDIRECTS.has(response.status);
   if (!isRedirect) return response;
@@ -160,7 +161,7 @@ async function refusingRedirects(response: Response): Promise<Response> {
   throw new RedirectError(response.headers.get('location'));
 }
 
-/** A call whose body is as it is sent. */
+/** A call with its serialised body. */
 type SentCall = Omit<Call, 'body'> & { body: string | undefined; contentType: string | null };
 
 function sentOf(body: unknown): Pick<SentCall, 'body' | 'contentType'> {
@@ -169,13 +170,16 @@ function sentOf(body: unknown): Pick<SentCall, 'body' | 'contentType'> {
   return { body: JSON.stringify(body), contentType: 'application/json' };
 }
 
-/** Whether a second request changes nothing more. */
+/** Returns whether a second request changes nothing more. */
 function isSafe(id: OperationId, { headers }: Call): boolean {
   const [method] = OPERATIONS[id];
   return method !== 'POST' || headers?.['idempotency-key'] !== undefined;
 }
 
-/** @param attempt from 0 @returns null: not again */
+/**
+ * @param attempt counted from 0
+ * @returns milliseconds, or null when the request must not be repeated
+ */
 function waitBeforeRetry(error: unknown, attempt: number, isSafeToRepeat: boolean): number | null {
   const retryAfter = error instanceof LetterhausError ? error.retry_after : null;
   if (!mayRepeat(error, isSafeToRepeat) || (retryAfter ?? 0) > LONGEST_RETRY_AFTER_S) return null;
@@ -191,7 +195,7 @@ function mayRepeat(error: unknown, isSafeToRepeat: boolean): boolean {
   return error.status === 429 || (isSafeToRepeat && (error.status >= 500 || error.status === 408));
 }
 
-/** What the caller's own signal says is not a failure of the connection. */
+/** The reason of the caller's own signal is not a failure of the connection. */
 function noAnswer(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted) return signal.reason;
   const reason = error instanceof Error ? error.message : String(error);
@@ -227,7 +231,7 @@ function queryOf(query: object): string {
   return `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
 }
 
-/** Of Node, Deno and Bun; elsewhere nothing. */
+/** Returns the variables of Node, Deno and Bun, and none in other runtimes. */
 function environment(): Record<string, string | undefined> {
   const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } };
   return process?.env ?? {};

@@ -2,11 +2,11 @@
 import { SignatureError } from './errors.ts';
 import type { WebhookEvent } from './events.ts';
 
-/** Headers, by any names and in any form in which frameworks have them. */
+/** Headers in the form of any framework. Names are case-insensitive. */
 export type WebhookHeaders =
   | { get(name: string): string | null | undefined }
   | Iterable<readonly [name: string, value: string]>
-  /** `rawHeaders` of Node: names and values in turn. */
+  /** `rawHeaders` of Node: names and values alternate. */
   | readonly string[]
   | Record<string, string | readonly string[] | undefined>;
 
@@ -14,17 +14,17 @@ export type WebhookToVerify = {
   /** As received, before any JSON parser. */
   payload: string | ArrayBufferView | ArrayBufferLike;
   headers: WebhookHeaders;
-  /** `whsec_…`; while a secret is rotated, both. */
+  /** `whsec_…`. Pass both while a secret is rotated. */
   secret: string | readonly string[];
-  /** How far the timestamp may be from now; default 300. */
+  /** Maximum difference between the timestamp and now. Default: 300. */
   toleranceSeconds?: number | undefined;
 };
 
 const DEFAULT_TOLERANCE_S = 300;
 
 /**
- * @throws SignatureError when it is not from the service, or too old
- * @throws TypeError for a payload that is not the body as received, and for a secret that is none
+ * @throws SignatureError when the webhook is not from the service, or too old
+ * @throws TypeError when the payload is not the body as received, or a secret is invalid
  */
 export async function verifyWebhook(webhook: WebhookToVerify): Promise<WebhookEvent> {
   const { payload, headers, secret, toleranceSeconds = DEFAULT_TOLERANCE_S } = webhook;
@@ -63,7 +63,7 @@ function importKey(secret: string): Promise<CryptoKey> {
   ]);
 }
 
-/** What the signature covers is the text of the body, of which a parser leaves nothing. */
+/** The signature covers the raw body, which a parser does not preserve. */
 function bytesOf(payload: unknown): Uint8Array {
   if (typeof payload === 'string') return new TextEncoder().encode(payload);
   if (ArrayBuffer.isView(payload)) {
@@ -93,7 +93,7 @@ function adviceAbout(payload: unknown): string {
 
 type Signed = { id: string; timestamp: string; signatures: string[] };
 
-/** Of `webhook-` or, where something in between keeps only those, `svix-`: never one of each. */
+/** Returns the `webhook-` headers, or the `svix-` headers when a proxy keeps only those. Never mixes both. */
 function signedHeaders(headers: WebhookHeaders): Signed {
   const find = finder(headers);
   const prefix = find('webhook-id') === '' && find('svix-id') !== '' ? 'svix-' : 'webhook-';
@@ -102,14 +102,14 @@ function signedHeaders(headers: WebhookHeaders): Signed {
     if (value === '') throw new SignatureError(`The webhook has no ${prefix}${name} header.`);
     return value;
   };
-  // A header that came twice is joined by a space or a comma.
+  // Proxies join a header that arrives twice by a space or a comma.
   const [id = ''] = needed('id').split(/[\s,]+/);
   const [timestamp = ''] = needed('timestamp').split(/[\s,]+/);
   const signatures = [...needed('signature').matchAll(/(?:^|[\s,])v1,([A-Za-z0-9+/]+=*)/g)];
   return { id, timestamp, signatures: signatures.map(([, text = '']) => text) };
 }
 
-/** @returns a function that finds the value of a header, '' if there is none */
+/** @returns a function that finds the value of a header, or '' */
 function finder(headers: WebhookHeaders): (name: string) => string {
   if (typeof headers !== 'object' || headers === null) {
     throw new TypeError('headers must be those of the request.');
@@ -123,7 +123,10 @@ function finder(headers: WebhookHeaders): (name: string) => string {
   return (name) => found.get(name) ?? '';
 }
 
-/** By its method: Headers of another library or realm are no instances of the global class. A Map knows one spelling. */
+/**
+ * Checks the method, because Headers of another library or realm are not instances of the global class. A Map
+ * distinguishes upper and lower case.
+ */
 function isHeaders(headers: WebhookHeaders): headers is { get(name: string): string | null } {
   return 'get' in headers && typeof headers.get === 'function' && !(headers instanceof Map);
 }

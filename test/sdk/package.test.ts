@@ -1,4 +1,4 @@
-/** The package as it is published: built, without dependencies, and doing what its README says. */
+/** The published package: built, without dependencies, and with a README whose examples run. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -27,7 +27,7 @@ const folder = await mkdtemp(join(tmpdir(), 'letterhaus-sdk-'));
 after(() => rm(folder, { recursive: true }));
 const installed = join(folder, 'node_modules/@letterhaus/sdk');
 
-test('the package is built from its sources, and needs nothing but the standard of the web', async () => {
+test('the package is built from its sources and needs only web standards', async () => {
   await mkdir(installed, { recursive: true });
   await run(TSC, ['-p', join(ROOT, 'sdk'), '--outDir', join(installed, 'dist')]);
   await cp(join(ROOT, 'sdk/package.json'), join(installed, 'package.json'));
@@ -43,7 +43,7 @@ test('the package is built from its sources, and needs nothing but the standard 
   }
 });
 
-test('the package has maps with the sources in them, and says where it comes from', async () => {
+test('the package has source maps with its sources, and names its repository', async () => {
   const manifest = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'));
   assert.equal(manifest.repository.directory, 'sdk');
   assert.ok(manifest.keywords.includes('transactional-email'));
@@ -57,19 +57,19 @@ test('the package has maps with the sources in them, and says where it comes fro
   }
 });
 
-/** Compiles only while `type` tells the events apart, and each has its own data. */
+/** Compiles only while `type` distinguishes the events, and each has its own data. */
 const NARROWING = `
 import { type EventType, Letterhaus, type StreamEvent, verifyWebhook, type WebhookEvent } from '@letterhaus/sdk';
 
 export function about(event: WebhookEvent | StreamEvent): string {
   switch (event.type) {
     case 'email.queued':
-      // @ts-expect-error: it is about the whole email
+      // @ts-expect-error: this event is about the whole email
       return event.data.recipient;
     case 'email.bounced':
       return event.data.recipient + event.data.reason.advice + String(event.data.smtp?.code ?? '');
     case 'email.opened':
-      // @ts-expect-error: that is the other one
+      // @ts-expect-error: only clicks have it
       return event.data.click;
     case 'email.clicked':
       return event.data.click.link;
@@ -122,7 +122,7 @@ export const attach = (letterhaus: Letterhaus, file: File, bytes: Uint8Array) =>
   });
 `;
 
-test('the type of an event says which data it has', async () => {
+test('the type of an event determines the type of its data', async () => {
   const project = join(folder, 'types');
   await mkdir(project);
   await writeFile(join(project, 'package.json'), '{"type": "module"}');

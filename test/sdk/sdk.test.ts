@@ -74,14 +74,14 @@ test('an email is sent, read, and followed to its delivery', async () => {
   assert.equal((await letterhaus.emails.diagnose(id)).id, id);
 });
 
-test('a dry run says what would happen and sends nothing', async () => {
+test('a dry run reports what would happen and sends nothing', async () => {
   const before = await count(letterhaus.emails.list());
   const run = await letterhaus.emails.dryRun(EMAIL);
   assert.equal(run.object, 'dry_run');
   assert.equal(await count(letterhaus.emails.list()), before);
 });
 
-test('a batch is accepted as a whole, or what is right of it', async () => {
+test('a batch is accepted as a whole, or only its valid emails', async () => {
   const bad = { ...EMAIL, to: 'nobody' };
   await assert.rejects(letterhaus.emails.sendBatch([EMAIL, bad]), /^LetterhausError: .*\b1\b/);
   const sent = await letterhaus.emails.sendBatch([EMAIL, bad], { validation: 'permissive' });
@@ -150,7 +150,7 @@ test('a refusal is an error with its status, code, fields and request id', async
   assert.deepEqual([forbidden.status, forbidden.code], [401, 'authentication_error']);
 });
 
-test('an answer that is lost is asked for again, and the email is sent once', async () => {
+test('a request whose response is lost is repeated, and the email is sent once', async () => {
   await using proxy = await startTcpProxy({ host: '127.0.0.1', port: portOf(service.url) });
   const client = behind(proxy.port);
   const sprung = proxy.trap({ text: 'Lost on the way', cutWhen: 'answered' });
@@ -163,7 +163,7 @@ test('an answer that is lost is asked for again, and the email is sent once', as
   assert.deepEqual(sent, [id]);
 });
 
-test('what would be done twice is not asked for again', async () => {
+test('a request that is not idempotent is not repeated', async () => {
   await using proxy = await startTcpProxy({ host: '127.0.0.1', port: portOf(service.url) });
   const client = behind(proxy.port);
   const sprung = proxy.trap({ text: 'made-once', cutWhen: 'answered' });
@@ -176,7 +176,7 @@ test('what would be done twice is not asked for again', async () => {
   assert.equal(names.filter((name) => name === 'made-once').length, 1);
 });
 
-test('a server that is busy is asked again after the time that it says', async () => {
+test('a request to a busy server is repeated after its Retry-After', async () => {
   const answers = [
     { status: 429, headers: { 'retry-after': '0' } },
     { status: 503, headers: { 'retry-after': '0' } },
@@ -189,7 +189,7 @@ test('a server that is busy is asked again after the time that it says', async (
   assert.equal(receiver.received.length, 3);
 });
 
-test('what is asked for again is what was asked first, whatever became of the object meanwhile', async () => {
+test('a repeated request has the first body, even if the object has changed since', async () => {
   const to = ['delivered@simulator.test'];
   await using receiver = await startReceiver();
   receiver.answer = () => {
@@ -203,7 +203,7 @@ test('what is asked for again is what was asked first, whatever became of the ob
   assert.equal(second, first);
 });
 
-test('a server that stays busy is given up, with its error', async () => {
+test('after the last retry a busy server results in its error', async () => {
   await using receiver = await startReceiver();
   receiver.answer = { status: 503, headers: { 'retry-after': '0' } };
   const client = new Letterhaus({ baseUrl: receiver.url, apiKey: 'lh_test_x', maxRetries: 2 });
@@ -214,7 +214,7 @@ test('a server that stays busy is given up, with its error', async () => {
   assert.equal(new Set(keys).size, 1);
 });
 
-test('a redirect is not followed, since it would carry the key elsewhere, and not asked for again', async () => {
+test('a redirect, which would send the key elsewhere, is neither followed nor repeated', async () => {
   await using elsewhere = await startReceiver();
   await using receiver = await startReceiver();
   const client = new Letterhaus({ baseUrl: receiver.url, apiKey: 'lh_test_x' });
@@ -232,7 +232,7 @@ test('a redirect is not followed, since it would carry the key elsewhere, and no
   assert.equal(elsewhere.received.length, 0);
 });
 
-test('attachments are bytes in every form that a runtime has, and arrive as they are', async () => {
+test('attachments may be bytes of every type of a runtime, and arrive unchanged', async () => {
   const bytes = Uint8Array.from({ length: 40_000 }, (_, index) => index * 7);
   const padded = new Uint8Array([1, ...bytes, 1]);
   const shared = new Uint8Array(new SharedArrayBuffer(bytes.length));
@@ -278,7 +278,7 @@ test('attachments are bytes in every form that a runtime has, and arrive as they
   }
 });
 
-test('an attachment without bytes is refused before anything is sent, with what to do', async () => {
+test('an attachment without bytes is refused with advice before the request', async () => {
   const rows: [what: string, content: unknown, says: RegExp][] = [
     ['a web stream', new Blob(['x']).stream(), /stream.*new Response\(stream\)\.arrayBuffer/],
     ['a stream of Node', Readable.from(['x']), /stream.*buffer\(stream\)/],
@@ -298,7 +298,7 @@ test('an attachment without bytes is refused before anything is sent, with what 
   }
 });
 
-test('a call ends when its signal says so, or after its time', async () => {
+test('a call ends when its signal is aborted, or at its timeout', async () => {
   await using receiver = await startReceiver();
   receiver.answer = 'hang';
   const options = { baseUrl: receiver.url, apiKey: 'lh_test_x', maxRetries: 0 };
@@ -311,7 +311,7 @@ test('a call ends when its signal says so, or after its time', async () => {
   );
 });
 
-test('the event stream gives every event once, also when its connection is cut', async () => {
+test('the event stream yields every event once, even after a lost connection', async () => {
   await using proxy = await startTcpProxy({ host: '127.0.0.1', port: portOf(service.url) });
   const { cursor } = await lastPage();
   const end = new AbortController();
@@ -332,7 +332,7 @@ test('the event stream gives every event once, also when its connection is cut',
   );
 });
 
-test('events of domains and suppressions have the fields that their types say', async () => {
+test('events of domains and suppressions have the fields of their types', async () => {
   const { cursor } = await lastPage();
   const domain = await letterhaus.domains.create({ name: 'typed.test' });
   const address = 'typed@example.com';
@@ -378,7 +378,7 @@ test('a webhook of the service is verified; one that was altered or is old is no
   await letterhaus.webhooks.delete(webhook.id);
 });
 
-test('a React element is sent as the html that the renderer makes', async () => {
+test('a React element is sent as the html of the renderer', async () => {
   const renderReact = async ({ name }: { name: string }) => `<p>Hello ${name}</p>`;
   const client = new Letterhaus({ baseUrl: service.url, apiKey: service.testKey, renderReact });
   const { html: _, ...email } = EMAIL;
@@ -387,12 +387,12 @@ test('a React element is sent as the html that the renderer makes', async () => 
   await assert.rejects(letterhaus.emails.send({ ...email, react: {} }), /renderReact is needed/);
 });
 
-test('a client without a key or an address says what is missing', () => {
+test('a client without a key or an address names what is missing', () => {
   assert.throws(() => new Letterhaus({ baseUrl: service.url }), /LETTERHAUS_API_KEY/);
   assert.throws(() => new Letterhaus({ apiKey: 'lh_test_x' }), /LETTERHAUS_URL/);
 });
 
-test('a client shows its key to nobody: not printed, not as JSON, not in an error', async () => {
+test('a client never shows its key: printed, as JSON or in an error', async () => {
   const apiKey = 'lh_test_secret';
   const client = new Letterhaus({ baseUrl: service.url, apiKey, maxRetries: 0 });
   assert.doesNotMatch(inspect(client, { depth: null, showHidden: true }), /lh_test_secret/);

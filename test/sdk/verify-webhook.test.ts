@@ -1,4 +1,4 @@
-/** `verifyWebhook` of the SDK: every form in which frameworks hand over a body and its headers. */
+/** `verifyWebhook` of the SDK, with body and headers in the form of every framework. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
@@ -34,7 +34,7 @@ async function refuses(what: string, change: object, error: Refusal): Promise<vo
   await assert.rejects(verifyWebhook({ ...given, ...change }), error, what);
 }
 
-test('the body is text or bytes, in every form that a runtime has', async () => {
+test('the body may be text, or bytes of every type of a runtime', async () => {
   const padded = new Uint8Array([0, ...BYTES, 0]);
   const shared = new Uint8Array(new SharedArrayBuffer(BYTES.length));
   shared.set(BYTES);
@@ -54,7 +54,7 @@ test('the body is text or bytes, in every form that a runtime has', async () => 
   }
 });
 
-test('a body that was parsed or not read is a TypeError that says what to pass', async () => {
+test('a body that was parsed or not read results in a TypeError with advice', async () => {
   const request = new Request('http://127.0.0.1', { method: 'POST', body: TEXT });
   const rows: [what: string, payload: unknown, says: RegExp][] = [
     ['parsed', JSON.parse(TEXT), /JSON parser made of it.*express\.raw/],
@@ -75,7 +75,7 @@ test('a body that was parsed or not read is a TypeError that says what to pass',
   await refuses('an empty body', { payload: '' }, /SignatureError: .*was the body read before/);
 });
 
-test('headers are those of any framework, in any case, ours or of Svix', async () => {
+test('headers may have the form of any framework, in any case, with our names or those of Svix', async () => {
   const upper = Object.fromEntries(Object.entries(headers).map(([k, v]) => [k.toUpperCase(), v]));
   const svix = signedAt(new Date(), 'svix');
   const { 'webhook-signature': signature = '' } = headers;
@@ -109,7 +109,7 @@ test('headers are those of any framework, in any case, ours or of Svix', async (
   }
 });
 
-test('headers that are missing or altered are a SignatureError', async () => {
+test('missing or altered headers result in a SignatureError', async () => {
   const { 'webhook-id': _id, ...withoutId } = headers;
   const rows: [what: string, headers: object, says: RegExp][] = [
     ['none', {}, /no webhook-id header/],
@@ -129,7 +129,7 @@ test('headers that are missing or altered are a SignatureError', async () => {
   await refuses('no headers', { headers: undefined }, TypeError);
 });
 
-test('one of several secrets is enough, and a secret that is none is a TypeError', async () => {
+test('one of several secrets is enough, and an invalid secret results in a TypeError', async () => {
   await accepts('both, while they are rotated', { secret: [OTHER, SECRET] });
   await accepts('with a line break', { secret: `${SECRET}\n` });
   await refuses('another', { secret: OTHER }, SignatureError);

@@ -1,4 +1,4 @@
-/** The SDK on Cloudflare Workers: its own runtime, which refuses what Node permits, against the service. */
+/** The SDK on the runtime of Cloudflare Workers, which refuses some calls that Node permits, against the service. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
@@ -11,7 +11,7 @@ import { startWorkerd } from '../support/workerd.ts';
 
 const SDK = join(import.meta.dirname, '../../sdk/src');
 
-/** Each path is one use of the client; it answers with what the client returned, or with the error. */
+/** Each path uses the client once and responds with its result or error. */
 const WORKER = `
 import { Letterhaus, verifyWebhook } from './index.ts';
 
@@ -115,11 +115,11 @@ test('an email with bytes attached is sent, read and followed by the event strea
   assert.equal(await use('list'), 'From a Worker');
 });
 
-test('the fetch of the runtime may be given to the client', async () => {
+test('the client accepts the fetch of the runtime', async () => {
   assert.equal(await use('fetch'), 'ok');
 });
 
-test('a refusal, a redirect and a timeout are the errors that Node gets', async () => {
+test('a refusal, a redirect and a timeout result in the same errors as on Node', async () => {
   const errors = [await use('refusal'), await use('redirect'), await use('late')] as Error[];
   assert.deepEqual(
     errors.map(({ name }) => name),
