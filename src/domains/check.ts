@@ -1,9 +1,9 @@
 /**
- * Checks a sending domain once. `dns/verify.ts` looks up its records. Then one transaction locks the row,
- * decides, and stores state, event and condition. No transaction is open during DNS queries.
+ * Checks a sending domain once. `dns/verify.ts` looks up its records. Then one transaction locks the row, decides,
+ * and stores state, event and condition. No transaction is open during DNS queries.
  *
- * Guarantee: each change of status is reported once, however many checks of a domain end at the same time. A
- * check makes the domain degraded only if it began after the previous check was stored.
+ * Guarantee: each change of status is reported once, however many checks of a domain end at the same time. A check
+ * makes the domain degraded only if it began after the previous check was stored.
  */
 import type { Logger } from 'pino';
 import type { ConditionKey, NewCondition } from '../core/operator-events.ts';
@@ -66,15 +66,15 @@ export async function verifyDomain(
   const decided = await options.db.transaction(async (tx) => {
     const locked = await lockDomain(tx, domain, domain.id);
     if (!locked) return null;
-    // The keys changed during the look-up. Whoever changed them starts a check of their own.
+    // The change of keys starts a check of its own.
     if (keysOf(locked) !== keysOf(domain))
       return { before: locked.status, saved: locked, event: null };
     const isLater = locked.checkedAt?.getTime() === domain.checkedAt?.getTime();
-    const look = { now: await databaseNow(tx), isLater };
+    const time = { now: await databaseNow(tx), isLater };
     const isSwitched = isNextPublished(found);
     const check = isSwitched ? withNextKeys(found) : found;
     const signing = isSwitched ? await switchKeys(tx, locked) : locked;
-    const { event, ...state } = nextDomainState(locked, check.required, look);
+    const { event, ...state } = nextDomainState(locked, check.required, time);
     const keys = nextSigningKeys(signing, check.published, state.status);
     const { advice } = check;
     const records = check.records.filter((record) => isKept(record, signing));
@@ -170,7 +170,6 @@ function degraded(domain: StoredDomain & { failingSince: Date }): NewCondition {
   };
 }
 
-/** Returns the required records that the last check did not find, such as `DKIM s1._domainkey.acme.com`. */
 function missingRecords({ records }: StoredDomain): string[] {
   return (records as CheckedRecord[])
     .filter(({ required, status }) => required && status !== 'verified')
@@ -188,7 +187,7 @@ function logChange(log: NonNullable<CheckOptions['log']>, { before, saved, event
   log.warn({ ...facts, ...details, remedy }, message);
 }
 
-/** The fields that records are made from. A new domain has no next or previous keys. */
+/** A new domain has no next or previous keys. */
 type SetupOf = Pick<
   StoredDomain,
   'name' | 'rsaSelector' | 'rsaPublicKey' | 'ed25519Selector' | 'ed25519PublicKey'
@@ -223,10 +222,7 @@ function otherKeys(domain: SetupOf): OtherKey[] {
   return [...next, ...(isPreviousShown ? keyRecords('previous', previousKeys) : [])];
 }
 
-/**
- * Returns the hosts of the installation. Until a node with a full host name is known, this node is the only
- * host.
- */
+/** Returns the hosts of the installation. Until a node with a full host name is known, this node is the only host. */
 export async function placesOf(
   db: Queryable,
   { hostname, sources }: CheckOptions['config'],

@@ -1,7 +1,7 @@
 /**
- * The next and the previous DKIM keys of a domain. The next keys wait until their record is published. The
- * previous keys signed before the current ones. Callers lock the row (`lockDomain`), so that a switch and the
- * end of a rotation cannot both use the next keys.
+ * The next and the previous DKIM keys of a domain. The next keys wait until their record is published. The previous
+ * keys signed before the current ones. Callers lock the row (`lockDomain`), so that a switch and the end of a
+ * rotation cannot both use the next keys.
  */
 import { WAITING_SHOWN_MAX } from './limits.ts';
 import type { Reach } from '../core/scope.ts';
@@ -28,10 +28,7 @@ update domains
  where project_id = $1 and id = $2
 returning ${DOMAIN_COLUMNS}`;
 
-/**
- * Stores the next keys.
- * @param next.records all records of the domain, including those of the next keys
- */
+/** @param next.records all records of the domain, including those of the next keys */
 export function beginRotation(
   tx: Queryable,
   domain: DomainRow,

@@ -5,7 +5,6 @@ import { type DkimKeyPair, generateDkimKeys } from '../mail/dkim.ts';
 import type { NewKeys } from './dkim-key-store.ts';
 import type { SecretBox } from '../secrets/secret-store.ts';
 
-/** Limit on the domains of this process that wait for key generation. */
 const KEYS_WAITING_MAX = 32;
 export const TOO_MANY_AT_ONCE: Refusal = {
   refused: 'service_unavailable',
@@ -15,8 +14,8 @@ let keysWaiting = 0;
 let lastKeys: Promise<unknown> = Promise.resolve();
 
 /**
- * Generates keys for one domain at a time. An RSA key occupies one of the process's four helper threads, which
- * also serve file access and name look-ups.
+ * Generates keys for one domain at a time. An RSA key occupies one of the process's four helper threads, which also
+ * serve file access and name look-ups.
  * @returns null when too many domains are waiting
  */
 export async function makeKeys(existing?: DkimKeyPair): Promise<DkimKeys | null> {
@@ -30,7 +29,6 @@ export async function makeKeys(existing?: DkimKeyPair): Promise<DkimKeys | null>
 
 export type DkimKeys = Awaited<ReturnType<typeof generateDkimKeys>>;
 
-/** Returns the keys as the table stores them: private keys sealed for the domain, each with a new selector. */
 export function sealedKeys(
   { rsa, ed25519 }: DkimKeys,
   { id, secrets }: { id: string; secrets: Pick<SecretBox, 'seal'> },

@@ -1,6 +1,6 @@
 /**
- * Sending domains and their encrypted DKIM keys. A deleted domain keeps its row, so the mail that it signed can
- * be reproduced. A change of status commits together with its event: callers pass a transaction.
+ * Sending domains and their encrypted DKIM keys. A deleted domain keeps its row, so the mail that it signed can be
+ * reproduced. A change of status commits together with its event: callers pass a transaction.
  */
 import type { AlertFacts } from '../reputation/alert.ts';
 import type { Environment, Reach, Scope } from '../core/scope.ts';
@@ -38,7 +38,6 @@ export type StoredDomain = {
   createdAt: Date;
   verifiedAt: Date | null;
   checkedAt: Date | null;
-  /** When a check first missed required records of a domain that was verified. */
   failingSince: Date | null;
   rsaSelector: string;
   /** SubjectPublicKeyInfo in base64, as in the TXT record. */
@@ -50,9 +49,7 @@ export type StoredDomain = {
   isDkimOld: boolean;
   /** Keys whose record is not published yet; null when no rotation is under way. */
   nextKeys: OtherKeys | null;
-  /** Keys that signed before the current ones; null when none did. */
   previousKeys: OtherKeys | null;
-  /** Mail that the previous keys signed may still be under way. */
   isPreviousNeeded: boolean;
   /** False after two checks in a row did not find the RSA record. */
   rsaPublished: boolean;
@@ -61,7 +58,6 @@ export type StoredDomain = {
   /** Applies to emails that do not set tracking themselves. */
   trackOpens: boolean;
   trackClicks: boolean;
-  /** Result of the last check, in the API's format. */
   records: unknown[];
   advice: unknown[];
   /** The secret key cannot open the DKIM keys (`secrets/unusable-store.ts`), so nothing can be signed. */
@@ -92,10 +88,7 @@ export type NewDomain = Scope & {
   advice: unknown[];
 };
 
-/**
- * Days that the record of replaced keys must stay published: mail is queued for days, and receivers verify
- * late.
- */
+/** Days that the record of replaced keys must stay published: mail is queued for days, and receivers verify late. */
 export const PREVIOUS_NEEDED_DAYS = 7;
 /** M3AAWG recommends to replace keys at this age. */
 const DKIM_OLD_AFTER = '180 days';
@@ -135,10 +128,7 @@ select coalesce(p.domains_max, $3::int) as max,
                                      and deleted_at is null) as "isThere"
   from projects p where p.id = $1`;
 
-/**
- * Returns how many domains the project may have and has in this environment, and whether `name` is one of them.
- * @param byDefault limit of projects that have no limit of their own
- */
+/** @param byDefault limit of projects that have no limit of their own */
 export async function domainCapacity(
   db: Queryable,
   { projectId, environment, name }: Scope & { name: string },
@@ -155,7 +145,7 @@ export async function lockForDomains(tx: Queryable, projectId: string): Promise<
   await tx.query('select from projects where id = $1 for no key update', [projectId]);
 }
 
-/** Sets the limit of a project; null restores the configured default. */
+/** Null restores the configured default. */
 export async function setDomainsMax(
   db: Queryable,
   projectId: string,
@@ -177,8 +167,8 @@ on conflict (project_id, environment, name) where deleted_at is null do nothing
 returning ${DOMAIN_COLUMNS}`;
 
 /**
- * Adds a domain. It is paused if a removed domain of that name was paused (`reputation/reputation-store.ts`),
- * so removing a domain does not end its pause.
+ * Adds a domain. It is paused if a removed domain of that name was paused (`reputation/reputation-store.ts`), so
+ * removing a domain does not end its pause.
  * @returns null when the project already has the name in this environment
  */
 export async function insertDomain(db: Queryable, domain: NewDomain): Promise<StoredDomain | null> {
@@ -240,7 +230,7 @@ select exists (select from domains
                 where project_id = $1 and environment = $2 and name = $3 and deleted_at is null
                   and status = 'verified') as "isVerified"`;
 
-/** Returns whether the domain may send now. Only the accept statement decides this for an email. */
+/** Only the accept statement decides this for an email. */
 export async function isVerifiedDomain(
   db: Queryable,
   { projectId, environment, name }: Scope & { name: string },
@@ -313,13 +303,12 @@ update domains
  where ${PRESENT}
 returning ${DOMAIN_COLUMNS}`;
 
-/** Absent fields do not change. */
 export type DomainChange = {
   tls?: DomainTls | undefined;
   tracking?: { opens?: boolean | undefined; clicks?: boolean | undefined } | undefined;
 };
 
-/** Changes apply to emails that are accepted from now on. Returns null when the domain does not exist. */
+/** Changes apply to emails that are accepted from now on. */
 export async function changeDomain(
   db: Queryable,
   reach: Reach,
@@ -334,7 +323,6 @@ update domains set deleted_at = app_now()
  where ${PRESENT}
 returning ${DOMAIN_COLUMNS}`;
 
-/** Returns null when the domain does not exist. */
 export async function deleteDomain(
   tx: Queryable,
   reach: Reach,
@@ -394,7 +382,6 @@ export type SealedKeys = {
   ed25519PrivateKey: Buffer;
   rsaPublished: boolean;
   ed25519Verified: boolean;
-  /** Keys that signed before the current ones; null when none did. */
   previousRsaSelector: string | null;
   previousRsaPrivateKey: Buffer | null;
   previousEd25519Selector: string | null;

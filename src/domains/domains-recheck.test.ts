@@ -21,7 +21,6 @@ const config = {
 };
 const log = pino({ level: 'silent' });
 
-/** Creates a project with `count` verified domains `<n>.<zone>`, last checked `agoDays` days ago. */
 async function newProject(zone: string, count: number, agoDays = 2): Promise<string> {
   const organization = await createOrganization(db, zone);
   const { id } = await createProject(db, organization.id, zone);

@@ -1,10 +1,10 @@
 /**
- * Sending domains for the HTTP API and the command line: add, list, read, verify, remove. `check.ts` checks
- * one, `recheck.ts` all, `view.ts` shows one.
+ * Sending domains for the HTTP API and the command line: add, list, read, verify, remove. `check.ts` checks one,
+ * `recheck.ts` all, `view.ts` shows one.
  *
- * Each domain has its own DKIM keys, with selectors that no other project uses: only an owner who can publish
- * them can send from the domain. An owner may bring an RSA key that is already in use; this needs its private
- * key. An API key that is limited to one domain can neither see nor add others.
+ * Each domain has its own DKIM keys, with selectors that no other project uses: only an owner who can publish them
+ * can send from the domain. An owner may bring an RSA key that is already in use; this needs its private key. An API
+ * key that is limited to one domain can neither see nor add others.
  *
  * No transaction is open during DNS queries (`check.ts`).
  */
@@ -58,7 +58,6 @@ type DomainServiceOptions = CheckOptions & {
   secrets: SecretBox;
   config: {
     domainsMax: number;
-    /** Relay that all mail goes through; absent when there is none. */
     relay?: { host: string } | null;
     /** Prefix of the links in tracked emails. Without one, live mail cannot be tracked. */
     trackingUrl?: string | null;
@@ -128,7 +127,6 @@ export function createDomainService(options: DomainServiceOptions) {
     cancelDkimRotation: (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
       cancelDkimRotation(db, reach, id),
 
-    /** Counts the recipients that would fail if the domain were removed now. */
     countWaiting: (reach: Reach, id: string): Promise<number> => countWaiting(db, reach, id),
 
     /** Removes the domain at once. Queued recipients end as failed. */
@@ -165,7 +163,6 @@ export type ExistingDkim = { selector: string; private_key: string };
 
 type NewDomainSettings = {
   tls?: DomainTls | undefined;
-  /** Absent when the service generates a key. */
   dkim?: ExistingDkim | undefined;
 };
 
@@ -228,7 +225,6 @@ async function readExisting(
   return { pair, selector: read.selector };
 }
 
-/** Returns null when the project may have another domain. */
 function refuseFullProject(
   { environment }: Scope,
   name: string,
@@ -245,7 +241,6 @@ function refuseFullProject(
 
 type NewDomainParts = Parameters<typeof createDomain>[2] & {
   places: Places;
-  /** `rsaSelector` is null for a generated key. */
   keys: DkimKeys & { rsaSelector: string | null };
 };
 

@@ -8,5 +8,4 @@ export function failsAt(failingSince: Date): string {
   return new Date(failingSince.getTime() + FAILED_AFTER_MS).toISOString();
 }
 
-/** Limit on the waiting recipients that are counted for a domain. */
 export const WAITING_SHOWN_MAX = 100_000;

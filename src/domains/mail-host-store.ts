@@ -1,10 +1,9 @@
 /**
- * The hosts that the DNS records of sending domains name: the host that receives bounces, and the names and
- * addresses that send mail. They are stored in the database, so every node shows the same records.
+ * The hosts that the DNS records of sending domains name: the host that receives bounces, and the names and addresses
+ * that send mail. They are stored in the database, so every node shows the same records.
  */
 import type { Queryable } from '../database/database.ts';
 
-/** `sourceIps` has the known addresses (LETTERHAUS_SOURCE_IPS). */
 export type MailHost = { name: string; sourceIps: readonly string[] };
 
 export type Installation = {
@@ -70,7 +69,7 @@ returning before.return_path_host as before,
           (select count(*)::int from domains
             where environment = 'live' and deleted_at is null and status = 'verified') as verified`;
 
-/** @returns the previous host, and the number of verified domains that have it in their MX */
+/** @returns the previous host, and the number of verified domains whose MX names it */
 export async function setReturnPathHost(
   db: Queryable,
   name: string,

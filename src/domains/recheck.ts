@@ -14,17 +14,16 @@ type RecheckOptions = {
 
 const ROUND = { max: 64, perProjectMax: 8 };
 /**
- * Domains checked at the same time. Each needs about 25 queries. More domains overflow the receive buffer of a
- * name server.
+ * Domains checked at the same time. Each needs about 25 queries. More domains overflow the receive buffer of a name
+ * server.
  */
 const AT_ONCE = 8;
 
 /**
- * Checks every live domain that is due (`domainsToRecheck`). If a check throws, the domain waits for the next
- * run.
+ * Checks every live domain that is due (`domainsToRecheck`). If a check throws, the domain waits for the next run.
  *
- * A domain whose name servers do not answer takes 30 s. Several domains are therefore checked at once, and
- * projects alternate: slow name servers of one project delay others by only a few domains.
+ * A domain whose name servers do not answer takes 30 s. Several domains are therefore checked at once, and projects
+ * alternate: slow name servers of one project delay others by only a few domains.
  */
 export async function recheckDomains(db: Database, options: RecheckOptions): Promise<void> {
   const { log, isStopping } = options;

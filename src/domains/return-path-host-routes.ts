@@ -1,4 +1,4 @@
-/** The host that receives the bounces of all domains: owners read it and set it. */
+/** Owners read and set the host that receives the bounces of all domains. */
 import { z } from 'zod';
 import { parseDomain } from '../mail/address.ts';
 import { refuseFields } from '../core/refusals.ts';

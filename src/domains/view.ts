@@ -63,7 +63,6 @@ function presentDkim({ rsaSelector, dkimSince, nextKeys, previousKeys, ...rest }
   };
 }
 
-/** Returns when no mail that these keys signed can still be under way. */
 export function removableAt({ since }: OtherKeys): string {
   return new Date(Date.parse(since) + PREVIOUS_NEEDED_DAYS * 86_400_000).toISOString();
 }

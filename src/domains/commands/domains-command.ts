@@ -89,7 +89,6 @@ type OfOne<Options, Rest extends unknown[]> = {
   run: (api: Api, one: One, options: Options, ...rest: Rest) => Promise<Outcome>;
 };
 
-/** Adds a command that takes one domain as its first argument. */
 function ofOne<Options extends ApiOptions, Rest extends unknown[]>(
   domains: Command,
   cli: Cli,
@@ -300,7 +299,6 @@ function waitingText(waiting: number): string {
   return `${count} recipients wait for mail from it, and end as failed.`;
 }
 
-/** Returns one block per record: name, value, and what is wrong. */
 function recordsText(records: readonly DomainRecord[]): string {
   return records
     .map(({ type, name, value, priority, required, status, problem }) => {

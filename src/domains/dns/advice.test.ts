@@ -14,7 +14,7 @@ const GOOD: FakeZone = {
   '8.8.8.8.in-addr.arpa': { PTR: [HOST] },
 };
 
-/** Returns the advice about the good zone with changes. A name set to null does not exist. */
+/** A name set to null does not exist. */
 async function advice(
   changes: Record<string, FakeZone[string] | null> = {},
   options: { name?: string; sourceIps?: string[]; failures?: Record<string, FakeFailure> } = {},

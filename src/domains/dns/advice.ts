@@ -1,7 +1,7 @@
 /**
- * Advice about a sending domain: settings that are not required but affect delivery. It covers DMARC (RFC
- * 9989), reverse DNS of the source addresses, whether replies can arrive, and broken MTA-STS records. Each
- * finding is one sentence. A DNS query without an answer yields no finding.
+ * Advice about a sending domain: settings that are not required but affect delivery. It covers DMARC (RFC 9989),
+ * reverse DNS of the source addresses, whether replies can arrive, and broken MTA-STS records. Each finding is one
+ * sentence. A DNS query without an answer yields no finding.
  */
 import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../../net/addresses.ts';
@@ -16,7 +16,7 @@ export type Advice = {
 /** A local address that mail leaves from, and the name that EHLO gives for it. */
 export type Source = { ip: string; heloName: string };
 
-type Asked = {
+type AdviceContext = {
   name: string;
   hostname: string;
   sources: readonly Source[];
@@ -25,17 +25,17 @@ type Asked = {
 
 const MAX_SOURCES = 8;
 
-export async function adviseOn(asked: Asked): Promise<Advice[]> {
+export async function adviseOn(context: AdviceContext): Promise<Advice[]> {
   const findings = await Promise.all([
-    adviseDmarc(asked),
-    advisePtr(asked),
-    adviseReplies(asked),
-    adviseMtaSts(asked),
+    adviseDmarc(context),
+    advisePtr(context),
+    adviseReplies(context),
+    adviseMtaSts(context),
   ]);
   return findings.flat();
 }
 
-async function adviseDmarc({ name, lookups }: Asked): Promise<Advice[]> {
+async function adviseDmarc({ name, lookups }: AdviceContext): Promise<Advice[]> {
   const found = await findDmarcRecords(name, lookups);
   if (found?.kind === 'error') return [];
   if (found !== null) return dmarcFindings(found.at, found.texts, found.at !== name);
@@ -48,10 +48,7 @@ type DmarcRecords =
   /** `at` is the domain that has the records. At least one is meant as a DMARC record. */
   { kind: 'records'; at: string; texts: readonly string[] } | { kind: 'error'; message: string };
 
-/**
- * Finds the DMARC records of the domain, or else of its organization (RFC 9989). Returns null when there are
- * none.
- */
+/** Falls back to the domain's organization (RFC 9989). Returns null when neither has a record. */
 export async function findDmarcRecords(
   name: string,
   lookups: Pick<Lookups, 'txt'>,
@@ -98,7 +95,7 @@ function dmarcFindings(at: string, texts: readonly string[], inherited: boolean)
 }
 
 /** Checks forward-confirmed reverse DNS: address → name → the same address. */
-async function advisePtr({ hostname, sources, lookups }: Asked): Promise<Advice[]> {
+async function advisePtr({ hostname, sources, lookups }: AdviceContext): Promise<Advice[]> {
   const known = sources.filter(({ ip }) => isPublicAddress(ip));
   const used = known.length > 0 ? known : await sourcesAt(hostname, lookups);
   if (used === null) return [];
@@ -125,7 +122,7 @@ async function reverseFinding({ ip, heloName }: Source, lookups: Lookups): Promi
   return `the reverse DNS of ${ip} says ${name}, but ${name} does not resolve to ${ip}: add that address record, or have the PTR set to ${heloName}`;
 }
 
-/** Returns the public addresses of a host, or null when DNS did not answer. */
+/** Returns null when DNS did not answer. */
 async function sourcesAt(heloName: string, lookups: Lookups): Promise<Source[] | null> {
   const answers = await Promise.all([lookups.a(heloName), lookups.aaaa(heloName)]);
   if (answers.some(({ kind }) => kind === 'error')) return null;
@@ -136,7 +133,7 @@ async function sourcesAt(heloName: string, lookups: Lookups): Promise<Source[] |
 }
 
 /** RFC 7505 §4.2: receivers may refuse mail from a domain that accepts none. */
-async function adviseReplies({ name, lookups }: Asked): Promise<Advice[]> {
+async function adviseReplies({ name, lookups }: AdviceContext): Promise<Advice[]> {
   const [mx, a, aaaa] = await Promise.all([lookups.mx(name), lookups.a(name), lookups.aaaa(name)]);
   if (mx.kind === 'records' && mx.records.every(({ exchange }) => exchange === '.')) {
     const message = `${name} accepts no mail (null MX), so replies are lost and some receivers refuse mail from it: give it a mail server`;
@@ -148,8 +145,7 @@ async function adviseReplies({ name, lookups }: Asked): Promise<Advice[]> {
 }
 
 /**
- * Warns when the MX record names this node but its inbound port is closed. Other nodes cannot be checked from
- * here.
+ * Warns when the MX record names this node but its inbound port is closed. Other nodes cannot be checked from here.
  * @param inboundPort port on which this node receives bounces; null when it receives none
  */
 export function adviseInbound(
@@ -162,7 +158,7 @@ export function adviseInbound(
 }
 
 /** RFC 8461 §3.1: several records, or a record without an id, count as no record. */
-async function adviseMtaSts({ name, lookups }: Asked): Promise<Advice[]> {
+async function adviseMtaSts({ name, lookups }: AdviceContext): Promise<Advice[]> {
   const answer = await lookups.txt(`_mta-sts.${name}`);
   if (answer.kind !== 'records') return [];
   const meant = answer.records.filter((text) => /STSv1/i.test(text));

@@ -1,7 +1,7 @@
 /**
- * Predicts the authentication result of a message at a receiver: DKIM (RFC 6376), SPF of the return path (RFC
- * 7208) and DMARC (RFC 9989). Dry runs and diagnoses use it, so unlike `verify.ts` it reads the resolver's
- * cache, as deliveries do. A record is `unknown` when DNS does not answer.
+ * Predicts the authentication result of a message at a receiver: DKIM (RFC 6376), SPF of the return path (RFC 7208)
+ * and DMARC (RFC 9989). Dry runs and diagnoses use it, so unlike `verify.ts` it reads the resolver's cache, as
+ * deliveries do. A record is `unknown` when DNS does not answer.
  */
 import type {
   AuthenticationFinding,
@@ -16,17 +16,15 @@ import type { CheckedRecord, ExpectedRecord, Places } from './records.ts';
 import { checkRecord, checkTestDomain } from './verify.ts';
 
 type Sender = {
-  /** Domain of the From address. */
   name: string;
   expected: readonly ExpectedRecord[];
-  /** Algorithms of the message's signatures. */
   algorithms: readonly DkimAlgorithm[];
 };
 
 type Context = {
   lookups: Lookups;
   places: Places;
-  /** Relay that all mail goes through; null when this service delivers directly. */
+  /** Null when this service delivers directly. */
   relay: string | null;
 };
 
@@ -49,9 +47,7 @@ export async function findAuthentication(
   return { dkim, spf, dmarc: judgeDmarc({ dkim, spf, record: dmarc, tags, name }) };
 }
 
-/**
- * Makes no DNS queries (`verify.ts` makes none in the test environment). DMARC passes when DKIM or SPF passes.
- */
+/** Makes no DNS queries, like `verify.ts`. DMARC passes when DKIM or SPF passes. */
 export function testAuthentication(sender: Sender): AuthenticationFinding {
   const { records } = checkTestDomain(sender.expected, sender.name);
   const [dkim, spf] = [dkimOf(sender, records), spfOf(records, null)];
@@ -138,7 +134,7 @@ function judgeDmarc(found: {
 
 const POLICIES = ['none', 'quarantine', 'reject'] as const;
 
-/** Returns the tags of the record. Several records count as none (RFC 9989 §4.7). */
+/** Several records count as none (RFC 9989 §4.7). */
 function tagsOf(texts: readonly string[]): ReadonlyMap<string, string> {
   const [text = ''] = texts;
   if (texts.length !== 1 || !/^v\s*=\s*DMARC1\s*(;|$)/.test(text)) return new Map();

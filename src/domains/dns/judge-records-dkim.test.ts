@@ -45,7 +45,6 @@ for (const [mistake, [texts, said]] of Object.entries(DKIM_MISTAKES)) {
   });
 }
 
-/** Records with different text and the same meaning. */
 const DKIM_VARIANTS: Record<string, string> = {
   'as shown': RSA_RECORD,
   'with its tags in another order': `v=DKIM1;p=${RSA_KEY};k=rsa`,
@@ -72,7 +71,6 @@ test('white space inside a key is valid, with advice to remove it', () => {
   assert.deepEqual(judgeDkim(ED_RECORD, [ED_RECORD]), { status: 'verified', problem: null });
 });
 
-/** Returns mailauth's verification result for a signature of our key while `text` is the record. */
 async function mailauthSays(text: string): Promise<string | undefined> {
   const message = 'From: a@acme.com\r\nSubject: x\r\n\r\nhello\r\n';
   const privateKey = RSA.privateKey.export({ type: 'pkcs8', format: 'pem' });

@@ -11,7 +11,6 @@ const mxRecords = (texts: readonly string[]) =>
     return { preference: Number(preference), exchange };
   });
 
-/** Maps a mistake to the MX records of the return path and the problem that is reported. */
 const MX_MISTAKES: Record<string, [string[], RegExp]> = {
   elsewhere: [['10 mx.other.example'], /points to mx\.other\.example instead of mail\.letterhaus/],
   'to a name with the zone appended': [

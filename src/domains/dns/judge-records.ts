@@ -1,7 +1,7 @@
 /**
- * Compares the records of a sending domain with DNS: the DKIM key (RFC 6376 §3.6.1), and MX and SPF of the
- * return path (RFC 7208). For a missing record it searches the names where owners often create it by mistake.
- * Records are compared by meaning. Each typical mistake has its own message.
+ * Compares the records of a sending domain with DNS: the DKIM key (RFC 6376 §3.6.1), and MX and SPF of the return
+ * path (RFC 7208). For a missing record it searches the names where owners often create it by mistake. Records are
+ * compared by meaning. Each typical mistake has its own message.
  */
 import { BlockList, isIP } from 'node:net';
 import { getDomain } from 'tldts';
@@ -103,7 +103,6 @@ function wrongKey(expected: string, found: string): Judgement | null {
   );
 }
 
-/** Checks the tags that may exclude our signatures (`h=`) or mail (`s=`). */
 function restricted(found: Tags): Judgement {
   const allows = (tag: string, ...wanted: string[]) => {
     const values = found
@@ -185,8 +184,8 @@ export function judgeMx(
 /**
  * @param texts TXT records at the name, at least one, each with its strings joined
  * @param sufficient sets of mechanisms; when one set is present, the rest of the expected record is optional
- * @param coverage hosts that receivers authorise when they follow the record; without it, only the record's own
- * text counts
+ * @param coverage hosts that receivers authorise when they follow the record; without it, only the record's own text
+ * counts
  */
 export function judgeSpf(
   expected: string,
@@ -225,7 +224,6 @@ export function judgeSpf(
   return { status: 'verified', problem };
 }
 
-/** Explains why receivers get no result from a record that may name us. */
 function spfError(error: SpfCoverage['error'], better: string | null): Judgement | null {
   if (error === null) return null;
   const { result, why } = error;
@@ -263,7 +261,7 @@ function isAll(term: string): boolean {
   return /^[+?~-]?all$/.test(term);
 }
 
-/** Returns whether a term before `all` passes everything that `wanted` passes. `all` ends the evaluation. */
+/** `all` ends the evaluation, so later terms do not count. */
 function covers(terms: readonly string[], wanted: string): boolean {
   const end = terms.findIndex(isAll);
   const evaluated = end === -1 ? terms : terms.slice(0, end);
@@ -273,7 +271,7 @@ function covers(terms: readonly string[], wanted: string): boolean {
   });
 }
 
-/** Returns true when the network contains the address: `ip4:192.0.2.0/24` contains `ip4:192.0.2.7`. */
+/** `ip4:192.0.2.0/24` contains `ip4:192.0.2.7`. */
 function networkHolds(term: string, wanted: string): boolean {
   const [, version, network = '', bits] = /^ip([46]):([^/]+)(?:\/(\d{1,3}))?$/.exec(term) ?? [];
   const family = isIP(network);
@@ -288,9 +286,7 @@ function networkHolds(term: string, wanted: string): boolean {
   return list.check(address, type);
 }
 
-/**
- * Merges our record and the records found into one that passes what each of them passes. Our terms come first.
- */
+/** Merges our record and the records found into one that passes what each of them passes. Our terms come first. */
 function merged(expected: string, records: readonly string[]): string {
   const theirs = records.flatMap(termsOf);
   const modifiers = theirs.filter(isModifier);
@@ -308,7 +304,6 @@ function isModifier(term: string): boolean {
 
 export type Lookups = Pick<Resolver, 'a' | 'aaaa' | 'cname' | 'mx' | 'ptr' | 'txt'>;
 
-/** Returns the names where the zone may start: the domain and its registrable domain. */
 export function zonesOf(domainName: string): string[] {
   return [...new Set([domainName, organizationOf(domainName)])];
 }
@@ -318,7 +313,6 @@ export function organizationOf(domainName: string): string {
   return getDomain(domainName) ?? domainName;
 }
 
-/** Explains in one sentence why a record is not in DNS. */
 export async function explainAbsence(
   expected: ExpectedRecord,
   domainName: string,
@@ -400,7 +394,6 @@ function wrongType({ name, type }: ExpectedRecord, found: string): string {
   return `there is ${found} record at ${name}, but no ${type} record: choose the type ${type} and enter the value shown`;
 }
 
-/** Returns the part of a name before its zone, which DNS panels ask for. */
 function within(name: string, zone: string): string {
   return name.endsWith(`.${zone}`) ? name.slice(0, -zone.length - 1) : name;
 }

@@ -11,7 +11,7 @@ import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../../net/addresses.ts';
 import type { MailHost } from '../mail-host-store.ts';
 
-/** A record as the API shows it. `name` and `value` are complete and have no trailing dot. */
+/** `name` and `value` are complete and have no trailing dot. */
 export type ExpectedRecord = {
   record: 'DKIM' | 'SPF' | 'MX';
   type: 'TXT' | 'MX';
@@ -39,7 +39,6 @@ export type CheckedRecord = ExpectedRecord & {
 export type DomainSetup = {
   name: string;
   dkimSelectorRsa: string;
-  /** The whole TXT value: `v=DKIM1; k=rsa; p=...`. */
   dkimRecordRsa: string;
   dkimSelectorEd25519: string;
   dkimRecordEd25519: string;
@@ -50,7 +49,6 @@ export type DomainSetup = {
 /** A key that does not sign now. `value` is the value of its TXT record. */
 export type OtherKey = { key: 'next' | 'previous'; selector: string; value: string };
 
-/** Hosts of the installation. They are the same on every node. */
 export type Places = {
   returnPathHost: string;
   hosts: readonly MailHost[];
@@ -124,8 +122,8 @@ export function uncheckedRecords(expected: readonly ExpectedRecord[]): CheckedRe
 const SPF_NAMES_MAX = 5;
 
 /**
- * Ends with `~all`: with `-all`, some receivers refuse forwarded mail before they check its DKIM signature.
- * Many hosts are replaced by their common name, which must have the addresses of all of them.
+ * Ends with `~all`: with `-all`, some receivers refuse forwarded mail before they check its DKIM signature. Many
+ * hosts are replaced by their common name, which must have the addresses of all of them.
  */
 function spfValue(places: Places): string {
   const mechanisms = [...new Set(places.hosts.flatMap(spfMechanismsOf))];
@@ -136,16 +134,16 @@ function spfValue(places: Places): string {
 }
 
 /**
- * Any of these sets proves that the owner authorised this service. A machine that was added or renamed later
- * may be missing from the record.
+ * Any of these sets proves that the owner authorised this service. A machine that was added or renamed later may be
+ * missing from the record.
  */
 export function sufficientSpf({ returnPathHost, hosts }: Places): string[][] {
   return [[`a:${returnPathHost}`], ...hosts.map(spfMechanismsOf)];
 }
 
 /**
- * Prefers addresses to names, because `a:` costs one of the receiver's ten look-ups. Skips private addresses: a
- * NAT rewrites them, so receivers never see them.
+ * Prefers addresses to names, because `a:` costs one of the receiver's ten look-ups. Skips private addresses: a NAT
+ * rewrites them, so receivers never see them.
  */
 function spfMechanismsOf({ name, sourceIps }: MailHost): string[] {
   const addresses = sourceIps

@@ -29,10 +29,7 @@ const GOOD: FakeZone = {
   '8.8.8.8.in-addr.arpa': { PTR: [HOST] },
 };
 
-/**
- * Checks the good zone with changes. A name set to `{}` exists without records; a name set to null does not
- * exist.
- */
+/** A name set to `{}` exists without records; a name set to null does not exist. */
 async function check(
   changes: Record<string, FakeZone[string] | null> = {},
   options: {

@@ -29,10 +29,8 @@ import type { DnsAnswer, LookupOptions, MxRecord } from '../../net/dns/resolver.
 import type { DomainStatus, StoredDomain } from '../domain-store.ts';
 
 export type DomainCheck = {
-  /** In the order of `expected`. */
   records: CheckedRecord[];
   advice: Advice[];
-  /** The input of nextDomainState. */
   required: RequiredRecords;
   published: PublishedKeys;
 };
@@ -55,7 +53,6 @@ const FRESH: LookupOptions = { fresh: true, budgetMs: 10_000 };
 const MAX_FOUND = 10;
 const MAX_FOUND_CHARACTERS = 1_000;
 
-/** @param expected from requiredRecords */
 export async function checkDomain(
   expected: readonly ExpectedRecord[],
   context: CheckContext,
@@ -106,16 +103,13 @@ function isPublished(records: readonly CheckedRecord[], type: keyof PublishedKey
   return key.status === 'verified';
 }
 
-/** Returns whether DNS has the record of the next RSA key, so that the next keys can sign. */
 export function isNextPublished({ records }: DomainCheck): boolean {
   return records.some(
     ({ key, value, status }) => key === 'next' && value.includes('k=rsa;') && status === 'verified',
   );
 }
 
-/**
- * Returns the same check after a switch: the next keys are current, and the current keys are the previous ones.
- */
+/** Returns the same check after a switch: the next keys are current, and the current keys are the previous ones. */
 export function withNextKeys({ records, advice }: DomainCheck): DomainCheck {
   const isDkim = ({ record }: CheckedRecord): boolean => record === 'DKIM';
   const next = records
@@ -208,7 +202,6 @@ function freshLookups(resolver: Lookups): Lookups {
 
 export type DomainState = {
   status: DomainStatus;
-  /** When it last became verified; null when it never did. */
   verifiedAt: Date | null;
   /** When a check first missed a required record of a domain that was verified; null when none is missing. */
   failingSince: Date | null;
@@ -221,7 +214,7 @@ type DomainChange = DomainState & {
   event: 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | null;
 };
 
-type Look = {
+type CheckTime = {
   now: Date;
   /** This check began after the previous one was stored. Of two checks at the same time, only one counts. */
   isLater: boolean;
@@ -230,7 +223,7 @@ type Look = {
 export function nextDomainState(
   previous: DomainState,
   required: RequiredRecords,
-  { now, isLater }: Look,
+  { now, isLater }: CheckTime,
 ): DomainChange {
   const { status } = previous;
   const isSending = status === 'verified' || status === 'degraded';
@@ -253,12 +246,11 @@ export function nextDomainState(
   return { ...previous, status: 'degraded', event: 'domain.degraded' };
 }
 
-/** The keys that sign, which are the keys that receivers find. */
 type SigningKeys = Pick<StoredDomain, 'rsaPublished' | 'ed25519Verified'>;
 
 /**
- * Most receivers verify only RSA, so the RSA key signs until a second check misses its record. Nothing changes
- * when DNS does not answer.
+ * Most receivers verify only RSA, so the RSA key signs until a second check misses its record. Nothing changes when
+ * DNS does not answer.
  */
 export function nextSigningKeys(
   previous: SigningKeys,

@@ -1,7 +1,6 @@
 /**
- * Determines which hosts of this installation a published SPF record authorises, directly or through
- * `include:`, `redirect=`, `a`, `mx` and `exists` (`spf.ts`). Ends within EVALUATION_MAX_MS and asks DNS for
- * each name once.
+ * Determines which hosts of this installation a published SPF record authorises, directly or through `include:`,
+ * `redirect=`, `a`, `mx` and `exists` (`spf.ts`). Ends within EVALUATION_MAX_MS and asks DNS for each name once.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { DnsAnswer } from '../../net/dns/resolver.ts';
@@ -11,7 +10,7 @@ import { checkHost, type SpfClient, type SpfLookups, type SpfResult } from './sp
 export type SpfCoverage = {
   /** Returns whether the record passes a mechanism of ours, such as `ip4:192.0.2.7` or `a:mail.example.org`. */
   passes: (mechanism: string) => boolean;
-  /** Why a receiver or DNS gave no result for a mechanism that does not pass; null when there was a result. */
+  /** Why a receiver or DNS gave no result; null when there was one. */
   error: Extract<SpfResult, { why: string }> | null;
 };
 
@@ -45,8 +44,8 @@ export async function spfCoverage(
 type Found = Parameters<typeof spfCoverage>[1];
 
 /**
- * Finds host names of one label. Receivers treat them as a mistake (RFC 7208 §7.1), but our record has one
- * while LETTERHAUS_HOSTNAME is not a full name. `dns/advice.ts` warns about that name.
+ * Finds host names of one label. Receivers treat them as a mistake (RFC 7208 §7.1), but our record has one while
+ * LETTERHAUS_HOSTNAME is not a full name. `dns/advice.ts` warns about that name.
  */
 function shortNames(mechanisms: readonly string[]): ReadonlyMap<string, string> {
   const short = mechanisms.filter((mechanism) => /^a:[^.]+$/.test(mechanism));
@@ -68,8 +67,8 @@ function without(short: ReadonlyMap<string, string>, text: string, passing: Set<
 }
 
 /**
- * Evaluates one mechanism. A host with a name passes by its name, or if each of its addresses passes. A
- * receiver knows only the address, so mistakes behind the matching term do not count.
+ * Evaluates one mechanism. A host with a name passes by its name, or if each of its addresses passes. A receiver
+ * knows only the address, so mistakes behind the matching term do not count.
  */
 async function resultFor(mechanism: string, found: Found): Promise<SpfResult> {
   const { places, lookups } = found;
@@ -93,8 +92,8 @@ async function resultFor(mechanism: string, found: Found): Promise<SpfResult> {
 }
 
 /**
- * Looks up each name once, and nothing after the deadline. Yields before each answer, even a known one: the
- * owner of a domain chooses how long the records are, and they must not block other work or the timer.
+ * Looks up each name once, and nothing after the deadline. Yields before each answer, even a known one: the owner of
+ * a domain chooses how long the records are, and they must not block other work or the timer.
  */
 function boundLookups(lookups: SpfLookups, signal: AbortSignal): SpfLookups {
   const late = new Promise<DnsAnswer<never>>((resolve) => {

@@ -82,7 +82,6 @@ function valueOf(letter: string, { ip, helo, domain, sender }: MacroContext): st
   }
 }
 
-/** Returns one label for each digit: `2.0.0.1.…`. */
 function nibbles(ip: string): string {
   return reverseName(ip).replace('.ip6.arpa', '').split('.').toReversed().join('.');
 }

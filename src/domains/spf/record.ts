@@ -1,6 +1,6 @@
 /**
- * Parses SPF records (RFC 7208 §4.5, §4.6, §12). Receivers treat a mistake anywhere in a record as an error of
- * the whole record.
+ * Parses SPF records (RFC 7208 §4.5, §4.6, §12). Receivers treat a mistake anywhere in a record as an error of the
+ * whole record.
  */
 import { BlockList, isIP, isIPv6 } from 'node:net';
 import { isDomainSpec, isMacroString } from './macros.ts';
@@ -13,7 +13,7 @@ export type Term = {
   name: Mechanism;
   /** Domain with its macros, or address; '' means the domain of the record. */
   spec: string;
-  /** Length of the prefix that must be equal, in bits. */
+  /** In bits. */
   bits4: number;
   bits6: number;
 };
@@ -30,7 +30,6 @@ export function isSpf(text: string): boolean {
 const RECORD_LENGTH_MAX = 10_000;
 const TERM = /^([+?~-]?)([a-z][a-z0-9_.-]*)(?:([:=/])(.*))?$/i;
 
-/** @param text text that passed isSpf */
 export function parseSpf(text: string): SpfRecord | Problem {
   if (text.length > RECORD_LENGTH_MAX) return problem('more than 10,000 characters');
   const terms: Term[] = [];
@@ -52,7 +51,6 @@ export function parseSpf(text: string): SpfRecord | Problem {
   return { terms, redirect: modifiers.get('redirect') ?? null };
 }
 
-/** Returns the term without its qualifier, or null for a mistake. */
 function termOf(word: string, rest: string, hasSpec: boolean): Omit<Term, 'qualifier'> | null {
   const name = MECHANISMS.find((one) => one === word);
   if (name === undefined) return null;
@@ -86,7 +84,6 @@ function problem(text: string): Problem {
   return { problem: text };
 }
 
-/** Returns whether one of the networks that begin at these addresses contains the address. */
 export function holds(
   { bits4, bits6 }: Pick<Term, 'bits4' | 'bits6'>,
   networks: readonly string[],

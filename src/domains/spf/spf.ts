@@ -1,8 +1,8 @@
 /**
  * Evaluates an SPF record as receivers do (RFC 7208 §4 to §7): may this host send for the domain? It follows
  * `include:` and `redirect=`, and looks up `a`, `mx`, `ptr` and `exists`. It has the limits of a receiver: ten
- * look-ups, two of them without an answer, and ten names of an MX. A host matches by its address, or by its
- * name where a record contains that name.
+ * look-ups, two of them without an answer, and ten names of an MX. A host matches by its address, or by its name
+ * where a record contains that name.
  *
  * Never throws. `temperror` means that DNS gave no answer.
  */
@@ -32,7 +32,6 @@ const NAMES_MAX = 10;
 type Evaluation = {
   client: SpfClient;
   lookups: SpfLookups;
-  /** Domain of the return path. */
   sender: string;
   lookupCount: number;
   voidCount: number;
@@ -187,10 +186,7 @@ function countVoid(evaluation: Evaluation): false | SpfError {
   return permerror(`more than ${VOIDS_MAX} of the names in it do not exist`);
 }
 
-/**
- * §5.5: a name of the address is the target or below it, and resolves back to the address. No answer means
- * false.
- */
+/** §5.5: true when a name of the address is the target or below it, and resolves back to the address. */
 async function isNamedBelow(target: string, ip: string, lookups: SpfLookups): Promise<boolean> {
   const answer = await lookups.ptr(ip);
   const names = answer.kind === 'records' ? answer.records.slice(0, NAMES_MAX) : [];
