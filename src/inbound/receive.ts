@@ -41,7 +41,6 @@ const QUOTED_MAX = 3;
 type Arrival = {
   /** The first KEPT_BYTES_MAX, or more. */
   content: Buffer;
-  /** Size of the whole message. */
   sizeBytes: number;
   remoteAddress: string;
   /** Key of rate limits: the address or its network. */

@@ -119,7 +119,6 @@ test('unmatched mail is listed and shown with other mail, and removed after seve
   assert.equal(await findInbound(db, eightDaysAgo), null);
 });
 
-/** Returns a UUIDv7 of this time. */
 function newIdAt(ms: number): string {
   const time = ms.toString(16).padStart(12, '0');
   return newId().replace(/^.{13}/, `${time.slice(0, 8)}-${time.slice(8)}`);

@@ -109,10 +109,7 @@ class Reader {
   }
 }
 
-/**
- * Returns the offset of the LF that ends the line at `at`, or of the end of the text. Returns null when the line is
- * incomplete.
- */
+/** Returns null when the line is incomplete. */
 function endOfLine(text: string, at: number, isEnd: boolean): number | null {
   const found = text.indexOf('\n', at);
   if (found !== -1) return found;
@@ -167,7 +164,6 @@ function readQuoted(
   }
 }
 
-/** Returns the quote that closes the cell at `at`, or -1 when there is none within the maximum row length. */
 function closingQuote(text: string, at: number, rowStart: number): number {
   let end = text.indexOf('"', at + 1);
   while (end !== -1 && text[end + 1] === '"') end = text.indexOf('"', end + 2);
@@ -201,7 +197,6 @@ export function writeCell(text: string): string {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** Returns the text of a cell without surrounding spaces and without the prefix of a formula. */
 export function readCell(cell: string | undefined): string {
   const text = (cell ?? '').trim();
   return ESCAPED.test(text) ? text.slice(1) : text;
@@ -227,7 +222,7 @@ const NAMES: Readonly<Record<string, Field>> = {
   expires_at: 'expires_at',
 };
 
-/** Returns the columns that the first row names, or null when it is a data row. */
+/** Returns null when the first row has data. */
 export function columnsOf(cells: readonly string[]): Columns | null {
   const columns: Partial<Record<Field, number>> = {};
   for (const [index, cell] of cells.entries()) {

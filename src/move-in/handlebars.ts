@@ -94,7 +94,6 @@ function newlinesIn(source: string, from: number, to: number): number {
   return count;
 }
 
-/** Returns the offset after the tag that begins at `from`, or null when the tag is not closed. */
 function endOfTag(source: string, from: number): number | null {
   const after = (closing: string, start: number): number | null => {
     const end = source.indexOf(closing, start);

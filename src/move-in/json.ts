@@ -237,7 +237,6 @@ class Reader {
     }
   }
 
-  /** Continues to the end of a value that is too long. */
   #skip(state: Skipped): boolean {
     for (let at = this.#at; at < this.#text.length; at += 1) {
       if (!isLast(this.#text.charCodeAt(at), state)) continue;
@@ -275,7 +274,6 @@ function endOfSpace(text: string, from: number): number {
 
 const LITERAL = /[-+.\w]/;
 
-/** Returns the offset after the value that begins at `from`, or null when the value is incomplete. */
 function endOfValue(text: string, from: number, isEnd: boolean): number | null {
   if ('{["'.includes(text[from] ?? '')) {
     const state: Skipped = { depth: 0, isInString: false, isEscaped: false };

@@ -129,7 +129,6 @@ export class Names {
   }
 }
 
-/** Returns how many contexts a path goes up, and the rest of the path. */
 function startOf(path: string): { up: number; isRoot: boolean; rest: string } {
   if (/^@root(?:[./]|$)/.test(path)) return { up: 0, isRoot: true, rest: path.slice(6) };
   let [up, rest] = [0, path];

@@ -297,7 +297,6 @@ class Translator {
     return this.#write(tag, `${word} ${condition.liquid}`, 'tag');
   }
 
-  /** Translates the condition of `if`, `unless` and SendGrid's comparisons. */
   #condition(
     { source }: Tag,
     helper: string,
@@ -447,7 +446,6 @@ class Translator {
   }
 }
 
-/** Infers the type of a comparison's variables. */
 function useOf(operator: string, words: readonly (Word | undefined)[]): Use {
   const values = words.map((word) => (word?.kind === 'literal' ? typeof word.value : null));
   if (values.includes('boolean')) return 'test';

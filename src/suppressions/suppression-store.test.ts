@@ -223,7 +223,7 @@ test('the oldest rows of a long history are deleted, and no other list is shorte
     [await lengthOf(scope, 'kim@acme.com'), await lengthOf(other, 'jo@acme.com')],
     [2, 2],
   );
-  // Undoings by a recipient within a day remain, because removeSuppression counts them.
+  // Rows of a recipient within a day remain, because removeSuppression counts them.
   await shortenHistories(db, { rowsMax: 0, batch: 4 });
   assert.deepEqual(
     (await listHistory(db, scope, { address: 'kim@acme.com', limit: 9 })).map(({ by }) => by),

@@ -34,7 +34,7 @@ import {
   undonePage,
 } from './http-unsubscribe-page.ts';
 
-/** A larger body than `List-Unsubscribe=One-Click` in any encoding needs. */
+/** In any encoding, `List-Unsubscribe=One-Click` is shorter. */
 const BODY_MAX_BYTES = 16 * 1024;
 const RETRY_AFTER_S = 30;
 /** Limit for each address: each undoing adds a history entry, an event and webhooks. Unsubscribing is not limited. */
