@@ -14,8 +14,9 @@ import { asOwner, testDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { AcceptStore } from './accept.ts';
 import type { AcceptRow, NewEmail } from './decision.ts';
+import { shareLimits } from './limit-blocks.ts';
 import { peekLimit, setLimit } from '../../accounts/limits/limit-store.ts';
-import { APP_ROLE, Database } from '../../database/database.ts';
+import { APP_ROLE, Database, type Queryable, type Statement } from '../../database/database.ts';
 import { addSuppression } from '../../suppressions/suppression-store.ts';
 
 const WORKERS = 4;
@@ -253,6 +254,46 @@ test('blocks are filled, used up by all workers and taken back for the last emai
     permits: 0,
     stored: 4_000,
   });
+});
+
+test('a batch stays within the limit when another statement refills blocks between taking them back and the insert', async () => {
+  const sender = await newSender(db, 100_000);
+  const filled = Array.from({ length: 8 }, () => ({ permits: 300, of: 'present' as const }));
+  const limit = { max: 100_000, recipientsMax: 4_000 };
+  await enter(sender, { ...limit, used: 0, blocks: filled });
+  const wanted = { projectId: sender.projectId, environment: 'live' as const };
+  let refills = 0;
+  const queries: Queryable = {
+    async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+      const name = typeof statement === 'string' ? '' : statement.name;
+      const rows = await db.accepting.query<Row>(statement, values);
+      if (name !== 'share_limits' || refills > 0) return rows;
+      refills += 1;
+      assert.equal((await countsOf(sender)).permits, 0);
+      await shareLimits(db, [{ ...wanted, emails: 1, recipients: 1 }], { limit: LIMIT });
+      assert.equal((await countsOf(sender)).permits, 8 * 250);
+      return rows;
+    },
+  };
+  const store = new AcceptStore(queries, {
+    limit: LIMIT,
+    holder: () => null,
+    onNotified: () => {},
+    onUnknown: () => {},
+  });
+  // More than half of what is left: 2,100 recipients of 4,000.
+  const to = Array.from({ length: 21 }, (_, index) => `jo${index}@example.net`);
+  const batch = () =>
+    emailBatch(Array.from({ length: 100 }, () => newEmail(sender, { to, handOver: false })));
+  const outcomesOf = async () => {
+    const rows = await store.acceptBatch(batch());
+    return [...new Set(rows.map(({ outcome }) => outcome))].toSorted();
+  };
+  assert.deepEqual(await outcomesOf(), ['accepted']);
+  assert.equal(refills, 1);
+  assert.deepEqual(await outcomesOf(), ['limited', 'withheld']);
+  const { recipients, stored } = await countsOf(sender);
+  assert.deepEqual([recipients, stored], [2_100, 100]);
 });
 
 test('the remaining number counts down by one with each email, whichever worker accepts it', async () => {

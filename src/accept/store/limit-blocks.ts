@@ -16,7 +16,9 @@
  * gets them back.
  *
  * Before the full path stores emails, `shareLimits` fills blocks while plenty is left. It takes all of them back when
- * the row has too little capacity for the emails. It is one statement and locks the limit row.
+ * the row has too little capacity for the emails. It is one statement and locks the limit row. Another statement may
+ * refill blocks before the emails are inserted. The insert then finds too little capacity and stores nothing, and the
+ * full path repeats both.
  *
  * Lock order: the limit row first, then a block. Never wait for a limit row while holding a block of the same
  * project.
