@@ -11,7 +11,13 @@ import {
   Requests,
   Service,
 } from './administration.ts';
-import type { AcceptedBatch, AcceptedEmail, DryRun, EmailCreation } from './api.ts';
+import type {
+  AcceptedBatch,
+  AcceptedEmail,
+  DryRun,
+  EmailCreation,
+  SuppressionImport,
+} from './api.ts';
 import { attachmentsOf, type AttachmentToSend } from './attachments.ts';
 import { type StreamOptions, streamEvents } from './event-stream.ts';
 import type { StreamEvent } from './events.ts';
@@ -367,11 +373,28 @@ class Suppressions extends Resource {
     return new TextDecoder().decode(bytes);
   }
 
+  /** The same for a list of any length: as it arrives, without a time limit. */
+  async exportStream(
+    query: Query<'exportSuppressions'> = {},
+    { signal }: CallOptions = {},
+  ): Promise<ReadableStream<Uint8Array>> {
+    const { body } = await this.transport.stream('exportSuppressions', { query, signal });
+    return body ?? new Blob().stream();
+  }
+
   /**
-   * @param list CSV with the header `address` and one address per line, or the list of another service as CSV or JSON
+   * @param list CSV: a header line with `address`, then one address for each line; or the list of another
+   *   service, as CSV or JSON. A stream is sent as it is read, once and without a time limit
    */
-  import(list: string, query: Query<'importSuppressions'> = {}) {
-    return this.transport.json('importSuppressions', { query, body: list });
+  async import(
+    list: string | ReadableStream<Uint8Array>,
+    query: Query<'importSuppressions'> = {},
+    { signal }: CallOptions = {},
+  ): Promise<SuppressionImport> {
+    const call = { query, body: list, signal };
+    if (typeof list === 'string') return this.transport.json('importSuppressions', call);
+    const response = await this.transport.stream('importSuppressions', call);
+    return (await response.json()) as SuppressionImport;
   }
 }
 

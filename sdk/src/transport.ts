@@ -34,7 +34,7 @@ export type CallOptions = { signal?: AbortSignal | undefined };
 export type Call = CallOptions & {
   path?: Record<string, string | number> | undefined;
   query?: object | undefined;
-  /** Sent as JSON, or as CSV when it is a string. */
+  /** Sent as JSON; a string or a stream is sent as CSV. */
   body?: unknown;
   headers?: Record<string, string> | undefined;
 };
@@ -86,7 +86,7 @@ export class Transport {
   }
 
   /**
-   * Returns a response whose body is a stream. It has no time limit and is not repeated.
+   * A request or a response whose body is a stream; it has no time limit and is not repeated.
    * @throws LetterhausError, ConnectionError
    */
   async stream(id: OperationId, call: Call): Promise<Response> {
@@ -138,6 +138,8 @@ export class Transport {
       // A redirect would send the key to another server. Cloudflare Workers do not support 'error'.
       redirect: 'manual',
       ...(call.body !== undefined && { body: call.body }),
+      // What a stream as a body needs (Fetch standard), and types do not know yet.
+      ...(call.body instanceof ReadableStream && { duplex: 'half' }),
       ...(signal && { signal }),
     };
     const url = `${this.#baseUrl}${filled(path, call.path ?? {})}${queryOf(call.query ?? {})}`;
@@ -162,11 +164,16 @@ async function refusingRedirects(response: Response): Promise<Response> {
 }
 
 /** A call with its serialised body. */
-type SentCall = Omit<Call, 'body'> & { body: string | undefined; contentType: string | null };
+type SentCall = Omit<Call, 'body'> & {
+  body: string | ReadableStream<Uint8Array> | undefined;
+  contentType: string | null;
+};
 
 function sentOf(body: unknown): Pick<SentCall, 'body' | 'contentType'> {
   if (body === undefined) return { body, contentType: null };
-  if (typeof body === 'string') return { body, contentType: 'text/csv' };
+  if (typeof body === 'string' || body instanceof ReadableStream) {
+    return { body, contentType: 'text/csv' };
+  }
   return { body: JSON.stringify(body), contentType: 'application/json' };
 }
 

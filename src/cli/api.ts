@@ -47,9 +47,11 @@ export type Api = {
   isOperator: boolean;
   /** The environment in which changes are made; null when the id of an object decides. */
   mode: Environment | null;
-  /** The project and environment that answered the last request, even if its id decided. */
-  answeredBy(): { projectId: string | null; environment: Environment | null };
+  /** The project and environment that answered the last request, even if its id decided, and the status of the answer. */
+  answeredBy(): Answered;
 };
+
+type Answered = { projectId: string | null; environment: Environment | null; status: number };
 
 type Part = { client: Letterhaus; environment: Environment };
 
@@ -159,14 +161,15 @@ function apiFor(
   const { project, mode: asked, allProjects } = options;
   const ofKey = connection.key === null ? undefined : environmentOf(connection.key);
   const mode = ofKey ?? asked ?? byDefault;
-  let last: ReturnType<Api['answeredBy']> = { projectId: null, environment: ofKey ?? null };
+  let last: Answered = { projectId: null, environment: ofKey ?? null, status: 0 };
   const noted: Connection['send'] = async (path, init) => {
     const response = await connection.send(path, init);
     const environment = ENVIRONMENTS.find(
       (one) => one === response.headers.get('letterhaus-environment'),
     );
     const projectId = response.headers.get('letterhaus-project');
-    if (environment !== undefined) last = { projectId, environment };
+    const { status } = response;
+    last = environment === undefined ? { ...last, status } : { projectId, environment, status };
     return response;
   };
   const clientFor = (scope: Scope) => clientWith(noted, scope);

@@ -4,9 +4,9 @@
  * comes from --key, from LETTERHAUS_API_KEY where an address is given, or from the profile. This machine needs none.
  */
 import { statSync } from 'node:fs';
-import type { IncomingMessage } from 'node:http';
-import { Readable } from 'node:stream';
-import type { ReadableStream } from 'node:stream/web';
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import { pipeline, Readable } from 'node:stream';
+import type { ReadableStream as WebStream } from 'node:stream/web';
 import { wholeEnv } from '../config/env-file.ts';
 import { readRunning } from '../database/embedded/lock.ts';
 import { type Cli, type Failure, isFailure, usageFailure } from './command.ts';
@@ -119,17 +119,24 @@ function overSocket(socketPath: string, key: string | null): Send {
       const asked = request({ ...options, ...(signal && { signal }) });
       asked.on('error', reject);
       asked.on('response', (message) => resolve(responseOf(message)));
-      if (body instanceof Readable) body.on('error', reject).pipe(asked);
+      if (body instanceof ReadableStream) sendAll(body, asked, reject);
       else asked.end(body);
     });
   };
+}
+
+/** An answer may come before the end of the body, whose rest then fails to be sent. */
+function sendAll(body: WebStream, asked: ClientRequest, onError: (error: Error) => void): void {
+  pipeline(Readable.fromWeb(body), asked, (error) => {
+    if (error) onError(error);
+  });
 }
 
 function responseOf(message: IncomingMessage): Response {
   const headers = Object.entries(message.headers).map(([name, value]): [string, string] => {
     return [name, String(value)];
   });
-  const body = Readable.toWeb(message) as ReadableStream<Uint8Array>;
+  const body = Readable.toWeb(message) as WebStream<Uint8Array>;
   return new Response(body as ConstructorParameters<typeof Response>[0], {
     status: message.statusCode ?? 500,
     headers,
@@ -137,11 +144,13 @@ function responseOf(message: IncomingMessage): Response {
 }
 
 export function noAnswer(origin: string, error: unknown): Failure {
-  const { message, cause } = error as Error & { cause?: Error };
-  const why = cause?.message || message;
-  return {
-    failed: `No answer from the service at ${origin} (${why}); check that it runs there.`,
-    code: 'service_unavailable',
-    exitCode: 1,
-  };
+  return notYet(
+    `No answer from the service at ${origin} (${whyOf(error)}); check that it runs there.`,
+  );
+}
+
+/** Why there was no answer, as part of a sentence. */
+export function whyOf(error: unknown): string {
+  const { message, cause } = error as Error & { cause?: unknown };
+  return cause instanceof Error ? whyOf(cause) : message;
 }

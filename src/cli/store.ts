@@ -1,19 +1,12 @@
 /**
- * Commands that work on the database, with or without a running service. They use the configuration of the service,
- * migrate the schema as `letterhaus start` does, and select the project by name or id.
+ * Commands that work on the database, with or without a running service. They use the configuration of
+ * the service and migrate the schema as `letterhaus start` does.
  */
-import { Option } from 'commander';
 import packageFile from '../../package.json' with { type: 'json' };
-import { type Cli, type Failure, isFailure, type Outcome, usageFailure } from './command.ts';
+import { type Cli, type Failure, type Outcome, usageFailure } from './command.ts';
 import { type Config, readConfig } from '../config/config.ts';
-import { type Environment, ENVIRONMENTS, type Scope } from '../core/scope.ts';
 import { isUnsuitable } from '../database/server/connect.ts';
-import {
-  Database,
-  type DatabaseAddress,
-  DatabaseUnavailable,
-  type Queryable,
-} from '../database/database.ts';
+import { Database, type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
 import { newDatabaseProblem, knownPlace } from '../database/server/note.ts';
 import { connectRunning, type EngineOptions } from '../database/embedded/engine.ts';
 import { EngineProblem } from '../database/embedded/problem.ts';
@@ -21,8 +14,6 @@ import { type BackUp, migrate, type MigrationResult } from '../migration/migrate
 import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { readSecretKey, SecretKeyProblem } from '../secrets/secret-store.ts';
 import { EMBEDDED, settingFor } from '../database/server/usable.ts';
-import { chooseProject as findChosen } from '../accounts/projects/project-choice-store.ts';
-import type { Project } from '../accounts/projects/project-store.ts';
 
 export type Store = { db: Database; config: Config; migrated: MigrationResult };
 
@@ -134,41 +125,4 @@ function whyNotOpen(error: unknown): Failure {
     return { failed: message, code: 'service_unavailable', exitCode: 1 };
   }
   throw error;
-}
-
-export type ProjectOptions = { project?: string };
-export type ScopeOptions = ProjectOptions & { mode: Environment };
-export type ScopesOptions = ProjectOptions & { mode?: Environment };
-
-export function projectOption(): Option {
-  return new Option('--project <name>', 'name or id of the project (default: the only one)');
-}
-
-export function modeOption(): Option {
-  return new Option('--mode <mode>', 'environment').choices(ENVIRONMENTS);
-}
-
-export async function chooseScope(db: Queryable, options: ScopeOptions): Promise<Scope | Failure> {
-  const scopes = await chooseScopes(db, options);
-  return isFailure(scopes) ? scopes : (scopes[0] as Scope);
-}
-
-/** Returns the environments that a command reads: both unless --mode names one. */
-export async function chooseScopes(
-  db: Queryable,
-  options: ScopesOptions,
-): Promise<Scope[] | Failure> {
-  const project = await chooseProject(db, options.project);
-  if (isFailure(project)) return project;
-  const environments = options.mode === undefined ? ENVIRONMENTS : [options.mode];
-  return environments.map((environment) => ({ projectId: project.id, environment }));
-}
-
-/** @param wanted the id, or the name in any case; undefined for the only project */
-export async function chooseProject(
-  db: Queryable,
-  wanted: string | undefined,
-): Promise<Project | Failure> {
-  const chosen = await findChosen(db, wanted);
-  return typeof chosen === 'string' ? usageFailure(chosen) : chosen;
 }

@@ -112,6 +112,11 @@ export function printable(cell: string): string {
   return stripVTControlCharacters(cell).replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
 }
 
+/** Makes content printable. Only its line breaks are trusted. */
+export function printableLines(text: string): string {
+  return text.split('\n').map(printable).join('\n');
+}
+
 /** Created for the first text beyond ASCII: that takes 12 ms, which every command and every start would pay. */
 let segmenter: Intl.Segmenter | null = null;
 

@@ -1,43 +1,29 @@
 /**
- * `letterhaus templates import`: a template in Handlebars or of Resend, translated to Liquid
- * (move-in/template-translation.ts) and stored as a draft. Nothing is stored if a part of it has no translation,
- * unless --partial is given.
+ * `letterhaus templates import`: a template in Handlebars or of Resend, which the service translates to Liquid and
+ * stores as a draft. Nothing is stored if a part of it has no translation, unless --partial is given.
  */
 import { basename } from 'node:path';
 import { type Command, Option } from 'commander';
-import { isRefusal } from '../core/refusals.ts';
-import type { TemplateVariable } from '../templates/template-store.ts';
-import { presentTemplate } from '../templates/view.ts';
-import { TemplateService } from '../templates/templates.ts';
-import { type Syntax, SYNTAXES } from './translate.ts';
-import {
-  declarationsOf,
-  type ForeignTemplate,
-  presentTranslation,
-  readForeign,
-  translateTemplate,
-  type Translation,
-} from './template-translation.ts';
-import {
-  type Cli,
-  failure,
-  isFailure,
-  type Outcome,
-  parseName,
-  readContent,
-  usageFailure,
-} from '../cli/command.ts';
-import { printable } from '../cli/table.ts';
-import { chooseScope, type ScopeOptions, withStore } from '../cli/store.ts';
+import type { TranslatedTemplate } from '../../sdk/src/api.ts';
+import { type Api, apiCommand, type ApiOptions } from '../cli/api.ts';
+import { type Cli, type Outcome, parseName, readContent, usageFailure } from '../cli/command.ts';
+import { printable, printableLines } from '../cli/table.ts';
 import { addDeclaration } from '../templates/command-variables.ts';
+import type { TemplateVariable } from '../templates/template-store.ts';
+import { declarationsOf, type ForeignTemplate, readForeign } from './template-translation.ts';
+import { type Syntax, SYNTAXES } from './translate.ts';
 
-export const IMPORT_EXAMPLES: readonly [string, ...string[]] = [
-  "templates import welcome.hbs --syntax handlebars --subject 'Welcome, {{name}}'",
-  'templates import template.json --syntax resend --dry-run',
-];
-
-export function describeImport(command: Command): Command {
-  return command
+export function describeImport(templates: Command, cli: Cli): void {
+  apiCommand(templates, cli, {
+    name: 'import',
+    about: 'translate one from Handlebars or Resend',
+    examples: [
+      "templates import welcome.hbs --syntax handlebars --subject 'Welcome, {{name}}'",
+      'templates import template.json --syntax resend --dry-run',
+    ],
+    mode: 'live',
+    run: importTemplate,
+  })
     .argument('<file>', 'HTML, text (.txt), or the JSON of another API; - is standard input')
     .addOption(
       new Option('--syntax <syntax>', 'the language that it is written in')
@@ -57,7 +43,7 @@ export function describeImport(command: Command): Command {
     .option('--dry-run', 'print the translation and store nothing');
 }
 
-type ImportOptions = ScopeOptions & {
+type ImportOptions = ApiOptions & {
   syntax: Syntax;
   name?: string;
   alias?: string;
@@ -68,48 +54,60 @@ type ImportOptions = ScopeOptions & {
   dryRun?: boolean;
 };
 
-export async function importTemplate(
-  cli: Cli,
+async function importTemplate(
+  api: Api,
   options: ImportOptions,
   [file]: [string],
 ): Promise<Outcome> {
   const source = await sourceOf(file, options);
   if (typeof source === 'string') return usageFailure(source);
-  const { syntax, variable = [], partial = false, dryRun = false } = options;
-  const translation = await translateTemplate(source, syntax);
-  const declared = [...variable, ...source.variables];
-  translation.variables = declarationsOf(translation.variables, declared);
-  if (dryRun) return shownTranslation(translation);
-  if (translation.problems.length > 0 && !partial) {
+  const translation = await translate(api, options, source);
+  if (options.dryRun) return shownTranslation(translation);
+  if (translation.problems.length > 0 && !options.partial) {
     const { data, text } = report(translation);
     const count = translation.problems.length;
     const what = count === 1 ? '1 place has' : `${count} places have`;
     const next = `Nothing is stored: ${what} no translation. --partial stores it without them.`;
     return { data: { ...data, template: null }, text: `${text}\n${next}`, exitCode: 1 };
   }
-  const { name, alias } = source;
   if (source.subject === null) {
     return usageFailure('The file has no subject; give it with --subject.');
   }
-  return withStore(cli, async ({ db }) => {
-    const scope = await chooseScope(db, options);
-    if (isFailure(scope)) return scope;
-    const made = await new TemplateService({ db }).create(scope, {
-      name: name ?? basename(file).slice(0, 100),
-      alias,
-      subject: translation.subject ?? '',
-      html: translation.html,
-      text: translation.text,
-      variables: translation.variables,
-    });
-    if (isRefusal(made)) return failure(made);
-    const { data, text } = report(translation);
-    const called = alias ?? made.head.id;
-    return {
-      data: { ...data, template: presentTemplate(made, scope) },
-      text: `${text}\nStored as a draft. Then:  ${cli.program} templates preview ${called}, and publish ${called}`,
-    };
+  return store(api, translation, { ...source, name: source.name ?? basename(file).slice(0, 100) });
+}
+
+/** The service translates and stores nothing; what is declared goes before the types that uses suggest. */
+async function translate(
+  { client }: Api,
+  { syntax, variable = [] }: ImportOptions,
+  source: ForeignTemplate,
+): Promise<TranslatedTemplate> {
+  const { subject, html, text } = source;
+  const translation = await client.templates.translate({ syntax, subject, html, text });
+  const needed = translation.variables as TemplateVariable[];
+  return { ...translation, variables: declarationsOf(needed, [...variable, ...source.variables]) };
+}
+
+async function store(
+  { client, cli }: Api,
+  translation: TranslatedTemplate,
+  { name, alias }: { name: string; alias: string | null },
+): Promise<Outcome> {
+  const { subject, html, text: plain, variables } = translation;
+  const made = await client.templates.create({
+    name,
+    alias,
+    subject: subject ?? '',
+    html,
+    text: plain,
+    variables,
   });
+  const { data, text } = report(translation);
+  const called = alias ?? made.id;
+  return {
+    data: { ...data, template: made },
+    text: `${text}\nStored as a draft. Then:  ${cli.program} templates preview ${called}, and publish ${called}`,
+  };
 }
 
 /** @returns a sentence when a file cannot be read */
@@ -142,7 +140,7 @@ async function sourceOf(file: string, options: ImportOptions): Promise<ForeignTe
   }
 }
 
-function report(translation: Translation) {
+function report(translation: TranslatedTemplate) {
   const { problems, translated, variables } = translation;
   const notes = problems.map(({ field, line, message }) => `${field}, line ${line}: ${message}`);
   const declared = variables.map(({ name, type, default: fallback }) =>
@@ -150,22 +148,17 @@ function report(translation: Translation) {
   );
   const counts = `${translated} tags translated, ${problems.length} not.`;
   const text = [...notes, counts, `Variables: ${declared.join(', ') || 'none'}`].map(printable);
-  return { data: presentTranslation(translation), text: text.join('\n') };
+  return { data: translation, text: text.join('\n') };
 }
 
-function shownTranslation(translation: Translation): Outcome {
+function shownTranslation(translation: TranslatedTemplate): Outcome {
   const { data, text } = report(translation);
   const { subject, html, text: plain } = translation;
   const parts = [subject === null ? null : `Subject: ${subject}`, html, plain];
-  const content = parts.filter((part) => part !== null).map((part) => lines(part));
+  const content = parts.filter((part) => part !== null).map(printableLines);
   return {
     data,
     text: [...content, text].join('\n\n'),
     ...(translation.problems.length > 0 && { exitCode: 1 as const }),
   };
-}
-
-/** Contents are not trusted, but for their line breaks. */
-function lines(text: string): string {
-  return text.split('\n').map(printable).join('\n');
 }

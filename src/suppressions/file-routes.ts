@@ -23,6 +23,7 @@ import {
 import { ReasonNeeded, UnusableFile } from '../move-in/entries.ts';
 import { callerOf } from '../http/access.ts';
 import { type HttpProblem, refusesEncoding, sendProblem } from '../http/errors.ts';
+import { isOfMachine } from '../http/machine.ts';
 import { failures } from '../http/schemas.ts';
 import {
   csvFile,
@@ -84,9 +85,7 @@ function registerExport(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const { reason = null, address: prefix = null } = request.query;
-      const pieces = exportCsv(db.readsOf(caller.projectId), caller, {
-        filter: { reason, prefix },
-      });
+      const pieces = exportCsv(db.readsOf(caller.projectId), caller, { reason, prefix });
       // The response can report an unavailable database only before its first byte.
       const first = await pieces.next();
       const name = `suppressions-${caller.environment}.csv`;
@@ -108,7 +107,7 @@ async function* prepend(first: string, rest: AsyncIterable<string>): AsyncGenera
 
 function registerImport(
   app: App,
-  { db, world, suppressionsMaximum: maximum }: HttpServices,
+  { db, world, suppressionsMaximum }: HttpServices,
   { silenceMs }: FileOptions,
 ): void {
   let underWay: string[] = [];
@@ -143,6 +142,7 @@ function registerImport(
       try {
         const pieces = piecesOf(request.raw, { body, silenceMs, world });
         const reason = request.query.reason ?? null;
+        const maximum = isOfMachine(request) ? undefined : suppressionsMaximum;
         await importFile(db, caller, { pieces, result, reason, maximum });
         return presentImport(result);
       } catch (error) {

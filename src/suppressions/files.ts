@@ -37,8 +37,8 @@ export type ImportResult = {
 type ImportOptions = {
   /** Reason for entries that have none; null when the request gives none. */
   reason: SuppressionReason | null;
-  maximum?: SuppressionsMaximum;
-  onProgress?: (soFar: ImportResult) => void;
+  /** Absent for an operator, who may add any number. */
+  maximum?: SuppressionsMaximum | undefined;
 };
 
 type Transactions = Queryable & Pick<Database, 'transaction'>;
@@ -62,7 +62,7 @@ export async function importFile(
   scope: Scope,
   file: { pieces: AsyncIterable<Uint8Array>; result: ImportResult } & ImportOptions,
 ): Promise<void> {
-  const { pieces, result, reason, maximum, onProgress } = file;
+  const { pieces, result, reason, maximum } = file;
   const batch = new Batch(db, { scope, result, maximum });
   let rows = 0;
   for await (const { format, entries } of readEntries(pieces, reason)) {
@@ -74,9 +74,7 @@ export async function importFile(
         throw new TooManyRows(`line ${entry.line} is beyond ${IMPORT_ROWS_MAX} rows`);
       }
       take(entry, { batch, result });
-      if (batch.size < BATCH_ROWS) continue;
-      await batch.commit();
-      onProgress?.(result);
+      if (batch.size >= BATCH_ROWS) await batch.commit();
     }
   }
   await batch.commit();
@@ -191,22 +189,18 @@ export function presentImport(result: ImportResult) {
 
 const PAGE_ROWS = 5_000;
 
-/** @param list.onProgress called after each page with the number of rows so far */
 export async function* exportCsv(
   db: Queryable,
   scope: Scope,
-  list: { filter: SuppressionFilter; onProgress?: (rows: number) => void },
+  filter: SuppressionFilter,
 ): AsyncGenerator<string> {
   let after: string | null = null;
-  let count = 0;
   let piece = CSV_HEADER;
   for (;;) {
     const page = { limit: PAGE_ROWS, after, before: null };
-    const { rows, hasMore } = await listSuppressions(db, scope, { page, filter: list.filter });
+    const { rows, hasMore } = await listSuppressions(db, scope, { page, filter });
     yield piece + rows.map(csvRowOf).join('');
     piece = '';
-    count += rows.length;
-    list.onProgress?.(count);
     after = rows.at(-1)?.address ?? null;
     if (!hasMore) return;
   }

@@ -74,7 +74,8 @@ function registerListAndAdd(app: App, { db, world, suppressionsMaximum }: HttpSe
     handler: async (request, reply) => {
       const entry = entryFrom(request.body, { world, by: actorOf(request) });
       if (isRefusal(entry)) return refuse(reply, entry);
-      const added = await addSuppression(db, callerOf(request), entry, suppressionsMaximum);
+      const maximum = isOfMachine(request) ? undefined : suppressionsMaximum;
+      const added = await addSuppression(db, callerOf(request), entry, maximum);
       return reply.code(added.isNew ? 201 : 200).send(toWire(added.suppression));
     },
   });

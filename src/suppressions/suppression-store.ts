@@ -258,8 +258,6 @@ export type SuppressionFilter = {
   reason: SuppressionReason | null;
 };
 
-export const NO_SUPPRESSION_FILTER: SuppressionFilter = { prefix: null, reason: null };
-
 /** Sorts after every other character. */
 const LAST_CHARACTER = `chr(1114111)`;
 

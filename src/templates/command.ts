@@ -1,85 +1,56 @@
 /**
- * `letterhaus templates`: templates in the database, by the code of the API. Contents come from options
- * or files, variables from options or a JSON file (command-variables.ts).
+ * `letterhaus templates`: a client of the API. Contents come from options or files, variables from options or a
+ * JSON file (command-variables.ts). `import` is in move-in/templates-command.ts.
  */
 import { type Command, InvalidArgumentError } from 'commander';
-import { isRefusal, type Refusal } from '../core/refusals.ts';
-import type { Scope } from '../core/scope.ts';
-import type { Page } from '../database/page.ts';
-import type { TemplateHead, TemplateVariable } from './template-store.ts';
-import { presentRendered, presentTemplate, presentTemplateHead } from './view.ts';
-import { TemplateService, type Template, type TemplateChange } from './templates.ts';
-import {
-  addCommand,
-  type Cli,
-  failure,
-  isFailure,
-  type Outcome,
-  parseName,
-  readContent,
-  usageFailure,
-} from '../cli/command.ts';
-import { facts, printable, shortTime, table } from '../cli/table.ts';
-import {
-  chooseScope,
-  chooseScopes,
-  modeOption,
-  projectOption,
-  type ScopeOptions,
-  type ScopesOptions,
-  withStore,
-} from '../cli/store.ts';
+import type { Template, TemplateSummary } from '../../sdk/src/api.ts';
+import { allOf, type Api, apiCommand, type ApiOptions, listData } from '../cli/api.ts';
+import { type Cli, type Outcome, parseName, readContent, usageFailure } from '../cli/command.ts';
+import { PAGE_MAX } from '../cli/lists.ts';
+import { facts, printableLines, printable, shortTime, table } from '../cli/table.ts';
+import { describeImport } from '../move-in/templates-command.ts';
 import { addDeclaration, addValue, allValues, type Values } from './command-variables.ts';
-import { describeImport, IMPORT_EXAMPLES, importTemplate } from '../move-in/templates-command.ts';
-
-/** More than a project can have. */
-const PAGE: Page = { limit: 1_000, after: null, before: null };
+import type { TemplateVariable } from './template-store.ts';
 
 const EXAMPLES = {
-  list: ['templates list --mode live'],
   show: ['templates show receipt --version 2'],
   create: [
     "templates create --name Receipt --alias receipt --subject 'Your receipt, {{ name }}' --html-file receipt.html --variable name --variable items:list=[]",
   ],
   update: ['templates update receipt --html-file receipt.html'],
   publish: ['templates publish receipt'],
-  import: IMPORT_EXAMPLES,
   remove: ['templates remove receipt'],
   preview: [`templates preview receipt --variable name=Jo --variable 'items:=[{"name": "Tea"}]'`],
 } as const;
 
 export function describeTemplates(templates: Command, cli: Cli): void {
   const command = (name: keyof typeof EXAMPLES, about: string, run: Run): Command =>
-    addCommand(templates, cli, { name, about, examples: EXAMPLES[name], run }).addOption(
-      projectOption(),
-    );
-  command('list', 'all templates', list).addOption(modeOption());
-  command('show', 'one template with its content', show)
-    .argument('<id>', 'or its alias')
-    .option('--version <number>', 'another version than the latest', parseVersion)
-    .addOption(modeOption().default('live'));
-  describeContent(command('create', 'make a template, as a draft', create), '').addOption(
-    modeOption().default('live'),
+    apiCommand(templates, cli, { name, about, examples: EXAMPLES[name], mode: 'live', run });
+  apiCommand(templates, cli, {
+    name: 'list',
+    about: 'all templates',
+    examples: ['templates list --mode live'],
+    mode: 'both',
+    run: list,
+  });
+  describeVersion(command('show', 'one template with its content', show));
+  describeContent(command('create', 'make a template, as a draft', create), '');
+  describeImport(templates, cli);
+  describeContent(command('update', 'change a template, as a draft', update), ' another').argument(
+    '<id>',
+    'or its alias',
   );
-  describeImport(
-    command('import', 'translate one from Handlebars or Resend', importTemplate),
-  ).addOption(modeOption().default('live'));
-  describeContent(command('update', 'change a template, as a draft', update), ' another')
-    .argument('<id>', 'or its alias')
-    .addOption(modeOption().default('live'));
-  command('publish', 'make emails of it from now on', publish)
-    .argument('<id>', 'or its alias')
-    .option('--version <number>', 'another version than the latest', parseVersion)
-    .addOption(modeOption().default('live'));
-  command('preview', 'render it as an email would have it', preview)
-    .argument('<id>', 'or its alias')
-    .option('--version <number>', 'another version than the latest', parseVersion)
+  describeVersion(command('publish', 'make emails of it from now on', publish));
+  describeVersion(command('preview', 'render it as an email would have it', preview))
     .option('--variable <name=value>', 'a text, or JSON as name:=json; once for each', addValue)
-    .option('--variables-file <file>', 'a JSON object with variables')
-    .addOption(modeOption().default('live'));
-  command('remove', 'delete it with its versions', remove)
+    .option('--variables-file <file>', 'a JSON object with variables');
+  command('remove', 'delete it with its versions', remove).argument('<id>', 'or its alias');
+}
+
+function describeVersion(command: Command): Command {
+  return command
     .argument('<id>', 'or its alias')
-    .addOption(modeOption().default('live'));
+    .option('--version <number>', 'another version than the latest', parseVersion);
 }
 
 function describeContent(command: Command, another: string): Command {
@@ -99,9 +70,9 @@ function describeContent(command: Command, another: string): Command {
 }
 
 /** Each with its own options, which commander has parsed. */
-type Run = (cli: Cli, options: never, args: never) => Promise<Outcome>;
+type Run = (api: Api, options: never, args: never) => Promise<Outcome>;
 
-type ContentOptions = ScopeOptions & {
+type ContentOptions = ApiOptions & {
   name?: string;
   alias?: string;
   subject?: string;
@@ -112,125 +83,97 @@ type ContentOptions = ScopeOptions & {
   variable?: TemplateVariable[];
 };
 
-type ChosenVersion = ScopeOptions & { version?: number };
+type ChosenVersion = ApiOptions & { version?: number };
 
-type Work = (templates: TemplateService, scope: Scope) => Promise<Outcome | Refusal>;
-
-/** Works on the templates of one environment of a project. */
-function withTemplates(cli: Cli, options: ScopeOptions, work: Work): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const scope = await chooseScope(db, options);
-    if (isFailure(scope)) return scope;
-    const outcome = await work(new TemplateService({ db }), scope);
-    return isRefusal(outcome) ? failure(outcome) : outcome;
-  });
-}
-
-function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const scopes = await chooseScopes(db, options);
-    if (isFailure(scopes)) return scopes;
-    const templates = new TemplateService({ db });
-    const pages = await Promise.all(scopes.map((scope) => templates.list(scope, PAGE)));
-    const found = pages.flatMap(({ rows }, index) =>
-      rows.map((head) => ({ head, scope: scopes[index]! })),
-    );
-    return {
-      data: {
-        object: 'list',
-        data: found.map(({ head, scope }) => presentTemplateHead(head, scope)),
-        has_more: false,
+async function list(api: Api): Promise<Outcome> {
+  const found = await allOf(await api.all(), ({ templates }) =>
+    templates.list({ limit: PAGE_MAX }),
+  );
+  return {
+    data: listData(found),
+    text: table(api.cli, {
+      columns: [
+        'ID',
+        { heading: 'ALIAS', cut: 2 },
+        { heading: 'NAME', cut: 1 },
+        'MODE',
+        'PUBLISHED',
+        'CHANGED',
+      ],
+      rows: found.map((template) => [
+        template.id,
+        template.alias ?? '-',
+        template.name,
+        template.environment,
+        publishedVersion(template),
+        shortTime(template.updated_at),
+      ]),
+      none: {
+        says: 'There is no template yet.',
+        toDo: 'To make one',
+        command:
+          "templates create --name Welcome --alias welcome --subject 'Welcome, {{ name }}' --text 'Hi {{ name }}!' --variable name",
       },
-      text: table(cli, {
-        columns: [
-          'ID',
-          { heading: 'ALIAS', cut: 2 },
-          { heading: 'NAME', cut: 1 },
-          'MODE',
-          'PUBLISHED',
-          'CHANGED',
-        ],
-        rows: found.map(({ head, scope }) => [
-          head.id,
-          head.alias ?? '-',
-          head.name,
-          scope.environment,
-          publishedVersion(head),
-          shortTime(head.updatedAt),
-        ]),
-        none: {
-          says: 'There is no template yet.',
-          toDo: 'To make one',
-          command:
-            "templates create --name Welcome --alias welcome --subject 'Welcome, {{ name }}' --text 'Hi {{ name }}!' --variable name",
-        },
-      }),
-    };
-  });
+    }),
+  };
 }
 
-function publishedVersion({ publishedVersion: version, latestVersion }: TemplateHead): string {
+type Versions = Pick<TemplateSummary, 'published_version' | 'latest_version'>;
+
+function publishedVersion({
+  published_version: version,
+  latest_version: latest,
+}: Versions): string {
   if (version === null) return 'no';
-  return version === latestVersion
-    ? `version ${version}`
-    : `version ${version} of ${latestVersion}`;
+  return version === latest ? `version ${version}` : `version ${version} of ${latest}`;
 }
 
-function show(cli: Cli, options: ChosenVersion, [named]: [string]): Promise<Outcome> {
-  return withTemplates(cli, options, async (templates, scope) => {
-    const found = await templates.get(scope, named, options.version);
-    return isRefusal(found) ? found : shown(found, scope);
-  });
+async function show(
+  { client: { templates } }: Api,
+  { version }: ChosenVersion,
+  [id]: [string],
+): Promise<Outcome> {
+  return shown(
+    await (version === undefined ? templates.get(id) : templates.getVersion(id, version)),
+  );
 }
 
-function shown(template: Template, scope: Scope, done?: string): Outcome {
-  const { head, content } = template;
-  const variables = content.variables.map(({ name, type, default: fallback }) => {
+function shown(template: Template, done?: string): Outcome {
+  const variables = template.variables.map(({ name, type, default: fallback }) => {
     const value = fallback === undefined ? '' : ` = ${JSON.stringify(fallback)}`;
     return `${name}: ${type}${value}`;
   });
   const text = facts([
-    ['id', head.id],
-    ['alias', head.alias],
-    ['name', head.name],
-    ['mode', scope.environment],
-    ['published', publishedVersion(head)],
-    ['version', String(content.version)],
+    ['id', template.id],
+    ['alias', template.alias],
+    ['name', template.name],
+    ['mode', template.environment],
+    ['published', publishedVersion(template)],
+    ['version', String(template.version)],
     ['variables', variables.join(', ') || '-'],
-    ['subject', content.subject],
+    ['subject', template.subject],
   ]);
-  const parts = [done, text, content.html, content.text].filter((part) => part != null);
-  return { data: presentTemplate(template, scope), text: parts.map(lines).join('\n\n') };
+  const parts = [done, text, template.html, template.text].filter((part) => part != null);
+  return { data: template, text: parts.map(printableLines).join('\n\n') };
 }
 
-function create(cli: Cli, options: ContentOptions): Promise<Outcome> {
-  return withTemplates(cli, options, async (templates, scope) => {
-    const { name, alias = null, subject = '', variable: variables = [] } = options;
-    if (name === undefined) {
-      return usageFailure('A template needs --name, and --html, --text or a file.');
-    }
-    const files = await filesOf(options);
-    if (typeof files === 'string') return usageFailure(files);
-    const { html = null, text = null } = files;
-    const made = await templates.create(scope, { name, alias, subject, html, text, variables });
-    if (isRefusal(made)) return made;
-    return shown(
-      made,
-      scope,
-      `It is a draft; letterhaus templates publish ${alias ?? made.head.id}`,
-    );
-  });
+async function create(api: Api, options: ContentOptions): Promise<Outcome> {
+  const { name, alias, subject, variable: variables } = options;
+  if (name === undefined) {
+    return usageFailure('A template needs --name, and --html, --text or a file.');
+  }
+  const files = await filesOf(options);
+  if (typeof files === 'string') return usageFailure(files);
+  const made = await api.client.templates.create({ name, alias, subject, variables, ...files });
+  return shown(made, `It is a draft; letterhaus templates publish ${alias ?? made.id}`);
 }
 
-function update(cli: Cli, options: ContentOptions, [named]: [string]): Promise<Outcome> {
-  return withTemplates(cli, options, async (templates, scope) => {
-    const files = await filesOf(options);
-    if (typeof files === 'string') return usageFailure(files);
-    const { name, alias, subject, variable: variables } = options;
-    const change: TemplateChange = { name, alias, subject, variables, ...files };
-    const changed = await templates.update(scope, named, change);
-    return isRefusal(changed) ? changed : shown(changed, scope);
-  });
+async function update(api: Api, options: ContentOptions, [id]: [string]): Promise<Outcome> {
+  const files = await filesOf(options);
+  if (typeof files === 'string') return usageFailure(files);
+  const { name, alias, subject, variable: variables } = options;
+  const change = { name, alias, subject, variables, ...files };
+  return shown(await api.client.templates.update(id, change));
 }
 
 /** @returns a sentence when a file cannot be read */
@@ -247,42 +190,27 @@ async function filesOf(
   }
 }
 
-function publish(cli: Cli, options: ChosenVersion, [named]: [string]): Promise<Outcome> {
-  return withTemplates(cli, options, async (templates, scope) => {
-    const found = await templates.publish(scope, named, options.version);
-    if (isRefusal(found)) return found;
-    const text = `Emails are made of version ${found.content.version} of ${found.head.name} from now on.`;
-    return { data: presentTemplate(found, scope), text: printable(text) };
-  });
+async function publish(api: Api, { version }: ChosenVersion, [id]: [string]): Promise<Outcome> {
+  const published = await api.client.templates.publish(id, { version });
+  const text = `Emails are made of version ${published.version} of ${published.name} from now on.`;
+  return { data: published, text: printable(text) };
 }
 
 type PreviewOptions = ChosenVersion & { variable?: Values; variablesFile?: string };
 
-function preview(cli: Cli, options: PreviewOptions, [named]: [string]): Promise<Outcome> {
-  return withTemplates(cli, options, async (templates, scope) => {
-    const variables = await allValues(options);
-    if (typeof variables === 'string') return usageFailure(variables);
-    const { version } = options;
-    const rendered = await templates.preview(scope, named, { variables, version });
-    if (isRefusal(rendered)) return rendered;
-    const { subject, html, text } = rendered;
-    const parts = [`Subject: ${subject}`, html, text].filter((part) => part !== null);
-    return { data: presentRendered(rendered), text: parts.map(lines).join('\n\n') };
-  });
+async function preview(api: Api, options: PreviewOptions, [id]: [string]): Promise<Outcome> {
+  const variables = await allValues(options);
+  if (typeof variables === 'string') return usageFailure(variables);
+  const { version } = options;
+  const rendered = await api.client.templates.preview(id, { variables, version });
+  const { subject, html, text } = rendered;
+  const parts = [`Subject: ${subject}`, html, text].filter((part) => part !== null);
+  return { data: rendered, text: parts.map(printableLines).join('\n\n') };
 }
 
-function remove(cli: Cli, options: ScopeOptions, [named]: [string]): Promise<Outcome> {
-  return withTemplates(cli, options, async (templates, scope) => {
-    const gone = await templates.delete(scope, named);
-    if (isRefusal(gone)) return gone;
-    const data = { object: 'template', id: gone.id, deleted: true };
-    return { data, text: `The template ${gone.id} is deleted with its versions.` };
-  });
-}
-
-/** Contents are not trusted, but for their line breaks. */
-function lines(text: string): string {
-  return text.split('\n').map(printable).join('\n');
+async function remove(api: Api, _options: ApiOptions, [id]: [string]): Promise<Outcome> {
+  const gone = await api.client.templates.delete(id);
+  return { data: gone, text: `The template ${gone.id} is deleted with its versions.` };
 }
 
 function parseVersion(text: string): number {

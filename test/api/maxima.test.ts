@@ -71,6 +71,10 @@ test('a project has a maximum of suppressions, and what is there already is no a
   assertFailure(await add('another@acme.test'), 409, 'conflict', full);
   assert.equal((await add('jo0@acme.test')).status, 200);
   assert.equal((await load(5)).body.already_there, 5);
+  // The command line has no maximum.
+  const words = ['add', 'operator@acme.test', '--project', project.id, '--mode', 'test'];
+  assert.equal((await service.cli('suppressions', ...words)).code, 0);
+  await service.request('DELETE', '/v1/suppressions/operator@acme.test');
   const batch = { emails: ['jo1@acme.test', 'another@acme.test'] };
   const several = await service.request('POST', '/suppressions/batch/add', { body: batch });
   assert.equal(several.status, 422, 'as the root mount answers conflicts');

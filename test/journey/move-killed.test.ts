@@ -17,7 +17,7 @@ test('a killed move leaves the old database in use until the switch, and a repea
       LETTERHAUS_FAILPOINTS: failpoint && `${failpoint}=kill`,
     });
   const useTarget = () =>
-    letterhausHere(['templates', 'list'], cleanEnv({ ...service.env, DATABASE_URL: target.url }));
+    letterhausHere(['migrate'], cleanEnv({ ...service.env, DATABASE_URL: target.url }));
   for (const failpoint of MOVE_FAILPOINTS) {
     const killed = await move(failpoint).catch((error: Error) => error.message);
     assert.match(JSON.stringify(killed), /did not end by itself.*action.*kill/, failpoint);

@@ -107,7 +107,7 @@ test('an embedded database moves to a server and back into the data directory un
   assert.equal(existsSync(join(service.dataDir, 'pg', 'postmaster.pid')), false);
 
   // Commands and starts with the old setting say where the database is.
-  const old = await letterhausHere(['templates', 'list'], service.env);
+  const old = await letterhausHere(['migrate'], service.env);
   assert.equal(old.code, 2);
   assert.match(
     old.stderr,

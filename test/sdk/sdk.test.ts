@@ -116,6 +116,9 @@ test('suppressions are listed, exported and imported', async () => {
   for (const address of addresses) await letterhaus.suppressions.delete(address);
   const { added } = await letterhaus.suppressions.import(csv);
   assert.equal(added, 3);
+  const stream = await letterhaus.suppressions.exportStream();
+  const again = await letterhaus.suppressions.import(stream);
+  assert.deepEqual([again.added, again.already_there], [0, 3]);
   const list = 'email,created\nd@example.com,1443651125\n';
   const { format } = await letterhaus.suppressions.import(list, { reason: 'unsubscribe' });
   assert.equal(format, 'sendgrid');

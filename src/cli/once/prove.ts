@@ -1,10 +1,11 @@
 /** The steps of `start --once`, in the order of an email's path. Each throws when it fails. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Cli, isFailure } from '../command.ts';
+import { type Cli, isFailure, usageFailure } from '../command.ts';
 import { checkDkim } from './check-dkim.ts';
 import type { ReceivedMail, Receiver, Sink, Zone, ZoneRecord } from './internet.ts';
-import { chooseScope, withStore } from '../store.ts';
+import { withStore } from '../store.ts';
 import { createKey } from '../../accounts/keys/key-store.ts';
+import { chooseProject } from '../../accounts/projects/project-choice-store.ts';
 
 /** Names of the simulated internet. `.test` is reserved for testing (RFC 6761). */
 const SENDER = 'once.test';
@@ -49,8 +50,9 @@ async function serviceStarts(serviceUrl: Promise<string>) {
 async function liveKeyIsMade(cli: Cli) {
   let text = '';
   const outcome = await withStore(cli, async ({ db }) => {
-    const scope = await chooseScope(db, { mode: 'live' });
-    if (isFailure(scope)) return scope;
+    const project = await chooseProject(db, undefined);
+    if (typeof project === 'string') return usageFailure(project);
+    const scope = { projectId: project.id, environment: 'live' } as const;
     const rights = { permission: 'full_access', domain: null, expiresAt: null } as const;
     text = (await createKey(db, scope, { name: 'start --once', ...rights })).text;
     return { data: null, text: '' };

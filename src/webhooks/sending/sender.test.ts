@@ -72,7 +72,7 @@ test('an outcome whose endpoint changes before it is written is written later, a
   await t.backlog(endpointId, 2);
   const endpoint = { projectId: t.scope.projectId, endpointId, lowWaterMs: -Infinity };
   const holder = newId();
-  const claimed = await claimWebhooks(t.db, holder, [{ ...endpoint, room: 2 }]);
+  const claimed = await claimWebhooks(t.db, holder, [{ ...endpoint, max: 2 }]);
   const seen = { changes: 0, pauses: 0 };
   const queries: Queryable = {
     async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
