@@ -1,5 +1,5 @@
 /**
- * The backup before a migration that asks for one (database/migration/effects.ts). Every start and command that would
+ * The backup before a migration that asks for one (migration/effects.ts). Every start and command that would
  * migrate makes it, reads it back and checks it. Only then the migration begins.
  *
  * Its name has the two schema versions, so a repeated start replaces it. Scheduled backups, which remove their older
