@@ -1,7 +1,7 @@
 /**
  * Retention of content (html, text, attachments) and of metadata (the email with its recipients, timeline and
  * webhook deliveries). The period starts at acceptance. Mail without a final status is kept at any age.
- * database/partitions.ts and retention/retention-store.ts delete.
+ * database/partitions.ts and retention/retention-store.ts delete the rows.
  */
 
 /** Hours; null: for ever. Content is never kept for longer than metadata. */

@@ -6,8 +6,8 @@
  * 1. the result with our address, or the ORCPT that was sent with it, as Original-Recipient,
  * 2. the result with our address as Final-Recipient,
  * 3. the only result, because the return path belongs to one recipient.
- * If several results name nobody of ours, none decides. If several name our address, the one with the least effect
- * decides: first a copy that arrived, then one that may still arrive.
+ * With several results and none of our address, none decides. If several name our address, the one with the least
+ * effect decides: first a copy that arrived, then one that may still arrive.
  */
 import { addressKey, parseAddress } from '../address.ts';
 import type { Report, ReportedRecipient, ReportKind } from './read-report.ts';

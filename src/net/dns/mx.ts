@@ -64,7 +64,7 @@ export type RouteOptions = {
   addressFamilies?: readonly (4 | 6)[];
   /** Host names of this service, in lower case. */
   ownNames?: ReadonlySet<string>;
-  /** Entries that precede the table of providers.ts. */
+  /** Entries that precede the table of net/providers.ts. */
   providerSuffixes?: ProviderSuffixes;
 };
 
