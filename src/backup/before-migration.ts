@@ -1,6 +1,6 @@
 /**
- * The backup before a migration that asks for one (migration/effects.ts). Every start and command that would
- * migrate makes it, reads it back and checks it. Only then the migration begins.
+ * The backup before a migration that asks for one (migration/effects.ts). Every start and command that would migrate
+ * makes it, reads it back and checks it. Only then the migration begins.
  *
  * Its name has the two schema versions, so a repeated start replaces it. Scheduled backups, which remove their older
  * ones, ignore it.
@@ -39,7 +39,7 @@ export type BeforeMigration = {
 
 const SKIP = 'LETTERHAUS_MIGRATE_WITHOUT_BACKUP=1';
 
-/** Returns the backup step for `migrate`. The step throws MigrationRefused when it fails. */
+/** Returns the backup step for `migrate`. The step throws DatabaseUnusable when it fails. */
 export function backupBeforeMigration(options: BeforeMigration): BackUp {
   return async ({ present, asking }) => {
     const { log } = options;

@@ -2,13 +2,16 @@
  * The queue that mail (delivery/queue/dispatcher.ts) and webhooks (webhooks/sending/loop.ts) share. This file decides
  * when to claim, releases claims, and finds claims that only the table has.
  *
- * Guarantee: the table is compared with memory every 5 minutes, after the database was unavailable or is another
- * server, and when an operator asks for it. What only the table has would never be tried again, and is released. It
- * comes from a commit whose answer was lost, from an error between the statement and memory, or from a fail-over to a
- * standby that lacks the last commits. Nothing is claimed meanwhile, so a claim that is not in memory has lost its
- * answer. The answer of a row that was stored with its claim may still be on the way: such a row is released when it
- * is found twice, farther apart than any answer takes. A claim whose release is under way is known, too: its release is
- * retried while the database is unavailable, and keeps the delay that was asked for.
+ * A worker claims rows under its lease (delivery/queue/lease.ts). A claim stores its holder and raises the row's claim
+ * number, which fences off outcomes of earlier claims (settle/outcomes.ts).
+ *
+ * Guarantee: a claim that only the table has is released, because nobody else would try it. Such a claim comes from a
+ * commit whose answer was lost, from an error between the statement and memory, or from a fail-over to a standby that
+ * lacks the last commits. The table is compared with memory every 5 minutes, after the database was unavailable or is
+ * another server, and when an operator asks. Nothing is claimed during the comparison. The answer of a row that was
+ * stored with its claim may still be on the way. Such a row is released when two comparisons find it, farther apart
+ * than any answer takes. Memory includes claims whose release is running: it is retried while the database is
+ * unavailable, and keeps its delay.
  */
 import type { Logger } from 'pino';
 import { LiveSet } from '../lib/live-set.ts';
@@ -114,9 +117,9 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
   }
 
   /**
-   * Releases claims, in batches, so that settling has enough connections. Never rejects. While the database is
-   * unavailable a release waits; after a stop it does not, and the rows become free when the lease ends. A retry of
-   * a release that was stored has no effect: the claim and the holder of the row have changed.
+   * Releases claims in batches, which leaves connections to settlements. Never rejects. While the database is
+   * unavailable, a release waits. After a stop it does not wait, and the rows become free when the lease ends. A retry
+   * of a stored release has no effect, because the claim and the holder of the row have changed.
    */
   async release(claims: readonly Released<Claim>[]): Promise<void> {
     const releases = claims.map((claim) => {
@@ -187,7 +190,7 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
     this.#compareAtMs = nowMs + (isAll ? COMPARE_EVERY_MS : this.#unknownFateMs);
   }
 
-  /** Releases those that are still unknown; a claim made since is fenced by its number. */
+  /** Releases claims that are still unknown. A newer claim of the row is fenced by its number. */
   async #releaseUnknown(claims: readonly Claim[], holder: string): Promise<void> {
     const { db, table, known, log } = this.#options;
     const inMemory = new Set([...known()].map(table.keyOf));

@@ -1,10 +1,9 @@
 /**
- * Creates the weekly partitions of the large tables, by the time in the UUIDv7 key. Retention removes them as a
- * whole (retention/week-removal-store.ts).
+ * Creates the weekly partitions of the large tables, by the time in the UUIDv7 key. Retention removes them as a whole
+ * (retention/week-removal-store.ts).
  *
- * Partitions for the next eight weeks exist before the service is ready. A partition is created as a separate
- * table (`like`) and then attached. `partition of` would block all inserts into the parent while a reader has
- * it open.
+ * Partitions for the next eight weeks exist before the service is ready. A partition is created as a separate table
+ * (`like`) and then attached. `partition of` would block all inserts into the parent while a reader has it open.
  */
 import type { Queryable } from './database.ts';
 import { firstUuidOf } from './ids.ts';

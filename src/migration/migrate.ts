@@ -84,8 +84,8 @@ export type BackUp = (need: { present: number; asking: readonly Migration[] }) =
 
 /**
  * Migrates, creates partitions, and seeds the tables that mirror code. Waits while another node migrates.
- * @throws DatabaseUnusable when the database requires newer code, may lose commits, or is locked, or when the
- *   backup that a migration asks for fails; then nothing was migrated
+ * @throws DatabaseUnusable when the database requires newer code, may lose commits, or is locked, or when the backup
+ *   that a migration asks for fails; then nothing was migrated
  * @throws SecretKeyProblem when the secret key is not that of the database; then nothing was changed
  * @throws DatabaseUnavailable
  */
@@ -310,9 +310,9 @@ const PAUSE_MAX_MS = 15_000;
 /**
  * Changes the schema of a database in use, in a transaction that waits at most a second for a lock.
  *
- * A statement that waits for a table lock blocks every later statement on that table. Behind a backup that
- * reads for an hour, it would block all nodes for an hour. So the step is rolled back after a second and
- * retried until the reader has ended. Nodes work in between.
+ * A statement that waits for a table lock blocks every later statement on that table. Behind a backup that reads for an
+ * hour, it would block all nodes for an hour. So the step is rolled back after a second and retried until the reader
+ * has ended. Nodes work in between.
  * @throws DatabaseUnusable, which names the process that has the lock
  */
 async function runStep(db: Queryable, step: Step, options: StepOptions): Promise<void> {

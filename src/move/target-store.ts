@@ -89,7 +89,7 @@ export class MoveTarget implements AsyncDisposable {
 
   /**
    * Refuses a database with data. Rows of an interrupted move from the same place do not count: they are out of date.
-   * @throws MigrationRefused
+   * @throws DatabaseUnusable
    */
   async refuseData(fromPlace: string): Promise<void> {
     if ((await versionOf(this.#db)) === 0) return;
@@ -107,7 +107,7 @@ export class MoveTarget implements AsyncDisposable {
     );
   }
 
-  /** Nodes cannot follow to a server with too few connections. @throws MigrationRefused */
+  /** Nodes cannot follow to a server with too few connections. @throws DatabaseUnusable */
   async requireConnections(needed: number): Promise<void> {
     const [server] = await this.#db.query<{ max: number; free: number }>(CONNECTIONS);
     if (server === undefined || server.free >= needed) return;

@@ -71,7 +71,7 @@ export function watchMove({ db, pool, world, log }: MoveWatchOptions): MoveWatch
 
 /**
  * Returns the configuration with which this node continues.
- * @throws DatabaseMoved when it does not know the secret key; MigrationRefused when it cannot reach the new place
+ * @throws DatabaseMoved when it does not know the secret key; DatabaseUnusable when it cannot reach the new place
  */
 export function followMove(config: Config, departure: Departure): Config {
   const secretKey = config.secretKey ?? readSecretKey(config.dataDir);

@@ -1,11 +1,10 @@
 /**
  * Removes weekly partitions (database/partitions.ts) that are past their retention.
  *
- * A week is removed once its newest email is as old as the retention, and never while one of its emails
- * has not ended or one of its webhooks is pending. `drop` of an attached partition would wait for open
- * readers and block the whole table. A partition is therefore marked, detached `concurrently` and then dropped,
- * each step in its own transaction. Any machine completes an interrupted removal; a table without the
- * mark is never dropped.
+ * A week is removed once its newest email is as old as the retention. It stays while one of its emails has not ended or
+ * one of its webhooks is pending. `drop` of an attached partition would wait for open readers and block the whole
+ * table. So a partition is marked, detached `concurrently` and then dropped, each step in its own transaction. Any
+ * machine completes an interrupted removal. A table without the mark is never dropped.
  */
 import type { Retention } from '../core/retention.ts';
 import {
@@ -30,9 +29,7 @@ type Removal = {
   removed: string[];
   /** Weeks that are due but were kept, each with the reason as a sentence. */
   kept: string[];
-  /**
-   * First days of weeks that are due but wait, because so many are due at once (retention/clock-store.ts).
-   */
+  /** First days of weeks that are due but wait, because so many are due at once (retention/clock-store.ts). */
   waiting: string[];
 };
 
@@ -86,7 +83,6 @@ select c.relname as name, p.relname as parent, coalesce(i.inhdetachpending, fals
    and (i.inhrelid is null or i.inhdetachpending)
  order by c.relname`;
 
-/** Drops partitions that an earlier run detached, or began to detach. */
 async function finishRemovals(db: Queryable): Promise<string[]> {
   type Row = { name: string; parent: string | null; pending: boolean };
   const marked = await db.query<Row>(FIND_MARKED, [MARK]);
@@ -147,7 +143,6 @@ async function databaseNowMs(db: Queryable): Promise<number> {
   return row?.ms ?? 0;
 }
 
-/** Returns the partitions of a week that are past their retention, in the order of removal. */
 function dueOf(
   partitions: readonly Partition[],
   week: number,
@@ -164,7 +159,6 @@ function dueOf(
   );
 }
 
-/** Reads the queue of all projects. */
 const HAS_QUEUED = `select from queue where email_id >= $1 and email_id < $2 limit 1`;
 const HAS_OPEN = `select from emails where id >= $1 and id < $2 and open_count > 0 limit 1`;
 /** Finds webhook deliveries of this week, and later ones about an email of this week. */
@@ -187,7 +181,6 @@ async function whyKept(
   return isMetadata && (await finds(HAS_PENDING_WEBHOOKS)) ? 'it has pending webhooks' : null;
 }
 
-/** Whether an earlier removal of the week was interrupted after it removed the emails. */
 function wasBegun(due: readonly Partition[]): boolean {
   const tables = due.map(({ table }) => table);
   return !tables.includes('emails') && tables.some((table) => table !== 'contents');
@@ -200,7 +193,6 @@ async function holdsData(db: Queryable, partitions: readonly Partition[]): Promi
   return false;
 }
 
-/** Counts the weeks that have data. */
 async function countStored(db: Queryable, partitions: readonly Partition[]): Promise<number> {
   let count = 0;
   for (const ofWeek of Map.groupBy(partitions, ({ week }) => week).values()) {

@@ -1,6 +1,6 @@
 /**
- * `letterhaus release`: ends the hold of a restored installation. `--dry-run` shows first which mail would be sent,
- * and which mail the lost machine may have sent after the backup.
+ * `letterhaus release`: ends the hold of a restored installation. `--dry-run` shows first which mail would be sent, and
+ * which mail the lost machine may have sent after the backup.
  */
 import { type Command } from 'commander';
 import type { InstallationHold } from '../../../sdk/src/api.ts';

@@ -60,7 +60,7 @@ const OF_MACHINES = [
   'known_secret_keys',
 ];
 
-/** Opens the snapshot. @throws DatabaseUnavailable, MigrationRefused when there is nothing to back up */
+/** Opens the snapshot. @throws DatabaseUnavailable, DatabaseUnusable when there is nothing to back up */
 export async function openSnapshot(address: DatabaseAddress): Promise<Snapshot> {
   const client = await connectAsOwner(address, 'backup');
   try {

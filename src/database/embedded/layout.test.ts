@@ -153,7 +153,7 @@ test('a data directory that is created, or was empty, is closed to other users, 
   for (const dataDir of [made, empty]) prepareDataDir(dataDir, assert.fail);
   process.umask(umask);
   for (const dataDir of [made, empty]) {
-    // As root the user of the database passes, and can read nothing.
+    // As root, the user of the database can pass but read nothing.
     assert.equal(statSync(dataDir).mode & 0o777, AS_ROOT ? 0o711 : 0o700);
     assert.equal(statSync(join(dataDir, 'secrets')).mode & 0o777, 0o700);
   }

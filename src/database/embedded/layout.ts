@@ -1,7 +1,7 @@
 /**
  * The files and folders of the data directory, with owner and mode.
  *
- *     <data>/                 0711 as root (the database's user must pass), else 0700; not changed if it was in use
+ *     <data>/                 0711 as root (the database's user must pass), else 0700; a folder in use keeps its mode
  *       lock running.json     the holder of the directory (lock.ts)
  *       secrets/              0700, ours
  *       pg/                   0700, the database's user: the cluster
@@ -11,11 +11,10 @@
  *       postgresql.conf ...   ours: outside of pg/, where its user could create links
  *       postgres.log
  *
- * The server listens on the socket only. The address of a unix socket has at most 108 bytes (104 on
- * macOS) including its end, so a data directory with a longer path gets a short socket folder below /run
- * (root) or the temporary folder. Other users can write there too, so a folder of that name that does not
- * belong to Letterhaus alone is refused. The socket of the command line then gets a folder with a random name,
- * which running.json has.
+ * The server listens on the socket only. The address of a unix socket has at most 108 bytes (104 on macOS) including
+ * its terminator. So a data directory with a longer path gets a short socket folder below /run (root) or the temporary
+ * folder. Other users can write there too, so a folder of that name is refused unless it belongs to Letterhaus alone.
+ * The socket of the command line then gets a folder with a random name, which running.json has.
  *
  * As root below a folder that is closed to others, pg/ and all entries after it are in /var/lib/letterhaus/db-<hash of
  * the path> instead.
@@ -49,8 +48,8 @@ export type Layout = {
 };
 
 /**
- * Creates the data directory if it is missing and returns its real path. A new or empty folder becomes private. The
- * mode of another one is the operator's: as root the database's user is let pass, and nothing else is changed.
+ * Creates the data directory if it is missing and returns its real path. A new or empty folder becomes private. Any
+ * other folder keeps its mode, except that root lets the database's user pass.
  * @param warn gets a sentence when the folder is open to other users
  */
 export function prepareDataDir(folder: string, warn: (line: string) => void = () => {}): string {
@@ -225,8 +224,8 @@ export const OF_ADMIN: SocketPlace = {
 
 /**
  * Creates the folder for a socket and returns its path.
- * @param bases parents of a short folder; not /run/user/<uid>, which is removed when that user logs out; for root
- * not the temporary folder of its environment, which may be another user's
+ * @param bases parents of a short folder. Not /run/user/<uid>, which is removed when that user logs out. Root does not
+ *   use the temporary folder of its environment, which may belong to another user.
  */
 export function chooseSocketDir(
   directory: string,
