@@ -126,7 +126,7 @@ test('an archive in a bucket restores a lost machine to a time, and no mail wait
     what: 'the condition',
     timeoutMs: 60_000,
   });
-  const behind = `^The archive in ${archive} is behind\\. WAL could not be archived: .* has no room`;
+  const behind = `^The archive in ${archive} is behind\\. WAL could not be archived: .* has no space`;
   assert.match((await conditions())[0].message, new RegExp(behind));
   const second = await lost.send();
   await lost.waitForStatus(second, 'delivered');
