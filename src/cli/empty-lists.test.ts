@@ -22,7 +22,7 @@ async function assertAccepted(text: string): Promise<void> {
 }
 
 const LISTS: [words: string, says: RegExp][] = [
-  ['emails list', /^No email was sent yet\./],
+  ['emails list', /^No emails have been sent yet\./],
   ['emails list --status bounced', /^No email matches\./],
   ['webhooks list', /^There is no webhook yet\./],
   ['keys list --mode live', /^There are no API keys\./],

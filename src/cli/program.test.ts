@@ -99,9 +99,9 @@ const MISUSES: [words: string[], says: RegExp][] = [
     /Did you mean email.bounced\?/,
   ],
   [['suppressions', 'add', 'nobody'], /not an email address/],
-  [['explain', 'reply', 'nonsense'], /not a reply of a mail server; write it from its three-digit/],
+  [['explain', 'reply', 'nonsense'], /not a reply of a mail server; begin it with its three-digit/],
   [['explain', 'reply', '5.7.1 Message refused'], /not a reply of a mail server/],
-  [['explain', 'reply', '250 2.0.0 OK'], /250 refuses nothing/],
+  [['explain', 'reply', '250 2.0.0 OK'], /250 is not a refusal/],
   [['explain', 'reply', '550 No', '--phase', 'lunch'], /Allowed choices are greeting, ehlo/],
   [['explain', 'reply'], /missing required argument 'reply'/],
   [

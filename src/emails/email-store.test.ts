@@ -64,7 +64,7 @@ const ALL: EmailFilter = {
   keyId: null,
 };
 
-/** Ids in the order they were made, 1 being the first, so that expectations can be read. */
+/** Numbers ids in the order of creation, from 1, so that expectations are readable. */
 async function listed(
   sender: Sender,
   made: readonly NewEmail[],
@@ -220,7 +220,7 @@ test('emails are found by status, open or ended', async () => {
   const sender = await newSender(db);
   const made: NewEmail[] = [];
   for (let count = 0; count < 4; count += 1) made.push(await accepted(sender));
-  const [held, waiting, deferred, bounced] = made as [NewEmail, NewEmail, NewEmail, NewEmail];
+  const [leased, waiting, deferred, bounced] = made as [NewEmail, NewEmail, NewEmail, NewEmail];
   await settling.settle(settlement(bounced, BOUNCED));
   await settling.settle(settlement(deferred, DEFERRED));
   await db.query('update queue set holder = null where email_id = $1', [waiting.id]);
@@ -229,10 +229,10 @@ test('emails are found by status, open or ended', async () => {
     const found = await listed(sender, made, { status: status as keyof typeof cases });
     assert.deepEqual(found, expected, status);
   }
-  assert.equal((await findEmail(db, refOf(held)))?.status, 'sending');
+  assert.equal((await findEmail(db, refOf(leased)))?.status, 'sending');
 });
 
-test('times include the first moment and exclude the last, even when a test moved the clock', async () => {
+test('time filters include the start and exclude the end, even when a test moved the clock', async () => {
   const sender = await newSender(db);
   const made: NewEmail[] = [];
   const times: Date[] = [];
@@ -254,7 +254,6 @@ test('times include the first moment and exclude the last, even when a test move
   await db.query(`update clock set skew = '0'`);
 });
 
-/** Newer emails beside the one with this id: ids that differ in their last part only. */
 const COPY_OF_50_000 = `
   insert into emails (project_id, environment, id, created_at, expires_at, domain_id, dual_signed,
                       from_address, to_list, cc_list, bcc_list, reply_to, subject, tags, metadata,

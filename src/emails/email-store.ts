@@ -1,7 +1,8 @@
 /**
- * Reads emails: one with its recipients and timeline, lists with the newest first. The cost of a page does not depend on the amount of stored mail: the time in the id
- * gives the position, recipients have an index, and other filters search at most 50,000 emails; the
- * result has the position where the search stopped. `keyId` restricts to emails sent by this key.
+ * Reads emails: one with its recipients and timeline, or a list with the newest first. The cost of a page does not
+ * depend on the amount of stored mail. The time in the id gives the position, and recipients have an index. Other
+ * filters search at most 50,000 emails, and the result has the position where the search stopped. `keyId` restricts
+ * to emails sent by this key.
  */
 import type { EventType } from '../core/events.ts';
 import { emailStatus, type Status, isFinal, STATUS_RANK } from '../core/statuses.ts';
@@ -28,7 +29,6 @@ export type EmailSummary = {
   bcc: string[];
   replyTo: string[];
   subject: string;
-  /** null: derived from the id. */
   messageId: string | null;
   tags: { name: string; value: string }[];
   metadata: Record<string, string>;
@@ -36,7 +36,7 @@ export type EmailSummary = {
   status: Status;
 };
 
-/** In the API's format, built by the database. */
+/** In the API's format. The database builds it. */
 export type RecipientView = {
   address: string;
   kind: 'to' | 'cc' | 'bcc';
@@ -44,9 +44,7 @@ export type RecipientView = {
   attempts: number;
   next_attempt_at: string | null;
   completed_at: string | null;
-  /** Why it ended or is deferred. */
   reason: Reason | null;
-  /** The last reply or error. */
   smtp: {
     code: number | null;
     enhanced_code: string | null;
@@ -59,12 +57,13 @@ export type RecipientView = {
 };
 
 export type EmailDetail = EmailSummary & {
-  /** Of html, text and the part of `raw` that is read: when it is more than was asked for, the three are null. */
+  /**
+   * Length of html, text and the part of `raw` that is read. The three are null when it exceeds the requested limit.
+   */
   contentBytes: number;
   html: string | null;
-  /** null: derived from the html when composed. */
   text: string | null;
-  /** The beginning of a submitted message, which is sent as written. */
+  /** The beginning of a submitted message, as it arrived. */
   raw: Buffer | null;
   /** In the stored form. */
   tracking: string | null;
@@ -76,17 +75,16 @@ export type TimelineEvent = {
   number: number;
   type: EventType;
   createdAt: Date;
-  /** null: the event concerns the whole email. */
   recipient: string | null;
   data: Record<string, unknown>;
-  /** The SMTP dialogue, if the event ended an attempt. */
+  /** Has the SMTP dialogue; null unless the event ended an attempt. */
   attempt: Record<string, unknown> | null;
 };
 
-/** An email and the restrictions of the caller: the key that sent it, its domain; null: none. */
+/** An email and the caller's restrictions: the key that sent it and its domain; null: unrestricted. */
 export type EmailRef = Scope & { id: string; keyId: string | null; domain: string | null };
 
-/** `e` is an email; used together with OPEN_STATUSES. */
+/** Columns of email `e`. Needs a join with OPEN_STATUSES. */
 export const SUMMARY_COLUMNS = `e.id, e.environment, e.created_at as "createdAt",
        e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.completed_at as "completedAt",
        e.from_address as "fromAddress", e.from_name as "fromName", e.to_list as "to",
@@ -95,8 +93,8 @@ export const SUMMARY_COLUMNS = `e.id, e.environment, e.created_at as "createdAt"
        e.metadata, e.last_event as "lastEvent", e.worst, open.statuses as open`;
 
 /**
- * The status of recipient `r` of `e`: `sending` while a worker holds it, and `queued` after its scheduled
- * time, which no statement writes.
+ * The status of recipient `r` of `e`: `sending` while a worker has leased it, and `queued` after its scheduled time.
+ * No statement stores these two.
  */
 const PRESENT_STATUS = `case when q.holder is not null then 'sending'
                        when r.status <> 'scheduled' then r.status
@@ -119,20 +117,20 @@ export function withStatus<Row extends SummaryRow>({ worst, open, ...row }: Row)
 }
 
 /**
- * For an open recipient the queue is authoritative: a release without an attempt changes only the queue.
- * Held mail has no next attempt.
+ * The queue is authoritative for an open recipient: a release without an attempt changes only the queue. Mail on hold
+ * has no next attempt.
  */
 const NEXT_ATTEMPT_AT = `case when q.held then null
                        when q.holder is null then coalesce(q.due_at, r.next_attempt_at)
                        else r.next_attempt_at end`;
 
-/** The text parts precede attachments, so the rest is not needed to show an email. */
+/** The text parts precede the attachments, so this is enough to show an email. */
 const RAW_BYTES_READ = 2 * 1024 * 1024;
 
-/** Of `c`, a row of contents: one of the two is null. */
+/** One of the two columns is null (accept/store/columns.ts). */
 const HTML = 'coalesce(c.html, c.large_html)';
 
-/** Lengths are known without reading the values. */
+/** PostgreSQL knows the lengths without reading the values. */
 const CONTENT_BYTES = `
        coalesce(octet_length(${HTML}), 0) + coalesce(octet_length(c.body_text), 0)
        + least(coalesce(octet_length(c.raw), 0), ${RAW_BYTES_READ})`;
@@ -159,11 +157,10 @@ select ${SUMMARY_COLUMNS}, c.tracking, content.bytes as "contentBytes",
    and ($4::uuid is null or e.key_id = $4)
    and ($5::text is null or right(e.from_address, length($5) + 1) = '@' || $5)`;
 
-/** Of any length. */
 export const WHOLE_CONTENT = 2 ** 31 - 1;
 
 /**
- * The email with its recipients; null when it does not exist for the caller.
+ * Returns the email with its recipients; null when it does not exist for the caller.
  * @param contentBytesMax longer content is not read
  */
 export async function findEmail(
@@ -189,7 +186,7 @@ const LAST_REASON = `
 select reason ->> 'category' as category, reason ->> 'advice' as advice from recipients
  where project_id = $1 and email_id = $2 and position = $3 and reason is not null`;
 
-/** Why the last attempt at a recipient failed; null: none has. */
+/** Returns why the last attempt at a recipient failed; null: none failed. */
 export async function lastReason(
   db: Queryable,
   { projectId, emailId, position }: { projectId: string; emailId: string; position: number },
@@ -204,7 +201,7 @@ select count(*)::int as doubts from events e
  where e.project_id = $1 and e.environment = $2 and e.subject_id = $3 and e.position = $4
    and e.attempt ->> 'in_doubt' = 'true'`;
 
-/** The number of attempts after which the receiver may have the message. */
+/** Counts the attempts after which the receiver may have the message. */
 export async function countDoubts(
   db: Queryable,
   { projectId, environment, emailId, position }: Scope & { emailId: string; position: number },
@@ -222,7 +219,7 @@ select e.id, e.seq as number, e.type, e.created_at as "createdAt", r.address as 
  order by e.seq
  limit $5`;
 
-/** The events of an email, oldest first, after the number `after`. */
+/** Returns the events after number `page.after`, oldest first. */
 export async function listTimeline(
   db: Queryable,
   ref: EmailRef,
@@ -238,14 +235,14 @@ function valuesOf({ projectId, environment, id, keyId, domain }: EmailRef): unkn
 
 const SCAN_MAX = 50_000;
 
-/** null: no restriction. */
+/** null: unrestricted. */
 export type EmailFilter = {
   status: Status | null;
-  /** A recipient in any role, in the form of addressKey. */
+  /** A recipient in any role, as an addressKey. */
   to: string | null;
-  /** In the form of addressKey. */
+  /** An addressKey. */
   from: string | null;
-  /** Parts of the subject, case-insensitive; it has all of them. Each costs time for each email that is searched. */
+  /** Parts of the subject, in any case; all must occur. Each costs time for every email that is searched. */
   subject: readonly string[] | null;
   tag: { name: string; value?: string } | null;
   domain: string | null;
@@ -257,7 +254,7 @@ export type EmailFilter = {
 };
 
 export type EmailPage = PageOf<EmailSummary> & {
-  /** The last email that was searched, if the search stopped before the end of the list. */
+  /** The last searched email, if the search stopped before the end of the list. */
   scannedUntil: string | null;
 };
 
@@ -282,7 +279,7 @@ export async function listEmails(
   return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };
 }
 
-/** `by`: the indexes of recipients to search; none: all emails. */
+/** `by` has the recipient indexes to search; empty: search all emails. */
 type Look = { by: readonly AddressIndex[]; order: 'desc' | 'asc' };
 
 const IN_RANGE = `
@@ -290,7 +287,7 @@ const IN_RANGE = `
        and ($4::uuid is null or (email_id > $4 and uuid_send(email_id) > uuid_send($4)))
        and $2::text is not null`;
 
-/** Both indexes have the ids as bytes, which sort like ids. */
+/** Both indexes contain ids as bytes, which sort like ids. */
 const scanBy = (index: AddressIndex, order: Look['order']): string => `
     select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
      where ${BY_INDEX[index]('$5')}${IN_RANGE}
@@ -304,7 +301,7 @@ const scanRecipients = ({ by, order }: Look): string => {
      order by place ${order} limit ${SCAN_MAX}`;
 };
 
-/** The ids to search, in order. $3 and $4: older and newer than these ids. $5: the recipient, or null. */
+/** The ids to search, in order. $3 and $4 exclude newer and older ids; $5 is the recipient or null. */
 const scan = (look: Look, columns = 'id'): string =>
   look.by.length > 0
     ? scanRecipients(look)
@@ -314,7 +311,7 @@ const scan = (look: Look, columns = 'id'): string =>
        and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
      order by id ${look.order} limit ${SCAN_MAX}`;
 
-/** The emails to search: with a recipient each is fetched by its id, otherwise they are read in order. */
+/** The emails to search. With a recipient each is read by its id, otherwise in order. */
 const scannedEmails = (look: Look): string =>
   look.by.length > 0
     ? `
@@ -343,10 +340,10 @@ select ${SUMMARY_COLUMNS}
 const lastScanned = (look: Look) => `
 select id from (${scan(look)}) scanned offset ${SCAN_MAX - 1}`;
 
-/** The status of an email with open recipients is the first of these that one of them has. */
+/** An email with open recipients has the first of these statuses that one of them has. */
 const OPEN_IN_ORDER: readonly Status[] = ['sending', 'queued', 'deferred', 'scheduled'];
 
-/** Parameters $6 to $15. */
+/** Returns the parameters $6 to $15. */
 function conditions(filter: EmailFilter): unknown[] {
   const { status } = filter;
   const ended = status !== null && isFinal(status);
@@ -365,14 +362,14 @@ function conditions(filter: EmailFilter): unknown[] {
 }
 
 /**
- * Ids have the worker's time, created_at has the database's. The emails of this period are searched
- * before a page begins, so it is short.
+ * Ids have the worker's time, created_at the database's. The emails of this period are searched before a page begins,
+ * so it is short.
  */
 const CLOCK_SLACK_MS = 5 * 60_000;
 
 /**
- * The range of ids to search: older than, newer than. Times convert to ids only approximately, so
- * created_at is compared as well; the skew of a test clock is added.
+ * Returns the range of ids to search: older than, newer than. A time converts to an id only approximately, so
+ * created_at is compared too. The skew of a test clock is added.
  */
 async function idRange(
   db: Queryable,

@@ -42,7 +42,6 @@ async function accepted(sender: Sender, changes: Parameters<typeof newEmail>[1] 
 
 type Json = Record<string, unknown>;
 
-/** Calls with a new key of this project. */
 async function readerOf(sender: Sender, permission: Permission = 'full_access') {
   const rights = { name: 'reader', permission, domain: null, expiresAt: null };
   const { key, text } = await createKey(db, sender, rights);
@@ -105,7 +104,7 @@ test('a list is newest first, without content, and has has_more', async () => {
   assert.equal(next['has_more'], false);
 });
 
-test('filters reach the database as given, and no value breaks a query', async () => {
+test('filters reach the database unchanged, and no value breaks a query', async () => {
   const sender = await newSender(db);
   const email = await accepted(sender, { subject: "50% o'clock", to: ['Jo@example.net'] });
   const { json } = await readerOf(sender);

@@ -60,7 +60,7 @@ const claim = (holder: string) =>
     fullQueues: [],
   });
 
-/** Of an email that its accept gave to a worker. */
+/** The release of an email that was handed over when it was accepted. */
 const released = ({ projectId, id }: NewEmail) => ({
   projectId,
   emailId: id,
@@ -69,7 +69,7 @@ const released = ({ projectId, id }: NewEmail) => ({
   delayMs: 0,
 });
 
-/** The email's row against what its recipients, events and queue rows say. */
+/** Checks the email's row against its recipients, events and queue rows. */
 async function checked(email: NewEmail) {
   const [row] = await db.query<{
     open: number;
@@ -150,7 +150,7 @@ test('while two workers claim, each recipient is either claimed or canceled', as
   }
 });
 
-test('a recipient that a worker holds is not canceled; the others of the email are', async () => {
+test('a recipient that a worker has leased is not canceled; the others of the email are', async () => {
   const holder = await newHolder();
   const email = await accepted({ to: ['jo@example.net', 'flo@example.org'], holder });
   await RECIPIENTS.release(db.settling, [{ ...released(email), position: 1, holder }]);
@@ -291,7 +291,7 @@ test('a time more than 30 days ahead is refused', async () => {
   assert.equal((await checked(email)).event_count, 1);
 });
 
-test('while a worker claims, an email is rescheduled as a whole or not at all', async () => {
+test('while a worker claims, an email is rescheduled as a whole or stays unchanged', async () => {
   const holder = await newHolder();
   const emails = await Promise.all(
     Array.from({ length: 40 }, () => accepted({ to: ['a@b.net', 'c@d.net', 'e@f.net'] })),

@@ -1,10 +1,10 @@
 /**
- * Changes to an accepted email before it is sent: canceling and rescheduling.
+ * Cancels and reschedules an accepted email before it is sent.
  *
- * Guarantee: a recipient is canceled only while no worker holds it, and is not delivered afterwards. Each
- * change is one transaction that locks the email, as settling does, and then its free queue rows. Claims
- * skip locked rows; an earlier claim keeps its rows. A row that was reclaimed from a dead worker is
- * `in_doubt`: that worker may have written the final dot, so the recipient is not free either.
+ * Guarantee: a recipient is canceled only while no worker has leased it, and is not delivered afterwards. Each change
+ * is one transaction. It locks the email, like settling, and then its free queue rows. Claims skip locked rows, and
+ * an earlier claim keeps its rows. A row that was reclaimed from a dead worker is `in_doubt`: that worker may have
+ * sent the final dot, so the recipient is not free either.
  */
 import type { Database, Queryable } from '../database/database.ts';
 import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
@@ -15,14 +15,14 @@ import { newId } from '../database/ids.ts';
 import { IS_FREE } from '../delivery/queue/queue-store.ts';
 import { COUNT_CANCELED } from '../stats/stats-store.ts';
 
-/** $4 and $5: the key and the domain that the caller is restricted to. */
+/** $4 and $5 are the key and the domain that the caller is restricted to. */
 const LOCK = `
 select from emails
  where project_id = $1 and environment = $2 and id = $3 and ($4::uuid is null or key_id = $4)
    and ($5::text is null or right(from_address, length($5) + 1) = '@' || $5)
    for update`;
 
-/** A second statement sees what was settled while the first one waited for the lock. */
+/** Locks first, so that the next statement sees changes that committed while this one waited. */
 async function lockEmail(tx: Queryable, ref: EmailRef): Promise<boolean> {
   const { projectId, environment, id, keyId, domain } = ref;
   return (await tx.query(LOCK, [projectId, environment, id, keyId, domain])).length > 0;
@@ -31,12 +31,10 @@ async function lockEmail(tx: Queryable, ref: EmailRef): Promise<boolean> {
 const CANCELED = `jsonb_build_object('status', 'canceled', 'recipients', x.recipients)`;
 const MOVED = `jsonb_build_object('status', x.status, 'scheduled_at', wire_time(x.starts_at))`;
 
-/** The `data` of the email's first event, extended by this change. */
 const eventData = (added: string): string => `
          (select (v.data::jsonb - 'scheduled_at' || ${added})::json from events v
            where v.project_id = $1 and v.environment = $2 and v.subject_id = $3 and v.seq = 1)`;
 
-/** Counts the open recipients that cannot be changed, by reason. */
 const UNFREE = `
        (select count(*) from queue q
          where q.project_id = $1 and q.email_id = $3 and q.holder is not null)::int as sending,
@@ -87,10 +85,10 @@ select (select count(*) from canceled)::int as canceled, ${UNFREE}
  where (select assert_equal((select count(*) from canceled), (select count(*) from free),
                             'recipients canceled of those that are free'))`;
 
-/** Recipients that a worker holds, and those that may have been delivered. */
+/** Numbers of recipients that a worker has leased, and that may have been delivered. */
 export type Unfree = { sending: number; inDoubt: number };
 
-/** Null: no such email for the caller. Nothing is changed unless `canceled` is positive. */
+/** Nothing was changed unless `canceled` is positive. */
 export type Cancellation = Unfree & { canceled: number };
 
 export function cancelEmail(
@@ -107,8 +105,8 @@ export function cancelEmail(
 }
 
 /**
- * An email counts as sent once a recipient was attempted or has ended, except suppressed ones. The length
- * of its lifetime does not change.
+ * An email counts as sent once any recipient was attempted or has ended, except suppressed ones. Its lifetime keeps
+ * its length.
  */
 const RESCHEDULE = `
 with t as materialized (select app_now() as now),
@@ -166,12 +164,12 @@ select case when not p.is_here then 'left' when p.is_too_far then 'too_far'
             when p.is_same then 'same' else 'moved' end as kind, ${UNFREE}
   from present p`;
 
-/** `same`: it already had this time, and nothing was written. */
+/** `same`: it already had this time. */
 export type Rescheduling = Unfree & { kind: 'moved' | 'same' | 'left' | 'too_far' };
 
 /**
- * Changes the time at which an email is sent; a time in the past means now.
- * @returns null: no such email for the caller
+ * Changes the time of an email. A time in the past means now.
+ * @returns null when the email does not exist for the caller
  */
 export function rescheduleEmail(
   db: Pick<Database, 'transaction'>,

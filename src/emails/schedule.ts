@@ -1,7 +1,4 @@
-/**
- * Cancels accepted emails and changes their time, for the HTTP API and the command line: the refusals and
- * their sentences. The statements: emails/schedule-store.ts.
- */
+/** Cancels and reschedules accepted emails (schedule-store.ts), with the sentences of the refusals. */
 import { type FieldProblem, type Refusal, refuseFields, noSuch } from '../core/refusals.ts';
 import { isFinal } from '../core/statuses.ts';
 import { type EmailDetail, type EmailRef, findEmail } from './email-store.ts';
@@ -13,7 +10,7 @@ import { readScheduledAt } from '../accept/draft.ts';
 const NO_EMAIL = noSuch('email');
 
 /**
- * Cancels the recipients of an email that have not been sent to.
+ * Cancels the recipients that are scheduled, queued or deferred.
  * @param contentBytesMax longer content is not read
  * @returns the email after the change
  */
@@ -52,7 +49,7 @@ export async function reschedule(
     case 'too_far':
       return refuseFields([{ field: 'scheduled_at', message: TOO_FAR_AHEAD }]);
     case 'left':
-      return conflict('The time cannot be changed any more', email, rescheduling);
+      return conflict('The email can no longer be rescheduled', email, rescheduling);
   }
 }
 
@@ -64,14 +61,14 @@ function readTime(text: string): Date | Refusal {
   return time ?? refuseFields(problems);
 }
 
-/** A temporary reason comes before a permanent one. */
+/** Names a temporary reason before a permanent one. */
 function conflict(what: string, { status }: EmailDetail, { sending, inDoubt }: Unfree): Refusal {
   const refusal = (why: string): Refusal => ({ refused: 'conflict', message: `${what}: ${why}.` });
-  if (sending > 0) return refusal('a worker is sending the email; look at it again in a moment');
+  if (sending > 0) return refusal('a worker is sending the email; try again in a moment');
   if (inDoubt > 0) {
     return refusal(
-      'the worker that was sending the email died, and whether it was delivered is not known; ' +
-        'it is tried again',
+      'the worker that was sending the email died, so the email may have been delivered; ' +
+        'it will be retried',
     );
   }
   if (isFinal(status)) return refusal(`the email is ${status}`);

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { readSearch, SEARCH_MAX } from './search.ts';
 
-/** What a search restricts, without what it leaves open. */
 function restricted(text: string): object {
   const search = readSearch(text);
   return Object.fromEntries(Object.entries(search).filter(([, value]) => value !== null));
@@ -55,9 +54,9 @@ const REFUSED: [text: string, problem: RegExp][] = [
   ['after:2026-02-30', /^after: .* is not a date/],
   ['before:2026-11-21T09:00', /^before: .*with its offset/],
   ['to:a@b.test to:c@d.test', /^has to: twice/],
-  ['"open', /^has a quotation mark without its counterpart$/],
+  ['"open', /^has an unclosed quotation mark$/],
   ['to:"jo', /quotation mark/],
-  ['1 2 3 4 5 6 7 8 9', /^has more than 8 words; put those/],
+  ['1 2 3 4 5 6 7 8 9', /^has more than 8 words; put consecutive words/],
 ];
 
 for (const [text, problem] of REFUSED) {
@@ -68,12 +67,12 @@ for (const [text, problem] of REFUSED) {
   });
 }
 
-test('all problems are named at once', () => {
+test('all problems are reported at once', () => {
   const search = readSearch('too:a to:b status:c');
   assert.equal('problems' in search && search.problems.length, 3);
 });
 
-test('a quoted text that an operator cannot be read from is found as it stands', () => {
+test('a quoted text that contains an operator is searched literally', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), (text) => {
       const quoted = text.replaceAll('"', '');

@@ -1,20 +1,18 @@
 /**
- * The search in `GET /v1/emails?q=` and `letterhaus emails list --query`: words and operators with a value,
- * like `to:jo@example.com after:2026-11-21 receipt "order 4711"`. Each operator is one of the filters of the
- * list, with its bounds; words and quoted texts are parts of the subject, and an email has all of them.
+ * Parses the search of `GET /v1/emails?q=` and `letterhaus emails list --query`: words, and operators with a value,
+ * like `to:jo@example.com after:2026-11-21 receipt "order 4711"`. Each operator is a filter of the list with its
+ * bounds. Words and quoted texts are parts of the subject, and an email must have all of them.
  */
 import { FINAL_STATUSES, OPEN_STATUSES, type Status } from '../core/statuses.ts';
 import { addressKey, parseDomain, parseMailbox } from '../mail/address.ts';
 import type { EmailFilter } from './email-store.ts';
 import { TAG_PATTERN } from '../accept/draft.ts';
 
-/** Characters. */
 export const SEARCH_MAX = 1_000;
 
-/** Each is looked for in 50,000 subjects: eight take 0.4 s, a hundred several seconds. */
+/** Each word is searched in 50,000 subjects: eight take 0.4 s, a hundred several seconds. */
 const WORDS_MAX = 8;
 
-/** What a search restricts; null: nothing. */
 export type Search = Omit<EmailFilter, 'keyId'>;
 
 const NOTHING: Search = {
@@ -32,7 +30,6 @@ const STATUSES: readonly Status[] = ['sending', ...OPEN_STATUSES, ...FINAL_STATU
 
 type Operator = {
   field: Exclude<keyof Search, 'subject'>;
-  /** null: not a value of this operator. */
   parse: (text: string) => Search[Operator['field']];
   /** Completes "is not". */
   what: string;
@@ -52,10 +49,10 @@ const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
 
 const NAMES = [...OPERATORS.keys()].map((name) => `${name}:`).join(', ');
 
-/** A word up to white space, in which quotation marks hold text together: `"a b"`, `tag:"a"`. */
+/** A word up to white space. Quotation marks keep text together: `"a b"`, `tag:"a"`. */
 const TERM = /(?:([a-z_]{1,32}):)?("[^"]*"|[^\s"]+|(?=\s|$))/giy;
 
-/** @returns the problems, each as the end of a sentence, when it cannot be read */
+/** @returns the filters, or problems that each complete a sentence */
 export function readSearch(text: string): Search | { problems: string[] } {
   const problems: string[] = [];
   const found: Record<string, unknown> = {};
@@ -66,7 +63,7 @@ export function readSearch(text: string): Search | { problems: string[] } {
     if (name === null || (operator === undefined && value === '')) {
       words.push(name === null ? value : `${name}:`);
     } else if (operator === undefined) problems.push(unknownOperator(name));
-    else if (operator.field in found) problems.push(`has ${name}: twice; leave one of them out`);
+    else if (operator.field in found) problems.push(`has ${name}: twice; remove one of them`);
     else {
       found[operator.field] = operator.parse(value);
       if (found[operator.field] === null) {
@@ -75,9 +72,7 @@ export function readSearch(text: string): Search | { problems: string[] } {
     }
   }
   if (words.length > WORDS_MAX) {
-    problems.push(
-      `has more than ${WORDS_MAX} words; put those that follow each other in quotation marks`,
-    );
+    problems.push(`has more than ${WORDS_MAX} words; put consecutive words in quotation marks`);
   }
   if (problems.length > 0) return { problems };
   return { ...NOTHING, ...found, subject: words.length === 0 ? null : words };
@@ -98,17 +93,17 @@ function* termsOf(text: string, problems: string[]): Generator<Term> {
     TERM.lastIndex = at;
     const match = TERM.exec(text);
     if (match === null) {
-      problems.push('has a quotation mark without its counterpart');
+      problems.push('has an unclosed quotation mark');
       return;
     }
-    const [whole, name = null, written = ''] = match;
-    const value = written.startsWith('"') ? written.slice(1, -1) : written;
+    const [whole, name = null, raw = ''] = match;
+    const value = raw.startsWith('"') ? raw.slice(1, -1) : raw;
     if (name !== null || value !== '') yield { name, value };
     at += whole.length;
   }
 }
 
-/** Both restrict. @returns the operator that restricts what `filter` restricts already, or the filter */
+/** Combines both. @returns `twice`: the operator whose filter is already set */
 export function withSearch(filter: EmailFilter, search: Search): EmailFilter | { twice: string } {
   const given = Object.entries(search).filter(([, value]) => value !== null);
   const twice = given.find(([field]) => filter[field as keyof Search] !== null)?.[0];
@@ -117,7 +112,7 @@ export function withSearch(filter: EmailFilter, search: Search): EmailFilter | {
   return { twice: operator === undefined ? 'a part of the subject' : `${operator[0]}:` };
 }
 
-/** In the form of the filters. */
+/** Returns an addressKey, the format of the filters. */
 export function keyOfAddress(text: string): string | null {
   const mailbox = parseMailbox(text);
   return mailbox && addressKey(mailbox.address);
@@ -137,12 +132,11 @@ function statusNamed(text: string): Status | null {
 
 const DATE_OR_TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i;
 
-/** A date is its beginning in UTC. */
 function timeNamed(text: string): Date | null {
   if (!DATE_OR_TIME.test(text)) return null;
   const time = new Date(text.toUpperCase());
   if (Number.isNaN(time.getTime())) return null;
-  // 2026-02-30 would be a day in March.
+  // Date would read 2026-02-30 as a day in March.
   const isReal = new Date(`${text.slice(0, 10)}T00:00:00Z`)
     .toISOString()
     .startsWith(text.slice(0, 10));

@@ -1,4 +1,4 @@
-/** Emails as JSON: the wire names, the same for the HTTP API and the command line's `--json`. */
+/** Formats emails as JSON, the same for the HTTP API and the command line's `--json`. */
 import { domainOf, formatMailbox } from '../mail/address.ts';
 import { bodyPartsOf } from '../mail/mime/body-parts.ts';
 import { messageIdOf } from '../mail/compose.ts';
@@ -37,7 +37,7 @@ export function presentEmail(email: EmailDetail) {
   return { ...presentSummary(email), html, text, tracking, recipients };
 }
 
-/** The first text and html of a message as it was written; null where there is none. */
+/** Returns the first text and html of a submitted message; null where there is none. */
 function textsOf(raw: Buffer): { html: string | null; text: string | null } {
   const texts = [...bodyPartsOf(readMessage(raw))];
   const first = (type: string): string | null => {

@@ -1,4 +1,4 @@
-/** A diagnosis (emails/diagnosis/diagnosis.ts) for people: the email, each recipient, the sender's records. */
+/** Formats a diagnosis (emails/diagnosis/diagnosis.ts) as text. */
 import type { Diagnosis } from '../../../sdk/src/api.ts';
 import type { Cli } from '../../cli/command.ts';
 import { facts, printable, shortTime } from '../../cli/table.ts';
@@ -27,7 +27,7 @@ function recipientText(recipient: Diagnosis['recipients'][number]): string {
   const about = facts([
     ['Recipient', `${address} (${status})`],
     ['Last', what_happened],
-    ['Held by', held_by && `${held_by.limit}: ${held_by.message}`],
+    ['Waits for', held_by && `${held_by.limit}: ${held_by.message}`],
     ['DNS', route && routeText(route)],
     ['Next step', next_step],
   ]);

@@ -1,4 +1,4 @@
-/** The result of a dry run (accept/dry-run.ts) as text: what would happen, then the findings. */
+/** Formats the result of a dry run (accept/dry-run.ts) as text. */
 import type { DryRun } from '../../../sdk/src/api.ts';
 import type { AuthenticationFinding, RouteFinding } from '../../core/findings.ts';
 import type { Cli } from '../../cli/command.ts';
@@ -44,7 +44,7 @@ export function dryRunText(cli: Cli, answer: DryRun): string {
 const OUTCOMES = {
   send: 'would be sent now',
   schedule: 'would be sent at its time',
-  hold: 'would be held: the sending domain is paused',
+  hold: 'would be put on hold: the sending domain is paused',
 } as const;
 
 export function senderText(cli: Cli, { dkim, spf, dmarc }: AuthenticationFinding): string {

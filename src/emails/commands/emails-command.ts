@@ -21,7 +21,7 @@ const LIMIT_MAX = 1000;
 const PAGE_MAX = 100;
 
 const NONE_SENT: Empty = {
-  says: 'No email was sent yet.',
+  says: 'No emails have been sent yet.',
   toDo: 'To send a test email',
   command: "send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'",
 };
@@ -34,7 +34,7 @@ const NONE_MATCHES: Empty = {
 export function describeEmails(emails: Command, cli: Cli): void {
   apiCommand(emails, cli, {
     name: 'list',
-    about: 'the newest emails',
+    about: 'list emails, newest first',
     examples: [
       'emails list',
       'emails list --status bounced --to jo@example.org --limit 50',
@@ -45,14 +45,14 @@ export function describeEmails(emails: Command, cli: Cli): void {
   })
     .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
     .option('--to <address>', 'only to this recipient')
-    .option('--query <search>', 'only what matches, like "receipt to:jo@example.org"')
-    .option('--limit <n>', 'how many', parseCount, 20);
+    .option('--query <search>', 'only emails that match, like "receipt to:jo@example.org"')
+    .option('--limit <n>', 'number of emails', parseCount, 20);
   describeExport(emails, cli);
   const ofOne = { show, why, cancel, reschedule };
   const about = {
-    show: 'one email and its timeline',
-    cancel: 'cancel what is not sent yet',
-    why: 'why it is slow, or not there',
+    show: 'show an email with its timeline',
+    cancel: 'cancel the recipients that are not sent yet',
+    why: 'explain why an email is late or missing',
     reschedule: 'change when a waiting email is sent',
   };
   for (const name of ['show', 'cancel', 'why', 'reschedule'] as const) {
@@ -128,7 +128,7 @@ async function show(api: Api, id: string): Promise<Outcome> {
   return { data: email, text: emailText(api.cli, email, events) };
 }
 
-/** Exit code 0 whatever became of the email: the question was answered. */
+/** Exits with 0 whatever the email's status: the diagnosis itself succeeded. */
 async function why(api: Api, id: string): Promise<Outcome> {
   const found = await api.byId.emails.diagnose(id);
   return { data: found, text: diagnosisText(api.cli, found) };
@@ -206,7 +206,7 @@ function recipientCells(recipient: Recipient): string[] {
   return [...cells, tlsText(smtp), mx === null ? said : `${said} (${mx})`];
 }
 
-/** For example `TLSv1.3, verified`, with the TLS rule that applied, if any. */
+/** Formats TLS like `TLSv1.3, verified (dane)`, with the TLS rule that applied, if any. */
 function tlsText({ code, mx, tls, tls_policy: policy }: NonNullable<Recipient['smtp']>): string {
   const rule = policy === undefined || policy === null || policy === 'none' ? '' : ` (${policy})`;
   if (tls !== null) return `${tls.version}, ${tls.verified ? '' : 'not '}verified${rule}`;

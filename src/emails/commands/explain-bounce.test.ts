@@ -7,7 +7,7 @@ import { letterhaus } from '../../../test/support/letterhaus.ts';
 
 const BOUNCE = `From: MAILER-DAEMON@mx.test\n\nUndeliverable:\n\n<jo@receiver.test>:\n550 5.1.1 No such user\n`;
 
-test('explain bounce says what each file holds, in order, and goes on after one it cannot read', async () => {
+test('explain bounce explains the files in order, and continues after an unreadable one', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'explain-'));
   try {
     const bounce = join(folder, 'bounce.eml');

@@ -1,6 +1,6 @@
 /**
- * `letterhaus explain`: classifies a mail server's reply or a bounce by the rules that delivery uses.
- * Needs neither the service nor its database.
+ * `letterhaus explain`: classifies a mail server's reply or a bounce by the rules of delivery. Needs neither the
+ * service nor its database.
  */
 import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
@@ -22,7 +22,7 @@ import {
   type ReportKind,
 } from '../../mail/reports/read-report.ts';
 
-/** RSET and QUIT are left out: their replies do not affect an email. */
+/** Without RSET and QUIT, whose replies do not affect an email. */
 const PHASES = REPLY_PHASES.filter((phase) => phase !== 'rset' && phase !== 'quit');
 type Phase = (typeof PHASES)[number];
 
@@ -60,12 +60,14 @@ async function explainReply(
   const reply = replyOf(words.join(' '));
   if (reply === null) {
     return usageFailure(
-      'that is not a reply of a mail server; write it from its three-digit code on, ' +
+      'this is not a reply of a mail server; begin it with its three-digit code, ' +
         'as in "550 5.1.1 No such user".',
     );
   }
   if (reply.code < 400) {
-    return usageFailure(`${reply.code} refuses nothing; replies from 400 to 599 can be explained.`);
+    return usageFailure(
+      `${reply.code} is not a refusal; only replies from 400 to 599 can be explained.`,
+    );
   }
   const answer = { phase, reply };
   const { category, blame, permanent, suppress, advice } = classifyReply(answer);
@@ -78,7 +80,7 @@ async function explainReply(
   };
 }
 
-/** A reply as pasted, with or without its line breaks, or only its beginning; null if it is none. */
+/** Parses a pasted reply, with or without its line breaks, even cut off. null: not a reply. */
 function replyOf(pasted: string): SmtpReply | null {
   const lines = pasted
     .split('\n')
@@ -124,7 +126,6 @@ const KINDS: Readonly<Record<ReportKind, string>> = {
   other: 'other: not a report about an email',
 };
 
-/** Of one recipient. */
 const RESULTS: Readonly<Record<ReportKind, string>> = {
   bounce: 'bounced',
   delay: 'delayed, still retried',
@@ -198,7 +199,6 @@ function asData(file: string, { kind, recipients }: Report): object {
   };
 }
 
-/** A complaint always suppresses. */
 function suppresses(
   kind: ReportKind,
   classification: ReportedRecipient['classification'],

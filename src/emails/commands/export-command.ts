@@ -1,4 +1,4 @@
-/** `letterhaus emails export`: emails with their outcome as CSV or as lines of JSON, newest first. */
+/** `letterhaus emails export`: prints emails with their status as CSV or lines of JSON, newest first. */
 import { type Command, Option } from 'commander';
 import type { EmailStatus, EmailSummary } from '../../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions } from '../../cli/api.ts';
@@ -24,9 +24,9 @@ export function describeExport(emails: Command, cli: Cli): void {
     .addOption(new Option('--format <format>').choices(FORMATS).default('csv'))
     .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
     .option('--to <address>', 'only to this recipient')
-    .option('--query <search>', 'only what matches, like "receipt to:jo@example.org"')
-    .option('--since <time>', 'created from then on: 6h, 7d ago, or a time', time)
-    .option('--until <time>', 'created before then (default: now)', time);
+    .option('--query <search>', 'only emails that match, like "receipt to:jo@example.org"')
+    .option('--since <time>', 'created at or after this time: 6h or 7d ago, or a time', time)
+    .option('--until <time>', 'created before this time (default: now)', time);
 }
 
 type Options = ApiOptions & {
@@ -38,7 +38,7 @@ type Options = ApiOptions & {
   until?: Date;
 };
 
-/** Prints each page as it comes, so that memory does not grow with the number of emails. */
+/** Prints page by page, so that memory does not grow with the number of emails. */
 async function exportEmails(api: Api, options: Options): Promise<ExitCode> {
   const { format, json, status, to, query: q, since, until } = options;
   const isCsv = format === 'csv' && json !== true;
@@ -74,7 +74,7 @@ const COLUMNS: readonly (readonly [string, (email: EmailSummary) => string | nul
   ['tags', ({ tags }) => tags.map(({ name, value }) => `${name}:${value}`).join(' ')],
 ];
 
-/** RFC 4180. A text that a spreadsheet would take for a formula gets an apostrophe. */
+/** Formats a line of CSV (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe. */
 function csvLine(email: EmailSummary): string {
   const cells = COLUMNS.map(([, read]) => {
     const text = read(email) ?? '';

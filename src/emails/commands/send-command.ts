@@ -1,6 +1,6 @@
 /**
- * `letterhaus send`: sends one email, or a file of up to 100, through the API of a running service, so
- * that the permissions and limits of the key apply.
+ * `letterhaus send`: sends one email, or a file of up to 100, through the API of a running service, so that the key's
+ * permissions and limits apply.
  */
 import { type Command, Option } from 'commander';
 import type { DryRun } from '../../../sdk/src/api.ts';
@@ -30,27 +30,30 @@ export function describeSend(send: Command, cli: Cli): void {
     .option('--html-file <file>', 'HTML content from a file; - is standard input')
     .option('--text <text>', 'content as plain text')
     .option('--text-file <file>', 'plain text content from a file; - is standard input')
-    .option('--template <id>', 'instead of content, and of a subject: id or alias of a template')
+    .option('--template <id>', 'id or alias of a template, which replaces content and subject')
     .option(
       '--variable <name=value>',
-      'of it: a text, or JSON as name:=json; once for each',
+      'variable of the template: a text, or JSON as name:=json; repeatable',
       addValue,
     )
-    .option('--variables-file <file>', 'a JSON object with its variables')
+    .option('--variables-file <file>', "a JSON object with the template's variables")
     .option('--cc <address...>', 'copies')
     .option('--bcc <address...>', 'blind copies')
-    .option('--reply-to <address...>', 'where replies go')
+    .option('--reply-to <address...>', 'addresses for replies')
     .addOption(
-      new Option('--track <what>', "instead of the domain's setting").choices([
+      new Option('--track <what>', "tracking; overrides the domain's setting").choices([
         'off',
         'opens',
         'clicks',
         'both',
       ]),
     )
-    .option('--at <time>', 'send it later: ISO 8601 with an offset, at most 30 days ahead')
-    .option('--batch <file>', '1-100 emails instead, a line of JSON each; - is standard input')
-    .option('--permissive', 'with --batch: send the valid emails even if others are not')
+    .option('--at <time>', 'time to send it: ISO 8601 with an offset, at most 30 days ahead')
+    .option(
+      '--batch <file>',
+      'a file of 1-100 emails, one JSON object per line; - is standard input',
+    )
+    .option('--permissive', 'with --batch: send the valid emails even if others are invalid')
     .option(
       '--idempotency-key <key>',
       'repeating the command with the same key sends no second email',
@@ -85,7 +88,7 @@ type SendOptions = ApiOptions & {
 async function run(api: Api, options: SendOptions): Promise<Outcome> {
   const { batch, permissive, idempotencyKey, dryRun } = options;
   if (batch !== undefined && dryRun) {
-    return usageFailure('A dry run is about one email; leave out --batch or --dry-run.');
+    return usageFailure('A dry run takes one email; leave out --batch or --dry-run.');
   }
   const body = await (batch === undefined ? emailOf(options) : emailsIn(batch));
   if (typeof body === 'string') return usageFailure(body);
@@ -118,7 +121,7 @@ async function emailsIn(file: string): Promise<object | string> {
 async function emailOf(options: SendOptions): Promise<object | string> {
   const { from, to, subject, template: id } = options;
   if (!from || !to || (!subject && id === undefined)) {
-    return 'An email needs --from, --to, and --subject or --template; several are sent with --batch.';
+    return 'An email needs --from, --to, and --subject or --template. Use --batch to send several.';
   }
   const variables = await allValues(options);
   if (typeof variables === 'string') return variables;

@@ -1,24 +1,23 @@
 /**
- * What a diagnosis (emails/diagnosis/diagnosis.ts) reads of one email besides the email itself: how its recipients
- * stand in the queue, their last attempts, its sending domain. Reads only, by the keys of the email.
+ * Reads the state behind a diagnosis (diagnosis.ts): recipients in the queue, their last attempts, and the sending
+ * domain. Reads only, by the keys of one email.
  */
 import { type DomainStatus, SHOWN_STATUS } from '../../domains/domain-store.ts';
 import type { EmailRef } from '../email-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** In the order of positions, as the recipients of findEmail. */
+/** In the order of positions, like the recipients of findEmail. */
 export type RecipientState = {
-  /** The last attempt as the timeline has it, with its dialogue; null: none was made. */
+  /** The last attempt as in the timeline, with its dialogue; null: none was made. */
   attempt: Record<string, unknown> | null;
   attemptedAt: Date | null;
-  /** null: the recipient has ended. */
   provider: string | null;
   dueAt: Date | null;
-  /** Milliseconds until it is due; 0 or less: it is. */
+  /** Milliseconds until it is due; 0 or less when it is due. */
   dueInMs: number;
   isWithWorker: boolean;
-  isHeld: boolean;
-  /** When it will be dropped (delivery/queue-control/drop-store.ts); null: it will not. */
+  isOnHold: boolean;
+  /** Time of a planned drop (delivery/queue-control/drop-store.ts); null: none. */
   dropsAt: Date | null;
 };
 
@@ -33,7 +32,7 @@ last as materialized (
 )
 select l.attempt, l.created_at as "attemptedAt", q.provider, q.due_at as "dueAt",
        coalesce(extract(epoch from q.due_at - t.now) * 1000, 0)::float8 as "dueInMs", coalesce(num_nonnulls(q.holder) = 1, false) as "isWithWorker",
-       coalesce(q.held, false) as "isHeld", d.drops_at as "dropsAt"
+       coalesce(q.held, false) as "isOnHold", d.drops_at as "dropsAt"
   from t, recipients r
   left join queue q on q.project_id = r.project_id and q.email_id = r.email_id
                    and q.position = r.position
@@ -54,14 +53,12 @@ export type SenderState = {
   dualSigned: boolean;
   expiresAt: Date;
   tls: 'opportunistic' | 'enforced' | null;
-  /** null: the domain was removed. */
+  /** null when the domain was removed. */
   domainStatus: DomainStatus | null;
   isPaused: boolean;
-  /** The secret key does not open its DKIM keys. */
   isKeyUnusable: boolean;
-  /** At least one worker runs. */
   hasWorkers: boolean;
-  /** The installation is on hold after a restore; null: it is not. */
+  /** Set while the installation is on hold after a restore. */
   onHoldSince: Date | null;
 };
 
@@ -85,7 +82,7 @@ export async function readSenderState(
   return (await db.query<SenderState>(SENDER, [projectId, environment, id]))[0] ?? null;
 }
 
-/** Beyond this an exact number says no more. */
+/** The count stops here, because a higher number adds no information. */
 export const AHEAD_MAX = 1_000;
 
 const AHEAD = `
@@ -94,7 +91,7 @@ select count(*)::int as count
          where q.project_id = $1 and q.provider = $2 and q.holder is null and q.due_at < $3
          limit ${AHEAD_MAX}) ahead`;
 
-/** How many recipients of the project wait for the same provider and are due earlier, at most AHEAD_MAX. */
+/** Counts the project's recipients at the same provider that are due earlier, up to AHEAD_MAX. */
 export async function countAhead(
   db: Queryable,
   { projectId, provider, dueAt }: { projectId: string; provider: string; dueAt: Date },

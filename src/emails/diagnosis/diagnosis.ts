@@ -1,12 +1,12 @@
 /**
- * Why an email is slow or not there, in one answer: for each recipient the last attempt in words with its
- * dialogue, the limit that holds it now, what DNS has of its domain, and what to do next; of the sender, how
- * receivers judge its records. Reads only.
+ * Explains why an email is late or missing. For each recipient: the last attempt in words with its dialogue, the
+ * limit it waits for, the DNS findings, and the next step. For the sender: how receivers judge its records. Reads
+ * only.
  *
- * The facts come from the queue, the timeline and the states of providers (diagnosis-store.ts); the words about a reply
- * are those of the recipient's `reason` (mail/replies/meanings.ts). Look-ups are bounded
- * (net/dns/allowance.ts) and made for recipients that did not get the email. The reason for which a provider
- * is slowed or suspended is not shown: it can quote a reply to mail of another project.
+ * The facts come from the queue, the timeline and the states of providers (diagnosis-store.ts). Sentences about a
+ * reply are those of the recipient's `reason` (mail/replies/meanings.ts). DNS look-ups have a time limit
+ * (net/dns/allowance.ts), and only recipients without the email get one. The reason why a provider is slowed or
+ * suspended is hidden, because it can quote a reply to another project's mail.
  */
 import {
   type AuthenticationFinding,
@@ -50,13 +50,13 @@ type DiagnosisOptions = {
     tls: SenderState['tls'],
   ) => Promise<RouteFinding>;
   allowance: Pick<LookupAllowance, 'forRequest'>;
-  /** Outcomes are not written at present, so no message is sent to its end. */
+  /** Whether the database stores no outcomes now, so that no message is sent to its end. */
   isDatabaseStuck: () => boolean;
 };
 
 export type Diagnose = ReturnType<typeof createDiagnose>;
 
-/** @returns in the form of the API; null when there is no such email for the caller */
+/** @returns the diagnosis in the API's format; null when the email does not exist for the caller */
 export function createDiagnose(options: DiagnosisOptions) {
   const { db, allowance } = options;
   return async (ref: EmailRef) => {
@@ -92,7 +92,7 @@ export function createDiagnose(options: DiagnosisOptions) {
   };
 }
 
-/** In one snapshot: an attempt that is settled meanwhile is in all parts of the answer or in none. */
+/** Reads one snapshot, so that an attempt settled meanwhile is in all parts of the answer or in none. */
 async function readAtOneMoment(tx: Queryable, ref: EmailRef) {
   await tx.query('set transaction isolation level repeatable read, read only');
   const email = await findEmail(tx, ref, 0);
@@ -140,7 +140,7 @@ async function diagnose(
   };
 }
 
-/** Of the others DNS says nothing that matters any more. */
+/** Skips recipients that DNS cannot affect any more. */
 function isOfInterest({ status }: RecipientView): boolean {
   return !['delivered', 'sent', 'complained', 'suppressed', 'canceled'].includes(status);
 }
@@ -153,7 +153,7 @@ async function waitOf(
   const { provider, dueAt } = state;
   if (provider === null || dueAt === null) return null;
   const found = providers.find((one) => one.provider === provider) ?? null;
-  const isQueued = state.dueInMs <= 0 && !state.isWithWorker && !state.isHeld;
+  const isQueued = state.dueInMs <= 0 && !state.isWithWorker && !state.isOnHold;
   const ahead = isQueued ? await countAhead(options.db, { ...ref, provider, dueAt }) : 0;
   return explainWait({
     state: { ...state, provider, dueAt },

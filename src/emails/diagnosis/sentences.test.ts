@@ -18,7 +18,7 @@ const waiting = (
     dueAt: DUE_AT,
     dueInMs: 0,
     isWithWorker: false,
-    isHeld: false,
+    isOnHold: false,
     dropsAt: null,
     ...state,
   },
@@ -60,7 +60,7 @@ const provider = (state: ProviderState['state'], forMs: number | null = null): P
   isUplinkDown: false,
 });
 
-test('mail that a worker has is held by what the worker meets', () => {
+test('mail that a worker is delivering waits for the limit that the worker meets', () => {
   const busy = { isWithWorker: true };
   const limitOf = (change: Partial<Waiting>) => explainWait(waiting(change, busy)).limit;
   assert.equal(limitOf({}), 'attempt');
@@ -69,7 +69,7 @@ test('mail that a worker has is held by what the worker meets', () => {
   assert.equal(limitOf({ provider: provider('slowed', 5_000) }), 'rate');
 });
 
-test('the figures of a limit are named, and no reply to mail of others', () => {
+test('a limit is explained with its figures, and without replies to mail of other projects', () => {
   const full = explainWait(waiting({ provider: provider('full') }));
   assert.equal(full.message, 'All 3 connections to a.test are in use, of 3 allowed.');
   const slowed = explainWait(waiting({ provider: provider('slowed', 5_000) }));
@@ -86,14 +86,14 @@ test('due mail waits for its turn behind older mail of the project', () => {
   assert.match(explainWait(waiting()).message, /next free worker/);
 });
 
-test('a retry that is due long after a suspension ends is held by the retry schedule', () => {
+test('a retry that is due long after a suspension ends waits for the retry schedule', () => {
   const suspended = { provider: provider('suspended', 60_000) };
   const limitOf = (dueInMs: number) => explainWait(waiting(suspended, { dueInMs })).limit;
   assert.equal(limitOf(70_000), 'suspension');
   assert.equal(limitOf(3600_000), 'retry');
 });
 
-test('without workers, or without its domain, mail waits for these', () => {
+test('mail waits for a worker when none runs, and for its domain until it is verified', () => {
   const { sender } = waiting();
   assert.equal(explainWait(waiting({ sender: { ...sender, hasWorkers: false } })).limit, 'service');
   const pending = { ...sender, domainStatus: 'pending' } as const;

@@ -1,10 +1,10 @@
 /**
- * The words of a diagnosis (diagnosis.ts): what the last attempt met, which limit holds a recipient, what to do
- * next. Pure.
+ * The sentences of a diagnosis (diagnosis.ts): the last attempt, the limit a recipient waits for, and the next step.
+ * Pure functions.
  *
- * Of several limits the one is named that ends last, or that needs an action: a hold or a pause before any
- * time, a suspension that postponed the delivery before the retry schedule, what the provider allows before the
- * turns of the project's mail.
+ * When several limits apply, the one that ends last or needs an action is named. A hold or a pause comes before any
+ * time, a suspension that deferred the delivery before the retry schedule, and the provider's limits before the
+ * project's turn.
  */
 import type { RouteFinding } from '../../core/findings.ts';
 import { waitForProvider } from '../../delivery/shaping/provider-state.ts';
@@ -31,9 +31,8 @@ export const WAIT_LIMITS = [
 
 export type Wait = {
   limit: (typeof WAIT_LIMITS)[number];
-  /** One sentence, with the figure and where the limit is set. */
+  /** One sentence, with the figure and the setting. */
   message: string;
-  /** null: not known. */
   until: Date | null;
 };
 
@@ -42,9 +41,9 @@ type Waiting = {
   recipient: RecipientView;
   sender: SenderState;
   scheduledAt: Date | null;
-  /** As a worker reported it last; null: nothing is unusual. */
+  /** The last report of a worker; null: the provider has its configured limits. */
   provider: ProviderState | null;
-  /** Recipients of the project that are due earlier at the provider. */
+  /** Number of the project's recipients at the provider that are due earlier. */
   ahead: number;
   isDatabaseStuck: boolean;
 };
@@ -83,7 +82,7 @@ const NO_WORKER: Wait = {
 };
 
 function byHold({ state, sender }: Waiting): Wait | null {
-  if (!state.isHeld) return null;
+  if (!state.isOnHold) return null;
   const expiry = `Unless released, it expires at ${sender.expiresAt.toISOString()}.`;
   if (sender.isPaused) {
     const message = `The sending domain is paused because of bounces or complaints, so its emails are on hold. ${expiry} Resume it with letterhaus projects set-reputation-alert --resume.`;
@@ -97,7 +96,6 @@ function byHold({ state, sender }: Waiting): Wait | null {
   return { limit: 'hold', message, until: null };
 }
 
-/** After a restore (backup/store/hold.ts). */
 function byInstallation({ sender }: Waiting): Wait | null {
   if (sender.onHoldSince === null) return null;
   const since = sender.onHoldSince.toISOString();
@@ -106,8 +104,8 @@ function byInstallation({ sender }: Waiting): Wait | null {
 }
 
 /**
- * Deliveries resume within 10 s after a suspension (delivery/queue/dispatcher.ts), and the report of a provider's
- * state is a few seconds old.
+ * Deliveries resume within 10 s after a suspension (delivery/queue/dispatcher.ts). The report of a provider's state
+ * is a few seconds old.
  */
 const RESUMES_WITHIN_MS = 15_000;
 
@@ -173,7 +171,7 @@ const STEPS: Readonly<Record<string, string>> = {
   data: 'to the message',
 };
 
-/** One sentence; of an email that was not attempted, why. */
+/** Describes the last attempt in one sentence, or why there was none. */
 export function wordsOnLastAttempt(
   { attempts, smtp, status, reason }: RecipientView,
   state: RecipientState | undefined,
@@ -244,7 +242,7 @@ export function nextStepOf(
   return isWaiting ? 'Nothing to do: it will be attempted automatically.' : 'See the timeline.';
 }
 
-/** Where something besides waiting helps. */
+/** Next steps for limits that waiting does not end. */
 const BY_LIMIT: Partial<Record<Wait['limit'], string>> = {
   database: 'The operator must restore the database.',
   hold: 'Ask an admin to release it (page Queue, or letterhaus queue release), or cancel it.',

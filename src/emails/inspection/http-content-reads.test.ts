@@ -18,7 +18,7 @@ function count(projectId: string, bytes: number) {
   return { isSent: () => reply.raw.emit('close') };
 }
 
-test('large answers count until they are sent, and a project has a part of them', () => {
+test('large answers count until they are sent, with a limit for each project', () => {
   const open = [count('a', 40 * MB), count('a', 20 * MB)];
   assert.throws(() => count('a', 10 * MB), Overloaded);
   count('a', 100_000);
@@ -30,7 +30,7 @@ test('large answers count until they are sent, and a project has a part of them'
   count('d', 30 * MB).isSent();
 });
 
-test('a project has one read at a time, and a closed request reads nothing', async () => {
+test('a project runs one read at a time, and a closed request reads nothing', async () => {
   const first = requestOf('a');
   const gone = requestOf('a');
   const other = requestOf('b');

@@ -1,8 +1,7 @@
 /**
- * Requests that load the content of an email, compose it and look into it: up to 45 MB, and half a second of the
- * process that everybody shares. A project has one of them in progress in a worker, and all projects together two;
- * the others wait, and a project's after WAITING_MAX are refused. Large answers count until they are sent.
- * An email with little content is read at once.
+ * Limits requests that load, compose and parse the content of an email. Each can take 45 MB and half a second of the
+ * process. A worker runs one per project and two in total. Others wait, and beyond WAITING_MAX per project they are
+ * refused. Large answers count until they are sent. Emails with little content are read at once.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
@@ -15,18 +14,18 @@ import { JSON_TYPE } from '../../http/errors.ts';
 
 const MB = 1024 * 1024;
 const WAITING_MAX = 20;
-/** Answers that clients read slowly stay in memory. */
+/** Limits on answers in memory: clients may read them slowly. */
 const ANSWERS = { totalBytes: 192 * MB, ownerBytes: 64 * MB };
-/** Smaller answers do not count, and are never refused for their size. */
+/** Smaller answers do not count. */
 const COUNTED_BYTES_MIN = 256 * 1024;
 
 const turns = new Turns({ count: 2, perOwner: 1 });
 const budget = new BodyBudget(ANSWERS);
 
 /**
- * @param owner whose turn it is: a project
- * @param work what it returns is the answer
- * @throws Overloaded when too many wait, or the client has gone
+ * Runs `work` in the owner's turn.
+ * @param owner a project
+ * @throws Overloaded when too many wait, or the client has disconnected
  */
 export async function readInTurn<Result>(
   owner: string,
@@ -39,7 +38,7 @@ export async function readInTurn<Result>(
   const gone = new AbortController();
   reply.raw.once('close', () => gone.abort(new Overloaded('the client has disconnected')));
   const inTurn = async () => {
-    // Between two of them the process answers others.
+    // Lets other requests run between two reads.
     await nextTurn();
     return work();
   };
@@ -48,17 +47,16 @@ export async function readInTurn<Result>(
 
 /**
  * Counts an answer until it is sent.
- * @throws Overloaded when those in progress leave no room for it
+ * @throws Overloaded when the answers in progress leave too little memory for it
  */
 export function countAnswer(owner: string, reply: Pick<FastifyReply, 'raw'>, bytes: number): void {
   if (bytes < COUNTED_BYTES_MIN) return;
-  // One answer fits always: JSON of some characters is six times as long.
+  // A single answer always fits. JSON of some characters is six times as long.
   const counted = Math.min(bytes, ANSWERS.ownerBytes);
   if (new BodyAccount(budget, owner, reply).take(counted)) return;
   throw new Overloaded('too many large answers are being sent');
 }
 
-/** Has the text of an answer as this type; by default as JSON. */
 type Shown = { type: string; text: string };
 
 export function asJson(value: unknown): Shown {
@@ -66,9 +64,9 @@ export function asJson(value: unknown): Shown {
 }
 
 /**
- * Sends an email with its content: at once when that is little, in turn otherwise.
- * @param show null: there is nothing to show
- * @returns null: the email does not exist for the caller, or has nothing to show
+ * Sends an email with its content: at once when it is short, else in turn.
+ * @param show returns null when there is nothing to show
+ * @returns null when the email does not exist for the caller, or has nothing to show
  * @throws Overloaded
  */
 export async function sendEmail(
@@ -90,8 +88,8 @@ export async function sendEmail(
 }
 
 /**
- * Changes an email and returns it with its content, in turn unless that is little. Nothing is changed before there
- * is room for the answer.
+ * Changes an email and returns it with its content, in turn unless the content is short. Reserves memory for the
+ * answer before the change.
  * @throws Overloaded
  */
 export async function changeEmail<Changed>(

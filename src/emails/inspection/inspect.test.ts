@@ -13,7 +13,7 @@ const mixed = (...parts: readonly (readonly string[])[]) =>
     '--b--',
   );
 
-test('a named text is listed as a file and not shown in place of the text', () => {
+test('a text with a file name is listed as a file and not shown as the text', () => {
   const { html, text, attachments } = mixed(
     ['Content-Type: text/html; name=report.html', 'Content-Disposition: inline', '', '<p>Report'],
     ['Content-Type: Text/Plain (x)', 'Content-Transfer-Encoding: BASE64 (x)', '', 'SGk='],
@@ -31,8 +31,8 @@ test('a named text is listed as a file and not shown in place of the text', () =
   );
 });
 
-test('the name of a file can be stored under it, whoever chose it', () => {
-  for (const [written, name] of [
+test('file names of strangers are made safe to store', () => {
+  for (const [given, name] of [
     ['=?utf-8?q?x?=.txt', '=?utf-8?q?x?=.txt'],
     ['invoice\u202efdp.exe', 'invoice_fdp.exe'],
     ['../../etc/passwd', '.._.._etc_passwd'],
@@ -43,9 +43,9 @@ test('the name of a file can be stored under it, whoever chose it', () => {
     ['.env', '.env'],
     ['"; filename=y', '"; filename=y'],
   ] as const) {
-    const disposition = withParameter('attachment', 'filename', written).join('');
+    const disposition = withParameter('attachment', 'filename', given).join('');
     const { attachments } = inspect(`Content-Disposition: ${disposition}`, '', 'x');
-    assert.equal(attachments[0]?.filename, name, written);
+    assert.equal(attachments[0]?.filename, name, given);
   }
 });
 

@@ -1,23 +1,19 @@
-/**
- * Reads a message as it was sent, for who wants to see what is in it: its header, its attachments, and its texts.
- * Pure; bounded like mail/mime/reader.ts.
- */
+/** Parses a sent message for display: header, attachments and texts. Pure; bounded like mail/mime/reader.ts. */
 import { bodyPartsOf, contentIdOf, fileNameOf } from '../../mail/mime/body-parts.ts';
 import { decodeWords } from '../../mail/mime/decode.ts';
 import { type MimePart, readMessage, textOfPart } from '../../mail/mime/reader.ts';
 
 export type AttachedFile = {
-  /** From 1, in the order of the message. */
   number: number;
   filename: string;
   contentType: string;
-  /** Without angle brackets; the html shows it where it says `cid:`. */
+  /** Without angle brackets. The html refers to it as `cid:<contentId>`. */
   contentId: string | null;
   content: Buffer;
 };
 
 export type InspectedMessage = {
-  /** Unfolded and decoded, in their order. */
+  /** Unfolded and decoded, in order. */
   headers: { name: string; value: string }[];
   attachments: AttachedFile[];
   html: string | null;
@@ -44,7 +40,7 @@ export function inspectMessage(bytes: Buffer): InspectedMessage {
   };
 }
 
-/** An attached message is one file, whatever is in it. */
+/** Treats an attached message as one file. */
 function leavesOf(part: MimePart): MimePart[] {
   if (!part.contentType.type.startsWith('multipart/')) return [part];
   return part.parts.flatMap(leavesOf);
@@ -61,18 +57,17 @@ function attachedFile(part: MimePart, number: number): AttachedFile {
   };
 }
 
-/** Controls, those of the writing direction (which can hide an extension), and separators of folders. */
+/** Control characters, bidirectional controls (which can hide an extension), and path separators. */
 const NOT_IN_A_NAME =
   /[\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069/\\]/g;
 
-/** Of a name that a stranger chose; '' when nothing of it is left. Windows drops dots and spaces at its end. */
+/** Makes a stranger's file name safe to store; '' when nothing is left. Windows drops trailing dots and spaces. */
 function storableName(name: string): string {
   return clean(name)
     .replaceAll(NOT_IN_A_NAME, '_')
     .replace(/[. ]+$/, '');
 }
 
-/** JSON has no lone surrogates, and some readers refuse NUL. */
 function clean(text: string): string {
   return text.toWellFormed().replaceAll('\0', '');
 }
