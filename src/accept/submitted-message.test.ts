@@ -31,7 +31,7 @@ function read(content: Buffer | string, changes: Partial<SubmittedMessage> = {})
   });
 }
 
-function writtenOf(content: Buffer | string): string {
+function rawOf(content: Buffer | string): string {
   const submission = read(content);
   assert.ok(!isRefusal(submission), JSON.stringify(submission));
   return submission.draft.email.written?.raw.toString('latin1') ?? '';
@@ -47,20 +47,20 @@ const FEEDBACK_ID = 'Feedback-ID: untagged:9241cf755cdfa1e2:acme.test:letterhaus
 
 test('missing fields are prepended, X-Letterhaus fields removed, and the rest stays unchanged', () => {
   assert.equal(
-    writtenOf(
+    rawOf(
       'From: a@acme.test\r\nBcc: x@y.test\r\nX-Letterhaus-Tags: a=c, feedback_id=b\r\n\r\n.\r\nx\r\n',
     ),
     `${FRONT}${DATE}${ID}${FEEDBACK_ID.replace('untagged', 'b')}From: a@acme.test\r\n\r\n.\r\nx\r\n`,
   );
   assert.equal(
-    writtenOf('message-id:<own@x>\r\nDATE:yesterday\r\nFrom: a@acme.test\r\n'),
+    rawOf('message-id:<own@x>\r\nDATE:yesterday\r\nFrom: a@acme.test\r\n'),
     `${FRONT}${FEEDBACK_ID}message-id:<own@x>\r\nDATE:yesterday\r\nFrom: a@acme.test\r\n\r\n`,
   );
 });
 
 test('a From or Sender with comments stays unchanged where all receivers read it the same, else it is rewritten', () => {
   const from = (value: string) =>
-    /^From: ([^]*?)\r\n(?! )/m.exec(writtenOf(`From: ${value}\r\n\r\n`))?.[1];
+    /^From: ([^]*?)\r\n(?! )/m.exec(rawOf(`From: ${value}\r\n\r\n`))?.[1];
   assert.equal(from('hello@acme.test (Cron Daemon)'), 'hello@acme.test (Cron Daemon)');
   assert.equal(from('Jo <hello(x)@acme.test(y)>'), 'Jo <hello@acme.test>');
   assert.equal(from('hello @ acme.test (a\r\n (b))'), '"a (b)" <hello@acme.test>');
@@ -71,7 +71,7 @@ test('a From or Sender with comments stays unchanged where all receivers read it
     address: 'hello@acme.test',
   });
   const sender = (value: string) =>
-    /^Sender: (.*)\r\n/m.exec(writtenOf(`From: a@acme.test\r\nSender: ${value}\r\n\r\n`))?.[1];
+    /^Sender: (.*)\r\n/m.exec(rawOf(`From: a@acme.test\r\nSender: ${value}\r\n\r\n`))?.[1];
   assert.equal(sender('"Cron" <root@acme.test> (web1)'), '"Cron" <root@acme.test> (web1)');
   assert.equal(sender('"Cron" Daemon\r\n <root@acme.test>'), 'Cron Daemon <root@acme.test>');
   assert.equal(sender('root(x)@acme.test (a (b))'), '"x a (b)" <root@acme.test>');
@@ -113,9 +113,7 @@ test('claims about checks are removed with their folds, whatever their case', ()
   const from = 'From: a@acme.test\r\n';
   const content = `${kept[0]}${claims.join('')}${from}${kept[1]}${kept[2]}\r\nARC-Seal: body\r\n`;
   const body = '\r\nARC-Seal: body\r\n';
-  assert.ok(
-    writtenOf(content).endsWith(`${FEEDBACK_ID}${kept[0]}${from}${kept[1]}${kept[2]}${body}`),
-  );
+  assert.ok(rawOf(content).endsWith(`${FEEDBACK_ID}${kept[0]}${from}${kept[1]}${kept[2]}${body}`));
   for (const claim of claims) {
     const refused = read(`${from}${claim.replace(':', ' :')}\r\n`);
     assert.ok(isRefusal(refused), claim);

@@ -119,10 +119,10 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
   const { bcc, ...shown } = shownFields(message, header);
   const { tags, scheduledAt, expiresInS, key } = options;
   const sender = senderAnew(header);
-  const written = rawMessageBy(from, (instead) =>
+  const rawMessage = rawMessageBy(from, (instead) =>
     rawMessageOf(message, { header, from, tags, scheduledAt, instead: [...instead, ...sender] }),
   );
-  if (written === null) return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
+  if (rawMessage === null) return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
   const draft: EmailDraft = {
     email: {
       ...EMAIL_DEFAULTS,
@@ -131,7 +131,7 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
       ...shown,
       tags,
       tracking: trackingFor(message),
-      written,
+      written: rawMessage,
       ...(message.dsn && { dsn: message.dsn }),
     },
     bcc,
@@ -139,7 +139,7 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
     emailId: message.trace.emailId,
     scheduledAt,
     expiresInS,
-    sizeBytes: written.raw.length + ADDED_BYTES,
+    sizeBytes: rawMessage.raw.length + ADDED_BYTES,
   };
   if (key === null) return { draft, idempotency: null };
   const fingerprint = fingerprintOfMessage(content, message.recipients);
@@ -160,9 +160,9 @@ function rawMessageBy(
   { name, address }: Mailbox,
   write: (instead: readonly HeaderField[]) => WrittenMessage,
 ): WrittenMessage | null {
-  const written = write([]);
-  const { headers } = partsAsWritten(written.raw);
-  if (authorOf(headers) === address) return written;
+  const rawMessage = write([]);
+  const { headers } = partsAsWritten(rawMessage.raw);
+  if (authorOf(headers) === address) return rawMessage;
   if (authorOf(headers, addressInAnyForm) !== address) return null;
   return write([addressField('From', [{ name, address }])]);
 }
@@ -241,12 +241,12 @@ function refuseTwice({ fields }: Header, addProblem: AddProblem): void {
 }
 
 function readFrom({ fields }: Header, addProblem: AddProblem): Mailbox | null {
-  const written = fields.find(({ name }) => name.toLowerCase() === 'from');
-  if (written === undefined) {
+  const found = fields.find(({ name }) => name.toLowerCase() === 'from');
+  if (found === undefined) {
     addProblem('From', 'is missing; add the sender of the message');
     return null;
   }
-  const { value, start, end } = written;
+  const { value, start, end } = found;
   if (end - start > FROM_OCTETS_MAX) {
     addProblem('From', `has more than ${FROM_OCTETS_MAX} octets; make the name shorter`);
     return null;

@@ -262,25 +262,25 @@ test('a server that sends slowly uses up no more than that time', async () => {
 });
 
 test('four requests of a project download at a time, and other projects do not wait for them', async () => {
-  const held: (() => void)[] = [];
+  const open: (() => void)[] = [];
   const server = await fileServer(({ url }, response) => {
     if (url === '/quick') response.end('quick');
-    else held.push(() => response.end('held'));
+    else open.push(() => response.end('open'));
   });
   const urls = urlsWith();
   const downloads = Array.from({ length: 6 }, () =>
-    contentsOf(requestOf(urls).download([named(`${server}/held`)])),
+    contentsOf(requestOf(urls).download([named(`${server}/open`)])),
   );
-  await waitFor(() => held.length === 4, { what: 'four downloads' });
+  await waitFor(() => open.length === 4, { what: 'four downloads' });
   const other = urls.forRequest({ projectId: 'p2', take: () => true, gone: () => STAYS });
   assert.deepEqual(await contentsOf(other.download([named(`${server}/quick`)])), ['quick']);
-  assert.equal(held.length, 4);
+  assert.equal(open.length, 4);
   for (let ended = 0; ended < 6; ended += 1) {
-    await waitFor(() => held.length > 0, { what: 'a further download' });
-    held.shift()!();
+    await waitFor(() => open.length > 0, { what: 'a further download' });
+    open.shift()!();
   }
   const contents = (await Promise.all(downloads)).flat();
-  assert.equal(contents.filter((content) => content === 'held').length, 6);
+  assert.equal(contents.filter((content) => content === 'open').length, 6);
 });
 
 test('a client whose request timed out behind others is asked to retry, and the email is not refused', async () => {

@@ -158,7 +158,7 @@ test('an accepted email has its response, its settings and its lease', () => {
   const facts = factsOf(windowOf(9), {}, {}, { domain: { ...DOMAIN, isPaused: true } });
   const emails = [now, { ...later, handOver: false }, paused];
   const verdicts = decide(emails, facts);
-  const [row, scheduled, held] = rowsOf(emails, verdicts, { now: NOW, holder: 'h' });
+  const [row, scheduled, onHold] = rowsOf(emails, verdicts, { now: NOW, holder: 'h' });
   assert.equal(
     row?.response,
     `{"id":"${now.id}","status":"queued","created_at":"${NOW.toISOString()}"}`,
@@ -166,7 +166,7 @@ test('an accepted email has its response, its settings and its lease', () => {
   assert.deepEqual(row.tracking, { opens: true, clicks: true, base: 'https://l.test' });
   assert.deepEqual([row.domainId, row.dualSigned, row.holder], ['d', true, 'h']);
   assert.match(scheduled?.response ?? '', /"status":"scheduled"/);
-  assert.deepEqual([scheduled?.holder, held?.holder], [null, null]);
+  assert.deepEqual([scheduled?.holder, onHold?.holder], [null, null]);
   assert.deepEqual(verdicts[0]?.key, { ...KEY.idempotency, response: row.response });
 });
 
