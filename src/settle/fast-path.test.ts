@@ -1,6 +1,6 @@
 /**
- * The short settle statement against the full one: each generated batch of outcomes is written by both, from the
- * same state at the same time, and the answers and all rows are compared.
+ * Compares the fast path with the full path: each generated batch is stored by both, from the same state at the same
+ * time, and must give the same answers and rows.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -25,16 +25,14 @@ const RUNS = 40;
 const EMAILS_MAX = 8;
 const [HOLDER, OTHER] = [newId(), newId()];
 
-/** One of `others` once in `of` times, so that most batches have some that the short statement writes. */
+/** Picks one of `others` once in `of` times, so that the fast path stores part of most batches. */
 const either = <Value>(common: Value, others: readonly Value[], of = 20): fc.Arbitrary<Value> =>
   fc.oneof(
     { weight: of - 1, arbitrary: fc.constant(common) },
     { weight: 1, arbitrary: fc.constantFrom(...others) },
   );
-/** What makes the statements refuse a whole batch. */
 const RARELY = 120;
 
-/** What is stored of a recipient before its outcome. */
 const RECIPIENT = fc.record({
   status: either('queued', ['failed', 'delivered'], RARELY).chain((status) =>
     status === 'queued' ? fc.constantFrom('queued', 'deferred', 'scheduled') : fc.constant(status),
@@ -55,13 +53,13 @@ const EMAIL = fc.record({
     { weight: 4, arbitrary: fc.tuple(RECIPIENT) },
     fc.array(RECIPIENT, { minLength: 2, maxLength: 3 }),
   ),
-  /** One without a key was accepted by SMTP, say. */
+  /** An email accepted by SMTP has no key, for example. */
   hasKey: fc.boolean(),
   ageS: fc.constantFrom(0, 4, 90, 100_000),
   wasScheduled: fc.boolean(),
   wasSent: fc.boolean(),
   worst: fc.constantFrom(0, 1, 6),
-  /** Of the counter, as after a bug. */
+  /** Breaks the counter, like a bug would. */
   openMissing: either(0, [5], RARELY),
 });
 
@@ -86,7 +84,7 @@ const OUTCOME = fc.record({
 type Wanted = typeof OUTCOME extends fc.Arbitrary<infer Value> ? Value : never;
 
 const HISTORY = fc.record({
-  /** Then `sent` and `delivered` change places: most outcomes are `sent`. */
+  /** Swaps `sent` and `delivered`, so that most outcomes are `sent`. */
   hasRelay: fc.boolean(),
   emails: fc.array(EMAIL, { minLength: 4, maxLength: EMAILS_MAX, size: 'max' }),
   endpoint: fc.constantFrom(null, [], ['email.delivered', 'email.sent'], ['email.bounced']),
@@ -95,7 +93,7 @@ const HISTORY = fc.record({
       minLength: 1,
       maxLength: EMAILS_MAX,
       size: 'max',
-      // One recipient has one outcome in a batch.
+      // A recipient has one outcome in a batch.
       selector: ({ email, position }) => `${email} ${position}`,
     }),
     { minLength: 2, maxLength: 4, size: 'max' },
@@ -142,10 +140,7 @@ const ENDED: StoredEmail = {
   ...STORED,
   recipients: [{ ...QUEUED, status: 'delivered', isCompleted: true }],
 };
-/**
- * The short statement fails: a recipient that has ended, which is still in the queue. Not every run generates
- * one.
- */
+/** Makes the fast path fail: a recipient that has ended but is still queued. Not every run generates one. */
 const FAILING: History = {
   hasRelay: false,
   emails: [STORED, ENDED],
@@ -154,7 +149,6 @@ const FAILING: History = {
 };
 type Scoped = Omit<Sender, 'environment'> & { environment: NewEmail['environment'] };
 
-/** Of one project both environments. */
 async function newScopes(endpoint: History['endpoint']): Promise<Scoped[]> {
   const [one, other] = [await newSender(db), await newSender(db)];
   if (endpoint !== null) {
@@ -254,55 +248,54 @@ const ROWS = TABLES.map(
                where project_id = any($1)`,
 ).join(' union all ');
 
-/** All rows of the projects. */
 function rowsOf(tx: Queryable, scopes: readonly Scoped[]): Promise<object[]> {
   const projects = scopes.map(({ projectId }) => projectId);
   return tx.query(`select * from (${ROWS}) order by name, row`, [projects]);
 }
 
-type Written = { counted: boolean[]; isNotified: boolean };
+type Stored = { counted: boolean[]; isNotified: boolean };
 
-/** @returns the SQLSTATE if it fails, which undoes it */
+/** Runs `write`. @returns the SQLSTATE if it fails and is rolled back */
 async function orUndone<Result>(
   tx: Queryable,
   write: () => Promise<Result>,
 ): Promise<Result | string> {
-  await tx.query('savepoint written');
+  await tx.query('savepoint stored');
   try {
     const result = await write();
-    await tx.query('release savepoint written');
+    await tx.query('release savepoint stored');
     return result;
   } catch (error) {
-    await tx.query('rollback to savepoint written');
+    await tx.query('rollback to savepoint stored');
     return sqlStateOf(error) ?? 'none';
   }
 }
 
-async function full(tx: Queryable, batch: readonly Settlement[]): Promise<Written> {
+async function full(tx: Queryable, batch: readonly Settlement[]): Promise<Stored> {
   const { counted, notified } = await runSettle(tx, batch, { holder: HOLDER, extent: 'all' });
   return { counted, isNotified: notified > 0 };
 }
 
-const seen = { written: 0, left: 0, failed: 0, refused: 0, notified: 0 };
+const seen = { stored: 0, left: 0, failed: 0, refused: 0, notified: 0 };
 
-/** The fast path first; what it leaves alone goes to the full statement, as in the store. */
-async function shortThenFull(tx: Queryable, batch: readonly Settlement[]): Promise<Written> {
+/** Tries the fast path first, and the full path for skipped outcomes, like the store. */
+async function shortThenFull(tx: Queryable, batch: readonly Settlement[]): Promise<Stored> {
   const fast = fastOutcomesOf(batch);
   const short = fast.length > 0 && (await orUndone(tx, () => runFast(tx, fast, HOLDER)));
-  const { written, notified } = typeof short === 'object' ? short : { written: [], notified: 0 };
+  const { stored, notified } = typeof short === 'object' ? short : { stored: [], notified: 0 };
   if (typeof short === 'string') seen.failed += 1;
-  const left = batch.filter((one) => !written.includes(one));
+  const left = batch.filter((one) => !stored.includes(one));
   const rest = left.length > 0 ? await full(tx, left) : { counted: [], isNotified: false };
-  seen.written += written.length;
-  seen.left += fast.length - written.length;
+  seen.stored += stored.length;
+  seen.left += fast.length - stored.length;
   if (notified > 0) seen.notified += 1;
   return {
-    counted: batch.map((one) => written.includes(one) || rest.counted[left.indexOf(one)]!),
+    counted: batch.map((one) => stored.includes(one) || rest.counted[left.indexOf(one)]!),
     isNotified: notified > 0 || rest.isNotified,
   };
 }
 
-test('both statements have the same answers and leave the same rows', async () => {
+test('both paths give the same answers and leave the same rows', async () => {
   await fc.assert(
     fc.asyncProperty(HISTORY, async ({ emails: wanted, endpoint, hasRelay, batches }) => {
       const scopes = await newScopes(endpoint);
@@ -336,7 +329,7 @@ test('both statements have the same answers and leave the same rows', async () =
   for (const [what, count] of Object.entries(seen)) assert.ok(count > 0, `nothing ${what}`);
 });
 
-test('the fast path takes what a relay took, in batches that have nothing else', async () => {
+test('the fast path stores outcomes of a relay, in batches of their own', async () => {
   const sender = await newSender(db);
   const emails = [0, 1, 2].map(() => newEmail(sender));
   const sent = emails.map((email) =>
@@ -349,19 +342,19 @@ test('the fast path takes what a relay took, in batches that have nothing else',
   );
 });
 
-test('an email that is locked is left alone, without waiting for it', async () => {
+test('a locked email is skipped without waiting for its lock', async () => {
   const sender = await newSender(db);
   const emails = [0, 1, 2].map(() => newEmail(sender));
   const options = { limit: { max: 1_000, windowS: 60 }, holder: HOLDER, onNotified: () => {} };
   await runBatch(db.accepting, emails, options);
   const [, locked] = emails;
   const fast = fastOutcomesOf(emails.map((email) => settlement(email)));
-  const { written } = await db.transaction(async (tx) => {
+  const { stored } = await db.transaction(async (tx) => {
     await tx.query('select from emails where id = $1 for update', [locked!.id]);
     return runFast(db.settling, fast, HOLDER);
   });
   assert.deepEqual(
-    written.map(({ emailId }) => emailId).toSorted(),
+    stored.map(({ emailId }) => emailId).toSorted(),
     emails.filter((email) => email !== locked).map(({ id }) => id),
   );
 });

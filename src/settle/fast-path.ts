@@ -1,14 +1,14 @@
 /**
- * The fast path of settling: a short statement for `delivered` and `sent` (taken by a relay), after an attempt of the
- * worker to which the recipient is leased. It costs PostgreSQL little more than half of the CPU of the full statement
+ * The fast path of settling: a short statement for `delivered` and `sent` (accepted by a relay), after an attempt of
+ * the worker that leases the recipient. It costs PostgreSQL little more than half of the full path's CPU
  * (docs/decisions/0004-accept-and-settle.md).
  *
- * The full statement (settle.ts) remains the specification. This one stores an outcome exactly as that one would, or
- * leaves it alone: when the recipient is not leased, or its email is locked at the moment. If anything else is wrong
- * with one outcome, nothing is stored. The full statement then decides, in a commit of its own.
- * fast-path.test.ts compares the two.
+ * The full path (settle.ts) remains the specification. The fast path stores an outcome exactly as the full path
+ * would, or skips it: when the recipient is not leased, or its email is locked at the moment. If anything else is
+ * wrong with one outcome, the fast path stores nothing. The full path then decides, in a commit of its own.
+ * fast-path.test.ts compares both paths.
  *
- * The ids come in their order, so that emails are locked in the order in which every statement locks them.
+ * The ids are sorted, so that every statement locks emails in the same order.
  */
 import { OPEN_STATUSES, STATUS_RANK } from '../core/statuses.ts';
 import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
@@ -17,13 +17,13 @@ import type { Queryable, Statement } from '../database/database.ts';
 import type { Settlement } from './settlement.ts';
 import { latencyClass, SENDER_DOMAIN } from '../stats/stats-store.ts';
 
-/** Taken by the recipient's server, or by a relay. */
+/** Accepted by the recipient's server, or by a relay. */
 const FAST_STATUSES = ['delivered', 'sent'] as const;
 type FastStatus = (typeof FAST_STATUSES)[number];
 const OPEN = OPEN_STATUSES.map((status) => `'${status}'`).join();
 
 /**
- * Two conditions are always true. `between $2 and $3` leaves the partitions of other weeks out when the statement
+ * Two conditions are always true. `between $2 and $3` excludes the partitions of other weeks when the statement
  * starts, which saves a quarter of the CPU of a batch of one. `between 1 and $1` makes the planner expect one row, so
  * that it finds each row by its key, even if the tables were empty when the plan was made.
  */
@@ -73,7 +73,6 @@ finished as (
   returning 1
 ),`;
 
-/** The event with its webhook deliveries, the counts, and the checks. */
 const notify = (status: FastStatus, type: EventType): string => `
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at,
@@ -82,7 +81,7 @@ new_events as (
          ($11::json[])[e.ord], ($12::json[])[e.ord]
     from email e
 ),
--- As FAN_OUT (events/event-store.ts).
+-- The same as FAN_OUT (events/event-store.ts).
 notification as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
@@ -99,7 +98,7 @@ notification_queue as (
   select project_id, endpoint_id, event_id, created_at from notification
   returning 1
 ),
--- As COUNT_SETTLED (stats/stats-store.ts).
+-- The same as COUNT_SETTLED (stats/stats-store.ts).
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
                             latency_class, recipients)
@@ -109,13 +108,13 @@ new_counts as (
 )
 select array_agg(e.ord::int) as ords, (select count(*) from notification_queue)::int as notified
   from email e
- -- The checks of the settle statement: each of the three has a row for each email.
+ -- The checks of the full path: each of the three steps has one row for each email.
  where (select assert_equal((select count(*) from moved) + (select count(*) from finished)
                               + (select count(*) from counted where agrees),
                             3 * (select count(*) from email),
                             'rows of outcomes on the fast path'))`;
 
-/** One for each status: the status, its event and its rank are constants of it. */
+/** One statement for each status, with status, event and rank as constants. */
 const STATEMENTS: Readonly<Record<FastStatus, Statement>> = {
   delivered: statementFor('delivered'),
   sent: statementFor('sent'),
@@ -126,7 +125,7 @@ function statementFor(status: FastStatus): Statement {
   return { name: `settle_fast_${status}`, text: change(status, type) + notify(status, type) };
 }
 
-/** An outcome that the short statement may write, with its JSON as it is stored. */
+/** An outcome for the fast path, with its JSON as stored. */
 export type FastOutcome = {
   outcome: Settlement;
   status: FastStatus;
@@ -136,8 +135,8 @@ export type FastOutcome = {
 };
 
 /**
- * Those of a batch, in the order of their emails; an email with several outcomes is left out. All have one status,
- * which is that of nearly all mail of a service: with a relay, only test mail is `delivered`.
+ * Returns the outcomes of a batch for the fast path, in the order of their emails. Skips an email with several
+ * outcomes. A batch has a single status. With a relay that is `sent`; only test mail is `delivered`.
  */
 export function fastOutcomesOf(batch: readonly Settlement[]): FastOutcome[] {
   const byEmail = Map.groupBy(batch, ({ emailId }) => emailId);
@@ -162,20 +161,20 @@ function asFastOutcome(outcome: Settlement): FastOutcome | null {
   return Object.values(json).some(hasEscapedCharacter) ? null : { outcome, status, ...json };
 }
 
-/** The settle statement refuses some of them, which this one would not notice. */
+/** The full path refuses some of these characters. The fast path would not notice them. */
 function hasEscapedCharacter(json: string | null): boolean {
   return json !== null && json.includes(String.raw`\u`);
 }
 
 /**
  * Stores outcomes in one transaction, or none of them.
- * @returns those that were written, and the number of webhook deliveries queued
+ * @returns the stored outcomes, and the number of webhook deliveries queued
  */
 export async function runFast(
   db: Queryable,
   fast: readonly FastOutcome[],
   holder: string,
-): Promise<{ written: Settlement[]; notified: number }> {
+): Promise<{ stored: Settlement[]; notified: number }> {
   const outcomes = fast.map(({ outcome }) => outcome);
   const emailIds = outcomes.map(({ emailId }) => emailId);
   const column = (type: 'text' | 'json', of: (one: FastOutcome) => string | null) =>
@@ -196,6 +195,6 @@ export async function runFast(
     column('json', ({ attempt }) => attempt),
     literalArray(outcomes.map(({ projectId }) => projectId)),
   ]);
-  const written = (row?.ords ?? []).map((ord) => outcomes[ord - 1]!);
-  return { written, notified: row?.notified ?? 0 };
+  const stored = (row?.ords ?? []).map((ord) => outcomes[ord - 1]!);
+  return { stored, notified: row?.notified ?? 0 };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SettleHealth } from './health.ts';
 
-test('settling is healthy until the database is unreachable, and again when a batch is written', async () => {
+test('settling is healthy until the database is unreachable, and again once a batch is stored', async () => {
   const health = new SettleHealth();
   health.batchStarted();
   assert.equal(health.isStuck, false);
@@ -11,7 +11,7 @@ test('settling is healthy until the database is unreachable, and again when a ba
   assert.equal(health.isStuck, true);
   assert.equal(await health.recovers(1), false);
   const waiting = [health.recovers(60_000), health.recovers(60_000)];
-  health.batchWritten();
+  health.batchStored();
   assert.deepEqual(await Promise.all(waiting), [true, true]);
   assert.equal(health.isStuck, false);
 });
@@ -24,9 +24,9 @@ test('a batch that takes more than two seconds is reported as stuck', (t) => {
   assert.equal(health.isStuck, false);
   t.mock.timers.tick(1);
   assert.equal(health.isStuck, true);
-  health.batchWritten();
+  health.batchStored();
   health.batchStarted();
   t.mock.timers.tick(1_999);
   assert.equal(health.isStuck, false);
-  health.batchWritten();
+  health.batchStored();
 });

@@ -1,15 +1,14 @@
 /**
- * Settle health (settle.ts): whether outcomes get through to the database. Asked before a message is completed
- * whose outcome must be written afterwards: the fewer of those while commits fail, the fewer are
- * repeated after a crash. One timer per batch, so that asking costs nothing.
+ * Settle health: whether the database stores outcomes. Delivery checks it before the final dot of a message, because
+ * a crash repeats each message whose outcome is not stored. One timer per batch makes the check free.
  */
 import { atMost } from '../lib/at-most.ts';
 
-/** A commit that takes longer than this is stuck; a slow disk takes less. */
+/** A longer commit is stuck; a slow disk takes less. */
 const STUCK_AFTER_MS = 2_000;
 
 export class SettleHealth {
-  /** Resolved when the next batch is written; null: nothing is stuck. */
+  /** Resolved when the next batch is stored; null: nothing is stuck. */
   #recovered: PromiseWithResolvers<void> | null = null;
   #timer: NodeJS.Timeout | undefined;
 
@@ -21,25 +20,24 @@ export class SettleHealth {
     this.#timer = setTimeout(() => this.stuck(), STUCK_AFTER_MS).unref();
   }
 
-  /** The database is unavailable. */
   stuck(): void {
     this.#recovered ??= Promise.withResolvers();
   }
 
-  /** The database refused the batch, and writes nothing else: stuck until a batch is written. */
+  /** The database refuses every outcome: stuck until a batch is stored. */
   batchRefused(): void {
     clearTimeout(this.#timer);
     this.stuck();
   }
 
-  /** The batch is written, or was fenced off. */
-  batchWritten(): void {
+  /** The batch was stored or fenced off. */
+  batchStored(): void {
     clearTimeout(this.#timer);
     this.#recovered?.resolve();
     this.#recovered = null;
   }
 
-  /** @returns whether batches are written again within the time */
+  /** @returns whether batches are stored again within the time */
   async recovers(withinMs: number): Promise<boolean> {
     if (this.#recovered === null) return true;
     await atMost(withinMs, this.#recovered.promise);

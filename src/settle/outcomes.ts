@@ -1,18 +1,18 @@
 /**
- * Group commit of outcomes under a lease: of attempts to deliver mail (settle.ts) and of webhooks
+ * Group commit of outcomes under a lease, for deliveries of mail (settle.ts) and of webhooks
  * (webhooks/sending/outcomes.ts).
  *
- * Guarantee: an outcome is written exactly once or fenced off: it counts only while its queue row has this holder and
+ * Guarantee: an outcome is stored exactly once or fenced off: it counts only while its queue row has this holder and
  * this claim. While the database is unavailable the batch is repeated, which is safe because a second write is fenced
  * off. Outcomes that the database refuses are kept (unsettled.ts). A crash loses the outcomes in memory, and their
- * work is repeated: `health` says when nothing more should be begun whose outcome would have to be written.
+ * work is repeated. `health` therefore says when no more work may start whose outcome must be stored.
  */
 import { whenAvailable } from '../database/database.ts';
 import { GroupCommit, type GroupCommitOptions } from '../database/group-commit.ts';
 import { SettleHealth } from './health.ts';
 import { type Extent, Unsettled, type UnsettledOptions } from './unsettled.ts';
 
-/** The lease under which a batch is written, and how much of its outcomes. */
+/** The lease under which a batch is stored, and the extent of its outcomes. */
 export type Writing = { holder: string; extent: Extent };
 
 type OutcomeStoreOptions<Item, Result> = Pick<
@@ -20,16 +20,18 @@ type OutcomeStoreOptions<Item, Result> = Pick<
   'describe' | 'lockOf' | 'onFailure' | 'log' | 'world'
 > &
   Pick<GroupCommitOptions<Item, Result>, 'exclusiveKey' | 'paceMs'> & {
-    /** Null while there is no lease: what was claimed under the last one belongs to other workers. */
+    /** null while there is no lease. Rows that were claimed under the last one belong to other workers. */
     holder: () => string | null;
     fenced: Result;
-    /** Writes a batch in one commit, or throws. @returns one result per item */
+    /** Stores a batch in one commit, or throws. @returns one result per item */
     write: (batch: readonly Item[], writing: Writing) => Promise<readonly Result[]>;
-    /** Writes those of a batch that a cheaper statement can; whatever fails is left to `write`. */
+    /**
+     * Stores the part of a batch that a cheaper statement can. `write` gets the rest, and everything after a failure.
+     */
     writeFast?: (batch: readonly Item[], holder: string) => Promise<ReadonlyMap<Item, Result>>;
-    /** The item without the details that the database may refuse. */
+    /** Returns the item without the details that the database may refuse. */
     shorter: (item: Item, extent: Exclude<Extent, 'all'>) => Item;
-    /** Called for each item once it is written or fenced off. */
+    /** Called for each item once it is stored or fenced off. */
     onSettled?: (item: Item, result: Result) => void;
     itemBytes: number;
   };
@@ -68,19 +70,19 @@ export class OutcomeStore<Item, Result> {
   }
 
   /**
-   * Waits while the database is unavailable, and never rejects for what the database says. `kept`: the database
-   * refuses the outcome; it is written later, and until then its row stays leased to this worker.
+   * Waits while the database is unavailable, and never rejects because of a database error. `kept`: the database
+   * refuses the outcome. It is stored later, and until then its row stays leased to this worker.
    */
   settle(item: Item): Promise<Result | 'kept'> {
     return this.#commits.add(item);
   }
 
-  /** Outcomes are refused and kept: nothing may be begun whose outcome could not be written. */
+  /** Whether no work may start, because its outcome could not be stored. */
   get isBlocked(): boolean {
     return this.#unsettled.isBlocked;
   }
 
-  /** Kept outcomes: their rows are leased to this worker although no attempt is under way. */
+  /** Returns the kept outcomes. Their rows are leased to this worker although no attempt is under way. */
   kept(): Iterable<Item> {
     return this.#unsettled.items();
   }
@@ -89,21 +91,21 @@ export class OutcomeStore<Item, Result> {
     return this.#unsettled.size;
   }
 
-  /** Retries kept outcomes for up to `withinMs` and logs those that are left. */
+  /** Retries kept outcomes for up to `withinMs` and logs the rest. */
   stop(withinMs: number): Promise<void> {
     return this.#unsettled.stop(withinMs);
   }
 
   async #settle(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
     const stored = await this.#writeFast(batch);
-    if (stored.size > 0) this.#unsettled.othersWritten();
+    if (stored.size > 0) this.#unsettled.othersStored();
     const left = batch.filter((item) => !stored.has(item));
     const settled = left.length === 0 ? [] : await this.#unsettled.settle(left);
     let next = 0;
     return batch.map((item) => (stored.has(item) ? stored.get(item)! : settled[next++]!));
   }
 
-  /** What was committed although the connection was lost is then fenced off. */
+  /** Returns nothing after a lost connection. `write` then fences off outcomes that were committed. */
   async #writeFast(batch: readonly Item[]): Promise<ReadonlyMap<Item, Result>> {
     const { holder, writeFast } = this.#options;
     const current = holder();
@@ -124,6 +126,6 @@ export class OutcomeStore<Item, Result> {
 
   #updateHealth(): void {
     if (this.#unsettled.isBlocked) this.health.batchRefused();
-    else this.health.batchWritten();
+    else this.health.batchStored();
   }
 }

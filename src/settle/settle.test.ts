@@ -82,18 +82,18 @@ test('a counter of an email never goes below zero: the outcome is kept until it 
   assert.equal(await worker.settle.settle(settlement(email)), 'kept');
   assert.equal((await emailRow(email.id))?.open_count, 0);
   await setOpen(1);
-  await waitFor(async () => worker.settle.keptCount === 0, { what: 'the outcome to be written' });
+  await waitFor(async () => worker.settle.keptCount === 0, { what: 'the outcome to be stored' });
   assert.deepEqual(await emailRow(email.id), { open_count: 0, worst: 1, event_count: 2 });
   await worker.settle.stop(0);
 });
 
-test('an outcome that cannot be written although the recipient is held is kept, not treated as fenced off', async () => {
+test('an outcome of a leased recipient that cannot be stored is kept, not treated as fenced off', async () => {
   const worker = newWorker();
   const emails = await Promise.all([0, 1, 2, 3].map(() => accepted(worker)));
   const broken = emails[1]!;
   const setStatus = (status: string) =>
     db.query('update recipients set status = $2 where email_id = $1', [broken.id, status]);
-  // No outcome leads out of it.
+  // A final status, which no outcome may change.
   await setStatus('failed');
   const results = await Promise.all(emails.map((email) => worker.settle.settle(settlement(email))));
   assert.deepEqual(results, [true, 'kept', true, true]);
@@ -101,7 +101,7 @@ test('an outcome that cannot be written although the recipient is held is kept, 
   const [row] = await db.query('select holder from queue where email_id = $1', [broken.id]);
   assert.deepEqual(row, { holder: worker.holder }, 'no other worker sends it again');
   await setStatus('queued');
-  await waitFor(() => worker.settle.keptCount === 0, { what: 'the outcome to be written' });
+  await waitFor(() => worker.settle.keptCount === 0, { what: 'the outcome to be stored' });
   assert.deepEqual(await emailRow(broken.id), { open_count: 0, worst: 1, event_count: 2 });
 });
 
@@ -134,7 +134,7 @@ test('an outcome that would break the event count of its email is kept', async (
   assert.equal(await worker.settle.settle(settlement(email)), 'kept');
   assert.deepEqual(await emailRow(email.id), { open_count: 1, worst: 0, event_count: 1 });
   await change('drop trigger skip_one on emails', 'drop function skip_one()');
-  await waitFor(() => worker.settle.keptCount === 0, { what: 'the outcome to be written' });
+  await waitFor(() => worker.settle.keptCount === 0, { what: 'the outcome to be stored' });
   assert.deepEqual(await emailRow(email.id), { open_count: 0, worst: 1, event_count: 2 });
 });
 
@@ -161,7 +161,7 @@ test('an outcome of a worker that lost the recipient does nothing', async () => 
 test('emails that a worker accepted with its last statement are released after its death', async () => {
   const [dead, alive] = [newWorker(), newWorker()];
   await registerNode(db, { id: alive.holder, instance: newId(), host: 'a', pid: 1 });
-  // Expired, and only then does the server commit what it sent.
+  // Its lease has expired before the server commits its statement.
   const orphan = await accepted(dead);
   const kept = await accepted(alive);
   await releaseOrphans(db);
@@ -266,7 +266,7 @@ test('a report about a recipient that is still open changes nothing', async () =
   assert.deepEqual(await emailRow(email.id), { open_count: 0, worst, event_count: 3 });
 });
 
-test('every transition of a status is one of the table in the code', async () => {
+test('the database and the code allow the same status transitions', async () => {
   const allowed = await db.query<{ move: string }>(
     `select from_status || ' ' || to_status as move from status_transitions order by 1`,
   );
@@ -279,8 +279,8 @@ test('every transition of a status is one of the table in the code', async () =>
 
 test('a locked email does not block the settling of others, and is settled once', async () => {
   const { accept, holder } = newWorker();
-  const written: string[] = [];
-  const onSettled = ({ emailId }: Settlement): void => void written.push(emailId);
+  const stored: string[] = [];
+  const onSettled = ({ emailId }: Settlement): void => void stored.push(emailId);
   const settle = new SettleStore(db.settling, { ...SETTLING, holder: () => holder, onSettled });
   const emails = await Promise.all(
     Array.from({ length: 8 }, async () => accepted({ holder, accept, settle })),
@@ -294,13 +294,13 @@ test('a locked email does not block the settling of others, and is settled once'
     results,
     emails.map((email) => (email === locked ? 'kept' : true)),
   );
-  await waitFor(() => written.includes(locked.id), { what: 'the locked one to be settled' });
-  assert.equal(written.length, 8);
+  await waitFor(() => stored.includes(locked.id), { what: 'the locked email to be settled' });
+  assert.equal(stored.length, 8);
   assert.equal((await emailRow(locked.id))?.event_count, 2);
   assert.equal(settle.isBlocked, false);
 });
 
-/** As the owner of the tables. */
+/** Runs statements as the owner of the tables. */
 async function change(...statements: string[]): Promise<void> {
   const owner = new Database(database.address, { role: null, name: 'owner' });
   for (const statement of statements) await owner.query(statement);

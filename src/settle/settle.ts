@@ -1,18 +1,18 @@
 /**
- * Writes outcomes of recipients: status, event, webhook deliveries, retry or suppression of many recipients in one
- * statement and one commit (outcomes.ts: group commit and fencing).
+ * The full path of settling: stores status, event, webhook deliveries, and retry or suppression of many recipients in
+ * one statement and one commit. outcomes.ts has group commit and fencing.
  *
- * A `late` outcome (a report after the recipient has ended) has no queue row; the allowed transitions alone decide, so
- * it counts once, and never for an open recipient.
+ * A `late` outcome (a report after the recipient has ended) has no queue row. The allowed transitions alone decide,
+ * so it counts once, and never for an open recipient.
  *
- * Most outcomes are written by a cheaper statement beforehand (fast-path.ts), in a commit of its own; the statement
- * here decides about all others and about what that one leaves.
+ * A cheaper statement (fast-path.ts) stores most outcomes before, in a commit of its own. This statement decides the
+ * others and those that the fast path skips.
  *
- * The email rows are locked in id order before any change. Counters are changed, never recomputed from the
- * recipients: these are read from the old snapshot, and two workers that settled one email concurrently
- * left 96 % of emails open.
+ * The email rows are locked in id order before any change. Counters are incremented, never recomputed from the
+ * recipients. Recomputing would read an old snapshot: when two workers settled one email concurrently, it left 96 %
+ * of emails open.
  *
- * Next, for the webhooks that the statement queues: webhooks/sending/loop.ts.
+ * webhooks/sending/loop.ts sends the webhooks that the statement queues.
  */
 import { remember, SUPPRESSION_JSON, UNLESS_OUTLASTED } from '../suppressions/suppression-store.ts';
 import { FAN_OUT } from '../events/event-store.ts';
@@ -38,12 +38,15 @@ type SettleStoreOptions = {
   world: Pick<World, 'monotonicMs' | 'random'>;
 };
 
-/** A rough size; outcomes are small and 64 of them always fit a batch. */
+/** A rough size: 64 outcomes always fit a batch. */
 const OUTCOME_BYTES = 2_000;
-/** A crash repeats what was sent within this time, as it does during a commit. */
+/** A crash repeats mail that was sent within this time, as it does during a commit. */
 const SETTLE_PACE_MS = 25;
 
-/** An outcome that counted is true; false: it was fenced off, another worker has claimed the recipient. */
+/**
+ * The result is true when the outcome counted, and false when it was fenced off because another worker has claimed
+ * the recipient.
+ */
 export class SettleStore extends OutcomeStore<Settlement, boolean> {
   constructor(db: Queryable, options: SettleStoreOptions) {
     const { onNotified, onSettled } = options;
@@ -63,7 +66,7 @@ export class SettleStore extends OutcomeStore<Settlement, boolean> {
   }
 }
 
-/** Without text from remote servers; `bare` sends no webhooks and suppresses no address either. */
+/** Removes text of remote servers. `bare` also sends no webhooks and suppresses no address. */
 function shorter(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
   const { reason: _reason, smtp: _smtp, ...data } = one.data as Record<string, unknown>;
   const { number } = (one.attempt ?? {}) as { number?: number };
@@ -80,10 +83,10 @@ function shorter(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
   };
 }
 
-/** A mixed batch costs the fixed part of two statements, which fewer outcomes on the fast path do not save. */
+/** A mixed batch pays the fixed cost of two statements, which pays off only from this number of outcomes. */
 const FAST_MIN = 32;
 
-/** Writes the outcomes of a batch that the fast path takes (fast-path.ts), if there are enough of them. */
+/** Stores the outcomes that the fast path takes, if there are enough of them. */
 async function settleFast(
   db: Queryable,
   batch: readonly Settlement[],
@@ -91,11 +94,11 @@ async function settleFast(
 ): Promise<ReadonlyMap<Settlement, true>> {
   const fast = fastOutcomesOf(batch);
   if (fast.length < Math.min(batch.length, FAST_MIN)) return new Map();
-  const { written } = await commit(() => runFast(db, fast, holder), onNotified);
-  return new Map(written.map((one) => [one, true]));
+  const { stored } = await commit(() => runFast(db, fast, holder), onNotified);
+  return new Map(stored.map((one) => [one, true]));
 }
 
-/** Writes a batch at once or not at all. @returns which outcomes counted */
+/** Stores a batch in one transaction. @returns which outcomes counted */
 export async function settleBatch(
   db: Queryable,
   batch: readonly Settlement[],
@@ -117,8 +120,8 @@ async function commit<T extends { notified: number }>(
 }
 
 /**
- * Always true. It leaves the partitions of other weeks out when the statement starts, which `= any` of an array
- * does not.
+ * Always true. It excludes the partitions of other weeks when the statement starts, which `= any` of an array does
+ * not.
  */
 const inRange = (id: string): string => `${id} between $4::uuid and $5::uuid`;
 
@@ -236,9 +239,9 @@ new_events as (
 ),${COUNT_SETTLED}`;
 
 /**
- * Checked before the commit: each outcome whose queue row is leased to this worker is stored (otherwise it would
- * count as fenced off, and its mail would be sent again), and the event count of each email is the number
- * of its last event. Only a bug or a changed row violates this; the batch is rolled back and kept.
+ * Checked before the commit: each outcome whose queue row is leased to this worker is stored, and the event count of
+ * each email is the number of its last event. An outcome that is not stored would count as fenced off, and its mail
+ * would be sent again. Only a bug or a changed row violates this. The batch is then rolled back and kept.
  */
 const ASSERTIONS = `
  where (select assert_equal((select count(*) from numbered where not late),
@@ -252,14 +255,13 @@ const SETTLE_BATCH = `${STEPS},${FAN_OUT}
 select n.ord, (select count(*) from notification_queue)::int as notified
   from numbered n${ASSERTIONS}`;
 
-/** Without webhooks: for an outcome that could not be written otherwise (unsettled.ts). */
+/** Without webhooks, for an outcome that cannot be stored otherwise (unsettled.ts). */
 const SETTLE_BATCH_BARE = `${STEPS}
 select n.ord, 0 as notified from numbered n${ASSERTIONS}`;
 
 /**
- * Runs the statement.
- * @param holder null: all are late
- * @returns which outcomes were written, and the number of webhook deliveries queued
+ * @param holder null: all outcomes are late
+ * @returns which outcomes counted, and the number of webhook deliveries queued
  */
 export async function runSettle(
   db: Queryable,

@@ -1,4 +1,4 @@
-/** An outcome of a recipient, as the store settles it (settle.ts). */
+/** A settlement: the stored change that an outcome causes (settle.ts). */
 import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
 import type { Environment } from '../core/scope.ts';
 import type { StoredStatus } from '../core/statuses.ts';
@@ -18,32 +18,31 @@ export type Settlement = {
   status: StoredStatus;
   eventId: string;
   eventType: EventType;
-  /** `data` of the event, as webhooks get it. */
+  /** `data` of the event, as webhooks receive it. */
   data: object;
-  /** What the timeline shows of the attempt; null when nothing was attempted. */
+  /** The attempt in the timeline; null when nothing was attempted. */
   attempt: object | null;
   smtp: object | null;
   reason: object | null;
-  /** Wait before the next attempt, for `deferred`. */
   retryMs: number | null;
   provider: string;
-  /** Puts the address on the suppression list; `days` null: without expiry. */
+  /** Puts the address on the suppression list. `days` null: without expiry. */
   suppress: {
     address: string;
     reason: 'hard_bounce' | 'complaint';
     days: number | null;
     eventId: string;
   } | null;
-  /** About a recipient that has ended already: a report that came back after delivery. */
+  /** A report that arrived after the recipient had ended. */
   late: boolean;
-  /** Mail about it to the sender of the envelope, who asked for it. */
+  /** Notice to the envelope sender, who requested it. */
   notice?: Notice;
 };
 
-/** What became of a recipient, by an attempt or by a report that came back later. */
+/** The outcome of an attempt, or of a report that arrived later. */
 type Change = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
   suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
-  /** Of an email that asks for notices: what the next server does with that. */
+  /** How the next server handles requested notices. */
   nextServer?: NextServer;
 };
 

@@ -4,13 +4,13 @@ import { waitFor } from '../../test/support/wait.ts';
 import { systemWorld } from '../service/machine/system-world.ts';
 import { type Extent, Unsettled } from './unsettled.ts';
 
-/** A store that refuses as it is told to, and what came of it. */
+/** A store whose refusals a test sets, with a record of its calls. */
 function newStore() {
   const scene = {
-    /** The SQLSTATE of the failure; null: it is written. */
+    /** Returns the SQLSTATE of a failure; null: it is stored. */
     refuses: (_items: readonly number[], _extent: Extent): string | null => null,
     tried: [] as { items: readonly number[]; extent: Extent }[],
-    written: [] as number[],
+    stored: [] as number[],
     logged: [] as object[],
   };
   const log = { warn: () => {}, error: (facts: object) => void scene.logged.push(facts) };
@@ -19,11 +19,11 @@ function newStore() {
       scene.tried.push({ items, extent });
       const code = scene.refuses(items, extent);
       if (code !== null) throw Object.assign(new Error('refused'), { code });
-      return items.map((item) => `written ${item}`);
+      return items.map((item) => `stored ${item}`);
     },
     describe: (item) => ({ item }),
     lockOf: (item) => String(item % 10),
-    onSettled: (item) => void scene.written.push(item),
+    onSettled: (item) => void scene.stored.push(item),
     log: log as never,
     world: { ...systemWorld, random: () => 0 },
   });
@@ -32,7 +32,7 @@ function newStore() {
 
 const UP_TO_64 = Array.from({ length: 64 }, (_, index) => index + 1);
 
-test('one outcome that cannot be written does not block the others of its batch', async () => {
+test('one outcome that cannot be stored does not block the others of its batch', async () => {
   const store = newStore();
   store.refuses = (items) => (items.includes(41) ? '23514' : null);
   const results = await store.unsettled.settle(UP_TO_64);
@@ -44,12 +44,12 @@ test('one outcome that cannot be written does not block the others of its batch'
   assert.equal(store.unsettled.isBlocked, false);
   assert.ok(store.tried.length <= 14, `${store.tried.length} statements`);
   store.refuses = () => null;
-  await waitFor(() => store.written.includes(41), { what: 'it to be written' });
+  await waitFor(() => store.stored.includes(41), { what: 'it to be stored' });
   assert.equal(store.unsettled.size, 0);
   await store.unsettled.stop(0);
 });
 
-test('when nothing can be written the store is blocked and retries one outcome at a time', async () => {
+test('when nothing can be stored, the store is blocked and retries one outcome at a time', async () => {
   const store = newStore();
   store.refuses = () => '42703';
   assert.ok((await store.unsettled.settle(UP_TO_64)).every((result) => result === 'kept'));
@@ -62,10 +62,10 @@ test('when nothing can be written the store is blocked and retries one outcome a
   assert.ok(store.tried.slice(before).every(({ items }) => items.length === 1));
   assert.ok(store.tried.slice(before).every(({ extent }) => extent === 'all'));
   store.refuses = () => null;
-  await waitFor(() => store.written.length === 65, { what: 'all to be written' });
+  await waitFor(() => store.stored.length === 65, { what: 'all to be stored' });
   assert.equal(store.unsettled.isBlocked, false);
   assert.deepEqual(
-    store.written.toSorted((a, b) => a - b),
+    store.stored.toSorted((a, b) => a - b),
     [...UP_TO_64, 100],
   );
   await store.unsettled.stop(0);
@@ -77,7 +77,7 @@ test('outcomes of one email that are refused because of its rows block nothing',
   assert.deepEqual(await store.unsettled.settle([1]), ['kept']);
   assert.deepEqual(await store.unsettled.settle([11, 21]), ['kept', 'kept']);
   assert.equal(store.unsettled.isBlocked, false);
-  assert.deepEqual(await store.unsettled.settle([2]), ['written 2']);
+  assert.deepEqual(await store.unsettled.settle([2]), ['stored 2']);
   await store.unsettled.stop(0);
 });
 
@@ -93,13 +93,13 @@ test('refusals because of the rows of more than 3 emails in succession block the
   await store.unsettled.stop(0);
 });
 
-test('refusals because of rows do not block the store while others write outcomes', async () => {
+test('refusals because of rows do not block the store while others store outcomes', async () => {
   const store = newStore();
   store.refuses = () => '23514';
   for (let item = 1; item <= 5; item += 1) {
     assert.deepEqual(await store.unsettled.settle([item]), ['kept']);
     assert.equal(store.unsettled.isBlocked, false);
-    store.unsettled.othersWritten();
+    store.unsettled.othersStored();
   }
   await store.unsettled.stop(0);
 });
@@ -107,20 +107,20 @@ test('refusals because of rows do not block the store while others write outcome
 test('outcomes that wait for the same lock are kept without being tried', async () => {
   const store = newStore();
   store.refuses = (items) => (items.some((item) => item % 10 === 1) ? '55P03' : null);
-  assert.deepEqual(await store.unsettled.settle([1, 2]), ['kept', 'written 2']);
+  assert.deepEqual(await store.unsettled.settle([1, 2]), ['kept', 'stored 2']);
   const before = store.tried.length;
-  assert.deepEqual(await store.unsettled.settle([11, 3]), ['kept', 'written 3']);
+  assert.deepEqual(await store.unsettled.settle([11, 3]), ['kept', 'stored 3']);
   assert.equal(store.tried.length, before + 1);
   store.refuses = () => null;
-  await waitFor(() => store.written.length === 2, { what: 'both to be written' });
+  await waitFor(() => store.stored.length === 2, { what: 'both to be stored' });
   await store.unsettled.stop(0);
 });
 
-test('an outcome that fails because of its data is finally written without details', async () => {
+test('an outcome that fails because of its data is finally stored without details', async () => {
   const store = newStore();
   store.refuses = (_, extent) => (extent === 'all' ? '22P05' : null);
   assert.deepEqual(await store.unsettled.settle([1]), ['kept']);
-  await waitFor(() => store.written.length === 1, { what: 'it to be written', timeoutMs: 20_000 });
+  await waitFor(() => store.stored.length === 1, { what: 'it to be stored', timeoutMs: 20_000 });
   assert.deepEqual(
     store.tried.map(({ extent }) => extent),
     ['all', 'all', 'all', 'all', 'all', 'without_details'],
@@ -128,10 +128,10 @@ test('an outcome that fails because of its data is finally written without detai
   await store.unsettled.stop(0);
 });
 
-test('a stop retries every outcome once and reports those that could not be written', async () => {
+test('a stop retries every outcome once and reports those that could not be stored', async () => {
   const store = newStore();
   store.refuses = (items) => (items.includes(2) ? '42501' : null);
-  assert.deepEqual(await store.unsettled.settle([1, 2]), ['written 1', 'kept']);
+  assert.deepEqual(await store.unsettled.settle([1, 2]), ['stored 1', 'kept']);
   await store.unsettled.stop(50);
   assert.ok(store.tried.some(({ extent }) => extent === 'bare'));
   const last = store.logged.at(-1) as { unsettled: number; outcomes: object[] };

@@ -1,20 +1,19 @@
 /**
- * Keeps outcomes of actions that cannot be undone (a completed SMTP transaction, a POST) while the
- * database refuses to store them.
+ * Keeps outcomes of actions that cannot be undone (a completed SMTP transaction, a POST) while the database refuses
+ * to store them.
  *
- * Guarantee: as long as this process lives, an outcome is written or found to be fenced off. It is never
- * dropped, and its work is never repeated because a statement failed: a renamed column, a missing
- * privilege, a failing check, a broken index or a locked row must not cause delivered mail to be sent
- * again.
+ * Guarantee: while this process lives, an outcome is stored or found to be fenced off. It is never dropped, and its
+ * work is never repeated because a statement failed. A renamed column, a missing privilege, a failing check, a broken
+ * index or a locked row must not cause delivered mail to be sent again.
  *
- * A failed batch is halved until the outcomes at fault are isolated; the others are written. Those at fault
- * are kept in memory and retried one at a time, with waits from 0.5 s to 30 s. When nothing can be written
- * for a reason that is not in the rows of a few emails, or too many outcomes are kept, the store is
- * blocked: the caller starts no work with an outcome to write, and one outcome is retried as a probe.
+ * A failed batch is bisected: the valid outcomes are stored. The faulty ones are kept in memory and retried one at a
+ * time, with waits from 0.5 s to 30 s. The store is blocked when nothing can be stored for a reason other than the
+ * rows of a few emails, or when too many outcomes are kept. The caller then starts no work with an outcome to store,
+ * and one outcome is retried as a probe.
  *
- * Most rows fail because of a remote server's reply. So an outcome that fails repeatedly while others are
- * written, or because of its data, is written without details, then bare: status and event are kept.
- * Losing details of a delivery is better than repeating it.
+ * Most rows fail because of a remote server's reply. If an outcome fails repeatedly while others are stored, or
+ * because of its data, it is stored without details, then bare: status and event remain. Losing details of a delivery
+ * is better than repeating it.
  */
 import type { Logger } from 'pino';
 import { atMost } from '../lib/at-most.ts';
@@ -24,13 +23,11 @@ import { isLockTimeout, sqlStateOf } from '../database/database.ts';
 export type Extent = 'all' | 'without_details' | 'bare';
 
 export type UnsettledOptions<Item, Result> = {
-  /** Writes all items in one transaction, or throws. Waits while the database is unavailable. */
+  /** Stores all items in one transaction, or throws. Waits while the database is unavailable. */
   write: (items: readonly Item[], extent: Extent) => Promise<readonly Result[]>;
   /** Identifies an outcome in the log, without content. */
   describe: (item: Item) => object;
-  /** Equal for items that wait for the same row lock. */
   lockOf: (item: Item) => string;
-  /** Called when a kept outcome was written or fenced off. */
   onSettled: (item: Item, result: Result) => void;
   onChange?: () => void;
   onFailure?: (sqlState: string) => void;
@@ -43,24 +40,24 @@ type Kept<Item> = {
   failures: number;
   sqlState: string;
   isLocked: boolean;
-  writtenBefore: number;
+  storedBefore: number;
   dueAtMs: number;
 };
 
-/** The progress of a batch: written outcomes and failed statements. */
+/** The progress of a batch: stored outcomes and failed statements. */
 type Course<Item, Result> = { results: Map<Item, Result>; failures: number };
 
 const WAIT_FIRST_MS = 500;
 const WAIT_MAX_MS = 30_000;
-/** Above this the store is blocked. A few kilobytes each. */
+/** The store is blocked above this. An outcome takes a few kilobytes. */
 const KEPT_MAX = 1_000;
-/** The number of failed statements after which a batch is given up. Halving 64 takes 7 for the first. */
+/** Failed statements after which the rest of a batch is kept. Bisecting 64 takes 7 for the first outcome. */
 const FAILED_STATEMENTS_MAX = 10;
 const SHORTER_AFTER_FAILURES = 4;
 const BARE_AFTER_FAILURES = 6;
-/** Data exceptions, integrity constraints, program limits, assertions: probably the row, not the schema. */
+/** Data exceptions, integrity constraints, program limits, assertions: the row is probably at fault, not the schema. */
 const OWN_FAULT = /^(22|23|54|P0004)/;
-/** The number of emails in a row that may be at fault before the schema is assumed to be. */
+/** Emails in succession that may be at fault before the schema is assumed to be. */
 const AT_FAULT_MAX = 3;
 const NAMED_AT_STOP_MAX = 50;
 const STOP_PAUSE_MS = 250;
@@ -69,7 +66,7 @@ export class Unsettled<Item, Result> {
   readonly #options: UnsettledOptions<Item, Result>;
   readonly #kept = new Map<Item, Kept<Item>>();
   #nothingGetsThrough = false;
-  #writtenCount = 0;
+  #storedCount = 0;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> = Promise.resolve();
   #isStopping = false;
@@ -78,7 +75,6 @@ export class Unsettled<Item, Result> {
     this.#options = options;
   }
 
-  /** Whether no work with an outcome to write may start. */
   get isBlocked(): boolean {
     return this.#nothingGetsThrough || this.#kept.size >= KEPT_MAX;
   }
@@ -91,7 +87,7 @@ export class Unsettled<Item, Result> {
     return this.#kept.keys();
   }
 
-  /** Writes a batch. @returns one result per item; `kept`: it is written later */
+  /** Stores a batch. @returns one result per item; `kept`: it is stored later */
   async settle(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
     const results = new Map<Item, Result>();
     const waiting = this.#nothingGetsThrough ? batch : batch.filter((item) => this.#waits(item));
@@ -99,19 +95,19 @@ export class Unsettled<Item, Result> {
     const tried = waiting.length === 0 ? batch : batch.filter((item) => !this.#kept.has(item));
     if (tried.length > 0) {
       await this.#writeApart(tried, { results, failures: 0 });
-      if (results.size > 0) this.#wroteSome();
+      if (results.size > 0) this.#storedSome();
       else this.#nothingGetsThrough = !this.#areRowsAtFault();
       this.#options.onChange?.();
     }
     return batch.map((item) => results.get(item) ?? 'kept');
   }
 
-  /** Outcomes were written without this: what is refused now is not refused because nothing can be written. */
-  othersWritten(): void {
-    this.#wroteSome();
+  /** Called when the fast path has stored outcomes: refusals now are not a general failure. */
+  othersStored(): void {
+    this.#storedSome();
   }
 
-  /** Retries everything in every extent for up to `withinMs`, and logs what is left. */
+  /** Retries everything in every extent for up to `withinMs`, and logs the rest. */
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
     clearTimeout(this.#timer);
@@ -120,23 +116,22 @@ export class Unsettled<Item, Result> {
     const named = [...this.#kept.values()].slice(0, NAMED_AT_STOP_MAX);
     this.#options.log.error(
       { unsettled: this.#kept.size, outcomes: named.map((one) => this.#facts(one)) },
-      'stopped with outcomes that could not be written: their deliveries will be repeated',
+      'stopped with outcomes that could not be stored: their deliveries will be repeated',
     );
   }
 
   /**
-   * Whether all failures since the last successful write are due to the rows of a few emails. Then the next
-   * email is tried: otherwise a worker with nothing else to write would remain blocked.
+   * Returns whether the rows of a few emails caused all failures since the last success. The next email is then
+   * tried, because a worker with nothing else to store would stay blocked.
    */
   #areRowsAtFault(): boolean {
     const failing = [...this.#kept.values()].filter(
-      ({ writtenBefore }) => writtenBefore === this.#writtenCount,
+      ({ storedBefore }) => storedBefore === this.#storedCount,
     );
     const locks = new Set(failing.map(({ item }) => this.#options.lockOf(item)));
     return locks.size <= AT_FAULT_MAX && failing.every(({ sqlState }) => OWN_FAULT.test(sqlState));
   }
 
-  /** Whether another kept outcome waits for the same lock. */
   #waits(item: Item): boolean {
     if (this.#kept.size === 0) return false;
     const lock = this.#options.lockOf(item);
@@ -151,8 +146,8 @@ export class Unsettled<Item, Result> {
       return;
     }
     try {
-      const written = await this.#options.write(part, 'all');
-      part.forEach((item, index) => course.results.set(item, written[index]!));
+      const stored = await this.#options.write(part, 'all');
+      part.forEach((item, index) => course.results.set(item, stored[index]!));
       return;
     } catch (error) {
       course.failures += 1;
@@ -173,7 +168,7 @@ export class Unsettled<Item, Result> {
       failures: 0,
       sqlState: '',
       isLocked: false,
-      writtenBefore: this.#writtenCount,
+      storedBefore: this.#storedCount,
       dueAtMs: this.#options.world.monotonicMs() + WAIT_FIRST_MS,
     };
     this.#kept.set(item, kept);
@@ -193,7 +188,7 @@ export class Unsettled<Item, Result> {
     if (Number.isInteger(Math.log2(kept.failures))) {
       log.error(
         { ...this.#facts(kept), retry_in_ms: Math.round(kept.dueAtMs - world.monotonicMs()) },
-        'an outcome could not be written; it is kept and retried; its delivery is not repeated',
+        'an outcome could not be stored; it is kept and retried, and its delivery is not repeated',
       );
     }
   }
@@ -202,8 +197,8 @@ export class Unsettled<Item, Result> {
     return { ...this.#options.describe(item), sqlstate: sqlState, failures };
   }
 
-  #wroteSome(): void {
-    this.#writtenCount += 1;
+  #storedSome(): void {
+    this.#storedCount += 1;
     if (!this.#nothingGetsThrough) return;
     this.#nothingGetsThrough = false;
     for (const kept of this.#kept.values()) kept.dueAtMs = 0;
@@ -226,7 +221,6 @@ export class Unsettled<Item, Result> {
     for (const kept of due.toSorted((one, other) => one.dueAtMs - other.dueAtMs)) {
       if (this.#isStopping) return;
       await this.#tryAgain(kept);
-      // The probe failed.
       if (this.#nothingGetsThrough) return;
     }
   }
@@ -246,24 +240,24 @@ export class Unsettled<Item, Result> {
       try {
         const [result] = await write([kept.item], extent);
         this.#kept.delete(kept.item);
-        this.#wroteSome();
+        this.#storedSome();
         log.warn(
           { ...this.#facts(kept), extent },
-          'an outcome that the database had refused is written',
+          'an outcome that the database had refused is stored',
         );
         onSettled(kept.item, result!);
         onChange?.();
         return;
       } catch (error) {
-        // The error of the full extent, because a reduced one may fail for another reason.
+        // Reports the error of the full extent, because a reduced one may fail for another reason.
         failure ??= error;
       }
     }
     this.#failed(kept, failure);
   }
 
-  #extents({ failures, sqlState, isLocked, writtenBefore }: Kept<Item>): Extent[] {
-    const mayShrink = OWN_FAULT.test(sqlState) || this.#writtenCount > writtenBefore;
+  #extents({ failures, sqlState, isLocked, storedBefore }: Kept<Item>): Extent[] {
+    const mayShrink = OWN_FAULT.test(sqlState) || this.#storedCount > storedBefore;
     if (isLocked || !(mayShrink || this.#isStopping)) return ['all'];
     if (failures >= BARE_AFTER_FAILURES || this.#isStopping) {
       return ['all', 'without_details', 'bare'];

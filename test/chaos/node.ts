@@ -208,7 +208,7 @@ export class ChaosNode {
     } else if (failpoint !== undefined && action.startsWith('sql_')) {
       // Excuses nothing, and is met only once what was refused has been written after all.
       this.#report.onLine(`${this.name}: ${failpoint} ${action} (process ${pid})`);
-    } else if (msg.startsWith('stopped with outcomes that could not be written')) {
+    } else if (msg.startsWith('stopped with outcomes that could not be stored')) {
       this.disturbed(msg);
     } else if (failpoint !== undefined) {
       this.disturbed(`${failpoint} ${action}`);
@@ -256,9 +256,9 @@ type Fields = {
   email_id?: string;
 } & Partial<PointLine>;
 
-/** An outcome that the database had refused is written. Only failpoints have these SQLSTATEs. */
+/** An outcome that the database had refused is stored. Only failpoints have these SQLSTATEs. */
 export function settledLate({ msg, sqlstate, email_id }: Fields): PointLine | null {
-  if (sqlstate === undefined || msg !== 'an outcome that the database had refused is written')
+  if (sqlstate === undefined || msg !== 'an outcome that the database had refused is stored')
     return null;
   const failpoint = email_id === undefined ? 'webhook_before_commit' : 'settle_before_commit';
   return { failpoint, action: `sql_${sqlstate.toLowerCase()}` };

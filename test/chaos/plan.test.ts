@@ -100,10 +100,10 @@ test('a refusal counts only when the refused outcome has been written', () => {
   const before = plan.total;
   assert.equal(before, WORKER_FAILPOINTS.length + SUPERVISOR_FAILPOINTS.length + 4);
   const kept = { sqlstate: '42703', email_id: 'an id' };
-  assert.equal(settledLate({ ...kept, msg: 'an outcome could not be written' }), null);
+  assert.equal(settledLate({ ...kept, msg: 'an outcome could not be stored' }), null);
   const { failpoint, action } = settledLate({
     ...kept,
-    msg: 'an outcome that the database had refused is written',
+    msg: 'an outcome that the database had refused is stored',
   })!;
   assert.equal(plan.hit(failpoint, action), true);
   assert.equal(plan.hit(failpoint, action), false);
@@ -207,5 +207,5 @@ test('an attempt that ended in an error is a broken process; one that waited for
   assert.equal(isError({ level: 'error', msg }), true);
   assert.equal(isError({ level: 'warn', msg }), false);
   assert.equal(isError({ level: 'fatal', msg: 'the worker ends' }), true);
-  assert.equal(isError({ level: 'error', msg: 'an outcome could not be written' }), false);
+  assert.equal(isError({ level: 'error', msg: 'an outcome could not be stored' }), false);
 });

@@ -11,7 +11,7 @@ import { everythingArrives, queueIsEmpty } from '../support/scene.ts';
 import { waitFor } from '../support/wait.ts';
 
 const ENV = { LETTERHAUS_LOG: 'warn' };
-const KEPT = 'an outcome could not be written';
+const KEPT = 'an outcome could not be stored';
 
 type Refusal = { sqlstate: string; failures: number; email_id: string };
 
@@ -153,7 +153,7 @@ describe('the database refuses outcomes', { concurrency: true }, () => {
       verdict.resolve();
       await waitFor(() => refusals().length > 0, { what: 'the refusal' });
       assert.equal(await service.stop(), 0);
-      await service.logged(/stopped with outcomes that could not be written/);
+      await service.logged(/stopped with outcomes that could not be stored/);
       assert.ok(service.logs.includes(id));
     });
   });
