@@ -1,13 +1,11 @@
 /**
- * Reads the event stream of a service. When the connection is lost, it reconnects and continues after
- * the last event that was handled, so that no event is missed. An event that was being handled when the
- * connection was lost is yielded once.
+ * Reads the event stream of a service. After a lost connection it reconnects and continues after the last handled
+ * event, so that no event is missed. An event that was being handled at that moment is yielded once.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { LetterhausError } from '../../sdk/src/errors.ts';
 import type { Api } from '../cli/api.ts';
 
-/** The fields of an event that the command line uses. */
 export type SourceEvent = {
   id: string;
   type: string;
@@ -16,18 +14,15 @@ export type SourceEvent = {
   data: Record<string, unknown>;
 };
 
-/** Three times the 15 s after which the service sends at least a comment. */
+/** Three times the interval of the service's heartbeats (15 s). */
 const SILENCE_MS = 45_000;
 const WAIT_MS = 1_000;
 const WAIT_MAX_MS = 30_000;
 
 export type SourceOptions = {
-  /** The query of `GET /v1/events`, without `after`. */
   query: URLSearchParams;
-  /** A cursor or `latest`. */
   after: string;
   signal: AbortSignal;
-  /** Called with the reason before each reconnection. */
   onLost: (sentence: string) => void;
 };
 
@@ -35,7 +30,6 @@ export class EventSource {
   readonly #request: Api['request'];
   readonly #options: SourceOptions;
   #waitMs = WAIT_MS;
-  /** The position after the last event that was handled. */
   cursor: string;
 
   constructor(request: Api['request'], options: SourceOptions) {
@@ -73,13 +67,13 @@ export class EventSource {
     this.#waitMs = WAIT_MS;
     for await (const { id, data } of messagesIn(response, silence)) {
       if (data !== null) yield JSON.parse(data) as SourceEvent;
-      // Only now, since the consumer has handled the event.
+      // The consumer has handled the event by now.
       if (id !== null) this.cursor = id;
     }
     onLost('The service ended the stream. Reconnecting.');
   }
 
-  /** A fixed cursor, so that events are not missed when the connection is lost before the first one. */
+  /** Asks for a fixed cursor, so that no event is missed if the connection is lost before the first one. */
   async #latest(): Promise<string> {
     const { signal } = this.#options;
     const response = await this.#request('/v1/events?after=latest', { signal });
@@ -87,7 +81,6 @@ export class EventSource {
   }
 }
 
-/** Aborts a connection that is silent for too long. */
 class Silence implements Disposable {
   readonly signal: AbortSignal;
   readonly #silent = new AbortController();
@@ -95,10 +88,10 @@ class Silence implements Disposable {
 
   constructor(signal: AbortSignal) {
     this.signal = AbortSignal.any([signal, this.#silent.signal]);
-    this.heard();
+    this.received();
   }
 
-  heard(): void {
+  received(): void {
     clearTimeout(this.#timer);
     const silent = (): void => this.#silent.abort(new Error('The service is silent.'));
     this.#timer = setTimeout(silent, SILENCE_MS);
@@ -112,12 +105,12 @@ class Silence implements Disposable {
 
 type Message = { id: string | null; data: string | null };
 
-/** Parses server-sent events in the form that the service writes: one line per field. */
+/** Parses server-sent events in the service's form: one line per field. */
 async function* messagesIn(response: Response, silence: Silence): AsyncGenerator<Message> {
   let rest = '';
   const decoder = new TextDecoder();
   for await (const bytes of response.body ?? []) {
-    silence.heard();
+    silence.received();
     const blocks = (rest + decoder.decode(bytes as Uint8Array, { stream: true })).split('\n\n');
     rest = blocks.pop()!;
     for (const block of blocks) {

@@ -1,4 +1,4 @@
-/** `letterhaus events`: lists past events and, with --follow, new ones, through the API of a service. */
+/** `letterhaus events`: lists past events and, with --follow, new ones, through the API. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { EVENT_TYPES, type EventType } from '../core/events.ts';
 import { mostSimilar } from '../lib/similar.ts';
@@ -16,7 +16,7 @@ export function describeEvents(events: Command, cli: Cli): void {
       '--after <cursor>',
       'only events after this cursor, which --json shows with every event',
     )
-    .option('--limit <n>', 'at most so many, without --follow', parseLimit);
+    .option('--limit <n>', 'maximum number of events, without --follow', parseLimit);
   apiRunnable(events, cli, {
     examples: [
       'events --follow --types email.bounced,email.complained',
@@ -73,7 +73,7 @@ async function list(api: Api, options: Options, print: Print): Promise<ExitCode>
     printed += page.data.length;
     at = page;
   }
-  // On stderr: stdout has one event per line.
+  // stdout has one event per line.
   if (printed === 0 && !options.json) api.cli.err(`${emptyText(api.cli, noneOf(options))}\n`);
   return 0;
 }
@@ -85,7 +85,7 @@ function noneOf({ types, email, after }: Options): Empty {
   return { says: isFiltered ? 'No stored event matches.' : 'No event is stored.', toDo, command };
 }
 
-/** `2026-11-21 08:30:00  email.delivered  jo@example.com`, with the subject for emails. */
+/** Formats an event as `2026-11-21 08:30:00  email.delivered  jo@example.com`, with the subject for emails. */
 export function line({ created_at: time, type, data }: SourceEvent): string {
   const names = ['recipient', 'to', 'name', 'address', 'domain'];
   const about = names.map((name) => data[name]).find((value) => value !== undefined) ?? '';

@@ -1,4 +1,4 @@
-/** Cursors as text: what was written is read again, and what may not reach the database is not read. */
+/** Cursors survive the round trip through text, and values that may not reach the database are refused. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ const OTHERS = [
 ] as const;
 
 const point: fc.Arbitrary<StreamPoint> = fc.record({
-  era: fc.nat(0x7fff),
+  epoch: fc.nat(0x7fff),
   xactId: fc.bigInt(0n, 2n ** 64n - 1n),
   subjectId: fc.uuid(),
   seq: fc.nat(0x7fffffff),
@@ -62,6 +62,6 @@ test('a cursor with numbers out of range is refused', () => {
     return Buffer.concat([changed, sum.digest().subarray(0, 8)]).toString('base64url');
   };
   assert.notEqual(parseCursor(forged(17), SCOPE), null, 'the number of a transaction may be any');
-  assert.equal(parseCursor(forged(15), SCOPE), null, 'an era');
+  assert.equal(parseCursor(forged(15), SCOPE), null, 'an epoch');
   assert.equal(parseCursor(forged(41), SCOPE), null, 'a number within an email');
 });

@@ -1,4 +1,4 @@
-/** What an event says about its email is the same wherever it is read, whether it was stored with it or not. */
+/** An event has the same data about its email wherever it is read, whether or not the data is stored with it. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import {
@@ -48,7 +48,7 @@ const accepting = new AcceptStore(db.accepting, {
 });
 const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
 
-/** What quoting, escaping and formatting could spoil. */
+/** Values that quoting, escaping or formatting could change. */
 const HARD = {
   from: parseMailbox('"Shop, \\"The\\" Zo\u00eb" <hello@acme.com>')!,
   subject: 'Back\\slash, "quotes", tab\t, \u2028 and \u{1f600}',
@@ -63,7 +63,6 @@ const email = (
   return { ...made, eventData: emailEventData(made.from, { status: 'queued' }) };
 };
 
-/** The fields of the email that each of its events has. */
 const common = ({ id, from, written }: NewEmail) => ({
   email_id: id,
   from: '"Shop, \\"The\\" Zo\u00eb" <hello@acme.com>',
@@ -74,7 +73,7 @@ const common = ({ id, from, written }: NewEmail) => ({
   message_id: written?.messageId ?? `<${id}@${from.address.split('@')[1]}>`,
 });
 
-/** The data of these events in the stream, which waits for older transactions, also those of other tests. */
+/** Reads the data of these events from the stream, which waits for older transactions, even those of other tests. */
 async function readAll(ids: readonly string[], request: PageRequest): Promise<unknown[]> {
   const read = async () => {
     const page = await readStream(db, sender, request);
@@ -86,7 +85,6 @@ async function readAll(ids: readonly string[], request: PageRequest): Promise<un
   return own.map((event) => event.data);
 }
 
-/** The data of the events of an email, by every way of reading it. */
 async function readings(id: string): Promise<Record<string, unknown>[]> {
   const ref = { ...sender, id, keyId: null, domain: null };
   const timeline = await listTimeline(db, ref, { after: 0, limit: 100 });
@@ -105,7 +103,7 @@ async function readings(id: string): Promise<Record<string, unknown>[]> {
   return data;
 }
 
-test('events about an email have its fields although they are not stored with each of them', async () => {
+test('events about an email have its fields, although these are not stored with each event', async () => {
   const delivered = email();
   const submitted = email({
     html: null,
@@ -144,7 +142,7 @@ test('events about an email have its fields although they are not stored with ea
   assert.equal(again?.event?.data, queued?.data, 'the same bytes each time');
 });
 
-test('what later events take over from the first one has these fields as well', async () => {
+test('later events that copy data of the first one have these fields too', async () => {
   const visited = email();
   const canceled = email({ handOver: false });
   await acceptAll(accepting, [visited, canceled]);
@@ -166,7 +164,7 @@ test('what later events take over from the first one has these fields as well', 
   });
 });
 
-test('an event that was stored with these fields is read as it was stored', async () => {
+test('an older event that was stored with these fields is read unchanged', async () => {
   const old = email();
   await acceptAll(accepting, [old]);
   const data = `{"email_id":"${old.id}", "from":"hello@acme.com",  "status":"queued"}`;

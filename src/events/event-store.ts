@@ -1,7 +1,7 @@
 /**
- * Events, as webhooks deliver them. Every statement that changes a status inserts its event and the
- * webhook deliveries (`FAN_OUT`), so that they commit together. accept/store/insert.ts and settle/settle.ts write
- * events of emails; this file writes those of domains and suppressions, in the caller's transaction.
+ * Stores events. Every statement that changes a status inserts its event and the webhook deliveries (`FAN_OUT`), so
+ * that they commit together. accept/store/insert.ts and settle/settle.ts store events of emails. This file stores
+ * those of domains and suppressions, in the caller's transaction.
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
@@ -10,7 +10,7 @@ import { formatMailbox, type Mailbox } from '../mail/address.ts';
 import type { Queryable } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
 
-/** A change of an email; without `recipient` it concerns the whole email. */
+/** A change of an email. Without `recipient` it concerns the whole email. */
 type EmailChange = {
   recipient?: string;
   status: StoredStatus;
@@ -18,7 +18,10 @@ type EmailChange = {
   smtp?: object | null;
 };
 
-/** `data` of an event about an email as it is stored: EVENT_DATA adds the fields that the email's own row has. */
+/**
+ * Returns the stored `data` of an event about an email. EVENT_DATA adds fields of the email's own row when the event
+ * is read.
+ */
 export function emailEventData(
   from: Mailbox,
   { recipient, status, reason, smtp }: EmailChange,
@@ -33,12 +36,11 @@ export function emailEventData(
 }
 
 /**
- * The fan-out to webhooks, as part of the statements that change a status (accept/store/insert.ts,
- * settle/settle.ts): a delivery and a queue row for every enabled endpoint that subscribes to the event. Change,
- * event and deliveries commit together.
+ * SQL of the fan-out to webhooks: a delivery and a queue row for every enabled endpoint that subscribes to the event.
+ * Part of the statements that change a status, so that change, event and deliveries commit together.
  *
- * Needs a step `t` with the time and a step `new_events` that returns the events' columns. The look-up is
- * lateral with `offset 0`, which forces one index probe per event.
+ * Needs a step `t` with the time and a step `new_events` that returns the events' columns. `offset 0` in the lateral
+ * look-up forces one index probe per event.
  */
 export const FAN_OUT = `
 notification as (
@@ -59,8 +61,8 @@ notification_queue as (
 )`;
 
 /**
- * What an event about an email has from the email's row `m`, as JSON without the last brace. These columns never
- * change, so that an event is always read with the same bytes.
+ * Fields of an event that come from the email's row `m`, as JSON without the last brace. These columns never change,
+ * so an event is always read with the same bytes.
  */
 const COMMON_DATA = `
       select '{"email_id":"' || m.id || '","to":' || to_json(m.to_list) || ',"subject":' || to_json(m.subject)
@@ -70,21 +72,21 @@ const COMMON_DATA = `
              || ',' as data
         from emails m`;
 
-/** Joins the email of event `e`, by one index probe for each event. */
+/** Joins the email of event `e` with one index probe. */
 export const EVENT_EMAIL = (e: string): string => `
   left join lateral (${COMMON_DATA}
        where m.project_id = ${e}.project_id and m.environment = ${e}.environment
          and m.id = ${e}.subject_id limit 1) common on ${e}.type like 'email.%'`;
 
 /**
- * `data` of event `e`, as webhooks and the timeline have it. Events that were stored whole, before this was
- * introduced, are left as they are. While an old week is being removed, its events lack these fields.
+ * `data` of event `e` for webhooks and the timeline. Older events were stored whole and stay unchanged. While
+ * retention removes an old week, its events lack these fields.
  */
 export const EVENT_DATA = (e: string): string => `
        case when common.data is null or ${e}.data ->> 'email_id' is not null then ${e}.data
             else (common.data || substr(${e}.data::text, 2))::json end`;
 
-// The event is its own subject, which puts it into the partition of its own week.
+// The event is its own subject, so it is in the partition of its own week.
 const RECORD = `
 with t as materialized (select app_now() as now),
 new_events as (
@@ -97,7 +99,7 @@ select count(*)::int as notified from notification_queue`;
 
 /**
  * Records an event and queues it for every subscribed endpoint.
- * @param event.data the `data` of the webhook; serialised once and never changed
+ * @param event.data the `data` of the webhook; serialized once and never changed
  */
 export async function recordEvent(
   db: Queryable,

@@ -1,4 +1,4 @@
-/** The index of the event stream, on a new database and on one that was filled before there was one. */
+/** The index of the event stream, on a new database and on one that had events before the index. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { makeFirstSchema } from '../../test/support/first-schema.ts';
@@ -17,19 +17,19 @@ test('after an upgrade the index is built once, partition by partition, without 
   await using database = await emptyDatabase();
   const { address } = database;
   await makeFirstSchema(address);
-  // Of workers that were killed: the migration would wait for them.
+  // The migration would wait for killed workers.
   await asOwner(address, (db) => db.query('delete from nodes'));
   await migrate(address, { nowMs: Date.now(), acceptAnyDurability: true });
   assert.equal(await asOwner(address, isStreamIndexed), false);
 
-  // As an interruption leaves it: the name is taken by an index that is not attached.
+  // An interruption leaves the name taken by an index that is not attached.
   const newest = `select max(inhrelid::regclass::text) as name from pg_inherits
                    where inhparent = 'events'::regclass`;
   const [row] = await asOwner(address, (db) => db.query<{ name: string }>(newest));
   await asOwner(address, (db) =>
     db.query(`create index ${row!.name}_by_commit on ${row!.name} (id)`),
   );
-  // A writer at work, which an index of the whole table would wait for, and keep out all others.
+  // Building an index of the whole table would wait for this writer and block all others.
   const writer = await connectAsOwner(address, 'writer');
   await writer.query('begin');
   await writer.query(`select 1 from emails for update`);

@@ -1,7 +1,6 @@
 /**
- * The basis of the event stream's order (stream-store.ts): the epoch in which transaction numbers are
- * counted, the index of the order (both created in the role of the owner), and the transaction that
- * holds the stream back.
+ * The basis of the event stream's order (stream-store.ts): the epoch of the transaction numbers, the index of the
+ * order, and the transaction that delays the stream. The owner's role creates epoch and index.
  */
 import {
   clientQueries,
@@ -11,20 +10,20 @@ import {
 } from '../database/database.ts';
 import type { Watching } from '../database/server/session.ts';
 
-const HAS_ERAS = `select to_regproc('database_history') is not null as has`;
+const HAS_EPOCHS = `select to_regproc('database_history') is not null as has`;
 
 const FIND_SYSTEM = `
 select nullif(split_part(database_history(), '/', 1), '') as present, system_id as noted
   from installation`;
 
 /**
- * Begins an epoch when the data is in another database system than before: the new system numbers its
- * transactions independently, so that later events could sort before earlier ones. pg_upgrade also
- * creates another system, where a new epoch does no harm. Run in a transaction.
+ * Begins an epoch when the data has moved to another database system. The new system numbers its transactions
+ * independently, so later events could sort before earlier ones. pg_upgrade also creates another system, where a new
+ * epoch does no harm. Run it in a transaction.
  */
 export async function noteDatabaseSystem(db: Queryable): Promise<void> {
-  const [eras] = await db.query<{ has: boolean }>(HAS_ERAS);
-  if (eras?.has !== true) return;
+  const [epochs] = await db.query<{ has: boolean }>(HAS_EPOCHS);
+  if (epochs?.has !== true) return;
   const [row] = await db.query<{ present: string | null; noted: string | null }>(FIND_SYSTEM);
   const { present, noted } = row!;
   if (present === null || present === noted) return;
@@ -32,14 +31,14 @@ export async function noteDatabaseSystem(db: Queryable): Promise<void> {
     await db.query('update installation set system_id = $1', [present]);
     return;
   }
-  const [era] = await db.query<{ era: number }>(
-    `update installation set system_id = $1, xact_era = xact_era + 1 returning xact_era as era`,
+  const [epoch] = await db.query<{ epoch: number }>(
+    `update installation set system_id = $1, xact_era = xact_era + 1 returning xact_era as epoch`,
     [present],
   );
-  await db.query(`alter table events alter column xact_era set default ${era!.era}`);
+  await db.query(`alter table events alter column xact_era set default ${epoch!.epoch}`);
 }
 
-/** Whether every partition has the index; false: it is still being built. */
+/** Returns whether every partition has the index. false: it is still being built. */
 export async function isStreamIndexed(db: Queryable): Promise<boolean> {
   const [row] = await db.query<{ valid: boolean }>(
     `select indisvalid as valid from pg_index where indexrelid = 'events_by_commit'::regclass`,
@@ -51,7 +50,7 @@ const HORIZON = `
 select stream_horizon()::text as horizon,
        stream_horizon() < pg_snapshot_xmax(pg_current_snapshot()) as waits`;
 
-/** The number of the transaction that holds the stream back; null: none. */
+/** Returns the number of the transaction that delays the stream, or null. */
 export async function streamWaitsFor(db: Queryable): Promise<string | null> {
   const [row] = await db.query<{ horizon: string; waits: boolean }>(HORIZON);
   return row?.waits === true ? row.horizon : null;
@@ -67,12 +66,15 @@ select p.relname as name, x.relname as half_built
                     where c.indrelid = p.oid and a.inhparent = 'events_by_commit'::regclass)
  order by p.relname desc`;
 
-/** One machine at a time; without waiting, since `concurrently` would wait for a waiting statement. */
+/**
+ * One machine builds at a time. The others do not wait, because `concurrently` would wait for their waiting
+ * statement.
+ */
 const LOCK_KEY = 0x6f726465; // "orde"
 
 /**
- * Builds the index on partitions without it, newest first, without blocking writes. An index that an
- * interruption left incomplete is rebuilt.
+ * Builds the index on partitions without it, newest first, without blocking writes. Rebuilds an index that an
+ * interruption left incomplete.
  * @returns the number of indexes built; 0 also when another machine is building them
  */
 export async function buildStreamIndexes(

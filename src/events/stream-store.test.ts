@@ -1,4 +1,4 @@
-/** The event stream: order, completeness with writers at work, and what becomes of a cursor. */
+/** The event stream: its order, its completeness under concurrent writers, and its cursors. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { newSender, type Sender } from '../../test/support/mail-store.ts';
@@ -37,7 +37,6 @@ async function read(
   return page;
 }
 
-/** The names of the events in the stream, in order. */
 const namesIn = ({ events }: StreamPage): string[] =>
   events.map(({ data }) => data['name'] as string);
 
@@ -45,8 +44,8 @@ const record = (tx: Queryable, scope: Sender, name: string, type: EventType = 'd
   recordEvent(tx, { scope, type, data: { name } });
 
 /**
- * The page once it has these events. A transaction of another database of the server that ends while a
- * page is read may hold that page back; the next one has passed it.
+ * Reads the page until it has these events. A transaction in another database of the server that ends during a read
+ * may delay that page, but not the next one.
  */
 async function readNames(
   names: readonly string[],
@@ -63,7 +62,7 @@ async function readNames(
   return found;
 }
 
-/** A transaction that stays open until it is told to commit. */
+/** Opens a transaction that stays open until `commit`. */
 async function openTransaction(scope: Sender, name: string) {
   const client = await connectAsOwner(database.address, 'late');
   const tx = clientQueries(client);
@@ -130,7 +129,7 @@ test('with many concurrent writers a reader gets every event exactly once', asyn
     for (let n = 0; n < each; n += 1) {
       await tx.query('begin');
       await record(tx, scope, `${writer}.${n}`);
-      // Some commit at once, some after others that began later, some not at all.
+      // Some commit at once, some after later ones, some never.
       if (n % 3 === writer % 3) await record(db, scope, `${writer}.${n} beside`);
       await tx.query(n % 10 === 9 ? 'rollback' : 'commit');
     }
@@ -140,7 +139,7 @@ test('with many concurrent writers a reader gets every event exactly once', asyn
   const seen: string[] = [];
   let point = BEGINNING;
   const follow = async (): Promise<void> => {
-    // To the end each time: the writers would be faster than a page between two pauses.
+    // Reads to the end each time, because the writers are faster than one page per pause.
     for (let hasMore = true; hasMore;) {
       const page = await read(scope, { after: point, limit: 7 });
       seen.push(...namesIn(page));
@@ -213,7 +212,7 @@ test('each scope has its own stream, and its newest cursor is after all events',
   assert.equal((await findNewer(db, elsewhere)).length, 2, 'all of them after a fail-over');
 });
 
-/** Why the stream cannot go on from there; null: it can. */
+/** Returns why the stream cannot continue there, or null. */
 async function problemAt(
   scope: Sender,
   point: StreamPoint,
@@ -223,7 +222,7 @@ async function problemAt(
   return typeof page === 'string' ? page : null;
 }
 
-test('a cursor whose event was lost with the last commits is refused, whatever came in its place', async () => {
+test('a cursor whose event was lost with the last commits is refused, whatever replaced the event', async () => {
   const scope = await newSender(db);
   await record(db, scope, 'kept');
   await record(db, scope, 'lost');
@@ -248,14 +247,14 @@ test('a cursor stays valid when its event has been removed by retention', async 
   assert.match((await problemAt(scope, elsewhere, 240)) ?? '', /restored or failed over/);
 });
 
-test('after a restore into another system later events come after earlier ones, and cursors go on', async () => {
+test('after a restore into another system, later events sort after earlier ones and cursors stay valid', async () => {
   await using restored = await testDatabase();
   const scope = await newSender(restored.db);
   const page = (point: StreamPoint) =>
     readStream(restored.db, scope, { after: point, limit: 100, filter: ALL, retentionH: null });
   const names = (answer: StreamPage | string) => namesIn(answer as StreamPage);
   await record(restored.db, scope, 'before');
-  // As in a dump of a system that is further on: numbers that this one has not come to.
+  // Simulates a dump from a system with higher transaction numbers.
   await asOwner(restored.address, async (owner) => {
     await owner.query(`update events set xact_id = '9000000000000'`);
     await owner.query(`update installation set system_id = 'another'`);

@@ -1,18 +1,17 @@
 /**
- * The events of a project and environment as a stream: in commit order, without gaps, from any position.
+ * Reads the events of a project and environment as a stream: in commit order, without gaps, from any position.
  *
- * Ids are made before their transactions commit, so they do not become visible in order: a reader that
- * continues after the greatest id would miss events that commit later with a smaller one. Therefore the
- * order is the number of the transaction (`xact_id`), and a page ends below the oldest running
- * transaction (`stream_horizon`). Below that position no event is added any more. A transaction that
- * began after another one committed has a greater number, so a cause precedes its effect. Two recipients
- * of one email that two workers settle at the same moment may appear in either order; `number` is that
- * of the timeline.
+ * Ids are generated before their transactions commit. A reader that continues after the greatest id would miss events
+ * that commit later with a smaller one. The order is therefore the number of the transaction (`xact_id`), and a page
+ * ends below the oldest running transaction (`stream_horizon`). No event is added below that position any more. A
+ * transaction that began after another one committed has a greater number, so a cause precedes its effect. Two
+ * recipients of one email that two workers settle at the same moment may appear in either order. `number` is that of
+ * the timeline.
  *
- * A cursor names the last event that was read. A database that was restored or failed over may lack
- * transactions and reuse their numbers, so a cursor is valid as long as its event exists (`whyInvalid`).
+ * A cursor names the last event that was read. A database that was restored or failed over may lack transactions and
+ * reuse their numbers, so a cursor is valid while its event exists (`whyInvalid`).
  *
- * A page costs one index probe in each partition and its rows, for any amount of stored events.
+ * A page costs one index probe per partition plus its rows, whatever the number of stored events.
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
@@ -20,16 +19,15 @@ import type { Queryable } from '../database/database.ts';
 import { EVENT_DATA, EVENT_EMAIL } from './event-store.ts';
 import { NO_ID } from '../retention/retention-store.ts';
 
-/** The position of a reader. */
 export type StreamPoint = {
-  /** The order of the event at this position, or of the beginning. */
-  era: number;
+  /** The order of the event at this position; of the beginning: zeros. */
+  epoch: number;
   xactId: bigint;
   subjectId: string;
   seq: number;
-  /** The event at this position; null: the beginning, before all events. */
+  /** null: the beginning, before all events. */
   eventId: string | null;
-  /** The history of transactions that the position belongs to: a hash of `database_history`, 64 bits. */
+  /** The transaction history of the position: a 64-bit hash of `database_history`. */
   history: string;
   /** Database time up to which a reader at this position has seen all events. */
   asOfMs: number;
@@ -39,29 +37,26 @@ export type StreamEvent = {
   id: string;
   type: EventType;
   createdAt: Date;
-  /** 1, 2, 3, … within its email. */
   number: number;
   data: Record<string, unknown>;
   point: StreamPoint;
 };
 
 export type StreamFilter = {
-  /** null: all. */
   types: readonly EventType[] | null;
   emailId: string | null;
   domain: string | null;
 };
 
 export type StreamPage = {
-  /** In order. */
   events: StreamEvent[];
-  /** The position to continue from, after events that the filter omitted. */
+  /** Position to continue from, after events that the filter omitted. */
   next: StreamPoint;
   hasMore: boolean;
 };
 
 export const BEGINNING: StreamPoint = {
-  era: 0,
+  epoch: 0,
   xactId: 0n,
   subjectId: NO_ID,
   seq: 0,
@@ -70,27 +65,27 @@ export const BEGINNING: StreamPoint = {
   asOfMs: 0,
 };
 
-/** The maximum number of events that one page searches with a filter. */
+/** Limit on the events that one page searches with a filter. */
 const SCAN_MAX = 2_000;
 
 const ORDER = 'e.xact_era, e.xact_id, e.subject_id, e.seq';
 const ORDER_DESC = ORDER.replaceAll(',', ' desc,') + ' desc';
 
 /**
- * The index `events_by_commit` has one hash of project and environment. Hashes may collide, so both are
- * compared as well, but not in this condition: the planner would then expect few rows and read a whole
- * partition instead of the first rows of the index.
+ * The index `events_by_commit` has one hash of project and environment. Hashes may collide, so both are compared as
+ * well, but not in this condition: the planner would expect few rows and read a whole partition instead of the
+ * index's first rows.
  */
 const OF_SCOPE = `
 hashtextextended(e.environment, uuid_hash_extended(e.project_id, 0))
        = hashtextextended($2::text, uuid_hash_extended($1::uuid, 0))`;
-/** By the primary key: an email has few events. */
+/** An email has few events, so the primary key finds them. */
 const OF_EMAIL = `e.project_id = $1::uuid and e.environment = $2 and e.subject_id = $11::uuid`;
 
 const BELOW_HORIZON = `
 (e.xact_era, e.xact_id) < ((select xact_era from present), (select horizon from present))`;
 
-/** A test of a webhook is stored as an event but is not part of the stream. */
+/** The test event of a webhook is stored but is not part of the stream. */
 const IS_WANTED = `
 e.project_id = $1 and e.environment = $2 and e.type <> 'webhook.test' and ($9::text[] is null or e.type = any($9))
        and ($10::text is null or case
@@ -108,13 +103,13 @@ present as materialized (
     from installation i
 )`;
 
-// The last row that was searched is returned even if the filter omits it, as the position to continue
-// from. The start position is a separate step, so that the planner does not know it: with statistics
-// older than the newest events it would expect no rows, read all, and sort them.
+// The last searched row is returned even if the filter omits it, as the position to continue from. The start position
+// is a separate step that hides its value from the planner: with statistics older than the newest events, the planner
+// would expect no rows, read all, and sort them.
 const readPage = (of: string) => `
 with ${PRESENT},
 place as materialized (
-  select $3::smallint as era, $4::xid8 as xact_id, $5::uuid as subject_id, $6::int as seq
+  select $3::smallint as epoch, $4::xid8 as xact_id, $5::uuid as subject_id, $6::int as seq
 ),
 scanned as materialized (
   select e.project_id, e.environment, e.xact_era, e.xact_id, e.subject_id, e.seq, e.id, e.type,
@@ -124,7 +119,7 @@ scanned as materialized (
    cross join lateral (select coalesce(${IS_WANTED}, false) as is_wanted) w
    where ${of}
      and (${ORDER})
-         > ((select era from place), (select xact_id from place), (select subject_id from place),
+         > ((select epoch from place), (select xact_id from place), (select subject_id from place),
             (select seq from place))
      and ${BELOW_HORIZON}
    order by ${ORDER}
@@ -136,7 +131,7 @@ numbered as (
     from scanned s
   window passed as (order by xact_era, xact_id, subject_id, seq rows unbounded preceding)
 )
-select p.history, p.now_ms as "nowMs", n.xact_era as era, n.xact_id::text as "xactId",
+select p.history, p.now_ms as "nowMs", n.xact_era as epoch, n.xact_id::text as "xactId",
        n.subject_id as "subjectId", n.seq, n.id, n.type, n.created_at as "createdAt",
        case when n.nth <= $8::int then ${EVENT_DATA('n')} end as data,
        n.is_wanted as "isWanted", n.nth::int, n.total::int,
@@ -154,14 +149,13 @@ const READ_OF_EMAIL = readPage(OF_EMAIL);
 type Row = {
   history: string;
   nowMs: number;
-  /** Whether the event of the cursor exists. */
   isKnown: boolean;
-  /** Of the project; null: forever. */
+  /** The project's retention; null: forever. */
   retentionH: number | null;
 } & (ScannedRow | { [Column in keyof ScannedRow]: null });
 
 type ScannedRow = {
-  era: number;
+  epoch: number;
   xactId: string;
   subjectId: string;
   seq: number;
@@ -170,7 +164,7 @@ type ScannedRow = {
   createdAt: Date;
   data: Record<string, unknown> | null;
   isWanted: boolean;
-  /** The number of matching rows up to this one, and of all rows searched. */
+  /** Number of matching rows up to this one, and of all searched rows. */
   nth: number;
   total: number;
 };
@@ -179,11 +173,10 @@ export type PageRequest = {
   after: StreamPoint;
   filter: StreamFilter;
   limit: number;
-  /** Of the installation; null: forever. */
   retentionH: number | null;
 };
 
-/** The events after a position; a text: why the stream cannot continue from there. */
+/** Returns the events after a position, or a text: the reason why the stream cannot continue there. */
 export async function readStream(
   db: Queryable,
   scope: Scope,
@@ -199,7 +192,7 @@ export async function readStream(
   const rows = await db.query<Row>({ name, text }, [
     scope.projectId,
     scope.environment,
-    after.era,
+    after.epoch,
     String(after.xactId),
     after.subjectId,
     after.seq,
@@ -237,7 +230,7 @@ function pageOf(
     }));
   const last = scanned.at(-1);
   if (last === undefined) return { events, next: { ...after, ...present }, hasMore: false };
-  // More rows match than fit: the position is the last that fits, not the last searched.
+  // More rows match than fit, so the position is the last event that fits.
   if (last.nth > limit) return { events, next: events.at(-1)!.point, hasMore: true };
   const next = pointOf(last, present);
   return last.total === scanMax
@@ -245,11 +238,11 @@ function pageOf(
     : { events, next: { ...next, asOfMs: present.asOfMs }, hasMore: false };
 }
 
-/** `asOf` is derived from the event's time, so that an event always has the same cursor. */
+/** Takes `asOfMs` from the event's time, so that an event always has the same cursor. */
 function pointOf(row: ScannedRow, { history }: Present): StreamPoint {
-  const { era, xactId, subjectId, seq, id: eventId, createdAt } = row;
+  const { epoch, xactId, subjectId, seq, id: eventId, createdAt } = row;
   return {
-    era,
+    epoch,
     xactId: BigInt(xactId),
     subjectId,
     seq,
@@ -260,13 +253,14 @@ function pointOf(row: ScannedRow, { history }: Present): StreamPoint {
 }
 
 const HOUR_MS = 3600_000;
-/** Retention is approximate: by weeks, and by the clock of the process that made an id. */
+/** Retention works by weeks and by the clock of the process that made an id, so it is approximate. */
 const RETENTION_SLACK_MS = 24 * HOUR_MS;
 
 /**
- * A position whose event exists is valid in any database: the database has everything up to the event's
- * transaction and numbers new ones above it. If the event does not exist, it was removed by retention,
- * which is acceptable while later events are kept, or its commit was lost.
+ * Explains why a position is invalid when its event does not exist; null: it is valid. Retention may have removed the
+ * event, which is acceptable while later events are kept. Otherwise its commit was lost. A position whose event
+ * exists is valid in any database, because the database has everything up to its transaction and numbers new ones
+ * above it.
  */
 function whyInvalid(
   after: StreamPoint,
@@ -283,7 +277,7 @@ function whyInvalid(
   return 'it is too old, and later events may have been removed after their retention';
 }
 
-/** The time in a UUIDv7, in milliseconds. */
+/** Returns the time of a UUIDv7. */
 function timeInId(id: string): number {
   return Number.parseInt(id.slice(0, 13).replace('-', ''), 16);
 }
@@ -296,7 +290,7 @@ newest as (
    order by ${ORDER_DESC}
    limit 1
 )
-select p.history, p.now_ms as "nowMs", n.xact_era as era, n.xact_id::text as "xactId",
+select p.history, p.now_ms as "nowMs", n.xact_era as epoch, n.xact_id::text as "xactId",
        n.subject_id as "subjectId", n.seq, n.id, n.created_at as "createdAt"
   from present p left join newest n on n.project_id = $1 and n.environment = $2`;
 
@@ -314,20 +308,20 @@ select i.ord::int
   from present p
  cross join unnest($1::uuid[], $2::text[], $3::smallint[], $4::text[], $5::uuid[], $6::int[],
                    $7::text[])
-       with ordinality as i(project_id, environment, era, xact_id, subject_id, seq, history, ord)
+       with ordinality as i(project_id, environment, epoch, xact_id, subject_id, seq, history, ord)
   left join lateral (
     select true as is_newer from events e
      where hashtextextended(e.environment, uuid_hash_extended(e.project_id, 0))
            = hashtextextended(i.environment, uuid_hash_extended(i.project_id, 0))
-       and (${ORDER}) > (i.era, i.xact_id::xid8, i.subject_id, i.seq)
+       and (${ORDER}) > (i.epoch, i.xact_id::xid8, i.subject_id, i.seq)
        and ${BELOW_HORIZON}
      order by ${ORDER}
      limit 1) e on true
  where e.is_newer or i.history <> p.history`;
 
 /**
- * Which of these readers have new events, in one statement for all waiting readers. After a fail-over it
- * returns all of them, because events that they have read may be lost.
+ * Returns the readers with new events, by one statement for all waiting readers. After a fail-over it returns all of
+ * them, because events that they have read may be lost.
  */
 export async function findNewer<Reader extends Scope & { at: StreamPoint }>(
   db: Queryable,
@@ -336,7 +330,7 @@ export async function findNewer<Reader extends Scope & { at: StreamPoint }>(
   const rows = await db.query<{ ord: number }>({ name: 'stream_newer', text: NEWER }, [
     readers.map(({ projectId }) => projectId),
     readers.map(({ environment }) => environment),
-    readers.map(({ at }) => at.era),
+    readers.map(({ at }) => at.epoch),
     readers.map(({ at }) => String(at.xactId)),
     readers.map(({ at }) => at.subjectId),
     readers.map(({ at }) => at.seq),

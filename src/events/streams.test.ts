@@ -1,4 +1,4 @@
-/** Event streams and clients that do not read, a database that goes away, and heartbeats. */
+/** Event streams with clients that do not read, database outages, and heartbeats. */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, test } from 'node:test';
@@ -30,7 +30,7 @@ select $1, 'live', $2, n, gen_random_uuid(), 'domain.created', now(),
        json_build_object('name', repeat('x', 50000))
   from generate_series(1, 1000) n`;
 
-/** The database, with what a test wants to happen at each page that is read. */
+/** Calls `onPage` at each page that is read. */
 function watched(onPage: () => void): Database {
   const query: Database['query'] = (statement, values) => {
     if (typeof statement !== 'string' && statement.name === 'stream') onPage();
@@ -43,7 +43,7 @@ function watched(onPage: () => void): Database {
 
 test('the stream of a client that does not read is ended, and its events are not queried meanwhile', async () => {
   const scope = await newSender(db);
-  // 50 MB: more than a socket takes by itself, in 10 pages.
+  // 50 MB in 10 pages exceed the buffers of a socket.
   await db.query(FILL, [scope.projectId, scope.domainId]);
   let pages = 0;
   await using http = await stubHttp({
@@ -115,7 +115,7 @@ test('an idle stream has heartbeats, which move its cursor past filtered events'
   assert.match(first, /^retry: \d+\n\n/);
   await recordEvent(db, { scope, type: 'domain.created', data: { name: 'a.test' } });
   const before = idsIn(first)[0];
-  // The cursor holds the time, too: its place is what the next page begins at.
+  // A cursor also contains the time, so only its position is compared.
   const placeOf = (id = '') => Buffer.from(id, 'base64url').subarray(15, 45).toString('hex');
   await textUntil(opened.text, (all) => idsIn(all).some((id) => placeOf(id) !== placeOf(before)));
   streams.close();
@@ -152,7 +152,7 @@ test('a stream survives a database outage and misses no event', async () => {
   await textUntil(opened.text, () => false);
 });
 
-test('the streams of one project, with however many keys, leave room for others', async () => {
+test('the streams of one project, with however many keys, leave capacity for others', async () => {
   const [one, other] = [await requestOf(await newSender(db)), await requestOf(await newSender(db))];
   const streams = new EventStreams({
     db,
@@ -167,7 +167,7 @@ test('the streams of one project, with however many keys, leave room for others'
   streams.close();
 });
 
-test('every project may open a few streams while others have all that are shared', async () => {
+test('every project may open a few streams while others use all shared ones', async () => {
   const streams = new EventStreams({
     db,
     log: LOG,
@@ -184,7 +184,7 @@ test('every project may open a few streams while others have all that are shared
   streams.close();
 });
 
-test('the poll of a project waits for one page of a project that reads many, not for all of them', async () => {
+test('a poll waits for one page of a project that reads many pages, not for all of them', async () => {
   const [large, small] = [
     await requestOf(await newSender(db)),
     await requestOf(await newSender(db)),

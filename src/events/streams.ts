@@ -1,15 +1,17 @@
 /**
- * The open event streams of one worker (`Accept: text/event-stream`). Each reads pages from the database
- * and writes them as fast as its client reads.
+ * The open event streams of one worker (`Accept: text/event-stream`). Each reads pages from the database and sends
+ * them as fast as its client reads.
  *
- * Guarantees: a stream sends every event after its cursor once, in order, each with the cursor to resume
- * from. It does not read further than its client has read. It ends when its key is revoked or changed
- * (within about a second), when the service stops, when the database no longer has what it has sent
- * (events/stream-store.ts), and, by http/socket/connections.ts, when its client does not read. While the database is
- * unavailable, it sends only heartbeats.
+ * Guarantee: a stream sends every event after its cursor once, in order, each with the cursor to resume from. It
+ * reads no further ahead than its client. A stream ends
+ * - within about a second when its key is revoked or changed
+ * - when the service stops
+ * - when the database no longer has events that it has sent (stream-store.ts)
+ * - when its client does not read (http/socket/connections.ts).
+ * While the database is unavailable, it sends only heartbeats.
  *
- * Streams that have sent everything wait together: four times a second one statement finds those with new
- * events. At most two pages are read at a time, so that other requests keep a connection; projects take turns.
+ * Streams that have sent everything wait together: four times a second one statement finds those with new events. At
+ * most two pages are read at a time, so that other requests keep a connection. Projects take turns.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -28,10 +30,9 @@ import { type Database, DatabaseUnavailable } from '../database/database.ts';
 import { cursorText } from './cursor.ts';
 
 export type StreamLimits = {
-  /** Of all projects, beyond the first few of each. */
+  /** Limit on streams of all projects together, beyond `streamsAlways` of each. */
   streams: number;
   streamsOfProject: number;
-  /** What every project may have, however many others have. */
   streamsAlways: number;
   streamsOfKey: number;
   lookEveryMs: number;
@@ -51,12 +52,11 @@ const STREAM_LIMITS: StreamLimits = {
 
 const PAGE_EVENTS = 100;
 const PAGES_AT_ONCE = 2;
-/** The reconnection delay that the stream announces to an EventSource. */
 const RETRY_MS = 2_000;
 
 export type StreamRequest = {
   caller: Caller;
-  /** The caller as of now; null: the key was revoked, or the session has ended. */
+  /** Returns the current caller; null: the key was revoked, or the session has ended. */
   callerAgain: () => Promise<Caller | null>;
   filter: StreamFilter;
   after: StreamPoint;
@@ -65,7 +65,6 @@ export type StreamRequest = {
 type EventStreamsOptions = {
   db: Database;
   log: Pick<Logger, 'error'>;
-  /** How long events are kept; null: forever. */
   retentionH: number | null;
   limits?: Partial<StreamLimits>;
 };
@@ -73,7 +72,7 @@ type EventStreamsOptions = {
 class OpenStream {
   readonly request: StreamRequest;
   at: StreamPoint;
-  /** The reason why it ends, sent as its last line; null: it is open. */
+  /** The reason for its end, sent as its last line; null: it is open. */
   end: string | null = null;
   isWaiting = false;
   #wake: () => void = () => {};
@@ -119,7 +118,7 @@ export class EventStreams {
     this.#limits = { ...STREAM_LIMITS, ...options.limits };
   }
 
-  /** One page for a client that polls. A text: why its cursor is not valid any more. */
+  /** Reads one page for a client that polls, or returns a text: the reason why its cursor is no longer valid. */
   page(request: StreamRequest, limit: number): Promise<StreamPage | string> {
     const { caller, filter, after } = request;
     const { db, retentionH } = this.#options;
@@ -130,7 +129,7 @@ export class EventStreams {
 
   /**
    * Opens a stream and reads its first page.
-   * @returns the content for the client; a text: why the cursor is not valid any more
+   * @returns the content for the client, or a text: the reason why the cursor is no longer valid
    * @throws Overloaded when the key, the project or the worker has the maximum number of streams
    */
   async open(
@@ -154,7 +153,6 @@ export class EventStreams {
     }
   }
 
-  /** Ends all streams after a whole event. */
   close(): void {
     this.#isStopping = true;
     for (const stream of this.#open) stream.close('the service is stopping');
@@ -207,7 +205,7 @@ export class EventStreams {
     }
   }
 
-  /** null: the database is unavailable. */
+  /** Returns null when the database is unavailable, or the stream has ended. */
   async #nextPage(stream: OpenStream): Promise<StreamPage | null> {
     try {
       const page = await this.page({ ...stream.request, after: stream.at }, PAGE_EVENTS);
@@ -221,7 +219,7 @@ export class EventStreams {
     return null;
   }
 
-  /** Starts with the first stream. Without streams there are no queries. */
+  /** Starts with the first stream, so a worker without streams makes no queries. */
   #start(): void {
     if (this.#isRunning) return;
     this.#isRunning = true;
@@ -250,7 +248,6 @@ export class EventStreams {
     for (const { stream } of await findNewer(this.#options.db, readers)) stream.wake();
   }
 
-  /** Checks the keys of all streams with one look-up, and each session. */
   async #checkKeys(): Promise<void> {
     await Promise.all(
       [...this.#open].map(async (stream) => {
@@ -266,7 +263,6 @@ function maySame(now: Caller, before: Caller): boolean {
   return now.permission === before.permission && now.domain === before.domain;
 }
 
-/** In the format of the list. */
 export function presentStreamEvent(event: StreamEvent, caller: Caller) {
   const { id, type, createdAt, number, data, point } = event;
   return {
@@ -280,13 +276,13 @@ export function presentStreamEvent(event: StreamEvent, caller: Caller) {
   };
 }
 
-/** The JSON contains no line breaks, so that one `data` line is enough. */
+/** JSON contains no line breaks, so one `data` line is enough. */
 function eventText(event: StreamEvent, caller: Caller): string {
   const shown = presentStreamEvent(event, caller);
   return `id: ${shown.cursor}\nevent: ${shown.type}\ndata: ${JSON.stringify(shown)}\n\n`;
 }
 
-/** A heartbeat. Its id without data moves a client's Last-Event-ID past events that the filter omits. */
+/** Returns a heartbeat. Its id without data moves a client's Last-Event-ID past events that the filter omits. */
 function checkpoint({ at, request }: OpenStream): string {
   return `: heartbeat\nid: ${cursorText(at, request.caller)}\n\n`;
 }
