@@ -4,7 +4,7 @@ import { NO_COUNTS } from './counts.ts';
 import type { StatsReport } from './stats.ts';
 import { statsText } from './command.ts';
 
-/** Not a terminal: as wide as it needs to be. */
+/** Not a terminal, so the width is unlimited. */
 const AT_WILL = { program: 'letterhaus' };
 const { latencies: _latencies, ...zeros } = NO_COUNTS;
 const TIME = { count: 900, p50_at_most_s: 1, p95_at_most_s: 5, p99_at_most_s: 300 };
@@ -30,7 +30,7 @@ const report: StatsReport = {
   data: [{ ...row, period: '2026-11-21T00:00:00.000Z' }],
 };
 
-test('a line for each day and their sum, without columns of zeros', () => {
+test('the table has a line for each day and their sum, without columns of zeros', () => {
   assert.equal(
     statsText(AT_WILL, report, 'live'),
     `2026-11-20 00:00 to 2026-11-22 00:00 (UTC), live
@@ -41,7 +41,7 @@ total        1000     1000         900         40        7          2           
   );
 });
 
-test('the table fits the terminal, and says which columns it leaves out', () => {
+test('the table fits the terminal and names the omitted columns', () => {
   const text = statsText({ ...AT_WILL, widthColumns: 70 }, report, 'live');
   const lines = text.split('\n');
   assert.ok(
@@ -52,7 +52,7 @@ test('the table fits the terminal, and says which columns it leaves out', () => 
   assert.equal(lines.at(-1), '(no room for DEFERRED, COMPLAINED; --json has all)');
 });
 
-test('by provider, what cannot be known of one is not shown', () => {
+test('by provider, columns without a provider are not shown', () => {
   const unknown = { emails: null, recipients: null, suppressed: null, canceled: null };
   const google = { ...row, ...unknown, value: 'google' };
   const text = statsText(
@@ -64,7 +64,7 @@ test('by provider, what cannot be known of one is not shown', () => {
   assert.match(text, /^google +900 +40 +7 +2 +≤ 5 s$/m);
 });
 
-test('no counts are a sentence that says for which time and environment', () => {
+test('without counts a sentence names the time and the environment', () => {
   assert.equal(
     statsText(AT_WILL, { ...report, totals: [], data: [] }, 'live'),
     'Nothing was counted from 2026-11-20 00:00 to 2026-11-22 00:00 (UTC) in mode live.',

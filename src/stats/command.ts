@@ -1,4 +1,4 @@
-/** `letterhaus stats`: counts emails by delivery status, as a table that fits the terminal. */
+/** `letterhaus stats`: prints counts of mail as a table that fits the terminal. */
 import { type Command, Option } from 'commander';
 import { type Api, type ApiOptions, apiRunnable } from '../cli/api.ts';
 import { type Cli, type Outcome, parseTime } from '../cli/command.ts';
@@ -16,22 +16,26 @@ import type { StatsReport } from './stats.ts';
 export function describeStats(stats: Command, cli: Cli): void {
   const time = (text: string): Date => parseTime(text, cli.world.now());
   stats
-    .option('--from <time>', '6h, 7d ago, or a time or date (default: 24 hours, 30 days)', time)
-    .option('--to <time>', 'the same (default: now)', time)
+    .option(
+      '--from <time>',
+      'start: 6h or 7d ago, a time or a date (default: 24 hours or 30 days ago)',
+      time,
+    )
+    .option('--to <time>', 'end, in the same formats (default: now)', time)
     .addOption(
       new Option('--granularity <period>', 'hour or day')
         .choices(STATS_GRANULARITIES)
         .default('day'),
     )
     .addOption(
-      new Option('--by <what>', 'sums of each sending domain, provider, tag or API key').choices(
+      new Option('--by <what>', 'sums for each sending domain, provider, tag or API key').choices(
         STATS_DIMENSIONS,
       ),
     );
   apiRunnable(stats, cli, {
     examples: ['stats --granularity hour --from 6h', 'stats --from 7d --by provider'],
     notes:
-      'Without --by a line for each hour or day, with it the sums of each value. Times are in UTC.',
+      'Prints a line for each hour or day, or with --by the sums of each value. Times are in UTC.',
     mode: 'live',
     run,
   });
@@ -51,7 +55,10 @@ async function run({ cli, client, mode }: Api, options: Options): Promise<Outcom
   return { data: report, text: statsText(cli, report, mode ?? 'live') };
 }
 
-/** Always shown, the others where they are not zero. In the order in which they are dropped, last first. */
+/**
+ * Columns that are always shown. Others are shown when they are not zero, and dropped from the right when space is
+ * short.
+ */
 const ALWAYS: ReadonlySet<Counter> = new Set(['emails', 'recipients', 'delivered', 'bounced']);
 const FIRST_COLUMNS: readonly Counter[] = [...ALWAYS];
 const NAME_WIDTH_MAX = 40;
@@ -59,7 +66,6 @@ const NAME_WIDTH_MAX = 40;
 type Terminal = Pick<Cli, 'program' | 'widthColumns'>;
 type Line = { name: string; counts: StatsReport['totals'][number] | StatsReport['data'][number] };
 
-/** A table that fits the terminal. */
 export function statsText(cli: Terminal, report: StatsReport, mode: string): string {
   const { by, from, to, granularity, data, totals } = report;
   const range = `${shortTime(from).slice(0, 16)} to ${shortTime(to).slice(0, 16)}`;
@@ -96,7 +102,6 @@ function clipped(name: string): string {
   return name.length <= NAME_WIDTH_MAX ? name : `${name.slice(0, NAME_WIDTH_MAX - 1)}…`;
 }
 
-/** As many columns as fit, at least one. */
 function fitting(
   columns: readonly Counter[],
   draw: (names: readonly Counter[]) => string,
@@ -123,7 +128,7 @@ function render(
   return table({ program }, { columns, rows, none: '' });
 }
 
-/** `≤ 5 s`; `-` when nothing was delivered. */
+/** Formats the latency as `≤ 5 s`, or `-` when nothing was delivered. */
 function latency({
   count,
   p95_at_most_s: seconds,

@@ -1,6 +1,6 @@
 /**
- * Counts of mail by hour and by day: what is counted, by which dimensions, and what is said of the time to
- * delivery. stats/stats-store.ts keeps them. All times are in UTC.
+ * Counts of mail by hour and by day: counters, dimensions, and classes of the time to delivery. stats-store.ts stores
+ * them. All times are in UTC.
  */
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 
@@ -10,7 +10,7 @@ export type StatsGranularity = (typeof STATS_GRANULARITIES)[number];
 export const STATS_DIMENSIONS = ['domain', 'provider', 'tag', 'key'] as const;
 export type StatsDimension = (typeof STATS_DIMENSIONS)[number];
 
-/** Recipients, by what was reached; `opened` and `clicked`: for the first time, by a person. */
+/** Counters of recipients by outcome. `opened` and `clicked` count a recipient's first time, by a person. */
 export const RECIPIENT_COUNTERS = [
   'sent',
   'delivered',
@@ -24,16 +24,16 @@ export const RECIPIENT_COUNTERS = [
   'clicked',
 ] as const;
 
-/** `emails` and `recipients` are those accepted. */
+/** `emails` and `recipients` count accepted mail. */
 export const COUNTERS = ['emails', 'recipients', ...RECIPIENT_COUNTERS] as const;
 export type Counter = (typeof COUNTERS)[number];
 
-/** What happens before a mail server is looked for cannot be counted by provider. */
+/** Counters without a provider: their changes happen before a mail server is looked up. */
 export const NOT_BY_PROVIDER = { emails: null, recipients: null, suppressed: null, canceled: null };
 
 /**
- * Upper bounds of the latency classes, in seconds; a further class has what took longer. The last is the
- * longest lifetime of an email. The classes are stored: a change of the bounds needs a new column.
+ * Upper bounds of the latency classes, in seconds; one more class has longer times. The last bound is the longest
+ * lifetime of an email. The classes are stored, so other bounds need a new column.
  */
 export const LATENCY_BOUNDS_S = [
   1, 2, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 43_200, 86_400, 432_000,
@@ -44,12 +44,15 @@ export type Counts = Record<Counter, number> & {
   latencies: readonly number[];
 };
 
-/** How long counts are kept: an hour by hour for a month, a day for somewhat more than a year. */
+/** Retention of counts: hours for a month, days for more than a year. */
 export const STATS_KEPT_DAYS: Readonly<Record<StatsGranularity, number>> = { hour: 31, day: 400 };
 
-/** Values of a dimension that are kept apart in a project, an environment and a day; the others are `*`. */
+/** Limit on the distinct values of a dimension per project, environment and day. Further values count as `*`. */
 export const STATS_VALUES_MAX = { domain: 500, provider: 200, tag: 200, key: 200 } as const;
-/** Of one tag name; the others are `name:*`. A tag with a new value in each email leaves room for others. */
+/**
+ * Limit on the values of one tag name; further ones count as `name:*`. A tag with a new value in each email leaves
+ * room for other tags.
+ */
 export const TAG_VALUES_MAX = 50;
 
 const HOUR_MS = 3_600_000;
@@ -60,8 +63,8 @@ const PERIODS_BY_DEFAULT: Readonly<Record<StatsGranularity, number>> = { hour: 2
 export type StatsRange = { granularity: StatsGranularity; from: Date; to: Date };
 
 /**
- * Whole periods: from the beginning of the first to the end of the last. Without `to` it ends with the present
- * period; without `from` it has 24 hours or 30 days.
+ * Returns whole periods, from the beginning of the first to the end of the last. The defaults: `to` is the end of the
+ * current period, and `from` is 24 hours or 30 days before.
  */
 export function statsRange(
   {
@@ -115,8 +118,8 @@ export function addCounts(one: Counts, other: Counts): Counts {
 }
 
 /**
- * The bound that at least this share of deliveries did not exceed: the exact percentile lies between it and the
- * bound below. Null: there are none, or it exceeds the last bound.
+ * Returns the smallest bound that at least this share of deliveries did not exceed. The exact percentile lies between
+ * it and the bound below. Null: there were no deliveries, or it exceeds the last bound.
  */
 export function percentileAtMostS(latencies: readonly number[], percent: number): number | null {
   const all = latencies.reduce((sum, count) => sum + count, 0);

@@ -1,4 +1,4 @@
-/** Counts of mail after generated actions of two senders, compared with what is stored. */
+/** Compares the counts of mail after generated actions of two senders with the stored mail. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { randomFor, type RandomSource } from '../../test/chaos/random.ts';
@@ -49,7 +49,6 @@ const ALWAYS = { from: new Date(0), to: new Date('2200-01-01'), domain: null };
 type FullSender = { sender: Sender; keyIds: readonly string[] };
 type Known = { email: NewEmail; position: number; claim: number; status: StoredStatus };
 
-/** A sender with another domain and another key, and a suppressed address. */
 async function fullSender(): Promise<FullSender> {
   const sender = await newSender(db);
   const page = { limit: 9, after: null, before: null };
@@ -70,10 +69,9 @@ class Actions {
   readonly #accepting: AcceptStore;
   readonly #settling: SettleStore;
   readonly #emails = new Map<string, NewEmail>();
-  /** Recipients that this worker holds. */
-  readonly #held: Known[] = [];
+  readonly #leased: Known[] = [];
   readonly #ended: Known[] = [];
-  /** Of each settled event, and of each ended recipient (its email and position). */
+  /** Provider of each settled event, and of each ended recipient (its email and position). */
   readonly providers = new Map<string, string>();
 
   constructor(random: RandomSource, senders: readonly FullSender[], holder: string) {
@@ -124,13 +122,13 @@ class Actions {
     const open = email.recipients.filter(
       ({ position }) => !row.suppressedPositions.includes(position),
     );
-    this.#held.push(
+    this.#leased.push(
       ...open.map(({ position }) => ({ email, position, claim: 1, status: 'queued' as const })),
     );
   }
 
   async #settle(): Promise<void> {
-    const one = this.#take(this.#held);
+    const one = this.#take(this.#leased);
     if (one === undefined) return;
     const ends = ['delivered', 'delivered', 'sent', 'bounced', 'failed', 'deferred'] as const;
     const status = this.#random.pick(ends);
@@ -151,7 +149,7 @@ class Actions {
     this.#ended.push({ ...one, status });
   }
 
-  /** A bounce, a complaint or a confirmation that came back. */
+  /** A late report: a bounce, a complaint or a confirmation. */
   async #report(): Promise<void> {
     const taken = this.#ended.filter(({ status }) => status === 'delivered' || status === 'sent');
     const one = this.#take(taken);
@@ -190,7 +188,7 @@ class Actions {
     const { claimed } = await claimOldest(db.settling, { holder, max: 20, window: 21, ...every });
     for (const { emailId, position, claim } of claimed) {
       const email = this.#emails.get(emailId)!;
-      this.#held.push({ email, position, claim, status: 'queued' });
+      this.#leased.push({ email, position, claim, status: 'queued' });
     }
   }
 
@@ -222,7 +220,7 @@ class Actions {
 const DAYS = `
 select distinct (created_at at time zone 'UTC')::date::text as day from emails where project_id = $1`;
 
-/** By the statements of the daily proof, from the first id on: ids are made by another clock than that of the database. */
+/** Runs the daily proof's statements from the first id, because another clock than the database's makes the ids. */
 async function unaccounted({ projectId }: Sender): Promise<string[]> {
   const days = await db.query<{ day: string }>(DAYS, [projectId]);
   assert.ok(days.length > 0);
@@ -241,7 +239,7 @@ async function unaccounted({ projectId }: Sender): Promise<string[]> {
   return found;
 }
 
-test('after generated actions the counts are those of the emails and their events, and all mail is accounted for', async () => {
+test('after generated actions the counts match the emails and their events, and all mail is accounted for', async () => {
   const seed = 4711;
   const senders = [await fullSender(), await fullSender()];
   const holder = newId();

@@ -73,7 +73,7 @@ const to = (status: StoredStatus, changes: Partial<Settlement> = {}): Partial<Se
   ...changes,
 });
 
-test('an email and its outcome are counted at once, and not again when they are added up', async () => {
+test('an email and its outcome are counted at once, and not again by folding', async () => {
   const sender = await newSender(db);
   const email = newEmail(sender, { to: ['jo@example.net', 'kim@example.net'] });
   await acceptAll(accepting, [email]);
@@ -87,7 +87,7 @@ test('an email and its outcome are counted at once, and not again when they are 
   assert.equal(deltas, undefined);
 });
 
-test('without new counts only that is looked up', async () => {
+test('without new deltas folding costs one look-up', async () => {
   while ((await foldStats(db, 10_000)) > 0);
   const statements: string[] = [];
   const counting: Parameters<typeof foldStats>[0] = {
@@ -105,7 +105,7 @@ test('without new counts only that is looked up', async () => {
   assert.equal(statements.length, 1);
 });
 
-test('what is rolled back is not counted, and neither is what another worker holds', async () => {
+test('rolled-back changes do not count, and neither do outcomes of recipients that another worker has leased', async () => {
   const sender = await newSender(db);
   const [kept, lost] = [newEmail(sender), newEmail(sender)];
   await acceptAll(accepting, [kept]);
@@ -162,7 +162,7 @@ test('opens and clicks of people are counted once for a recipient', async () => 
   assert.deepEqual({ opened, clicked }, { opened: 1, clicked: 1 });
 });
 
-test('made-up tags and domains are counted together beyond a number of them', async () => {
+test('generated tags and domains beyond the limit are counted together', async () => {
   const sender = await newSender(db);
   const tagged = (tags: NewEmail['tags']) => newEmail(sender, { tags });
   const value = (index: number) => String(index).padStart(4, '0');

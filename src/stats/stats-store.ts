@@ -1,14 +1,13 @@
 /**
- * Counts of what became of mail, by hour and by day (stats/counts.ts).
+ * Stores counts of mail by hour and by day (counts.ts).
  *
- * Guarantee: the counts are those of committed changes. The statement that accepts, settles, cancels or
- * tracks also inserts what it adds (`stats_deltas`), a row for each email or recipient: grouping them there costs
- * more than the rows. Workers never wait for one another here: rows are only appended. `foldStats` adds them to
- * the rows of `stats` and removes them in one transaction; reading adds both up in one snapshot, so that it
- * neither misses nor repeats a row and its cost does not depend on the number of emails.
+ * Guarantee: the counts are exact and contain only committed changes. The statement that accepts, settles, cancels or
+ * tracks mail also appends its changes to `stats_deltas`, one row for each email or recipient: grouping them there
+ * costs more than the rows. Appending makes no worker wait for another. `foldStats` adds the rows to `stats` and
+ * deletes them, in one transaction. A reader sums both tables in one snapshot, so it neither misses nor repeats a
+ * row. Its cost does not depend on the number of emails.
  *
- * The number of values of a dimension is limited per day when folding, so that made-up tags or domains do not
- * fill the disk.
+ * Folding limits the number of values of a dimension per day, so that generated tags or domains do not fill the disk.
  */
 import {
   type Counts,
@@ -26,15 +25,18 @@ import {
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from '../database/database.ts';
 
-/** The domain of a stored address; a quoted local part may have an @ as well. */
+/** The domain of a stored address. A quoted local part may also contain an @. */
 export const SENDER_DOMAIN = `split_part(e.from_address, '@', -1)`;
 
-/** Of a delivery that was just stored: how long it took since the email was due. */
+/** The latency class of a delivery that is stored now: its time since the email was due. */
 export const latencyClass = (now: string): string =>
   `width_bucket(extract(epoch from ${now} - greatest(e.created_at, e.scheduled_at))::float8,
                 '{${LATENCY_BOUNDS_S.join()}}'::float8[])`;
 
-/** Steps of the statements that change something, after `t`. This one needs `numbered` and `email`. A report that came later says nothing about the time to delivery. */
+/**
+ * A step of the settle statement, after `t`, `numbered` and `email`. A late report does not count for the time to
+ * delivery.
+ */
 export const COUNT_SETTLED = `
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
@@ -47,7 +49,7 @@ new_counts as (
     from t, numbered n join email e on e.id = n.email_id
 )`;
 
-/** Needs `counted` with the email, and `change` with the number of its recipients. */
+/** A step of the cancel statement. Needs `counted` with the email, and `change` with the number of its recipients. */
 export const COUNT_CANCELED = `
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, recipients)
@@ -56,7 +58,7 @@ new_counts as (
     from t, counted e, change x
 )`;
 
-/** Needs `stored` and `email`. Counts the first visit of a person, in the hour in which it was. */
+/** A step of the tracking statement. Needs `stored` and `email`. Counts a person's first visit, in its hour. */
 export const COUNT_VISITS = `
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
@@ -72,7 +74,10 @@ new_counts as (
       on v.email_id = e.id
 )`;
 
-/** Each delta once for each dimension, and for each of its tags. The cut keeps it within an index entry. */
+/**
+ * Expands each delta to one row for each dimension and each tag. The cut keeps a provider within the size of an index
+ * entry.
+ */
 const expanded = (deltas: string): string => `
   select d.project_id, d.environment, v.dimension, v.value,
          date_trunc('hour', d.at, 'UTC') as hour, d.what, d.latency_class, d.emails, d.recipients,
@@ -94,7 +99,6 @@ const CLASSES = Array.from({ length: LATENCY_CLASSES }, (_, index) => index);
 const sumWhere = (condition: string): string =>
   `coalesce(sum(recipients) filter (where ${condition}), 0)::int`;
 
-/** The counters of expanded deltas. */
 const SUMS = [
   'sum(emails)::int as emails',
   `${sumWhere(`what = 'accepted'`)} as recipients`,
@@ -106,7 +110,6 @@ const SUMS = [
   `array[${CLASSES.map((one) => sumWhere(`latency_class = ${one}`)).join()}] as latencies`,
 ].join();
 
-/** Counters that were summed before, added up. */
 const summed = (row: string, type: 'int' | 'float8'): string => {
   const latencies = CLASSES.map((one) => `sum(${row}.latencies[${one + 1}])::${type}`).join();
   const sums = COUNTERS.map((name) => `sum(${row}.${name})::${type} as ${name}`);
@@ -119,7 +122,7 @@ const LATENCIES_ADDED = CLASSES.map(
 ).join();
 const ADDED = [...COUNTERS.map(added), `latencies = array[${LATENCIES_ADDED}]`].join();
 
-/** What a value counts as: a tag as its name, of which only so many values are kept apart. */
+/** A tag counts by its name, which has its own limit on values. */
 const nameOf = (dimension: string, value: string): string =>
   `case ${dimension} when 'tag' then split_part(${value}, ':', 1) else ${value} end`;
 
@@ -127,7 +130,7 @@ const VALUES_MAX = `case f.dimension ${Object.entries(STATS_VALUES_MAX)
   .map(([dimension, max]) => `when '${dimension}' then ${max}`)
   .join(' ')} end`;
 
-/** The value under which a row of `hours` is counted, if it is new to its day. */
+/** Determines the value under which a row of `hours` counts, if the value is new on its day. */
 const ADMITTED = `
 fresh as materialized (
   select distinct e.project_id, e.environment, e.dimension, x.day, e.value, ${nameOf('e.dimension', 'e.value')} as name
@@ -207,18 +210,16 @@ added as (
 )
 select count(*)::int as folded from gone`;
 
-/** Chosen at random; other locks are in other files. */
 const FOLD_LOCK = 7_306_144_021;
 
-/** Without mail there is nothing to add up, and planning FOLD costs more than this look-up. */
+/** Skips FOLD without mail, because planning it costs more than this look-up. */
 const TAKE_FOLD_LOCK = {
   name: 'stats_fold_lock',
   text: 'select pg_try_advisory_xact_lock($1) as got where exists (select from stats_deltas)',
 };
 
 /**
- * Adds up to `limit` deltas to the counts. One process at a time: the others need not, and the number of values
- * is then exact.
+ * Adds up to `limit` deltas to the counts. Only one process folds at a time, so that the limit on values is exact.
  * @returns the number of deltas
  */
 export function foldStats(db: Pick<Database, 'transaction'>, limit: number): Promise<number> {
@@ -230,10 +231,8 @@ export function foldStats(db: Pick<Database, 'transaction'>, limit: number): Pro
   });
 }
 
-/** Rows of one answer. */
 export const STATS_ROWS_MAX = 10_000;
 
-/** Deltas of the project that were not added up yet. */
 const OWN_DELTAS = '(select * from stats_deltas where project_id = $1 and environment = $2)';
 
 const READ = `
@@ -258,11 +257,11 @@ export type StatsRow = Counts & { period: Date; value: string };
 
 export type StatsQuery = StatsRange & {
   by: StatsDimension | null;
-  /** Only of this sending domain, with `by` null or domain. */
+  /** Restricts to this sending domain. Requires `by` null or domain. */
   domain: string | null;
 };
 
-/** In order of period and value. null: more than STATS_ROWS_MAX rows. */
+/** Returns rows in order of period and value; null: more than STATS_ROWS_MAX rows. */
 export async function readStats(
   db: Queryable,
   { projectId, environment }: Scope,

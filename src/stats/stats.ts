@@ -1,7 +1,4 @@
-/**
- * Counts of mail as the API and the command line show them: rows of periods, and the sums of each value over
- * all periods.
- */
+/** Builds the report of the API and the command line: rows of periods, and the sums of each value over all periods. */
 import { type Refusal, isRefusal, refuseFields } from '../core/refusals.ts';
 import type { Reach } from '../core/scope.ts';
 import {
@@ -48,7 +45,7 @@ export type StatsReport = {
   data: ({ period: string } & Named & WireCounts)[];
 };
 
-/** @param reach with a domain: only the mail of that sending domain */
+/** @param reach a reach with a domain sees only the mail of that sending domain */
 export async function reportStats(
   db: Queryable,
   reach: Reach,
@@ -105,7 +102,7 @@ const TOO_MANY = refuseFields([
   },
 ]);
 
-/** By provider nothing is accepted, so it is what was attempted. */
+/** Orders values by size. Providers have no accepted recipients, so their attempts count. */
 function weightOf({ recipients, sent, delivered, deferred, bounced, failed }: Counts): number {
   return Math.max(recipients, sent + delivered + deferred + bounced + failed);
 }
