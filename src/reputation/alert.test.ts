@@ -51,7 +51,7 @@ test('an alert ends when the rate has been clearly below the threshold for an ho
   assert.equal(judge({ ended: 3, bounced: 3 }, quiet), 'recovers');
 });
 
-test('a pause lasts until it is ended by command, and alerts that are off are not evaluated', () => {
+test('a pause lasts until a command ends it, and alerts that are off are not evaluated', () => {
   const paused = { isPaused: true, belowForMs: 90 * MINUTE_MS };
   assert.equal(judge({ ended: 0 }, { active: paused }), 'stays');
   assert.equal(judge({ ended: 1000, bounced: 900 }, { own: { isOn: false } }), 'stays');

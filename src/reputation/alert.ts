@@ -1,20 +1,19 @@
 /**
- * Reputation alerts: the share of bounces and of complaints among the recipients that ended in the last
- * 24 hours, by sending domain. Receivers block senders at about these shares, and for a long time. Pure;
- * reputation/reputation-store.ts counts, src/reputation/watch.ts acts.
+ * Reputation alerts: the shares of bounces and complaints among the recipients that ended in the last 24 hours, by
+ * sending domain. Receivers block senders at about these shares, and for a long time. Pure: reputation-store.ts
+ * counts, watch.ts acts.
  */
 
 export const ALERT_KINDS = ['bounce', 'complaint'] as const;
 export type AlertKind = (typeof ALERT_KINDS)[number];
 
-/** Shares in millionths. */
+/** A rule. Shares are in millionths. */
 export type AlertRule = {
   isOn: boolean;
   bouncesPpm: number;
   complaintsPpm: number;
-  /** Below this number of emails a share is not significant. */
   emailsMin: number;
-  /** Whether new mail is held from then on, until it is released. */
+  /** Whether an alert puts new mail on hold until it is released. */
   pauses: boolean;
 };
 
@@ -26,7 +25,7 @@ export const DEFAULT_ALERT_RULE: AlertRule = {
   pauses: false,
 };
 
-/** The settings of a project; null: the default. */
+/** A project's settings; null: the default. */
 export type OwnAlertRule = {
   isOn: boolean;
   bouncesPpm: number | null;
@@ -46,17 +45,17 @@ export function alertRule(own: OwnAlertRule | undefined): AlertRule {
   };
 }
 
-/** Recipients of the last 24 hours. `ended`: delivered, sent, bounced or failed. */
+/** Recipients of the last 24 hours. `ended` counts delivered, sent, bounced and failed. */
 export type OutcomeCounts = { ended: number; bounced: number; complained: number };
 
-/** An alert that is active. `belowForMs`: for how long the share has been clearly lower; null: it is not. */
+/** An active alert. `belowForMs`: time since the share became clearly lower; null: it is not lower. */
 export type ActiveAlert = { isPaused: boolean; belowForMs: number | null };
 
 export type Judgement = 'raises' | 'recovers' | 'gets_better' | 'gets_worse' | 'stays';
 
-/** An alert ends when the share is below this part of the threshold (or mail is below `emailsMin`) … */
+/** An alert ends when the share stays below this part of the threshold, or mail below `emailsMin`, … */
 const BETTER_SHARE = 0.8;
-/** … for this time, so that alerts do not alternate with every batch of mail. */
+/** … for this time, so that an alert does not start and end with every batch of mail. */
 const BETTER_FOR_MS = 3600_000;
 
 export function judgeReputation(
@@ -68,7 +67,7 @@ export function judgeReputation(
   const isEnough = counts.ended >= rule.emailsMin;
   const ppm = ratePpm(countOf(kind, counts), counts.ended);
   if (active === null) return rule.isOn && isEnough && ppm > thresholdPpm ? 'raises' : 'stays';
-  // While no mail is sent the share does not change, so an operator has to end a pause.
+  // The share of a paused sender does not change, so an operator must end the pause.
   if (active.isPaused) return 'stays';
   if (!rule.isOn) return 'recovers';
   const isBetter = !isEnough || ppm <= BETTER_SHARE * thresholdPpm;
@@ -85,13 +84,13 @@ export function countOf(kind: AlertKind, { bounced, complained }: OutcomeCounts)
   return kind === 'bounce' ? bounced : complained;
 }
 
-/** Complaints may concern older mail, so there can be more of them than ended emails. */
+/** Complaints may concern older mail, so there may be more of them than ended emails. */
 export function ratePpm(count: number, ended: number): number {
   return ended === 0 ? 0 : Math.round((count / ended) * 1_000_000);
 }
 
 const PAUSED =
-  ' New mail from this domain is accepted and held until the operator releases it ' +
+  ' New mail from this domain is accepted and put on hold until the operator releases it ' +
   '(letterhaus projects set-reputation-alert --resume).';
 
 export type AlertFacts = {
@@ -100,7 +99,7 @@ export type AlertFacts = {
   ended: number;
   thresholdPpm: number;
   since: Date;
-  /** Mail of the domain is held until it is released. */
+  /** Whether mail of the domain is on hold until it is released. */
   isPaused: boolean;
 };
 
@@ -125,14 +124,13 @@ export function describeAlert({
   );
 }
 
-/** Parses `5%` or `0.3%` into millionths; null for another form, or for 0 and less. */
+/** Parses `5%` or `0.3%` into millionths. Returns null for other text, and for 0 or less. */
 export function parsePercent(text: string): number | null {
   const match = /^(\d{1,3}(?:\.\d{1,4})?)\s*%$/.exec(text.trim());
   const ppm = Math.round(Number(match?.[1] ?? 0) * 10_000);
   return ppm >= 1 && ppm <= 1_000_000 ? ppm : null;
 }
 
-/** `5%`, `0.3%`. */
 export function showPercent(ppm: number): string {
   return `${Number((ppm / 10_000).toFixed(4))}%`;
 }

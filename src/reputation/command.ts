@@ -35,24 +35,24 @@ function addAlertCommand(projects: Command, cli: Cli, name: string, hidden = fal
     run: setReputationAlert,
   })
     .argument('[project]', 'name or id (default: the only one)')
-    .addOption(percentOption('--bounces <share>', 'of what ends in 24 hours, as 5%'))
-    .addOption(percentOption('--complaints <share>', 'of what ends in 24 hours, as 0.3%'))
+    .addOption(percentOption('--bounces <share>', 'share of bounces in 24 hours, like 5%'))
+    .addOption(percentOption('--complaints <share>', 'share of complaints in 24 hours, like 0.3%'))
     .addOption(
       new Option(
         '--min <emails>',
-        'no alert below this number of emails, as 500, or default',
+        'no alert below this number of emails, like 500, or default',
       ).argParser(parseMin),
     )
-    .addOption(new Option('--pause', 'hold new mail of the domain until it is released'))
+    .addOption(new Option('--pause', 'put new mail of the domain on hold until it is released'))
     .addOption(new Option('--no-pause', 'only warn').default(undefined))
-    .addOption(new Option('--resume', 'end current pauses and release held mail'))
+    .addOption(new Option('--resume', 'end current pauses and release mail on hold'))
     .addOption(new Option('--off', 'no alerts for this project'));
 }
 
 function percentOption(flags: string, what: string): Option {
   return new Option(flags, `${what}, or default`).argParser((text) => {
     if (text === 'default' || parsePercent(text) !== null) return text;
-    throw new InvalidArgumentError('Write a share, as 5% or 0.3%, or default.');
+    throw new InvalidArgumentError('Write a share like 5% or 0.3%, or default.');
   });
 }
 
@@ -60,7 +60,7 @@ function parseMin(text: string): number | 'default' {
   if (text === 'default') return text;
   const count = /^\d{1,7}$/.test(text) ? Number(text) : 0;
   if (count >= 1 && count <= EMAILS_MAX) return count;
-  throw new InvalidArgumentError('Write a number of emails, as 500, or default.');
+  throw new InvalidArgumentError('Write a number of emails like 500, or default.');
 }
 
 async function setReputationAlert(
@@ -99,23 +99,23 @@ async function resume({ client }: Api, projectId: string) {
   return { domains, released };
 }
 
-/** null: as the installation has it. */
+/** null restores the installation's setting. */
 export function orNull<Value>(value: Value | 'default'): Value | null {
   return value === 'default' ? null : value;
 }
 
-/** @param project name or id; absent: the only one */
+/** @param project name or id; absent: the only project */
 export async function changeSettings(
   api: Api,
   project: string | undefined,
   change: ProjectSettingsChange,
 ): Promise<ProjectSettings> {
-  // Its answer says which project that is, or why none.
+  // The answer names the project, or the reason why there is none.
   await api.of({ project }).projects.limits();
   return api.client.operator.updateProjectSettings(api.answeredBy().projectId ?? '', change);
 }
 
-/** `5% bounces, 0.3% complaints of 500 or more`. */
+/** Formats a rule as `5% bounces, 0.3% complaints of 500 or more`. */
 export function showRule(rule: ProjectSettings['reputation_alert']): string {
   const { on, bounces, complaints, min, pause } = rule;
   if (!on) return 'nothing';

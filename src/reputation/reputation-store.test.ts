@@ -10,7 +10,7 @@ const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
-test('removing and adding the domain of a paused sender does not end the pause', async () => {
+test('a pause survives removing and adding the domain', async () => {
   const sender = await newSender(db);
   const scope = { projectId: sender.projectId, environment: sender.environment };
   const page = { limit: 9, after: null, before: null };

@@ -1,9 +1,9 @@
 /**
- * Outcomes of recipients counted by sending domain and hour, the reputation rules of projects, and active
- * alerts. reputation/alert.ts has the rule; src/reputation/watch.ts applies it.
+ * Stores counts of outcomes by sending domain and hour, the rules of projects, and active alerts. alert.ts has the
+ * rule, watch.ts applies it.
  *
- * Counts are summed in memory and written every few seconds. A crash loses the last seconds, which does
- * not matter for a rate over a day.
+ * Workers sum counts in memory and store them every few seconds. A crash loses the last seconds, which does not
+ * matter for a rate over a day.
  */
 import type { OutcomeCounts, AlertKind, OwnAlertRule } from './alert.ts';
 import type { Scope } from '../core/scope.ts';
@@ -15,7 +15,7 @@ import { forgetting } from '../database/expiry.ts';
 export type SenderDomain = Scope & { domain: string };
 export type ReputationCount = SenderDomain & OutcomeCounts;
 
-/** In one order, so that concurrent workers cannot deadlock. */
+/** Sorted, so that concurrent workers cannot deadlock. */
 const ADD = `
 insert into reputation_counts as r (project_id, environment, domain, hour, ended, bounced,
                                     complained, changed_at)
@@ -28,7 +28,7 @@ on conflict (project_id, environment, domain, hour) do update
    set ended = r.ended + excluded.ended, bounced = r.bounced + excluded.bounced,
        complained = r.complained + excluded.complained, changed_at = excluded.changed_at`;
 
-/** Adds to the counts of this hour; each domain at most once per call. */
+/** Adds to the counts of this hour. A domain may occur once per call. */
 export async function addReputation(
   db: Queryable,
   counts: readonly ReputationCount[],
@@ -50,7 +50,7 @@ export const forgetReputation = forgetting(
   `hour < app_now() - interval '${KEPT_DAYS} days'`,
 );
 
-/** A domain whose counts changed or that has an active alert, as the input of the rule. */
+/** The input of the rule: a domain whose counts changed or that has an active alert. */
 export type Standing = SenderDomain &
   OutcomeCounts & {
     alerts: { kind: AlertKind; belowForMs: number | null; isPaused: boolean }[];
@@ -78,7 +78,7 @@ select c.project_id as "projectId", c.environment, c.domain, s.ended, s.bounced,
       from reputation_alerts g
      where g.project_id = c.project_id and g.environment = c.environment and g.domain = c.domain) t`;
 
-/** @param since only domains with counts changed since then, and those with active alerts */
+/** @param since omits domains without an active alert whose counts did not change since then */
 export function readStandings(db: Queryable, since: Date): Promise<Standing[]> {
   return db.query<Standing>(STANDINGS, [since]);
 }
@@ -92,8 +92,8 @@ select app_now() as now, coalesce(sum(ended), 0)::int as month,
 export type EndedCounts = { now: Date; today: number; month: number };
 
 /**
- * How many recipients got an outcome today and this month, in UTC. The last seconds are missing, and on the
- * 31st the first of the month (KEPT_DAYS).
+ * Counts the recipients that ended today and this month, in UTC. The last seconds are missing, and on the 31st also
+ * the first day of the month (KEPT_DAYS).
  */
 export async function readEnded(
   db: Queryable,
@@ -110,7 +110,7 @@ export type Alert = SenderDomain & {
   count: number;
   ended: number;
   thresholdPpm: number;
-  /** Mail of the domain is held until it is released. */
+  /** Whether mail of the domain is on hold until it is released. */
   isPaused: boolean;
 };
 
@@ -130,8 +130,8 @@ returning ${COLUMNS}, xmax = 0 as "isNew"`;
 /**
  * Creates or updates an alert.
  * @param alert.isPaused used for a new alert
- * @param below whether the share is clearly lower: since now at the latest, not, or unchanged
- * @returns `isNew` for the one caller that created it, which sends the notification
+ * @param below `better`: the share is clearly lower, since now at the latest; `not`: it is not; `keep`: unchanged
+ * @returns `isNew` only for the caller that created it, which sends the notification
  */
 export async function saveAlert(
   tx: Queryable,
@@ -150,7 +150,7 @@ const END = `
 delete from reputation_alerts where project_id = $1 and environment = $2 and domain = $3 and kind = $4
 returning ${COLUMNS}`;
 
-/** Ends an alert; null: another process has ended it. */
+/** Ends an alert. Returns null when another process has ended it. */
 export async function endAlert(
   tx: Queryable,
   { projectId, environment, domain, kind }: SenderDomain & { kind: AlertKind },
@@ -198,7 +198,7 @@ const PAUSE = `
 update domains set paused_at = coalesce(paused_at, app_now())
  where project_id = $1 and environment = $2 and name = $3 and deleted_at is null`;
 
-/** From its commit on, accepted and claimed mail of the domain is held. */
+/** Pauses a domain. After the commit, its accepted and claimed mail is put on hold. */
 export async function pauseSender(
   tx: Queryable,
   { projectId, environment, domain }: SenderDomain,
@@ -213,7 +213,7 @@ with alerts as (
 update domains set paused_at = null where project_id = $1 and paused_at is not null
 returning name`;
 
-/** Ends all pauses of a project; held mail is released separately (delivery/queue-control/change-store.ts). */
+/** Ends all pauses of a project. Its mail on hold is released separately (delivery/queue-control/change-store.ts). */
 export async function resumeSenders(tx: Queryable, projectId: string): Promise<string[]> {
   return (await tx.query<{ name: string }>(RESUME, [projectId])).map(({ name }) => name);
 }
@@ -240,8 +240,8 @@ export class ReputationCounters {
   }
 
   /**
-   * A late report adds a bounce or a complaint, but not another ended recipient. A bounce because of this service says
-   * nothing about the sender or the list.
+   * Counts an outcome. A late report adds a bounce or a complaint, but no ended recipient. A bounce caused by this
+   * service does not count against the sender.
    */
   count({ projectId, environment, senderDomain: domain, status, reason, late }: Settlement): void {
     const ended = !late && ENDINGS.has(status) ? 1 : 0;

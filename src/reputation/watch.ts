@@ -1,7 +1,7 @@
 /**
- * Checks every 30 seconds the senders whose mail has ended since the last check, and reports when
- * bounces or complaints are beyond the rule (reputation/alert.ts): an event `project.reputation_alert`, a warning in
- * lists, a metric. Several machines may check at once: the first to record it reports it.
+ * Checks every 30 seconds the senders whose mail has ended since the last check. Raises an alert when bounces or
+ * complaints exceed the rule (alert.ts): an event `project.reputation_alert`, a warning in lists, a metric. Several
+ * machines may check at once, and the first to store the alert reports it.
  */
 import type { Logger } from 'pino';
 import {
@@ -27,7 +27,7 @@ import {
   type Alert,
 } from './reputation-store.ts';
 
-/** A worker may commit counts later than others that were already read. */
+/** A worker may commit counts later than counts that were already read. */
 const LOOK_BACK_MS = 60_000;
 
 export class ReputationWatch {
@@ -88,7 +88,7 @@ export class ReputationWatch {
 }
 
 const REMEDY =
-  'Ask the sender where its addresses come from; `letterhaus projects set-reputation-alert --pause` holds its mail ' +
+  'Ask the sender where its addresses come from; `letterhaus projects set-reputation-alert --pause` puts its mail on hold ' +
   '(docs/reputation.md).';
 
 const BELOW = { raises: 'not', stays: 'keep', gets_better: 'better', gets_worse: 'not' } as const;

@@ -141,7 +141,7 @@ test("a paused domain's new mail waits until it is resumed, and other mail does 
   await sendMany(from, { delivered: 18, bounced: 2 });
   assert.equal((await alertEvent('paused.test', 'raised')).data.paused, true);
   const [advice] = await adviceFor('paused.test');
-  assert.match(advice!, /New mail from this domain is accepted and held/);
+  assert.match(advice!, /New mail from this domain is accepted and put on hold/);
 
   const held = await journey.send({ from, to: 'delivered+held@simulator.test' });
   const single = await journey.send({ from, to: 'delivered+single@simulator.test' });
