@@ -1,16 +1,18 @@
 /**
- * Guards the removal of old data against a wrong clock and a wrong setting (database/partitions.ts, retention-store.ts).
+ * Guards the removal of old data (database/partitions.ts, retention-store.ts) against a wrong clock and a wrong
+ * setting.
  *
- * - After the clock of the database moved by more than a day since the last run, nothing is removed until it
- *   has run steadily for a day. So a clock that is a year ahead for some minutes removes nothing, and a service that
- *   was stopped for a week removes one day later.
- * - In a day at most a tenth of the stored weeks is removed, and at least one: usually one a week is due.
+ * - If the database clock has moved by more than a day since the last run, nothing is removed until it has been
+ *   steady for a day. A clock that is a year ahead for some minutes therefore removes nothing. A service that was
+ *   stopped for a week removes one day later.
+ * - In a day at most a tenth of the stored weeks is removed, and at least one. Normally one week becomes due each
+ *   week.
  *
- * `letterhaus retention confirm` lifts both for an hour.
+ * `letterhaus retention confirm` lifts both limits for an hour.
  */
 import type { Queryable } from '../database/database.ts';
 
-/** The last jump of the clock, within the last day. */
+/** The last clock jump within a day, which pauses the removal. */
 export type Hold = { since: Date; until: Date; movedS: number };
 
 const HOLD = `case when held_since is null then null else json_build_object(
@@ -28,7 +30,7 @@ returning ${HOLD}`;
 
 type HoldRow = { hold: { since: string; until: string; movedS: number } | null };
 
-/** Called before each removal. @returns why nothing may be removed; null when it may */
+/** Called before each removal. @returns why nothing may be removed, or null */
 export async function noteRun(db: Queryable): Promise<Hold | null> {
   const [row] = await db.query<HoldRow>(NOTE_RUN);
   return holdOf(row);
@@ -44,7 +46,7 @@ const CONFIRM = `
 update retention_clock
    set ran_at = app_now(), held_since = null, confirmed_until = app_now() + interval '1 hour'`;
 
-/** The clock is right, and all that is due may be removed, by the runs of the next hour. */
+/** Lets the runs of the next hour remove everything that is due. */
 export async function confirmRemoval(db: Queryable): Promise<void> {
   await db.query(CONFIRM);
 }
@@ -63,7 +65,7 @@ export async function readAllowance(db: Queryable): Promise<Allowance> {
   return row ?? { isConfirmed: false, spent: 0 };
 }
 
-/** How many weeks with data may still be removed today. */
+/** Returns the number of weeks with data that may still be removed today. */
 export function weeksAllowed(storedWeeks: number, { isConfirmed, spent }: Allowance): number {
   if (isConfirmed) return Infinity;
   return Math.max(0, Math.max(1, Math.floor(storedWeeks / 10)) - spent);
@@ -74,12 +76,11 @@ update retention_clock
    set spent = case when ${IS_SAME_DAY} then spent + 1 else 1 end,
        spent_since = case when ${IS_SAME_DAY} then spent_since else app_now() end`;
 
-/** A week was removed. */
 export async function noteSpent(db: Queryable): Promise<void> {
   await db.query(NOTE_SPENT);
 }
 
-/** @param waiting first days of weeks */
+/** @param waiting the first days of weeks */
 export async function noteWaiting(db: Queryable, waiting: readonly string[]): Promise<void> {
   await db.query('update retention_clock set waiting = $1 where waiting <> $1', [waiting]);
 }

@@ -1,4 +1,4 @@
-/** `letterhaus retention`: shows what the removal of old data waits for, and confirms it. */
+/** `letterhaus retention`: shows why old data is not removed yet, and confirms its removal. */
 import type { Command } from 'commander';
 import type { RetentionState } from '../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions, apiRunnable } from '../cli/api.ts';
@@ -14,7 +14,7 @@ export function describeRetention(retention: Command, cli: Cli): void {
   });
   apiCommand(retention, cli, {
     name: 'confirm',
-    about: 'let the service remove all that is due, at its next check',
+    about: 'let the service remove all old data that is due, at its next check',
     examples: ['retention confirm --yes'],
     mode: 'none',
     run: confirm,
@@ -43,7 +43,7 @@ function reasons(state: RetentionState): string[] {
   }
   if (waiting.length > 0) {
     lines.push(
-      `More is due than is removed in a day; these weeks wait (their first days): ${waiting.join(', ')}.`,
+      `More weeks are due than the daily limit; these wait (their first days): ${waiting.join(', ')}.`,
     );
   }
   if (lines.length === 0) return ['Nothing waits for a confirmation.'];

@@ -22,7 +22,7 @@ const log = {
 const retention = { contentH: 45 * 24, metadataH: 90 * 24 };
 const newTask = () => new MailRemoval(database, { retention, log: log as never, restMs: 0 });
 
-/** The partitions of a table that are older than the last week. */
+/** Returns the partitions of a table that are older than the last week. */
 async function oldWeeks(table: string): Promise<number> {
   const day = new Date(Date.now() - 2 * WEEK_MS).toISOString().slice(0, 10).replaceAll('-', '');
   const rows = await db.query(
@@ -33,7 +33,7 @@ async function oldWeeks(table: string): Promise<number> {
   return rows.length;
 }
 
-test('one run removes weeks beyond all retention times and mail beyond that of its project', async () => {
+test('one run removes weeks past every retention, and mail past the retention of its project', async () => {
   const owner = await connectAsOwner(address, 'test');
   for (const weeks of [9, 20]) {
     await ensurePartitions(clientQueries(owner), Date.now() - weeks * WEEK_MS);
@@ -50,7 +50,6 @@ test('one run removes weeks beyond all retention times and mail beyond that of i
   });
   const sender = await newSender(db);
   await acceptAll(accepting, [newEmail(sender)]);
-  // As if it had ended.
   await db.query('delete from queue');
   await db.query('update emails set open_count = 0');
   await setRetention(db, { projectId: sender.projectId, contentH: 24, metadataH: null });

@@ -1,7 +1,6 @@
 /**
- * Removes data past its retention: whole weeks for all projects, small batches for projects with a shorter
- * retention. Rate-limited and logged; an interrupted removal resumes at the next
- * run.
+ * Removes data past its retention: whole weeks for all projects, and small batches for projects with a shorter
+ * retention. The removal is rate-limited and logged. An interrupted removal resumes at the next run.
  */
 import type { Logger } from 'pino';
 import type { Retention } from '../core/retention.ts';
@@ -20,19 +19,19 @@ import {
 export type RetentionOptions = {
   retention: Retention;
   log: Pick<Logger, 'info' | 'warn'>;
-  /** Between two batches; shorter in tests. */
+  /** Pause between two batches; shorter in tests. */
   restMs?: number;
 };
 
-/** With batches of 500: at most 5,000 emails a second, with pauses for other statements. */
+/** Batches of 500 remove at most 5,000 emails a second, with pauses for other statements. */
 const REST_MS = 100;
-/** Progress of a long removal: about once a minute. */
+/** About one line of progress a minute. */
 const LOG_EVERY_BATCHES = 500;
 
 export class MailRemoval {
   readonly #database: { db: Database; address: DatabaseAddress };
   readonly #options: RetentionOptions;
-  #heldSinceMs: number | null = null;
+  #pausedSinceMs: number | null = null;
   #waiting = '';
 
   constructor(database: { db: Database; address: DatabaseAddress }, options: RetentionOptions) {
@@ -46,7 +45,7 @@ export class MailRemoval {
    */
   async run(isStopping: () => boolean, signal?: AbortSignal): Promise<void> {
     const { retention } = this.#options;
-    if (await this.#isHeld()) return;
+    if (await this.#isPaused()) return;
     await this.#removeWeeks(signal);
     await this.#forgetInbound({ projectId: null, contentH: retention.contentH }, isStopping);
     for (const project of await projectsToTrim(this.#database.db, retention)) {
@@ -58,10 +57,10 @@ export class MailRemoval {
     await this.#trim(trimLogs(this.#database.db), {}, isStopping);
   }
 
-  /** After a jump of the clock. Each is logged once. */
-  async #isHeld(): Promise<boolean> {
+  /** Checks for a clock jump. Logs each jump once. */
+  async #isPaused(): Promise<boolean> {
     const hold = await noteRun(this.#database.db);
-    if (hold !== null && hold.since.getTime() !== this.#heldSinceMs) {
+    if (hold !== null && hold.since.getTime() !== this.#pausedSinceMs) {
       this.#options.log.warn(
         { moved_h: Math.round(hold.movedS / 3600), until: hold.until },
         'the clock of the database moved by more than a day since the last removal of old data; ' +
@@ -69,7 +68,7 @@ export class MailRemoval {
           '`letterhaus retention confirm` removes what is due at once (docs/scale.md)',
       );
     }
-    this.#heldSinceMs = hold?.since.getTime() ?? null;
+    this.#pausedSinceMs = hold?.since.getTime() ?? null;
     return hold !== null;
   }
 
@@ -90,12 +89,12 @@ export class MailRemoval {
     if (waiting.length === 0 || this.#waiting === before) return;
     this.#options.log.warn(
       { waiting },
-      'more than a tenth of all weeks is past its retention; in a day so many are removed at most, ' +
-        'and all at once after `letterhaus retention confirm` (docs/scale.md)',
+      'more than a tenth of all weeks is past its retention; at most a tenth is removed in a day, ' +
+        'unless `letterhaus retention confirm` removes all at once (docs/scale.md)',
     );
   }
 
-  /** Messages that came back are content and are removed with it. */
+  /** Removes inbound messages together with content, because they are content. */
   async #forgetInbound(
     { projectId, contentH }: { projectId: string | null; contentH: number | null },
     isStopping: () => boolean,

@@ -20,7 +20,7 @@ import { SettleStore } from '../settle/settle.ts';
 const INSTALLATION = { contentH: 45 * 24, metadataH: 90 * 24 };
 const TABLES = ['emails', 'contents', 'recipients', 'events'];
 
-/** A project with `count` emails, all of them delivered but the last. */
+/** Creates a project with `count` emails, all delivered but the last. */
 async function newMail({ db }: TestDatabase, count: number) {
   const sender = await newSender(db);
   const holder = newId();
@@ -45,7 +45,6 @@ const setOwn = ({ db }: TestDatabase, sender: Sender, hours: [number | null, num
 const passDays = ({ db }: TestDatabase, days: number) =>
   db.query(`update clock set skew = skew + $1::float8 * interval '1 day'`, [days]);
 
-/** How many rows of the project each of TABLES has. */
 async function rowsOf({ db }: TestDatabase, { projectId }: Sender): Promise<number[]> {
   const counts = TABLES.map((table) =>
     db.query<{ count: number }>(`select count(*)::int from ${table} where project_id = $1`, [
@@ -55,7 +54,7 @@ async function rowsOf({ db }: TestDatabase, { projectId }: Sender): Promise<numb
   return (await Promise.all(counts)).map(([row]) => row?.count ?? -1);
 }
 
-/** @returns what was removed, by kind */
+/** @returns the number of removed rows by kind */
 async function trimAll({ db }: TestDatabase): Promise<Record<string, number>> {
   const removed: Record<string, number> = {};
   for (const project of await projectsToTrim(db, INSTALLATION)) {
@@ -66,7 +65,7 @@ async function trimAll({ db }: TestDatabase): Promise<Record<string, number>> {
   return removed;
 }
 
-test('a project with a shorter retention loses its mail, another project keeps it', async () => {
+test('mail of a project with a shorter retention is removed, and other mail is kept', async () => {
   await using database = await testDatabase();
   const { sender, settleLast } = await newMail(database, 3);
   const neighbour = (await newMail(database, 3)).sender;
@@ -112,7 +111,7 @@ test('mail with a pending webhook is kept, and its deliveries are removed after 
   await setOwn(database, sender, [24, 24]);
   await passDays(database, 3);
   await trimAll(database);
-  // Content is nothing that webhooks tell.
+  // Webhooks do not need the content.
   assert.deepEqual(await rowsOf(database, sender), [1, 0, 1, 2]);
   assert.equal((await db.query('select from webhook_deliveries')).length, 1);
   await db.query('delete from webhook_queue');
@@ -138,7 +137,6 @@ test('mail is removed in batches, by several machines at once, each row once', a
   await setOwn(database, sender, [24, 24]);
   await passDays(database, 3);
   const [project] = await projectsToTrim(database.db, INSTALLATION);
-  // The first is cut off in the middle.
   for await (const { removed } of trimProject(database.db, project!)) {
     assert.equal(removed, 500);
     break;

@@ -1,11 +1,10 @@
 /**
- * Deletes expired data in small batches: emails of projects whose retention is shorter than the
- * installation's, oldest first (database/partitions.ts removes whole weeks); rows with their own expiry; and the
- * oldest entries of long webhook logs.
+ * Deletes expired data in small batches: emails of projects with a shorter retention than the installation's, oldest
+ * first (database/partitions.ts removes whole weeks); rows with their own expiry; and the oldest entries of long
+ * webhook logs.
  *
- * Guarantee: no data of an email is deleted before it has ended and its webhooks have ended. Every batch
- * is its own transaction and reads the present state, so it may be interrupted at any point and run on
- * several machines at once.
+ * Guarantee: no data of an email is deleted before the email and its webhooks have ended. Every batch is its own
+ * transaction and reads the current state, so it may be interrupted at any point and run on several machines at once.
  */
 import type { Retention } from '../core/retention.ts';
 import type { Queryable } from '../database/database.ts';
@@ -34,7 +33,7 @@ const FIND_RETENTION = `
 select retention_content_h as "contentH", retention_metadata_h as "metadataH"
   from projects where id = $1`;
 
-/** The project's own settings; null: those of the installation. */
+/** Returns the project's own settings; null: the installation's setting. */
 export async function findRetention(db: Queryable, projectId: string): Promise<Retention> {
   const [row] = await db.query<Retention>(FIND_RETENTION, [projectId]);
   return row ?? { contentH: null, metadataH: null };
@@ -43,7 +42,6 @@ export async function findRetention(db: Queryable, projectId: string): Promise<R
 const SET_RETENTION = `
 update projects set retention_content_h = $2, retention_metadata_h = $3 where id = $1`;
 
-/** Sets how long a project keeps its mail; null restores the installation's setting. */
 export async function setRetention(
   db: Queryable,
   { projectId, contentH, metadataH }: ProjectRetention,
@@ -60,20 +58,20 @@ select id as "projectId", least(retention_content_h, $1::int) as "contentH",
     or least($1, $2) < $3::int
  order by id`;
 
-/** Below this the weeks of database/partitions.ts are too coarse, so every project is trimmed. */
+/** For a shorter retention the weeks of database/partitions.ts are too coarse, so every project is trimmed. */
 export const SHORT_H = 14 * 24;
 
-/** The projects with a shorter retention than the installation, each with its effective retention. */
+/** Returns the projects with a shorter retention than the installation, each with its effective retention. */
 export function projectsToTrim(db: Queryable, longest: Retention): Promise<ProjectRetention[]> {
   return db.query<ProjectRetention>(FIND_SHORTER, [longest.contentH, longest.metadataH, SHORT_H]);
 }
 
-/** One batch: up to BATCH objects were checked, and those that had ended were deleted. */
+/** One batch: up to BATCH objects were checked, and the ended ones were deleted. */
 export type Trimmed = { what: 'contents' | 'emails' | 'events' | 'deliveries'; removed: number };
 
 const BATCH = 500;
 
-/** Deletes data of a project that is past its retention. The caller pauses between batches. */
+/** Deletes a project's data past its retention. The caller pauses between batches. */
 export async function* trimProject(
   db: Queryable,
   { projectId, contentH, metadataH }: ProjectRetention,
@@ -96,7 +94,8 @@ export async function* trimProject(
   }
 }
 
-// Before anything is removed, for the daily proof (reconciliation/reconciliation-store.ts). In whole hours, so that it is rarely written.
+// Stored before the removal, for the daily proof (reconciliation/reconciliation-store.ts). Whole hours make writes
+// rare.
 const NOTE_REMOVAL = `
 update projects p set mail_removed_before = n.before
   from (select date_trunc('hour', app_now() - ($2::int - 1) * interval '1 hour') as before) n
@@ -114,7 +113,7 @@ async function idBefore(db: Queryable, ageH: number): Promise<string> {
 
 type Batch = { looked: number; removed: number; last: string | null };
 
-/** Steps through the old ids; objects that cannot be deleted yet are skipped until the next run. */
+/** Steps through the old ids. Skips objects that cannot be deleted yet; the next run tries them again. */
 async function* trim(
   what: Trimmed['what'],
   step: (after: string) => Promise<Batch>,
@@ -131,9 +130,9 @@ async function run(db: Queryable, sql: string, values: readonly unknown[]): Prom
   return row ?? { looked: 0, removed: 0, last: null };
 }
 
-// Parameters of all: $1 the project, $2 and $3 the range of ids. Rows locked by another transaction are
-// left for the next run. Look-ups are scalar with a limit: one index probe per id, whereas a join would
-// read all emails of the project.
+// The statements have these parameters: $1 is the project, $2 and $3 are the range of ids. They skip rows that
+// another transaction has locked; the next run deletes them. Look-ups are scalar with a limit: one index probe per
+// id. A join would read all emails of the project.
 const RESULT = `
 select (select count(*) from old)::int as looked, (select count(*) from gone)::int as removed,
        (select id from old order by id desc limit 1) as last`;
@@ -193,7 +192,7 @@ gone as (
    where project_id = $1 and environment = $4 and id = any(array(select id from locked)) returning 1
 )${RESULT}`;
 
-// Events of domains and suppressions; an event of an email is kept as long as its email.
+// Events of domains and suppressions. An event of an email is kept as long as its email.
 const TRIM_EVENTS = `
 with old as materialized (
   select distinct on (v.subject_id) v.subject_id as id, v.id as event_id from events v
@@ -230,7 +229,7 @@ gone as (
   returning 1
 )${RESULT}`;
 
-// Includes deleted endpoints, whose ids are found in their deliveries.
+// Finds endpoints through their deliveries, so deleted endpoints are included.
 const NEXT_ENDPOINT = `
 select endpoint_id as id from webhook_deliveries
  where project_id = $1 and endpoint_id > $2 order by endpoint_id limit 1`;
@@ -244,12 +243,12 @@ async function nextEndpoint(
   return row?.id ?? null;
 }
 
-/** Per endpoint: older deliveries that have ended are deleted, independently of the retention. */
+/** Limit per endpoint: older deliveries that have ended are deleted, whatever the retention. */
 const LOG_DELIVERIES_MAX = 1_000_000;
-/** Logs checked per batch: counting a long one takes about half a second. */
+/** Logs per batch: counting a long one takes about half a second. */
 const LOGS_BATCH = 10;
 
-// Null for a log that is short enough.
+// `oldestKept` is null for a log that is short enough.
 const FIND_LOGS = `
 select w.project_id as "projectId", w.id as "endpointId",
        (select d.event_id from webhook_deliveries d
@@ -290,7 +289,7 @@ const EXPIRED_BATCH = 5_000;
 
 const forgetIdempotencyKeys = forgetting('idempotency', 'expires_at <= app_now()');
 
-/** Each in the room of its rows, with their time. */
+/** Each room exports the function that deletes its own expired rows. */
 const EXPIRING = [
   forgetIdempotencyKeys,
   forgetTlsResults,
@@ -310,7 +309,6 @@ const EXPIRING = [
   forgetInvitations,
 ];
 
-/** Deletes rows with a time of their own, all that have reached it. */
 export async function forgetExpired(db: Queryable): Promise<void> {
   await purgeAuthWindows(db);
   for (const forget of EXPIRING) while ((await forget(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
