@@ -1,4 +1,4 @@
-/** `letterhaus reconcile`: checks that all accepted mail is accounted for, and shows it day by day. */
+/** `letterhaus reconcile`: checks that all accepted mail is accounted for, and shows each day. */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ReconciledDay } from '../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions, apiRunnable } from '../cli/api.ts';
@@ -10,18 +10,18 @@ type Options = ApiOptions & { day?: string };
 
 export function describeReconcile(command: Command, cli: Cli): void {
   command.enablePositionalOptions();
-  command.option('--day <date>', 'count this day again, also today', parseDay);
+  command.option('--day <date>', 'check this day again; it may be today', parseDay);
   apiRunnable(command, cli, {
     examples: ['reconcile', 'reconcile --day 2026-11-24', 'reconcile --project shop --json'],
     notes:
-      'Of all projects unless --project names one. Without --day it checks what is due and walks over the queue, and\n' +
+      'Checks all projects unless --project names one. Without --day it checks the days that are due and the queue, and\n' +
       'shows the last 14 days. The exit code is 1 when there is a difference that is not acknowledged. Nothing is repaired.',
     mode: 'of_id',
     run: check,
   });
   apiCommand(command, cli, {
     name: 'acknowledge',
-    about: 'end the alarm about the differences of a day, which are known',
+    about: 'acknowledge the known differences of a day, which ends their alarm',
     examples: ['reconcile acknowledge --day 2026-11-24'],
     mode: 'of_id',
     run: acknowledge,
@@ -31,7 +31,7 @@ export function describeReconcile(command: Command, cli: Cli): void {
 function parseDay(text: string): string {
   const ms = Date.parse(`${text}T00:00:00Z`);
   if (/^\d{4}-\d\d-\d\d$/.test(text) && new Date(ms).toISOString().startsWith(text)) return text;
-  throw new InvalidArgumentError('Write a date, as 2026-11-24.');
+  throw new InvalidArgumentError('Write a date like 2026-11-24.');
 }
 
 async function check(api: Api, options: Options): Promise<Outcome> {
@@ -50,15 +50,14 @@ async function check(api: Api, options: Options): Promise<Outcome> {
   };
 }
 
-/** Absent: all projects. */
+/** Returns the id of the project; undefined: all projects. */
 async function projectOf(api: Api, { project }: ApiOptions): Promise<string | undefined> {
   if (project === undefined) return undefined;
-  // Its answer says which project that is, or why none.
+  // The answer names the project, or the reason why there is none.
   await api.client.projects.limits();
   return api.answeredBy().projectId ?? undefined;
 }
 
-/** Columns of statuses that nothing has are left out. */
 function daysTable(cli: Cli, days: readonly ReconciledDay[], asked: string | undefined): string {
   const shown = STATUS_COLUMNS.filter((status) =>
     days.some(({ statuses }) => (statuses[status] ?? 0) > 0),

@@ -1,4 +1,7 @@
-/** What the daily proof has found (reconciliation-store.ts): for the operator, and for the condition that reports it. */
+/**
+ * Reads and acknowledges the results of the daily proof (reconciliation-store.ts), for the operator and for the
+ * condition that reports them.
+ */
 import type { Difference, Statuses } from './differences.ts';
 import type { Queryable } from '../database/database.ts';
 import { forgetting } from '../database/expiry.ts';
@@ -7,9 +10,8 @@ export type ReconciledDay = {
   projectId: string;
   projectName: string;
   day: string;
-  /** null: it waits for its first check, or the retention removed its mail before. */
+  /** null: not checked yet, or the retention removed its mail before the first check. */
   checkedAt: Date | null;
-  /** It is checked again. */
   isWaiting: boolean;
   emails: number;
   recipients: number;
@@ -29,7 +31,7 @@ select ${COLUMNS} from reconciled_days d join projects p on p.id = d.project_id
  order by d.day desc, p.name, d.project_id
  limit $4`;
 
-/** The newest first. @param of.projectId null: of all projects */
+/** Lists days, newest first. @param of.projectId null: all projects */
 export function listReconciledDays(
   db: Queryable,
   of: { from: string; to: string; projectId: string | null },
@@ -44,7 +46,7 @@ select ${COLUMNS} from reconciled_days d join projects p on p.id = d.project_id
  order by d.day desc, p.name, d.project_id
  limit $1`;
 
-/** Days with differences that no operator has acknowledged, the newest first. @param projectId null: of all projects */
+/** Lists days with differences that no operator has acknowledged, newest first. @param projectId null: all projects */
 export function listDifferences(
   db: Queryable,
   limit: number,
@@ -59,7 +61,7 @@ update reconciled_days set acknowledged_at = app_now()
    and acknowledged_at is null
 returning project_id as "projectId"`;
 
-/** @returns the projects whose differences of the day are acknowledged now */
+/** @returns the projects whose differences of the day are now acknowledged */
 export async function acknowledgeDay(
   db: Queryable,
   { day, projectId }: { day: string; projectId: string | null },
@@ -68,7 +70,6 @@ export async function acknowledgeDay(
   return rows.map((row) => row.projectId);
 }
 
-/** Days that a summary is about. */
 const SUMMED_DAYS = 30;
 
 const SUMMARY = `
@@ -85,20 +86,18 @@ select r.first_day::text as "firstDay", r.through::text, r.finished_at as "finis
            and d.day >= greatest(r.first_day, r.through - ${SUMMED_DAYS - 1}))::int as removed
   from reconciliation r`;
 
-/** Days are those of a project each. */
+/** A summary. Each day counts once per project. */
 export type ReconciliationSummary = {
-  /** The first day that is compared with the counters, and the last one that is over. */
+  /** The first day that the counters cover, and the last day that is over. */
   firstDay: string;
   through: string;
-  /** By the clock of the database. */
   today: string;
   from: string;
-  /** When everything that was due had been checked; null: never. */
+  /** When the last run had checked everything that was due; null: never. */
   finishedAt: Date | null;
   differing: number;
-  /** To be checked now. */
   waiting: number;
-  /** Of these 30 days: removed by the retention before they could be checked. */
+  /** Days of the summary whose mail the retention removed before the check. */
   removed: number;
 };
 
@@ -112,12 +111,12 @@ const NOTE_FINISHED = `
 update reconciliation set finished_at = app_now()
  where finished_at is null or finished_at < app_now() - interval '10 minutes' or $1`;
 
-/** Everything that was due is checked. @param isNews something was checked since the last call */
+/** Stores that everything due was checked. @param isNews whether something was checked since the last call */
 export async function noteFinished(db: Queryable, isNews: boolean): Promise<void> {
   await db.query(NOTE_FINISHED, [isNews]);
 }
 
-/** As long as the counters of days are kept (stats/counts.ts). */
+/** Kept as long as the counters of days (stats/counts.ts). */
 export const forgetReconciledDays = forgetting(
   'reconciled_days',
   "day < (app_now() - interval '400 days')::date",

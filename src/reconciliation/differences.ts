@@ -1,17 +1,17 @@
 /**
- * The daily proof that no accepted mail is missing: which differences there may be, and what each means.
+ * The kinds of differences that the daily proof finds, and their meanings.
  *
- * For each project and day (UTC) of acceptance the recipients of the stored emails are counted by status:
+ * For each project and day (UTC) of acceptance, the proof counts the recipients of the stored emails by status:
  *
- *   accepted = delivered + sent + bounced + failed + suppressed + canceled + complained + open
+ *     accepted = delivered + sent + bounced + failed + suppressed + canceled + complained + open
  *
- * `accepted` is what the counters of statistics counted when the mail was accepted. Outcomes, which these count on the day
- * on which they happen, are compared with the events of that day. Each email is also compared with
- * its recipients, its places in the queue and its events. reconciliation/reconciliation-store.ts has the statements.
+ * `accepted` was counted by the statistics when the mail was accepted. The statistics count an outcome on the day on
+ * which it happens, so outcomes are compared with the events of that day. Each email is also compared with its
+ * recipients, its rows in the queue and its events. reconciliation-store.ts has the statements.
  */
 import { FINAL_STATUSES, type FinalStatus } from '../core/statuses.ts';
 
-/** The most severe first. */
+/** In order of severity, the most severe first. */
 export const DIFFERENCE_KINDS = [
   'accepted_differs',
   'outcome_differs',
@@ -26,7 +26,7 @@ export const DIFFERENCE_KINDS = [
 export type DifferenceKind = (typeof DIFFERENCE_KINDS)[number];
 
 type Meaning = {
-  /** Completes "3 emails …"; of counters it is not used. */
+  /** Completes "3 emails …". Differences of counters do not use it. */
   says: string;
   toDo: string;
 };
@@ -65,18 +65,18 @@ export const DIFFERENCES: Readonly<Record<DifferenceKind, Meaning>> = {
   },
 };
 
-/** @property emails how many have it; of counters 0 */
+/** @property emails number of emails with the difference; 0 for counters */
 export type Difference = {
   kind: DifferenceKind;
   emails: number;
   examples: readonly string[];
-  /** Of counters: which one, what it counted, and what is stored. */
+  /** For counters: its name, its count, and the stored number. */
   counter?: 'emails' | 'recipients' | Outcome;
   counted?: number;
   stored?: number;
 };
 
-/** What happens to recipients, by the status that they reach; a recipient may be deferred several times. */
+/** Outcomes of recipients by the status that they cause. A recipient may be deferred several times. */
 export const OUTCOMES = [
   'sent',
   'delivered',
@@ -123,13 +123,12 @@ export function outcomeDifferences(
   }));
 }
 
-/** Ids that a difference names. */
 export const EXAMPLES_MAX = 5;
 
 export type Statuses = Readonly<Record<FinalStatus | 'open', number>>;
 export const STATUS_COLUMNS = [...FINAL_STATUSES, 'open'] as const;
 
-/** Mail of a day is compared with the counters once this long has passed: no transaction of the day still runs. */
+/** A day is compared with the counters this long after its end, when none of its transactions still runs. */
 export const DAY_SETTLES_MS = 3_600_000;
 
 export function describeDifference(difference: Difference): string {
@@ -149,7 +148,7 @@ function inNumber(says: string, emails: number): string {
   return says.replace(/^(have|lack|count)/, (verb) => (verb === 'have' ? 'has' : `${verb}s`));
 }
 
-/** How much it is: an acknowledgement holds for no more. */
+/** Returns the size of a difference. An acknowledgement covers no larger one. */
 export function weightOf({ emails, counted = 0, stored = 0 }: Difference): number {
   return Math.max(emails, Math.abs(counted - stored));
 }

@@ -1,10 +1,10 @@
 /**
- * A second count of the outcomes of a day, from the stored events: the daily proof compares it with the counters of
- * statistics (reconciliation/differences.ts).
+ * Counts the outcomes of a day a second time, from the stored events. The daily proof compares this count with the
+ * statistics (differences.ts).
  *
- * Events are found by the index of the event stream (events/stream-store.ts), which has them in the order of their transactions
- * and thereby nearly in that of their times: a binary search finds the beginning of the day, from where each event is
- * read once, whenever its email was accepted. The day has been over for an hour, so none of its transactions still runs.
+ * The index of the event stream (events/stream-store.ts) has the events in the order of their transactions, which is
+ * nearly the order of their times. A binary search finds the beginning of the day. From there each event is read
+ * once, whenever its email was accepted. The day has been over for an hour, so none of its transactions still runs.
  */
 import { EVENT_OF_STATUS } from '../core/events.ts';
 import { type Outcomes, OUTCOMES } from './differences.ts';
@@ -14,43 +14,43 @@ import type { ProjectDay } from './reconciliation-store.ts';
 import { NO_ID } from '../retention/retention-store.ts';
 
 const DAY_MS = 86_400_000;
-/** Times of transactions whose numbers follow one another differ by far less. */
+/** Times of successive transactions differ by far less. */
 const DISORDER_MS = 10 * 60_000;
 
-/** A place in the order of the event stream; before all events of the transaction without an email. */
-export type EventPlace = { era: number; xactId: string; subjectId: string; seq: number };
+/** A position in the order of the event stream. */
+export type EventPlace = { epoch: number; xactId: string; subjectId: string; seq: number };
 
 const ORDER = 'e.xact_era, e.xact_id, e.subject_id, e.seq';
-/** One hash in the index, and the place in a step of its own, as in events/stream-store.ts. */
+/** The hash of the index; the place is a step of its own, like in events/stream-store.ts. */
 const OF_SCOPE = `
 hashtextextended(e.environment, uuid_hash_extended(e.project_id, 0))
        = hashtextextended($2::text, uuid_hash_extended($1::uuid, 0))`;
 const PLACE = `
 place as materialized (
-  select $3::smallint as era, $4::xid8 as xact_id, $5::uuid as subject_id, $6::int as seq
+  select $3::smallint as epoch, $4::xid8 as xact_id, $5::uuid as subject_id, $6::int as seq
 )`;
 const AFTER_PLACE = `
 ${OF_SCOPE}
      and (${ORDER})
-         > ((select era from place), (select xact_id from place), (select subject_id from place),
+         > ((select epoch from place), (select xact_id from place), (select subject_id from place),
             (select seq from place))`;
 
 const FIRST_AFTER = `
 with ${PLACE}
-select e.xact_era as era, e.xact_id::text as "xactId", e.created_at as "createdAt" from events e
+select e.xact_era as epoch, e.xact_id::text as "xactId", e.created_at as "createdAt" from events e
  where ${AFTER_PLACE}
  order by ${ORDER} limit 1`;
 
-const LAST_OF_ERA = `
+const LAST_OF_EPOCH = `
 select max(e.xact_id)::text as "xactId" from (
   select e.xact_id from events e
    where ${OF_SCOPE} and e.xact_era <= $3::smallint
    order by e.xact_era desc, e.xact_id desc, e.subject_id desc, e.seq desc limit 1) e`;
 
-type FoundEvent = { era: number; xactId: string; createdAt: Date };
+type FoundEvent = { epoch: number; xactId: string; createdAt: Date };
 
-const before = (era: number, xactId: bigint): EventPlace => ({
-  era,
+const before = (epoch: number, xactId: bigint): EventPlace => ({
+  epoch,
   xactId: String(xactId),
   subjectId: NO_ID,
   seq: 0,
@@ -59,16 +59,16 @@ const before = (era: number, xactId: bigint): EventPlace => ({
 async function firstAfter(
   db: Queryable,
   { projectId, environment }: Scope,
-  { era, xactId, subjectId, seq }: EventPlace,
+  { epoch, xactId, subjectId, seq }: EventPlace,
 ): Promise<FoundEvent | null> {
-  const values = [projectId, environment, era, xactId, subjectId, seq];
+  const values = [projectId, environment, epoch, xactId, subjectId, seq];
   const [row] = await db.query<FoundEvent>(FIRST_AFTER, values);
   return row ?? null;
 }
 
 /**
- * Where the events of the day begin, or somewhat before.
- * @returns null: there are no later events
+ * Finds the first event of the day, or one shortly before.
+ * @returns null when there are no later events
  */
 export async function findBeginning(
   db: Queryable,
@@ -78,38 +78,38 @@ export async function findBeginning(
   const fromMs = Date.parse(day) - DISORDER_MS;
   const isBefore = ({ createdAt }: FoundEvent): boolean => createdAt.getTime() < fromMs;
   let found = await firstAfter(db, scope, before(0, 0n));
-  // An epoch that began before the day and ended within it is searched like the others.
+  // An epoch may begin before the day and end within it, so each epoch is searched.
   while (found !== null) {
-    const { era } = found;
-    const place = await searchEra(db, scope, { era, first: found, isBefore });
+    const { epoch } = found;
+    const place = await searchEpoch(db, scope, { epoch, first: found, isBefore });
     if (place !== null) return place;
-    found = await firstAfter(db, scope, before(era + 1, 0n));
+    found = await firstAfter(db, scope, before(epoch + 1, 0n));
   }
   return null;
 }
 
-type Search = { era: number; first: FoundEvent; isBefore: (one: FoundEvent) => boolean };
+type Search = { epoch: number; first: FoundEvent; isBefore: (one: FoundEvent) => boolean };
 
-/** The first transaction of the epoch that is not before. */
-async function searchEra(
+/** Returns the first transaction of the epoch that is not before the day. */
+async function searchEpoch(
   db: Queryable,
   scope: Scope,
-  { era, first, isBefore }: Search,
+  { epoch, first, isBefore }: Search,
 ): Promise<EventPlace | null> {
-  if (!isBefore(first)) return before(era, BigInt(first.xactId));
+  if (!isBefore(first)) return before(epoch, BigInt(first.xactId));
   const { projectId, environment } = scope;
-  const [last] = await db.query<{ xactId: string }>(LAST_OF_ERA, [projectId, environment, era]);
+  const [last] = await db.query<{ xactId: string }>(LAST_OF_EPOCH, [projectId, environment, epoch]);
   let low = BigInt(first.xactId);
   let high = BigInt(last?.xactId ?? first.xactId) + 1n;
   const end = high;
-  // `low` is before the day; everything from `high` on is not, or there is nothing.
+  // `low` is before the day. Events from `high` on are not, if there are any.
   while (high - low > 1n) {
     const middle = (low + high) / 2n;
-    const found = await firstAfter(db, scope, before(era, middle));
-    if (found !== null && found.era === era && isBefore(found)) low = BigInt(found.xactId);
+    const found = await firstAfter(db, scope, before(epoch, middle));
+    if (found !== null && found.epoch === epoch && isBefore(found)) low = BigInt(found.xactId);
     else high = middle;
   }
-  return high === end ? null : before(era, high);
+  return high === end ? null : before(epoch, high);
 }
 
 export const OUTCOME_STEP_EVENTS = 1_000;
@@ -119,7 +119,7 @@ const SUMS = OUTCOMES.map(
     `'${status}', coalesce(sum(recipients) filter (where type = '${EVENT_OF_STATUS[status]}'), 0)`,
 ).join();
 
-// Canceling an email by request is one event of several recipients.
+// A cancel by request is one event for several recipients.
 const COUNT = `
 with ${PLACE},
 scanned as materialized (
@@ -133,20 +133,20 @@ scanned as materialized (
    limit ${OUTCOME_STEP_EVENTS}
 )
 select (select count(*) from scanned)::int as passed, (select min(created_at) from scanned) as earliest,
-       (select json_build_object('era', s.xact_era, 'xactId', s.xact_id::text, 'subjectId', s.subject_id, 'seq', s.seq)
+       (select json_build_object('epoch', s.xact_era, 'xactId', s.xact_id::text, 'subjectId', s.subject_id, 'seq', s.seq)
           from scanned s
          order by s.xact_era desc, s.xact_id desc, s.subject_id desc, s.seq desc limit 1) as last,
        (select json_build_object(${SUMS}) from scanned
          where project_id = $1 and environment = $2 and created_at >= $7 and created_at < $8) as outcomes`;
 
-/** @property next null: the day has ended */
+/** @property next null when the day has ended */
 export type OutcomeStep = { outcomes: Outcomes; next: EventPlace | null };
 
-/** Counts the events of the day among the next ones. */
+/** Counts the events of the day in the next step. */
 export async function countOutcomes(
   db: Queryable,
   { projectId, environment, day }: Scope & { day: string },
-  { era, xactId, subjectId, seq }: EventPlace,
+  { epoch, xactId, subjectId, seq }: EventPlace,
 ): Promise<OutcomeStep> {
   const startMs = Date.parse(day);
   const endMs = startMs + DAY_MS;
@@ -154,7 +154,7 @@ export async function countOutcomes(
   const [row] = await db.query<Row>(COUNT, [
     projectId,
     environment,
-    era,
+    epoch,
     xactId,
     subjectId,
     seq,

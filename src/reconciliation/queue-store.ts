@@ -1,7 +1,7 @@
 /**
- * A walk over the whole queue for places of recipients that have ended or do not exist: their days are checked again
- * (reconciliation-store.ts), which says what is wrong. One statement for each step, in the order of the queue's key; once a
- * day, by one process.
+ * Walks over the whole queue for rows of recipients that have ended or do not exist. Their days are checked again
+ * (reconciliation-store.ts), and that check names the difference. Each step is one statement, in the order of the
+ * queue's key. One process walks once a day.
  */
 import { OPEN_STATUSES } from '../core/statuses.ts';
 import type { Queryable } from '../database/database.ts';
@@ -10,13 +10,13 @@ import { QUEUE_START, type QueuePlace } from '../delivery/queue-control/change-s
 
 const OPEN = OPEN_STATUSES.map((status) => `'${status}'`).join();
 
-/** A walk that has died is begun again after that. */
+/** Another process repeats a walk that died after this time. */
 const CLAIM_WALK = `
 update reconciliation set queue_walk_at = app_now() + interval '1 hour'
  where queue_walk_at <= app_now() or $1
 returning 1`;
 
-/** @param isWanted even if it is not due */
+/** @param isWanted walk even if it is not due */
 export async function claimQueueWalk(db: Queryable, isWanted = false): Promise<boolean> {
   return (await db.query(CLAIM_WALK, [isWanted])).length > 0;
 }
@@ -27,7 +27,7 @@ export async function noteQueueWalked(db: Queryable): Promise<void> {
 
 const STEP_ROWS = 1_000;
 
-/** The time in an id, for a place without an email. */
+/** The time in the email's id, for a row without an email. */
 const ID_TIME = `
 to_timestamp(('x' || left(replace(q.email_id::text, '-', ''), 12))::bit(48)::bigint / 1000.0)`;
 
@@ -59,9 +59,9 @@ select count(*)::int as passed,
   from seen`;
 
 export type QueueWalkStep = {
-  /** Whose places contradict their recipients. */
+  /** Days whose queue rows contradict their recipients. */
   days: ProjectDay[];
-  /** null: this was the last step. */
+  /** null after the last step. */
   next: QueuePlace | null;
 };
 

@@ -1,4 +1,4 @@
-/** The daily proof on a database of its own: what it compares, what it leaves alone, and what interrupts it. */
+/** The daily proof on a database of its own: comparisons, changes that are not differences, and interruptions. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
@@ -25,10 +25,9 @@ import { foldStats } from '../stats/stats-store.ts';
 import { reconcile, reportProject } from './reconcile.ts';
 
 const ALL = { from: '2000-01-01', to: '9999-12-31', projectId: null };
-/** A day later, and more than the hour after it. */
 const A_DAY_S = 26 * 3_600;
 
-/** A project with its own worker, and what the operator is told. */
+/** A project with its own worker, and the operator's notifications. */
 async function start() {
   const database = await testDatabase();
   const { db } = database;
@@ -72,14 +71,14 @@ type Started = Awaited<ReturnType<typeof start>>;
 const pass = ({ database }: Started, seconds: number) =>
   database.sql(`update clock set skew = skew + $1 * interval '1 second'`, [seconds]);
 
-/** As the database of an operator may be damaged. */
+/** Changes the database as the owner, to simulate damage. */
 const damage = ({ database }: Started, text: string, values: unknown[] = []) =>
   database.sql(text, values);
 
 const kindsOf = async (started: Started): Promise<string[]> =>
   (await started.days()).flatMap(({ differences }) => differences.map(({ kind }) => kind));
 
-test('a day is proven once it has been over for an hour, with more emails than a step has', async () => {
+test('a day is checked once it has been over for an hour, even with several steps of emails', async () => {
   await using started = await start();
   const { accept, settle, check, days } = started;
   const emails = await accept(300, ['jo@example.net', 'kim@example.net']);
@@ -203,7 +202,7 @@ test('each loss is found and named', async () => {
   assert.match(condition?.remedy ?? '', /letterhaus reconcile/);
 });
 
-test('a counter that was changed is found, and ends when it is right again', async () => {
+test('a changed counter is found, and its difference ends when the counter is right again', async () => {
   await using started = await start();
   const { accept, settle, check, days, open, database } = started;
   const [email] = await accept(1);
@@ -263,7 +262,7 @@ test('outcomes are compared with their events on the day on which they happen', 
   assert.deepEqual([...open.values()], []);
 });
 
-test('known differences can be acknowledged, and a further one is reported', async () => {
+test('known differences can be acknowledged, and further ones are reported', async () => {
   await using started = await start();
   const { accept, settle, check, days, open, database, context, sender } = started;
   const emails = await accept(3);
@@ -288,7 +287,7 @@ test('known differences can be acknowledged, and a further one is reported', asy
   assert.equal(open.size, 1);
 });
 
-test('what the retention of a project or of whole weeks removes is no difference', async () => {
+test('mail that the retention removes, of one project or by whole weeks, is not a difference', async () => {
   await using started = await start();
   const { accept, settle, check, days, open, database, sender } = started;
   const { db, address } = database;
@@ -298,7 +297,7 @@ test('what the retention of a project or of whole weeks removes is no difference
   await check();
   assert.equal((await days()).length > 0, true);
   const { projectId } = sender;
-  // Longer again afterwards: what is gone does not come back.
+  // A longer retention afterwards does not bring mail back.
   await setRetention(db, { projectId, contentH: 24, metadataH: 24 });
   for await (const _ of trimProject(db, { projectId, contentH: 24, metadataH: 24 }));
   await setRetention(db, { projectId, contentH: null, metadataH: null });
@@ -320,7 +319,7 @@ test('what the retention of a project or of whole weeks removes is no difference
   assert.equal(open.size, 0);
 });
 
-test('a check that is stopped leaves its day to the next, and one that died for ten minutes', async () => {
+test('a stopped check leaves its day to the next run at once, a dead one after ten minutes', async () => {
   await using started = await start();
   const { accept, database, context, days, check } = started;
   await accept(300);

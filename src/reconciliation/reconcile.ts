@@ -1,10 +1,11 @@
 /**
- * The daily proof that no accepted mail is missing: checks the days that are due and reports what differs
- * (reconciliation/differences.ts says what is compared).
+ * The daily proof that no accepted mail is missing: checks the days that are due and reports differences
+ * (differences.ts).
  *
- * A day of a project is due an hour after it is over, again while its mail has not ended, and when the walk over the
- * queue finds a place that contradicts its recipient. Several processes may do it at once: each takes days that nobody
- * else has, and one that dies leaves its day to the others. Between two steps the caller may rest or stop.
+ * A day of a project is due an hour after its end, again while its mail has not ended, and when the walk over the
+ * queue finds a row that contradicts its recipient. Several processes may check at once: each claims days that no
+ * other process has claimed, and other processes take over the day of a process that dies. The caller may rest or
+ * stop between two steps.
  */
 import {
   addOutcomes,
@@ -51,22 +52,20 @@ import { QUEUE_START, type QueuePlace } from '../delivery/queue-control/change-s
 export type ReconcileContext = {
   db: Database;
   operatorEvents: OperatorEvents;
-  /** Called between two steps. @returns whether to go on */
+  /** Called between two steps. @returns whether to continue */
   rest: () => Promise<boolean>;
 };
 
 type Scope = {
-  /** Only this project; null: all. */
+  /** null: all projects. */
   projectId?: string | null;
-  /** Walks over the queue even if that is not due. */
   walksQueue?: boolean;
 };
 
-/** Claims of ten minutes are renewed in time, also with slow steps. */
+/** Renews the claim of ten minutes in time, even with slow steps. */
 const KEEP_EVERY_STEPS = 20;
 const FORGET_BATCH = 1_000;
 
-/** Checks all that is due. */
 export async function reconcile(
   context: ReconcileContext,
   { projectId = null, walksQueue = false }: Scope = {},
@@ -85,7 +84,7 @@ export async function reconcile(
   if (projectId === null) await noteFinished(db, isNews);
 }
 
-/** Days with places in the queue that contradict their recipients are due. */
+/** Makes days due whose queue rows contradict their recipients. */
 async function findStrays({ db, rest }: ReconcileContext): Promise<void> {
   let from: QueuePlace | null = QUEUE_START;
   while (from !== null) {
@@ -97,7 +96,7 @@ async function findStrays({ db, rest }: ReconcileContext): Promise<void> {
   await noteQueueWalked(db);
 }
 
-/** @returns false: it was left to the next run */
+/** @returns false when it was left to the next run */
 async function checkDay(context: ReconcileContext, day: ClaimedDay): Promise<boolean> {
   const { db } = context;
   const findings = new Findings();
@@ -126,7 +125,7 @@ async function checkDay(context: ReconcileContext, day: ClaimedDay): Promise<boo
   return true;
 }
 
-/** Rests, and renews the claim in time. @returns whether to go on; if not, the day is left to the next run */
+/** Rests, and renews the claim in time. @returns whether to continue; otherwise the day is left to the next run */
 function keeping({ db, rest }: ReconcileContext, day: ClaimedDay): () => Promise<boolean> {
   let steps = 0;
   return async () => {
@@ -138,8 +137,8 @@ function keeping({ db, rest }: ReconcileContext, day: ClaimedDay): () => Promise
 }
 
 /**
- * What happened on the day to mail of any day, by the events.
- * @returns null: it was left to the next run
+ * Counts the outcomes of the day from the events, for mail of any day.
+ * @returns null when it was left to the next run
  */
 async function countEvents(
   { db }: ReconcileContext,
@@ -159,10 +158,9 @@ async function countEvents(
   return outcomes;
 }
 
-/** Days that a condition names. */
 const NAMED_MAX = 3;
 
-/** Opens or ends the condition of a project, by what is stored of its days. */
+/** Opens or ends the condition of a project, by the stored results of its days. */
 export async function reportProject(
   { db, operatorEvents }: Pick<ReconcileContext, 'db' | 'operatorEvents'>,
   projectId: string,
@@ -188,7 +186,6 @@ function sentenceOf({ day, differences }: ReconciledDay): string {
   return `${day}: ${differences.map(describeDifference).join(' ')}`;
 }
 
-/** What to do about the most severe one. */
 function remedyOf([first]: readonly Difference[]): string {
   return first === undefined ? '' : DIFFERENCES[first.kind].toDo;
 }

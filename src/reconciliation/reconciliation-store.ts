@@ -1,10 +1,11 @@
 /**
- * The statements of the daily proof (reconciliation/differences.ts): days that are to be checked, a walk over the mail of one
- * day, and what was counted at acceptance.
+ * The statements of the daily proof (differences.ts): days to check, a walk over the mail of one day, and the number
+ * of accepted emails.
  *
- * Mail that is accepted, sent or canceled meanwhile is no difference: each step of the walk is one statement, which sees
- * an email with its recipients, places in the queue and events at one moment, and these change together. What the
- * retention removes is none either: it notes first what it is about to remove, and the walk reads that note last.
+ * Mail that is accepted, sent or canceled during the check is not a difference. Each step of the walk is one
+ * statement, which sees an email with its recipients, queue rows and events at one moment, and these change together.
+ * Mail that the retention removes is not a difference either: the retention first stores what it will remove, and the
+ * walk reads that last.
  *
  * A step reads a few hundred emails by index probes, with its own time limit, and leaves no lock.
  */
@@ -22,13 +23,16 @@ import { FINAL_STATUSES, OPEN_STATUSES } from '../core/statuses.ts';
 import { firstUuidOf } from '../database/ids.ts';
 import type { Database, Queryable } from '../database/database.ts';
 
-/** A project's mail of a day. @property day as 2026-11-25 */
+/** A project's mail of a day. @property day in the format 2026-11-25 */
 export type ProjectDay = { projectId: string; day: string };
 
 const DAY_MS = 86_400_000;
-/** The time in an id is that of a node, which accepts no mail from an hour of difference on (service/readiness/clock-watch.ts). */
+/**
+ * An id has the time of its node. A node accepts no mail when its clock differs by an hour or more
+ * (service/readiness/clock-watch.ts).
+ */
 const CLOCKS_DIFFER_MS = 2 * 3_600_000;
-/** A check that has died is taken up by another process after this time. */
+/** After this time another process takes over a check that died. */
 const CLAIM = '10 minutes';
 const SETTLES = `interval '${DAY_SETTLES_MS} milliseconds'`;
 
@@ -38,7 +42,7 @@ const beginning = (day: string): string => `(${day})::timestamp at time zone 'UT
 const idFrom = (time: string): string =>
   `(lpad(to_hex(floor(extract(epoch from ${time}) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid`;
 
-// Projects with mail or outcomes of the day: counted, counted and not added up yet, or stored.
+// Finds projects with mail or outcomes of the day: in the counts, in deltas that are not folded yet, or stored.
 const LIST_NEXT_DAY = `
 with next as (
   update reconciliation set through = through + 1
@@ -64,7 +68,7 @@ listed as (
 )
 select day::text from next`;
 
-/** Lists the projects of the next day that is over. @returns the day; null: there is none */
+/** Makes the next day that is over due, for its projects. @returns the day; null: there is none */
 export async function listNextDay(db: Queryable): Promise<string | null> {
   const [row] = await db.query<{ day: string }>(LIST_NEXT_DAY);
   return row?.day ?? null;
@@ -74,12 +78,12 @@ const CHECK_SOON = `
 insert into reconciled_days (project_id, day, next_check_at) values ($1, $2::date, app_now())
 on conflict (project_id, day) do update set next_check_at = app_now()`;
 
-/** The day is checked next, even if it is not over or was proven. */
+/** Makes a day due, even if it is not over or was checked. */
 export async function checkSoon(db: Queryable, { projectId, day }: ProjectDay): Promise<void> {
   await db.query(CHECK_SOON, [projectId, day]);
 }
 
-// Nobody else takes it until the claim ends.
+// No other process takes the day until the claim ends.
 const CLAIM_DAY = `
 update reconciled_days c
    set next_check_at = app_now() + interval '${CLAIM}'
@@ -94,11 +98,11 @@ returning c.project_id as "projectId", c.day::text,
 
 /**
  * @property isOver no more mail of this day is accepted
- * @property isCounted the counters have all mail of this day
+ * @property isCounted the counters cover all mail of this day
  */
 export type ClaimedDay = ProjectDay & { isOver: boolean; isCounted: boolean };
 
-/** Takes a day that is to be checked, for ten minutes. @param projectId null: of any project */
+/** Claims a day that is due, for ten minutes. @param projectId null: any project */
 export async function claimDay(
   db: Queryable,
   projectId: string | null = null,
@@ -111,7 +115,7 @@ const KEEP = `
 update reconciled_days set next_check_at = app_now() + $3::interval
  where project_id = $1 and day = $2::date`;
 
-/** Renews the claim. @param isLeft it is checked by the next run instead, from its beginning */
+/** Renews the claim. @param isLeft the next run checks the day from its beginning instead */
 export async function keepDay(
   db: Queryable,
   { projectId, day }: ProjectDay,
@@ -122,7 +126,7 @@ export async function keepDay(
 
 const STEP_EMAILS = 250;
 
-/** Emails, and ids of emails of which only something else is left; in order, by an index each. */
+/** Ids of emails, including emails of which only other rows are left; in order, by one index each. */
 const candidates = (table: string, id: string, also = ''): string => `
     (select distinct x.${id} as id from ${table} x
       where x.project_id = $1 and x.${id} > $2 and x.${id} < $3 ${also}
@@ -140,7 +144,7 @@ const ENDED = FINAL_STATUSES.map(
   (status) => `count(*) filter (where r.status = '${status}')::int as ${status}`,
 ).join();
 
-// Canceling an email by request is one event of all its recipients, without a position.
+// A cancel by request is one event for all its recipients, without a position.
 const RECIPIENTS = `
 select count(*)::int as recipients, count(*) filter (where ${IS_OPEN})::int as open,
        ${ENDED},
@@ -172,7 +176,6 @@ select (select count(*) from queue q
   from events v
  where v.project_id = $1 and v.subject_id = i.id`;
 
-/** What makes an email a difference of a kind. */
 const PROBLEMS = {
   email_missing: 'created_at is null',
   recipient_missing: 'created_at is not null and (strays > 0 or recipients = 0)',
@@ -219,8 +222,8 @@ select (select count(*) from ids)::int as passed, (select id from ids order by i
           from problems p where cardinality(p.kinds) > 0) as problems`;
 
 /**
- * Index probes, whatever is known of the tables: a plan that reads a whole partition would disturb delivery. `read
- * only` because nothing here may change mail.
+ * Forces index probes whatever the statistics: a plan that reads a whole partition would disturb delivery. `read
+ * only` because the check must not change mail.
  */
 const STEP_SETTINGS = `
 set transaction read only;
@@ -237,14 +240,13 @@ type Counts = Record<keyof Statuses | 'emails' | 'recipients', number>;
 export type DayStep = {
   counts: Counts;
   problems: { id: string; kinds: Problem[] }[];
-  /** The id to continue from; null: this was the last step. */
+  /** The id to continue from; null after the last step. */
   next: string | null;
 };
 
 export const firstOfDay = ({ day }: ProjectDay): string =>
   firstUuidOf(Date.parse(day) - CLOCKS_DIFFER_MS);
 
-/** Reads the emails after this id. */
 export function walkDay(
   db: Pick<Database, 'transaction'>,
   { projectId, day }: ProjectDay,
@@ -269,7 +271,6 @@ export function walkDay(
   });
 }
 
-/** What the walk over a day has found. */
 export class Findings {
   readonly counts: Counts = {
     emails: 0,
@@ -293,7 +294,7 @@ export class Findings {
     }
   }
 
-  /** @param accepted null: the counters do not have all mail of the day */
+  /** @param accepted null: the counters do not cover all mail of the day */
   differences(accepted: Accepted | null): Difference[] {
     const problems = [...this.#problems].map(([kind, found]) => ({ kind, ...found }));
     const counters = (['recipients', 'emails'] as const).flatMap((counter): Difference[] => {
@@ -332,11 +333,14 @@ select coalesce(x.before > $2, false) as "isRemoved", coalesce(x.before > $3, fa
  cross join lateral (select greatest(p.mail_removed_before, c.mail_removed_before) as before) x
  where p.id = $1`;
 
-/** A report about an email is accepted for 45 days (inbound/report-store.ts), and one is scheduled at most 30 days ahead. */
+/**
+ * An email can change this long: a report is accepted for 45 days (inbound/report-store.ts), and an email is
+ * scheduled at most 30 days ahead.
+ */
 const CHANGES_FOR_MS = 80 * DAY_MS;
 
 /**
- * Whether the retention may have removed mail of the day, or earlier mail to which something happened on the day. Read
+ * Returns whether the retention may have removed mail of the day, or earlier mail with outcomes on the day. Read it
  * after the walk.
  */
 export async function readRemoved(
@@ -349,13 +353,13 @@ export async function readRemoved(
   return row ?? { isRemoved: true, isEarlierRemoved: true };
 }
 
-/** How much the stored differences are, which is compared with that of the new ones. */
+/** The size of the stored differences, to compare with the new ones. */
 const WEIGHT = `
 (select coalesce(sum(greatest((x ->> 'emails')::int, abs((x ->> 'counted')::int - (x ->> 'stored')::int))), 0)
    from jsonb_array_elements(d.differences) x)`;
 
-// What waits long is checked at growing intervals: a day with millions of emails is not counted every day because one is
-// scheduled for the next month. An acknowledgement holds for as many differences as there were.
+// Checks days with open mail at growing intervals: a day with millions of emails is not counted daily because one
+// email is scheduled for next month. An acknowledgement covers only as many differences as there were.
 const SAVE = `
 update reconciled_days d
    set checked_at = app_now(), emails = $3, recipients = $4, statuses = $5::jsonb, differences = $6::jsonb,
@@ -367,7 +371,6 @@ update reconciled_days d
            then app_now() + greatest(interval '1 day', app_now() - ${beginning('d.day + 1')}) end
  where d.project_id = $1 and d.day = $2::date`;
 
-/** Keeps what a check has found. */
 export async function saveDay(
   db: Queryable,
   of: ProjectDay,
@@ -390,7 +393,7 @@ const SAVE_REMOVED = `
 update reconciled_days set next_check_at = null, differences = '[]', acknowledged_at = null
  where project_id = $1 and day = $2::date`;
 
-/** Its mail is not checked any more; what was counted before stays. */
+/** Ends the checks of a day. Its earlier counts stay. */
 export async function saveRemoved(db: Queryable, { projectId, day }: ProjectDay): Promise<void> {
   await db.query(SAVE_REMOVED, [projectId, day]);
 }

@@ -1,13 +1,13 @@
 /**
- * The daily proof in a running service (reconciliation/reconcile.ts): what is due, in small steps with rests between
- * them, so that it takes a small part of one connection however much mail there is.
+ * Runs the daily proof in a running service (reconcile.ts), in small steps with rests between them. However much mail
+ * there is, it takes a small part of one connection.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { reconcile } from './reconcile.ts';
 import type { Database } from '../database/database.ts';
 import type { OperatorEventLog } from '../operator/events.ts';
 
-/** With steps of 250 emails: 10 million emails take about an hour and a half. */
+/** Steps of 250 emails check 10 million emails in about an hour and a half. */
 const REST_MS = 100;
 
 type WatchOptions = { db: Database; operatorEvents: OperatorEventLog; signal: AbortSignal };
@@ -20,7 +20,7 @@ export class ReconciliationWatch {
     this.#options = options;
   }
 
-  /** One run at a time: the first one, which begins at the start, may take long. */
+  /** Runs once at a time. The first run begins at the start of the service and may take long. */
   async run(): Promise<void> {
     if (this.#isRunning) return;
     this.#isRunning = true;

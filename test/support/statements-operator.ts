@@ -94,7 +94,7 @@ export async function countEvents({ db, sender, someEmailId }: Stage): Promise<v
   const atMs = Number.parseInt(someEmailId.replace('-', '').slice(0, 12), 16);
   const day = new Date(atMs).toISOString().slice(0, 10);
   const place = await outcomes.findBeginning(db, sender, day);
-  const first = { era: 0, xactId: '0', subjectId: sender.projectId, seq: 0 };
+  const first = { epoch: 0, xactId: '0', subjectId: sender.projectId, seq: 0 };
   await outcomes.countOutcomes(db, { ...sender, day }, place ?? first);
 }
 
