@@ -187,7 +187,7 @@ export type ApiRequestList = {
 
 export type Attachment = {
   filename: string;
-  /** The bytes, in base64; or there is a `path`. */
+  /** The bytes in base64. Required unless there is a `path`. */
   content?: string | undefined;
   /** Guessed from the filename when absent. `text/*` in UTF-8 gets `charset=utf-8`. */
   content_type?: string | undefined;
@@ -354,12 +354,12 @@ export type Diagnosis = {
   created_at: string;
   /** When it is, or was, to be sent; null: at once. */
   scheduled_at: string | null;
-  /** Until when it is tried. */
+  /** The last attempt is before this time. */
   expires_at: string;
   sender: {
     domain: string;
     status: 'not_started' | 'pending' | 'verified' | 'degraded' | 'failed' | 'removed';
-    /** As receivers judge it now; null: the domain was removed. */
+    /** The receivers' view of its records now; null: the domain was removed. */
     authentication: {
       /** One for each signature of the message. */
       dkim: Array<{
@@ -368,7 +368,7 @@ export type Diagnosis = {
         algorithm: 'rsa-sha256' | 'ed25519-sha256';
         /** `unknown`: DNS did not answer; `problem` has the reason. */
         verdict: 'pass' | 'fail' | 'unknown';
-        /** DMARC counts the domain as that of `from`. */
+        /** For DMARC, the domain is aligned with the domain of `from`. */
         aligned: boolean;
         /** One sentence: the problem, or why the result is unknown; null: none. */
         problem: string | null;
@@ -378,7 +378,7 @@ export type Diagnosis = {
         domain: string;
         /** `unknown`: DNS did not answer; `problem` has the reason. */
         verdict: 'pass' | 'fail' | 'unknown';
-        /** DMARC counts the domain as that of `from`. */
+        /** For DMARC, the domain is aligned with the domain of `from`. */
         aligned: boolean;
         /** One sentence: the problem, or why the result is unknown; null: none. */
         problem: string | null;
@@ -415,16 +415,16 @@ export type Diagnosis = {
       dialogue: string[];
     } | null;
     reason: Reason | null;
-    /** What it waits for now; null: it has ended. */
+    /** The limit it waits for now; null: it has ended. */
     held_by: {
-      /** `attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: of the provider. `hold`: by an operator. `pause`, `sender`: of the sending domain. `signing_key`: the service cannot open its DKIM key. `project`: its turn. */
+      /** `attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: limits of the provider. `hold`: an operator. `pause`, `sender`: the sending domain. `signing_key`: the service cannot decrypt its DKIM key. `project`: earlier mail of the project. */
       limit: 'attempt' | 'database' | 'hold' | 'pause' | 'sender' | 'signing_key' | 'schedule' | 'retry' | 'suspension' | 'rate' | 'connections' | 'project' | 'service' | 'installation';
       /** One sentence, with the figure. */
       message: string;
-      /** When it ends; null: not known. */
+      /** When the wait ends; null: unknown. */
       until: string | null;
     } | null;
-    /** null: it has no further need of DNS. */
+    /** null: DNS no longer affects the recipient. */
     route: MailRoute | null;
     /** What to do, in one sentence. */
     next_step: string;
@@ -560,12 +560,12 @@ export type DryRun = {
     /** Seconds. */
     window: number;
   };
-  /** What would be tracked, by the email or its domain; null of a replay. */
+  /** The tracking that would apply, of the email or its domain; null for a replay. */
   tracking: {
     opens: boolean;
     clicks: boolean;
   } | null;
-  /** null of a replay, as is `sender`. */
+  /** null for a replay, like `sender`. */
   message: {
     /** Bytes on the wire, with all signatures. */
     size: number;
@@ -584,7 +584,7 @@ export type DryRun = {
       algorithm: 'rsa-sha256' | 'ed25519-sha256';
       /** `unknown`: DNS did not answer; `problem` has the reason. */
       verdict: 'pass' | 'fail' | 'unknown';
-      /** DMARC counts the domain as that of `from`. */
+      /** For DMARC, the domain is aligned with the domain of `from`. */
       aligned: boolean;
       /** One sentence: the problem, or why the result is unknown; null: none. */
       problem: string | null;
@@ -594,7 +594,7 @@ export type DryRun = {
       domain: string;
       /** `unknown`: DNS did not answer; `problem` has the reason. */
       verdict: 'pass' | 'fail' | 'unknown';
-      /** DMARC counts the domain as that of `from`. */
+      /** For DMARC, the domain is aligned with the domain of `from`. */
       aligned: boolean;
       /** One sentence: the problem, or why the result is unknown; null: none. */
       problem: string | null;
@@ -630,7 +630,7 @@ export type DryRun = {
   }>;
 };
 
-/** Its status is that of the most active recipient while any is open, then the worst outcome. */
+/** Its status is the most active recipient status while any is open, then the worst outcome. */
 export type Email = {
   object: 'email';
   /** The email. */
@@ -664,7 +664,7 @@ export type Email = {
   html: string | null;
   /** null: derived from the html. Empty: none. */
   text: string | null;
-  /** What is tracked, by the email or its domain. Both false after the retention of content. */
+  /** The tracking of the email or its domain. Both are false after the retention of content. */
   tracking: {
     opens: boolean;
     clicks: boolean;
@@ -688,13 +688,13 @@ export type EmailCreation = {
   bcc?: string | string[] | undefined;
   /** Where replies go. */
   reply_to?: string | string[] | undefined;
-  /** Needed unless there is a `template` with one, in whose place it is used. */
+  /** Required unless the `template` has a subject, which this one overrides. */
   subject?: string | undefined;
-  /** `html`, `text` or `template` is needed. */
+  /** `html`, `text` or `template` is required. */
   html?: string | undefined;
-  /** Derived from the html when absent; an empty string switches that off. */
+  /** Derived from the html when absent; an empty string prevents that. */
   text?: string | undefined;
-  /** Further headers; not those that the service writes itself. */
+  /** Additional headers. Headers that the service writes itself are refused. */
   headers?: Record<string, string> | undefined;
   /** The whole message: at most 30 MB. */
   attachments?: Attachment[] | undefined;
@@ -705,7 +705,7 @@ export type EmailCreation = {
     /** The values of its variables, by name. */
     variables?: Record<string, unknown> | undefined;
   } | undefined;
-  /** For finding emails; repeated in events. */
+  /** Labels for search, repeated in events. */
   tags?: Array<{
     name: string;
     value: string;
@@ -718,7 +718,7 @@ export type EmailCreation = {
   unsubscribe?: string | boolean | undefined;
   /** Overrides the domain's setting. `enforced`: fails rather than sending unencrypted. */
   tls?: 'opportunistic' | 'enforced' | undefined;
-  /** Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links lead through LETTERHAUS_TRACKING_URL. Needs html. */
+  /** Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links redirect through LETTERHAUS_TRACKING_URL. Needs html. */
   tracking?: {
     opens?: boolean | undefined;
     clicks?: boolean | undefined;
@@ -735,36 +735,36 @@ export type EmailInspection = {
   size: number;
   /** Bytes of the html; Gmail clips it beyond 102 KB. */
   html_size: number;
-  /** Of the message, in order, without folds, decoded. */
+  /** The message's headers, in order, unfolded and decoded. */
   headers: Array<{
     name: string;
     value: string;
   }>;
   attachments: Array<{
-    /** For the path of the download. */
+    /** Its number in the path of the download. */
     number: number;
     filename: string;
     content_type: string;
-    /** What `cid:` links in the html name. */
+    /** The html refers to it as `cid:<content_id>`. */
     content_id: string | null;
     /** Bytes of the file. */
     size: number;
   }>;
-  /** As `lint` of a dry run, and more about the html. */
+  /** The `lint` findings of a dry run, and more about the html. */
   checks: Array<{
     /** A stable code. */
     code: string;
     /** One sentence: the likely problem. */
     message: string;
   }>;
-  /** What of the html some mail programs do not show. */
+  /** Features of the html that some mail programs do not show. */
   unsupported: Array<{
     feature: string;
     clients: string[];
   }>;
-  /** What programs show that show no html: the text of the request, or what was derived from its html. */
+  /** The text part: the text of the request, or derived from its html. */
   text: string | null;
-  /** The first 100 of the html, each once. */
+  /** The first 100 links of the html, without duplicates. */
   links: string[];
 };
 
@@ -783,12 +783,12 @@ export type EmailPreview = {
   id: string;
   /** The page with the email. */
   url: string;
-  /** From then on it shows nothing. */
+  /** When the link expires. */
   expires_at: string;
 };
 
 export type EmailSharing = {
-  /** How long the link shows the email, in seconds; default: 48 hours. */
+  /** Lifetime of the link in seconds; default: 48 hours. */
   expires_in?: number | undefined;
 };
 
@@ -1858,15 +1858,15 @@ export type ReconciledDay = {
     message: string;
     /** What to do. */
     remedy: string;
-    /** How many emails. */
+    /** Number of emails. */
     emails: number;
-    /** Some of them. */
+    /** Some of the emails. */
     examples: string[];
-    /** Which counter differs. */
+    /** The counter that differs. */
     counter?: string | undefined;
-    /** What it counted. */
+    /** The count of the counter. */
     counted?: number | undefined;
-    /** What is stored. */
+    /** The stored number. */
     stored?: number | undefined;
   }>;
   /** When an operator acknowledged the differences. */
@@ -1888,11 +1888,11 @@ export type Reconciliation = {
   from: string | null;
   /** The last day that is over. */
   to: string | null;
-  /** When all that was due had been checked; null: never. */
+  /** When the last run had checked everything that was due; null: never. */
   checked_at: string | null;
   /** Days of a project with a difference that is not acknowledged. */
   days_differing: number;
-  /** Days of a project that are to be checked now. */
+  /** Days of a project to check now. */
   days_waiting: number;
   /** Days of a project whose mail the retention removed before it could be checked. */
   days_removed: number;
@@ -1932,7 +1932,7 @@ export type ReconciliationAcknowledgement = {
 
 export type ReconciliationCheck = {
   object: 'reconciliation_check';
-  /** Everything that was due is checked. */
+  /** Whether everything that was due was checked. */
   is_complete: boolean;
 };
 
@@ -1941,7 +1941,7 @@ export type ReconciliationCheckRequest = {
   day?: string | undefined;
   /** Only this project. */
   project_id?: string | undefined;
-  /** Also looks at every place in the queue. */
+  /** Also checks every row of the queue. */
   walks_queue?: boolean | undefined;
 };
 
@@ -1968,13 +1968,13 @@ export type RetentionState = {
   content: string;
   /** How long emails with their timeline are kept; `ever`: always. */
   metadata: string;
-  /** When the last check was. */
+  /** Time of the last check. */
   ran_at: string | null;
-  /** Nothing is removed before this time; null: nothing is held up. */
+  /** Nothing is removed before this time; null: the removal is not paused. */
   held_until: string | null;
-  /** By how many seconds the clock of the database moved; below 0: back. */
+  /** Seconds by which the clock of the database moved; negative: back. */
   clock_moved_s: number | null;
-  /** The first days of the weeks that are due and wait for another day. */
+  /** First days of the weeks that are due and will be removed on a later day. */
   waiting: string[];
 };
 
@@ -2095,7 +2095,7 @@ export type SharedEmail = {
   id: string;
   /** The page with the email. */
   url: string;
-  /** From then on it shows nothing. */
+  /** When the link expires. */
   expires_at: string;
 };
 
@@ -2113,7 +2113,7 @@ export type SmtpAnswer = {
     cipher: string;
     /** The certificate of the server was valid. */
     verified: boolean;
-    /** Why it was not. */
+    /** Why it was not valid. */
     problem?: string | null | undefined;
   } | null;
   /** The TLS rule that applied to the server; null: no server was chosen. */
@@ -2128,25 +2128,25 @@ export type Stats = {
   to: string;
   granularity: 'hour' | 'day';
   by: 'domain' | 'provider' | 'tag' | 'key' | null;
-  /** Each value over all periods, the largest first; without `by` one or none. */
+  /** Sums of each value over all periods, the largest first; at most one without `by`. */
   totals: Array<{
-    /** The domain, the provider, the tag or the id of the key. `*`: further ones together. */
+    /** The domain, the provider, the tag or the id of the key. `*`: all further values together. */
     value: string | null;
-    /** Of the key. */
+    /** Name of the key. */
     name: string | null;
     /** Accepted emails. Null by provider. */
     emails: number | null;
     /** Recipients of accepted emails. Null by provider. */
     recipients: number | null;
-    /** Taken by a relay. */
+    /** Accepted by a relay. */
     sent: number;
-    /** Taken by the recipient's mail server. */
+    /** Accepted by the recipient's mail server. */
     delivered: number;
-    /** Attempts that failed for the moment. */
+    /** Attempts that were deferred. */
     deferred: number;
     /** Refused permanently, at once or by a report later. */
     bounced: number;
-    /** Given up. */
+    /** Ended without an answer about the recipient. */
     failed: number;
     /** Not attempted: on the suppression list. Null by provider. */
     suppressed: number | null;
@@ -2162,42 +2162,42 @@ export type Stats = {
     time_to_delivery: {
       /** Deliveries by an attempt of this service, `sent` or `delivered`. */
       count: number;
-      /** An upper bound: 50 % took at most as many seconds. Null: none, or more than 5 days. */
+      /** Upper bound in seconds of 50 % of the deliveries. Null: no deliveries, or more than 5 days. */
       p50_at_most_s: number | null;
-      /** An upper bound: 95 % took at most as many seconds. Null: none, or more than 5 days. */
+      /** Upper bound in seconds of 95 % of the deliveries. Null: no deliveries, or more than 5 days. */
       p95_at_most_s: number | null;
-      /** An upper bound: 99 % took at most as many seconds. Null: none, or more than 5 days. */
+      /** Upper bound in seconds of 99 % of the deliveries. Null: no deliveries, or more than 5 days. */
       p99_at_most_s: number | null;
     };
-    /** Deliveries by the time that they took. */
+    /** Deliveries by time to delivery. */
     histogram: Array<{
-      /** Null: more than the last bound. */
+      /** Null: longer than the last bound. */
       at_most_s: number | null;
-      /** Deliveries that took at most so long, and longer than the bound before. */
+      /** Deliveries up to this bound and above the previous one. */
       count: number;
     }>;
   }>;
-  /** Each period, and in it each value, of which something was counted. */
+  /** One entry for each period and value with a count. */
   data: Array<{
     /** When the period begins. */
     period: string;
-    /** The domain, the provider, the tag or the id of the key. `*`: further ones together. */
+    /** The domain, the provider, the tag or the id of the key. `*`: all further values together. */
     value: string | null;
-    /** Of the key. */
+    /** Name of the key. */
     name: string | null;
     /** Accepted emails. Null by provider. */
     emails: number | null;
     /** Recipients of accepted emails. Null by provider. */
     recipients: number | null;
-    /** Taken by a relay. */
+    /** Accepted by a relay. */
     sent: number;
-    /** Taken by the recipient's mail server. */
+    /** Accepted by the recipient's mail server. */
     delivered: number;
-    /** Attempts that failed for the moment. */
+    /** Attempts that were deferred. */
     deferred: number;
     /** Refused permanently, at once or by a report later. */
     bounced: number;
-    /** Given up. */
+    /** Ended without an answer about the recipient. */
     failed: number;
     /** Not attempted: on the suppression list. Null by provider. */
     suppressed: number | null;
@@ -2213,11 +2213,11 @@ export type Stats = {
     time_to_delivery: {
       /** Deliveries by an attempt of this service, `sent` or `delivered`. */
       count: number;
-      /** An upper bound: 50 % took at most as many seconds. Null: none, or more than 5 days. */
+      /** Upper bound in seconds of 50 % of the deliveries. Null: no deliveries, or more than 5 days. */
       p50_at_most_s: number | null;
-      /** An upper bound: 95 % took at most as many seconds. Null: none, or more than 5 days. */
+      /** Upper bound in seconds of 95 % of the deliveries. Null: no deliveries, or more than 5 days. */
       p95_at_most_s: number | null;
-      /** An upper bound: 99 % took at most as many seconds. Null: none, or more than 5 days. */
+      /** Upper bound in seconds of 99 % of the deliveries. Null: no deliveries, or more than 5 days. */
       p99_at_most_s: number | null;
     };
   }>;
@@ -2801,7 +2801,7 @@ export type Operations = {
       to?: string | undefined;
       /** The address of the sender, without the name. */
       from?: string | undefined;
-      /** A part of it, in any case. */
+      /** A part of the subject, in any case. */
       subject?: string | undefined;
       /** `name` or `name:value`. */
       tag?: string | undefined;
@@ -2853,13 +2853,13 @@ export type Operations = {
     body: undefined;
     result: string;
   };
-  /** Find out why an email is slow or not there */
+  /** Diagnose why an email is late or missing */
   diagnoseEmail: {
     query: Record<never, never>;
     body: undefined;
     result: Diagnosis;
   };
-  /** See what is in an email */
+  /** Inspect the contents of an email */
   inspectEmail: {
     query: Record<never, never>;
     body: undefined;
@@ -2911,12 +2911,12 @@ export type Operations = {
     body: undefined;
     result: RecipientLogList;
   };
-  /** Count what became of mail */
+  /** Count mail by outcome */
   getStats: {
     query: {
-      /** A time or a date, in the first period. Default: 24 hours or 30 days before `to`. */
+      /** A time or a date in the first period. Default: 24 hours or 30 days before `to`. */
       from?: string | undefined;
-      /** The end; default: now. A period that it cuts is included whole. */
+      /** The end; default: now. The period that contains it is included whole. */
       to?: string | undefined;
       /** The length of a period. Hours are kept for 31 days, days for 400. */
       granularity?: 'hour' | 'day' | undefined;
@@ -3385,7 +3385,7 @@ export type Operations = {
     body: undefined;
     result: OperatorConditionList;
   };
-  /** Get whether all mail is accounted for */
+  /** Get the result of the daily proof of mail */
   getReconciliation: {
     query: Record<never, never>;
     body: undefined;
@@ -3500,7 +3500,7 @@ export type Operations = {
     body: ReturnPathHostWrite;
     result: ReturnPathHostChange;
   };
-  /** Show what the removal of old mail waits for */
+  /** Show why old mail is not removed yet */
   getRetention: {
     query: Record<never, never>;
     body: undefined;

@@ -1,4 +1,4 @@
-/** Schemas of dry runs, and of DNS findings (core/findings.ts), which diagnoses share. */
+/** Schemas of dry runs. Also the schemas of DNS findings (core/findings.ts), which diagnoses share. */
 import { z } from 'zod';
 import { LINT_CODES } from '../mail/html/lint.ts';
 import { SUPPRESSION_REASONS } from '../suppressions/suppression-store.ts';
@@ -12,7 +12,7 @@ export const sendQuery = z.strictObject({
   ),
 });
 
-/** Refuses a dry run of a batch, which would otherwise be sent. */
+/** Refuses `?dry_run`, which a batch does not support. Ignoring it would send the batch. */
 export const noQuery = z.strictObject({});
 
 const problem = doc(
@@ -23,7 +23,7 @@ const verdict = doc(
   z.enum(['pass', 'fail', 'unknown']),
   '`unknown`: DNS did not answer; `problem` has the reason.',
 );
-const aligned = z.boolean().describe('DMARC counts the domain as that of `from`.');
+const aligned = z.boolean().describe('For DMARC, the domain is aligned with the domain of `from`.');
 
 export const authentication = {
   dkim: doc(
@@ -117,7 +117,7 @@ export const dryRun = z
     }),
     tracking: doc(
       z.object({ opens: z.boolean(), clicks: z.boolean() }).nullable(),
-      'What would be tracked, by the email or its domain; null of a replay.',
+      'The tracking that would apply, of the email or its domain; null for a replay.',
     ),
     message: doc(
       z
@@ -129,7 +129,7 @@ export const dryRun = z
           ),
         })
         .nullable(),
-      'null of a replay, as is `sender`.',
+      'null for a replay, like `sender`.',
     ),
     sender: z.object({ domain: z.string(), ...authentication }).nullable(),
     recipients: z.array(recipient),
@@ -145,7 +145,7 @@ export const dryRun = z
   })
   .meta({ id: 'DryRun' });
 
-/** The 200 of POST /v1/emails; `object` says which of the two it is. */
+/** The 200 of POST /v1/emails: `object` says whether it is an email or a dry run. */
 export const firstAnswerOrDryRun = z.discriminatedUnion('object', [acceptedEmail, dryRun]).meta({
   id: 'AcceptedEmailOrDryRun',
   discriminator: {

@@ -1,7 +1,6 @@
 /**
- * Schemas of emails in requests: the fields of a new email, of a batch of them, and of a change. They
- * define the structure; the rules about contents are in accept/draft.ts and appear here only in
- * descriptions. Answers and lists: emails/schemas.ts.
+ * Schemas of emails in requests: a new email, a batch, and a change. They define the structure. draft.ts checks the
+ * contents, and descriptions mention its rules. emails/schemas.ts has answers and lists.
  */
 import { z } from 'zod';
 import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
@@ -26,7 +25,7 @@ const attachment = z
     filename: z.string().meta({ minLength: 1, examples: ['invoice.pdf'] }),
     content: optional(
       z.string().meta({
-        description: 'The bytes, in base64; or there is a `path`.',
+        description: 'The bytes in base64. Required unless there is a `path`.',
         format: 'byte',
         examples: ['JVBERi0xLjcK'],
       }),
@@ -69,19 +68,19 @@ const addresses = {
 const content = {
   subject: optional(
     z.string().meta({
-      description: 'Needed unless there is a `template` with one, in whose place it is used.',
+      description: 'Required unless the `template` has a subject, which this one overrides.',
       minLength: 1,
       maxLength: SUBJECT_MAX,
       examples: ['Your receipt'],
     }),
   ),
-  html: optional(doc(z.string(), '`html`, `text` or `template` is needed.', '<p>Thank you.</p>')),
+  html: optional(doc(z.string(), '`html`, `text` or `template` is required.', '<p>Thank you.</p>')),
   text: optional(
-    z.string().describe('Derived from the html when absent; an empty string switches that off.'),
+    z.string().describe('Derived from the html when absent; an empty string prevents that.'),
   ),
   headers: optional(
     z.record(z.string(), z.string()).meta({
-      description: 'Further headers; not those that the service writes itself.',
+      description: 'Additional headers. Headers that the service writes itself are refused.',
       examples: [{ 'X-Entity-Ref-ID': '4711' }],
     }),
   ),
@@ -91,7 +90,7 @@ const content = {
 const labels = {
   tags: optional(
     z.array(z.strictObject({ name: tagPart, value: tagPart })).meta({
-      description: 'For finding emails; repeated in events.',
+      description: 'Labels for search, repeated in events.',
       maxItems: TAGS_MAX,
       examples: [[{ name: 'kind', value: 'receipt' }]],
     }),
@@ -139,7 +138,7 @@ const handling = {
   tracking: optional(
     z.strictObject({ opens: optional(z.boolean()), clicks: optional(z.boolean()) }).meta({
       description:
-        "Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links lead through " +
+        "Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links redirect through " +
         'LETTERHAUS_TRACKING_URL. Needs html.',
       examples: [{ opens: true, clicks: true }],
     }),
@@ -147,12 +146,12 @@ const handling = {
   scheduled_at: optional(scheduledAt),
 };
 
-/** Checked together with the shape of the fields, so that all problems are reported at once. */
+/** Runs a check even if fields have the wrong shape, so that all problems are reported at once. */
 const withOthers = {
   when: ({ value }: { value: unknown }) => typeof value === 'object' && value !== null,
 };
 
-const FROM_TEMPLATE = 'is made by the template; leave one of them out';
+const FROM_TEMPLATE = 'cannot be combined with a template, which sets the content; use one of them';
 
 const FIELDS = {
   ...addresses,
@@ -209,7 +208,7 @@ export const idempotencyHeaders = z.object({
     }),
 });
 
-/** The route checks each item separately (accept/batch-routes.ts). */
+/** For the document only: the route checks each email separately (batch-routes.ts). */
 export const emailBatchCreation = z
   .array(emailCreation)
   .min(1)

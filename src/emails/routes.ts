@@ -1,7 +1,7 @@
 /**
- * Routes of emails: sending, reading, canceling and rescheduling. Sending checks the shape, has the
- * content of a template rendered, files downloaded and a draft made (accept/http-draft.ts, accept/draft.ts);
- * accept/accept.ts does the rest in the transaction that stores the email.
+ * Routes of emails: sending, reading, canceling and rescheduling. Sending checks the shape of the request and makes a
+ * draft, with rendered template and downloaded files (accept/http-draft.ts, accept/draft.ts). accept/accept.ts stores
+ * the email.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { fingerprintOf, isIdempotencyKey } from '../accept/fingerprint.ts';
@@ -81,8 +81,8 @@ function registerSend(app: App, services: HttpServices): void {
       description:
         '202: it is on disk and will be attempted. 200: the Idempotency-Key was used within ' +
         '24 hours; the first response is returned again, and nothing is sent a second time. 200 with ' +
-        '`dry_run=true`: what would happen. Nothing is stored or sent, and an email that would be ' +
-        'refused is refused. Dry runs have a limit of their own, of the size of that of sending.',
+        '`dry_run=true`: a prediction. Nothing is stored or sent, and an email that would be ' +
+        'refused is refused. Dry runs have their own limit, as large as the sending limit.',
       operationId: 'sendEmail',
       tags: TAGS,
       querystring: sendQuery,
@@ -131,7 +131,7 @@ export function idempotencyOf(
   return { key, fingerprint: fingerprintOf(endpoint, request.body) };
 }
 
-/** The headers have the limit of dry runs, unless that of sending is why it is refused. */
+/** Answers with the headers of the dry-run limit, or of the sending limit if that one refuses the email. */
 function answerDryRun(reply: FastifyReply, outcome: DryRunOutcome): FastifyReply {
   if (outcome.kind === 'refused') {
     const { limit, ...refusal } = outcome;
@@ -194,7 +194,7 @@ function registerOne(app: App, { db }: HttpServices): void {
     config: { access: 'any_key', withinDomain: true },
     schema: {
       summary: 'Get an email',
-      description: 'With its present status and that of each recipient.',
+      description: 'With its current status and the status of each recipient.',
       operationId: 'getEmail',
       tags: TAGS,
       params,
@@ -211,7 +211,7 @@ function registerOne(app: App, { db }: HttpServices): void {
 }
 
 function registerChanges(app: App, { db }: HttpServices): void {
-  // Not for sending-only keys: these can POST and read their own emails.
+  // Not for sending-only keys, which can only POST and read their own emails.
   app.patch('/v1/emails/:id', {
     config: { withinDomain: true },
     schema: {
@@ -307,7 +307,7 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
         const bytes = await contentOf({ ...ref, recipient });
         if (bytes === null) return refuse(reply, CONTENT_GONE);
         countAnswer(callerOf(request).projectId, reply, bytes.length);
-        // A browser must not render the HTML of a customer.
+        // A browser must not render a customer's HTML.
         return (reply as FastifyReply)
           .headers({
             'content-type': 'message/rfc822',
@@ -323,10 +323,10 @@ function registerDiagnosis(app: App, { diagnose }: HttpServices): void {
   app.get('/v1/emails/:id/diagnosis', {
     config: { access: 'any_key', withinDomain: true },
     schema: {
-      summary: 'Find out why an email is slow or not there',
+      summary: 'Diagnose why an email is late or missing',
       description:
-        'For each recipient the last attempt in words, the limit that holds it now, what DNS has of its ' +
-        'domain, and what to do next. What DNS does not say within seconds is `unknown`.',
+        'For each recipient: the last attempt in words, the limit it waits for, the DNS findings about its ' +
+        'domain, and the next step. A finding is `unknown` when DNS does not answer within seconds.',
       operationId: 'diagnoseEmail',
       tags: TAGS,
       params,
@@ -345,7 +345,7 @@ const NO_SUCH_RECIPIENT: Refusal = {
   message: 'The email has no recipient with this address; GET the email for its recipients.',
 };
 
-/** The requested recipient, by default the first; null: not a recipient. */
+/** Returns the requested recipient, by default the first; null: not a recipient. */
 function chosenRecipient(found: EmailDetail, wanted: string | undefined): MessageRecipient | null {
   const recipients = found.recipients.flatMap(({ address }, position) => {
     const parsed = parseAddress(address);
@@ -362,14 +362,14 @@ export const CONTENT_GONE: Refusal = {
   message: 'The content of this email was removed after its retention; its record is kept.',
 };
 
-/** The email in the path, restricted to what the caller may see; null when it is not an id. */
+/** Returns the email in the path with the caller's restrictions; null when it is not an id. */
 export function refOf(request: FastifyRequest<{ Params: { id: string } }>): EmailRef | null {
   const { id } = request.params;
   const caller = callerOf(request);
   return isId(id) ? { ...caller, id, keyId: ownKeyOf(caller) } : null;
 }
 
-/** The key to which emails are restricted; null: none. */
+/** Returns the key that restricts the caller's emails; null: unrestricted. */
 export function ownKeyOf({ permission, keyId }: Caller): string | null {
   return permission === 'sending_access' ? keyId : null;
 }

@@ -1,6 +1,4 @@
-/**
- * Schemas of emails in responses, and of the queries of their lists. New ones: accept/schemas.ts.
- */
+/** Schemas of emails in responses, and of the queries of their lists. accept/schemas.ts has those of new emails. */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../core/events.ts';
 import { FINAL_STATUSES, OPEN_STATUSES, STATUS_MEANINGS } from '../core/statuses.ts';
@@ -51,7 +49,7 @@ export const emailQuery = listQuery({
       .max(SUBJECT_MAX)
       .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
       .optional(),
-    'A part of it, in any case.',
+    'A part of the subject, in any case.',
     'receipt',
   ),
   tag: doc(z.string().optional(), '`name` or `name:value`.', 'kind:receipt'),
@@ -165,7 +163,7 @@ export const smtp = z
           version: z.string().meta({ examples: ['TLSv1.3'] }),
           cipher: z.string().meta({ examples: ['TLS_AES_256_GCM_SHA384'] }),
           verified: z.boolean().describe('The certificate of the server was valid.'),
-          problem: doc(z.string().nullable().optional(), 'Why it was not.', null),
+          problem: doc(z.string().nullable().optional(), 'Why it was not valid.', null),
         })
         .nullable(),
       'null: unencrypted.',
@@ -211,14 +209,14 @@ export const email = z
     text: doc(z.string().nullable(), 'null: derived from the html. Empty: none.', null),
     tracking: doc(
       z.object({ opens: z.boolean(), clicks: z.boolean() }),
-      'What is tracked, by the email or its domain. Both false after the retention of content.',
+      'The tracking of the email or its domain. Both are false after the retention of content.',
     ),
     recipients: z.array(recipient),
   })
   .meta({
     id: 'Email',
     description:
-      'Its status is that of the most active recipient while any is open, then the worst outcome.',
+      'Its status is the most active recipient status while any is open, then the worst outcome.',
   });
 
 export const emailList = listOf('EmailList', emailSummary, {
@@ -228,13 +226,12 @@ export const emailList = listOf('EmailList', emailSummary, {
   ).nullable(),
 });
 
-/** In seconds. */
 export const SHARED_FOR_S = { min: 60, max: 48 * 3_600 } as const;
 
 export const sharing = z
   .strictObject({
     expires_in: z.int().nullish().meta({
-      description: 'How long the link shows the email, in seconds; default: 48 hours.',
+      description: 'Lifetime of the link in seconds; default: 48 hours.',
       minimum: SHARED_FOR_S.min,
       maximum: SHARED_FOR_S.max,
       'x-null-is-absent': true,
@@ -251,7 +248,7 @@ export const sharedEmail = z
       format: 'uri',
       examples: ['https://mail.acme.com/s/AQEBogjKQAV0zpO0'],
     }),
-    expires_at: time('From then on it shows nothing.'),
+    expires_at: time('When the link expires.'),
   })
   .meta({ id: 'SharedEmail' });
 

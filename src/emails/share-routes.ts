@@ -1,9 +1,9 @@
 /**
- * `POST /v1/emails/:id/share`: a link to one rendered email, for whoever has it, and the page behind it. The
- * dashboard shows the same page in a frame, by a link that lasts for a minute.
+ * `POST /v1/emails/:id/share` makes a public link to one rendered email; this file also serves the page behind it.
+ * The dashboard shows the same page in a frame, by a link that lasts a minute.
  *
- * The html is a customer's: the page is sandboxed, so that it runs no script and has no origin. Nothing is
- * counted as an open, since the html is that of the request, not of the message that was sent.
+ * The html is a customer's, so the page is sandboxed: it runs no script and has no origin. Viewing it does not count
+ * as an open, because it shows the html of the request, not of the sent message.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -45,8 +45,8 @@ function registerSharing(app: App, services: HttpServices): void {
     schema: {
       summary: 'Share an email by a link',
       description:
-        'The link shows the content of the email as the request had it, without scripts, to whoever has it. ' +
-        'It ends by itself and cannot be withdrawn before. A sending-only key shares only emails that it sent.',
+        'Anyone with the link sees the content of the email as the request had it, without scripts. ' +
+        'The link expires and cannot be revoked earlier. A sending-only key shares only emails that it sent.',
       operationId: 'shareEmail',
       tags: ['Emails'],
       params: idParams('email'),
@@ -62,13 +62,13 @@ function registerSharing(app: App, services: HttpServices): void {
   });
 }
 
-/** A GET: nothing is stored, and a viewer may read the content by other means. */
+/** A GET, because nothing is stored, and a viewer can read the content by other routes. */
 function registerPreview(app: App, services: HttpServices): void {
   app.get('/v1/emails/:id/preview', {
     config: { access: 'session' },
     schema: {
       summary: 'Make a link that shows an email for a minute',
-      description: 'For the frame in which the dashboard shows it.',
+      description: 'The dashboard shows it in a frame.',
       operationId: 'previewEmail',
       tags: ['Emails'],
       security: BY_SESSION,
@@ -88,9 +88,9 @@ function registerPreview(app: App, services: HttpServices): void {
 type Link = { id: string; url: string; expires_at: string };
 
 /**
- * A link to the email in the path.
+ * Makes a link to the email in the path.
  * @param wanted.periodS null: the longest; NaN: not a period
- * @param wanted.example of a period, as the request writes it
+ * @param wanted.example a valid period in the request's format
  */
 export async function share(
   { db, config, localUrl, secrets, world }: HttpServices,
@@ -129,8 +129,8 @@ function registerPage(app: App, { db, secrets, world }: HttpServices): void {
       const ref = { ...scope, id, keyId: null, domain: null };
       // Readers of links queue separately, so they do not delay the project's own reads.
       const owner = `links of ${scope.projectId}`;
-      // With ?remote=no nothing that would notify a stranger is loaded: the dashboard's frame. With
-      // ?scheme=dark or light the html is shown as programs with that scheme do.
+      // ?remote=no blocks remote content, which would notify a stranger (the dashboard's frame). ?scheme=dark or
+      // light renders the html like a mail program with that scheme.
       const remote = request.query.remote !== 'no';
       const scheme = COLOUR_SCHEMES.find((one) => one === request.query.scheme);
       const show = async (email: EmailDetail) => {
@@ -145,7 +145,7 @@ function registerPage(app: App, { db, secrets, world }: HttpServices): void {
   });
 }
 
-/** Null: there is nothing to show. Others get their turn between the steps. */
+/** Returns null when there is nothing to show. */
 async function pageOf(
   email: EmailDetail,
   { remote, scheme }: { remote: boolean; scheme: ColourScheme | undefined },
@@ -161,6 +161,6 @@ async function pageOf(
 
 function sendGone(reply: FastifyReply): FastifyReply {
   const text = ['It has expired, or the email was removed. Ask its sender for another link.'];
-  const page = { status: 404, title: 'This link shows nothing', text };
+  const page = { status: 404, title: 'This link is no longer valid', text };
   return reply.code(page.status).headers(PAGE_HEADERS).send(renderPage(page));
 }

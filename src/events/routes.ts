@@ -1,6 +1,6 @@
 /**
- * The event stream: pages to poll, or a response that stays open. A key for one domain sees only the
- * events of that domain and its mail.
+ * Routes of the event stream: pages to poll, or a response that stays open. A key for one domain sees only the events
+ * of that domain and its mail.
  */
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
@@ -43,14 +43,13 @@ export function registerEventRoutes(app: App, services: HttpServices): void {
   const isReady = untilTrue(() => isStreamIndexed(db));
   app.get('/v1/events', {
     config: { withinDomain: true },
-    // A HEAD would open a stream without sending it.
     exposeHeadRoute: false,
     schema: {
       summary: 'Read the stream of events',
       description:
-        'Everything that happens in this project and environment, in commit order and without a gap. ' +
+        'All events of this project and environment, in commit order and without gaps. ' +
         'Pass the `cursor` of each response as `after` of the next request. With `Accept: text/event-stream` the ' +
-        'response stays open; `Last-Event-ID` resumes it. 409: the cursor is not valid any more.',
+        'response stays open; `Last-Event-ID` resumes it. 409: the cursor is no longer valid.',
       operationId: 'listEvents',
       tags: ['Events'],
       querystring: eventQuery,
@@ -94,9 +93,9 @@ async function openStream(
     .headers({
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-store',
-      // Otherwise the connection would stay open after the last event and delay a stop.
+      // A kept connection would delay a stop after the last event.
       connection: 'close',
-      // nginx would buffer the events.
+      // Keeps nginx from buffering events.
       'x-accel-buffering': 'no',
     })
     .send(Readable.from(opened.text, { objectMode: false }));
@@ -134,12 +133,12 @@ function pointAt(text: string | undefined, caller: Caller): StreamPoint | Refusa
   return parseCursor(text, caller) ?? refuseFields([{ field: 'after', message }]);
 }
 
-/** States both ways to continue; which one fits depends on how the client has handled the events. */
+/** Offers both ways to continue, because only the client knows which events it has handled. */
 function lost(why: string): Refusal {
   return {
     refused: 'conflict',
     message:
-      `This cursor is not valid any more: ${why}. Read again without after, from the oldest stored event, ` +
+      `This cursor is no longer valid: ${why}. Read again without after, from the oldest stored event, ` +
       'and skip the ids that you know; or continue with after=latest.',
   };
 }

@@ -1,4 +1,4 @@
-/** Events of the stream in API responses. */
+/** Schemas of the event stream. */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../core/events.ts';
 import { doc, idSchema, limitField, listOf, time } from '../http/schemas.ts';
@@ -52,7 +52,7 @@ const eventList = listOf('EventList', streamEvent, {
   ),
 });
 
-/** Either content type, by the Accept header. */
+/** The Accept header chooses the content type. */
 export const eventPage = {
   description: 'In commit order. With `Accept: text/event-stream` it stays open.',
   content: {

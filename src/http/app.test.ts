@@ -236,7 +236,7 @@ test('types and contents are checked, and every problem is reported', async () =
     [{ ...EMAIL, headers: { Bcc: 'x@y.org' } }, /^headers\.Bcc: /],
     [{ ...EMAIL, scheduled_at: '2030-01-01' }, /^scheduled_at: must be a time in ISO 8601/],
     [{ ...EMAIL, scheduled_at: 1893456000 }, /^scheduled_at: must be a string, not a number$/],
-    [{ ...EMAIL, template: { id: 'x' } }, /^html: is made by the template/],
+    [{ ...EMAIL, template: { id: 'x' } }, /^html: cannot be combined with a template/],
     [{ ...EMAIL, unsubscribe: 'http://acme.org' }, /^unsubscribe: /],
     [{ ...EMAIL, tracking: { opens: 'yes' } }, /^tracking\.opens: /],
     [

@@ -1,6 +1,6 @@
 /**
- * The daily proof that all mail is accounted for: its summary for keys of the operator and admins; its days, a check now,
- * and the acknowledgement of differences for owners.
+ * Routes of the daily proof. Keys of the operator and admins get its summary. Owners list its days, start a check,
+ * and acknowledge differences.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { z } from 'zod';
@@ -34,7 +34,7 @@ const SHOWN_MAX = 100;
 const DAYS_MAX = 1_000;
 const SHOWN_DAYS = 14;
 const DAY_MS = 86_400_000;
-/** Then the answer says that it is not complete. */
+/** After this time the answer is incomplete. */
 const BUDGET_MS = 20_000;
 
 export function registerReconciliationRoutes(app: App, services: HttpServices): void {
@@ -47,7 +47,7 @@ export function registerReconciliationRoutes(app: App, services: HttpServices): 
 function registerSummary(app: App, { db }: HttpServices): void {
   app.get('/v1/operator/reconciliation', {
     schema: {
-      summary: 'Get whether all mail is accounted for',
+      summary: 'Get the result of the daily proof of mail',
       description:
         'The result of the daily proof: for each project and day, accepted recipients are compared with those that ' +
         'ended and those that wait. For keys of the operator, and for admins.',
@@ -95,7 +95,7 @@ function registerDays(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List the days with mail, by project',
       description:
-        'Recipients by status and what differs, newest day first; by default the last 14 days. For owners.',
+        'Recipients by status, and differences. Newest day first; by default the last 14 days. For owners.',
       operationId: 'listReconciledDays',
       tags: TAGS,
       security: BY_SESSION,
@@ -123,8 +123,8 @@ function registerCheck(app: App, { db, world, operatorEvents }: HttpServices): v
     schema: {
       summary: 'Check now that all mail is accounted for',
       description:
-        'What is due, and with `walks_queue` the queue; with `day` that day again, also today. Nothing is repaired. ' +
-        'After 20 seconds it answers `is_complete: false`: repeat it without `day`. For owners.',
+        'Checks the days that are due. `walks_queue` also checks the queue, and `day` checks that day again, even today. Repairs nothing. ' +
+        'After 20 seconds it answers `is_complete: false`: repeat the request without `day`. For owners.',
       operationId: 'checkReconciliation',
       tags: TAGS,
       security: BY_SESSION,
@@ -163,7 +163,7 @@ function registerAcknowledgement(app: App, { db, operatorEvents }: HttpServices)
     schema: {
       summary: 'Acknowledge the differences of a day',
       description:
-        'It ends the alarm about them; further ones of this day are reported again. For owners.',
+        'Ends the alarm about them. Further differences of this day are reported again. For owners.',
       operationId: 'acknowledgeReconciliation',
       tags: TAGS,
       security: BY_SESSION,
@@ -243,11 +243,13 @@ const reconciliation = z
       'The first of the last 30 days (UTC) that can be checked; null before the first is over.',
     ).nullable(),
     to: day('The last day that is over.').nullable(),
-    checked_at: time('When all that was due had been checked; null: never.').nullable(),
+    checked_at: time(
+      'When the last run had checked everything that was due; null: never.',
+    ).nullable(),
     days_differing: z
       .int()
       .describe('Days of a project with a difference that is not acknowledged.'),
-    days_waiting: z.int().describe('Days of a project that are to be checked now.'),
+    days_waiting: z.int().describe('Days of a project to check now.'),
     days_removed: z
       .int()
       .describe('Days of a project whose mail the retention removed before it could be checked.'),
@@ -310,11 +312,11 @@ const reconciledDay = z
         kind: z.enum(DIFFERENCE_KINDS),
         message: z.string().describe('What differs.'),
         remedy: z.string().describe('What to do.'),
-        emails: z.int().describe('How many emails.'),
-        examples: z.array(idSchema('An email.')).describe('Some of them.'),
-        counter: z.string().optional().describe('Which counter differs.'),
-        counted: z.int().optional().describe('What it counted.'),
-        stored: z.int().optional().describe('What is stored.'),
+        emails: z.int().describe('Number of emails.'),
+        examples: z.array(idSchema('An email.')).describe('Some of the emails.'),
+        counter: z.string().optional().describe('The counter that differs.'),
+        counted: z.int().optional().describe('The count of the counter.'),
+        stored: z.int().optional().describe('The stored number.'),
       }),
     ),
     acknowledged_at: time('When an operator acknowledged the differences.').nullable(),
@@ -327,14 +329,14 @@ const checkRequest = z
   .strictObject({
     day: date.optional(),
     project_id: projectId,
-    walks_queue: z.boolean().default(false).describe('Also looks at every place in the queue.'),
+    walks_queue: z.boolean().default(false).describe('Also checks every row of the queue.'),
   })
   .meta({ id: 'ReconciliationCheckRequest' });
 
 const check = z
   .object({
     object: z.literal('reconciliation_check'),
-    is_complete: z.boolean().describe('Everything that was due is checked.'),
+    is_complete: z.boolean().describe('Whether everything that was due was checked.'),
   })
   .meta({ id: 'ReconciliationCheck' });
 

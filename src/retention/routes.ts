@@ -1,4 +1,4 @@
-/** The removal of old mail: what it waits for, and the confirmation of the operator. */
+/** Routes of the removal of old mail: its state, and the operator's confirmation. */
 import { z } from 'zod';
 import { showPeriod } from '../core/retention.ts';
 import { confirmRemoval, readRetentionState } from './clock-store.ts';
@@ -14,7 +14,7 @@ export function registerRetentionRoutes(app: App, { db, config }: HttpServices):
   app.get('/v1/operator/retention', {
     ...route,
     schema: {
-      summary: 'Show what the removal of old mail waits for',
+      summary: 'Show why old mail is not removed yet',
       description:
         'Nothing is removed for a day after the clock of the database has jumped, and at most a tenth of all weeks in a ' +
         'day. For owners.',
@@ -43,7 +43,7 @@ export function registerRetentionRoutes(app: App, { db, config }: HttpServices):
     schema: {
       summary: 'Remove all old mail that is due',
       description:
-        'Within ten minutes, and without the limits on a day. It cannot be undone. For owners.',
+        'The service removes it within ten minutes, without the daily limits. This cannot be undone. For owners.',
       operationId: 'confirmRetention',
       tags: TAGS,
       security: BY_SESSION,
@@ -63,15 +63,17 @@ const retention = z
     object: z.literal('retention'),
     content: period('How long html, text and attachments are kept; `ever`: always.'),
     metadata: period('How long emails with their timeline are kept; `ever`: always.'),
-    ran_at: time('When the last check was.').nullable(),
-    held_until: time('Nothing is removed before this time; null: nothing is held up.').nullable(),
+    ran_at: time('Time of the last check.').nullable(),
+    held_until: time(
+      'Nothing is removed before this time; null: the removal is not paused.',
+    ).nullable(),
     clock_moved_s: z
       .int()
       .nullable()
-      .describe('By how many seconds the clock of the database moved; below 0: back.'),
+      .describe('Seconds by which the clock of the database moved; negative: back.'),
     waiting: z
       .array(z.string())
-      .describe('The first days of the weeks that are due and wait for another day.'),
+      .describe('First days of the weeks that are due and will be removed on a later day.'),
   })
   .meta({ id: 'RetentionState' });
 

@@ -1,4 +1,4 @@
-/** Counts of mail by hour or by day (stats/stats.ts). A key for one domain sees those of that domain. */
+/** Route of the counts (stats.ts). A key for one domain sees only the counts of that domain. */
 import { isRefusal } from '../core/refusals.ts';
 import { reportStats } from './stats.ts';
 import { callerOf } from '../http/access.ts';
@@ -11,9 +11,9 @@ export function registerStatsRoutes(app: App, { db, world }: HttpServices): void
   app.get('/v1/stats', {
     config: { withinDomain: true },
     schema: {
-      summary: 'Count what became of mail',
+      summary: 'Count mail by outcome',
       description:
-        'By hour or by day (UTC), each thing in the period in which it happened. All but `emails` count ' +
+        'By hour or by day (UTC), each change in the period in which it happened. All but `emails` count ' +
         'recipients. Counted in the transaction of each change, so the cost does not depend on the number of ' +
         'emails. A key for one domain sees the counts of that domain.',
       operationId: 'getStats',

@@ -1,4 +1,3 @@
-/** Counts of mail in API responses. */
 import { z } from 'zod';
 import { STATS_DIMENSIONS, STATS_GRANULARITIES } from './counts.ts';
 import { doc, time } from '../http/schemas.ts';
@@ -8,10 +7,13 @@ const statsTime = (description: string, example: string) =>
 
 export const statsQuery = z.strictObject({
   from: statsTime(
-    'A time or a date, in the first period. Default: 24 hours or 30 days before `to`.',
+    'A time or a date in the first period. Default: 24 hours or 30 days before `to`.',
     '2026-11-01',
   ),
-  to: statsTime('The end; default: now. A period that it cuts is included whole.', '2026-11-22'),
+  to: statsTime(
+    'The end; default: now. The period that contains it is included whole.',
+    '2026-11-22',
+  ),
   granularity: doc(
     z.enum(STATS_GRANULARITIES).default('day'),
     'The length of a period. Hours are kept for 31 days, days for 400.',
@@ -32,24 +34,24 @@ const countUnlessByProvider = (description: string, example: number) =>
 const atMost = (percent: number, example: number) =>
   doc(
     z.number().nullable(),
-    `An upper bound: ${percent} % took at most as many seconds. Null: none, or more than 5 days.`,
+    `Upper bound in seconds of ${percent} % of the deliveries. Null: no deliveries, or more than 5 days.`,
     example,
   );
 
 const counts = {
   value: doc(
     z.string().nullable(),
-    'The domain, the provider, the tag or the id of the key. `*`: further ones together.',
+    'The domain, the provider, the tag or the id of the key. `*`: all further values together.',
     'acme.com',
   ),
-  name: doc(z.string().nullable(), 'Of the key.', null),
+  name: doc(z.string().nullable(), 'Name of the key.', null),
   emails: countUnlessByProvider('Accepted emails.', 1_200),
   recipients: countUnlessByProvider('Recipients of accepted emails.', 1_250),
-  sent: count('Taken by a relay.', 0),
-  delivered: count("Taken by the recipient's mail server.", 1_210),
-  deferred: count('Attempts that failed for the moment.', 35),
+  sent: count('Accepted by a relay.', 0),
+  delivered: count("Accepted by the recipient's mail server.", 1_210),
+  deferred: count('Attempts that were deferred.', 35),
   bounced: count('Refused permanently, at once or by a report later.', 18),
-  failed: count('Given up.', 4),
+  failed: count('Ended without an answer about the recipient.', 4),
   suppressed: countUnlessByProvider('Not attempted: on the suppression list.', 15),
   canceled: countUnlessByProvider('Canceled.', 3),
   complained: count('Reported as spam.', 1),
@@ -69,11 +71,11 @@ const counts = {
 const histogram = doc(
   z.array(
     z.object({
-      at_most_s: doc(z.number().nullable(), 'Null: more than the last bound.', 5),
-      count: count('Deliveries that took at most so long, and longer than the bound before.', 310),
+      at_most_s: doc(z.number().nullable(), 'Null: longer than the last bound.', 5),
+      count: count('Deliveries up to this bound and above the previous one.', 310),
     }),
   ),
-  'Deliveries by the time that they took.',
+  'Deliveries by time to delivery.',
 );
 
 export const statsReport = z
@@ -85,11 +87,11 @@ export const statsReport = z
     by: z.enum(STATS_DIMENSIONS).nullable(),
     totals: doc(
       z.array(z.object({ ...counts, histogram })),
-      'Each value over all periods, the largest first; without `by` one or none.',
+      'Sums of each value over all periods, the largest first; at most one without `by`.',
     ),
     data: doc(
       z.array(z.object({ period: time('When the period begins.'), ...counts })),
-      'Each period, and in it each value, of which something was counted.',
+      'One entry for each period and value with a count.',
     ),
   })
   .meta({ id: 'Stats' });

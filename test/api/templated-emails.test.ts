@@ -137,8 +137,14 @@ test('what is wrong with a template or its variables is named, and nothing is ac
     [{ template: { id: draft.body.id } }, /^template\.id: has no published version/],
     [{ template: { id: 'welcome', version: 1 } }, /^template\.version: is not a field/],
     [{ template: 'welcome' }, /^template: must be an object/],
-    [{ template: { id: 'welcome', variables }, html: 'Hi' }, /^html: is made by the template/],
-    [{ template: { id: 'welcome', variables }, text: 'Hi' }, /^text: is made by the template/],
+    [
+      { template: { id: 'welcome', variables }, html: 'Hi' },
+      /^html: cannot be combined with a template/,
+    ],
+    [
+      { template: { id: 'welcome', variables }, text: 'Hi' },
+      /^text: cannot be combined with a template/,
+    ],
     [{ template: { id: empty, variables: { name: '' } } }, /^template: its subject is empty/],
     [
       { template: { id: empty, variables: { name: 'a\r\nBcc: b@c.d' } } },

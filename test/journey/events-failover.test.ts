@@ -58,7 +58,7 @@ test('after a fail-over a cursor is valid if its event was replicated, and refus
   const about = after.data.map(({ data }: { data: { email_id: string } }) => data.email_id);
   assert.deepEqual(about, [id, id], 'nothing is missing, and what was lost has not happened');
   const refused = await service.request('GET', `/v1/events?after=${lost}`);
-  assertFailure(refused, 409, 'conflict', /is not valid any more: .* restored or failed over/);
+  assertFailure(refused, 409, 'conflict', /is no longer valid: .* restored or failed over/);
   await stream.waitForEnd();
   assert.match(stream.text, /: this stream cannot continue: /);
   assert.deepEqual(stream.events, []);

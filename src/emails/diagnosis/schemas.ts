@@ -1,4 +1,3 @@
-/** Schemas of diagnoses (emails/diagnosis/diagnosis.ts). */
 import { z } from 'zod';
 import { WAIT_LIMITS } from './sentences.ts';
 import { DOMAIN_STATUSES } from '../../domains/domain-store.ts';
@@ -16,14 +15,15 @@ const attempt = z.object({
   dialogue: z.array(z.string()).describe('The conversation with the server, line by line.'),
 });
 
-const heldBy = z.object({
+const waitLimit = z.object({
   limit: doc(
     z.enum(WAIT_LIMITS),
-    '`attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: ' +
-      'of the provider. `hold`: by an operator. `pause`, `sender`: of the sending domain. `signing_key`: the service cannot open its DKIM key. `project`: its turn.',
+    '`attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: limits ' +
+      'of the provider. `hold`: an operator. `pause`, `sender`: the sending domain. `signing_key`: the service cannot ' +
+      'decrypt its DKIM key. `project`: earlier mail of the project.',
   ),
   message: z.string().describe('One sentence, with the figure.'),
-  until: time('When it ends; null: not known.').nullable(),
+  until: time('When the wait ends; null: unknown.').nullable(),
 });
 
 const recipient = z.object({
@@ -34,8 +34,8 @@ const recipient = z.object({
   what_happened: z.string().describe('The last attempt, in one sentence.'),
   last_attempt: attempt.nullable(),
   reason: reason.nullable(),
-  held_by: heldBy.nullable().describe('What it waits for now; null: it has ended.'),
-  route: route.nullable().describe('null: it has no further need of DNS.'),
+  held_by: waitLimit.nullable().describe('The limit it waits for now; null: it has ended.'),
+  route: route.nullable().describe('null: DNS no longer affects the recipient.'),
   next_step: z.string().describe('What to do, in one sentence.'),
 });
 
@@ -47,13 +47,13 @@ export const diagnosis = z
     summary: z.string(),
     created_at: time('When it was accepted.'),
     scheduled_at: time('When it is, or was, to be sent; null: at once.').nullable(),
-    expires_at: time('Until when it is tried.'),
+    expires_at: time('The last attempt is before this time.'),
     sender: z.object({
       domain: z.string(),
       status: z.enum([...DOMAIN_STATUSES, 'removed']),
       authentication: doc(
         z.object(authentication).nullable(),
-        'As receivers judge it now; null: the domain was removed.',
+        "The receivers' view of its records now; null: the domain was removed.",
       ),
     }),
     recipients: z.array(recipient),

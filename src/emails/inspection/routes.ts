@@ -1,6 +1,6 @@
 /**
- * Routes that look into one email: what its message has in it, the files that are attached to it, and the webhook
- * deliveries of its events. The message is composed again from what is stored, as `GET /v1/emails/:id/content` does.
+ * Routes that inspect one email: the contents of its message, its attachments, and the webhook deliveries of its
+ * events. The message is composed again from stored data, like `GET /v1/emails/:id/content`.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
@@ -40,10 +40,10 @@ function registerInspection(app: App, services: HttpServices): void {
   app.get('/v1/emails/:id/inspection', {
     config: { access: 'any_key', withinDomain: true },
     schema: {
-      summary: 'See what is in an email',
+      summary: 'Inspect the contents of an email',
       description:
-        'The header of its message, its attachments, its links, and advice: what mail programs do not show, ' +
-        'and what receivers do not like.',
+        'The header of its message, its attachments, its links, and advice: html that mail programs do not show, ' +
+        'and content that receivers dislike.',
       operationId: 'inspectEmail',
       tags: TAGS,
       params: idParams('email'),
@@ -66,7 +66,7 @@ function registerAttachment(app: App, services: HttpServices): void {
     config: { access: 'any_key', withinDomain: true },
     schema: {
       summary: 'Download an attachment',
-      description: 'The file as it was attached. `GET /v1/emails/:id/inspection` has the numbers.',
+      description: 'The attached file. `GET /v1/emails/:id/inspection` has the numbers.',
       operationId: 'downloadEmailAttachment',
       tags: TAGS,
       params: attachmentParams,
@@ -86,7 +86,7 @@ function registerAttachment(app: App, services: HttpServices): void {
   });
 }
 
-/** Of strangers: a browser stores it and shows nothing. */
+/** Sends a stranger's file so that a browser stores it and does not show it. */
 export function sendFile(reply: FastifyReply, owner: string, file: AttachedFile): FastifyReply {
   countAnswer(owner, reply, file.content.length);
   return reply
@@ -103,7 +103,7 @@ const NO_SUCH_ATTACHMENT: Refusal = {
   message: 'The email has no attachment with this number; its inspection lists them.',
 };
 
-/** RFC 8187 §3.2. */
+/** Encodes a file name (RFC 8187 §3.2). */
 function quoted(filename: string): string {
   return encodeURIComponent(filename).replaceAll(
     /['()*]/g,
@@ -117,7 +117,8 @@ function registerDeliveries(app: App, { db }: HttpServices): void {
   app.get('/v1/emails/:id/webhook-deliveries', {
     schema: {
       summary: 'List the webhook deliveries of an email',
-      description: 'Of its newest 200 events to all webhooks, newest first, 100 at most.',
+      description:
+        'Deliveries of its newest 200 events to all webhooks, newest first, at most 100.',
       operationId: 'listEmailWebhookDeliveries',
       tags: TAGS,
       params: idParams('email'),
@@ -137,7 +138,7 @@ function registerDeliveries(app: App, { db }: HttpServices): void {
   });
 }
 
-/** An email and the message to its first recipient; its bytes are null after its retention. */
+/** Returns an email and the message to its first recipient. The bytes are null after its retention. */
 export async function messageOf(
   { db, contentOf }: HttpServices,
   ref: EmailRef | null,
@@ -149,11 +150,10 @@ export async function messageOf(
   return { email, bytes: await contentOf({ ...ref, recipient: { address, position: 0 } }) };
 }
 
-/** Others get their turn between its parts. */
 async function presentInspection(email: EmailDetail, bytes: Buffer) {
   await nextTurn();
   const { headers, attachments, html: sent, text } = inspectMessage(bytes);
-  // Its links are those that the sender wrote, not those that count clicks.
+  // Lists the sender's own links, not the tracked ones.
   const html = presentEmail(email).html ?? sent;
   await nextTurn();
   const report = reportHtml(html ?? '');

@@ -1,4 +1,3 @@
-/** Schemas of what is in the message of an email. */
 import { z } from 'zod';
 import { doc, idSchema, listOf } from '../../http/schemas.ts';
 import { webhookDelivery } from '../../webhooks/schemas.ts';
@@ -13,14 +12,18 @@ export const emailInspection = z
     html_size: size('Bytes of the html; Gmail clips it beyond 102 KB.'),
     headers: doc(
       z.array(z.object({ name: z.string(), value: z.string() })),
-      'Of the message, in order, without folds, decoded.',
+      "The message's headers, in order, unfolded and decoded.",
     ),
     attachments: z.array(
       z.object({
-        number: doc(z.int().min(1), 'For the path of the download.', 1),
+        number: doc(z.int().min(1), 'Its number in the path of the download.', 1),
         filename: z.string().meta({ examples: ['invoice.pdf'] }),
         content_type: z.string().meta({ examples: ['application/pdf'] }),
-        content_id: doc(z.string().nullable(), 'What `cid:` links in the html name.', null),
+        content_id: doc(
+          z.string().nullable(),
+          'The html refers to it as `cid:<content_id>`.',
+          null,
+        ),
         size: size('Bytes of the file.'),
       }),
     ),
@@ -31,7 +34,7 @@ export const emailInspection = z
           message: z.string().describe('One sentence: the likely problem.'),
         }),
       ),
-      'As `lint` of a dry run, and more about the html.',
+      'The `lint` findings of a dry run, and more about the html.',
     ),
     unsupported: doc(
       z.array(
@@ -40,15 +43,15 @@ export const emailInspection = z
           clients: z.array(z.string()).meta({ examples: [['Gmail', 'Outlook']] }),
         }),
       ),
-      'What of the html some mail programs do not show.',
+      'Features of the html that some mail programs do not show.',
     ),
     text: doc(
       z.string().nullable(),
-      'What programs show that show no html: the text of the request, or what was derived from its html.',
+      'The text part: the text of the request, or derived from its html.',
       'Thank you.',
     ),
     links: z.array(z.string()).meta({
-      description: 'The first 100 of the html, each once.',
+      description: 'The first 100 links of the html, without duplicates.',
       examples: [['https://acme.com']],
     }),
   })
@@ -56,7 +59,9 @@ export const emailInspection = z
 
 export const attachmentParams = z.object({
   id: idSchema('The id of the email.'),
-  number: z.string().meta({ description: 'Of the attachment, from 1.', examples: ['1'] }),
+  number: z
+    .string()
+    .meta({ description: 'The number of the attachment, from 1.', examples: ['1'] }),
 });
 
 export const attachmentBytes = {
