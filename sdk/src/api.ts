@@ -2853,7 +2853,7 @@ export type Operations = {
     body: undefined;
     result: string;
   };
-  /** Diagnose why an email is late or missing */
+  /** Diagnose why an email is slow or missing */
   diagnoseEmail: {
     query: Record<never, never>;
     body: undefined;

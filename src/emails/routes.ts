@@ -323,7 +323,7 @@ function registerDiagnosis(app: App, { diagnose }: HttpServices): void {
   app.get('/v1/emails/:id/diagnosis', {
     config: { access: 'any_key', withinDomain: true },
     schema: {
-      summary: 'Diagnose why an email is late or missing',
+      summary: 'Diagnose why an email is slow or missing',
       description:
         'For each recipient: the last attempt in words, the limit it waits for, the DNS findings about its ' +
         'domain, and the next step. A finding is `unknown` when DNS does not answer within seconds.',

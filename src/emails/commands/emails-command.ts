@@ -52,7 +52,7 @@ export function describeEmails(emails: Command, cli: Cli): void {
   const about = {
     show: 'show an email with its timeline',
     cancel: 'cancel the recipients that are not sent yet',
-    why: 'explain why an email is late or missing',
+    why: 'explain why an email is slow or missing',
     reschedule: 'change when a waiting email is sent',
   };
   for (const name of ['show', 'cancel', 'why', 'reschedule'] as const) {

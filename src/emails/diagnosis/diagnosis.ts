@@ -1,5 +1,5 @@
 /**
- * Explains why an email is late or missing. For each recipient: the last attempt in words with its dialogue, the
+ * Explains why an email is slow or missing. For each recipient: the last attempt in words with its dialogue, the
  * limit it waits for, the DNS findings, and the next step. For the sender: how receivers judge its records. Reads
  * only.
  *
