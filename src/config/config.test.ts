@@ -1,6 +1,6 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { USUAL_SHAPING } from '../delivery/shaping/settings.ts';
+import { DEFAULT_SHAPING } from '../delivery/shaping/settings.ts';
 import { MAIL_RETRY_WAITS_MS } from '../core/retry.ts';
 import { type Config, readConfig, type System } from './config.ts';
 import type { Env } from './env-file.ts';
@@ -49,7 +49,7 @@ test('no variable is required', () => {
     secretKey: null,
     relay: null,
     sources: [],
-    shaping: USUAL_SHAPING,
+    shaping: DEFAULT_SHAPING,
     retryWaitsMs: MAIL_RETRY_WAITS_MS,
     dnsServers: null,
     dnsTrustAd: false,
@@ -215,7 +215,7 @@ test('every variable is read', () => {
       { ip: '2001:db8::7', heloName: 'six.acme.com' },
       { ip: '127.0.0.9', heloName: 'mx9.acme.com' },
     ],
-    shaping: USUAL_SHAPING,
+    shaping: DEFAULT_SHAPING,
     retryWaitsMs: [30_000, 300_000, 14_400_000],
     dnsServers: ['9.9.9.9:53', '127.0.0.1:5353', '[::1]:53'],
     dnsTrustAd: true,

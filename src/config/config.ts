@@ -34,7 +34,7 @@ import {
 } from '../core/retention.ts';
 import { MAIL_RETRY_WAITS_MS, parseRetryWaitMs } from '../core/retry.ts';
 import type * as ShapingFile from '../delivery/shaping/settings-file.ts';
-import { type ShapingSettings, USUAL_SHAPING } from '../delivery/shaping/settings.ts';
+import { type ShapingSettings, DEFAULT_SHAPING } from '../delivery/shaping/settings.ts';
 import type { Source } from '../delivery/shaping/sources.ts';
 import { secretKeysOf } from '../secrets/secret-store.ts';
 
@@ -297,14 +297,14 @@ const SHAPING_FILE = 'LETTERHAUS_SHAPING';
 
 function readShaping(read: EnvReader): ShapingSettings {
   const path = read.text(SHAPING_FILE);
-  if (path === null) return USUAL_SHAPING;
+  if (path === null) return DEFAULT_SHAPING;
   let text: string;
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
     const { code = 'error' } = error as NodeJS.ErrnoException;
     read.problem(SHAPING_FILE, `${path} cannot be read (${code}); write the path of a JSON file.`);
-    return USUAL_SHAPING;
+    return DEFAULT_SHAPING;
   }
   // Loaded only with such a file: zod takes 50 ms of CPU time, which every command would pay.
   const { parseShaping } = createRequire(import.meta.url)(
@@ -313,5 +313,5 @@ function readShaping(read: EnvReader): ShapingSettings {
   const parsed = parseShaping(text);
   if (!('problems' in parsed)) return parsed;
   for (const problem of parsed.problems) read.problem(SHAPING_FILE, `${path}: ${problem}.`);
-  return USUAL_SHAPING;
+  return DEFAULT_SHAPING;
 }

@@ -7,7 +7,7 @@ import { DEFAULT_LIMITS } from '../../src/core/limits.ts';
 import type { Caller } from '../../src/core/scope.ts';
 import { type AppOptions, buildApp } from '../../src/http/app.ts';
 import type { App, HttpServices } from '../../src/http/services.ts';
-import { USUAL_SHAPING } from '../../src/delivery/shaping/settings.ts';
+import { DEFAULT_SHAPING } from '../../src/delivery/shaping/settings.ts';
 import { createAddressGuard } from '../../src/net/addresses.ts';
 import { AttachmentUrls } from '../../src/accept/content/attachment-urls.ts';
 import { DatabaseUnavailable } from '../../src/database/database.ts';
@@ -142,7 +142,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       hostname: 'localhost',
       sources: [],
       inboundPort: null,
-      shaping: USUAL_SHAPING,
+      shaping: DEFAULT_SHAPING,
     },
     secrets: new SecretBox('s'.repeat(32)),
     localUrl: 'http://127.0.0.1:3000',

@@ -14,7 +14,7 @@ import { Cutoff } from './attempt.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
 import { ProviderBlocks } from '../blocks/provider-blocks.ts';
-import { USUAL_SHAPING } from '../shaping/settings.ts';
+import { DEFAULT_SHAPING } from '../shaping/settings.ts';
 import { Slots } from '../shaping/slots.ts';
 import { TlsCounters, TlsRules } from '../route/tls-rules.ts';
 
@@ -31,7 +31,7 @@ const NEVER = { after: new Promise(() => {}), reply: '250 2.0.0 Taken' };
 
 function connectionsTo({ port }: FakeMx): Connections {
   const broker = new Broker({
-    settings: USUAL_SHAPING,
+    settings: DEFAULT_SHAPING,
     world,
     send: (_, messages: readonly BrokerMessage[]) =>
       setImmediate(() => connections.receive(messages)),
@@ -42,7 +42,7 @@ function connectionsTo({ port }: FakeMx): Connections {
     port,
     heloName: 'out.letterhaus.test',
     sources: [],
-    shaping: USUAL_SHAPING,
+    shaping: DEFAULT_SHAPING,
     send: (messages: readonly WorkerMessage[]) => setImmediate(() => broker.receive(0, messages)),
   });
   return connections;
@@ -54,7 +54,7 @@ function blocksWithout(): ProviderBlocks {
     db: { query: () => assert.fail('nothing is counted') },
     world,
     log: pino({ level: 'silent' }),
-    rules: USUAL_SHAPING.block,
+    rules: DEFAULT_SHAPING.block,
     sources: [],
     heloName: 'out.letterhaus.test',
     onDue: () => {},

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { ProviderState } from '../shaping/provider-state.ts';
 import { Broker, BROKER_TICK_MS, BrokerTimer } from './broker.ts';
 import type { BrokerMessage, WorkerMessage } from './messages.ts';
-import { type ShapingSettings, USUAL_SHAPING } from '../shaping/settings.ts';
+import { type ShapingSettings, DEFAULT_SHAPING } from '../shaping/settings.ts';
 
 const PROVIDER = 'receiver.test';
 const KEY = { provider: PROVIDER, source: '' };
@@ -18,7 +18,7 @@ class Scene {
 
   constructor(connections: number, more: Partial<ShapingSettings> = {}) {
     const world = { monotonicMs: () => this.nowMs, random: () => 0.5 };
-    const settings = { ...USUAL_SHAPING, default: { connections }, ...more };
+    const settings = { ...DEFAULT_SHAPING, default: { connections }, ...more };
     this.broker = new Broker({
       settings,
       world,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Broker } from './broker.ts';
 import { GroupCapacities } from './room.ts';
-import { USUAL_SHAPING } from '../shaping/settings.ts';
+import { DEFAULT_SHAPING } from '../shaping/settings.ts';
 
 const LIMIT = 4;
 
@@ -10,7 +10,7 @@ const LIMIT = 4;
 function demand(hosts: readonly string[]): { broker: Broker; granted: Map<string, number> } {
   const granted = new Map<string, number>();
   const broker = new Broker({
-    settings: { ...USUAL_SHAPING, default: { connections: LIMIT } },
+    settings: { ...DEFAULT_SHAPING, default: { connections: LIMIT } },
     world: { monotonicMs: () => 0, random: () => 0.5 },
     send: (_worker, messages) => {
       for (const message of messages) {

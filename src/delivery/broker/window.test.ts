@@ -1,25 +1,25 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { USUAL_SHAPING } from '../shaping/settings.ts';
+import { DEFAULT_SHAPING } from '../shaping/settings.ts';
 import { Window } from './window.ts';
 
-const { holdDownMs, stepMs, tryAgainAfterMs } = USUAL_SHAPING.recovery;
+const { holdDownMs, stepMs, tryAgainAfterMs } = DEFAULT_SHAPING.recovery;
 
 function grown(limit: number): Window {
-  const window = new Window(limit, USUAL_SHAPING.recovery);
+  const window = new Window(limit, DEFAULT_SHAPING.recovery);
   window.grow(limit, 0);
   return window;
 }
 
 test('a new provider gets two connections, and one more with each message', () => {
-  const window = new Window(5, USUAL_SHAPING.recovery);
+  const window = new Window(5, DEFAULT_SHAPING.recovery);
   const sizes = [window.size];
   for (let message = 0; message < 5; message += 1) {
     window.grow(1, 0);
     sizes.push(window.size);
   }
   assert.deepEqual(sizes, [2, 3, 4, 5, 5, 5]);
-  assert.equal(new Window(1, USUAL_SHAPING.recovery).size, 1);
+  assert.equal(new Window(1, DEFAULT_SHAPING.recovery).size, 1);
 });
 
 test('a provider that reports too many connections gets half, once per complaint, and at least one', () => {

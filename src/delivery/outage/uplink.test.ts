@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Broker, BROKER_TICK_MS } from '../broker/broker.ts';
 import type { BrokerMessage } from '../broker/messages.ts';
-import { USUAL_SHAPING } from '../shaping/settings.ts';
+import { DEFAULT_SHAPING } from '../shaping/settings.ts';
 import type { UplinkChange } from './uplink.ts';
 
-const { noAnswerMs, retryMs } = USUAL_SHAPING.uplink;
+const { noAnswerMs, retryMs } = DEFAULT_SHAPING.uplink;
 const WORKER = 1;
 const PROVIDERS = ['mx.one.test', 'mx.two.test', 'mx.three.test'];
 
@@ -18,7 +18,7 @@ class Scene {
 
   constructor() {
     this.broker = new Broker({
-      settings: USUAL_SHAPING,
+      settings: DEFAULT_SHAPING,
       world: { monotonicMs: () => this.nowMs, random: () => 0.5 },
       send: (worker, messages) => {
         if (worker === WORKER) this.received.push(...messages);
@@ -195,18 +195,18 @@ test('the first answer ends all suspensions of the phase and resets its counts',
   scene.fail('mx.one.test');
   assert.equal(scene.suspendedForMs('mx.one.test'), 0, 'one failure does not suspend');
   scene.fail('mx.one.test');
-  assert.equal(scene.suspendedForMs('mx.one.test'), USUAL_SHAPING.suspension.firstMs);
+  assert.equal(scene.suspendedForMs('mx.one.test'), DEFAULT_SHAPING.suspension.firstMs);
 });
 
 test("a provider's outage from before the uplink went down continues afterwards", () => {
   const scene = new Scene();
   scene.answer(...PROVIDERS);
   for (let failure = 0; failure < 2; failure += 1) scene.fail('mx.dead.test');
-  scene.pass(USUAL_SHAPING.suspension.firstMs + 1_000);
+  scene.pass(DEFAULT_SHAPING.suspension.firstMs + 1_000);
   scene.fail('mx.dead.test');
   scene.answer('mx.good.test');
   const restMs = scene.suspendedForMs('mx.dead.test')!;
-  assert.equal(restMs, 2 * USUAL_SHAPING.suspension.firstMs);
+  assert.equal(restMs, 2 * DEFAULT_SHAPING.suspension.firstMs);
   scene.pass(noAnswerMs);
   scene.fail('mx.dead.test', ...PROVIDERS);
   assert.equal(scene.isDown, true);
@@ -244,5 +244,5 @@ test('an address of a suspended provider is skipped no longer than the suspensio
   scene.broker.receive(2, [{ kind: 'host', address, deadForMs: 120_000 }]);
   assert.equal(scene.deadForMs('mx.one.test'), 120_000);
   scene.fail('mx.one.test');
-  assert.equal(scene.deadForMs('mx.one.test'), USUAL_SHAPING.suspension.firstMs);
+  assert.equal(scene.deadForMs('mx.one.test'), DEFAULT_SHAPING.suspension.firstMs);
 });

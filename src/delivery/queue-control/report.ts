@@ -22,7 +22,7 @@ import {
   type ExplainedLimit,
   explainLimits,
   type ShapingSettings,
-  USUAL_SHAPING,
+  DEFAULT_SHAPING,
 } from '../shaping/settings.ts';
 import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
 
@@ -229,7 +229,7 @@ function rulesToWire(
   section: (typeof RULES)[number],
   shaping: ShapingSettings,
 ): ReturnType<typeof settingToWire>[] {
-  const builtIn = new Map(Object.entries(USUAL_SHAPING[section]));
+  const builtIn = new Map(Object.entries(DEFAULT_SHAPING[section]));
   return Object.entries(shaping[section]).map(([setting, value]) => {
     const { name, factor } = nameInFile(setting);
     const path = `${section}.${name}`;

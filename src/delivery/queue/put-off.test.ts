@@ -10,14 +10,14 @@ import { newId } from '../../database/ids.ts';
 import { RECIPIENTS } from './queue-store.ts';
 import type { Delivery } from './fair-queue.ts';
 import { PutOff } from './put-off.ts';
-import { USUAL_SHAPING } from '../shaping/settings.ts';
+import { DEFAULT_SHAPING } from '../shaping/settings.ts';
 import { UplinkView } from '../outage/uplink.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
-const { uplink: RULES } = USUAL_SHAPING;
+const { uplink: RULES } = DEFAULT_SHAPING;
 const HOUR_MS = 3600_000;
 const PHASE_MS = 60_000;
 

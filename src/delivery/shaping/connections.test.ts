@@ -6,7 +6,7 @@ import { newId } from '../../database/ids.ts';
 import { Broker, BrokerTimer } from '../broker/broker.ts';
 import { Connections, type SendRequest } from './connections.ts';
 import type { Target } from '../route/target.ts';
-import { type ShapingSettings, USUAL_SHAPING } from './settings.ts';
+import { type ShapingSettings, DEFAULT_SHAPING } from './settings.ts';
 import type { Source } from './sources.ts';
 
 const PROVIDER = 'receiver.test';
@@ -52,7 +52,7 @@ class Machine implements Disposable {
     options: { port: number; limits: ShapingSettings['default']; sources?: Source[] },
   ) {
     const { port, limits, sources = [] } = options;
-    const shaping = { ...USUAL_SHAPING, default: limits };
+    const shaping = { ...DEFAULT_SHAPING, default: limits };
     const send = (worker: number, messages: Parameters<Connections['receive']>[0]) =>
       // As between processes: later.
       setImmediate(() => this.workers[worker]?.receive(messages));
@@ -290,7 +290,7 @@ test('each source address has its own limits and sessions', async () => {
 });
 
 test('a message is released when the broker does not answer', async () => {
-  const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: USUAL_SHAPING };
+  const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: DEFAULT_SHAPING };
   const worker = new Connections({ ...options, send: () => {} });
   const target = { provider: PROVIDER, host: 'mx.test', address: '127.0.0.1', tls: 'off' } as const;
   const acquired = await worker.acquire(target, request({ postponableMs: 50 }));
@@ -343,10 +343,10 @@ test('a server that did not answer is skipped by all workers, except for urgent 
 });
 
 test('while our uplink is down, a server that did not answer is skipped only briefly', () => {
-  const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: USUAL_SHAPING };
+  const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: DEFAULT_SHAPING };
   const worker = new Connections({ ...options, send: () => {} });
   worker.receive([{ kind: 'uplink', isDown: true, failedForMs: 0 }]);
   worker.markDead('192.0.2.9', { timedOut: true });
   const forMs = worker.deadForMs('192.0.2.9');
-  assert.ok(forMs > 0 && forMs <= USUAL_SHAPING.uplink.retryMs, `${forMs} ms`);
+  assert.ok(forMs > 0 && forMs <= DEFAULT_SHAPING.uplink.retryMs, `${forMs} ms`);
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { SessionPool } from './session-pool.ts';
-import { limitsOf, USUAL_SHAPING } from './settings.ts';
+import { limitsOf, DEFAULT_SHAPING } from './settings.ts';
 
 /** A pool that has a message waiting, so that it sweeps while others wait; counts the looks at the clock. */
 function waitingPool(): { pool: SessionPool; clock: { looks: number } } {
@@ -9,7 +9,7 @@ function waitingPool(): { pool: SessionPool; clock: { looks: number } } {
   const pool = new SessionPool(
     { provider: 'receiver.test', source: '' },
     {
-      limits: limitsOf(USUAL_SHAPING, 'receiver.test'),
+      limits: limitsOf(DEFAULT_SHAPING, 'receiver.test'),
       window: 1,
       context: {
         world: { monotonicMs: () => (clock.looks += 1) },

@@ -3,7 +3,7 @@
  * refused as a whole with every problem in it. What it replaces: settings.ts.
  */
 import { z } from 'zod';
-import { DEFAULT_PROVIDER_LIMITS, type ShapingSettings, USUAL_SHAPING } from './settings.ts';
+import { DEFAULT_PROVIDER_LIMITS, type ShapingSettings, DEFAULT_SHAPING } from './settings.ts';
 
 const count = (max: number) => z.int().min(1).max(max);
 const seconds = (max: number) => z.number().min(0.1).max(max);
@@ -76,7 +76,7 @@ function settingsOf({ default: usual, providers = {}, ...rules }: File): Shaping
   };
 }
 
-const { suspension: SUSPENSION, recovery: RECOVERY, uplink: UPLINK, block: BLOCK } = USUAL_SHAPING;
+const { suspension: SUSPENSION, recovery: RECOVERY, uplink: UPLINK, block: BLOCK } = DEFAULT_SHAPING;
 
 /** A provider that is named by a domain has all hosts of the domain. */
 function namesIn(key: string): string[] {

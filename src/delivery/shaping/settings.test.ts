@@ -10,7 +10,7 @@ import {
   type ProviderLimits,
   type ShapingSettings,
   slowdownFor,
-  USUAL_SHAPING,
+  DEFAULT_SHAPING,
 } from './settings.ts';
 
 function settings(file: object): ShapingSettings {
@@ -25,8 +25,8 @@ function problems(text: string): string[] {
 }
 
 test('an empty file changes nothing', () => {
-  assert.deepEqual(settings({}), USUAL_SHAPING);
-  assert.deepEqual(limitsOf(USUAL_SHAPING, 'small.example'), DEFAULT_PROVIDER_LIMITS);
+  assert.deepEqual(settings({}), DEFAULT_SHAPING);
+  assert.deepEqual(limitsOf(DEFAULT_SHAPING, 'small.example'), DEFAULT_PROVIDER_LIMITS);
 });
 
 test('docs/shaping.md lists the limits of every provider that has its own', () => {
@@ -41,7 +41,7 @@ test('docs/shaping.md lists the limits of every provider that has its own', () =
     );
   assert.deepEqual(listed, [
     ['all others', ...shown(DEFAULT_PROVIDER_LIMITS)],
-    ...Object.keys(PROVIDER_LIMITS).map((name) => [name, ...shown(limitsOf(USUAL_SHAPING, name))]),
+    ...Object.keys(PROVIDER_LIMITS).map((name) => [name, ...shown(limitsOf(DEFAULT_SHAPING, name))]),
   ]);
 });
 
@@ -58,7 +58,7 @@ test('the file replaces single values, for one provider or for all that are not 
 });
 
 test('for a domain with servers of several operators the strictest limits count', () => {
-  const { connections, messagesPerConnection } = limitsOf(USUAL_SHAPING, 'apple+google');
+  const { connections, messagesPerConnection } = limitsOf(DEFAULT_SHAPING, 'apple+google');
   assert.deepEqual([connections, messagesPerConnection], [5, 5]);
 });
 
@@ -104,7 +104,7 @@ test('a limit in effect is explained by where it is set', () => {
     default: { connections: 3, messages_per_minute: 60 },
     providers: { yahoo: { connections: 7 }, 'a.example': { messages_per_minute: null } },
   });
-  for (const shaping of [USUAL_SHAPING, own]) {
+  for (const shaping of [DEFAULT_SHAPING, own]) {
     for (const provider of ['google', 'yahoo', 'b.example', 'a.example+google', 'relay x:25']) {
       const limits = Object.entries(explainLimits(shaping, provider)).map(([name, { value }]) => [
         name,

@@ -132,7 +132,7 @@ export type ShapingSettings = {
   block: BlockRules;
 };
 
-export const USUAL_SHAPING: ShapingSettings = {
+export const DEFAULT_SHAPING: ShapingSettings = {
   default: {},
   providers: {},
   suffixes: [],

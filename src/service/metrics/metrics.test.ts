@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import type { ProviderFacts } from '../../delivery/shaping/provider-view.ts';
-import { USUAL_SHAPING } from '../../delivery/shaping/settings.ts';
+import { DEFAULT_SHAPING } from '../../delivery/shaping/settings.ts';
 import { createMetrics } from './metrics.ts';
 import { ProviderLabels } from './provider-label.ts';
 
@@ -19,7 +19,7 @@ const provider = (name: string, state: ProviderFacts['state'], open = 3): Provid
 test('known and listed providers have a label of their own, and all others share one', async () => {
   const registry = new Registry();
   const labels = new ProviderLabels({
-    ...USUAL_SHAPING,
+    ...DEFAULT_SHAPING,
     providers: { partner: { connections: 3 } },
     suffixes: [['mx.partner.example', 'partner']],
   });
