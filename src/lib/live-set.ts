@@ -24,10 +24,7 @@ export class LiveSet<Item extends object> implements Iterable<Item> {
     this.#place(item, this.#items.length);
   }
 
-  /**
-   * Deletes the item and moves the last item to its place.
-   * @returns whether the set had the item
-   */
+  /** Deletes the item and moves the last item to its place. @returns whether the set had the item */
   delete(item: Item): boolean {
     if (!this.has(item)) return false;
     const last = this.#items.pop()!;

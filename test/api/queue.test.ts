@@ -83,7 +83,7 @@ test('dropped mail ends as canceled, with its event, unless the drop is undone',
   const { body } = await service.request('GET', `/v1/emails/${id}/events`);
   const last = body.data.at(-1);
   assert.deepEqual([last.type, last.data.recipient], ['email.canceled', 'kim@drop.test']);
-  assert.match(last.data.reason.advice, /operator/);
+  assert.match(last.data.reason.advice, /dropped from the queue/);
 });
 
 test('mail that a worker is sending is not changed, and reported', async () => {

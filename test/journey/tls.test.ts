@@ -79,7 +79,7 @@ for (const startTls of ['broken', 'absent'] as const) {
     for (const id of ids) {
       const { status, recipients } = await journey.attempted(id);
       assert.equal(status, 'deferred');
-      assert.match(recipients[0].smtp.message, /TLS has worked with it lately/);
+      assert.match(recipients[0].smtp.message, /TLS worked with it in the last 3 days/);
     }
     assert.ok(
       !mx.sessions.slice(1).some(({ lines }) => lines.some((line) => /C: MAIL/.test(line))),

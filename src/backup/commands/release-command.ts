@@ -8,7 +8,6 @@ import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
 import type { Cli, Outcome } from '../../cli/command.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
-/** Limit on the rows in text. --json has all of them. */
 const SHOWN_MAX = 20;
 
 export function describeRelease(release: Command, cli: Cli): void {

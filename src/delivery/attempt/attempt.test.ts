@@ -4,7 +4,7 @@ import { Cutoff } from './attempt.ts';
 
 const never = new Promise<string>(() => {});
 
-test('a stop gives up messages before their final dot and waits for the others', async () => {
+test('a stop ends messages before their final dot and waits for the others', async () => {
   const cutoff = new Cutoff();
   const dot = { unsent: false, sent: true };
   const unsent = cutoff.unlessCut(never, () => dot.unsent);
@@ -25,7 +25,7 @@ test('a message without a reply to its final dot ends in doubt', async () => {
   assert.equal(await waited, 'in_doubt');
 });
 
-test('an attempt that begins after the stop is given up', async () => {
+test('an attempt that begins after the stop ends at once', async () => {
   const cutoff = new Cutoff();
   cutoff.cutUnsent();
   assert.equal(await cutoff.unlessCut(never, () => false), 'unsent');

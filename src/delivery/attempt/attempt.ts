@@ -1,13 +1,12 @@
 /**
- * One attempt to deliver to one recipient of live mail: the signed bytes, the route and its TLS rules, the
- * hosts in turn, and what the result means.
+ * One attempt to deliver live mail to one recipient: signed bytes, route with TLS rules, hosts in turn, and outcome.
  *
- * In this order: message.ts (bytes), delivery/route/mail-routing.ts (route), delivery/route/tls-rules.ts (rules), hosts.ts (session and
- * transaction), outcome.ts (meaning). Nothing is written to the database here.
+ * The steps are message.ts (bytes), delivery/route/mail-routing.ts (route), delivery/route/tls-rules.ts (rules),
+ * hosts.ts (session and transaction) and outcome.ts (outcome). No outcome is stored here.
  *
- * Guarantee: the final dot is written only while this worker holds the delivery under a fresh lease, outcomes
- * are being written, the address is not suppressed, and no stop has begun (`mayProceed`). Once the dot is
- * written the attempt ends with an outcome, also after an error; before that the delivery may be released.
+ * Guarantee: the final dot is sent only while this worker leases the delivery under a fresh lease, outcomes can be
+ * stored, the address is not suppressed, and no stop has begun (`mayProceed`). After the dot the attempt always ends
+ * with an outcome, even after an error. Before it the delivery may be released.
  */
 import type { Logger } from 'pino';
 import { LiveSet } from '../../lib/live-set.ts';
@@ -24,7 +23,7 @@ import type { Queryable } from '../../database/database.ts';
 import { stoppedNow } from '../queue/queue-store.ts';
 import type { SettleHealth } from '../../settle/health.ts';
 import { deferredByBlock } from '../blocks/outcomes.ts';
-import type { Connections, Postponed } from '../shaping/connections.ts';
+import type { Connections, Unavailable } from '../shaping/connections.ts';
 import type { Contents } from './contents.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import { providerAt, type RouteAttempt, tryHosts } from './hosts.ts';
@@ -36,7 +35,7 @@ import {
   type MessageBuilder,
   type MessageForm,
   type SignedMessage,
-  USUAL_FORM,
+  DEFAULT_FORM,
 } from './message.ts';
 import {
   type Attempted,
@@ -55,29 +54,27 @@ export type AttemptOptions = {
   log: Logger;
   lease: { holder(): string | null; isFresh(): boolean };
   builder: Pick<MessageBuilder, 'build'>;
-  contents: Pick<Contents, 'use' | 'postponement'>;
+  contents: Pick<Contents, 'use' | 'unavailable'>;
   mailRouting: Pick<MailRouting, 'find'>;
   tls: TlsRules;
   connections: Connections;
   blocks: Pick<ProviderBlocks, 'visit' | 'blockOf'>;
   settling: { health: Pick<SettleHealth, 'isStuck' | 'recovers'> };
-  /** Mail goes through a relay: a 250 means `sent`, not `delivered`. */
+  /** True with a relay, where a 250 means `sent`, not `delivered`. */
   viaRelay: boolean;
-  /** The minimum, whatever the email asks for: a relay's password needs a verified server. */
+  /** Minimum TLS for every email; `enforced` with a relay, whose password must only reach a verified server. */
   leastTls: 'opportunistic' | 'enforced';
-  /** Reports to return paths arrive, so that other servers can be asked for them. */
+  /** True when this service receives reports at return paths, so other servers can be asked for them. */
   takesReports: boolean;
-  /** Signs return paths: 32 bytes. */
+  /** Returns the 32-byte key that signs return paths. */
   returnPathSecret: () => Buffer;
 };
 
-/** The state of an attempt in progress. */
 type Progress = RouteAttempt['progress'] & {
   message?: SignedMessage;
   route?: Route;
-  /** Of a large message, once it was loaded. */
   hasAsciiForm?: boolean;
-  hasWrittenDot: boolean;
+  hasSentDot: boolean;
 };
 
 const NO_SESSION: Progress['session'] = {
@@ -109,12 +106,12 @@ async function attemptOnce(
   const { world, connections, log } = options;
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
-  const progress: Progress = { startedMs, session: NO_SESSION, hasWrittenDot: false };
+  const progress: Progress = { startedMs, session: NO_SESSION, hasSentDot: false };
   const sending = buildAndSend(delivery, options, { progress, cutoff });
   const ended = await cutoff
-    .unlessCut(sending, () => progress.hasWrittenDot, delivery.place?.signal)
+    .unlessCut(sending, () => progress.hasSentDot, delivery.place?.signal)
     .catch((error: unknown) => {
-      if (!progress.hasWrittenDot) throw error;
+      if (!progress.hasSentDot) throw error;
       // A bug. It counts as an attempt, so that retries follow the schedule and end.
       log.error(
         { err: error, email_id: delivery.message.id },
@@ -122,14 +119,13 @@ async function attemptOnce(
       );
       return 'broken' as const;
     });
-  // The worker is stopping, and nothing was sent.
   if (ended === 'unsent') return { kind: 'release', delayMs: 0 };
   if (ended === 'given_up' && delivery.place?.isConnecting !== true) {
     return { kind: 'release', delayMs: UNCONNECTED_DELAY_MS };
   }
   const result = typeof ended === 'string' ? cutResult(progress, ended) : ended;
-  if (result.kind === 'postponed') return afterPostponement(result);
-  // Nothing was sent: the current holder of the recipient tries again, or settles why it was stopped.
+  if (result.kind === 'unavailable') return afterUnavailable(result);
+  // Nothing was sent. The current holder of the recipient tries again, or settles why it was stopped.
   if (result.kind === 'failed' && result.cause === 'withheld') {
     return { kind: 'release', delayMs: 0 };
   }
@@ -149,16 +145,16 @@ async function attemptOnce(
   return { kind: 'ended', outcome, attempt, startedMs, isUnanswered: isUnanswered(result) };
 }
 
-/** A server with DSN reports the success itself, to the return path, if this service takes reports. */
+/** Returns `passed_on` if the server reports success itself: it has DSN, and this service receives reports. */
 function nextServerOf(result: AttemptResult, { takesReports }: AttemptOptions): NextServer {
   return takesReports && result.kind === 'replied' && result.hasDsn === true
     ? 'passed_on'
     : 'relayed';
 }
 
-function afterPostponement({ delayMs, block }: Postponed): Attempted {
+function afterUnavailable({ delayMs, block }: Unavailable): Attempted {
   if (block === undefined) return { kind: 'release', delayMs: Math.ceil(delayMs) };
-  return { kind: 'put_off', outcome: deferredByBlock(block), delayMs: Math.ceil(delayMs) };
+  return { kind: 'deferred', outcome: deferredByBlock(block), delayMs: Math.ceil(delayMs) };
 }
 
 function noteAnswer(
@@ -175,31 +171,31 @@ async function buildAndSend(
   delivery: Delivery,
   options: VisitOptions,
   { progress, cutoff }: { progress: Progress; cutoff: Cutoff },
-): Promise<AttemptResult | Postponed> {
+): Promise<AttemptResult | Unavailable> {
   const { world, builder, connections, contents, leastTls } = options;
   const startedMs = world.monotonicMs();
   const { destination, content } = delivery;
-  const postponed = content === null ? contents.postponement(delivery) : null;
-  if (postponed !== null) return postponed;
+  const unavailable = content === null ? contents.unavailable(delivery) : null;
+  if (unavailable !== null) return unavailable;
   const [message, route, sts] = await Promise.all([
     content && builder.build(content, delivery),
     options.mailRouting.find(destination),
     options.tls.policyOf(destination),
   ]);
   Object.assign(progress, { route, ...(message && { message }) });
-  const postponableMs = delivery.expiresAtMs - startedMs;
-  const sendUnder = async (wanted: TlsWanted, form = USUAL_FORM) => {
+  const untilExpiryMs = delivery.expiresAtMs - startedMs;
+  const sendUnder = async (wanted: TlsWanted, form = DEFAULT_FORM) => {
     const tls = await options.tls.forAttempt(route, wanted);
     const transaction = transactionOf(delivery, options, { progress, cutoff });
-    const isUsual = form === USUAL_FORM;
-    const signed = isUsual ? message : content && (await builder.build(content, delivery, form));
+    const isDefault = form === DEFAULT_FORM;
+    const signed = isDefault ? message : content && (await builder.build(content, delivery, form));
     if (signed !== null) fill(transaction, signed, delivery);
-    if (signed !== null && !isUsual) progress.message = signed;
+    if (signed !== null && !isDefault) progress.message = signed;
     const withMessage =
       signed === null ? loadFor(transaction, delivery, { ...options, progress }, form) : null;
     const gate = options.visit.gate.bind(options.visit);
     const { place } = delivery;
-    const attempt = { transaction, withMessage, postponableMs, progress, gate, place };
+    const attempt = { transaction, withMessage, untilExpiryMs, progress, gate, place };
     return tryHosts(route, connections, { ...tls, ...attempt });
   };
   const demand = leastTls === 'enforced' ? 'enforced' : (delivery.message.tls ?? 'opportunistic');
@@ -215,12 +211,12 @@ async function buildAndSend(
 }
 
 /**
- * While outcomes are not written, no final dot is written, because a crash would repeat the message.
- * An attempt waits this long for the database; after that its lease has expired anyway.
+ * Limit on the wait for the database before the final dot, because a crash before the outcome is stored repeats the
+ * message. After this time the lease has expired anyway.
  */
-const OUTCOMES_MOVE_WITHIN_MS = 10_000;
+const OUTCOMES_STORED_WITHIN_MS = 10_000;
 
-/** After a longer wait, suppression and removal of the sending domain are checked again. */
+/** Milliseconds after which suppression and removal of the sending domain are checked again. */
 export const RECHECK_AFTER_MS = 2_000;
 
 function transactionOf(
@@ -242,7 +238,7 @@ function transactionOf(
     mayProceed: (step) => {
       const decide = (): boolean => {
         const may = isOurs();
-        progress.hasWrittenDot = may && step === 'data';
+        progress.hasSentDot = may && step === 'data';
         return may;
       };
       const { isStuck } = settling.health;
@@ -250,7 +246,7 @@ function transactionOf(
       // Checked before waiting: after a freeze the lease has expired, and the attempt ends at once.
       if (!isOurs() || (!isStuck && !isLate)) return decide();
       const waitAndDecide = async (): Promise<boolean> => {
-        if (isStuck && !(await settling.health.recovers(OUTCOMES_MOVE_WITHIN_MS))) return false;
+        if (isStuck && !(await settling.health.recovers(OUTCOMES_STORED_WITHIN_MS))) return false;
         if (isLate && (await isStopped(delivery, options))) return false;
         return decide();
       };
@@ -259,12 +255,15 @@ function transactionOf(
   };
 }
 
-/** Suppressed or without a sending domain by now, or unknown. The next claim settles which it is. */
+/** Returns whether the email must not be sent, or cannot be checked. The next claim settles the reason. */
 function isStopped({ message, address }: Delivery, { db, log }: AttemptOptions): Promise<boolean> {
   return stoppedNow(db, { ...message, address }).then(
     ({ suppressed, domainDeleted }) => suppressed || domainDeleted,
     (error: unknown) => {
-      log.warn({ err: error, email_id: message.id }, 'a message is withheld: it cannot be checked');
+      log.warn(
+        { err: error, email_id: message.id },
+        'a message was not sent, because its recipient and domain could not be checked',
+      );
       return true;
     },
   );
@@ -277,7 +276,6 @@ function fill(transaction: Transaction, message: SignedMessage, { address }: Del
   transaction.is8Bit = message.is8Bit;
 }
 
-/** Loads and signs a large message when a server is ready for it, and drops it afterwards. */
 function loadFor(
   transaction: Transaction,
   delivery: Delivery,
@@ -294,9 +292,9 @@ function loadFor(
     });
 }
 
-/** RFC 5321 §4.4: bounces come to this address; its signed token names the recipient. */
+/** Returns the address for bounces (RFC 5321 §4.4). Its signed token names the recipient. */
 function returnPathOf(delivery: Delivery, { returnPathSecret }: AttemptOptions): string {
-  // RFC 3461 §6.1: nobody is notified about a notice.
+  // RFC 3461 §6.1: a notice has an empty return path.
   if (delivery.message.dsn?.kind === 'notice') return '';
   return makeReturnPath({
     emailId: delivery.message.id,
@@ -307,16 +305,16 @@ function returnPathOf(delivery: Delivery, { returnPathSecret }: AttemptOptions):
 }
 
 const IN_DOUBT = {
-  in_doubt: 'The service was stopped before the server had answered the final dot.',
-  broken: 'An error of the service hid what the server answered to the final dot.',
+  in_doubt: 'The service stopped before the server answered the final dot.',
+  broken: 'An error of the service lost the answer of the server to the final dot.',
 } as const;
 
 const GIVEN_UP =
   'The server was silent, and too many other messages of the project waited for silent servers.';
-/** A delivery that was given up during a look-up or in a queue for a connection is due again after this time. */
+/** Milliseconds until a delivery is due again that was given up during a lookup or while it waited for a connection. */
 const UNCONNECTED_DELAY_MS = 60_000;
 
-/** The final dot was written and the reply is not known, or the attempt was given up without a session. */
+/** Returns the result of an attempt without a reply to the final dot, or of one given up without a session. */
 function cutResult(
   { session }: Progress,
   why: keyof typeof IN_DOUBT | 'given_up',
@@ -345,27 +343,25 @@ function adjustWindow(
   }
 }
 
-/** `given_up`: by `Slots`, for want of room. */
+/** `given_up`: `Slots` ended the attempt, because its budget was full. */
 type CutOff = 'unsent' | 'in_doubt' | 'given_up';
 
-/** An attempt under way. `all`: also when its final dot is written. */
+/** A running attempt. `all`: end it even after its final dot. */
 type Cuttable = { cut: (all: boolean) => void };
 
 /**
- * How a stop ends the attempts under way. First it ends those that have not written the final dot: the
- * receiver does not have the message, and the next start sends it. Then it waits for the replies to
- * the others; those without a reply end in doubt.
+ * Ends the running attempts at a stop. First it ends those that have not sent the final dot: the server does not have
+ * the message, and the next start sends it. Then it waits for the replies to the others. Those without a reply end in
+ * doubt.
  */
 export class Cutoff {
   readonly #attempts = new LiveSet<Cuttable>();
   #stage: 'none' | 'unsent' | 'all' = 'none';
 
-  /** No further final dot is written. */
   get isClosed(): boolean {
     return this.#stage !== 'none';
   }
 
-  /** Ends the attempts that have not written the final dot. */
   cutUnsent(): void {
     this.#stage = 'unsent';
     for (const attempt of this.#attempts) attempt.cut(false);
@@ -376,23 +372,23 @@ export class Cutoff {
     for (const attempt of this.#attempts) attempt.cut(true);
   }
 
-  /** The result of the attempt, or how the stop ended it. */
+  /** Returns the result of the attempt, or how the stop or `signal` ended it. */
   async unlessCut<Result>(
     attempt: Promise<Result>,
-    hasWrittenDot: () => boolean,
+    hasSentDot: () => boolean,
     signal?: AbortSignal,
   ): Promise<Result | CutOff> {
     const cut = Promise.withResolvers<CutOff>();
     const cuttable: Cuttable = {
       cut: (all) => {
-        if (!hasWrittenDot()) cut.resolve('unsent');
+        if (!hasSentDot()) cut.resolve('unsent');
         else if (all) cut.resolve('in_doubt');
       },
     };
     this.#attempts.add(cuttable);
     if (this.isClosed) cuttable.cut(this.#stage === 'all');
     const giveUp = (): void => {
-      if (!hasWrittenDot()) cut.resolve('given_up');
+      if (!hasSentDot()) cut.resolve('given_up');
     };
     signal?.addEventListener('abort', giveUp);
     if (signal?.aborted === true) giveUp();

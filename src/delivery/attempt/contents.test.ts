@@ -13,7 +13,7 @@ function large(megabytes: number, projectId = newId()): Large {
   return { message: newMessage({ projectId }), contentBytes: megabytes * MB };
 }
 
-/** Whose messages are loaded is in `loaded`. */
+/** Creates contents that record the loaded messages in `loaded`. */
 function newContents(messages: readonly Large[]): { contents: Contents; loaded: string[] } {
   const loaded: string[] = [];
   const load = async ({ id }: { id: string }): Promise<StoredMessage> => {
@@ -30,43 +30,43 @@ function hold(contents: Contents, one: Large): { end: () => void; used: Promise<
   return { end: resolve, used: contents.use(wanted, () => promise) };
 }
 
-const hasRoom = (contents: Contents, one: Large): boolean => contents.postponement(one) === null;
+const hasMemory = (contents: Contents, one: Large): boolean => contents.unavailable(one) === null;
 
 test('a project uses as much memory as it leaves free, and others use the rest', async () => {
   const own = newId();
   const messages = [large(14, own), large(14, own), large(14, own), large(12), large(1)];
   const { contents } = newContents(messages);
-  assert.equal(hasRoom(contents, messages[0]!), true);
+  assert.equal(hasMemory(contents, messages[0]!), true);
   hold(contents, messages[0]!);
-  assert.equal(hasRoom(contents, large(13, own)), false);
-  assert.equal(hasRoom(contents, large(12, own)), true);
+  assert.equal(hasMemory(contents, large(13, own)), false);
+  assert.equal(hasMemory(contents, large(12, own)), true);
   hold(contents, large(12, own));
-  assert.equal(hasRoom(contents, large(1, own)), false);
-  assert.equal(hasRoom(contents, messages[3]!), true);
+  assert.equal(hasMemory(contents, large(1, own)), false);
+  assert.equal(hasMemory(contents, messages[3]!), true);
 });
 
-test('without room for a large message there is room for medium ones', () => {
+test('a reserve has memory for medium messages when none is left for large ones', () => {
   const { contents } = newContents([]);
   hold(contents, large(30));
   hold(contents, large(10));
-  assert.equal(hasRoom(contents, large(1)), false);
-  assert.equal(hasRoom(contents, large(0.2)), true);
+  assert.equal(hasMemory(contents, large(1)), false);
+  assert.equal(hasMemory(contents, large(0.2)), true);
 });
 
-test('the largest message has room when nothing else is loaded, whatever its estimate', () => {
+test('the largest message can be loaded when nothing else is, even if its estimate is larger', () => {
   const { contents } = newContents([]);
-  assert.equal(hasRoom(contents, large(60)), true);
+  assert.equal(hasMemory(contents, large(60)), true);
 });
 
-test('a message without room is postponed for some seconds, and not loaded', async () => {
+test('a message without memory waits for some seconds and is not loaded', async () => {
   const messages = [large(40), large(30)];
   const { contents, loaded } = newContents(messages);
   const first = hold(contents, messages[0]!);
   const second = await contents.use(messages[1]!, () => assert.fail('it has no room'));
-  assert.deepEqual(second, { kind: 'postponed', delayMs: 5_000 });
+  assert.deepEqual(second, { kind: 'unavailable', delayMs: 5_000 });
   first.end();
   await first.used;
-  assert.equal(hasRoom(contents, messages[1]!), true);
+  assert.equal(hasMemory(contents, messages[1]!), true);
   assert.deepEqual(loaded, [messages[0]!.message.id]);
 });
 
@@ -76,14 +76,14 @@ test('the recipients of an email share its content, which is loaded once and cou
   const [first, second] = [hold(contents, one), hold(contents, one)];
   first.end();
   await first.used;
-  assert.equal(hasRoom(contents, large(30)), false);
+  assert.equal(hasMemory(contents, large(30)), false);
   second.end();
   await second.used;
-  assert.equal(hasRoom(contents, large(30)), true);
+  assert.equal(hasMemory(contents, large(30)), true);
   assert.equal(loaded.length, 1);
 });
 
-test('the content that the accept path hands over is not loaded', async () => {
+test('content that was just accepted is not loaded again', async () => {
   const one = large(1);
   const { contents, loaded } = newContents([one]);
   contents.keep(one.message);
@@ -92,7 +92,7 @@ test('the content that the accept path hands over is not loaded', async () => {
   assert.deepEqual(loaded, []);
 });
 
-test('a failed load gives its room back', async () => {
+test('a failed load frees its memory', async () => {
   const contents = new Contents({
     world: { random: () => 0 },
     load: () => Promise.reject(new Error('away')),
@@ -101,5 +101,5 @@ test('a failed load gives its room back', async () => {
     contents.use(large(40), () => assert.fail('it is not loaded')),
     /away/,
   );
-  assert.equal(hasRoom(contents, large(40)), true);
+  assert.equal(hasMemory(contents, large(40)), true);
 });

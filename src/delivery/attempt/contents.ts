@@ -1,28 +1,28 @@
 /**
  * Memory for the content of large messages.
  *
- * A delivery can wait for minutes until a server has greeted it. Meanwhile it holds only the head of a large
- * message. The content is loaded when a server is ready for it and dropped after its transaction, so
- * that silent servers hold no memory. A small message comes with its content and never waits for room.
+ * A delivery can wait for minutes until a server has greeted it. Meanwhile only the head of a large message is in
+ * memory. The content is loaded when a server is ready and dropped after its transaction, so silent servers occupy no
+ * memory. A small message comes with its content and never waits for memory.
  *
- * A project may use as much of the room as it leaves free. Messages below MEDIUM_BYTES_MAX have a reserve that
- * larger ones cannot use. Without room the delivery is released for some seconds and holds no session.
+ * A project may use as much of the memory as it leaves free. Messages up to MEDIUM_BYTES_MAX have a reserve that
+ * larger ones cannot use. Without free memory the delivery is released for some seconds, and it has no session
+ * meanwhile.
  */
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
 import type { MessageHead, StoredMessage } from './message-store.ts';
-import type { Postponed } from '../shaping/connections.ts';
+import type { Unavailable } from '../shaping/connections.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 
-/** A message up to this size is small. It counts as WEIGHT_BYTES in memory (delivery/queue/fair-queue.ts). */
+/** Limit on a small message, which counts as WEIGHT_BYTES in memory (delivery/queue/fair-queue.ts). */
 const SMALL_BYTES_MAX = 24 * 1024;
 const MEDIUM_BYTES_MAX = 256 * 1024;
-/** More than the largest message that is accepted. */
-const LARGE_ROOM_BYTES = 40 * 1024 * 1024;
-const ROOM_BYTES = LARGE_ROOM_BYTES + 8 * 1024 * 1024;
-/** Contents that the accept path hands over and no server is ready for yet. The oldest are dropped first. */
+const LARGE_CAPACITY_BYTES = 40 * 1024 * 1024;
+const CAPACITY_BYTES = LARGE_CAPACITY_BYTES + 8 * 1024 * 1024;
+/** Limit on contents that were just accepted and that no server is ready for yet. The oldest are dropped first. */
 const KEPT_BYTES_MAX = 16 * 1024 * 1024;
-const NO_ROOM_MS = 5_000;
+const RETRY_WHEN_FULL_MS = 5_000;
 
 type ContentsOptions = {
   world: Pick<World, 'random'>;
@@ -38,7 +38,6 @@ export class Contents {
     maxSize: KEPT_BYTES_MAX,
     sizeCalculation: sizeOf,
   });
-  /** By email: its recipients share it. */
   readonly #inUse = new Map<string, InUse>();
   readonly #bytesOfProjects = new Map<string, number>();
   #bytes = 0;
@@ -47,28 +46,31 @@ export class Contents {
     this.#options = options;
   }
 
-  /** Keeps the content of a large message that was just accepted, so that it need not be loaded. */
+  /** Keeps the content of a large message that was just accepted, to save loading it. */
   keep(message: StoredMessage): void {
     this.#kept.set(message.id, message);
   }
 
-  /** Null: there is room for the content. */
-  postponement({ message, contentBytes }: Wanted): Postponed | null {
+  /** Returns when to try again; null: there is memory for the content. */
+  unavailable({ message, contentBytes }: Wanted): Unavailable | null {
     if (this.#inUse.has(message.id)) return null;
-    const roomBytes = contentBytes <= MEDIUM_BYTES_MAX ? ROOM_BYTES : LARGE_ROOM_BYTES;
+    const capacityBytes = contentBytes <= MEDIUM_BYTES_MAX ? CAPACITY_BYTES : LARGE_CAPACITY_BYTES;
     const ownBytes = this.#bytesOfProjects.get(message.projectId) ?? 0;
-    const freeBytes = roomBytes - this.#bytes - ownBytes;
-    if (Math.min(contentBytes, LARGE_ROOM_BYTES) <= freeBytes) return null;
-    return { kind: 'postponed', delayMs: NO_ROOM_MS * (1 + this.#options.world.random()) };
+    const freeBytes = capacityBytes - this.#bytes - ownBytes;
+    if (Math.min(contentBytes, LARGE_CAPACITY_BYTES) <= freeBytes) return null;
+    return {
+      kind: 'unavailable',
+      delayMs: RETRY_WHEN_FULL_MS * (1 + this.#options.world.random()),
+    };
   }
 
   /** Loads the content and keeps it in memory until `work` has ended. @throws DatabaseUnavailable */
   async use<Result>(
     delivery: Wanted,
     work: (message: StoredMessage) => Promise<Result>,
-  ): Promise<Result | Postponed> {
-    const postponed = this.postponement(delivery);
-    if (postponed !== null) return postponed;
+  ): Promise<Result | Unavailable> {
+    const unavailable = this.unavailable(delivery);
+    if (unavailable !== null) return unavailable;
     const content = this.#take(delivery);
     try {
       return await work(await content.message);
@@ -82,7 +84,7 @@ export class Contents {
     if (!content) {
       const kept = this.#kept.get(head.id);
       const message = kept ? Promise.resolve(kept) : this.#options.load(head);
-      content = { message, bytes: Math.min(contentBytes, LARGE_ROOM_BYTES), users: 0 };
+      content = { message, bytes: Math.min(contentBytes, LARGE_CAPACITY_BYTES), users: 0 };
       this.#inUse.set(head.id, content);
       this.#count(head.projectId, content.bytes);
     }
@@ -106,12 +108,11 @@ export class Contents {
   }
 }
 
-/** Whether deliveries hold only the head of such a message. */
+/** Returns whether only the head of a message of this size is kept in memory. */
 export function isLarge(bytes: number): boolean {
   return bytes > SMALL_BYTES_MAX;
 }
 
-/** Approximate memory that a message uses. */
 export function sizeOf(message: StoredMessage): number {
   const attachments = message.attachments.reduce((sum, one) => sum + one.content.length, 0);
   const raw = message.written?.raw.length ?? 0;

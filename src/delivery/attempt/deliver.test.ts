@@ -48,7 +48,7 @@ function connectionsTo({ port }: FakeMx): Connections {
   return connections;
 }
 
-/** No provider refuses because of us. */
+/** Blocks without any refusal. */
 function blocksWithout(): ProviderBlocks {
   return new ProviderBlocks({
     db: { query: () => assert.fail('nothing is counted') },
@@ -62,7 +62,7 @@ function blocksWithout(): ProviderBlocks {
   });
 }
 
-/** Delivers to one server, whatever the recipient; what it settles is added to the list. */
+/** Delivers every recipient to one server, and adds the settlements to the list. */
 function deliverTo(
   mx: FakeMx,
   delivery: { holder: string },
@@ -94,7 +94,7 @@ function deliverTo(
       }),
     },
     contents: {
-      postponement: () => assert.fail('the message is small'),
+      unavailable: () => assert.fail('the message is small'),
       use: () => assert.fail('the message is small'),
     },
     connections,
@@ -154,7 +154,7 @@ test('an attempt that a stop leaves in doubt names the server that may have the 
   assert.partialDeepStrictEqual(smtp, { mx: 'mx.receiver.test', ip: mx.address });
 });
 
-test('a worker that resumes before the final dot gives the message up, even if its lease can be renewed', async () => {
+test('a worker that resumes from a freeze before the final dot does not send it, even under a renewed lease', async () => {
   const goAhead = Promise.withResolvers<void>();
   const phases = { data_command: { after: goAhead.promise, reply: '354 Go ahead' } };
   await using mx = await startFakeMx({ phases });
@@ -167,7 +167,7 @@ test('a worker that resumes before the final dot gives the message up, even if i
       get isStuck() {
         return hasSlept;
       },
-      // The next beat gets through while outcomes are waited for.
+      // The next heartbeat succeeds while the attempt waits for outcomes.
       recovers: async () => {
         hasSlept = false;
         return true;
@@ -183,7 +183,7 @@ test('a worker that resumes before the final dot gives the message up, even if i
   assert.deepEqual([mx.messages, settled], [[], []]);
 });
 
-test('an email whose content is missing fails, and no server is connected to', async () => {
+test('an email without content fails without a connection', async () => {
   await using mx = await startFakeMx();
   const expiresAtMs = performance.now() + 3600_000;
   const delivery = newDelivery('jo@receiver.test', { contentMissing: true, expiresAtMs });
@@ -191,10 +191,10 @@ test('an email whose content is missing fails, and no server is connected to', a
   assert.equal((await deliverTo(mx, delivery, settled)(delivery, new Cutoff())).kind, 'settled');
   const [{ status, attempt, reason }] = settled as [Settlement];
   assert.deepEqual([status, attempt, mx.sessions.length], ['failed', null, 0]);
-  assert.match(String(Object(reason).advice), /content of the email was lost .* send it again/);
+  assert.match(String(Object(reason).advice), /content of the email was lost .* Send it again/);
 });
 
-test('mail that expires untried has the reason for which it waited', async () => {
+test('mail that expires untried names why it waited', async () => {
   await using mx = await startFakeMx();
   const delivery = newDelivery('jo@receiver.test', { provider: 'receiver.test', expiresAtMs: 0 });
   const connections = connectionsTo(mx);
@@ -217,7 +217,7 @@ test('mail that expires untried has the reason for which it waited', async () =>
     /no server .* answered .* \(mx.receiver.test: no route/,
   );
   assert.partialDeepStrictEqual(tried, { ...failed, blame: 'receiver' });
-  assert.match(String(Object(tried).advice), /shows what each attempt met/);
+  assert.match(String(Object(tried).advice), /shows the result of each attempt/);
 });
 
 test('mail that expires while its domain is not verified names that as the reason', async () => {
@@ -235,7 +235,7 @@ test('mail that expires while its domain is not verified names that as the reaso
   assert.equal(mx.connections, 0);
 });
 
-test('no outcome is settled for a delivery that this worker does not hold', async () => {
+test('no outcome is settled for a delivery that this worker does not lease', async () => {
   await using mx = await startFakeMx();
   const delivery = newDelivery('jo@receiver.test', {
     leasedSinceMs: performance.now(),
@@ -243,11 +243,11 @@ test('no outcome is settled for a delivery that this worker does not hold', asyn
   });
   const settled: Settlement[] = [];
   const deliver = deliverTo(mx, delivery, settled, { isLeased: () => false });
-  await assert.rejects(deliver(delivery, new Cutoff()), /does not hold/);
+  await assert.rejects(deliver(delivery, new Cutoff()), /does not lease/);
   assert.deepEqual(settled, []);
 });
 
-/** Under way, and without a slot already. */
+/** A running delivery that has left its slot. */
 function newWaitingDelivery() {
   const delivery = newDelivery('jo@receiver.test', {
     leasedSinceMs: performance.now(),
@@ -274,7 +274,7 @@ test('a silent server that is given up is a failed attempt, and its connection i
   assert.match((smtp as { message: string }).message, /was silent/);
 });
 
-test('a look-up that is given up is no attempt, and is repeated after a minute', async () => {
+test('a lookup that is given up is no attempt and is repeated after a minute', async () => {
   await using mx = await startFakeMx();
   const delivery = newWaitingDelivery();
   const mailRouting = { find: () => new Promise<never>(() => {}) };
@@ -304,7 +304,7 @@ function inAnHour(): Delivery {
 
 const uplink = (isDown: boolean) => [{ kind: 'uplink' as const, isDown, failedForMs: 20_000 }];
 
-test('while our uplink is down, a failure blames us once, counts no attempt and is retried soon', async () => {
+test('while the uplink is down, a failure blames us once, counts no attempt and is retried soon', async () => {
   await using mx = await startFakeMx({ phases: { greeting: { drop: 'rst' } } });
   const delivery = inAnHour();
   const settled: Settlement[] = [];
@@ -327,7 +327,7 @@ test('while our uplink is down, a failure blames us once, counts no attempt and 
   assert.equal(settled.length, 1);
 });
 
-test('an attempt that began while our uplink was down and fails afterwards is not held against the receiver', async () => {
+test('an attempt that began while the uplink was down does not count against the provider', async () => {
   const hangUp = Promise.withResolvers<void>();
   const phases = { greeting: { after: hangUp.promise, drop: 'rst' as const } };
   await using mx = await startFakeMx({ phases });

@@ -1,8 +1,8 @@
 /**
- * Delivers to one recipient: checks that the email may still be sent, makes the attempt, and settles its
- * outcome. A delivery that was not sent is released.
+ * Delivers to one recipient: checks that the email may still be sent, makes the attempt, and settles its outcome. A
+ * delivery that was not sent is released.
  *
- * Test mail takes the same steps; only its attempt is answered by simulator.ts, which cannot reach a network.
+ * Test mail takes the same steps, except that simulator.ts answers its attempt. It cannot reach a network.
  */
 import type { Logger } from 'pino';
 import { domainOf } from '../../mail/address.ts';
@@ -44,6 +44,7 @@ import {
 import type { PutOff } from '../queue/put-off.ts';
 import { attemptSimulated } from './simulator.ts';
 
+/** How a delivery leaves this worker. */
 export type Delivered = { kind: 'settled' } | { kind: 'release'; delayMs: number };
 export type Deliver = (delivery: Delivery, cutoff: Cutoff) => Promise<Delivered>;
 
@@ -51,22 +52,21 @@ export type DeliverOptions = AttemptOptions & {
   db: Queryable & Pick<Database, 'transaction'>;
   log: Logger;
   settling: Pick<SettleStore, 'settle'>;
-  /** The attempt has ended, before its outcome is settled: its provider may start another one. */
+  /** Called when the attempt has ended, before its outcome is settled: its provider may start another one. */
   attempted: (delivery: Delivery) => void;
-  /** Whether the delivery is leased to this worker; an outcome of any other must not be settled. */
+  /** Returns whether this worker leases the delivery. Outcomes of other deliveries must not be settled. */
   isLeased: (delivery: Delivery) => boolean;
-  /** Whether this host has a name for EHLO; else live mail is deferred. */
+  /** False defers live mail: this host has no name for EHLO. */
   hasHostName: boolean;
-  /** What the lines of attempts have of the recipient. */
+  /** How log lines of attempts show the recipient. */
   logRecipients: LogRecipients;
   putOff: Pick<PutOff, 'note' | 'retryMs'>;
-  /** Waits after failed attempts (core/retry.ts). */
+  /** Milliseconds to wait after each failed attempt (core/retry.ts). */
   retryWaitsMs: readonly number[];
-  /** For metrics. */
   onAttempt: (attempt: {
     status: string;
     provider: string;
-    /** Of the reply that decided it; null: there was none. */
+    /** Code of the decisive reply; null: there was none. */
     code: number | null;
     durationMs: number;
     firstAfterMs: number | null;
@@ -82,14 +82,14 @@ export function createDeliver(options: DeliverOptions): Deliver {
         : unattempted(delivery, early);
     if (attempted.kind === 'release') return attempted;
     options.attempted(delivery);
-    if (attempted.kind === 'put_off') return putOff(delivery, attempted, options);
-    return isOurs(attempted, options)
-      ? putOffByUplink(delivery, attempted, options)
+    if (attempted.kind === 'deferred') return deferUncounted(delivery, attempted, options);
+    return isUplinkAtFault(attempted, options)
+      ? deferByUplink(delivery, attempted, options)
       : settle(delivery, attempted, options);
   };
 }
 
-/** Expiry, the sending domain and the suppression list may have changed since the email was accepted. */
+/** Returns the outcome of a delivery that must not be attempted, because facts changed since it was accepted. */
 async function endWithoutAttempt(
   delivery: Delivery,
   options: DeliverOptions,
@@ -126,7 +126,7 @@ async function expired(
   if (block !== null) return expiredByBlock(block);
   const { projectId, id: emailId } = message;
   const category = (await lastReason(db, { projectId, emailId, position }))?.category;
-  // It may have waited for the end of a block that this worker does not know yet.
+  // It may have waited for the end of a block that this worker has not read yet.
   if (category === 'reputation') return EXPIRED_REFUSED;
   if (attempts === 0) return expiredUntried(connections.outageReasonOf(provider));
   if (category === 'quota') return EXPIRED_MAILBOX_FULL;
@@ -137,7 +137,7 @@ async function expired(
 }
 
 function unattempted(delivery: Delivery, outcome: Outcome): Extract<Attempted, { kind: 'ended' }> {
-  // A deferral without a connection counts as an attempt, so that the waits between attempts grow.
+  // A deferral without a connection counts as an attempt, so that the waits grow.
   const isDeferred = outcome.status === 'deferred';
   const attempt = isDeferred
     ? { number: delivery.attempts + 1, phase: 'connect', transcript: [] }
@@ -164,7 +164,7 @@ async function attemptDelivery(
   }
 }
 
-/** Nothing was sent. Another attempt may find the key or the row restored. */
+/** Defers a message whose key cannot be opened. A later attempt may find the key or the row restored. */
 async function waitForKey(
   delivery: Delivery,
   { db, log }: DeliverOptions,
@@ -174,21 +174,22 @@ async function waitForKey(
   return unattempted(delivery, unsignable(domainOf(from.address)));
 }
 
-/** No server answered because our own uplink is down: the recipient waits briefly. */
-function putOffByUplink(
+/** Defers a recipient briefly, because no server answered while the uplink was down. */
+function deferByUplink(
   delivery: Delivery,
   { outcome }: Ended,
   options: DeliverOptions,
 ): Promise<Delivered> {
   const delayMs = options.putOff.retryMs();
   const isUnanswered = true;
-  return putOff(delivery, { outcome: deferredByUplink(outcome), delayMs, isUnanswered }, options);
+  const deferral = { outcome: deferredByUplink(outcome), delayMs, isUnanswered };
+  return deferUncounted(delivery, deferral, options);
 }
 
-/** The recipient waits, and no attempt is counted. Its event is stored once, however often that happens. */
-async function putOff(
+/** Defers a recipient without counting an attempt. Its event is stored once, even if this repeats. */
+async function deferUncounted(
   delivery: Delivery,
-  { outcome, delayMs, isUnanswered = false }: PutOffBy,
+  { outcome, delayMs, isUnanswered = false }: Deferral,
   options: DeliverOptions,
 ): Promise<Delivered> {
   const { message, position } = delivery;
@@ -202,25 +203,26 @@ async function putOff(
   return settle(delivery, { ...uncounted, outcome, isUnanswered, retryMs: delayMs }, options);
 }
 
-type PutOffBy = { outcome: Outcome; delayMs: number; isUnanswered?: boolean };
+type Deferral = { outcome: Outcome; delayMs: number; isUnanswered?: boolean };
 
-function isOurs({ isUnanswered, startedMs }: Ended, { connections }: DeliverOptions): boolean {
+function isUplinkAtFault(
+  { isUnanswered, startedMs }: Ended,
+  { connections }: DeliverOptions,
+): boolean {
   if (isUnanswered !== true || startedMs === null) return false;
   return connections.uplink.wasDownSince(startedMs);
 }
 
 type Ended = Extract<Attempted, { kind: 'ended' }>;
 
-async function settle(
-  delivery: Delivery,
-  ended: Ended,
-  options: DeliverOptions,
-): Promise<Delivered> {
+async function settle(delivery: Delivery, ended: Ended, options: DeliverOptions): Promise<Delivered> {
   const { attempt, startedMs, thenComplains = false, retryMs } = ended;
   const outcome = await afterDoubt(delivery, ended.outcome, options);
   const { world, log, settling, retryWaitsMs } = options;
   if (!options.isLeased(delivery)) {
-    throw new Error('an outcome is to be settled for a delivery that this worker does not hold');
+    throw new Error(
+      'an outcome must not be settled for a delivery that this worker does not lease',
+    );
   }
   const wait = { retryWaitsMs, ...(retryMs !== undefined && { retryMs }) };
   const settlement = settlementOf(delivery, outcome, { attempt, world, ...wait });
@@ -247,7 +249,7 @@ async function settle(
   return { kind: 'settled' };
 }
 
-/** The line of an attempt, or of an end without one. What is not known is left out. */
+/** Logs an attempt, or an end without one. Unknown facts are left out. */
 function logAttempt(
   { message, position, attempts, provider, address }: Delivery,
   { status, smtp, reason }: Outcome,
@@ -283,8 +285,8 @@ function withoutNulls(facts: object): object {
 }
 
 /**
- * Ends a delivery after DOUBTS_MAX attempts in doubt. Never throws: the message may have been sent, and an error would
- * have it sent again.
+ * Returns the final outcome after DOUBTS_MAX attempts in doubt, else the outcome itself. Never throws: the message
+ * may have been sent, and an error would cause another attempt.
  */
 async function afterDoubt(
   { message, position, attempts }: Delivery,
@@ -304,7 +306,7 @@ async function afterDoubt(
   return doubts + 1 < DOUBTS_MAX ? outcome : givenUpInDoubt(outcome);
 }
 
-/** The outcome is settled already: a failure to count it is logged and changes nothing. */
+/** Counts a full mailbox. The outcome is already settled, so an error is only logged. */
 async function countFullMailbox(delivery: Delivery, { db, log }: DeliverOptions): Promise<void> {
   const { projectId, environment, id: emailId } = delivery.message;
   const failure = { projectId, environment, emailId, address: delivery.address };

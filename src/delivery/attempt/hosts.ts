@@ -1,11 +1,10 @@
 /**
- * Tries the hosts of a route in their order: session, then transaction, until one has answered.
+ * Tries the hosts of a route in their order, a session and then a transaction each, until one answers.
  *
- * A host that cannot be reached, refuses in its greeting, or does not keep its TLS rule
- * (net/tls/policy.ts) is skipped for the next one. An answer about the message is the receiver's
- * answer. After the dot was written no further host is tried, because the message may have been
- * delivered (RFC 5321 §4.2.5). Hosts that failed to answer within the last minutes are skipped; when
- * that is all of them, the delivery is postponed and no attempt is counted.
+ * A host is skipped for the next one if it cannot be reached, refuses in its greeting, or does not keep its TLS rule
+ * (net/tls/policy.ts). An answer about the message is final for the attempt. After the final dot no further host is
+ * tried, because the message may have been delivered (RFC 5321 §4.2.5). Hosts that failed to answer in the last
+ * minutes are skipped. If that is all of them, the delivery is released and no attempt is counted.
  */
 import type { SmtpPhase } from '../../mail/replies/smtp-reply.ts';
 import type { MxHost, Route } from '../../net/dns/mx.ts';
@@ -13,46 +12,43 @@ import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../../net/sm
 import type { TlsResult, Transaction, TransactionResult } from '../../net/smtp/client.ts';
 import { lacksSmtpUtf8 } from '../../net/smtp/transaction.ts';
 import type { TlsRule } from '../../net/tls/policy.ts';
-import { type Connections, isSilence, type Postponed } from '../shaping/connections.ts';
+import { type Connections, isSilence, type Unavailable } from '../shaping/connections.ts';
 import type { Target } from '../route/target.ts';
 import type { AttemptResult, Via } from './outcome.ts';
 import type { BlockVisit, Closed } from '../blocks/provider-blocks.ts';
 import type { Place } from '../shaping/slots.ts';
 import type { TlsForAttempt } from '../route/tls-rules.ts';
 
-/** The same for all hosts of the route. */
 export type RouteAttempt = TlsForAttempt & {
   transaction: Transaction;
-  /** A large message: loads it, calls `send` and drops it, when a server is ready. Null: it is there already. */
-  withMessage: ((send: Send) => Promise<TransactionResult | Postponed>) | null;
-  /** How long it may be postponed for hosts that did not answer a moment ago. */
-  postponableMs: number;
-  /** Names the server before the message is sent: an attempt may be cut off without a result. */
+  /** Loads a large message when a server is ready, calls `send`, and drops it. null: the message is in memory. */
+  withMessage: ((send: Send) => Promise<TransactionResult | Unavailable>) | null;
+  /** Milliseconds until the message expires. Hosts that are skipped for longer are tried nevertheless. */
+  untilExpiryMs: number;
+  /** Set before the message is sent, because an attempt may be ended without a result. */
   progress: { startedMs: number; session: { via: Via; source: string } };
-  /** Whether the server may be tried: its provider may refuse such mail (delivery/blocks/provider-blocks.ts). */
+  /** Returns whether a block allows the server to be tried (delivery/blocks/provider-blocks.ts). */
   gate: BlockVisit['gate'];
-  /** Its place among the deliveries under way; none in tests. */
   place: Place | undefined;
 };
 
 type Send = () => Promise<TransactionResult>;
 type SessionFailure = Exclude<ConnectResult, { kind: 'ready' }>;
-/** The result of one host. */
 type HostResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
 
 /** RFC 5321 §5.1 asks for at least two addresses; Postfix stops at five, and two sessions. */
 const ADDRESSES_MAX = 5;
-/** Of one host while others are left: all addresses of a host usually fail together. */
+/** Limit on addresses of one host while others are left, because all addresses of a host usually fail together. */
 const ADDRESSES_OF_HOST_MAX = 3;
 const SESSIONS_MAX = 2;
-/** The number of halvings from a window of 20 connections down to one. */
+/** Halvings from a window of 20 connections to one. */
 const CROWDED_MAX = 4;
 
 export async function tryHosts(
   route: Route,
   connections: Connections,
   options: RouteAttempt,
-): Promise<AttemptResult | Postponed> {
+): Promise<AttemptResult | Unavailable> {
   if (route.kind !== 'hosts') return { kind: 'unroutable', route };
   let last: HostResult | null = null;
   let lacking: HostResult | null = null;
@@ -67,7 +63,7 @@ export async function tryHosts(
       last ??= barred(host, rule);
       continue;
     }
-    // No way around a block by another provider's server: only by another of our addresses.
+    // A block may be avoided with another source address, but not with a server of another provider.
     if (closed !== null && closed.block.provider !== provider) continue;
     const { envelopeFrom } = options.transaction;
     const found = await options.gate({ provider, address, envelopeFrom });
@@ -84,12 +80,12 @@ export async function tryHosts(
       hasOthers,
       isAlone: options.withMessage !== null,
     });
-    if (result.kind === 'postponed') {
+    if (result.kind === 'unavailable') {
       delayMs = Math.min(delayMs, result.delayMs);
       continue;
     }
     if (lacksSmtpUtf8(result)) {
-      // Another server of the domain may have it, also one that is not reachable now.
+      // Another server of the domain may have the extension, even one that is unreachable now.
       lacking ??= result;
       continue;
     }
@@ -99,18 +95,17 @@ export async function tryHosts(
     if (result.phase !== 'connect') sessions += 1;
     if (isAnswer(result) || sessions >= SESSIONS_MAX) break;
   }
-  if (last === null && delayMs < Infinity) return { kind: 'postponed', delayMs };
-  if (last === null && closed !== null) return { kind: 'postponed', ...closed };
+  if (last === null && delayMs < Infinity) return { kind: 'unavailable', delayMs };
+  if (last === null && closed !== null) return { kind: 'unavailable', ...closed };
   if (last === null) return lacking ?? noAddress();
   if (!isSilence(last)) return last;
-  // Of a connection that was begun while our uplink was down.
   if (isExcused(connections, options)) return last;
   const reason = summaryOf(last);
   for (const [provider, addresses] of silent) connections.unreached(provider, addresses, reason);
   return last;
 }
 
-/** Our uplink was down when the attempt began, and is up now. */
+/** Returns whether the uplink was down when the attempt began, and is up now. */
 function isExcused({ uplink }: Connections, { progress }: RouteAttempt): boolean {
   return !uplink.isDown && uplink.wasDownSince(progress.startedMs);
 }
@@ -120,7 +115,7 @@ function summaryOf(result: HostResult): string {
   return `${mx} [${ip}]: ${result.kind === 'failed' ? result.message : result.reply.message}`;
 }
 
-/** The provider that a host's replies are about: a domain may list any host after a large provider's. */
+/** Returns the provider of the host that replied. A domain may list hosts of other providers after its own. */
 export function providerAt(
   { hosts, provider }: Extract<Route, { kind: 'hosts' }>,
   hostName: string | null,
@@ -155,14 +150,13 @@ function candidatesOf(
   }
   return candidates;
 
-  /** It did not answer a moment ago: it takes no time, and does not count towards ADDRESSES_MAX. */
+  /** A skipped address takes no time and does not count towards ADDRESSES_MAX. */
   function isSkipped(address: string): boolean {
     const deadForMs = connections.deadForMs(address);
-    return deadForMs > 0 && deadForMs < options.postponableMs;
+    return deadForMs > 0 && deadForMs < options.untilExpiryMs;
   }
 }
 
-/** The first addresses, with at most `max` that are not skipped. */
 function firstAlive(
   addresses: readonly string[],
   max: number,
@@ -175,7 +169,7 @@ function firstAlive(
   });
 }
 
-/** Among hosts of equal preference those with an idle session first: a new session costs more. */
+/** Sorts hosts with an idle session first among those of equal preference, because a new session costs more. */
 function openFirst(
   { hosts, provider }: Extract<Route, { kind: 'hosts' }>,
   connections: Connections,
@@ -208,11 +202,9 @@ type HostTry = {
   connections: Connections;
   rule: OpenRule;
   options: RouteAttempt;
-  /** Another address is left to try. */
   hasOthers: boolean;
-  /** How often a connection was refused because this machine already had others open. */
   crowded?: number;
-  /** The message is large, or failed on a kept session: it goes alone, on a new session. */
+  /** True when the message is large or failed on a kept session. It is then sent alone on a new session. */
   isAlone: boolean;
 };
 
@@ -231,18 +223,15 @@ function firstTarget(
   return { ...where, tls: 'dane', dane: rule.dane, daneKey: rule.key, ...reduced };
 }
 
-/**
- * A host that did not answer a moment ago is skipped, except when the message would expire before it
- * may be tried again: then it is tried once more.
- */
-async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult | Postponed> {
+/** Tries one address. An address that is skipped is tried if the message would expire earlier. */
+async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult | Unavailable> {
   const { connections, rule, options, isAlone, hasOthers } = hostTry;
-  const { transaction, postponableMs, place } = options;
+  const { transaction, untilExpiryMs, place } = options;
   const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
   options.progress.session = { via: { ...where, tls: null }, source: '' };
-  const request = { transaction, postponableMs, isAlone, hasOthers, place };
+  const request = { transaction, untilExpiryMs, isAlone, hasOthers, place };
   const opened = await connections.acquire(target, request);
-  if (opened.kind === 'postponed') return opened;
+  if (opened.kind === 'unavailable') return opened;
   const { source } = opened;
   if (opened.kind !== 'ready' && opened.isCrowded && (hostTry.crowded ?? 0) < CROWDED_MAX) {
     return tryTarget(target, { ...hostTry, crowded: (hostTry.crowded ?? 0) + 1 });
@@ -252,8 +241,8 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
       return { ...opened, inDoubt: false, via: { ...where, tls: null } };
     }
     const easier = easierTarget(target, opened);
-    const isHeld = lacksExpectedTls(target, opened);
-    if (easier?.tls === 'off' || isHeld) options.tlsMemory.failed(target.host);
+    const mustWait = lacksExpectedTls(target, opened);
+    if (easier?.tls === 'off' || mustWait) options.tlsMemory.failed(target.host);
     if (easier !== null) return tryTarget(easier, hostTry);
     if (opened.kind === 'failed' && (opened.phase === 'tls' || opened.cause === 'tls')) {
       options.onTls(rule, opened.tlsResult ?? 'validation-failure');
@@ -263,7 +252,7 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
     }
     const via = { ...where, tls: null };
     if (opened.kind === 'replied') return { ...opened, via };
-    const message = isHeld ? `${opened.message} ${TLS_HAS_WORKED}` : opened.message;
+    const message = mustWait ? `${opened.message} ${TLS_HAS_WORKED}` : opened.message;
     return { ...opened, message, inDoubt: false, via };
   }
   const { session, reused, announced } = opened;
@@ -280,10 +269,10 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
     session.release();
     throw error;
   });
-  const isSuspect = sent.kind !== 'postponed' && reused === true && isAboutTheSession(sent);
+  const isSuspect = sent.kind !== 'unavailable' && reused === true && isAboutTheSession(sent);
   session.release(!isSuspect);
   if (sent.kind === 'replied' && !('local' in sent)) connections.uplink.answered(target.provider);
-  if (sent.kind === 'postponed') return sent;
+  if (sent.kind === 'unavailable') return sent;
   if (announced === true && sent.phase === 'mail') {
     // It refused the envelope that came with the dot, or never answered it.
     if (sent.kind === 'replied' || sent.cause !== 'closed') connections.markAlone(target.host);
@@ -295,17 +284,13 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
 }
 
 const TLS_HAS_WORKED =
-  'TLS has worked with it lately: plain text is not used before that has failed for an hour.';
+  'TLS worked with it in the last 3 days, so plain text is used only after TLS has failed for an hour.';
 
-/** No connection, or no greeting. */
 function isDead({ phase, cause }: { phase: SmtpPhase; cause: SmtpFailureCause }): boolean {
   return phase === 'connect' || (phase === 'greeting' && cause === 'timeout');
 }
 
-/**
- * After a failed handshake: the same with a small ClientHello; then, where TLS is opportunistic,
- * plain text. A certificate that cannot be verified is not a failed handshake.
- */
+/** Returns the next target after a failed handshake: a small ClientHello, then plain text if opportunistic. */
 function easierTarget(target: Target, failure: SessionFailure): Target | null {
   if (failure.kind !== 'failed' || failure.phase !== 'tls') return null;
   if (failure.tlsResult !== undefined) return null;
@@ -314,13 +299,13 @@ function easierTarget(target: Target, failure: SessionFailure): Target | null {
   return mayBePlain ? { ...target, tls: 'off' } : null;
 }
 
-/** TLS that has worked before failed: TlsMemory decides how long the mail waits. */
+/** Returns whether TLS failed that has worked before. TlsMemory decides how long the mail waits. */
 function lacksExpectedTls({ expectsTls, reducedHello }: Target, failure: SessionFailure): boolean {
   if (expectsTls !== true || failure.kind !== 'failed') return false;
   return failure.phase === 'starttls' || (failure.phase === 'tls' && reducedHello === true);
 }
 
-/** An unverified certificate is reported only where a policy asks for verification. */
+/** Returns the TLS result for reports. A bad certificate is a failure only under a policy. */
 function resultOf(target: Target, { policy }: TlsRule, tls: SmtpTlsFacts | null): TlsResult {
   if (tls !== null) return policy === 'none' || policy === 'provider' ? null : tls.result;
   return target.tls === 'off' ? 'validation-failure' : 'starttls-not-supported';
@@ -333,8 +318,8 @@ function shown(tls: SmtpTlsFacts | null): Via['tls'] {
 }
 
 /**
- * A kept session was ended or has carried all that the server takes on one: this is no answer about the
- * message, and none of it was sent. Some servers say so with a 5xx, which must not bounce.
+ * Returns whether the answer is about a kept session: the server ended it, or accepts no more messages on it. Nothing
+ * of the message was sent. Some servers use a 5xx for this, which must not bounce.
  */
 function isAboutTheSession(sent: TransactionResult): boolean {
   if (sent.phase === 'rset') return true;
@@ -343,7 +328,7 @@ function isAboutTheSession(sent: TransactionResult): boolean {
   return sent.reply.code === 421 || sent.reply.code >= 500;
 }
 
-/** Ends the list of hosts: an answer about the message, or doubt whether it was delivered. */
+/** Returns whether no further host is tried: the answer is about the message, or its delivery is in doubt. */
 function isAnswer(result: HostResult): boolean {
   if (result.kind === 'failed') return result.inDoubt || result.cause === 'withheld';
   return result.phase !== 'greeting' && result.phase !== 'ehlo';

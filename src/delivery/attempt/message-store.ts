@@ -1,6 +1,4 @@
-/**
- * The stored messages that delivery composes, whole or without their content.
- */
+/** Loads stored messages for delivery, whole or without their content. */
 import type { Environment, Scope } from '../../core/scope.ts';
 import { domainOf, type Mailbox, parseMailbox } from '../../mail/address.ts';
 import { messageIdOf } from '../../mail/compose.ts';
@@ -9,22 +7,19 @@ import type { Attachment, Email } from '../../mail/email.ts';
 import { trackingOf } from '../../mail/links/tracking-link.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** An email as delivery needs it. Its bytes depend only on this and the domain's keys (delivery/attempt/message.ts). */
+/** A stored email. Its bytes depend only on this and the domain's keys (delivery/attempt/message.ts). */
 export type StoredMessage = Email & {
   projectId: string;
   environment: Environment;
   id: string;
   createdAt: Date;
-  /** null: sent at once. */
   scheduledAt: Date | null;
-  /** When delivery ends; like `scheduledAt`, fixed once an attempt may have begun. */
+  /** When delivery ends. Like `scheduledAt` it no longer changes after an attempt may have begun. */
   expiresAt: Date;
   domainId: string;
-  /** Whether it has an Ed25519 signature besides the RSA one. */
   dualSigned: boolean;
 };
 
-/** A stored message without its content, which may be large. */
 export type MessageHead = Omit<StoredMessage, 'html' | 'text' | 'attachments' | 'written'> & {
   written: { messageId: string } | null;
 };
@@ -81,7 +76,7 @@ type MessageRow = HeadRow & {
   raw: Buffer | null;
 };
 
-/** The messages with these ids, by id. Ids are unique across scopes; each message has its scope. */
+/** Returns the messages with these ids, by id. Ids are unique across scopes; each message has its scope. */
 export async function loadMessages(
   db: Queryable,
   wanted: readonly (Scope & { id: string })[],
@@ -91,7 +86,7 @@ export async function loadMessages(
   return new Map(rows.map((row) => [row.id, messageOf(row)]));
 }
 
-/** As `loadMessages`, without their contents, and also for an email whose content is missing. */
+/** Returns messages without their contents, also for an email whose content is missing. */
 export async function loadHeads(
   db: Queryable,
   wanted: readonly (Scope & { id: string })[],
@@ -153,7 +148,7 @@ select e.attempt ->> 'message_sha256' as sha256
    and e.attempt ->> 'message_sha256' is not null
  order by e.seq desc limit 1`;
 
-/** The hash of the message that the last attempt at a recipient sent; null: none has, or its event is gone. */
+/** Returns the hash of the message that the last attempt sent; null: none was sent, or its event is deleted. */
 export async function sentSha256(
   db: Queryable,
   { projectId, environment, id, position }: Scope & { id: string; position: number },
@@ -162,7 +157,7 @@ export async function sentSha256(
   return (await db.query<{ sha256: string }>(SENT_SHA256, values))[0]?.sha256 ?? null;
 }
 
-/** Includes angle brackets. */
+/** Returns the Message-ID with angle brackets. */
 export function messageIdIn({
   written,
   id,

@@ -13,7 +13,7 @@ const secrets = new SecretBox('s'.repeat(32));
 const dkim = await generateDkimKeys();
 const projectId = newId();
 
-/** A builder that keeps the keys of `keysMax` domains, and the domains whose keys it loads. */
+/** A builder that caches the keys of `keysMax` domains, and the domains whose keys it loads. */
 function newBuilder(keysMax: number, published = { rsaPublished: true, ed25519Verified: false }) {
   const loaded: string[] = [];
   const clock = { nowMs: 0 };
@@ -47,12 +47,12 @@ function newBuilder(keysMax: number, published = { rsaPublished: true, ed25519Ve
   return { loaded, build, sign, builder, clock, published };
 }
 
-test('one domain beyond the cache evicts the keys of one domain only', async () => {
+test('one domain beyond the cache evicts the keys of only one domain', async () => {
   const { loaded, sign } = newBuilder(10);
   const domains = Array.from({ length: 11 }, () => newId());
   for (const domain of domains) await sign(domain);
   assert.equal(loaded.length, 11);
-  // All but the one that was used longest ago are still there.
+  // All except the least recently used are still cached.
   for (const domain of domains.slice(1)) await sign(domain);
   assert.equal(loaded.length, 11);
 });
@@ -68,7 +68,7 @@ test('the keys of a busy domain stay in the cache', async () => {
   assert.equal(loaded.filter((domain) => domain === busy).length, 1);
 });
 
-test('a scheduled message is dated and signed as of its time', async () => {
+test('a scheduled message is dated and signed with its scheduled time', async () => {
   const { build } = newBuilder(10);
   const [createdAt, later] = [new Date('2026-11-21T08:30:00Z'), new Date('2026-11-23T09:00:00Z')];
   const headOf = async (scheduledAt: Date | null) =>
@@ -80,7 +80,7 @@ test('a scheduled message is dated and signed as of its time', async () => {
   assert.equal(await headOf(later), scheduled, 'every retry has the same bytes');
 });
 
-test('a message is signed with the keys that are published when it is sent, and can be shown as it was sent', async () => {
+test('a message is signed with the keys published when it is sent, and can be shown as sent', async () => {
   const published = { rsaPublished: true, ed25519Verified: true };
   const { builder, clock } = newBuilder(10, published);
   const message = newMessage({ projectId, id: newId(), domainId: newId(), dualSigned: true });
@@ -107,20 +107,20 @@ test('a message is signed with the keys that are published when it is sent, and 
   assert.equal(unsent.sha256, withEd25519.sha256);
 });
 
-test('a message to recipients in ASCII and others has a form in ASCII, and can be shown in it', async () => {
+test('a message to ASCII and other recipients has an ASCII form, and can be shown in it', async () => {
   const { builder } = newBuilder(10);
   const kim = { name: null, address: 'kim@example.net' as Address };
   const jo = { name: 'J\u00f6', address: 'j\u00f6@example.net' as Address };
   const recipient = { address: kim.address, position: 0 };
   const messageTo = (changes: object) => newMessage({ projectId, id: newId(), ...changes });
   const message = messageTo({ to: [kim, jo] });
-  const [usual, ascii] = [
+  const [full, ascii] = [
     await builder.build(message, recipient),
     await builder.build(message, recipient, { asciiOnly: true }),
   ];
-  assert.deepEqual([usual.smtpUtf8, ascii.smtpUtf8], [true, false]);
+  assert.deepEqual([full.smtpUtf8, ascii.smtpUtf8], [true, false]);
   assert.ok(ascii.parts.every((part) => isAscii(part)));
-  for (const sent of [usual, ascii]) {
+  for (const sent of [full, ascii]) {
     assert.equal((await builder.buildSent(message, recipient, sent.sha256)).sha256, sent.sha256);
   }
   const hasForm = (changes: object) => hasAsciiForm(messageTo(changes), recipient);
@@ -141,7 +141,7 @@ test('a message whose bytes changed after it was signed is not sent', async () =
   const broken = /changed after it was signed/;
   assert.throws(() => assertAsSigned({ ...signed, parts: [changed, ...body] }), broken);
   assert.throws(() => assertAsSigned({ ...signed, parts: [header] }), broken);
-  // Of a large message the size is compared.
+  // Only the size of a large message is compared.
   const large = { ...signed, parts: [Buffer.alloc(1_000_000)], sizeBytes: 1_000_001 };
   assert.throws(() => assertAsSigned(large), broken);
   assertAsSigned({ ...large, sizeBytes: 1_000_000 });

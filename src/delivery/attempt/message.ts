@@ -1,12 +1,13 @@
 /**
- * The bytes on the wire: composed and signed once per email, the same for every recipient and every retry, unless
- * the DKIM keys that are published change in between. With hosted unsubscribe links or tracking each recipient has a
- * message of its own. Through a server without SMTPUTF8 a message goes in another form, where it has one (hasAsciiForm).
+ * Builds the bytes on the wire. A message is composed and signed once per email, and has the same bytes for every
+ * recipient and retry unless its published DKIM keys change. With hosted unsubscribe links or tracking, each
+ * recipient has a separate message. A server without SMTPUTF8 gets the message in an ASCII form, if it has one
+ * (hasAsciiForm).
  *
- * Guarantee: a pure function of what was stored and the keys that sign (Date, `t=` and `x=` are stored times, the
- * boundary is derived from the id). `buildSent` finds the keys by the hash of the attempt, so
- * `GET /v1/emails/:id/content` returns exactly what was sent. Every message is signed. If DNS has only
- * one of the two keys, only that key signs.
+ * Guarantee: a message is a pure function of its stored content and the signing keys. Date, `t=` and `x=` are stored
+ * times, and the boundary is derived from the id. `buildSent` finds the keys by the hash of the attempt, so `GET
+ * /v1/emails/:id/content` returns exactly the sent bytes. Every message is signed. If DNS publishes only one of the
+ * two keys, only that key signs.
  */
 import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';
@@ -38,23 +39,22 @@ export type SignedMessage = {
   /** Header block and body, CRLF throughout, not dot-stuffed. */
   parts: readonly Buffer[];
   sizeBytes: number;
-  /** Of the whole message, hex; kept with every attempt. */
+  /** Hash of the whole message, hex; stored with every attempt. */
   sha256: string;
-  /** An address in its header needs SMTPUTF8 (RFC 6532). */
+  /** True when an address in the header needs SMTPUTF8 (RFC 6532). */
   smtpUtf8: boolean;
-  /** It has octets above 127, which only submitted messages have. */
   is8Bit?: boolean;
 };
 
-/** Content that takes more than some milliseconds to compose. */
+/** Characters of content that take more than some milliseconds to compose. */
 const LARGE_CHARS = 256 * 1024;
 
-/** Only the size of a larger message is compared: hashing 30 KB again takes 21 µs, 5 KB 5 µs. */
+/** Limit for comparing the hash, which takes 5 µs for 5 KB. Of larger messages only the size is compared. */
 const HASHED_AGAIN_BYTES_MAX = 16 * 1024;
 
 /**
- * The bytes that are sent are the bytes that were signed and whose hash is recorded.
- * @throws otherwise: nothing of the message is sent, and the next attempt composes it again
+ * Checks that the bytes to send are those that were signed and whose hash is recorded.
+ * @throws if not: nothing is sent, and the next attempt composes the message again
  */
 export function assertAsSigned({ parts, sizeBytes, sha256 }: SignedMessage): void {
   const isSame =
@@ -73,13 +73,12 @@ function sha256Of(parts: readonly Buffer[]): string {
   return hash.digest('hex');
 }
 
-/** Whose copy of the message it is; `position` within the email. */
 export type MessageRecipient = { address: Address; position: number };
 
 /**
- * Whether the message can be sent to this recipient through a server without SMTPUTF8: only other recipients that
- * its header names need that, or texts that a client did not encode. The address of the author has no form in ASCII,
- * nor the one for replies.
+ * Returns whether the message can be sent to this recipient through a server without SMTPUTF8. It can if only other
+ * recipients in its header need SMTPUTF8, or unencoded texts of a client. Addresses in From and Reply-To have no
+ * ASCII form.
  */
 export function hasAsciiForm(message: StoredMessage, { address }: MessageRecipient): boolean {
   const { written, from, to, cc, replyTo } = message;
@@ -88,17 +87,15 @@ export function hasAsciiForm(message: StoredMessage, { address }: MessageRecipie
   return namesUtf8(to, cc) && !namesUtf8([from], replyTo);
 }
 
-/** `asciiOnly`: for a server without SMTPUTF8. */
 export type MessageForm = { asciiOnly: boolean };
 
-export const USUAL_FORM: MessageForm = { asciiOnly: false };
+export const DEFAULT_FORM: MessageForm = { asciiOnly: false };
 export const ASCII_FORM: MessageForm = { asciiOnly: true };
-const BOTH_FORMS: readonly MessageForm[] = [USUAL_FORM, ASCII_FORM];
+const BOTH_FORMS: readonly MessageForm[] = [DEFAULT_FORM, ASCII_FORM];
 
-/** What differs between recipients: what List-Unsubscribe names, and the links of a tracked email. */
+/** The parts that differ between recipients: the List-Unsubscribe links, and the html of a tracked email. */
 type Copy = { url: string | null; mailto: string | null; html: string | null };
 
-/** `promise` is null once the message is built. */
 type Building = { promise: Promise<SignedMessage> | null };
 
 type DomainKeys = {
@@ -109,13 +106,10 @@ type DomainKeys = {
 
 type KnownKeys = { keys: Promise<DomainKeys>; loadedAtMs: number };
 
-/**
- * After this time the keys of a domain are read again: a check may have found that a record is missing. Receivers can
- * do no better, because a check comes minutes after the change.
- */
-const KEYS_KNOWN_FOR_MS = 10_000;
+/** Milliseconds after which keys are read again. A check of DNS comes minutes after a change anyway. */
+const KEYS_CACHED_FOR_MS = 10_000;
 
-/** Domains whose parsed keys are kept, the last used ones: decoding a PEM costs more than an RSA signature. */
+/** Limit on domains with cached keys, because decoding a PEM costs more than an RSA signature. */
 const KEYS_MAX = 5_000;
 
 export class MessageBuilder {
@@ -123,10 +117,9 @@ export class MessageBuilder {
   readonly #secrets: SecretBox;
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #keys: LRUCache<string, KnownKeys>;
-  /** One build per email while several of its recipients are under way. */
+  /** One build per email, shared by recipients that are delivered at the same time. */
   readonly #building = new Map<string, Building>();
 
-  /** @param options.keysMax fewer in tests */
   constructor(
     db: Queryable,
     secrets: SecretBox,
@@ -139,13 +132,13 @@ export class MessageBuilder {
   }
 
   /**
-   * The same for every recipient, unless each has links of its own.
-   * @throws SecretUnopenable when the domain's keys cannot be used; nothing leaves unsigned
+   * Builds the message, the same for every recipient unless each has separate links.
+   * @throws SecretUnopenable when the domain's keys cannot be opened; nothing is sent unsigned
    */
   build(
     message: StoredMessage,
     recipient: MessageRecipient,
-    form = USUAL_FORM,
+    form = DEFAULT_FORM,
   ): Promise<SignedMessage> {
     const { unsubscribeUrl, tracking } = message;
     const isOwn = hostedOf(unsubscribeUrl) !== null || tracking.base !== null;
@@ -158,15 +151,15 @@ export class MessageBuilder {
     this.#building.set(id, building);
     const forget = (): void => {
       this.#building.delete(id);
-      building.promise = null; // for the tables of the map (lib/live-set.ts)
+      building.promise = null; // old tables of a Map keep its entries alive (lib/live-set.ts)
     };
     promise.then(forget, forget);
     return promise;
   }
 
   /**
-   * As it was sent: signed with those of the domain's keys that make the message of this hash. With the keys of now if
-   * none do, or it was not sent yet.
+   * Builds the message as it was sent: signed with the domain's keys that produce this hash. Uses the current keys if
+   * none do, or if it was not sent yet.
    */
   async buildSent(
     message: StoredMessage,
@@ -177,7 +170,7 @@ export class MessageBuilder {
     if (sha256 === null || now.sha256 === sha256) return now;
     const keys = await this.#keysOf(message);
     const before = this.#previousKeys(keys.sealed, message.domainId);
-    const forms = hasAsciiForm(message, recipient) ? BOTH_FORMS : [USUAL_FORM];
+    const forms = hasAsciiForm(message, recipient) ? BOTH_FORMS : [DEFAULT_FORM];
     for (const { rsa, ed25519 } of before === null ? [keys] : [before, keys]) {
       for (const signWith of [[rsa], [rsa, ed25519], [ed25519]]) {
         const others = forms.map((form) => this.#buildNow(message, recipient, { signWith, form }));
@@ -188,7 +181,6 @@ export class MessageBuilder {
     return now;
   }
 
-  /** Those that signed before the present ones (domains/dkim-key-store.ts). */
   #previousKeys(sealed: SealedKeys, domainId: string): Pick<DomainKeys, 'rsa' | 'ed25519'> | null {
     const { domain, previousRsaSelector: rsaSelector, previousRsaPrivateKey: rsa } = sealed;
     const { previousEd25519Selector: edSelector, previousEd25519PrivateKey: ed25519 } = sealed;
@@ -245,7 +237,7 @@ export class MessageBuilder {
     return (await this.#trackerFor(message, { recipient, isUntracked }))(html);
   }
 
-  /** A message that was written by an SMTP client; null: it is composed. */
+  /** Returns a message that an SMTP client submitted; null: the message is composed. */
   async #writtenFor(
     message: StoredMessage,
     recipient: MessageRecipient,
@@ -270,7 +262,7 @@ export class MessageBuilder {
       isUntracked,
     }: { recipient: MessageRecipient; isUntracked: (target: string) => boolean },
   ): Promise<(html: string) => string> {
-    // Loaded with the first tracked email: the parser takes 17 ms of CPU time.
+    // Loaded with the first tracked email, because loading the parser takes 17 ms of CPU time.
     const { trackHtml } = await import('../../mail/html/tracked-html.ts');
     const who = { projectId, environment, emailId, position };
     const tokens = new TrackingTokens(this.#secrets.deriveAll(TRACKING));
@@ -285,7 +277,7 @@ export class MessageBuilder {
     const times = timesOf(message);
     const fromDomain = domainOf(message.from.address);
     const written = await this.#writtenFor(message, recipient, form);
-    // Encoding 20 MB takes a quarter of a second: what waits is served before and after.
+    // Encoding 20 MB takes a quarter of a second, so other work runs first.
     if ((message.html?.length ?? 0) + (message.text?.length ?? 0) > LARGE_CHARS) await nextTurn();
     const parts =
       written === null
@@ -314,14 +306,14 @@ export class MessageBuilder {
     const id = `${projectId} ${domainId}`;
     const nowMs = this.#world.monotonicMs();
     const known = this.#keys.get(id);
-    if (known !== undefined && nowMs - known.loadedAtMs < KEYS_KNOWN_FOR_MS) return known.keys;
+    if (known !== undefined && nowMs - known.loadedAtMs < KEYS_CACHED_FOR_MS) return known.keys;
     const keys = this.#loadKeys({ projectId, domainId }, known?.keys);
     this.#keys.set(id, { keys, loadedAtMs: nowMs });
     keys.catch(() => this.#keys.delete(id));
     return keys;
   }
 
-  /** While the database is away, those known before go on signing. */
+  /** Loads the keys. While the database is unavailable, the previous ones stay in use. */
   async #loadKeys(
     { projectId, domainId }: Pick<StoredMessage, 'projectId' | 'domainId'>,
     before?: Promise<DomainKeys>,
@@ -361,31 +353,28 @@ function signingKeys(keys: DomainKeys, { dualSigned }: StoredMessage): DkimKey[]
   return signingAlgorithms(keys.sealed, dualSigned).map((algorithm) => ofAlgorithm[algorithm]);
 }
 
-/**
- * How long a signature is valid after the email has expired: as long as the first server may try to pass
- * it on (RFC 5321 §4.5.4.1).
- */
-const HOLDS_BEYOND_EXPIRY_S = 5 * 86_400;
+/** Seconds for which the first server may still pass the message on (RFC 5321 §4.5.4.1). */
+const VALID_AFTER_EXPIRY_S = 5 * 86_400;
 
 function timesOf(message: StoredMessage): SignatureTimes {
   const secondsOf = (date: Date) => Math.floor(date.getTime() / 1000);
   return {
     signedAtS: secondsOf(dateOf(message)),
-    expiresAtS: secondsOf(message.expiresAt) + HOLDS_BEYOND_EXPIRY_S,
+    expiresAtS: secondsOf(message.expiresAt) + VALID_AFTER_EXPIRY_S,
   };
 }
 
-/** The scheduled time, if there is one: the Date of a message should not be days before its arrival. */
+/** Returns the scheduled time if there is one, because the Date of a message should not be days before its arrival. */
 function dateOf({ createdAt, scheduledAt }: StoredMessage): Date {
   return scheduledAt === null || scheduledAt < createdAt ? createdAt : scheduledAt;
 }
 
-/** What we compose is ASCII but for its addresses. */
+/** Returns whether an address needs SMTPUTF8. Composed messages are ASCII except for addresses. */
 function namesUtf8(...lists: readonly (readonly Mailbox[])[]): boolean {
   return lists.some((mailboxes) => mailboxes.some(({ address }) => needsSmtpUtf8(address)));
 }
 
-/** Whether recipients unsubscribe by a link: hosted here, the sender's own, or in the sender's own header. */
+/** Returns a predicate for unsubscribe links: hosted here, the sender's own, or in the sender's own header. */
 function unsubscribesAt(
   url: string | null,
   headers: StoredMessage['headers'],
@@ -410,7 +399,7 @@ function toCompose(message: StoredMessage, { url, mailto, html }: Copy): Message
   };
 }
 
-/** The text part: as given, derived from the html when not given, none when given as ''. */
+/** Returns the text part: the given one, or one derived from the html. An empty string means none. */
 function textOf(message: StoredMessage): string | null {
   if (message.text === '') return null;
   return message.text ?? (message.html === null ? null : textFromHtml(message.html));

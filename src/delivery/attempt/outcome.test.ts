@@ -19,7 +19,7 @@ test('a 250 to the message is delivered by MX and sent through a relay', () => {
   assert.equal(outcomeOf(result, 'sent').status, 'sent');
 });
 
-test('an unknown mailbox bounces and is suppressed for good', () => {
+test('an unknown mailbox bounces and is suppressed permanently', () => {
   const outcome = outcomeOf(replied('rcpt', 550, '5.1.1 No such user'), 'delivered');
   assert.equal(outcome.status, 'bounced');
   assert.deepEqual(outcome.suppress, { reason: 'hard_bounce', days: null });
@@ -52,7 +52,7 @@ test('a lost connection defers the email, before and after the final dot', () =>
   }
 });
 
-test('mail to domains without a mail server ends at once with the reason', () => {
+test('mail to a domain without a mail server ends at once with the reason', () => {
   const of = (kind: 'null_mx' | 'no_such_domain' | 'no_mail_host' | 'refused' | 'temporary') =>
     outcomeOf({ kind: 'unroutable', route: { kind, message: 'so it is' } }, 'delivered');
   assert.equal(of('null_mx').status, 'bounced');
@@ -91,7 +91,7 @@ test('a 5xx that is temporary defers the email for at least half an hour', () =>
   assert.equal(retryMs(6), 2 * 60 * 60_000);
 });
 
-test('the event has recipient, sender, status and reason; the rest is in the email', () => {
+test('the event has recipient, sender, status and reason; the email has the rest', () => {
   const delivery = newDelivery('jo@example.net');
   const outcome = outcomeOf(replied('rcpt', 550, '5.1.1 No such user'), 'delivered');
   const settled = settlementOf(delivery, outcome, { attempt: {}, world });

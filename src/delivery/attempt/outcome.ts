@@ -1,9 +1,9 @@
 /**
- * What becomes of a recipient after an attempt, or without one: pure decisions, no I/O. What an answer
- * means, and whether it suppresses the address, is decided by mail/replies/meanings.ts.
+ * Decides the outcome of an attempt, or of a delivery without one. Pure decisions, no I/O. mail/replies/meanings.ts
+ * decides what a reply means and whether it suppresses the address.
  *
- * `bounced`: a permanent answer of the receiver or of its DNS (no such domain, null MX). `failed`: the
- * service gave up. Everything else is deferred until it expires.
+ * `bounced`: a permanent answer of the recipient's server or DNS (no such domain, null MX). `failed`: the service
+ * gave up. Everything else is deferred until it expires.
  */
 import { mailRetryDelayMs, simulatedRetryDelayMs } from '../../core/retry.ts';
 import type { StoredStatus } from '../../core/statuses.ts';
@@ -26,7 +26,7 @@ import { newSettlement, type Settlement } from '../../settle/settlement.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import type { SignedMessage } from './message.ts';
 
-/** The server at which the attempt ended; null for what was not reached. */
+/** The server at which the attempt ended; null for steps that were not reached. */
 export type Via = {
   mx: string | null;
   ip: string | null;
@@ -40,12 +40,12 @@ export type AttemptResult =
       phase: SmtpPhase;
       reply: SmtpReply;
       via: Via;
-      /** Our address, `''` for the system's choice: whose connections the answer is about. */
+      /** Source address, `''` for the system's choice. A slowdown applies to its connections. */
       source: string;
       transcript: readonly string[];
-      /** Refused by us for want of an extension of the server. */
+      /** True when we refused to send, because the server lacks an extension. */
       local?: true;
-      /** The server has DSN, and got the parameters. */
+      /** True when the server has DSN and got the parameters. */
       hasDsn?: true;
     }
   | {
@@ -53,7 +53,7 @@ export type AttemptResult =
       phase: SmtpPhase;
       cause: SmtpFailureCause;
       message: string;
-      /** The dot was written: the message may have been delivered. */
+      /** True after the final dot: the message may have been delivered. */
       inDoubt: boolean;
       via: Via;
       source: string;
@@ -68,7 +68,6 @@ type SmtpFacts = {
   mx: string | null;
   ip: string | null;
   tls: Via['tls'];
-  /** null: no mail server was chosen. */
   tls_policy: Via['tls_policy'] | null;
 };
 
@@ -76,41 +75,37 @@ export type Outcome = {
   status: StoredStatus;
   reason: Reason | null;
   smtp: SmtpFacts | null;
-  /** null: not about the mailbox. `days`: how long to suppress; null: without end. */
+  /** null: the reason is not the mailbox. `days`: time to suppress; null: without end. */
   suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
-  /** The provider asked us to slow down. */
   slowDown: boolean;
-  /** A 5xx that is temporary in practice, or in doubt: deferred, and not tried again within minutes. */
+  /** True after a 5xx that is temporary in practice, or in doubt: deferred with a longer first wait. */
   retrySlowly?: boolean;
-  /** The receiver may have the message. */
   inDoubt?: boolean;
-  /** It ended because the mailbox was full (suppressions/suppression-store.ts). */
   mailboxFull?: boolean;
-  /** Of an email that asks for notices about delivery. */
+  /** Set for an email that asks for delivery notices. */
   nextServer?: NextServer;
 };
 
-/** What is left to do after an attempt: settle its outcome, or release a delivery that was not sent. */
+/** The end of an attempt: settle its outcome, or release a delivery that was not sent. */
 export type Attempted =
   | {
       kind: 'ended';
       outcome: Outcome;
-      /** As the timeline stores it; null: nothing was attempted. */
+      /** The attempt in the form of the timeline; null: nothing was attempted. */
       attempt: object | null;
       /** On the monotonic clock; null: nothing was attempted. */
       startedMs: number | null;
-      /** A complaint follows (simulator.ts). */
       thenComplains?: boolean;
-      /** No server answered, and nothing was sent. */
+      /** True when no server answered and nothing was sent. */
       isUnanswered?: boolean;
-      /** Instead of the usual wait. */
+      /** Milliseconds that replace the scheduled wait. */
       retryMs?: number;
     }
-  /** Nothing was sent, for a reason that the timeline shows once. */
-  | { kind: 'put_off'; outcome: Outcome; delayMs: number }
+  /** Nothing was sent and no attempt is counted. The timeline shows the reason once. */
+  | { kind: 'deferred'; outcome: Outcome; delayMs: number }
   | { kind: 'release'; delayMs: number };
 
-/** @param accepted what a 250 to the message means: `delivered` by MX, `sent` through a relay */
+/** @param accepted status after a 250 to the message: `delivered` by MX, `sent` through a relay */
 export function outcomeOf(result: AttemptResult, accepted: 'delivered' | 'sent'): Outcome {
   switch (result.kind) {
     case 'replied':
@@ -142,7 +137,7 @@ function outcomeOfReply(
 function outcomeOfFailure(result: Extract<AttemptResult, { kind: 'failed' }>): Outcome {
   const smtp = { code: null, enhanced_code: null, message: result.message, ...result.via };
   const outcome = outcomeBy(classifyFailure(result), smtp);
-  // Each further attempt may be a further copy.
+  // Each further attempt may deliver another copy.
   return result.inDoubt ? { ...outcome, inDoubt: true, retrySlowly: true } : outcome;
 }
 
@@ -150,7 +145,6 @@ type Unroutable = Extract<AttemptResult, { kind: 'unroutable' }>['route'];
 
 type RouteOutcome = { means: MeaningName; enhancedCode: string; status: StoredStatus };
 
-/** Results of DNS that end or defer a delivery without a connection to a mail server. */
 const ROUTES: Readonly<Record<Unroutable['kind'], RouteOutcome>> = {
   null_mx: { means: 'domain_takes_no_mail', enhancedCode: '5.1.10', status: 'bounced' },
   no_such_domain: { means: 'no_such_domain', enhancedCode: '5.1.2', status: 'bounced' },
@@ -181,14 +175,14 @@ function outcomeBy(classification: Classification, smtp: SmtpFacts): Outcome {
   };
 }
 
-/** No server answered, and the message was not sent: if our uplink is down, that is the reason. */
+/** Returns whether no server answered and the message was not sent. While the uplink is down, that is the reason. */
 export function isUnanswered(result: AttemptResult): boolean {
   if (result.kind === 'unroutable') return result.route.kind === 'temporary';
   if (result.kind === 'replied' || result.inDoubt) return false;
   return /^(?:unreachable|timeout|closed)$/.test(result.cause);
 }
 
-/** The attempt as the timeline stores it. @param facts.message null: no server was ready for it */
+/** Returns the attempt in the form of the timeline. @param facts.message null: no server was ready for it */
 export function attemptRecord(
   delivery: Delivery,
   result: AttemptResult,
@@ -214,25 +208,21 @@ export function attemptRecord(
 }
 
 type SettlementOptions = {
-  /** null: nothing was attempted. */
   attempt: object | null;
   world: Pick<World, 'newId' | 'random'>;
   late?: boolean;
-  /** core/retry.ts has the usual ones. */
+  /** Milliseconds to wait after each attempt; core/retry.ts has the defaults. */
   retryWaitsMs?: readonly number[];
-  /** Instead of the usual wait. */
   retryMs?: number;
 };
 
-/** What a settlement needs of a delivery. */
-type Settled = Pick<
+type SettledDelivery = Pick<
   Delivery,
   'message' | 'position' | 'claim' | 'attempts' | 'provider' | 'address'
 >;
 
-/** The outcome as the store settles it. */
 export function settlementOf(
-  delivery: Settled,
+  delivery: SettledDelivery,
   outcome: Outcome,
   options: SettlementOptions,
 ): Settlement {
@@ -247,7 +237,11 @@ export function settlementOf(
   return newSettlement(recipient, outcome, world, { claim, provider, attempt, retryMs, late });
 }
 
-function retryDelayMs(delivery: Settled, outcome: Outcome, options: SettlementOptions): number {
+function retryDelayMs(
+  delivery: SettledDelivery,
+  outcome: Outcome,
+  options: SettlementOptions,
+): number {
   const { world, retryWaitsMs } = options;
   const attempts = delivery.attempts + 1;
   if (delivery.message.environment === 'test')
@@ -257,14 +251,14 @@ function retryDelayMs(delivery: Settled, outcome: Outcome, options: SettlementOp
     slowly: outcome.retrySlowly ?? false,
   });
 }
-// Outcomes without an answer of the receiver.
+// Outcomes without an answer of a mail server.
 
 export const EXPIRED: Outcome = {
   status: 'failed',
   reason: {
     category: 'expired',
     blame: 'receiver',
-    advice: 'The time to deliver it was up; the timeline shows what each attempt met.',
+    advice: 'The email expired. The timeline shows the result of each attempt.',
   },
   smtp: null,
   suppress: null,
@@ -276,35 +270,31 @@ export const EXPIRED_MAILBOX_FULL: Outcome = {
   reason: {
     category: 'expired',
     blame: 'recipient',
-    advice: 'The mailbox was full until the time to deliver the email was up.',
+    advice: 'The mailbox was full until the email expired.',
   },
   mailboxFull: true,
 };
 
-/** The deliveries of a provider in an outage are not tried, so that an email may expire untried. */
+/** Returns the outcome of an email that expired untried, for example during an outage of its provider. */
 export function expiredUntried(outageReason: string | null): Outcome {
   const why =
     outageReason === null
       ? 'it waited behind other mail or on hold.'
-      : `no server of the receiver answered meanwhile (${outageReason}).`;
+      : `no server of the provider answered meanwhile (${outageReason}).`;
   const reason: Reason = {
     category: 'expired',
     blame: outageReason === null ? 'us' : 'receiver',
-    advice: `The time to deliver it was up before it could be tried: ${why}`,
+    advice: `The email expired before it could be tried: ${why}`,
   };
   return { ...EXPIRED, reason };
 }
 
-const NO_UPLINK =
-  'no mail server anywhere answered this service, so its own network connection was down.';
+const NO_UPLINK = 'no mail server answered this service, so its own network connection was down.';
 
-/**
- * Our own uplink is down: the receiver is not to blame. Stored once, without an attempt, so that the waits between
- * attempts do not grow.
- */
+/** Blames this service. Stored once, without an attempt, so that the waits between attempts do not grow. */
 export function deferredByUplink({ smtp }: Outcome): Outcome {
   const advice =
-    'No mail server anywhere answers this service, so its own network connection is down; ' +
+    'No mail server answers this service, so its own network connection is down; ' +
     'the email is sent as soon as a server answers.';
   const reason: Reason = { category: 'network', blame: 'us', advice };
   return { ...EXPIRED, status: 'deferred', reason, smtp };
@@ -315,19 +305,18 @@ export const EXPIRED_WITHOUT_UPLINK: Outcome = {
   reason: {
     category: 'expired',
     blame: 'us',
-    advice: `The time to deliver it was up, and ${NO_UPLINK}`,
+    advice: `The email expired, and ${NO_UPLINK}`,
   },
 };
 
-/** Mail waits for a server that keeps the TLS policy until it expires. */
 export const EXPIRED_WITHOUT_TLS: Outcome = {
   ...EXPIRED,
   reason: {
     category: 'tls',
     blame: 'receiver',
     advice:
-      'The time to deliver it was up, and no server of the domain had offered the TLS that is ' +
-      'asked for; the timeline shows what each attempt met.',
+      'The email expired, and no server of the domain had offered the TLS that is ' +
+      'required. The timeline shows the result of each attempt.',
   },
 };
 
@@ -336,7 +325,7 @@ export const SUPPRESSED: Outcome = {
   reason: {
     category: 'mailbox',
     blame: 'recipient',
-    advice: 'The address is on the suppression list; remove it there if it works again.',
+    advice: 'The address is on the suppression list. Remove it there if it works again.',
   },
   smtp: null,
   suppress: null,
@@ -348,27 +337,27 @@ export const DOMAIN_REMOVED: Outcome = {
   reason: {
     category: 'policy',
     blame: 'sender',
-    advice: 'The sending domain was removed before the email left; add and verify it again.',
+    advice: 'The sending domain was removed before the email was sent. Add and verify it again.',
   },
   smtp: null,
   suppress: null,
   slowDown: false,
 };
 
-/** Its row of `contents` is gone, as after a repair of the database. */
+/** Its row of `contents` is gone, for example after a repair of the database. */
 export const CONTENT_MISSING: Outcome = {
   status: 'failed',
   reason: {
     category: 'policy',
     blame: 'us',
-    advice: 'The stored content of the email was lost before it could be sent; send it again.',
+    advice: 'The stored content of the email was lost before it could be sent. Send it again.',
   },
   smtp: null,
   suppress: null,
   slowDown: false,
 };
 
-/** The stored message differs from what was checked when it was accepted (mail/dkim.ts). */
+/** The stored message differs from the accepted one (mail/dkim.ts). */
 export const UNSIGNABLE: Outcome = {
   status: 'failed',
   reason: {
@@ -383,15 +372,15 @@ export const UNSIGNABLE: Outcome = {
   slowDown: false,
 };
 
-/** Its signature would not verify: the mail waits for the DNS records until it expires. */
+/** Its signature would not verify, so the mail waits for the DNS records until it expires. */
 export const DOMAIN_UNVERIFIED: Outcome = {
   status: 'deferred',
   reason: {
     category: 'authentication',
     blame: 'sender',
     advice:
-      'The sending domain is not verified any more; publish its records again and verify it, ' +
-      'and its mail goes on.',
+      'The sending domain is no longer verified. Publish its records again and verify it, ' +
+      'and its mail is sent.',
   },
   smtp: null,
   suppress: null,
@@ -404,27 +393,27 @@ export const EXPIRED_UNVERIFIED: Outcome = {
     category: 'expired',
     blame: 'sender',
     advice:
-      'The time to deliver it was up while its sending domain was not verified any more; ' +
-      'publish its records again and verify it.',
+      'The email expired while its sending domain was no longer verified. ' +
+      'Publish its records again and verify it.',
   },
 };
 
-/** RFC 5321 §2.3.5: EHLO takes a fully qualified name; many receivers refuse others with a 5xx. */
+/** RFC 5321 §2.3.5: EHLO requires a fully qualified name. Many servers refuse other names with a 5xx. */
 export const NO_HOST_NAME: Outcome = {
   status: 'deferred',
   reason: {
     category: 'protocol',
     blame: 'us',
     advice:
-      'This service has no fully qualified host name to introduce itself with; ' +
-      'set LETTERHAUS_HOSTNAME to the name in the reverse DNS of its address.',
+      'This service has no fully qualified host name for EHLO. ' +
+      'Set LETTERHAUS_HOSTNAME to the name in the reverse DNS of its address.',
   },
   smtp: null,
   suppress: null,
   slowDown: false,
 };
 
-/** The row is damaged, or another secret key has sealed it: mended, the mail goes on. */
+/** The key's row is damaged, or was sealed with another secret key. After a repair the mail is sent. */
 export function unsignable(domain: string): Outcome {
   return {
     status: 'deferred',
@@ -432,8 +421,8 @@ export function unsignable(domain: string): Outcome {
       category: 'authentication',
       blame: 'us',
       advice:
-        `This service cannot open its DKIM key of ${domain}, so the email waits unsigned; ` +
-        `the operator has to restore it (letterhaus domains verify ${domain} says how).`,
+        `This service cannot open its DKIM key of ${domain}, so the email is not sent. ` +
+        `The operator must restore it (letterhaus domains verify ${domain} explains how).`,
     },
     smtp: null,
     suppress: null,
@@ -447,15 +436,14 @@ export const EXPIRED_UNSIGNED: Outcome = {
     category: 'expired',
     blame: 'us',
     advice:
-      'The time to deliver it was up while this service could not open the DKIM key of the sending domain; ' +
-      'the operator has to restore it.',
+      'The email expired while this service could not open the DKIM key of the sending domain. ' +
+      'The operator must restore it.',
   },
 };
 
 /** Attempts in doubt after which a message is not sent again. */
 export const DOUBTS_MAX = 3;
 
-/** The last attempt in doubt. */
 export function givenUpInDoubt(outcome: Outcome): Outcome {
   const reason: Reason = {
     category: 'network',
@@ -467,13 +455,12 @@ export function givenUpInDoubt(outcome: Outcome): Outcome {
   return { ...outcome, status: 'failed', reason };
 }
 
-/** `letterhaus queue drop`. */
 export const DROPPED: Outcome = {
   status: 'canceled',
   reason: {
     category: 'policy',
     blame: 'us',
-    advice: 'The operator of this service took the email out of its queue before it was sent.',
+    advice: 'The email was dropped from the queue before it was sent.',
   },
   smtp: null,
   suppress: null,

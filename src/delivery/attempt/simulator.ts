@@ -1,8 +1,8 @@
 /**
  * Answers in place of a mail server for test keys (docs/api.md). It never opens a connection.
  *
- * The local part, without any `+label`, at `simulator.test` or, for the names that Resend documents,
- * at `resend.dev` decides the answer. Any other address is delivered.
+ * The local part without any `+label` decides the answer, at `simulator.test` or, for the names that Resend
+ * documents, at `resend.dev`. Any other address is delivered.
  */
 import { RESEND_DOMAIN, RESEND_NAMES, SIMULATOR_DOMAIN } from '../../core/simulator.ts';
 import type { World } from '../../lib/world.ts';
@@ -21,14 +21,12 @@ import {
 } from './outcome.ts';
 
 type Simulated =
-  /** `thenComplains`: a complaint follows the delivery. */
   | { kind: 'replied'; phase: 'rcpt' | 'data'; reply: SmtpReply; thenComplains: boolean }
   | { kind: 'suppressed' }
-  /** Tried again after the delay. */
   | { kind: 'wait'; delayMs: number };
 
 export const SIMULATOR_HOST = 'simulator.letterhaus.invalid';
-/** The provider of test mail: a name without a dot, so that no destination or provider has it. */
+/** The provider of test mail. It has no dot, so no destination or host has the same name. */
 export const SIMULATOR_PROVIDER = 'simulator';
 
 type SimulatorOptions = {
@@ -37,7 +35,6 @@ type SimulatorOptions = {
   contents: Pick<Contents, 'use'>;
 };
 
-/** The attempt for test mail, in place of attempt.ts. */
 export async function attemptSimulated(
   delivery: Delivery,
   { world, builder, contents }: SimulatorOptions,
@@ -87,10 +84,7 @@ const GREYLISTED: SmtpReply = {
   message: 'Greylisted, try again in a moment (simulated)',
 };
 
-/**
- * @param attempts attempts already made
- * @param claim how often the recipient has been taken from the queue, 1 or more
- */
+/** @param attempts attempts already made @param claim number of claims of the recipient, 1 or more */
 export function simulate(address: Address, attempts: number, claim: number): Simulated {
   const name = scenarioOf(address);
   const refusal = Object.hasOwn(REFUSALS, name) ? REFUSALS[name] : undefined;

@@ -12,17 +12,15 @@ export type BlockKey = { provider: string; about: 'address' | 'domain'; subject:
 
 export type ProviderBlock = BlockKey & {
   refusals: number;
-  /** The refused sending domains, at most SENDERS_MAX. */
   senders: readonly string[];
   category: string;
   reply: string;
-  /** Milliseconds since the last refusal. */
   refusedForMs: number;
   /** Start of the block; null: not blocked. */
   since: Date | null;
   /** Milliseconds until the next probe; null: not blocked, or a message is the probe now. */
   nextProbeInMs: number | null;
-  /** The same for mail of a sending domain that was not refused yet. */
+  /** The same for a sending domain that was not refused yet. */
   firstOfSenderInMs: number | null;
 };
 
@@ -34,10 +32,7 @@ export type BlockRules = {
 };
 
 const SENDERS_MAX = 100;
-/**
- * Milliseconds until another message may probe, in case the worker of a probe died. A reply to the final dot may take
- * 10 minutes.
- */
+/** Limit on a probe, in case its worker died. A reply to the final dot may take 10 minutes. */
 const PROBING_MAX_MS = 15 * 60_000;
 
 const PROBES = '(b.probing_until is null or b.probing_until <= t.now)';
@@ -125,10 +120,7 @@ update provider_blocks b
            and b.refused_at + $5::float8 * interval '1 millisecond' <= t.now)
 returning 1`;
 
-/**
- * The caller of a probe must then call `countRefusal`, `endBlock` or `leaveProbe`.
- * @returns whether the caller's message is the probe
- */
+/** Returns whether the caller's message is the probe. The caller must then report its result or leave it. */
 export async function takeProbe(
   db: Queryable,
   { provider, about, subject }: BlockKey,
@@ -171,10 +163,7 @@ reset as (
 )
 select since is not null as "wasBlocked" from before`;
 
-/**
- * Resets the count after a delivery.
- * @returns whether this ended a block
- */
+/** Resets the count after a delivery. @returns whether this ended a block */
 export async function endBlock(
   db: Queryable,
   { provider, about, subject }: BlockKey,
@@ -184,7 +173,6 @@ export async function endBlock(
   return row?.wasBlocked ?? false;
 }
 
-/** Limit on the rows of one read. */
 const READ_ROWS_MAX = 2_000;
 
 const CHANGED = `
@@ -216,7 +204,6 @@ export function listBlocks(db: Queryable, limit: number): Promise<ProviderBlock[
   return db.query<ProviderBlock>(LIST, [limit]);
 }
 
-/**  */
 const PROBE_NOW = `
 with t as materialized (select app_now() as now)
 update provider_blocks b
@@ -225,10 +212,7 @@ update provider_blocks b
  where b.provider = $1 and b.since is not null
 returning 1`;
 
-/**
- * Makes the next message of each block of the provider its probe. Workers read the change within seconds.
- * @returns the number of blocks
- */
+/** Makes the next message of each block a probe. Workers read it within seconds. @returns the number of blocks */
 export async function probeNow(db: Queryable, provider: string): Promise<number> {
   return (await db.query(PROBE_NOW, [provider])).length;
 }
@@ -251,10 +235,7 @@ update queue q set due_at = app_now() + $2::float8 * interval '1 millisecond'
                       and e.scheduled_at > app_now())
 returning 1`;
 
-/**
- * Makes some of each project's mail for the provider due after `delayMs`.
- * @returns the number of recipients
- */
+/** Makes some of each project's mail for the provider due after `delayMs`. @returns the number of recipients */
 export async function makeSomeDue(
   db: Queryable,
   provider: string,
@@ -269,14 +250,12 @@ export async function projectsSending(db: Queryable, domain: string): Promise<st
   return (await db.query<{ id: string }>(SENDER_PROJECTS, [domain])).map(({ id }) => id);
 }
 
-/** Days without a change after which a row is deleted. */
 const KEPT_DAYS = 7;
 
 const FORGET = `
 delete from provider_blocks
  where changed_at < app_now() - interval '${KEPT_DAYS} days' returning 1`;
 
-/** @returns the number of rows deleted */
 export async function forgetBlocks(db: Queryable): Promise<number> {
   return (await db.query(FORGET)).length;
 }

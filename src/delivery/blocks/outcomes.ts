@@ -30,18 +30,12 @@ export function deferredByBlock(block: BlockKey): Outcome {
   return { ...DEFERRED, reason: reasonOf(block) };
 }
 
-/**
- * Returns the outcome of mail that was refused because of a block. It waits, and the recipient's address is not
- * suppressed.
- */
+/** Returns the outcome of mail that was refused because of a block. Its recipient is not suppressed. */
 export function refusedByBlock(outcome: Outcome, block: BlockKey): Outcome {
   return { ...deferredByRefusal(outcome), reason: reasonOf(block) };
 }
 
-/**
- * Returns the outcome of a first refusal because of us. It is deferred, because the provider may accept the mail
- * later.
- */
+/** Returns the outcome of a first refusal because of us: deferred, because a later attempt may be accepted. */
 export function deferredByRefusal(outcome: Outcome): Outcome {
   return { ...outcome, status: 'deferred', suppress: null, retrySlowly: true };
 }

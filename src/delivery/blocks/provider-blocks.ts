@@ -55,7 +55,6 @@ type BlocksOptions = {
   onEnded: (provider: string) => void;
 };
 
-/** This worker's copy of a block, with times on its monotonic clock. */
 type Known = ProviderBlock & { probeAtMs: number; firstOfSenderAtMs: number };
 /** The server that answered, and the subject of its refusal; null: the reply refuses neither address nor domain. */
 type Answered = {
@@ -80,7 +79,6 @@ export class ProviderBlocks {
   readonly #known = new Map<string, Known>();
   /** This worker's last delivery by block. Another worker may have counted a refusal before it. */
   readonly #deliveredAtMs = new Map<string, number>();
-  /** Number of messages that wait for the next probe of each block. */
   readonly #waiting = new Map<string, { probeAtMs: number; count: number }>();
   #readAt = new Date(0);
   #timer: NodeJS.Timeout | undefined;
@@ -250,7 +248,7 @@ export class ProviderBlocks {
     return known;
   }
 
-  /** Returns the result of a statement, or `instead` when it fails. Never rejects. */
+  /** Never rejects. */
   #tried<Result, Instead>(statement: Promise<Result>, instead: Instead): Promise<Result | Instead> {
     return statement.catch((error: unknown) => {
       const message = 'the refusals of a provider could not be read or counted';
@@ -265,7 +263,6 @@ export class BlockVisit {
   readonly #delivery: Delivery;
   readonly #blocks: ProviderBlocks;
   readonly #senderDomain: string;
-  /** The blocks that this message probes. */
   readonly #probes: BlockKey[] = [];
   #answered: Answered | null = null;
 

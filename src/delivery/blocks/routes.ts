@@ -12,10 +12,7 @@ import { BY_SESSION } from '../../accounts/sessions/http-sessions.ts';
 
 const TAGS = ['Operator'];
 const BLOCKS_MAX = 1_000;
-/**
- * Milliseconds until waiting mail is due. Workers read the new probe time within 2 s, and mail that is due earlier
- * would be deferred again.
- */
+/** Milliseconds until waiting mail is due. Workers read the new probe time within 2 s. */
 const DUE_AFTER_MS = 3_000;
 
 export function registerProviderBlockRoutes(app: App, { db }: HttpServices): void {

@@ -11,10 +11,7 @@ import type { Queryable } from '../../database/database.ts';
 import { forgetBlocks, listBlocks, type ProviderBlock } from './block-store.ts';
 
 const BLOCKS_MAX = 1_000;
-/**
- * Limit on unnamed providers with a condition. Anyone can run mail servers that refuse mail; the others are only
- * listed.
- */
+/** Limit on conditions for unnamed providers, because anyone can run mail servers that refuse mail. */
 const OTHERS_REPORTED_MAX = 20;
 const CONDITIONS_MAX = 10_000;
 

@@ -75,7 +75,6 @@ class Scene {
     return this.inUse.get(worker) ?? 0;
   }
 
-  /**  */
   last<Kind extends BrokerMessage['kind']>(worker: number, kind: Kind) {
     type Found = Extract<BrokerMessage, { kind: Kind }>;
     return this.received

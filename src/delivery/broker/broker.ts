@@ -18,7 +18,6 @@ type BrokerOptions = {
   settings: ShapingSettings;
   world: Pick<World, 'monotonicMs' | 'random'>;
   send: (worker: number, messages: readonly BrokerMessage[]) => void;
-  /** Called when the uplink goes down or is up again, for the log. */
   onUplink?: (change: UplinkChange) => void;
   /** Called when a provider may have changed, except while the uplink is down. For the log. */
   onProvider?: (change: ProviderStatus) => void;
@@ -50,10 +49,7 @@ export class Broker {
     this.#uplink = new Uplink(options.settings.uplink, options.world);
   }
 
-  /**
-   * Adds a worker that is ready to receive. It is notified of all outages and prompt providers, whether or not it has
-   * mail for them.
-   */
+  /** Adds a worker that is ready to receive. It is notified of prompt providers, even without mail for them. */
   join(worker: number): void {
     this.#workers.add(worker);
     if (this.#prompt.size === 0) return;
@@ -75,7 +71,6 @@ export class Broker {
     this.#flush();
   }
 
-  /** Ends suspensions, grants connections that have become allowed, and forgets unused providers. */
   tick(): void {
     this.#checkUplink();
     for (const provider of this.#watched) {
@@ -129,9 +124,7 @@ export class Broker {
     this.#serve(provider);
   }
 
-  /**
-   * Forwards an unreachable address. The worker may not know yet that the uplink is down, so the time is capped then.
-   */
+  /** Forwards an unreachable address. Caps the time, because the worker may not know that the uplink is down. */
   #hostDied(worker: number, { address, deadForMs }: HostMessage): void {
     const longestMs = this.#uplink.isDown ? this.#options.settings.uplink.retryMs : Infinity;
     this.#notify({ kind: 'host', address, deadForMs: Math.min(deadForMs, longestMs) }, worker);
@@ -161,7 +154,6 @@ export class Broker {
     }
   }
 
-  /** Shortens the suspensions of the phase when the uplink goes down, so that probes come soon. */
   #checkUplink(): void {
     if (!this.#uplink.goesDown()) return;
     const { failed, phase, failedForMs } = this.#uplink;
@@ -276,7 +268,6 @@ export class Broker {
     if (isPrompt) this.#notify({ kind: 'prompt', providers }, from);
   }
 
-  /** Queues a message for all workers except its sender. */
   #notify(message: BrokerMessage, from?: number): void {
     for (const worker of this.#workers) if (worker !== from) this.#enqueue(worker, message);
   }
@@ -287,10 +278,7 @@ export class Broker {
     else this.#outbox.set(worker, [message]);
   }
 
-  /**
-   * Sends the queued messages. Called last, because a worker in this process may answer at once, and the state must
-   * be consistent then.
-   */
+  /** Sends the queued messages. Called last, because a worker in this process may answer at once. */
   #flush(): void {
     const outbox = this.#outbox;
     this.#outbox = new Map();
@@ -324,7 +312,6 @@ export class Broker {
   }
 }
 
-/** Calls the broker's `tick` while its state depends on time. Without mail it calls nothing. */
 export class BrokerTimer {
   readonly #broker: Pick<Broker, 'tick' | 'tickWithinMs'>;
   #timer: NodeJS.Timeout | undefined;

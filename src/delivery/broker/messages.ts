@@ -11,9 +11,7 @@ import type { ProviderState } from '../shaping/provider-state.ts';
 export type PoolKey = { provider: string; source: string };
 
 export type WorkerMessage =
-  /**
-   * The number of connections that the worker needs changed by `count`. `urgent` of all are needed despite an outage.
-   */
+  /** The demand for connections changed by `count`. `urgent` of all are needed despite an outage. */
   | (PoolKey & { kind: 'want'; count: number; urgent: number })
   /** The worker closed `count` connections. `unused` is the part of their message allowance that they did not use. */
   | (PoolKey & { kind: 'free'; count: number; unused: number })
@@ -24,9 +22,7 @@ export type WorkerMessage =
    * connection that was refused; null: the reply came on an open session.
    */
   | (PoolKey & { kind: 'slow'; reason: string; pace: Pace | null; openedForMs: number | null })
-  /** A server of the provider answered a connection. */
   | { kind: 'reached'; provider: string; address: string }
-  /** An attempt reached none of the provider's hosts. */
   | { kind: 'unreached'; provider: string; addresses: readonly string[]; reason: string }
   | (PromptMessage & { isPrompt: boolean })
   /** A server of the provider replied on an open session. Each worker sends at most one a second. */
@@ -44,9 +40,8 @@ export type HostMessage = { kind: 'host'; address: string; deadForMs: number };
 type PromptMessage = { kind: 'prompt'; providers: readonly string[] };
 
 export type BrokerMessage =
-  /** The worker may open one connection. `messagesMax` null: no limit besides the configured one. */
+  /** `messagesMax` null: no limit besides the configured one. */
   | (PoolKey & { kind: 'grant'; messagesMax: number | null })
-  /** The worker must close `count` connections, each after its current message. */
   | (PoolKey & { kind: 'yield'; count: number })
   /**
    * `share` is the worker's fair part of the connections, and `window` the limit for the machine. `othersWait`: other
@@ -54,14 +49,9 @@ export type BrokerMessage =
    */
   | (PoolKey & { kind: 'pool'; share: number; window: number; othersWait: boolean })
   | (ProviderStatus & { kind: 'provider' })
-  /**
-   * Another worker got sessions at once. The broker does not forward the opposite: each worker finds out for itself.
-   */
+  /** Another worker got sessions at once. Workers find out the opposite for themselves. */
   | PromptMessage
-  /**
-   * The uplink went down or is up again (delivery/outage/uplink.ts). `failedForMs`: milliseconds without an answer
-   * from any server.
-   */
+  /** The uplink changed (delivery/outage/uplink.ts). `failedForMs`: milliseconds without an answer. */
   | { kind: 'uplink'; isDown: boolean; failedForMs: number }
   | HostMessage;
 

@@ -9,7 +9,6 @@ import type { Window } from './window.ts';
 
 type Share = Pick<Extract<BrokerMessage, { kind: 'pool' }>, 'share' | 'window' | 'othersWait'>;
 
-/** The permits that one worker has and wants. */
 type PoolWorker = {
   inUse: number;
   wanted: number;
@@ -60,7 +59,6 @@ export class BrokerPool {
     return this.#yielding > 0;
   }
 
-  /** Permits in use that no worker was asked to return. */
   get kept(): number {
     return this.#inUse - this.#yielding;
   }
@@ -80,10 +78,7 @@ export class BrokerPool {
     if (entry.inUse === 0) entry.waitingSinceMs = nowMs;
   }
 
-  /**
-   * Frees the permits of a worker whose process has ended.
-   * @returns whether the worker had an entry
-   */
+  /** Frees the permits of a worker whose process has ended. @returns whether the worker had an entry */
   leave(worker: number): boolean {
     const entry = this.#workers.get(worker);
     if (!entry) return false;
@@ -91,10 +86,7 @@ export class BrokerPool {
     return this.#workers.delete(worker);
   }
 
-  /**
-   * Returns the worker that gets the next connection, or null when none waits. Among workers with equally many, the
-   * one that has waited longest comes first.
-   */
+  /** Returns the waiting worker with the fewest connections, among equals the one that has waited longest. */
   next({ isUrgent }: { isUrgent: boolean }): number | null {
     const waiting = [...this.#workers].filter(
       ([, { wanted, urgent }]) => (isUrgent ? urgent : wanted) > 0,
@@ -112,10 +104,7 @@ export class BrokerPool {
     this.#count(entry, 1);
   }
 
-  /**
-   * Returns whether a waiting worker has at least 2 connections fewer than another, or has had none for
-   * WAITING_FOR_MS.
-   */
+  /** Returns whether a waiting worker has 2 connections fewer than another, or has waited too long for its first. */
   isUnfair(nowMs: number): boolean {
     const waiting = [...this.#workers.values()].filter(({ wanted }) => wanted > 0);
     const fewest = Math.min(...waiting.map(({ inUse }) => inUse));
@@ -126,10 +115,7 @@ export class BrokerPool {
     return most - fewest >= 2 || (waitsLong && most > 0);
   }
 
-  /**
-   * Marks a connection of the worker with the most as to be returned.
-   * @returns the worker; null: all connections are to be returned already
-   */
+  /** Asks the worker with the most connections for one. @returns the worker; null: all are to be returned */
   takeBack(): number | null {
     const richest = this.#richest();
     if (richest) richest[1].yielding += 1;
@@ -175,7 +161,6 @@ export class BrokerPool {
     entry.inUse += permits;
   }
 
-  /** Returns the worker with the most connections that it was not asked to return. */
   #richest(): [number, PoolWorker] | undefined {
     return [...this.#workers]
       .filter(([, { inUse, yielding }]) => inUse > yielding)

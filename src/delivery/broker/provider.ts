@@ -1,7 +1,4 @@
-/**
- * The broker's state of one provider: its named state (shaping/provider-state.ts), a pool for each source, its outage
- * (delivery/outage/outage.ts), and its message rate.
- */
+/** The broker's state of one provider: state, pools by source, outage and message rate. */
 import {
   PROVIDER_TRANSITIONS,
   type ProviderEvent,
@@ -22,7 +19,6 @@ type Pacing = { bucket: TokenBucket; untilMs: number; isAskedFor: boolean };
 type ProviderContext = {
   settings: ShapingSettings;
   world: Pick<World, 'monotonicMs' | 'random'>;
-  /** Returns the capacity of the provider's group for a source. */
   capacityOf: (source: string) => GroupCapacity;
 };
 
@@ -105,19 +101,13 @@ export class BrokerProvider {
     return true;
   }
 
-  /**
-   * Grows the window by messages accepted while all connections were busy.
-   * @returns whether the state changed
-   */
+  /** Grows the window by messages accepted while all connections were busy. @returns whether the state changed */
   took(source: string, count: number): boolean {
     this.pool(source).window.grow(count, this.#nowMs());
     return this.#recover();
   }
 
-  /**
-   * Ends the message rate that the provider asked for when its time is up.
-   * @returns whether the rate ended
-   */
+  /** Ends the message rate that the provider asked for when its time is up. @returns whether the rate ended */
   expire(): boolean {
     if (this.#pacing === null || this.#nowMs() < this.#pacing.untilMs) return false;
     this.#pacing = this.#configuredPacing();
@@ -136,7 +126,6 @@ export class BrokerProvider {
   /** @returns whether the answer ends the outage */
   answered(address: string): boolean {
     if (!this.outage.answered(address)) return false;
-    // After an outage the servers may accept less than before.
     this.#restartWindows();
     this.#reopen();
     return true;
@@ -170,7 +159,6 @@ export class BrokerProvider {
     return { ...common, forMs, reason: this.#complaint };
   }
 
-  /** Milliseconds for which no message may start. */
   get waitMs(): number {
     const { suspendedForMs } = this.outage;
     if (suspendedForMs > 0) return suspendedForMs;
@@ -186,7 +174,6 @@ export class BrokerProvider {
     return this.#pacing?.isAskedFor === true;
   }
 
-  /** True while a reply limits the provider below its configured limits. */
   get #asksForLess(): boolean {
     return this.#isPaced || [...this.pools.values()].some(({ window }) => !window.isWhole);
   }

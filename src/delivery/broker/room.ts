@@ -9,14 +9,12 @@ import { groupOf } from '../../net/providers.ts';
 
 export class GroupCapacity {
   readonly #max: number;
-  /** Connections in use beyond the first of each host. */
   #used = 0;
 
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** Returns how many connections a host may have that has `inUse` now. */
   limitOf(inUse: number): number {
     return Math.max(1, inUse) + Math.max(0, this.#max - 1 - this.#used);
   }
@@ -29,10 +27,7 @@ export class GroupCapacity {
 export class GroupCapacities {
   readonly #groups = new Map<string, { providers: number; bySource: Map<string, GroupCapacity> }>();
 
-  /**
-   * Adds a provider to its group.
-   * @returns a function from a source to the capacity that the group shares there
-   */
+  /** Adds a provider to its group. @returns a function from a source to the capacity that the group shares there */
   join(provider: string, connectionsMax: number): (source: string) => GroupCapacity {
     const name = groupOf(provider);
     const group = this.#groups.get(name) ?? {
@@ -48,7 +43,6 @@ export class GroupCapacities {
     };
   }
 
-  /** Removes a provider without connections from its group. */
   leave(provider: string): void {
     const name = groupOf(provider);
     const group = this.#groups.get(name);

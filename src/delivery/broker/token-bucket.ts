@@ -15,7 +15,6 @@ export class TokenBucket {
     return this.#tokens >= 1 ? 0 : ((1 - this.#tokens) / this.perMinute) * 60_000;
   }
 
-  /** @returns the number of tokens taken: up to `max`, 0 when none is available */
   take(max: number, nowMs: number): number {
     this.#refill(nowMs);
     const taken = Math.min(max, Math.floor(this.#tokens));

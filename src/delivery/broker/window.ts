@@ -41,10 +41,7 @@ export class Window {
     return this.isWhole ? 0 : Math.max(1, this.#tryAgainAtMs - nowMs);
   }
 
-  /**
-   * @param count messages accepted while all connections were busy
-   * @returns whether the window grew
-   */
+  /** @param count messages accepted while all connections were busy @returns whether the window grew */
   grow(count: number, nowMs: number): boolean {
     if (nowMs < this.#growAtMs) return false;
     const mayTryAll = nowMs >= this.#tryAgainAtMs;

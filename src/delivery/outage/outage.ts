@@ -20,7 +20,6 @@ type Counts = {
   failures: number;
   suspensions: number;
   suspendedUntilMs: number;
-  /** True from the first suspension to the first answer. */
   isProbing: boolean;
   reason: string | null;
   /** The last answer of each address that has not failed since. */
@@ -46,7 +45,6 @@ export class Outage {
     reason: null,
     answeredAtMs: new Map(),
   };
-  /** The counts before the first failure of the phase. */
   #before: (Counts & { phase: number }) | null = null;
   /** Addresses that have not answered since the last answer of any server. */
   readonly #silent = new Set<string>();

@@ -1,6 +1,6 @@
 /**
- * A worker's memory of mail servers for minutes or days: which do not answer, and which refuse messages with a
- * declared size.
+ * A worker's memory of mail servers for minutes or days: addresses that do not answer, source addresses that cannot
+ * reach them, and hosts that discard announced messages.
  */
 import type { World } from '../../lib/world.ts';
 
@@ -24,7 +24,6 @@ export class Remembered {
     this.#untilMs.delete(oldest!);
   }
 
-  /** Returns the remaining milliseconds; 0: the fact no longer holds. */
   forMs(host: string): number {
     const untilMs = this.#untilMs.get(host);
     if (untilMs === undefined) return 0;

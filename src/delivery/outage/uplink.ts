@@ -35,7 +35,6 @@ export class Uplink {
   readonly #clock: Clock;
   /** Providers that have answered, the oldest answer first. */
   readonly #known = new Set<string>();
-  /** Providers that failed since the last answer of any provider. */
   readonly #failed = new Set<string>();
   #knownFailed = 0;
   /** The registrable domains of `#failed`, and whether a provider of each has answered before. */
@@ -56,9 +55,7 @@ export class Uplink {
     return this.#isDown;
   }
 
-  /**
-   * Number of the phase, the time between two answers. If the uplink is down, all failures of a phase have one cause.
-   */
+  /** Number of the phase, the time between two answers. While the uplink is down a phase has one cause. */
   get phase(): number {
     return this.#phase;
   }
@@ -88,10 +85,7 @@ export class Uplink {
     this.#groups.set(group, isKnown || this.#groups.get(group) === true);
   }
 
-  /**
-   * Call it after each failure, and in intervals while `isSuspect`.
-   * @returns whether the uplink goes down now
-   */
+  /** Call it after each failure, and in intervals while `isSuspect`. @returns whether the uplink goes down now */
   goesDown(): boolean {
     const sinceAnswerMs = this.#clock.monotonicMs() - this.#answeredAtMs;
     if (!this.isSuspect || sinceAnswerMs < this.#rules.noAnswerMs) return false;
@@ -114,10 +108,7 @@ export class Uplink {
     this.#failedSinceMs = Infinity;
   }
 
-  /**
-   * Returns the milliseconds that a provider is suspended while the uplink is down. Dead hosts that never answered do
-   * not delay the probes of the others.
-   */
+  /** Returns the suspension while the uplink is down. Hosts that never answered do not delay the others' probes. */
   suspensionMs(provider: string): number {
     const isKnown = this.#known.has(provider);
     const count = isKnown ? this.#knownFailed : this.#failed.size - this.#knownFailed;
@@ -133,7 +124,6 @@ export class Uplink {
   }
 }
 
-/** Answers on open sessions are reported at most once in this time. */
 const ANSWER_REPORTED_EVERY_MS = 1_000;
 
 type UplinkMessage = Extract<BrokerMessage, { kind: 'uplink' }>;
@@ -164,10 +154,7 @@ export class UplinkView {
     return this.#isDown;
   }
 
-  /**
-   * Returns whether the uplink was down at some time since `startedMs`. A failure then says nothing about the
-   * provider.
-   */
+  /** Returns whether the uplink was down at some time since `startedMs`, so the provider is not at fault. */
   wasDownSince(startedMs: number): boolean {
     return this.#isDown || startedMs <= this.#upAgainAtMs;
   }
@@ -190,7 +177,6 @@ export class UplinkView {
     this.#send({ kind: 'answered', provider });
   }
 
-  /** Reports that DNS did not resolve the mail servers of a domain. */
   unresolved(provider: string): void {
     this.#send({ kind: 'unresolved', provider });
   }

@@ -16,7 +16,7 @@ import { IS_FREE } from '../queue/queue-store.ts';
 
 export type QueueChange = 'retry' | 'hold' | 'release';
 
-/** Selects mail that matches all fields that are not null. */
+/** Fields that are null match everything. */
 export type QueueSelector = {
   emailId: string | null;
   domain: string | null;
@@ -49,7 +49,6 @@ export type QueueStep = {
   next: QueuePlace | null;
 };
 
-/** A place in the order of the queue's key. */
 export type QueuePlace = { projectId: string; emailId: string; position: number };
 
 const NO_ID = '00000000-0000-0000-0000-000000000000';
@@ -95,9 +94,7 @@ select (select count(*) from found)::int as found,
 /** `mark` and `restore` belong to a drop that can be undone; $13 is its id. */
 export type MarkChange = 'mark' | 'restore';
 
-/**
- * Not long ago, as in DUE_BY_AGE (delivery/queue/queue-store.ts): claims would not find rows that were due long ago.
- */
+/** At most 50 s ago, because claims would not find older rows (DUE_BY_AGE in delivery/queue/queue-store.ts). */
 const DUE_AS_BEFORE = `greatest(q.due_before, app_now() - interval '50 seconds', e.scheduled_at)`;
 
 const CHANGES: Readonly<Record<QueueChange | MarkChange, Change>> = {
@@ -161,7 +158,6 @@ type Progress = { found: number; busy: number; changed: number; seen: number } &
 
 type Part = { selector: QueueSelector; from: QueuePlace };
 
-/** Changes the matching rows of the next step. */
 export async function changeQueueStep(
   db: Queryable,
   change: QueueChange,
@@ -182,7 +178,6 @@ export async function markQueueStep(
   return stepOf(row!);
 }
 
-/** A recipient that this process has leased in order to remove it. */
 type TakenOut = {
   projectId: string;
   environment: Environment;
@@ -273,9 +268,7 @@ export type ProviderInQueue = {
   nextDueAt: Date | null;
 };
 
-/**
- * True for single hosts: neither a large provider nor one of the operator's file (net/providers.ts isNamedProvider).
- */
+/** True for single hosts, not for large providers or those of the operator's file (net/providers.ts). */
 export const IS_OF_HOSTS = `(provider ~ '[.:]')`;
 
 // Large providers come first, because anyone can create many host names with as much mail.
@@ -303,10 +296,7 @@ select provider, count(*)::int as projects, sum(depth)::int as depth,
  limit $2) shown
  order by depth desc, provider`;
 
-/**
- * Returns large providers and the deepest others, deepest first, and the total number of providers.
- * @param projectId null: all projects
- */
+/** Returns large providers, then the deepest, and their total number. @param projectId null: all projects */
 export async function providersInQueue(
   db: Queryable,
   options: { projectId: string | null; limit: number },

@@ -57,16 +57,13 @@ select label as provider, round(depth)::int as depth, round(held)::int as held,
        greatest(0, coalesce(oldest_s, 0)) as "oldestS"
   from aged order by label`;
 
-/** Counts of recipients that have not ended. */
 export type ProviderDepth = {
-  /** One of the requested providers, `relay`, or `other`. */
   provider: string;
   depth: number;
   /** Parts of `depth`: in the memory of workers, on hold, and due but not claimed. The rest is not due yet. */
   withWorkers: number;
   held: number;
   due: number;
-  /** Seconds that the oldest sendable recipient has been waiting; 0: there is none. */
   oldestS: number;
 };
 

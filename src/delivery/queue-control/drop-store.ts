@@ -19,7 +19,6 @@ import {
   WHOLE_QUEUE,
 } from './change-store.ts';
 
-/** Seconds from the request in which a drop can be undone. */
 export const UNDO_S = 60;
 
 export type QueueDrop = {
@@ -27,7 +26,6 @@ export type QueueDrop = {
   organizationId: string;
   /** null: all projects of the organization. */
   projectId: string | null;
-  /** null: both environments. */
   environment: Environment | null;
   emailId: string | null;
   domain: string | null;
@@ -40,7 +38,6 @@ export type QueueDrop = {
   createdAt: Date;
   dropsAt: Date;
   undoneAt: Date | null;
-  /** True after `dropsAt`. */
   isDue: boolean;
   /** Start of the next step; null: all is marked. */
   next: QueuePlace | null;
@@ -90,7 +87,6 @@ select $1, $2::uuid, $3::uuid, $4, $5, $6, $7,
   from (select app_now() as now) t
 returning ${COLUMNS}`;
 
-/** Stores a drop. Nothing is marked yet. */
 export async function createDrop(db: Queryable, drop: NewDrop): Promise<QueueDrop> {
   const { id, organizationId, projectId, environment, emailId, domain, provider } = drop;
   const what = [id, organizationId, projectId, environment, emailId, domain, provider];
@@ -107,10 +103,7 @@ update queue_drops set next_project_id = $2, next_email_id = $3, next_position =
  where id = $1
 returning ${COLUMNS}`;
 
-/**
- * Marks one step of the mail.
- * @returns the drop after the step; null: it was undone or carried out
- */
+/** Marks one step of the mail. @returns the drop after the step; null: it was undone or carried out */
 export function markDropStep(
   db: Pick<Database, 'transaction'>,
   id: string,
@@ -134,12 +127,10 @@ function selectorOf(drop: QueueDrop): QueueSelector {
   return { ...WHOLE_QUEUE, ...what, projectId, environment, organizationId };
 }
 
-/** Returns the selector of the mail that the drop has marked. */
 export function markedBy({ id, lastEmailId, projectId, emailId }: QueueDrop): QueueSelector {
   return { ...WHOLE_QUEUE, dropId: id, lastEmailId, projectId, emailId };
 }
 
-/**  */
 export type DropOwner = { organizationId: string; projectId: string | null };
 
 const UNDO = `

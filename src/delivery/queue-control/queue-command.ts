@@ -68,7 +68,6 @@ function selectable(command: Command): Command {
 
 type Part = { client: Letterhaus; scope: 'project' | 'organization' };
 
-/** Returns one part for all projects, or one for each environment of a project. */
 async function partsOf(api: Api, { project, mode }: ApiOptions): Promise<Part[]> {
   if (api.isOperator && project === undefined && mode === undefined) {
     return [{ client: api.of({ project: '*' }), scope: 'organization' }];

@@ -10,7 +10,6 @@ import type { Environment, Scope } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import { IS_OF_HOSTS } from './change-store.ts';
 
-/** Counts of recipients that have not ended. */
 export type QueueCounts = {
   waiting: number;
   withWorkers: number;
@@ -40,11 +39,9 @@ export type QueueScope = {
 
 export type QueueAsked = {
   projectIds: readonly string[];
-  /** null: both environments. */
   environment: Environment | null;
   /** Part of these projects that is shown by provider. */
   within: QueueScope;
-  /** null: all providers. */
   provider: string | null;
   limit: number;
 };
@@ -107,7 +104,6 @@ type Row = Omit<QueueCounts, 'waiting'> & {
   projectId: string;
   environment: Environment;
   groups: number;
-  /** null: no row matches. */
   waiting: number | null;
 };
 
@@ -178,10 +174,7 @@ export function countByIndex(
   return db.query<ProviderCounts>(COUNT_BY_INDEX, [projectId, environment, provider, limit]);
 }
 
-/**
- * Merges both counts. Below its limit the index count is exact except for claimed rows; at its limit the larger count
- * is closer.
- */
+/** Merges both counts. Below its limit the index is exact except for claimed rows; else the larger is closer. */
 function withCounted(
   sampled: readonly ProviderCounts[],
   counted: readonly ProviderCounts[],
@@ -261,7 +254,6 @@ select v.created_at as at, w.email_id as "emailId", r.address, r.attempts, r.smt
  order by v.created_at desc
  limit $4`;
 
-/** Returns the provider's last replies to waiting mail of the project, newest first. */
 export function lastAnswers(
   db: Queryable,
   { projectId, environment }: Scope,

@@ -36,7 +36,6 @@ export const QUEUE_LIMITS = [
   'turn',
 ] as const;
 
-/** Limit on the rows of each list. The sums include the rest. */
 const SHOWN_MAX = 100;
 const ANSWERS_MAX = 10;
 
@@ -45,7 +44,7 @@ export type QueueReader = {
   /** True for a member, who sees all projects and both environments. A key sees only its own. */
   isMember: boolean;
   own: Scope;
-  /** Scope of the report; null: the whole organization, for members. */
+  /** null: the whole organization, for members. */
   within: Scope | null;
 };
 
@@ -77,7 +76,6 @@ export async function reportQueue(context: Context, reader: QueueReader) {
   };
 }
 
-/** Reports one provider, with its settings and its last replies to mail of the caller's project. */
 export async function reportProvider(context: Context, reader: QueueReader, provider: string) {
   const { db, shaping } = context;
   const projects = await projectsOf(db, reader);
@@ -222,7 +220,6 @@ function settingToWire(setting: string, { value, source, key }: ExplainedLimit) 
   return { name, value: value === null ? null : value / factor, source, path };
 }
 
-/** Sections with rules that apply to all providers. */
 const RULES = ['suspension', 'recovery', 'uplink'] as const;
 
 function rulesToWire(

@@ -180,7 +180,6 @@ function registerUndo(app: App, { db, world }: HttpServices): void {
     handler: async (request, reply) => {
       const { id } = request.params;
       const { organizationId, projectId, environment } = callerOf(request);
-      // A member may also undo drops of the whole organization.
       const within = request.session === null ? { projectId, environment } : ANYWHERE;
       const drop = isId(id) ? await undoDrop(db, id, { organizationId, ...within }) : null;
       if (drop === null) return notFound(reply, 'drop');
@@ -265,7 +264,6 @@ export function nextText(next: QueuePlace | null): string | null {
 
 type Selected = Pick<QueueSelector, 'emailId' | 'domain' | 'provider' | 'projectId'>;
 
-/** Returns the selection in the form of the audit log. */
 function selectionText({ emailId, domain, provider, projectId }: Selected): string {
   const parts = [
     ['email', emailId],

@@ -171,7 +171,6 @@ export const queueSelection = z
   .strictObject(selection)
   .meta({ id: 'QueueSelection', minProperties: 1 });
 
-/** The place from which a change of a long queue continues. */
 export const from = doc(
   z
     .string()

@@ -18,7 +18,6 @@ import type { Queryable } from '../../database/database.ts';
 
 /** Milliseconds for which a failed lookup is reused, so that further attempts do not repeat it. */
 const FAILURE_REMEMBERED_MS = 10_000;
-/** Limit on remembered destinations. Beyond it all are forgotten. */
 const REMEMBERED_MAX = 50_000;
 const OWN_NAMES_REMEMBERED_MS = 60_000;
 
@@ -29,7 +28,6 @@ type MailRoutingOptions = {
   guard: AddressGuard;
   /** Host name of the relay that takes all mail; null: mail goes to the mail servers of its destination. */
   relayHost: string | null;
-  /** Host names of this machine. */
   ownNames: readonly string[];
   providerSuffixes: ProviderSuffixes;
 };
@@ -62,7 +60,6 @@ export class MailRouting {
     return this.#resolve(destination).then(() => undefined);
   }
 
-  /** Returns the route, or the failure of a lookup in the last FAILURE_REMEMBERED_MS. */
   async find(destination: string): Promise<Route> {
     const failure = this.#failures.get(destination);
     const isFresh = failure && this.#options.world.monotonicMs() < failure.untilMs;

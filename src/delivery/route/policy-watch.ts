@@ -1,7 +1,6 @@
 /**
- * Fetches MTA-STS policies again every day, long before they expire (RFC 8461 §3.3). An attacker who wants a policy
- * to expire must therefore block the policy host for the policy's whole lifetime. Policies of domains without mail
- * for 30 days are not renewed.
+ * Renews MTA-STS policies daily, long before they expire (RFC 8461 §3.3). To make one expire, an attacker must block
+ * the policy host for its whole lifetime. Policies of domains without mail for 30 days are not renewed.
  */
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';

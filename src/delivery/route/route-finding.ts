@@ -1,7 +1,6 @@
 /**
- * Finds the route, provider and TLS rules for a domain without a connection, for dry runs. Uses the functions that an
- * attempt (delivery/attempt/attempt.ts) calls before its first connection. Fills the same caches as a delivery (DNS,
- * MTA-STS policies).
+ * Finds route, provider and TLS rules for a dry run, with the functions and caches of an attempt
+ * (delivery/attempt/attempt.ts), but without a connection.
  */
 import type { RouteFinding } from '../../core/findings.ts';
 import type { MxHost } from '../../net/dns/mx.ts';
@@ -13,7 +12,6 @@ import type { TlsRules } from './tls-rules.ts';
 type RouteFindingOptions = {
   mailRouting: Pick<MailRouting, 'find'>;
   tls: Pick<TlsRules, 'policyOf' | 'forAttempt'>;
-  /** The same value as in AttemptOptions. */
   leastTls: 'opportunistic' | 'enforced';
 };
 
@@ -57,7 +55,6 @@ function hostOf(
   };
 }
 
-/** The route of all test mail. It needs no lookup. */
 export const SIMULATED_ROUTE: RouteFinding = {
   verdict: 'found',
   provider: SIMULATOR_PROVIDER,

@@ -22,9 +22,7 @@ import {
 import { Sums } from '../../database/sums.ts';
 import type { TlsCount } from './transport-security-store.ts';
 
-/** The TLS rules and callbacks for one attempt (delivery/attempt/attempt.ts). */
 export type TlsForAttempt = {
-  /** Returns the TLS rule for a host of the route. */
   ruleFor: (host: MxHost) => TlsRule;
   tlsMemory: TlsMemory;
   /** Called for every new session and every skipped host, with the result for TLS reports. */
@@ -39,10 +37,9 @@ export type TlsWanted = {
 
 type TlsRulesOptions = {
   resolver: Pick<Resolver, 'tlsa'>;
-  /** MTA-STS policies; null with a relay, where none are looked up. */
+  /** null with a relay. */
   policies: StsCache | null;
   counters: TlsCounters;
-  /** TCP port of the mail servers. */
   port: number;
   world: Pick<World, 'now' | 'monotonicMs'>;
 };
@@ -86,10 +83,7 @@ export class TlsRules {
     };
   }
 
-  /**
-   * Returns the domain's current policy if it has changed since the attempt, else null. RFC 8461 §5.1 requires this
-   * check before a TLS failure counts.
-   */
+  /** Returns the policy if it has changed since the attempt, else null (RFC 8461 §5.1). */
   async newerPolicy({ destination, sts }: TlsWanted): Promise<{ sts: StsPolicy | null } | null> {
     const { policies } = this.#options;
     if (policies === null || sts?.mode !== 'enforce') return null;
@@ -115,9 +109,7 @@ async function findDaneOf(
 const REDUCED_FOR_MS = 3 * 24 * 3600_000;
 const BROKEN_FOR_MS = 10 * 60_000;
 const WORKED_FOR_MS = 3 * 24 * 3600_000;
-/** Milliseconds that mail waits for a server that no longer offers TLS. */
 const REQUIRED_WHILE_FAILING_MS = 3600_000;
-/** Limit on hosts. Beyond it the least recently used are dropped. */
 const REMEMBERED_MAX = 10_000;
 
 type Known = {
@@ -183,10 +175,7 @@ export class TlsMemory {
     return this.#known(host).brokenUntilMs > this.#world.monotonicMs();
   }
 
-  /**
-   * Returns whether TLS is required because it worked recently. Without this, an attacker who breaks a handshake
-   * would get plain text.
-   */
+  /** Returns whether TLS is required because it worked recently, so breaking it gains an attacker nothing. */
   expectsTls(host: string): boolean {
     const nowMs = this.#world.monotonicMs();
     const { workedUntilMs, failingSinceMs } = this.#known(host);
@@ -201,10 +190,7 @@ export class TlsMemory {
 /** Limit on kinds of result. At this number the counts are stored at once. */
 const KINDS_MAX = 2_000;
 
-/**
- * Counts results of TLS sessions (RFC 8460) in memory and stores the sums in the background. A crash loses the counts
- * of the last seconds.
- */
+/** Counts results of TLS sessions (RFC 8460) in memory. A crash loses the counts of the last seconds. */
 export class TlsCounters {
   readonly #sums: Sums<TlsCount>;
 

@@ -103,7 +103,7 @@ export const forgetStsPolicies = forgetting(
 export type TlsCount = {
   domain: string;
   policy: 'tlsa' | 'sts' | 'no-policy-found';
-  /** A result type of RFC 8460 §4.3, or `success`. */
+  /** `success`, or a result type of RFC 8460 §4.3. */
   result: string;
   sessions: number;
 };

@@ -31,18 +31,18 @@ const TRANSACTION = {
   mayProceed: () => true,
 };
 
-type Differing = { postponableMs?: number; recipient?: string; envelopeFrom?: string };
+type Differing = { untilExpiryMs?: number; recipient?: string; envelopeFrom?: string };
 
-function request({ postponableMs = HOUR_MS, ...differing }: Differing = {}): SendRequest {
-  return { transaction: { ...TRANSACTION, ...differing }, postponableMs, isAlone: false };
+function request({ untilExpiryMs = HOUR_MS, ...differing }: Differing = {}): SendRequest {
+  return { transaction: { ...TRANSACTION, ...differing }, untilExpiryMs, isAlone: false };
 }
 
-/** As 127.0.0.8=out8.letterhaus.test. */
+/** Like `127.0.0.8=out8.letterhaus.test` in the configuration. */
 function sourcesAt(...numbers: number[]): Source[] {
   return numbers.map((n) => ({ ip: `127.0.0.${n}`, heloName: `out${n}.letterhaus.test` }));
 }
 
-/** Workers of one machine. */
+/** Creates workers of one machine with their broker. */
 class Machine implements Disposable {
   readonly workers: Connections[];
   readonly #ticks: BrokerTimer;
@@ -54,7 +54,7 @@ class Machine implements Disposable {
     const { port, limits, sources = [] } = options;
     const shaping = { ...DEFAULT_SHAPING, default: limits };
     const send = (worker: number, messages: Parameters<Connections['receive']>[0]) =>
-      // As between processes: later.
+      // Later, as between processes.
       setImmediate(() => this.workers[worker]?.receive(messages));
     const broker = new Broker({ settings: shaping, world, send });
     this.workers = Array.from({ length: count }, (_, worker) => {
@@ -91,7 +91,7 @@ function openNow(mx: FakeMx): number {
   return mx.sessions.filter(({ ended }) => !ended).length;
 }
 
-test('a session is used again by the next message to the same server', async () => {
+test('the next message to the same server reuses the session', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: {} });
   const [worker] = machine.workers as [Connections];
@@ -105,7 +105,7 @@ test('a session is used again by the next message to the same server', async () 
   assert.equal(mx.connections, 1);
 });
 
-test('a sending domain keeps its address towards a receiver, and the name that belongs to it', async () => {
+test('a sending domain keeps its source address at a provider, and the EHLO name of that address', async () => {
   await using mx = await startFakeMx();
   const sources = [...sourcesAt(7, 8, 9), { ip: '::1', heloName: 'six.letterhaus.test' }];
   using machine = new Machine(2, { port: mx.port, limits: {}, sources });
@@ -122,14 +122,18 @@ test('a sending domain keeps its address towards a receiver, and the name that b
     assert.equal(used.size, 1, `${envelopeFrom} left from ${[...used].join(' and ')}`);
     for (const source of used) seen.add(source);
   }
-  assert.deepEqual(seen, new Set(['127.0.0.7', '127.0.0.8', '127.0.0.9']), 'all are used');
+  assert.deepEqual(
+    seen,
+    new Set(['127.0.0.7', '127.0.0.8', '127.0.0.9']),
+    'all addresses are used',
+  );
   for (const { client, lines } of mx.sessions) {
     const number = client.split('.').at(-1);
     assert.ok(lines.includes(`C: EHLO out${number}.letterhaus.test`), lines.join('\n'));
   }
 });
 
-test('a source address that the system refuses is skipped for the next, and if none works the attempt fails', async () => {
+test('a source address that the system refuses is skipped, and if none works the attempt fails', async () => {
   await using mx = await startFakeMx();
   const away = { ip: '192.0.2.1', heloName: 'away.letterhaus.test' };
   using machine = new Machine(1, { port: mx.port, limits: {}, sources: [away, ...sourcesAt(8)] });
@@ -174,7 +178,7 @@ test('a busy connection goes to a waiting worker after its message', async () =>
   assert.ok(session.isUsable);
 });
 
-test('a waiting message is sent right after the one on the only session', async () => {
+test('a waiting message follows the current one on the only session', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
   const [worker] = machine.workers as [Connections];
@@ -206,7 +210,7 @@ test('a session with PIPELINING keeps three attempts in progress, one without it
   }
 });
 
-test('a message for another server, or one whose announcement failed, is not announced', async () => {
+test('a message to another server, or to one that failed an announcement, is not announced', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
   const [worker] = machine.workers as [Connections];
@@ -224,7 +228,7 @@ test('a message for another server, or one whose announcement failed, is not ann
   await Promise.any(others);
 });
 
-test('another server of the same provider gets the place of an idle session', async () => {
+test('an idle session is closed for a message to another server of the provider', async () => {
   await using mx = await startFakeMx();
   await using other = await startFakeMx({}, { address: '127.0.0.2', port: mx.port });
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
@@ -235,7 +239,7 @@ test('another server of the same provider gets the place of an idle session', as
   assert.equal(openNow(other), 1);
 });
 
-test('an idle session that the server ends frees its place', async () => {
+test('an idle session that the server closes frees its permit', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
   const [worker] = machine.workers as [Connections];
@@ -248,13 +252,13 @@ test('an idle session that the server ends frees its place', async () => {
   assert.equal(next.reused, undefined);
 });
 
-test('a granted message is sent although the next one is paced', async () => {
+test('a granted message is sent while the next one is paced', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: { messagesPerMinute: 10 } });
   const [one, two] = machine.workers as [Connections, Connections];
   const first = await open(one, targetOf(mx));
   const next = await two.acquire(targetOf(mx), request());
-  assert.ok(next.kind === 'postponed' && next.delayMs > 2_000, JSON.stringify(next));
+  assert.ok(next.kind === 'unavailable' && next.delayMs > 2_000, JSON.stringify(next));
   first.session.release();
 });
 
@@ -264,9 +268,9 @@ test('a granted connection that is not used goes to another worker', async () =>
   const [one, two] = machine.workers as [Connections, Connections];
   const target = targetOf(mx);
   const late = one.acquire(target, request());
-  // The address is found dead while the message waits for its place.
+  // The address is marked dead while the message waits for its turn.
   one.receive([{ kind: 'host', address: target.address, deadForMs: 60_000 }]);
-  assert.equal((await late).kind, 'postponed');
+  assert.equal((await late).kind, 'unavailable');
   (await open(two, { ...target, host: 'other.receiver.test' })).session.release();
 });
 
@@ -280,24 +284,24 @@ test('each source address has its own limits and sessions', async () => {
     const envelopeFrom = `b-token@send.domain${n}.test`;
     const acquired = await worker.acquire(
       targetOf(mx),
-      request({ envelopeFrom, postponableMs: 50 }),
+      request({ envelopeFrom, untilExpiryMs: 50 }),
     );
     if (acquired.kind === 'ready') held.set(acquired.source, envelopeFrom);
-    else assert.equal(acquired.kind, 'postponed', 'the one connection of its address is busy');
+    else assert.equal(acquired.kind, 'unavailable', 'the only connection of its address is busy');
   }
   assert.deepEqual([...held.keys()].toSorted(), ['127.0.0.8', '127.0.0.9']);
   assert.equal(mx.connections, 2);
 });
 
-test('a message is released when the broker does not answer', async () => {
+test('a message does not wait longer when the broker does not answer', async () => {
   const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: DEFAULT_SHAPING };
   const worker = new Connections({ ...options, send: () => {} });
   const target = { provider: PROVIDER, host: 'mx.test', address: '127.0.0.1', tls: 'off' } as const;
-  const acquired = await worker.acquire(target, request({ postponableMs: 50 }));
-  assert.equal(acquired.kind, 'postponed');
+  const acquired = await worker.acquire(target, request({ untilExpiryMs: 50 }));
+  assert.equal(acquired.kind, 'unavailable');
 });
 
-test('a server that closes without a reply counts as unreachable, one that refuses does not', async () => {
+test('a server that closes without a reply counts as unreachable; one that refuses does not', async () => {
   for (const [greeting, isSuspended] of [
     [{ drop: 'rst' }, true],
     ['554 No service here', false],
@@ -307,7 +311,7 @@ test('a server that closes without a reply counts as unreachable, one that refus
     const [one, two] = machine.workers as [Connections, Connections];
     one.unreached(PROVIDER, [mx.address], 'hung up');
     assert.notEqual(
-      (await one.acquire(targetOf(mx), request({ postponableMs: HOUR_MS }))).kind,
+      (await one.acquire(targetOf(mx), request({ untilExpiryMs: HOUR_MS }))).kind,
       'ready',
     );
     one.unreached(PROVIDER, [mx.address], 'hung up');
@@ -317,11 +321,11 @@ test('a server that closes without a reply counts as unreachable, one that refus
   }
 });
 
-test('a provider that gives sessions at once is known to the other workers', async () => {
+test('the other workers are notified of a provider that gives sessions at once', async () => {
   using machine = new Machine(3, { port: 25, limits: {} });
   const [one, ...others] = machine.workers as [Connections, Connections, Connections];
   const heard: string[] = [];
-  one.onPrompt(() => assert.fail('it said so itself'));
+  one.onPrompt(() => assert.fail('a worker is not notified of its own report'));
   for (const [index, other] of others.entries()) {
     other.onPrompt((provider) => heard.push(`${index} ${provider}`));
   }
@@ -337,12 +341,12 @@ test('a server that did not answer is skipped by all workers, except for urgent 
   const [one, two] = machine.workers as [Connections, Connections];
   one.markDead(mx.address, { timedOut: false });
   await waitFor(() => two.deadForMs(mx.address) > 0, { what: 'the other worker to receive that' });
-  assert.equal((await two.acquire(targetOf(mx), request())).kind, 'postponed');
-  assert.equal((await two.acquire(targetOf(mx), request({ postponableMs: 60_000 }))).kind, 'ready');
+  assert.equal((await two.acquire(targetOf(mx), request())).kind, 'unavailable');
+  assert.equal((await two.acquire(targetOf(mx), request({ untilExpiryMs: 60_000 }))).kind, 'ready');
   assert.equal(two.deadForMs(mx.address), 0, 'it answers again');
 });
 
-test('while our uplink is down, a server that did not answer is skipped only briefly', () => {
+test('while the uplink is down, a server that did not answer is skipped only briefly', () => {
   const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: DEFAULT_SHAPING };
   const worker = new Connections({ ...options, send: () => {} });
   worker.receive([{ kind: 'uplink', isDown: true, failedForMs: 0 }]);

@@ -1,12 +1,10 @@
 /**
- * The connections of one worker to receiving servers: kept open, reused, within the limits of each
- * provider.
+ * The connections of one worker to mail servers. Sessions stay open and are reused within the limits of each
+ * provider, because a new one with STARTTLS costs 12 times the CPU time of a message on an open one.
  *
- * The broker of the machine (delivery/broker/broker.ts) grants every new connection; a message on an open session
- * needs no grant. Sessions are reused because a new one with STARTTLS costs 12 times the CPU of a
- * message on an open one. A message leaves from the address that its sending domain has towards this
- * receiver (sources.ts), so only on a session from that address. An address that did not answer is
- * skipped for minutes, and a provider that does not answer at all is suspended.
+ * The broker of the machine (delivery/broker/broker.ts) grants every new connection. A sending domain has one source
+ * address for a provider (sources.ts), so a message only uses sessions from that address. An address that did not
+ * answer is skipped for minutes, and a provider without any answer is suspended.
  */
 import {
   type ConnectResult,
@@ -28,25 +26,25 @@ import { type Source, sourcesFor } from './sources.ts';
 import { keyOf, type Target } from '../route/target.ts';
 import { UplinkView } from '../outage/uplink.ts';
 
-type OfProvider = Exclude<BrokerMessage, { kind: 'host' | 'prompt' | 'uplink' }>;
+type ProviderMessage = Exclude<BrokerMessage, { kind: 'host' | 'prompt' | 'uplink' }>;
 
-/** No server was contacted, and none is to be contacted for `delayMs`. `block`: the provider refuses such mail. */
-export type Postponed = { kind: 'postponed'; delayMs: number; block?: BlockKey };
+/** No server, connection or memory is available, and nothing was sent. `block`: the provider refuses such mail. */
+export type Unavailable = { kind: 'unavailable'; delayMs: number; block?: BlockKey };
 /**
- * `source`: our address; `''` for the system's choice. `isCrowded`: refused because of our other open
- * connections there, one of which may carry the message. `announced`: the session is busy, and the
- * message follows the one on it.
+ * `source` is a local address, `''` for the system's choice. `isCrowded`: the connection was refused because of our
+ * other connections there, one of which may carry the message. `announced`: the session is busy, and the message
+ * follows the current one.
  */
 type Acquired =
   | { kind: 'ready'; session: Session; source: string; reused?: boolean; announced?: boolean }
   | (Exclude<ConnectResult, { kind: 'ready' }> & { source: string; isCrowded: boolean })
-  | Postponed;
+  | Unavailable;
 
 export type SendRequest = {
   transaction: Transaction;
-  /** A message that would expire sooner is also sent to servers that did not answer within the last minutes. */
-  postponableMs: number;
-  /** It failed on a kept session: it goes alone on a new one. */
+  /** Milliseconds until the message expires. If a server is skipped for longer than this, it is tried nevertheless. */
+  untilExpiryMs: number;
+  /** The message failed on a kept session, so it is sent alone on a new one. */
   isAlone: boolean;
   hasOthers?: boolean;
   place?: Place | undefined;
@@ -56,28 +54,27 @@ type ConnectionsOptions = {
   world: World;
   port: number;
   heloName: string;
-  /** Addresses to send from; none: the system's choice, with `heloName`. */
+  /** Source addresses; when empty, the system chooses, and `heloName` is used. */
   sources: readonly Source[];
   shaping: ShapingSettings;
-  /** Sends to the broker, in order; its messages are passed to `receive`. */
+  /** Sends messages to the broker in order. Its answers are passed to `receive`. */
   send: (messages: readonly WorkerMessage[]) => void;
   session?: Pick<SmtpOptions, 'auth' | 'implicitTls' | 'timeouts' | 'ca'>;
 };
 
-/** How long a connection may take while another address is left. */
 const CONNECT_MS_WITH_OTHERS = 10_000;
 const DEAD_FOR_MS = 2 * 60_000;
 const TIMED_OUT_FOR_MS = 15 * 60_000;
-/** Greylisting usually accepts a retry from the same address within this time. */
+/** Milliseconds. Most servers that greylist accept a retry from the same address within this time. */
 const UNUSABLE_FOR_MS = 15 * 60_000;
-/** A server that did not answer an announced message gets no announced messages for this time. */
+/** Milliseconds without announced messages for a server that did not answer one. */
 const ALONE_FOR_MS = 3 * 24 * 3600_000;
-/** After this time without a connection a delivery is postponed and makes room for others. */
+/** Milliseconds that a delivery waits for a connection before it leaves memory to others. */
 const TURN_WITHIN_MS = 30_000;
 const NO_TURN_DELAY_MS = 2_000;
 /**
- * Deliveries beyond this, or four times the share, are postponed, because waiting ones occupy the worker. A share
- * that is halved leaves as many: three for each session (`windowOf`), of which the remaining ones take two.
+ * Limit on waiting deliveries, or four times the share if that is more, because they occupy the worker. When a share
+ * is halved, this still admits the deliveries in progress: three for each former session (`windowOf`).
  */
 const WAITING_MIN = 16;
 const SWEEP_EVERY_MS = 1_000;
@@ -89,13 +86,12 @@ export class Connections {
   readonly #providers = new Map<string, ProviderView>();
   readonly #dead: Remembered;
   readonly #alone: Remembered;
-  /** Pairs of our address and a server's address between which no connection is possible. */
   readonly #unusable: Remembered;
   #sweeper: NodeJS.Timeout | undefined;
   #isClosed = false;
   #outbox: WorkerMessage[] = [];
   #isFlushing = false;
-  /** Pools whose number of waiting deliveries changed since the broker was last notified. */
+  /** Pools whose number of waiting deliveries changed since the last message to the broker. */
   readonly #asking = new Set<SessionPool>();
   readonly #context: PoolContext;
   readonly #grown = new Map<SessionPool, number>();
@@ -116,20 +112,19 @@ export class Connections {
     this.#context = { world: options.world, send, waitingChanged };
   }
 
-  /** A session to the target: an idle one, else a new one if granted, else a busy one that takes the
-   *  message next. */
+  /** Returns a session to the target: an idle one, a new one if granted, or a busy one to announce the message on. */
   async acquire(target: Target, request: SendRequest): Promise<Acquired> {
     const provider = this.#provider(target.provider);
     const wanted = this.#sessionRequestOf(target, request);
     const sources = this.#sourcesFor(target, request.transaction);
-    const untilMs = this.#nowMs() + Math.min(TURN_WITHIN_MS, request.postponableMs);
+    const untilMs = this.#nowMs() + Math.min(TURN_WITHIN_MS, request.untilExpiryMs);
     for (;;) {
       const source = this.#usable(sources, target.address) ?? sources[0]!;
       const pool = provider.pool(source);
       const idle = request.isAlone ? null : pool.takeIdle(wanted.key);
-      if (idle) return usedAgain(idle);
-      const delayMs = this.#postponeForMs([provider, pool], target, request.postponableMs);
-      if (delayMs > 0) return { kind: 'postponed', delayMs };
+      if (idle) return reusedSession(idle);
+      const delayMs = this.#unavailableForMs([provider, pool], target, request.untilExpiryMs);
+      if (delayMs > 0) return { kind: 'unavailable', delayMs };
       const session = pool.connect(wanted.key);
       if (session) {
         const opened = await this.#open(target, { pool, session, ...request });
@@ -140,14 +135,14 @@ export class Connections {
       }
       const timeoutMs = untilMs - this.#nowMs();
       const areTooMany = pool.waiting >= Math.max(WAITING_MIN, 4 * pool.share);
-      if (timeoutMs <= 0 || areTooMany) return { kind: 'postponed', delayMs: NO_TURN_DELAY_MS };
+      if (timeoutMs <= 0 || areTooMany) return { kind: 'unavailable', delayMs: NO_TURN_DELAY_MS };
       if (request.isAlone || pool.permits >= pool.share) pool.endIdle();
       const ahead = await pool.turn(wanted, { isUrgent: provider.isInOutage, timeoutMs });
-      if (ahead) return { ...usedAgain(ahead), announced: true };
+      if (ahead) return { ...reusedSession(ahead), announced: true };
     }
   }
 
-  /** The hosts of the provider with an idle session from the address that this message leaves from. */
+  /** Returns the hosts of the provider with an idle session from the source address of this message. */
   idleHosts(provider: string, transaction: Pick<Transaction, 'envelopeFrom'>): ReadonlySet<string> {
     const view = this.#providers.get(provider);
     if (!view) return new Set();
@@ -157,27 +152,26 @@ export class Connections {
     return view.idleHosts(sources);
   }
 
-  /** The host did not answer an announced message: it may have discarded it. */
+  /** Stops announcing messages to a host that did not answer one, because it may have discarded it. */
   markAlone(host: string): void {
     this.#alone.remember(host, ALONE_FOR_MS);
   }
 
   /**
-   * How many attempts at this provider may be in progress at once: one for each session, and two more for each that
-   * can announce. One of these follows the message in progress; the other is signed meanwhile, because it
-   * has to be ready in the moment when the first one's turn comes.
+   * Returns how many attempts at this provider may run at once: one for each session, and two more for each that can
+   * announce. One of the two follows the current message. The other is signed meanwhile, so that it is ready when its
+   * turn comes.
    */
   windowOf(provider: string): number {
     const view = this.#providers.get(provider);
     return (view?.share ?? START_CONNECTIONS) + 2 * (view?.following ?? 0);
   }
 
-  /** The remaining time of the suspension; 0: the provider is not suspended. */
   suspendedForMs(provider: string): number {
     return this.#providers.get(provider)?.suspendedForMs ?? 0;
   }
 
-  /** The last error of a provider in an outage; null: a server answers, or nothing is known. */
+  /** Returns the last error of a provider in an outage; null: a server answers, or nothing is known. */
   outageReasonOf(provider: string): string | null {
     return this.#providers.get(provider)?.outageReason ?? null;
   }
@@ -186,17 +180,16 @@ export class Connections {
     this.#onChange = listener;
   }
 
-  /** Another worker got a session of the provider at once. */
   onPrompt(listener: (provider: string) => void): void {
     this.#onPrompt = listener;
   }
 
-  /** The provider began, or stopped, to give sessions at once: the other workers want to know. */
+  /** Notifies the other workers that the provider began or stopped giving sessions at once. */
   promptChanged(provider: string, isPrompt: boolean): void {
     this.#send({ kind: 'prompt', providers: [provider], isPrompt });
   }
 
-  /** The provider accepted a message: one more connection, up to the limit, if all were busy. */
+  /** Records an accepted message. If all connections were busy, the window grows by one, up to the limit. */
   grow(provider: string, source: string): void {
     const pool = this.#provider(provider).pool(source);
     if (!pool.wasBusy || pool.window >= pool.limits.connections) return;
@@ -204,30 +197,27 @@ export class Connections {
     this.#grown.set(pool, (this.#grown.get(pool) ?? 0) + 1);
   }
 
-  /** The provider asked for fewer connections or a lower rate. @param reason its reply */
+  /** Records that the provider asked for fewer connections or a lower rate. @param reason its reply */
   shrink(provider: string, source: string, reason: string): void {
     this.#complained({ provider, source, reason, openedForMs: null });
   }
 
-  /** None of the hosts that were tried could be reached. */
   unreached(provider: string, addresses: readonly string[], reason: string): void {
     this.#send({ kind: 'unreached', provider, addresses, reason });
   }
 
   markDead(address: string, { timedOut }: { timedOut: boolean }): void {
-    const usualMs = timedOut ? TIMED_OUT_FOR_MS : DEAD_FOR_MS;
-    // Until the broker says for how long: what is postponed meanwhile must not wait for minutes.
-    const deadForMs = this.uplink.isDown ? Math.min(usualMs, this.uplink.retryMs) : usualMs;
+    const standardMs = timedOut ? TIMED_OUT_FOR_MS : DEAD_FOR_MS;
+    // The broker sends the final time later. Until then mail must not wait for minutes.
+    const deadForMs = this.uplink.isDown ? Math.min(standardMs, this.uplink.retryMs) : standardMs;
     this.#dead.remember(address, deadForMs);
     this.#send({ kind: 'host', address, deadForMs });
   }
 
-  /** The remaining time for which the address is skipped; 0: it may be connected to. */
   deadForMs(address: string): number {
     return this.#dead.forMs(address);
   }
 
-  /** The providers that this worker sends to, and those that the broker reported on. */
   get providers(): Iterable<ProviderView> {
     return this.#providers.values();
   }
@@ -248,7 +238,7 @@ export class Connections {
     await Promise.all([...this.#providers.values()].map((provider) => provider.close()));
   }
 
-  #handle(provider: ProviderView, message: OfProvider): void {
+  #handle(provider: ProviderView, message: ProviderMessage): void {
     if (message.kind === 'provider') {
       provider.receive(message);
       return this.#onChange(provider.key);
@@ -268,15 +258,15 @@ export class Connections {
     }
   }
 
-  #postponeForMs(
+  #unavailableForMs(
     [provider, pool]: [ProviderView, SessionPool],
     { address }: Target,
-    postponableMs: number,
+    untilExpiryMs: number,
   ): number {
     // A granted connection is used even while the provider is paced.
     if (provider.isPaced && !pool.hasUnused) return provider.suspendedForMs;
     const deadForMs = this.deadForMs(address);
-    return deadForMs < postponableMs ? deadForMs : 0;
+    return deadForMs < untilExpiryMs ? deadForMs : 0;
   }
 
   async #open(
@@ -340,7 +330,6 @@ export class Connections {
     return sourcesFor(this.#options.sources, { provider, address, envelopeFrom });
   }
 
-  /** The first from which the address is not known to be unreachable; null: none. */
   #usable(sources: readonly string[], address: string): string | null {
     return sources.find((source) => this.#unusable.forMs(`${source} ${address}`) === 0) ?? null;
   }
@@ -362,7 +351,7 @@ export class Connections {
     this.#flushSoon();
   }
 
-  /** One batch per turn of the event loop: a delivery that stops and resumes waiting sends nothing. */
+  /** Sends one batch per turn of the event loop. A delivery that stops and resumes waiting within it sends nothing. */
   #flushSoon(): void {
     if (this.#isFlushing) return;
     this.#isFlushing = true;
@@ -397,11 +386,11 @@ export class Connections {
   }
 }
 
-function usedAgain(session: Session): Acquired & { kind: 'ready' } {
+function reusedSession(session: Session): Acquired & { kind: 'ready' } {
   return { kind: 'ready', session, source: session.source, reused: true };
 }
 
-/** No reply before the session was established: this is about the server, whatever the message. */
+/** Returns whether no session was established. This says something about the server, not about the message. */
 export function isSilence(result: { kind: string; phase?: string }): boolean {
   return result.kind === 'failed' && /^(?:connect|greeting|ehlo)$/.test(result.phase ?? '');
 }

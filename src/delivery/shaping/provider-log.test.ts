@@ -26,7 +26,7 @@ function providerLog(t: TestContext) {
 
 const DOWN = { state: 'suspended' as const, reason: 'mx1.down.test: connection refused' };
 
-test('an outage of a provider is one warning with its remedy, however often it is suspended, and one line at its end', (t) => {
+test('an outage of a provider is one warning with its remedy and one line at its end, however often it is suspended', (t) => {
   const { lines, note, tick } = providerLog(t);
   note('down.test', DOWN);
   for (let count = 0; count < 5; count += 1) {
@@ -47,12 +47,12 @@ test('an outage of a provider is one warning with its remedy, however often it i
       state: 'cleared',
       provider: 'down.test',
       for_s: 300,
-      msg: 'a server of the provider answers again; its mail goes on',
+      msg: 'a server of the provider answers again; its mail is sent again',
     },
   ]);
 });
 
-test('a provider that asks for less is one warning with its reply, without the address of a recipient', (t) => {
+test("a provider that asks for less mail is one warning with its reply, without the recipient's address", (t) => {
   const { lines, note } = providerLog(t);
   const reason = '421 4.7.0 <jo.private@example.org> Too many connections; see https://x.test/a';
   note('google', { state: 'slowed', reason });
@@ -69,7 +69,7 @@ test('a provider that asks for less is one warning with its reply, without the a
   );
 });
 
-test('thousands of names that do not answer have 20 lines a minute and one with their number; Gmail has its own', (t) => {
+test('thousands of silent names log 20 lines a minute and one with their number, and Gmail has its own line', (t) => {
   const { lines, note, tick } = providerLog(t);
   for (let count = 0; count < 5_000; count += 1) note(`mx.nowhere${count}.test`, DOWN);
   assert.equal(lines.length, 20);
@@ -80,7 +80,7 @@ test('thousands of names that do not answer have 20 lines a minute and one with 
     [lines.length, lines.at(-1)!['event'], lines.at(-1)!['count']],
     [22, 'provider.suspended.more', 4_980],
   );
-  // Only what began with a line ends with one.
+  // Only outages that were logged at their start are logged at their end.
   for (let count = 0; count < 5_000; count += 1) note(`mx.nowhere${count}.test`);
   assert.equal(lines.filter(({ level }) => level === 'info').length, 20);
 });

@@ -1,9 +1,9 @@
 /**
- * Logs when no server of a provider answers, when a provider asks for less, and when that is over. One line each for as
- * long as it lasts, however much mail it concerns.
+ * Logs when no server of a provider answers, when a provider asks for less mail, and when either ends. Each outage or
+ * slowdown is one line at its start and one at its end, however much mail it affects.
  *
- * Anybody can have names whose servers do not answer, so beside the providers that have a name of their own at most 20
- * begin with a line in a minute; the others are counted in one.
+ * Anyone can create names whose servers do not answer. So, apart from named providers, at most 20 lines a minute
+ * begin; one line counts the others.
  */
 import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
@@ -17,25 +17,24 @@ type State = 'suspended' | 'slowed';
 
 const WINDOW_MS = 60_000;
 const OTHERS_PER_WINDOW = 20;
-/** Provider and state whose end is to be logged. */
 const OPEN_MAX = 2_000;
 
 const TEXTS = {
   suspended: {
     event: 'provider.suspended',
-    begins: 'no server of a provider answers; its mail waits, and one message at a time probes',
+    begins: 'no server of a provider answers; its mail waits, and one message at a time is a probe',
     remedy:
       'Nothing, if its servers are down. If other machines reach them, check network, firewall and DNS of this one; ' +
-      'letterhaus queue shows what waits.',
-    ended: 'a server of the provider answers again; its mail goes on',
+      'letterhaus queue shows the waiting mail.',
+    ended: 'a server of the provider answers again; its mail is sent again',
   },
   slowed: {
     event: 'provider.slowed',
-    begins: 'a provider asks for fewer connections or messages, and gets less',
+    begins: 'a provider asks for fewer connections or messages, and gets fewer',
     remedy:
-      'Nothing: it gets more again by itself. If this repeats, send it less, or set its limits in LETTERHAUS_SHAPING ' +
+      'Nothing: the limits grow again automatically. If this repeats, send less, or set its limits in LETTERHAUS_SHAPING ' +
       '(docs/shaping.md).',
-    ended: 'the provider has its usual limits again',
+    ended: 'the provider has its configured limits again',
   },
 } as const;
 
@@ -52,18 +51,18 @@ export class ProviderLog {
     this.#options = options;
   }
 
-  /** Called with every change of a provider, also with those that change nothing here. */
+  /** Logs the begin or end of a state. Call it with every change of a provider; most change nothing here. */
   note({ provider, state, reason }: ProviderChange): void {
     this.#set('suspended', state === 'suspended', { provider, reason });
-    // A provider that was slowed before its outage is so after it.
+    // A provider that was slowed before its outage is still slowed after it.
     if (state !== 'suspended') this.#set('slowed', state === 'slowed', { provider, reason });
   }
 
-  #set(state: State, holds: boolean, about: { provider: string; reason: string | null }): void {
+  #set(state: State, isOn: boolean, about: { provider: string; reason: string | null }): void {
     const { provider } = about;
     const open = this.#open[state];
     const sinceMs = open.get(provider);
-    if (holds === (sinceMs !== undefined)) return;
+    if (isOn === (sinceMs !== undefined)) return;
     if (sinceMs !== undefined) {
       open.delete(provider);
       const forS = Math.round((this.#options.world.monotonicMs() - sinceMs) / 1_000);
@@ -71,7 +70,7 @@ export class ProviderLog {
       this.#options.log.info({ event, state: 'cleared', provider, for_s: forS }, ended);
       return;
     }
-    if (this.#hasRoomFor(state, provider)) this.#begin(state, about);
+    if (this.#mayBegin(state, provider)) this.#begin(state, about);
   }
 
   #begin(state: State, { provider, reason }: { provider: string; reason: string | null }): void {
@@ -81,7 +80,7 @@ export class ProviderLog {
     this.#options.log.warn({ event, state: 'raised', ...facts, remedy }, begins);
   }
 
-  #hasRoomFor(state: State, provider: string): boolean {
+  #mayBegin(state: State, provider: string): boolean {
     if (isNamedProvider(provider)) return true;
     if (!this.#isInWindow) setTimeout(() => this.#endWindow(), WINDOW_MS).unref();
     this.#isInWindow = true;
@@ -103,7 +102,7 @@ export class ProviderLog {
       const { event } = TEXTS[state];
       this.#options.log.warn(
         { event: `${event}.more`, count },
-        'more providers have no line of their own; letterhaus queue lists them',
+        'more providers have no separate line; letterhaus queue lists them',
       );
     }
   }

@@ -43,7 +43,7 @@ const FULL: ProviderState = {
 const write = (node: string, changed: ProviderState[], gone: string[] = []) =>
   writeProviderStates(db, node, { changed, gone });
 
-test('the workers of a machine share a limit, and limits of machines are added', async () => {
+test('the workers of a machine share a limit, and the limits of machines are summed', async () => {
   const machine = newId();
   const [one, two, elsewhere] = [await newNode(machine), await newNode(machine), await newNode()];
   await write(one, [FULL, RESTING]);
@@ -55,7 +55,7 @@ test('the workers of a machine share a limit, and limits of machines are added',
   assert.ok(dead!.forMs! > 50_000 && dead!.forMs! <= 60_000);
 });
 
-test('a new state replaces the old one, a removed one is gone, and that of a dead worker is ignored', async () => {
+test("a new state replaces the old one, a removed one is deleted, and a dead worker's is ignored", async () => {
   const node = await newNode();
   await write(node, [RESTING, FULL]);
   await write(node, [{ ...FULL, state: 'open', reason: null }], ['dead.test']);
@@ -73,7 +73,7 @@ test('an expired suspension is not shown', async () => {
   assert.deepEqual([provider?.state, provider?.reason, provider?.forMs], ['open', null, null]);
 });
 
-test('a suspension says whether it is due to the uplink of that machine', async () => {
+test('a suspension shows whether the uplink of its machine caused it', async () => {
   const [offline, online] = [await newNode(), await newNode()];
   await setUplinkDown(db, offline, true);
   await write(offline, [RESTING, FULL]);

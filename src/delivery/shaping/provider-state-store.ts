@@ -1,7 +1,7 @@
 /**
- * The state of providers in each worker, stored for another process (`letterhaus queue`). Written every few
- * seconds if changed (src/service/metrics/provider-report.ts); a worker's rows are deleted with its row in
- * `nodes`. Delivery does not read them.
+ * Stores the state of providers in each worker for other processes (`letterhaus queue`). A worker stores changes
+ * every few seconds (src/service/metrics/provider-report.ts). Its rows are deleted with its row in `nodes`. Delivery
+ * does not read them.
  */
 import { PROVIDER_TRANSITIONS, type ProviderState as ProviderStateName } from './provider-state.ts';
 import { nextState } from '../../lib/state-machine.ts';
@@ -10,13 +10,12 @@ import type { Queryable } from '../../database/database.ts';
 export type ProviderState = {
   provider: string;
   state: ProviderStateName;
-  /** One sentence. */
   reason: string | null;
   /** Milliseconds until the state ends; in a block, until the next probe. */
   forMs: number | null;
   connectionsMax: number;
   connectionsOpen: number;
-  /** It is suspended because no mail server anywhere answers that machine (delivery/queue/node-store.ts). */
+  /** True when it is suspended because no mail server answers that machine (delivery/queue/node-store.ts). */
   isUplinkDown: boolean;
 };
 
@@ -35,7 +34,7 @@ select n.id, i.provider, i.state, i.reason, app_now() + i.for_ms * interval '1 m
 
 const REMOVE = 'delete from providers where node = $1::uuid and provider = any($2::text[])';
 
-/** Writes the changes of one worker; does nothing for a worker that was expired. */
+/** Stores the changes of one worker. Does nothing for an expired worker. */
 export async function writeProviderStates(
   db: Queryable,
   node: string,
@@ -60,7 +59,7 @@ export async function writeProviderStates(
   ]);
 }
 
-/** The worst state of any machine; a suspension or slowdown that has ended counts as `open`. */
+/** Reads the worst state of any machine. A suspension or slowdown that has ended counts as `open`. */
 const READ = `
 with current as (
   select l.provider, n.instance, n.uplink_down, l.connections_max, l.connections_open,
@@ -96,7 +95,7 @@ select distinct on (b.provider) b.provider, b.subject, b.reply,
 
 type Blocked = Pick<ProviderState, 'provider' | 'forMs'> & { subject: string; reply: string };
 
-/** All providers that any worker reported, each once over all machines, and those that refuse our mail. */
+/** Returns each provider that a worker reported, over all machines, and each that refuses our mail. */
 export async function readProviderStates(db: Queryable): Promise<ProviderState[]> {
   const rows = await db.query<ProviderState>(READ);
   const states = new Map(rows.map((row) => [row.provider, row]));

@@ -1,8 +1,9 @@
 /**
- * The states of a provider, and what each means for the mail that waits for it. docs/delivery.md draws the transitions.
+ * The states of a provider, and their effect on its mail. docs/delivery.md draws the transitions.
  *
- * The broker of a machine decides between `open`, `slowed` and `suspended`. A worker reports an open provider as
- * `full`, and refusals are counted in the database for all nodes (delivery/blocks/provider-blocks.ts).
+ * The broker of a machine decides between `open`, `slowed` and `suspended`. A worker reports an open provider without
+ * free connections as `full`. Refusals are counted in the database for all nodes
+ * (delivery/blocks/provider-blocks.ts).
  */
 import type { Transitions } from '../../lib/state-machine.ts';
 
@@ -11,7 +12,7 @@ export type ProviderEvent =
   | 'filled' // All permitted connections are in use.
   | 'freed'
   | 'complained' // A reply asked for fewer connections or messages.
-  | 'recovered' // It has its usual limits again.
+  | 'recovered' // No reply limits it any more.
   | 'silent' // No server of the provider answers.
   | 'answered'
   | 'refused' // The third refusal in a row because of our address or the sending domain.
@@ -21,7 +22,7 @@ export const PROVIDER_TRANSITIONS: Transitions<ProviderState, ProviderEvent> = {
   open: { filled: 'full', complained: 'slowed', silent: 'suspended', refused: 'blocked' },
   full: { freed: 'open', complained: 'slowed', silent: 'suspended', refused: 'blocked' },
   slowed: { complained: 'slowed', recovered: 'open', silent: 'suspended', refused: 'blocked' },
-  // What it asked for before holds again when a server answers.
+  // A slowdown from before the suspension applies again when a server answers.
   suspended: { silent: 'suspended', complained: 'suspended', answered: 'open', refused: 'blocked' },
   blocked: { accepted: 'open' },
 };
@@ -36,11 +37,10 @@ type Facts = {
   forMs: number | null;
   connectionsMax: number;
   connectionsOpen: number;
-  /** No mail server anywhere answers this machine. */
   isUplinkDown: boolean;
 };
 
-/** null: mail does not wait for the provider. */
+/** Returns the limit of the provider that mail waits for; null: it does not wait for the provider. */
 export function waitForProvider(
   name: string,
   { state, forMs, connectionsMax, connectionsOpen, isUplinkDown }: Facts,
@@ -49,13 +49,13 @@ export function waitForProvider(
   const time = forS === null ? '' : ` for another ${forS} s`;
   switch (state) {
     case 'blocked': {
-      const next = forS === null ? 'now and then' : `in ${forS} s`;
-      const message = `${name} refuses all mail from an IP address of this service; one message is tried ${next}.`;
+      const next = forS === null ? 'at intervals' : `in ${forS} s`;
+      const message = `${name} refuses all mail from an IP address of this service. One message is tried ${next}.`;
       return { limit: 'suspension', message };
     }
     case 'suspended': {
       const why = isUplinkDown
-        ? 'no mail server anywhere answers this service: its own network connection is down'
+        ? 'no mail server answers this service, so its own network connection is down'
         : 'its servers do not answer';
       const message = `Deliveries to ${name} are suspended${time}, because ${why}.`;
       return { limit: 'suspension', message };
@@ -73,7 +73,7 @@ export function waitForProvider(
   }
 }
 
-/** As the API and the command line name it: a provider that blocks us is `suspended`. */
+/** Returns the state as shown by the API and the command line, where a provider that blocks us is `suspended`. */
 export function shownState(state: ProviderState): Exclude<ProviderState, 'blocked'> {
   return state === 'blocked' ? 'suspended' : state;
 }

@@ -1,7 +1,4 @@
-/**
- * One provider as a worker knows it: the state that the broker reported, and a pool of sessions for each of our
- * addresses.
- */
+/** A worker's copy of one provider: the state that the broker reported, and a pool of sessions for each source. */
 import { PROVIDER_TRANSITIONS, type ProviderState } from './provider-state.ts';
 import { nextState } from '../../lib/state-machine.ts';
 import type { World } from '../../lib/world.ts';
@@ -9,21 +6,19 @@ import type { ProviderStatus } from '../broker/messages.ts';
 import { type PoolContext, SessionPool } from './session-pool.ts';
 import { type ProviderLimits, START_CONNECTIONS } from './settings.ts';
 
-/** For metrics and `letterhaus queue`; times on the monotonic clock. */
+/** Facts for metrics and `letterhaus queue`, with times on the monotonic clock. */
 export type ProviderFacts = {
   provider: string;
   state: ProviderState;
   reason: string | null;
   untilMs: number | null;
-  /** Connections that the machine may have now, and that this worker has. */
   window: number;
   open: number;
   idle: number;
 };
 
-/** A provider without mail is kept for this time, so that its share is known for the next mail. */
+/** Milliseconds that a provider without mail is kept, so that its share is known for the next mail. */
 const FORGET_AFTER_MS = 10 * 60_000;
-/** Beyond this, providers without mail are forgotten at once. */
 const PROVIDERS_MAX = 10_000;
 
 export class ProviderView {
@@ -32,7 +27,7 @@ export class ProviderView {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #context: PoolContext;
   readonly #pools = new Map<string, SessionPool>();
-  /** As the broker reported it; times on our monotonic clock. */
+  /** The broker's last report, with times on this process's monotonic clock. */
   #status = {
     state: 'open' as ProviderState,
     untilMs: 0,
@@ -67,7 +62,7 @@ export class ProviderView {
     return pool;
   }
 
-  /** Connections that this worker may count on, over all of our addresses. */
+  /** This worker's part of the connections, over all sources. */
   get share(): number {
     if (this.#pools.size === 0) return Math.min(START_CONNECTIONS, this.#limits.connections);
     return total(this.#pools.values(), ({ share }) => share);
@@ -78,7 +73,7 @@ export class ProviderView {
     return new Set(pools.flatMap(({ idle }) => idle.map(({ host }) => host)));
   }
 
-  /** Sessions on which a message may be announced behind the one in progress. */
+  /** Sessions on which a message may be announced behind the current one. */
   get following(): number {
     return total(this.#pools.values(), ({ pipelining }) => pipelining);
   }
@@ -91,12 +86,12 @@ export class ProviderView {
     return this.#status.state === 'suspended' && this.suspendedForMs > 0;
   }
 
-  /** Why it is or was suspended, while no server has answered since; else null. */
+  /** Reason for the suspension until a server answers; else null. */
   get outageReason(): string | null {
     return this.#status.state === 'suspended' ? this.#status.reason : null;
   }
 
-  /** It has a message rate, and the next message has to wait. */
+  /** True while a message rate makes the next message wait. */
   get isPaced(): boolean {
     return this.#status.state !== 'suspended' && this.suspendedForMs > 0;
   }
@@ -117,7 +112,6 @@ export class ProviderView {
     }
   }
 
-  /** Ends idle sessions now, and the others when their message is done. */
   async close(): Promise<void> {
     await Promise.all([...this.#pools.values()].map((pool) => pool.close()));
   }

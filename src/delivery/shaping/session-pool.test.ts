@@ -3,16 +3,16 @@ import { mock, test } from 'node:test';
 import { SessionPool } from './session-pool.ts';
 import { limitsOf, DEFAULT_SHAPING } from './settings.ts';
 
-/** A pool that has a message waiting, so that it sweeps while others wait; counts the looks at the clock. */
-function waitingPool(): { pool: SessionPool; clock: { looks: number } } {
-  const clock = { looks: 0 };
+/** A pool with a waiting message, so that it sweeps while others wait. Counts its calls of the clock. */
+function waitingPool(): { pool: SessionPool; clock: { calls: number } } {
+  const clock = { calls: 0 };
   const pool = new SessionPool(
     { provider: 'receiver.test', source: '' },
     {
       limits: limitsOf(DEFAULT_SHAPING, 'receiver.test'),
       window: 1,
       context: {
-        world: { monotonicMs: () => (clock.looks += 1) },
+        world: { monotonicMs: () => (clock.calls += 1) },
         send: () => {},
         waitingChanged: () => {},
       },
@@ -27,14 +27,14 @@ function setOthersWait(pool: SessionPool, othersWait: boolean): void {
   pool.update({ kind: 'pool', provider, source, share, window, othersWait });
 }
 
-/** The number of looks in 20 intervals. */
-function looksLater(clock: { looks: number }): number {
-  const before = clock.looks;
+/** Returns the number of calls in 20 intervals. */
+function callsLater(clock: { calls: number }): number {
+  const before = clock.calls;
   for (let interval = 0; interval < 20; interval += 1) mock.timers.tick(50);
-  return clock.looks - before;
+  return clock.calls - before;
 }
 
-test('a pool sweeps once an interval, however often others stop to wait and begin again', () => {
+test('a pool sweeps once per interval, even if others stop and begin waiting several times', () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
     const { pool, clock } = waitingPool();
@@ -43,22 +43,22 @@ test('a pool sweeps once an interval, however often others stop to wait and begi
       setOthersWait(pool, false);
     }
     setOthersWait(pool, true);
-    assert.equal(looksLater(clock), 20);
+    assert.equal(callsLater(clock), 20);
   } finally {
     mock.timers.reset();
   }
 });
 
-test('a closed pool sweeps no more, whatever the broker says later', async () => {
+test('a closed pool stops sweeping, even after later messages of the broker', async () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
     const { pool, clock } = waitingPool();
     setOthersWait(pool, true);
     await pool.close();
-    assert.equal(looksLater(clock), 0);
+    assert.equal(callsLater(clock), 0);
     setOthersWait(pool, false);
     setOthersWait(pool, true);
-    assert.equal(looksLater(clock), 0);
+    assert.equal(callsLater(clock), 0);
   } finally {
     mock.timers.reset();
   }

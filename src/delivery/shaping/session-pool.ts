@@ -1,9 +1,9 @@
 /**
- * The sessions of one worker with one provider from one of our addresses, its permits, and the deliveries that wait for
- * a session.
+ * The sessions of one worker with one provider from one source, its permits, and the deliveries that wait for a
+ * session.
  *
  * A permit (delivery/broker/messages.ts) is in use from its grant until its connection is closed, including the
- * server's reply to QUIT, so that the receiver never has more connections than allowed.
+ * server's reply to QUIT. So the provider never has more connections than allowed.
  */
 import type { World } from '../../lib/world.ts';
 import type { Transaction } from '../../net/smtp/client.ts';
@@ -11,28 +11,27 @@ import type { BrokerMessage, PoolKey, WorkerMessage } from '../broker/messages.t
 import { Session, type SessionOwner } from './session.ts';
 import type { ProviderLimits } from './settings.ts';
 
-/** The right to open one connection. `allowance`: messages that it may carry; null: no limit besides the usual. */
+/** Permission to open one connection. `allowance`: messages that it may carry; null: no extra limit. */
 export type Permit = { allowance: number | null };
 
 export type PoolContext = {
   world: Pick<World, 'monotonicMs'>;
   send(message: WorkerMessage): void;
-  /** The number of waiting deliveries changed; `wants` has the message for the broker a moment later. */
+  /** Called when the number of waiting deliveries changed. `wants` returns the broker's message a moment later. */
   waitingChanged(pool: SessionPool): void;
 };
 
-/** A session of this key is needed; `transaction` may be announced on a busy one, null: may not. */
+/** A request for a session with this key. `transaction` may be announced on a busy session; null: it may not. */
 export type SessionRequest = { key: string; transaction: Transaction | null };
 
 type Waiter = {
   wanted: SessionRequest;
   isUrgent: boolean;
   wake: () => void;
-  /** The busy session on which its transaction was announced. */
   session: Session | null;
 };
 
-/** While other workers wait, a session that was idle for this long is closed. */
+/** Milliseconds after which an idle session is closed while other workers wait. */
 const IDLE_WHEN_WANTED_MS = 100;
 const WANTED_SWEEP_EVERY_MS = 50;
 const WORKED_WITHIN_MS = 10_000;
@@ -41,11 +40,10 @@ export class SessionPool implements SessionOwner {
   readonly provider: string;
   readonly source: string;
   readonly limits: ProviderLimits;
-  /** Idle sessions; the most recently used one is the last. */
+  /** Idle sessions, the most recently used last. */
   readonly idle: Session[] = [];
-  /** Connections that this worker may count on, as the broker last reported. */
+  /** This worker's part of the connections, as last reported by the broker. */
   share: number;
-  /** Of the whole machine. */
   window: number;
   wasBusy = false;
   #othersWait = false;
@@ -56,11 +54,9 @@ export class SessionPool implements SessionOwner {
   readonly #sessions = new Set<Session>();
   readonly #unused: Permit[] = [];
   readonly #waiting: Waiter[] = [];
-  /** Connections requested from the broker and not granted yet. */
   #asked = 0;
   #askedUrgent = 0;
   #toGiveBack = 0;
-  /** By key, when the last message was done; entries of the last few seconds. */
   readonly #finishedAtMs = new Map<string, number>();
 
   constructor(
@@ -79,7 +75,7 @@ export class SessionPool implements SessionOwner {
     return this.#waiting.length;
   }
 
-  /** Permits in use: of sessions in any state, and not used yet. */
+  /** Permits in use by sessions in any state, and unused ones. */
   get permits(): number {
     return this.#sessions.size + this.#unused.length;
   }
@@ -92,20 +88,20 @@ export class SessionPool implements SessionOwner {
     return this.permits === 0 && this.waiting === 0 && this.#asked === 0;
   }
 
-  /** Open sessions to servers with PIPELINING: each may have one more message in progress. */
+  /** Open sessions to servers with PIPELINING. Each may have one more message in progress. */
   get pipelining(): number {
     let count = 0;
     for (const session of this.#sessions) if (session.hasPipelining) count += 1;
     return count;
   }
 
-  /** The most recently used idle session for the key, so that sessions that are not needed time out. */
+  /** Takes the most recently used idle session for the key, so that sessions that are not needed time out. */
   takeIdle(key: string): Session | null {
     const index = this.idle.findLastIndex((one) => one.key === key && one.isUsable);
     return index < 0 ? null : this.idle.splice(index, 1)[0]!.take();
   }
 
-  /** A session that is connecting, with an unused permit; null: there is none. */
+  /** Returns a connecting session that uses a permit; null: there is none. */
   connect(key: string): Session | null {
     const permit = this.#unused.shift();
     if (permit === undefined) return null;
@@ -116,14 +112,14 @@ export class SessionPool implements SessionOwner {
     return session;
   }
 
-  /** Ends an idle session with any server of the provider, so that a waiting delivery gets its permit. */
+  /** Ends an idle session with any server of the provider, to give its permit to a waiting delivery. */
   endIdle(): void {
     const session = this.idle.shift();
     if (session) void session.end();
   }
 
   /**
-   * Waits until a session or a permit may be available, at most `timeoutMs`.
+   * Waits at most `timeoutMs` until a session or a permit may be available.
    * @returns the session on which the transaction was announced; null: try again
    */
   async turn(
@@ -157,7 +153,7 @@ export class SessionPool implements SessionOwner {
     return waiter.wanted.transaction;
   }
 
-  /** A session that no delivery has any more is kept if it can carry another message. */
+  /** Keeps a session that no delivery uses any more if it can carry another message. */
   released(session: Session, isUsable: boolean): void {
     const nowMs = this.#context.world.monotonicMs();
     this.#finishedAtMs.set(session.key, nowMs);
@@ -181,8 +177,8 @@ export class SessionPool implements SessionOwner {
   }
 
   /**
-   * The message for the broker when the demand changed; null: it did not. Wanted are as many
-   * connections as the share allows, and as there are messages that cannot follow on a busy session.
+   * Returns the message for the broker, or null without a change. Wants as many connections as the share allows, and
+   * as there are messages that cannot follow on a busy session.
    */
   wants(): WorkerMessage | null {
     const { provider, source, waiting } = this;
@@ -204,20 +200,20 @@ export class SessionPool implements SessionOwner {
     this.#wakeOne();
   }
 
-  /** Returns `count` connections: idle ones now, busy ones when their message is done. */
+  /** Returns `count` connections: idle ones now, busy ones after their message. */
   async giveBack(count: number): Promise<void> {
     this.#toGiveBack = Math.min(this.permits, this.#toGiveBack + count);
     await Promise.all(this.idle.splice(0, count).map((session) => session.end()));
   }
 
-  /** Ends idle sessions now, and the others when their message is done. Sweeps no more. */
+  /** Ends idle sessions now, and the others after their message. Stops sweeping. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#sweeping);
     await this.giveBack(this.permits);
   }
 
-  /** The broker changed the share, or other workers began or stopped to wait. */
+  /** Applies a changed share, or that other workers began or stopped waiting. */
   update({ share, window, othersWait }: Extract<BrokerMessage, { kind: 'pool' }>): void {
     const othersBegan = othersWait && !this.#othersWait;
     this.#othersWait = othersWait;
@@ -227,7 +223,7 @@ export class SessionPool implements SessionOwner {
     this.wakeAll();
   }
 
-  /** This worker has a session open to the server, or finished a message there a moment ago. */
+  /** Returns whether a session to the server is open, or carried a message in the last WORKED_WITHIN_MS. */
   works(key: string): boolean {
     for (const session of this.#sessions) if (session.key === key && session.isOpen) return true;
     const finishedAtMs = this.#finishedAtMs.get(key) ?? -Infinity;
@@ -238,7 +234,6 @@ export class SessionPool implements SessionOwner {
     for (const waiter of this.#waiting.splice(0)) waiter.wake();
   }
 
-  /** Ends what has been idle for too long, or is idle while others wait. */
   sweep(): void {
     const nowMs = this.#context.world.monotonicMs();
     const maxMs = this.#othersWait ? IDLE_WHEN_WANTED_MS : this.limits.idleMs;
@@ -253,28 +248,25 @@ export class SessionPool implements SessionOwner {
     }
   }
 
-  /**
-   * Returns unused permits. Not to be called in the turn of a grant: the delivery that it woke takes the
-   * permit in a later one.
-   */
+  /** Returns unused permits. Do not call it in the turn of a grant, whose delivery takes the permit later. */
   returnUnused(): void {
     while (this.#unused.length > this.waiting) this.#returnPermit(this.#unused.pop()!);
   }
 
   #sweepForOthers(): void {
-    // Others may have stopped to wait and begun again within one interval: there is one timer at most.
+    // At most one timer: others may have stopped waiting and begun again within one interval.
     clearTimeout(this.#sweeping);
     if (this.#isClosed) return;
     this.sweep();
-    // The broker has forgotten this worker, and says anew whether others wait when it comes back.
+    // The broker has dropped this worker's entry, and will report again whether others wait.
     if (this.isEmpty) this.#othersWait = false;
     if (!this.#othersWait) return;
     this.#sweeping = setTimeout(() => this.#sweepForOthers(), WANTED_SWEEP_EVERY_MS).unref();
   }
 
-  /** A permit whose connection is closed: to a waiting delivery, else back to the broker. */
+  /** Passes the permit of a closed connection to a waiting delivery, else back to the broker. */
   #returnPermit(permit: Permit): void {
-    // A permit with an allowance is returned, because the broker counts its messages.
+    // A permit with an allowance is always returned, because the broker counts its messages.
     const isOurs = permit.allowance === null && this.#toGiveBack === 0;
     if (!isOurs || this.waiting <= this.#unused.length) return this.#free(permit);
     this.#unused.push(permit);
@@ -285,7 +277,7 @@ export class SessionPool implements SessionOwner {
     this.#toGiveBack = Math.max(0, this.#toGiveBack - 1);
     const { provider, source } = this;
     this.#context.send({ kind: 'free', provider, source, count: 1, unused: allowance ?? 0 });
-    // There is one busy session less to follow on, so that a connection may be needed now.
+    // One busy session fewer can carry a following message, so a connection may be needed now.
     if (this.waiting > 0) this.#context.waitingChanged(this);
   }
 

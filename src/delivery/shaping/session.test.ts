@@ -2,7 +2,7 @@ import { test } from 'node:test';
 import { assertDrawn, assertOnly } from '../../../test/support/state-machines.ts';
 import { SESSION_TRANSITIONS } from './session.ts';
 
-test('a session changes its state by the events of the table only, as docs/delivery.md draws it', async () => {
+test('a session changes its state only by the events of its table, which docs/delivery.md draws', async () => {
   assertOnly(SESSION_TRANSITIONS);
   await assertDrawn('Session', SESSION_TRANSITIONS, { start: 'connecting', end: 'closed' });
 });

@@ -1,8 +1,8 @@
 /**
  * One session with a mail server, from the permit for its connection until the connection is closed.
  *
- * SESSION_TRANSITIONS lists what may happen in each state. Anything else is a bug and throws. docs/delivery.md draws the
- * table. At most one delivery has the session, and a second one while its message is announced.
+ * SESSION_TRANSITIONS lists the events that each state allows. Any other event is a bug and throws. docs/delivery.md
+ * draws the table. At most one delivery uses a session, plus a second one while its message is announced.
  */
 import type { SmtpConnection, Transaction, TransactionResult } from '../../net/smtp/client.ts';
 import { nextState, type Transitions } from '../../lib/state-machine.ts';
@@ -27,27 +27,23 @@ type SessionEvent =
 
 export const SESSION_TRANSITIONS: Transitions<SessionState, SessionEvent> = {
   connecting: { greeted: 'greeted', failed: 'closed' },
-  // A delivery has the session and has sent nothing on it yet.
   greeted: { sent: 'busy', kept: 'idle', ended: 'closing' },
-  // No delivery has the session.
   idle: { taken: 'greeted', ended: 'closing' },
-  // A message is under way.
   busy: { announced: 'announced', kept: 'idle', ended: 'closing' },
-  // The envelope of the next message goes out with the final dot of the one under way (decision 0015).
+  // The envelope of the next message is sent with the final dot of the current one (decision 0015).
   announced: { sent: 'busy', ended: 'closing' },
-  // The permit is in use until the server has replied to QUIT, because the receiver counts the connection.
+  // The permit is in use until the server has replied to QUIT, because the provider counts the connection until then.
   closing: { closed: 'closed' },
   closed: {},
 };
 
 export type SessionOwner = {
   readonly source: string;
-  /** A waiting message that follows the one under way; null: none does. */
+  /** Returns a waiting message that follows the current one; null: none does. */
   announce(session: Session, mayFollow: (next: Transaction) => boolean): Transaction | null;
-  /** A delivery has its result; others may still have the session. */
+  /** Called when a delivery has its result. Others may still use the session. */
   released(session: Session, isUsable: boolean): void;
   dropped(session: Session): void;
-  /** The connection is closed, or could not be opened. */
   closed(session: Session): void;
 };
 
@@ -58,7 +54,7 @@ type Limits = {
 };
 
 export class Session {
-  /** The server and its TLS rule: only messages with the same key may use the session. */
+  /** Server and TLS rule. Only messages with the same key may use the session. */
   readonly key: string;
   readonly limits: Limits;
   idleSinceMs = 0;
@@ -89,7 +85,6 @@ export class Session {
     return this.#connection !== null && this.#state !== 'closing' && this.#state !== 'closed';
   }
 
-  /** Null: plain text. */
   get tls(): SmtpConnection['tls'] {
     return this.#connection?.tls ?? null;
   }
@@ -134,7 +129,7 @@ export class Session {
     return this;
   }
 
-  /** Sends the message of a delivery that has the session. Waiting ones may be announced behind it. */
+  /** Sends the message of the delivery that uses the session. Waiting messages may be announced behind it. */
   async send(transaction: Transaction): Promise<TransactionResult> {
     this.#move('sent');
     return this.#connection!.send(transaction, (mayFollow) => {
@@ -146,7 +141,7 @@ export class Session {
     });
   }
 
-  /** A delivery has its result. @param isUsable whether the session may carry another message */
+  /** Ends the use by a delivery that has its result. @param isUsable whether the session may carry another message */
   release(isUsable = true): void {
     this.#users -= 1;
     this.#owner.released(this, isUsable);

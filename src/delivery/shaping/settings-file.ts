@@ -1,6 +1,6 @@
 /**
- * The operator's file of limits (LETTERHAUS_SHAPING, docs/shaping.md): JSON, read once at the start and
- * refused as a whole with every problem in it. What it replaces: settings.ts.
+ * Reads the operator's file of limits (LETTERHAUS_SHAPING, docs/shaping.md) at the start. The file is JSON. A file
+ * with any problem is refused, with a list of all problems. settings.ts has the defaults that it replaces.
  */
 import { z } from 'zod';
 import { DEFAULT_PROVIDER_LIMITS, type ShapingSettings, DEFAULT_SHAPING } from './settings.ts';
@@ -59,10 +59,10 @@ function problemsOf(error: z.ZodError): string[] {
   });
 }
 
-function settingsOf({ default: usual, providers = {}, ...rules }: File): ShapingSettings {
+function settingsOf({ default: forAll, providers = {}, ...rules }: File): ShapingSettings {
   const entries = Object.entries(providers);
   return {
-    default: given(DEFAULT_PROVIDER_LIMITS, usual),
+    default: given(DEFAULT_PROVIDER_LIMITS, forAll),
     providers: Object.fromEntries(
       entries.map(([key, one]) => [key, given(DEFAULT_PROVIDER_LIMITS, one)]),
     ),
@@ -76,19 +76,23 @@ function settingsOf({ default: usual, providers = {}, ...rules }: File): Shaping
   };
 }
 
-const { suspension: SUSPENSION, recovery: RECOVERY, uplink: UPLINK, block: BLOCK } = DEFAULT_SHAPING;
+const {
+  suspension: SUSPENSION,
+  recovery: RECOVERY,
+  uplink: UPLINK,
+  block: BLOCK,
+} = DEFAULT_SHAPING;
 
-/** A provider that is named by a domain has all hosts of the domain. */
+/** Returns the default suffixes: a provider that is named like a domain has all hosts of the domain. */
 function namesIn(key: string): string[] {
   return key.includes('.') && HOST_SUFFIX.test(key) ? [key] : [];
 }
 
-/** The settings that the file has, as the code names them. */
 function given<Settings extends object>(
-  usual: Settings,
+  defaults: Settings,
   file: Readonly<Record<string, unknown>> = {},
 ): Partial<Settings> {
-  const entries = Object.keys(usual).map((setting) => {
+  const entries = Object.keys(defaults).map((setting) => {
     const { name, factor } = nameInFile(setting);
     const value = file[name];
     return [setting, typeof value === 'number' ? Math.round(value * factor) : value];
@@ -98,7 +102,7 @@ function given<Settings extends object>(
   ) as Partial<Settings>;
 }
 
-/** How the file names a setting, and the factor of its value: `firstMs` is `first_s`, times 1000. */
+/** Returns the name of a setting in the file, and the factor of its value: `firstMs` is `first_s`, times 1000. */
 export function nameInFile(setting: string): { name: string; factor: number } {
   const isTime = setting.endsWith('Ms');
   const words = (isTime ? setting.slice(0, -2) : setting).replace(/[A-Z]/g, '_$&').toLowerCase();

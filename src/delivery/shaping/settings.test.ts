@@ -29,7 +29,7 @@ test('an empty file changes nothing', () => {
   assert.deepEqual(limitsOf(DEFAULT_SHAPING, 'small.example'), DEFAULT_PROVIDER_LIMITS);
 });
 
-test('docs/shaping.md lists the limits of every provider that has its own', () => {
+test('docs/shaping.md lists the limits of every provider with an entry', () => {
   const guide = readFileSync(new URL('../../../docs/shaping.md', import.meta.url), 'utf8');
   const rows = guide.matchAll(/^\| (all others|`.*`) +\| (\d+) +\| (\d+) +\| (\d*) +\|$/gm);
   const listed = [...rows].flatMap(([, names = '', ...limits]) =>
@@ -41,11 +41,14 @@ test('docs/shaping.md lists the limits of every provider that has its own', () =
     );
   assert.deepEqual(listed, [
     ['all others', ...shown(DEFAULT_PROVIDER_LIMITS)],
-    ...Object.keys(PROVIDER_LIMITS).map((name) => [name, ...shown(limitsOf(DEFAULT_SHAPING, name))]),
+    ...Object.keys(PROVIDER_LIMITS).map((name) => [
+      name,
+      ...shown(limitsOf(DEFAULT_SHAPING, name)),
+    ]),
   ]);
 });
 
-test('the file replaces single values, for one provider or for all that are not listed', () => {
+test('the file replaces single values, for one provider or for all without an entry', () => {
   const own = settings({
     default: { connections: 4, idle_s: 2.5 },
     providers: { google: { connections: 9 }, relay: { messages_per_minute: 30 } },
@@ -57,7 +60,7 @@ test('the file replaces single values, for one provider or for all that are not 
   assert.equal(limitsOf(own, 'relay smarthost.example').messagesPerMinute, 30);
 });
 
-test('for a domain with servers of several operators the strictest limits count', () => {
+test('for a domain with servers of several operators, the strictest limits apply', () => {
   const { connections, messagesPerConnection } = limitsOf(DEFAULT_SHAPING, 'apple+google');
   assert.deepEqual([connections, messagesPerConnection], [5, 5]);
 });
@@ -70,7 +73,7 @@ test('a provider of the file has the hosts given in the file', () => {
   ]);
 });
 
-test('the times of suspension, recovery and of our own uplink can be set', () => {
+test('the times of suspensions, recovery and the uplink can be set', () => {
   const own = settings({
     suspension: { after_failures: 5, first_s: 30 },
     recovery: { hold_down_s: 1 },
@@ -81,7 +84,7 @@ test('the times of suspension, recovery and of our own uplink can be set', () =>
   assert.deepEqual(own.uplink, { noAnswerMs: 15_000, retryMs: 20_000 });
 });
 
-test('every problem of a wrong file is reported, with its place', () => {
+test('every problem of an invalid file is reported with its place', () => {
   const found = problems(
     JSON.stringify({
       default: { connections: 0 },
@@ -99,7 +102,7 @@ test('every problem of a wrong file is reported, with its place', () => {
   assert.match(problems('{"default":').join(), /not JSON/);
 });
 
-test('a limit in effect is explained by where it is set', () => {
+test('an explained limit names where it is set', () => {
   const own = settings({
     default: { connections: 3, messages_per_minute: 60 },
     providers: { yahoo: { connections: 7 }, 'a.example': { messages_per_minute: null } },
@@ -124,7 +127,7 @@ test('a limit in effect is explained by where it is set', () => {
   assert.equal(explainLimits(own, 'b.example').idleMs.source, 'built_in');
 });
 
-test('replies about the reputation of our address are distinguished from those about one message', () => {
+test('replies about the reputation of our address slow all mail; replies about one message do not', () => {
   const of = (provider: string, message: string) =>
     slowdownFor(provider, message)?.messagesPerMinute;
   const outlook =

@@ -1,32 +1,29 @@
 /**
- * Limits per provider: the defaults, as data, and what the operator's file (settings-file.ts) replaces.
+ * Limits per provider: the defaults as data, and the lookup in defaults and operator's file (settings-file.ts).
  *
- * A provider key is what net/providers.ts derives from the names of the mail servers; a provider that
- * is not listed gets DEFAULT_PROVIDER_LIMITS. The numbers are those that large senders measured and keep in
- * KumoMTA's shipped shaping rules; no provider publishes all of its own. Settings must survive JSON,
- * because workers get them from the supervisor.
+ * net/providers.ts derives the key of a provider from the names of its mail servers. A provider without an entry gets
+ * DEFAULT_PROVIDER_LIMITS. The numbers are from KumoMTA's shipped shaping rules, which large senders measured; no
+ * provider publishes all of its own. The supervisor sends the settings to workers, so they must survive JSON.
  */
 import type { BlockRules } from '../blocks/block-store.ts';
 
-/** For one of our addresses and one provider, over all workers of this machine. */
+/** Limits for one source and one provider, over all workers of this machine. */
 export type ProviderLimits = {
-  /** Open at once, at most; the first are START_CONNECTIONS. */
+  /** Limit on open connections. The first are START_CONNECTIONS. */
   connections: number;
   messagesPerConnection: number;
-  /** A session without a message for this time is closed. */
   idleMs: number;
-  /** null: as many as the other limits allow. */
+  /** null: no limit besides the others. */
   newConnectionsPerMinute: number | null;
-  /** null: as fast as the connections go. */
   messagesPerMinute: number | null;
 };
 
-/** The first connections to a provider about which nothing is known. */
+/** Connections to a provider that has not been contacted before. */
 export const START_CONNECTIONS = 2;
 
 /**
- * For all other providers. 20 is Postfix's limit, too: 500 messages/s to a server 20 ms away need about
- * that many. Idle sessions cost the receiver memory, so they are closed after 10 s.
+ * Limits without an entry. 20 is Postfix's limit, too: 500 messages/s to a server 20 ms away need about that many.
+ * Idle sessions use memory of the server, so they are closed after 10 s.
  */
 export const DEFAULT_PROVIDER_LIMITS: ProviderLimits = {
   connections: 20,
@@ -38,7 +35,7 @@ export const DEFAULT_PROVIDER_LIMITS: ProviderLimits = {
 
 export const PROVIDER_LIMITS: Readonly<Record<string, Partial<ProviderLimits>>> = {
   google: { connections: 5, messagesPerConnection: 50, newConnectionsPerMinute: 100 },
-  // Microsoft's three: consumers, tenants, tenants on the newer names. Each counts by itself.
+  // Microsoft has three: consumers, tenants, and tenants on the newer names. Each counts separately.
   outlook: { connections: 5, messagesPerConnection: 50, newConnectionsPerMinute: 100 },
   office365: { connections: 5, messagesPerConnection: 50, newConnectionsPerMinute: 100 },
   microsoft: { connections: 5, messagesPerConnection: 50, newConnectionsPerMinute: 100 },
@@ -46,14 +43,14 @@ export const PROVIDER_LIMITS: Readonly<Record<string, Partial<ProviderLimits>>> 
   // Its servers close a session after a few messages.
   apple: { connections: 10, messagesPerConnection: 5, newConnectionsPerMinute: 100 },
   orange: { connections: 2, newConnectionsPerMinute: 100 },
-  // Counts per site; a site is a customer's region.
+  // Counts connections per site, which is a region of its customers.
   mimecast: { connections: 10, newConnectionsPerMinute: 100 },
   comcast: { connections: 25, messagesPerConnection: 1000, newConnectionsPerMinute: 100 },
 };
 
-/** Replies that limit our address as a whole: one connection and a message rate follow. */
+/** A reply that limits all mail from our address. One connection and a message rate are allowed afterwards. */
 type Slowdown = {
-  /** In lower case; found anywhere in a temporary reply. */
+  /** In lower case; searched anywhere in a temporary reply. */
   words: string;
   provider: string | null;
   messagesPerMinute: number;
@@ -91,40 +88,36 @@ const SLOWDOWNS: readonly Slowdown[] = [
 ];
 
 const SUSPENSION_RULES = {
-  /** Attempts in a row that reached no host. */
   afterFailures: 2,
-  /** The first suspension; each further one is twice as long. */
+  /** Milliseconds of the first suspension. Each further one is twice as long. */
   firstMs: 60_000,
   longestMs: 15 * 60_000,
 };
 export type SuspensionRules = typeof SUSPENSION_RULES;
 
 const RECOVERY_RULES = {
-  /** No growth for this time. */
+  /** Milliseconds without growth after a complaint. */
   holdDownMs: 60_000,
-  /** Then one more connection after each interval of this length. */
+  /** Milliseconds between further connections after that. */
   stepMs: 10_000,
-  /** The number that was too many is tried again after this; twice as long each time. */
+  /** Milliseconds until the number that was too many is tried again; doubles each time. */
   tryAgainAfterMs: 10 * 60_000,
 };
 export type RecoveryRules = typeof RECOVERY_RULES;
 
-/** When our own uplink counts as down (delivery/outage/uplink.ts). */
 const UPLINK_RULES = {
-  /** No server anywhere has answered for this time. */
   noAnswerMs: 15_000,
-  /** Suspensions and retries while it is down, at least. */
+  /** Minimum milliseconds of suspensions and retries while it is down. */
   retryMs: 15_000,
 };
 export type UplinkRules = typeof UPLINK_RULES;
 
-/** How often a block is looked for and probed (delivery/blocks/provider-blocks.ts). */
 const BLOCK_RULES: BlockRules = { afterRefusals: 3, firstMs: 60_000, longestMs: HOUR_MS };
 
 export type ShapingSettings = {
   default: Partial<ProviderLimits>;
   providers: Readonly<Record<string, Partial<ProviderLimits>>>;
-  /** Host name suffix → provider, before the table of net/providers.ts. The operator vouches for all hosts. */
+  /** Pairs of host name suffix and provider, which precede net/providers.ts. The operator vouches for the hosts. */
   suffixes: readonly (readonly [string, string])[];
   suspension: SuspensionRules;
   recovery: RecoveryRules;
@@ -149,17 +142,17 @@ export function limitsOf(settings: ShapingSettings, provider: string): ProviderL
 
 export const LIMIT_SOURCES = ['built_in', 'built_in_provider', 'file', 'file_provider'] as const;
 
-/** A limit in effect, and where it is set: by default or for the provider, here or in the operator's file. */
+/** A limit in effect, and where it is set: as default or for the provider, built in or in the operator's file. */
 export type ExplainedLimit = {
   value: number | null;
   source: (typeof LIMIT_SOURCES)[number];
-  /** The key of the table or of the file's `providers`; null: it is that for all others. */
+  /** Key in the built-in table or the file's `providers`; null: the default for all providers. */
   key: string | null;
 };
 
 /**
- * The limits of a provider, and where each is set. Where several operators' servers stand side by side (`a.com+b.com`), the
- * strictest of each. A relay is `relay` in the file.
+ * Returns the limits of a provider and where each is set. For a provider of several operators (`a.com+b.com`) each
+ * limit is the strictest of theirs. The file names a relay `relay`.
  */
 export function explainLimits(
   settings: ShapingSettings,
@@ -194,7 +187,7 @@ function explainLimit(
   throw new Error(`there is no default of ${name}`);
 }
 
-/** The rate that a temporary reply asks for, for all mail to the provider; null: none. */
+/** Returns the message rate that a temporary reply asks for, for all mail to the provider; null: none. */
 export function slowdownFor(provider: string, message: string): Slowdown | null {
   const words = message.toLowerCase();
   const keys = provider.split('+');

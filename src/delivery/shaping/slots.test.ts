@@ -15,7 +15,7 @@ function startAll(slots: Slots, project: string, slotKind: SlotKind = 'trial'): 
   return places;
 }
 
-/** So many deliveries of a project that wait for silent servers. */
+/** Starts deliveries of a project that wait for silent servers. */
 function wait(slots: Slots, project: string, count: number): Place[] {
   return Array.from({ length: count }, () => {
     const place = slots.start('trial', project, 24 * KIB);
@@ -24,14 +24,14 @@ function wait(slots: Slots, project: string, count: number): Place[] {
   });
 }
 
-test('when many projects use all they may, one with nothing under way still finds a slot', () => {
+test('when other projects use all their slots, a project without deliveries still finds one', () => {
   const slots = newSlots();
   const taken = Array.from({ length: 20 }, (_, index) => startAll(slots, `p${index}`).length);
   assert.deepEqual(taken.slice(0, 4), [128, 64, 32, 16]);
   assert.equal(startAll(slots, 'victim').length, 2);
 });
 
-test('what is silent leaves its slot, and counts in no slot any more', () => {
+test('a delivery to a silent server leaves its slot, which others can use', () => {
   const slots = newSlots();
   const places = startAll(slots, 'a');
   for (const place of places) assert.ok(slots.leave(place));
@@ -49,7 +49,7 @@ test('a session keeps its slot for five checks', () => {
   assert.deepEqual(left, [false, false, false, false, true, true]);
 });
 
-test('a project has a quarter of the budget: the oldest without a session is given up', () => {
+test('a project with a quarter of the budget gives up its oldest delivery without a session', () => {
   const slots = newSlots();
   const places = wait(slots, 'a', 500);
   places[0]!.greeted();
@@ -59,7 +59,7 @@ test('a project has a quarter of the budget: the oldest without a session is giv
   assert.equal(slots.waiting, 500);
 });
 
-test('when the budget of all is full, the project that has most gives one up', () => {
+test('when the whole budget is full, the project with the most deliveries gives one up', () => {
   const slots = newSlots();
   const many = ['a', 'b', 'c'].map((project) => wait(slots, project, 500));
   const less = [wait(slots, 'd', 499), wait(slots, 'e', 1)];
@@ -68,7 +68,7 @@ test('when the budget of all is full, the project that has most gives one up', (
   assert.ok(less.flat().every(({ signal }) => !signal.aborted));
 });
 
-test('the memory of what waits is limited, and a project with few gives nothing up', () => {
+test('the memory of waiting deliveries is limited, and a project with few gives none up', () => {
   const slots = newSlots(100 * 24 * KIB);
   const few = wait(slots, 'few', 10);
   const many = wait(slots, 'many', 200);
@@ -77,13 +77,13 @@ test('the memory of what waits is limited, and a project with few gives nothing 
   assert.ok(few.every(({ signal }) => !signal.aborted));
 });
 
-test('deliveries with a session are never given up: others keep their slots', () => {
+test('deliveries with a session are never given up, so others keep their slots', () => {
   const slots = newSlots();
   for (const place of wait(slots, 'a', 500)) place.greeted();
   assert.equal(slots.leave(slots.start('trial', 'a', 24 * KIB)), false);
 });
 
-test('every second turn is that of the queue that came last', () => {
+test('every second turn goes to the queue that came last', () => {
   const turns = new Turns<string>();
   for (const name of ['a', 'b', 'c', 'd']) turns.arrive(name);
   assert.deepEqual(

@@ -2,28 +2,28 @@
  * Limits running deliveries. A delivery that waits for a silent server leaves its slot, so deliveries that make
  * progress always find one (docs/decisions/0035-slots-for-what-moves.md).
  *
- * A delivery starts in a slot of one of two kinds. `prompt` is for providers whose last attempt got a session at once, `trial`
- * for all others: whatever is silent is in a trial slot, so that mail to a provider that answers finds a
- * slot at once. Of each kind a project may have as many slots as it leaves free of the shared ones, and a project that has
- * next to none always finds one among the reserved.
+ * There are two kinds of slots. `prompt` is for providers whose last attempt got a session at once, `trial` for all
+ * others. Silent servers occupy only trial slots, so mail to a provider that answers finds a slot at once. A project
+ * may have as many shared slots of a kind as it leaves free. A project with at most one slot can also use a reserved
+ * one.
  *
- * A delivery that has no session after SILENT_AFTER_MS, or has not ended after SLOW_AFTER times that, leaves its
- * slot and waits in a budget of its own: WAITING_MAX deliveries, and half of the memory for deliveries, which comes
- * first. When it is full, the delivery that has waited longest without a session, of the project that has most, is
- * given up and tried again later. One with a session is never given up.
+ * A delivery leaves its slot when it has no session after SILENT_AFTER_MS, or has not ended after SLOW_AFTER times
+ * that. It then counts in a separate budget: WAITING_MAX deliveries, and half of the memory for deliveries, which is
+ * usually reached first. When the budget is full, the project with the most waiting deliveries gives one up: the one
+ * that has waited longest without a session. It is retried later. A delivery with a session is never given up.
  */
 export type SlotKind = 'prompt' | 'trial';
 
 const SLOTS = { prompt: { shared: 512, reserved: 64 }, trial: { shared: 256, reserved: 32 } };
-/** Slots that a project may have whatever others have, as long as there are reserved ones. */
+/** Slots that a project may have while reserved ones are left, regardless of the other projects. */
 const RESERVED_EACH = 2;
-/** A server nearby greets within milliseconds; one that greets later is waited for outside of the slots. */
+/** A nearby server greets within milliseconds. The wait for a slower one continues outside of the slots. */
 export const SILENT_AFTER_MS = 1_000;
-/** That many times as long for one with a session. */
+/** Multiple of SILENT_AFTER_MS after which a delivery with a session leaves its slot. */
 const SLOW_AFTER = 5;
 const WAITING_MAX = 2_000;
 const PROJECT_WAITING_MAX = WAITING_MAX / 4;
-/** A project with fewer gives none up for the memory. */
+/** A project with fewer waiting deliveries gives none up when the memory is full. */
 const PROJECT_WAITING_FEW = 16;
 
 export class Place {
@@ -31,10 +31,9 @@ export class Place {
   readonly weightBytes: number;
   slotKind: SlotKind | null;
   group: WaitingGroup | null = null;
-  /** A connection was begun: giving it up is an attempt that failed. */
+  /** True after a connection was begun; giving the delivery up then counts as a failed attempt. */
   isConnecting = false;
   hasSession = false;
-  /** How often it was asked whether it leaves its slot. */
   checks = 0;
   readonly #ending = new AbortController();
 
@@ -52,7 +51,7 @@ export class Place {
     this.isConnecting = true;
   }
 
-  /** A session is ready: from here on it is not given up. */
+  /** Records that a session is ready. From here on the delivery is not given up. */
   greeted(): void {
     this.hasSession = true;
     this.group?.ungreeted.delete(this);
@@ -66,7 +65,6 @@ export class Place {
 type WaitingGroup = {
   readonly projectId: string;
   count: number;
-  /** In the order in which they left their slots. */
   readonly ungreeted: Set<Place>;
 };
 
@@ -103,14 +101,14 @@ export class Slots {
     this.#stopWaiting(place);
   }
 
-  /** To be called every SILENT_AFTER_MS. Leaves its slot if it is time. @returns whether it has none (any more) */
+  /** Takes a delivery out of its slot if it is time. Call it every SILENT_AFTER_MS. @returns whether it has none */
   leave(place: Place): boolean {
     if (place.slotKind === null) return true;
     place.checks += 1;
     if (place.hasSession && place.checks < SLOW_AFTER) return false;
     const group = this.#group(place.projectId);
-    // Those with a session hold the whole budget: this one keeps its slot, which slows only its own project.
-    if (!this.#makeRoom(group)) return false;
+    // Deliveries with a session use the whole budget. This one keeps its slot, which slows only its own project.
+    if (!this.#freeCapacity(group)) return false;
     this.#kinds[place.slotKind].leave(place.projectId);
     place.slotKind = null;
     place.group = group;
@@ -122,7 +120,7 @@ export class Slots {
     return true;
   }
 
-  #makeRoom(own: WaitingGroup): boolean {
+  #freeCapacity(own: WaitingGroup): boolean {
     if (own.count >= PROJECT_WAITING_MAX && !this.#giveUpOldest(own)) return false;
     const isFull = this.#waiting >= WAITING_MAX;
     if (!isFull && this.#waitingBytes < this.#waitingBytesMax) return true;
@@ -150,7 +148,6 @@ export class Slots {
     this.#waitingBytes -= place.weightBytes;
   }
 
-  /** Of those with anything to give up. */
   #largestGroup(): WaitingGroup | null {
     let most: WaitingGroup | null = null;
     for (const group of this.#groups.values()) {

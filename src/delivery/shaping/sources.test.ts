@@ -5,7 +5,7 @@ import { inRankOrder } from './sources.ts';
 const IPS = ['192.0.2.1', '192.0.2.2', '192.0.2.3', '192.0.2.4'];
 const PAIRS = Array.from({ length: 4_000 }, (_, n) => ({
   sender: `send.domain${n % 500}.test`,
-  receiver: `receiver${Math.floor(n / 500)}.test`,
+  provider: `provider${Math.floor(n / 500)}.test`,
 }));
 
 test('sending domains are distributed evenly over source addresses', () => {
@@ -28,7 +28,7 @@ test('removing a source address moves only its own pairs, and adding it again re
     assert.deepEqual(
       inRankOrder(IPS.toReversed(), pair),
       ranked,
-      'in whatever order they are given',
+      'the order of the list has no effect',
     );
   }
 });

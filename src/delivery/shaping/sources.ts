@@ -1,48 +1,41 @@
 /**
- * Which of our addresses a message leaves from. Receivers identify senders by address and name, for
- * greylisting and reputation. So a sending domain keeps one address per receiver, at retries too, and
- * different domains are spread over all addresses.
+ * Chooses the source address of a message. Mail servers identify senders by address and name, for greylisting and
+ * reputation. So a sending domain keeps one address per provider, also for retries, and different domains are spread
+ * over all addresses.
  *
- * Rendezvous hashing: every address has a rank for each pair of sending domain and receiver, and the
- * highest one is used. When an address is added or removed, only the pairs for which it ranks first change their address.
+ * Uses rendezvous hashing: every address has a rank for each pair of sending domain and provider, and the highest is
+ * used. When an address is added or removed, only the pairs for which it ranks first change their address.
  */
 import { hash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 
-/** An address of this machine and the name for EHLO from it, which is that of its PTR record. */
+/** An address of this machine, and its name for EHLO, which its PTR record must have. */
 export type Source = { ip: string; heloName: string };
 
-/**
- * Our addresses of the receiver's family, in the order of use; `''`: the system's choice.
- * @param receiver.address of the server
- */
+/** Returns the source addresses of the server's address family, in the order of use; `''` for the system's choice. */
 export function sourcesFor(
   sources: readonly Source[],
-  receiver: { provider: string; address: string; envelopeFrom: string },
+  server: { provider: string; address: string; envelopeFrom: string },
 ): readonly string[] {
-  const { provider, address, envelopeFrom } = receiver;
+  const { provider, address, envelopeFrom } = server;
   const family = address.includes(':');
   const own = sources.map(({ ip }) => ip).filter((ip) => isIPv6(ip) === family);
   if (own.length === 0) return [''];
-  return inRankOrder(own, { sender: senderOf(envelopeFrom), receiver: provider });
+  return inRankOrder(own, { sender: senderOf(envelopeFrom), provider });
 }
 
-/** The sending domain, as the return path has it. */
 function senderOf(envelopeFrom: string): string {
   return envelopeFrom.slice(envelopeFrom.lastIndexOf('@') + 1);
 }
 
-/**
- * The addresses in the order of use. All of the receiver's address family.
- * @param pair the sending domain and the receiver
- */
+/** Returns addresses of the server's family in the order of use. @param pair sending domain and provider */
 export function inRankOrder(
   sources: readonly string[],
-  pair: { sender: string; receiver: string },
+  pair: { sender: string; provider: string },
 ): readonly string[] {
   if (sources.length < 2) return sources;
   const ranked = sources.map((ip) => {
-    const rank = hash('sha1', `${pair.sender}\0${pair.receiver}\0${ip}`);
+    const rank = hash('sha1', `${pair.sender}\0${pair.provider}\0${ip}`);
     return { ip, rank };
   });
   return ranked.toSorted((one, other) => (one.rank < other.rank ? 1 : -1)).map(({ ip }) => ip);
