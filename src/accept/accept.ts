@@ -46,7 +46,7 @@ type HandOver = {
 type Dispatcher = {
   /** Returns the provider of a destination, or the destination itself until its mail servers are known. */
   providerOf(environment: Environment, destination: string): string;
-  hasRoomFor(email: {
+  hasSpaceFor(email: {
     projectId: string;
     providers: readonly string[];
     ahead: number;
@@ -147,7 +147,7 @@ export function newEmail(
     response: JSON.stringify({ object: 'email', id, status: '@status', created_at: '@created_at' }),
     handOver:
       scheduledAt === null &&
-      dispatcher.hasRoomFor({
+      dispatcher.hasSpaceFor({
         projectId: caller.projectId,
         providers: recipients.map((recipient) => recipient.provider),
         ahead: context.ahead ?? 0,

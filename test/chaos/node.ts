@@ -213,7 +213,7 @@ export class ChaosNode {
     } else if (failpoint !== undefined) {
       this.disturbed(`${failpoint} ${action}`);
       this.#report.onPoint({ failpoint, action, ...(pid !== undefined && { pid }) });
-    } else if (msg.includes('taken for dead')) {
+    } else if (msg.includes('was expired while it was frozen')) {
       this.disturbed(msg, Date.now() - 30_000);
     } else if (isError(fields)) {
       if (!EXPECTED.test(line)) this.#noteCrash(line);

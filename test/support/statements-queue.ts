@@ -2,7 +2,7 @@
 import { newId } from '../../src/database/ids.ts';
 import * as claims from '../../src/delivery/queue/queue-store.ts';
 import { RECIPIENTS } from '../../src/delivery/queue/queue-store.ts';
-import { bringForward } from '../../src/delivery/queue/put-off-store.ts';
+import { bringForward } from '../../src/delivery/queue/early-retries-store.ts';
 import {
   changeQueueStep,
   QUEUE_START,

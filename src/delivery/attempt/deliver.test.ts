@@ -83,7 +83,7 @@ function deliverTo(
     lease: { holder: () => delivery.holder, isFresh: () => true },
     attempted: () => {},
     takesReports: true,
-    putOff: { note: () => {}, retryMs: () => 1_000 },
+    earlyRetries: { note: () => {}, retryMs: () => 1_000 },
     isLeased: () => true,
     builder: {
       build: async () => ({

@@ -41,12 +41,12 @@ import {
   UNSIGNABLE,
   unsignable,
 } from './outcome.ts';
-import type { PutOff } from '../queue/put-off.ts';
+import type { EarlyRetries } from '../queue/early-retries.ts';
 import { attemptSimulated } from './simulator.ts';
 
 /** How a delivery leaves this worker. */
-export type Delivered = { kind: 'settled' } | { kind: 'release'; delayMs: number };
-export type Deliver = (delivery: Delivery, cutoff: Cutoff) => Promise<Delivered>;
+export type Ending = { kind: 'settled' } | { kind: 'release'; delayMs: number };
+export type Deliver = (delivery: Delivery, cutoff: Cutoff) => Promise<Ending>;
 
 export type DeliverOptions = AttemptOptions & {
   db: Queryable & Pick<Database, 'transaction'>;
@@ -60,7 +60,7 @@ export type DeliverOptions = AttemptOptions & {
   hasHostName: boolean;
   /** How log lines of attempts show the recipient. */
   logRecipients: LogRecipients;
-  putOff: Pick<PutOff, 'note' | 'retryMs'>;
+  earlyRetries: Pick<EarlyRetries, 'note' | 'retryMs'>;
   /** Milliseconds to wait after each failed attempt (core/retry.ts). */
   retryWaitsMs: readonly number[];
   onAttempt: (attempt: {
@@ -179,8 +179,8 @@ function deferByUplink(
   delivery: Delivery,
   { outcome }: Ended,
   options: DeliverOptions,
-): Promise<Delivered> {
-  const delayMs = options.putOff.retryMs();
+): Promise<Ending> {
+  const delayMs = options.earlyRetries.retryMs();
   const isUnanswered = true;
   const deferral = { outcome: deferredByUplink(outcome), delayMs, isUnanswered };
   return deferUncounted(delivery, deferral, options);
@@ -191,7 +191,7 @@ async function deferUncounted(
   delivery: Delivery,
   { outcome, delayMs, isUnanswered = false }: Deferral,
   options: DeliverOptions,
-): Promise<Delivered> {
+): Promise<Ending> {
   const { message, position } = delivery;
   const which = { projectId: message.projectId, emailId: message.id, position };
   const retryMs = Math.min(delayMs, delivery.expiresAtMs - options.world.monotonicMs());
@@ -215,7 +215,7 @@ function isUplinkAtFault(
 
 type Ended = Extract<Attempted, { kind: 'ended' }>;
 
-async function settle(delivery: Delivery, ended: Ended, options: DeliverOptions): Promise<Delivered> {
+async function settle(delivery: Delivery, ended: Ended, options: DeliverOptions): Promise<Ending> {
   const { attempt, startedMs, thenComplains = false, retryMs } = ended;
   const outcome = await afterDoubt(delivery, ended.outcome, options);
   const { world, log, settling, retryWaitsMs } = options;
@@ -229,7 +229,7 @@ async function settle(delivery: Delivery, ended: Ended, options: DeliverOptions)
   const decidedMs = world.monotonicMs();
   const counts = await settling.settle(settlement);
   if (ended.isUnanswered === true || retryMs !== undefined)
-    options.putOff.note([delivery], decidedMs);
+    options.earlyRetries.note([delivery], decidedMs);
   if (counts === true && outcome.mailboxFull === true) await countFullMailbox(delivery, options);
   const durationMs = startedMs === null ? null : world.monotonicMs() - startedMs;
   if (startedMs !== null && durationMs !== null) {

@@ -4,7 +4,7 @@
  */
 import type { World } from '../../lib/world.ts';
 import { loadHeads } from '../attempt/message-store.ts';
-import { beat, expireWorker, registerNode } from '../queue/node-store.ts';
+import { expireWorker, heartbeat, registerNode } from '../queue/node-store.ts';
 import type { Database } from '../../database/database.ts';
 import {
   QUEUE_START,
@@ -46,7 +46,7 @@ export async function* dropFromQueue(
   try {
     let from: QueuePlace | null = QUEUE_START;
     while (from !== null) {
-      if ((await beat(db, holder)) === null) throw new Error('the lease of this drop expired');
+      if ((await heartbeat(db, holder)) === null) throw new Error('the lease of this drop expired');
       const { step, taken } = await takeOutStep(db, holder, { selector, from });
       const messages = await loadHeads(
         db,
@@ -70,10 +70,7 @@ export async function* dropFromQueue(
   }
 }
 
-/**
- * Marks the mail of a drop until all is marked or `mayGoOn` returns false.
- * @returns the drop after the last step; null: it was undone meanwhile
- */
+/** Marks mail while `mayGoOn`. @returns the drop after the last step; null: it was undone meanwhile */
 export async function markDrop(
   db: Pick<Database, 'transaction'>,
   drop: QueueDrop,
@@ -86,10 +83,7 @@ export async function markDrop(
   return marked;
 }
 
-/**
- * Restores the mail of an undone drop and deletes the drop.
- * @returns the number of recipients restored; null: `mayGoOn` returned false before all were
- */
+/** Restores the mail of an undone drop. @returns the number of recipients; null: `mayGoOn` returned false */
 export async function restoreDrop(
   db: Database,
   drop: QueueDrop,

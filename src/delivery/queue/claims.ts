@@ -1,11 +1,11 @@
 /**
- * Claims due work from the queue table for this worker: how much of each tenant queue, and where the
+ * Claims due work from the queue table for this worker. Decides how much to claim of each tenant queue, and where the
  * next poll continues.
  *
- * While less than CLAIM_MAX is due, it is claimed in order of due time. Otherwise there is a backlog, and
- * a walk serves projects in turn, within a project its providers, and within a provider the oldest.
- * Providers that are suspended or have enough in memory are skipped at the cost of one index probe each,
- * however much waits for them. Every worker starts its walk at a random project.
+ * While less than CLAIM_MAX is due, it is claimed in order of due time. Otherwise there is a backlog. A walk then
+ * serves projects in turn, within a project its providers, and within a provider the oldest mail. Suspended providers
+ * and those with enough mail in memory cost one index probe each, however much mail waits for them. Every worker
+ * starts its walk at a random project.
  */
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -23,17 +23,13 @@ import type { FairQueue } from './fair-queue.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
 
-/** The most that one statement claims. When this many are due there is a backlog. */
+/** Limit on one statement's claims. When this many are due there is a backlog. */
 const CLAIM_MAX = 128;
-/** The projects, and about the providers of all of them together, in one step of the walk. */
 const WALK_PROJECTS_MAX = 32;
 const WALK_PROVIDERS_MAX = 192;
-/** Claims start at the last due time seen, less the time that a transaction may take to commit. */
+/** Milliseconds by which claims start before the last due time seen: the time that a transaction may take to commit. */
 const LOW_WATER_MARGIN_MS = 60_000;
-/**
- * A destination whose provider is not known may be one of thousands at an unreachable provider, so the
- * deliveries of each and the number of such destinations are limited.
- */
+/** Limits for destinations without a known provider, which may be thousands at one unreachable provider. */
 const UNKNOWN_PROVIDER_MAX = 2;
 const UNKNOWN_PROVIDERS_MAX = 32;
 const WITH_MORE_MAX = 1_000;
@@ -55,13 +51,12 @@ export class Claims {
   readonly #mailRouting: Pick<MailRouting, 'providerOf' | 'knows'>;
   readonly #lowWater: LowWater;
   #isBacklog = false;
-  /** The walk continues behind this project, and in each project behind its cursor. */
   #project: string;
   readonly #cursors = new Map<string, string>();
   #steps = { withoutWork: 0, isRound: false };
-  /** Tenant queues that had more than was claimed: claimed from again without waiting for the walk. */
+  /** Tenant queues that had more mail than was claimed. They are claimed from again without waiting for the walk. */
   readonly #withMore = new Map<string, Omit<TenantQueue, 'max'>>();
-  /** More is due than was claimed: polled again as soon as a queue has room. */
+  /** True when more is due than was claimed. The table is then polled as soon as a tenant queue has space. */
   hasMore = false;
 
   constructor(options: {
@@ -75,16 +70,16 @@ export class Claims {
     this.#fairQueue = options.providers;
     this.#connections = options.connections;
     this.#mailRouting = options.mailRouting;
-    this.#project = somewhere(options.world);
+    this.#project = randomProjectId(options.world);
     this.#lowWater = new LowWater(options.world);
   }
 
-  /** The database may be another server: claims read all due rows again. */
+  /** Makes claims read all due rows again, because the database may be another server. */
   startAnew(): void {
     this.#lowWater.startAnew();
   }
 
-  /** Claims what is due, as far as there is room. @throws DatabaseUnavailable */
+  /** Claims due recipients while there is memory. @throws DatabaseUnavailable */
   async take(holder: string): Promise<Claimed> {
     if (this.#fairQueue.claimableInAll === 0) return { claimed: [], outlook: 'done' };
     if (!this.#isBacklog) {
@@ -100,7 +95,7 @@ export class Claims {
     return new Date(Math.max(0, this.#lowWater.fromMs(LOW_WATER_MARGIN_MS)));
   }
 
-  /** Null: there is a backlog. */
+  /** Claims the oldest due recipients; null: there is a backlog. */
   async #takeOldest(holder: string): Promise<ClaimedRecipient[] | null> {
     const queues = this.#fairQueue.fullQueues();
     const max = Math.min(CLAIM_MAX, this.#fairQueue.claimableInAll);
@@ -116,7 +111,7 @@ export class Claims {
     if (seen >= CLAIM_MAX) return null;
     this.hasMore = claimed.length < seen;
     const newest = claimed.at(-1);
-    // The mark moves only if nothing is left: what was not claimed may be older than the newest.
+    // The mark moves only if nothing is left, because unclaimed rows may be older than the newest claimed one.
     if (newest && !this.hasMore && !wentBack) this.#lowWater.raise(newest.dueAt.getTime());
     return claimed;
   }
@@ -142,7 +137,7 @@ export class Claims {
     return { claimed, outlook: this.#outlook(claimed.length > 0) };
   }
 
-  /** How much to claim of each queue that can be served: projects in turn, equal parts. */
+  /** Decides how much to claim of each tenant queue that can be served: projects in turn, equal parts. */
   #shares(found: readonly FoundQueue[]): { queues: TenantQueue[]; leftOut: Set<string> } {
     const known = new Map<string, TenantQueue>();
     const unknown = new Map<string, TenantQueue>();
@@ -198,8 +193,8 @@ export class Claims {
   }
 
   /**
-   * Sets the cursors behind what was seen, but not behind queues that were left out for lack of room. At the
-   * end of a list a cursor returns to its beginning.
+   * Moves the cursors to the last row seen, but not past queues that were left out for lack of space. At the end of a
+   * list a cursor returns to its beginning.
    */
   #moveOn(found: readonly FoundQueue[], leftOut: ReadonlySet<string>): void {
     const walked = found.filter(({ isOldest }) => !isOldest);
@@ -237,13 +232,12 @@ function byProjectInTurn(queues: Iterable<TenantQueue>): TenantQueue[] {
   return inTurn([...Map.groupBy(queues, ({ projectId }) => projectId).values()]);
 }
 
-/** In the order of the index; provider names are ASCII. */
+/** Compares in the order of the index; provider names are ASCII. */
 function byCodeUnits(one: string, other: string): number {
   if (one === other) return 0;
   return one < other ? -1 : 1;
 }
 
-/** The first of each list, then the second of each, and so on. */
 function inTurn<Item>(lists: readonly (readonly Item[])[]): Item[] {
   const length = Math.max(0, ...lists.map((list) => list.length));
   return Array.from({ length }, (_, index) =>
@@ -251,12 +245,9 @@ function inTurn<Item>(lists: readonly (readonly Item[])[]): Item[] {
   ).flat();
 }
 
-/**
- * A random project id to begin behind, so that workers compete for the same rows less often. Ids begin
- * with the time of their creation.
- */
-function somewhere(world: Pick<World, 'now' | 'random'>): string {
-  const madeMs = Math.floor(world.now() - world.random() * SPREAD_MS);
-  const digits = madeMs.toString(16).padStart(12, '0');
+/** Returns a random project id to begin after, so that workers rarely compete. Ids begin with their time. */
+function randomProjectId(world: Pick<World, 'now' | 'random'>): string {
+  const createdMs = Math.floor(world.now() - world.random() * SPREAD_MS);
+  const digits = createdMs.toString(16).padStart(12, '0');
   return `${digits.slice(0, 8)}-${digits.slice(8)}${FIRST_PROJECT.slice(13)}`;
 }

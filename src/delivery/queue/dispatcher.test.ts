@@ -9,7 +9,7 @@ import type { NewEmail } from '../../accept/store/decision.ts';
 import { DatabaseUnavailable, type Queryable, type Statement } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
-import type { Deliver, Delivered } from '../attempt/deliver.ts';
+import type { Deliver, Ending } from '../attempt/deliver.ts';
 import { Dispatcher } from './dispatcher.ts';
 
 const database = await testDatabase();
@@ -20,11 +20,11 @@ type Scene = AsyncDisposable & {
   dispatcher: Dispatcher;
   holder: string;
   taken: string[];
-  /** How often it was asked to compare what it holds with what it knows of. */
+  /** Number of requests to compare claims with memory. */
   checks: { asked: number };
 };
 
-/** A dispatcher whose deliveries end as `deliver` says and are noted in `taken`. */
+/** A dispatcher whose deliveries end with the result of `deliver` and are recorded in `taken`. */
 function newScene(
   options: {
     queries?: Queryable;
@@ -59,7 +59,7 @@ function newScene(
       knows: () => true,
       lookUpProvider: () => null,
     },
-    putOff: { note: () => {} },
+    earlyRetries: { note: () => {} },
     unsettled: { isBlocked: false, kept: () => [] },
     unknownFateMs: options.unknownFateMs ?? 30_000,
   });
@@ -72,7 +72,7 @@ function newScene(
   };
 }
 
-/** Stored and waiting in the queue table. */
+/** Stores an email that waits in the queue table. */
 async function queued(to: string): Promise<NewEmail> {
   const email = newEmail(await newSender(db), { to: [to], handOver: false });
   const store = new AcceptStore(db.accepting, {
@@ -103,7 +103,7 @@ function nameOf(statement: Statement | string): string | undefined {
   return typeof statement === 'string' ? undefined : statement.name;
 }
 
-/** Whether the statement finds the rows that the table has under this lease and memory has not. */
+/** Returns whether the statement finds rows under this lease that are not in memory. */
 function isComparison(statement: Statement | string): boolean {
   return typeof statement === 'string' && statement.includes('where q.holder = $1');
 }
@@ -126,7 +126,7 @@ test('a delivery that could not be tried is released and due again', async () =>
   });
 });
 
-test('an email whose content is missing delays no other, and its delivery is told so', async () => {
+test('an email without content delays no other, and its delivery is marked', async () => {
   const delivered = new Map<string, boolean>();
   await using scene = newScene({
     deliver: ({ address, contentMissing = false }) => {
@@ -155,8 +155,8 @@ test('an error in an attempt keeps the mail', async () => {
   });
 });
 
-test('a stop releases queued deliveries and waits for those under way', async () => {
-  const finish = Promise.withResolvers<Delivered>();
+test('a stop releases queued deliveries and waits for running ones', async () => {
+  const finish = Promise.withResolvers<Ending>();
   const scene = newScene({ deliver: () => finish.promise, window: 1 });
   const emails = [await queued('first@turn.example.net'), await queued('next@turn.example.net')];
   scene.dispatcher.start();
@@ -173,7 +173,7 @@ test('a stop releases queued deliveries and waits for those under way', async ()
 });
 
 test('a provider starts its next attempt before the outcome of the last one is settled', async () => {
-  const settled = Promise.withResolvers<Delivered>();
+  const settled = Promise.withResolvers<Ending>();
   await using scene = newScene({
     window: 1,
     deliver: (delivery) => {
@@ -211,10 +211,10 @@ test('a claim whose reply was lost is released and delivered', async () => {
   assert.equal(lost, 1);
 });
 
-test('claims that their worker does not know of are released on request', async () => {
+test("claims that are not in the worker's memory are released on request", async () => {
   await using scene = newScene({ unknownFateMs: 300 });
   const [accepted, claimed] = [await queued('once@lost.test'), await queued('again@lost.test')];
-  // As after a fail-over that lost the settlements of both: one handed over, one claimed before.
+  // Like after a fail-over that lost the settlements of both: one was handed over, one was claimed before.
   const hold = `update queue set holder = $1, claim = $2 where email_id = $3`;
   await db.query(hold, [scene.holder, 1, accepted.id]);
   await db.query(hold, [scene.holder, 2, claimed.id]);
@@ -223,8 +223,8 @@ test('claims that their worker does not know of are released on request', async 
   await waitFor(() => scene.taken.length === 2, { what: 'both deliveries' });
 });
 
-test('claims that their worker knows are not released', async () => {
-  const finish = Promise.withResolvers<Delivered>();
+test("claims in the worker's memory are not released on request", async () => {
+  const finish = Promise.withResolvers<Ending>();
   await using scene = newScene({ unknownFateMs: 0, deliver: () => finish.promise, window: 1 });
   const emails = [await queued('one@known.test'), await queued('two@known.test')];
   scene.dispatcher.start();
@@ -244,13 +244,13 @@ test('claims that their worker knows are not released', async () => {
   assert.deepEqual(await Promise.all(emails.map(claimOf)), claims);
 });
 
-test('mail that is released while the database is away is not in doubt, and keeps its delay', async () => {
+test('mail that is released while the database is unavailable is not in doubt and keeps its delay', async () => {
   const releases = { refused: 0, isAway: true };
   const queries: Queryable = {
     async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
       if (nameOf(statement) === 'recipients_release' && releases.isAway) {
         releases.refused += 1;
-        // The lease asks for a comparison after an outage, which comes before the retry of the release.
+        // After an outage the lease requests a comparison, which precedes the retry of the release.
         scene.checks.asked += 1;
         throw new DatabaseUnavailable('connection refused');
       }
@@ -272,8 +272,8 @@ test('mail that is released while the database is away is not in doubt, and keep
   assert.deepEqual(await db.query(text, [email.id]), [{ inDoubt: false, isLater: true }]);
 });
 
-test('a release whose reply was lost releases no later claim', async () => {
-  const finish = Promise.withResolvers<Delivered>();
+test('a release whose reply was lost does not release a later claim', async () => {
+  const finish = Promise.withResolvers<Ending>();
   const claims: number[] = [];
   const releases = { lost: 0, retried: 0 };
   const queries: Queryable = {
@@ -307,7 +307,7 @@ test('a release whose reply was lost releases no later claim', async () => {
 
 test('a short database outage delays an attempt by its duration', async () => {
   let tries = 0;
-  const deliver = (): Promise<Delivered> => {
+  const deliver = (): Promise<Ending> => {
     tries += 1;
     if (tries === 1) return Promise.reject(new DatabaseUnavailable('connection refused'));
     return Promise.resolve({ kind: 'settled' });
@@ -318,7 +318,7 @@ test('a short database outage delays an attempt by its duration', async () => {
   await waitFor(() => tries === 2, { what: 'the second try', timeoutMs: 5_000 });
 });
 
-test('an email whose accept got no reply is released within seconds of its commit', async () => {
+test('an email whose accept had no reply is released within seconds of its commit', async () => {
   await using scene = newScene();
   const email = newEmail(await newSender(db), { to: ['unheard@example.net'] });
   scene.dispatcher.releaseLater([email]);
@@ -338,7 +338,7 @@ test('an email whose accept got no reply is released within seconds of its commi
 const setClock = (seconds: number) =>
   db.query(`update clock set skew = skew + $1 * interval '1 second'`, [seconds]);
 
-test("what is due after the database's clock went back is delivered at once, in a backlog, too", async () => {
+test("mail that is due after the database's clock went back is delivered at once, even in a backlog", async () => {
   await using scene = newScene();
   scene.dispatcher.start();
   await queued('before@clock.test');

@@ -1,15 +1,15 @@
 /**
  * Takes recipients into memory, starts their deliveries in fair order, and releases those that cannot start soon.
  *
- * There are two sources of work: emails that the accept path hands over in memory, so that the first attempt
- * starts within milliseconds, and rows of the queue table that are due and claimed. Both are limited in number and
- * bytes; the rest stays in the table. Everything in memory is claimed under the lease (lease.ts),
- * and every outcome is fenced by it (database/leased-queue.ts).
+ * Work has two origins. The accept path hands over emails in memory, so that the first attempt starts within
+ * milliseconds. Other recipients are due rows of the queue table that the dispatcher claims. Memory is limited in
+ * number and bytes; the rest stays in the table. Everything in memory is claimed under the lease (lease.ts), which
+ * fences every outcome (database/leased-queue.ts).
  *
- * The route of a destination is looked up before its mail starts, so that mail of thousands of domains at one
- * unreachable provider is queued under that provider before any of it is tried. A delivery that cannot start
- * soon, because its provider is suspended or its tenant queue or the memory is full, is released to the table.
- * fair-queue.ts decides the order; delivery/attempt/deliver.ts does the work.
+ * The route of a destination is looked up before its mail starts. So mail to thousands of domains at one unreachable
+ * provider is queued under that provider before any of it is tried. A delivery that cannot start soon is released to
+ * the table: its provider is suspended, or its tenant queue or the memory is full. fair-queue.ts decides the order;
+ * delivery/attempt/deliver.ts does the work.
  */
 import type { Logger } from 'pino';
 import { atMost } from '../../lib/at-most.ts';
@@ -31,7 +31,7 @@ import { Cutoff } from '../attempt/attempt.ts';
 import type { Connections } from '../shaping/connections.ts';
 import { type Contents, isLarge, sizeOf } from '../attempt/contents.ts';
 import type { Deliver } from '../attempt/deliver.ts';
-import type { PutOff } from './put-off.ts';
+import type { EarlyRetries } from './early-retries.ts';
 import { releaseWhenStored } from './releases.ts';
 import { type Delivery, FairQueue, type ProviderRules, WEIGHT_BYTES } from './fair-queue.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
@@ -45,21 +45,19 @@ type DispatcherOptions = {
   lease: { holder(): string | null; isFresh(): boolean; checksWanted(): number };
   deliver: Deliver;
   contents: Pick<Contents, 'keep'>;
-  /** How many deliveries of a provider may be under way, and whether it is suspended. */
   connections: ProviderRules & Pick<Connections, 'onChange' | 'onPrompt'>;
   mailRouting: Pick<MailRouting, 'providerOf' | 'knows' | 'lookUpProvider'>;
-  putOff: Pick<PutOff, 'note'>;
-  /** Outcomes that the database refuses and that are kept (settle/unsettled.ts). */
+  earlyRetries: Pick<EarlyRetries, 'note'>;
+  /** Outcomes that the database refuses, kept in memory (settle/unsettled.ts). */
   unsettled: {
-    /** No delivery starts until they are written. */
+    /** True while no delivery may start, until the outcomes are stored. */
     readonly isBlocked: boolean;
     kept(): Iterable<RecipientKey>;
   };
-  /** Shorter in tests. */
   unknownFateMs?: number;
 };
 
-/** An accepted email whose recipients this worker has claimed already; accept/accept.ts makes it. */
+/** An accepted email whose recipients this worker has claimed already. accept/accept.ts creates it. */
 type HandedOver = {
   message: StoredMessage;
   recipients: readonly Pick<Delivery, 'position' | 'address' | 'destination'>[];
@@ -67,23 +65,20 @@ type HandedOver = {
   lifetimeMs: number;
 };
 
-/** A recipient before its provider and its weight are determined. */
 type Incoming = Omit<Delivery, 'provider' | 'weightBytes'>;
 
 const SIMULATOR_WINDOW = 32;
 const POLL_MS = 400;
-/** Between two polls of a backlog of which nothing can start. */
 const WALK_EVERY_MS = 50;
-/** After a suspension the mail becomes due spread over this time. */
 const RESUME_SPREAD_MS = 10_000;
-/** Mail that expires before the suspension ends is tried nevertheless, as soon as there is room. */
+/** Milliseconds until mail is tried that expires before the suspension ends, when the provider's window is full. */
 const URGENT_AGAIN_MS = 1_000;
-/** Mail that waits for longer is remembered in case that our uplink is down (put-off.ts). */
-const PUT_OFF_FROM_MS = 1_000;
-/** How long a stop waits for attempts that have not written the final dot, and for those that have. */
+/** Mail released for at least this time is noted in early-retries.ts, in case the uplink is down. */
+const EARLY_RETRIES_FROM_MS = 1_000;
+/** Milliseconds that a stop waits for attempts before their final dot, and for all attempts. */
 const STOP_UNSENT_WITHIN_MS = 2_000;
 const STOP_WITHIN_MS = 25_000;
-/** How long it then waits for the attempts that it ended to be settled. */
+/** Milliseconds that it then waits until the attempts that it ended are settled. */
 const STOP_SETTLE_WITHIN_MS = 2_000;
 
 export class Dispatcher {
@@ -94,7 +89,7 @@ export class Dispatcher {
   readonly #queue: LeasedQueue<RecipientKey, RecipientClaim>;
   #isRunning = false;
   #idle: (() => void) | undefined;
-  /** Everything in memory that has not ended. Other rows under this lease are unknown claims (database/leased-queue.ts). */
+  /** Deliveries that have not ended. Other rows under this lease are unknown (database/leased-queue.ts). */
   readonly #inMemory = new LiveSet<Delivery>();
 
   constructor(options: DispatcherOptions) {
@@ -128,7 +123,7 @@ export class Dispatcher {
 
   start(): void {
     this.#isRunning = true;
-    if (this.#cutoff.isClosed) this.#cutoff = new Cutoff(); // after a pause
+    if (this.#cutoff.isClosed) this.#cutoff = new Cutoff(); // the last one was closed by a pause
     this.#queue.start();
   }
 
@@ -139,10 +134,10 @@ export class Dispatcher {
       : this.#options.mailRouting.providerOf(destination);
   }
 
-  hasRoomFor(email: {
+  hasSpaceFor(email: {
     projectId: string;
     providers: readonly string[];
-    /** Recipients of the same request that are handed over before. */
+    /** Recipients of the same request that are handed over before these. */
     ahead: number;
     lifetimeMs: number;
   }): boolean {
@@ -157,16 +152,16 @@ export class Dispatcher {
           connections.suspendedForMs(provider) > 0 &&
           connections.suspendedForMs(provider) < lifetimeMs,
       ) &&
-      this.#fairQueue.hasRoomFor(projectId, providers, weightBytes)
+      this.#fairQueue.hasSpaceFor(projectId, providers, weightBytes)
     );
   }
 
-  /** Whether the delivery is leased to this worker: neither ended nor released. */
+  /** Returns whether this worker leases the delivery: it has neither ended nor been released. */
   isLeased(delivery: Delivery): boolean {
     return this.#inMemory.has(delivery);
   }
 
-  /** The attempt has ended, and its outcome is to be settled. Never throws: the message may have been sent. */
+  /** Records the end of an attempt whose outcome will be settled. Never throws: the message may have been sent. */
   attempted(delivery: Delivery): void {
     try {
       this.#fairQueue.attempted(delivery);
@@ -206,12 +201,11 @@ export class Dispatcher {
     this.#pump();
   }
 
-  /** Polls now: something in the table has become free. */
   look(): void {
     this.#queue.soon();
   }
 
-  /** Emails whose accept statement was not answered: released if they were stored. */
+  /** Releases emails whose accept statement had no answer, if they were stored. */
   releaseLater(emails: readonly QueuedEmail[]): void {
     const holder = this.#options.lease.holder();
     if (holder !== null) releaseWhenStored(this.#options.db, emails, holder);
@@ -226,8 +220,8 @@ export class Dispatcher {
   }
 
   /**
-   * Takes no more work until `start`. Releases deliveries that have not started and, after 2 s, those without a
-   * final dot; the others end by the reply of their server.
+   * Stops taking work until `start`. Releases deliveries that have not started and, after 2 s, those before their
+   * final dot. The others end with the reply of their server.
    */
   async pause(): Promise<void> {
     this.#isRunning = false;
@@ -237,7 +231,7 @@ export class Dispatcher {
     this.#cutoff.cutUnsent();
   }
 
-  /** As a pause; waits at most 25 s for the replies to deliveries with a final dot, which then end in doubt. */
+  /** Pauses, and waits at most 25 s for replies to the final dot. Those without one end in doubt. */
   async stop(): Promise<void> {
     await this.pause();
     await this.#untilIdle(STOP_WITHIN_MS - STOP_UNSENT_WITHIN_MS);
@@ -259,7 +253,7 @@ export class Dispatcher {
     );
   }
 
-  /** Queues a delivery. While its route is not known, the queue is closed and the route is looked up. */
+  /** Queues a delivery. While its route is not known, the tenant queue is closed and the route is looked up. */
   #add(delivery: Delivery): void {
     this.#inMemory.add(delivery);
     this.#fairQueue.add(delivery);
@@ -285,21 +279,20 @@ export class Dispatcher {
     for (let delivery = this.#next(); delivery !== null; delivery = this.#next()) {
       void this.#run(delivery);
     }
-    for (const provider of this.#fairQueue.takeSuspended()) this.#defer(provider);
+    for (const provider of this.#fairQueue.takeSuspended()) this.#releaseSuspended(provider);
   }
 
   #next(): Delivery | null {
     try {
       return this.#fairQueue.next();
     } catch (error) {
-      // The next call starts the others.
       this.#options.log.error({ err: error }, 'a delivery was not started');
       return null;
     }
   }
 
   /** Releases the deliveries of a suspended provider until the suspension ends, except those that expire before. */
-  #defer(provider: string): void {
+  #releaseSuspended(provider: string): void {
     const { connections, world } = this.#options;
     const restMs = connections.suspendedForMs(provider);
     const nowMs = world.monotonicMs();
@@ -329,8 +322,8 @@ export class Dispatcher {
       return { ...delivery, projectId, emailId, delayMs: delayMsOf(delivery) };
     });
     await this.#queue.release(claims);
-    const later = claims.filter(({ delayMs }) => delayMs >= PUT_OFF_FROM_MS);
-    this.#options.putOff.note(later, decidedMs);
+    const later = claims.filter(({ delayMs }) => delayMs >= EARLY_RETRIES_FROM_MS);
+    this.#options.earlyRetries.note(later, decidedMs);
   }
 
   async #run(delivery: Delivery): Promise<void> {
@@ -338,14 +331,14 @@ export class Dispatcher {
     this.#queue.worked();
     const watch = setInterval(() => this.#leaveSlot(delivery, watch), SILENT_AFTER_MS);
     try {
-      // A lock timeout is thrown: the delivery is released, or found again by the leased queue.
+      // A lock timeout is thrown. The delivery is then released, or found again by the leased queue.
       const result = await whenAvailable(() => deliver(delivery, this.#cutoff), {
         pauseMs: AWAY_PAUSE_MS,
         mayRetry: () => this.#isRunning,
       });
       if (result?.kind !== 'settled') await this.#release([delivery], () => result?.delayMs ?? 0);
     } catch (error) {
-      // A lock that was not granted in time; else a bug. The delivery is released and due again in a minute.
+      // Either a lock was not granted in time, or it is a bug. The delivery is released and due again in a minute.
       const level = error instanceof DatabaseUnavailable ? 'warn' : 'error';
       log[level]({ err: error, email_id: delivery.message.id }, 'an attempt ended in an error');
       await this.#release([delivery], () => 60_000);
@@ -359,7 +352,7 @@ export class Dispatcher {
     }
   }
 
-  /** Called each second of a delivery: one that waits for a silent server makes room for others. */
+  /** Checks a delivery each second. One that waits for a silent server leaves its slot to others. */
   #leaveSlot(delivery: Delivery, watch: NodeJS.Timeout): void {
     if (this.#fairQueue.leaveSlot(delivery)) clearInterval(watch);
     this.#pump();
@@ -378,7 +371,7 @@ export class Dispatcher {
     }
   }
 
-  /** Claims what is due, as far as there is room. @returns the milliseconds until the next poll; null: the interval */
+  /** Claims due recipients while there is memory. @returns milliseconds until the next poll; null: the default */
   async #claim(holder: string): Promise<number | null> {
     if (this.#options.unsettled.isBlocked) return null;
     this.#pump();

@@ -8,7 +8,7 @@ function newFairQueue(window: number | ((provider: string) => number) = 100): Fa
   return new FairQueue({ windowOf, suspendedForMs: () => 0, promptChanged: () => {} });
 }
 
-/** Deliveries of one project. */
+/** Creates deliveries of one project. */
 function deliveriesOf(
   project: string,
   to: readonly string[],
@@ -61,7 +61,7 @@ test('within a destination the oldest delivery comes first', () => {
   assert.deepEqual(names(providers, 4), ['at5@x.net', 'at10@x.net', 'at20@x.net', 'at30@x.net']);
 });
 
-test('no more than the window of a provider is under way, and projects share it', () => {
+test('a provider runs no more deliveries than its window, and projects share it', () => {
   const providers = newFairQueue(2);
   addAll(providers, deliveriesOf('a', many(5, 'x.net')));
   addAll(providers, deliveriesOf('b', ['b@x.net']));
@@ -82,11 +82,11 @@ test('a provider starts the next attempt while the outcome of another is settled
   assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
   assert.equal(providers.underWay, 2);
   providers.done(first);
-  assert.equal(providers.next(), null, 'its place was left once');
+  assert.equal(providers.next(), null, 'the attempt freed only one place');
   assert.equal(providers.underWay, 1);
 });
 
-test('a provider whose window grows is served at once when it says so', () => {
+test('a provider is served at once when its window grows', () => {
   let window = 1;
   const providers = newFairQueue(() => window);
   addAll(providers, deliveriesOf('a', many(3, 'x.net')));
@@ -110,7 +110,7 @@ test('a project leaves as many slots as it takes', () => {
   assert.equal(providers.next()?.address, 'b@x.net');
 });
 
-test('mail to a provider that answered has slots of its own, and comes first in its project', () => {
+test('mail to a provider that answered has separate slots and comes first in its project', () => {
   const queue = newFairQueue(10_000);
   addAll(queue, deliveriesOf('a', ['first@alive.net']));
   const [first] = startAll(queue);
@@ -123,7 +123,7 @@ test('mail to a provider that answered has slots of its own, and comes first in 
   assert.equal(startAll(queue).length, 255);
 });
 
-test('a provider that answered another worker comes first, and each change is passed on once', () => {
+test('a provider that answered another worker comes first, and each change is reported once', () => {
   const changes: [string, boolean][] = [];
   const queue = new FairQueue({
     windowOf: () => 10_000,
@@ -134,7 +134,7 @@ test('a provider that answered another worker comes first, and each change is pa
   queue.answersPromptly('alive.net');
   const first = Array.from({ length: 4 }, () => queue.next()!);
   assert.deepEqual(new Set(first.map(({ provider }) => provider)), new Set(['alive.net']));
-  assert.deepEqual(changes, [], 'the other worker has said so');
+  assert.deepEqual(changes, [], 'the other worker has reported it');
   for (const delivery of first.splice(0, 2)) {
     delivery.place!.greeted();
     queue.done(delivery);
@@ -143,7 +143,7 @@ test('a provider that answered another worker comes first, and each change is pa
   assert.deepEqual(changes, [['alive.net', false]]);
 });
 
-test('deliveries without a session leave their slots, and their provider is tried with the others again', () => {
+test('deliveries without a session leave their slots, and their provider returns to trial slots', () => {
   const queue = newFairQueue(10_000);
   addAll(queue, deliveriesOf('a', ['first@x.net']));
   const [first] = startAll(queue);
@@ -156,10 +156,10 @@ test('deliveries without a session leave their slots, and their provider is trie
   assert.equal(queue.underWay, 256);
   assert.equal(startAll(queue).length, 44);
   addAll(queue, deliveriesOf('a', many(200, 'x.net')));
-  assert.equal(startAll(queue).length, 84, 'they get the other kind of slots now');
+  assert.equal(startAll(queue).length, 84, 'they get trial slots now');
 });
 
-test('mail of an unknown route waits and moves to its provider once that is known', () => {
+test('mail with an unknown route waits and moves to its provider after the lookup', () => {
   const providers = newFairQueue(2);
   addAll(providers, deliveriesOf('a', ['a@one.net', 'b@two.net', 'c@three.net']));
   for (const name of ['one.net', 'two.net', 'three.net']) providers.close(name);
@@ -186,16 +186,16 @@ test('a suspended provider starts nothing and is reported once, and its deliveri
   assert.equal(providers.waiting, 0);
 });
 
-test('a backlog of one queue leaves room for the first email of another, and of another project', () => {
+test('a backlog of one queue leaves memory for another queue and for another project', () => {
   const providers = newFairQueue();
   let added = 0;
-  while (providers.hasRoomFor('a', ['dead.net'], 24 * 1024)) {
+  while (providers.hasSpaceFor('a', ['dead.net'], 24 * 1024)) {
     addAll(providers, deliveriesOf('a', [`n${added}@dead.net`]));
     added += 1;
   }
   assert.ok(added > 500 && added < 1_000, `${added}`);
-  assert.ok(providers.hasRoomFor('a', ['alive.net'], 24 * 1024));
-  assert.ok(providers.hasRoomFor('b', ['dead.net'], 24 * 1024));
+  assert.ok(providers.hasSpaceFor('a', ['alive.net'], 24 * 1024));
+  assert.ok(providers.hasSpaceFor('b', ['dead.net'], 24 * 1024));
 });
 
 test('deliveries of a project with thousands of destinations are released before others are refused', () => {
@@ -203,11 +203,11 @@ test('deliveries of a project with thousands of destinations are released before
   let givenBack = 0;
   for (let index = 0; index < 10_000; index += 1) {
     const domain = `d${index}.net`;
-    assert.ok(providers.hasRoomFor('a', [domain], 24 * 1024));
+    assert.ok(providers.hasSpaceFor('a', [domain], 24 * 1024));
     addAll(providers, deliveriesOf('a', [`x@${domain}`]));
     const back = providers.takeFromLargest();
     givenBack += back.length;
-    assert.ok(providers.hasRoomFor('b', ['x.net'], 24 * 1024));
+    assert.ok(providers.hasSpaceFor('b', ['x.net'], 24 * 1024));
   }
   assert.ok(givenBack > 8_000, `${givenBack}`);
   addAll(providers, deliveriesOf('b', ['b@x.net']));
@@ -217,7 +217,7 @@ test('deliveries of a project with thousands of destinations are released before
   );
 });
 
-test('a queue takes from the table what its window can use, and nothing beyond its share', () => {
+test('a queue takes from the table as much as its window can use, and nothing beyond its share', () => {
   const providers = newFairQueue((provider) => (provider === 'fast.net' ? 20 : 1));
   assert.equal(providers.claimable('a', 'fast.net'), 256);
   assert.equal(providers.claimable('a', 'slow.net'), 16);
@@ -241,15 +241,15 @@ test('all counts return to zero at the end', () => {
   assert.deepEqual([providers.waiting, providers.weightBytes, providers.underWay], [0, 0, 0]);
 });
 
-test('a delivery that is not under way cannot end, and one that is cannot start again', () => {
+test('a delivery that does not run cannot end, and a running one cannot start again', () => {
   const queue = newFairQueue(10);
   const [first, second] = deliveriesOf('a', ['a@x.net', 'b@x.net']);
   addAll(queue, [first!, second!]);
   assert.equal(queue.next(), first);
-  assert.throws(() => queue.done(second!), /not under way/);
-  assert.throws(() => queue.startOutOfTurn(first!), /under way already/);
+  assert.throws(() => queue.done(second!), /not running/);
+  assert.throws(() => queue.startOutOfTurn(first!), /already running/);
   queue.done(first!);
-  assert.throws(() => queue.done(first!), /not under way/);
+  assert.throws(() => queue.done(first!), /not running/);
   assert.equal(queue.next(), second);
   queue.done(second!);
   assert.deepEqual([queue.waiting, queue.weightBytes, queue.underWay], [0, 0, 0]);
@@ -265,7 +265,7 @@ test('a count that would fall below zero is an error, not a negative number', ()
   assert.equal(queue.weightBytes, 24 * 1024);
 });
 
-test('draining takes out what has not started and leaves what has', () => {
+test('draining takes out only deliveries that have not started', () => {
   const providers = newFairQueue(1);
   const deliveries = deliveriesOf('a', ['a@x.net', 'b@x.net', 'c@y.net']);
   addAll(providers, deliveries);

@@ -1,19 +1,18 @@
 /**
- * Fair queueing in memory: the order in which deliveries start, and how much memory each project uses.
+ * Fair queueing in memory. Decides the order in which deliveries start, and how much memory each project uses.
  *
- * A tenant queue holds one project's mail at one provider, by age. Projects are served in turn, and
- * within a project its tenant queues, so that neither another project's backlog nor the project's own
- * newsletter to a slow provider delays a password reset. The tenant queues of a provider that may not
- * start anything (at its window, suspended, its route not known yet) are parked with the provider and
- * cost nothing until it opens.
+ * A tenant queue has one project's mail at one provider, sorted by age. Projects are served in turn, and within a
+ * project its tenant queues. So neither another project's backlog nor the project's own newsletter to a slow provider
+ * delays a password reset. When a provider may start nothing (window full, suspended, route unknown), its tenant
+ * queues are parked with it and cost nothing until it opens.
  *
- * A project may use as much of the memory as it leaves free, and the same holds for a tenant queue within its
- * project. A single project gets half, so that there is room for the next one. Deliveries under way count as
- * memory, too; how many there may be is in delivery/shaping/slots.ts. Tenant queues whose provider answers come before the
- * others of their project (turns.ts). No count falls below 0 (`reduced`).
+ * A project may use as much of the memory as it leaves free, and so may a tenant queue within its project. So a
+ * single project gets half, and the next one finds memory. Running deliveries count as memory, too;
+ * delivery/shaping/slots.ts limits their number. Tenant queues whose provider answers come before the others of their
+ * project (turns.ts). No count falls below 0 (`reduced`).
  *
- * A delivery is under way until its outcome is settled, but occupies its provider only until its attempt has
- * ended: a commit takes longer than a message to a server nearby, and needs no connection.
+ * A delivery runs until its outcome is settled, but occupies its provider only until its attempt has ended. A commit
+ * takes longer than a message to a nearby server, and needs no connection.
  */
 import { LiveSet } from '../../lib/live-set.ts';
 import type { MessageHead, StoredMessage } from '../attempt/message-store.ts';
@@ -21,27 +20,26 @@ import type { ClaimedRecipient } from './queue-store.ts';
 import { type SlotKind, type Place, Slots } from '../shaping/slots.ts';
 import { Turns } from './turns.ts';
 
-/** One recipient that is leased to this worker. */
 export type Delivery = Pick<
   ClaimedRecipient,
   'position' | 'claim' | 'attempts' | 'destination' | 'address'
 > & {
   message: MessageHead;
-  /** The whole message; null: it is large, and its content is loaded for a session (delivery/attempt/contents.ts). */
+  /** The whole message; null for a large one, whose content is loaded for a session (delivery/attempt/contents.ts). */
   content: StoredMessage | null;
-  /** Its content is not in the database any more: it can only fail. */
+  /** True when the database no longer has the content, so that delivery can only fail. */
   contentMissing?: boolean;
   contentBytes: number;
-  /** Its provider (delivery/route/mail-routing.ts); changes when the destination's mail servers become known. */
+  /** The provider (delivery/route/mail-routing.ts). It changes when a lookup finds the destination's mail servers. */
   provider: string;
-  /** The lease under which it is claimed; an outcome under another lease is fenced off. */
+  /** The lease under which the recipient is claimed. An outcome under another lease is fenced. */
   holder: string;
-  /** On the monotonic clock: when it came into memory, and when it must have been delivered. */
+  /** Monotonic time at which the delivery came into memory. */
   leasedSinceMs: number;
   expiresAtMs: number;
-  /** Determines its place in its tenant queue, on the database's clock. */
+  /** Due time on the database's clock, by which the tenant queue is sorted. */
   dueAtMs: number;
-  /** What it counts in memory, where large messages have no content; a whole number. */
+  /** Bytes that the delivery counts in memory, without the content of a large message; a whole number. */
   weightBytes: number;
   suppressed: boolean;
   domainDeleted: boolean;
@@ -50,29 +48,25 @@ export type Delivery = Pick<
 };
 
 export type ProviderRules = {
-  /** Attempts of the provider that may be in progress at once on this worker; 1 or more. */
+  /** Returns how many attempts of the provider may run at once on this worker; 1 or more. */
   windowOf(provider: string): number;
-  /**
-   * The remaining time of a suspension, in which no delivery of the provider is started, except those that
-   * would expire before its end; 0: none.
-   */
+  /** Returns the milliseconds of a suspension, in which only mail starts that would expire; 0: none. */
   suspendedForMs(provider: string): number;
-  /** The last attempt at the provider got a session at once, or did not, other than the one before. */
+  /** Called when attempts at the provider begin or stop getting a session at once. */
   promptChanged(provider: string, isPrompt: boolean): void;
 };
 
 const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
-/** What a delivery counts, so that at most 2,048 are in memory. No content in memory is larger (delivery/attempt/contents.ts). */
+/** Bytes that a delivery counts: at most 2,048 fit. No content in memory is larger (attempt/contents.ts). */
 export const WEIGHT_BYTES = 24 * 1024;
-/** Claims fill the memory up to here; the remainder is for mail that is handed over. */
+/** Limit on memory for claims; the remainder is for mail that the accept path hands over. */
 const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
-/** Above the first limit the projects that hold most release deliveries, down to the second. */
+/** Above the first limit, the projects with the most mail release deliveries down to the second. */
 const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
 const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
 const WAITING_BYTES_MAX = 0.5 * MEMORY_BYTES_MAX;
-/** Up to this many deliveries of a queue are always taken. */
-const QUEUE_FEW = 4;
-/** A queue claims as many as keep its provider busy until the next claim. */
+const QUEUE_ALWAYS = 4;
+/** A tenant queue claims as many deliveries as keep its provider busy until the next claim. */
 const QUEUE_CLAIMED_PER_WINDOW = 16;
 const QUEUE_CLAIMED_MAX = 256;
 const PROMPT_MAX = 10_000;
@@ -81,14 +75,12 @@ const SLOT_KINDS = ['prompt', 'trial'] as const;
 export class FairQueue {
   readonly #providers = new Map<string, Provider>();
   readonly #projects = new Map<string, Project>();
-  /** Projects with queues that may be ready, in turn. */
   readonly #ready = new Set<Project>();
   readonly #suspended = new Set<string>();
   readonly #rules: ProviderRules;
   readonly #slots = new Slots({ waitingBytesMax: WAITING_BYTES_MAX });
   readonly #prompt = new Set<string>();
   readonly #underWay = new LiveSet<Delivery>();
-  /** Those of them whose attempt has not ended. */
   readonly #attempts = new LiveSet<Delivery>();
   waiting = 0;
   weightBytes = 0;
@@ -110,14 +102,14 @@ export class FairQueue {
   }
 
   /**
-   * The next delivery to start; null when none may start now.
-   * @throws when it is under way already: a second attempt would send the message twice
+   * Returns the next delivery to start; null when none may start now.
+   * @throws when it is already running, because a second attempt would send the message twice
    */
   next(): Delivery | null {
     for (const project of this.#ready) {
       const found = this.#turnOf(project);
       if (found === null && hasTurns(project)) continue;
-      // Moves to the end, after the projects that wait for their turn.
+      // Moves the project to the end, after those that wait for their turn.
       this.#ready.delete(project);
       if (found === null) continue;
       const { queue, slotKind } = found;
@@ -131,7 +123,7 @@ export class FairQueue {
     return null;
   }
 
-  /** To be called every SILENT_AFTER_MS: leaves its slot if it is time (delivery/shaping/slots.ts). @returns whether it has none now */
+  /** Takes a delivery out of its slot if it is time. Call it every SILENT_AFTER_MS. @returns whether it has none */
   leaveSlot(delivery: Delivery): boolean {
     if (delivery.place === undefined || !this.#attempts.has(delivery)) return true;
     const hadSlot = delivery.place.slotKind !== null;
@@ -140,7 +132,7 @@ export class FairQueue {
     return hasLeft;
   }
 
-  /** The attempt has ended, and its outcome is to be settled: the provider may start another one. */
+  /** Records the end of an attempt whose outcome will be settled. The provider may start another one. */
   attempted(delivery: Delivery): void {
     if (!this.#attempts.delete(delivery)) return;
     const { provider } = this.#queue(delivery);
@@ -150,10 +142,10 @@ export class FairQueue {
     this.open(delivery.provider);
   }
 
-  /** Ends a delivery that was started. @throws when it is not under way: no count is changed then */
+  /** Ends a running delivery. @throws when it is not running; no count changes then */
   done(delivery: Delivery): void {
     if (!this.#underWay.delete(delivery)) {
-      throw new Error('a delivery ended that is not under way');
+      throw new Error('a delivery ended that is not running');
     }
     this.attempted(delivery);
     const queue = this.#queue(delivery);
@@ -164,21 +156,20 @@ export class FairQueue {
     this.open(delivery.provider);
   }
 
-  /** Another worker of the machine got a session of the provider at once. */
   answersPromptly(name: string): void {
     this.#setPrompt(name, true);
   }
 
-  /** The provider may have room: its parked queues become ready, in turn. */
+  /** Makes parked tenant queues ready, in turn, as far as the provider's window allows. */
   open(name: string): void {
     const provider = this.#providers.get(name);
     if (!provider || provider.isClosed) return;
-    let room = this.#rules.windowOf(name) - provider.attempts;
+    let free = this.#rules.windowOf(name) - provider.attempts;
     for (const queue of provider.parked) {
-      if (room <= 0) return;
+      if (free <= 0) return;
       provider.parked.delete(queue);
       this.#makeReady(queue);
-      room -= queue.deliveries.length;
+      free -= queue.deliveries.length;
     }
   }
 
@@ -187,7 +178,7 @@ export class FairQueue {
     if (provider) provider.isClosed = true;
   }
 
-  /** Ends `close`. The deliveries belong to the provider `now` from here on. @returns those that moved */
+  /** Ends `close`. From here on the deliveries belong to the provider `now`. @returns the deliveries that moved */
   reopen(name: string, now: string): Delivery[] {
     const provider = this.#providers.get(name);
     if (!provider) return [];
@@ -206,7 +197,7 @@ export class FairQueue {
     return this.#providers.get(name)?.isClosed ?? false;
   }
 
-  /** Providers that were found suspended with deliveries in memory since the last call. */
+  /** Returns providers that were found suspended with deliveries in memory since the last call. */
   takeSuspended(): string[] {
     const suspended = [...this.#suspended];
     this.#suspended.clear();
@@ -232,18 +223,17 @@ export class FairQueue {
     return (this.#providers.get(provider)?.attempts ?? 0) >= this.#rules.windowOf(provider);
   }
 
-  /** Whether an accepted email may be taken: its queues have few, or leave as much memory as they use. */
-  hasRoomFor(projectId: string, providers: readonly string[], weightBytes: number): boolean {
+  /** Returns whether each tenant queue of an email has few deliveries, or leaves as much memory as it uses. */
+  hasSpaceFor(projectId: string, providers: readonly string[], weightBytes: number): boolean {
     if (this.weightBytes + weightBytes > MEMORY_BYTES_MAX) return false;
     const share = this.#shareOf(projectId, MEMORY_BYTES_MAX);
     return providers.every((name) => {
       const queue = this.#providers.get(name)?.queues.get(projectId);
-      if (!queue || queue.deliveries.length < QUEUE_FEW) return true;
+      if (!queue || queue.deliveries.length < QUEUE_ALWAYS) return true;
       return queue.weightBytes + weightBytes / providers.length <= share;
     });
   }
 
-  /** How many more deliveries a tenant queue takes from the queue table. */
   claimable(projectId: string, name: string): number {
     const share = this.#shareOf(projectId, CLAIMED_BYTES_MAX);
     const queue = this.#providers.get(name)?.queues.get(projectId);
@@ -253,7 +243,7 @@ export class FairQueue {
     return Math.max(0, max - (queue?.deliveries.length ?? 0));
   }
 
-  /** Whether the queue of a delivery that has ended is less than half full. */
+  /** Returns whether the tenant queue of an ended delivery is less than half full. */
   wantsMore({ provider, message: { projectId } }: Delivery): boolean {
     const waiting = this.#providers.get(provider)?.queues.get(projectId)?.deliveries.length ?? 0;
     return this.claimable(projectId, provider) > waiting;
@@ -263,7 +253,7 @@ export class FairQueue {
     return Math.max(0, Math.floor((CLAIMED_BYTES_MAX - this.weightBytes) / WEIGHT_BYTES));
   }
 
-  /** Tenant queues that take no more from the queue table at present. */
+  /** Returns tenant queues that now take no more from the table. */
   fullQueues(): { projectId: string; provider: string }[] {
     return [...this.#projects.values()]
       .flatMap((project) => [...project.queues])
@@ -277,7 +267,7 @@ export class FairQueue {
     );
   }
 
-  /** Takes out the newest deliveries of a queue beyond what it may claim from the queue table. */
+  /** Takes out the newest deliveries of a tenant queue beyond its limit on claims. */
   takeExcess(projectId: string, name: string): Delivery[] {
     const queue = this.#providers.get(name)?.queues.get(projectId);
     if (!queue) return [];
@@ -285,7 +275,7 @@ export class FairQueue {
     return this.#cut(queue, keep);
   }
 
-  /** Above CROWDED_BYTES: takes out the newest deliveries of the projects that hold most. */
+  /** Takes out the newest deliveries of the projects with the most mail, when the memory is above CROWDED_BYTES. */
   takeFromLargest(): Delivery[] {
     const taken: Delivery[] = [];
     if (this.weightBytes <= CROWDED_BYTES) return taken;
@@ -298,7 +288,7 @@ export class FairQueue {
     return taken;
   }
 
-  /** What a queue or a project may still take: as much as the project leaves free of `maxBytes`. */
+  /** Returns the bytes that a tenant queue or project may use: as many as the project leaves free of `maxBytes`. */
   #shareOf(projectId: string, maxBytes: number): number {
     const own = this.#projects.get(projectId)?.weightBytes ?? 0;
     return Math.max(0, maxBytes - this.weightBytes - own);
@@ -341,7 +331,7 @@ export class FairQueue {
     if (this.#setPrompt(name, isPrompt)) this.#rules.promptChanged(name, isPrompt);
   }
 
-  /** Moves the queues of the provider to the kind of slots that it gets now. @returns whether that is new */
+  /** Moves the tenant queues of the provider to its new kind of slots. @returns whether the kind is new */
   #setPrompt(name: string, isPrompt: boolean): boolean {
     if (this.#prompt.has(name) === isPrompt) return false;
     if (!isPrompt) this.#prompt.delete(name);
@@ -355,7 +345,7 @@ export class FairQueue {
   }
 
   #start(queue: TenantQueue, delivery: Delivery): void {
-    if (this.#underWay.has(delivery)) throw new Error('a delivery is under way already');
+    if (this.#underWay.has(delivery)) throw new Error('a delivery is already running');
     this.#underWay.add(delivery);
     this.#attempts.add(delivery);
     queue.provider.attempts += 1;
@@ -408,7 +398,7 @@ export class FairQueue {
 
   #forgetIfEmpty(queue: TenantQueue): void {
     const { project, provider } = queue;
-    // Every delivery has a weight: nothing waits and nothing is under way.
+    // Every delivery has a weight, so at 0 nothing waits and nothing runs.
     if (queue.weightBytes > 0) return;
     provider.queues.delete(project.id);
     project.queues.delete(queue);
@@ -421,13 +411,10 @@ export class FairQueue {
 
 type Provider = {
   name: string;
-  /** By project. */
   queues: Map<string, TenantQueue>;
-  /** Queues with deliveries that cannot start now, in turn. */
+  /** Tenant queues with deliveries that cannot start now, in turn. */
   parked: Set<TenantQueue>;
-  /** In progress. */
   attempts: number;
-  /** Its route is being looked up. */
   isClosed: boolean;
 };
 
@@ -441,7 +428,6 @@ export type TenantQueue = {
 type Project = {
   id: string;
   queues: Set<TenantQueue>;
-  /** Queues with deliveries that may start. */
   turns: Record<SlotKind, Turns<TenantQueue>>;
   weightBytes: number;
 };
@@ -450,14 +436,13 @@ function hasTurns({ turns }: Project): boolean {
   return turns.prompt.size > 0 || turns.trial.size > 0;
 }
 
-/** Searches from the end, because a new delivery is nearly always the newest. */
+/** Inserts by age. Searches from the end, because a new delivery is nearly always the newest. */
 function insertByAge(deliveries: Delivery[], delivery: Delivery): void {
   let index = deliveries.length;
   while (index > 0 && deliveries[index - 1]!.dueAtMs > delivery.dueAtMs) index -= 1;
   deliveries.splice(index, 0, delivery);
 }
 
-/** Memory of the queues that have deliveries to release. */
 function waitingIn(queues: Iterable<TenantQueue>): number {
   let waiting = 0;
   for (const queue of queues) waiting += queue.weightBytes * Math.sign(queue.deliveries.length);
@@ -474,7 +459,7 @@ function largest<Item>(items: Iterable<Item>, measure: (item: Item) => number): 
   return best;
 }
 
-/** @throws when a count would fall below 0: deliveries were counted wrongly, and no count is to be trusted */
+/** @throws when a count would fall below 0: deliveries were counted wrongly, so no count is reliable */
 function reduced(count: number, by: number): number {
   if (count < by) throw new Error(`a count of the fair queue would be ${count - by}`);
   return count - by;

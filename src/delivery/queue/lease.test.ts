@@ -16,7 +16,7 @@ after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 const log = pino({ level: 'silent' });
 
-/** A world whose clocks a test sets. */
+/** A world with clocks that the test sets. */
 function settableWorld(): World & { monotonic: number; wall: number } {
   const world = {
     monotonic: 0,
@@ -35,7 +35,7 @@ function newLease(world: World, holders: string[] = [], queries: Queryable = db)
   return new Lease({ db: queries, world, log, instance, host: 'test', pid: 1, onHolder });
 }
 
-test('a lease is held from the first beat to the stop', async () => {
+test('a worker has a lease from the first heartbeat to the stop', async () => {
   const lease = newLease(settableWorld());
   assert.equal(lease.isFresh(), false);
   await lease.start();
@@ -60,7 +60,7 @@ test('ten seconds after its last heartbeat a worker may not send, by either cloc
   }
 });
 
-test('a wall clock that is set back by an hour neither ends a lease nor lengthens it', async () => {
+test('a wall clock that is set back by an hour neither ends nor extends a lease', async () => {
   const world = settableWorld();
   const lease = newLease(world);
   await lease.start();
@@ -103,7 +103,7 @@ test('a silently dropped connection is replaced before the lease expires', async
   const beats = async (): Promise<number> => (await listNodes(direct))[0]?.beat ?? 0;
   const last = await beats();
   proxy.forget();
-  await waitFor(async () => (await beats()) > last, { what: 'another beat' });
+  await waitFor(async () => (await beats()) > last, { what: 'another heartbeat' });
   assert.equal(lease.isFresh(), true);
   await lease.stop();
   proxy.cut();

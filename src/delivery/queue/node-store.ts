@@ -1,45 +1,45 @@
 /**
- * The workers that hold leases: one row each, with a heartbeat counter.
+ * Stores the workers with a lease: one row each, with a heartbeat counter.
  *
- * A worker increments its counter every few seconds (delivery/queue/lease.ts). A supervisor that saw the counter
- * unchanged for 15 s of its own successful polls expires that worker (service/maintenance/maintenance.ts). So no
- * clocks are compared, and a database outage expires no worker.
+ * A worker increments its counter every 2 s (delivery/queue/lease.ts). A supervisor expires a worker whose counter
+ * was unchanged for 15 s of the supervisor's own successful polls (service/maintenance/maintenance.ts). So no clocks
+ * are compared, and a database outage expires no worker.
  */
 import packageFile from '../../../package.json' with { type: 'json' };
 import type { Queryable } from '../../database/database.ts';
 import { DUE_BY_AGE } from './queue-store.ts';
 import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 
-export type Beat = {
-  /** How often the worker was asked to compare its claims with its memory (delivery/queue-control/change-store.ts). */
+export type Heartbeat = {
+  /** Requests to compare the worker's claims with its memory (delivery/queue-control/change-store.ts). */
   checksAsked: number;
-  /** Changes after a fail-over, which may have lost the last commits. */
+  /** Start time of the server. It changes after a fail-over, which may have lost the last commits. */
   server: string;
 };
 
-const BEAT = `checks_asked as "checksAsked", pg_postmaster_start_time()::text as server`;
+const HEARTBEAT = `checks_asked as "checksAsked", pg_postmaster_start_time()::text as server`;
 
 export async function registerNode(
   db: Queryable,
   node: { id: string; instance: string; host: string; pid: number },
-): Promise<Beat> {
-  const [row] = await db.query<Beat>(
+): Promise<Heartbeat> {
+  const [row] = await db.query<Heartbeat>(
     `insert into nodes (id, instance, host, pid, started_at, schema_known, version)
      values ($1, $2, $3, $4, app_now(), $5, $6)
-     returning ${BEAT}`,
+     returning ${HEARTBEAT}`,
     [node.id, node.instance, node.host, node.pid, SCHEMA_KNOWN, packageFile.version],
   );
   return row!;
 }
 
-/** Increments the counter. Null when the row does not exist: expired, or lost by a fail-over. */
-export async function beat(db: Queryable, id: string): Promise<Beat | null> {
-  const text = `update nodes set beat = beat + 1 where id = $1 returning ${BEAT}`;
-  const [row] = await db.query<Beat>({ name: 'beat', text }, [id]);
+/** Increments the counter; null: the row is gone, because the worker expired or a fail-over lost it. */
+export async function heartbeat(db: Queryable, id: string): Promise<Heartbeat | null> {
+  const text = `update nodes set beat = beat + 1 where id = $1 returning ${HEARTBEAT}`;
+  const [row] = await db.query<Heartbeat>({ name: 'beat', text }, [id]);
   return row ?? null;
 }
 
-/** No mail server anywhere answers the machine of this worker, or one does again (delivery/outage/uplink.ts). */
+/** Stores whether the uplink of the worker's machine is down (delivery/outage/uplink.ts). */
 export async function setUplinkDown(db: Queryable, id: string, isDown: boolean): Promise<void> {
   await db.query('update nodes set uplink_down = $2 where id = $1', [id, isDown]);
 }
@@ -50,7 +50,7 @@ export function listNodes(
   return db.query('select id, instance, beat from nodes');
 }
 
-/** What a supervisor looks at every few seconds, in one statement: all workers, and the schema that they need. */
+/** Returns all workers and the schema that they need, in one statement, because supervisors poll it. */
 export async function readWatched(
   db: Queryable,
 ): Promise<{ nodes: { id: string; beat: number }[]; schemaRequired: number }> {
@@ -64,23 +64,20 @@ export async function readWatched(
   };
 }
 
-/**
- * The clock of the database server, in milliseconds since 1970. Not app_now(): tests move that one, while ids are
- * made from the clock of the machine.
- */
+/** Returns the server's clock in milliseconds since 1970. Tests move app_now(), but not the clock of ids. */
 export async function databaseClockMs(db: Queryable): Promise<number | null> {
   const text = 'select extract(epoch from clock_timestamp())::float8 * 1000 as ms';
   const [row] = await db.query<{ ms: number }>({ name: 'clock', text });
   return row?.ms ?? null;
 }
 
-/** A drop that died goes on (delivery/queue-control/drop-store.ts): its mail stays held. */
+/** Mail of an interrupted drop stays on hold, because another process continues the drop. */
 const DUE_UNLESS_DROPPED = `case when q.drop_id is null then ${DUE_BY_AGE} else q.due_at end`;
 
 /**
- * Expires workers and releases their claims, which are due at once in the order of their age. `beat`
- * excludes a worker that beat after it was read.
- * @returns the number of recipients released
+ * Expires a worker and releases its claims, which are due at once in the order of their age. With a `beat`, a worker
+ * with a newer heartbeat is not expired.
+ * @returns the number of recipients and webhook deliveries released
  */
 export async function expireWorker(
   db: Queryable,
@@ -115,9 +112,9 @@ with mail as (
 select (select count(*) from mail)::int + (select count(*) from hooks)::int as freed`;
 
 /**
- * Releases claims without a lease: the server may commit the last accept or claim of a worker after that
- * worker was expired, since a statement runs for up to 20 s. Reads the whole queue, so it runs only after
- * a worker has died.
+ * Releases claims without a lease. The database may commit the last accept or claim of a worker after that worker was
+ * expired, because a statement runs for up to 20 s. It reads the whole queue, so it runs only after a worker has
+ * died.
  */
 export async function releaseOrphans(db: Queryable): Promise<number> {
   const [row] = await db.query<{ freed: number }>(RELEASE_ORPHANS);

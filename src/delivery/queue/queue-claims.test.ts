@@ -28,7 +28,7 @@ const accepting = new AcceptStore(db.accepting, {
   onUnknown: () => {},
 });
 
-/** Emails that wait in the table; @returns their ids. */
+/** Stores emails that wait in the table. @returns their ids */
 async function enqueue(sender: Sender, to: readonly string[]): Promise<string[]> {
   const emails = to.map((address) => newEmail(sender, { to: [address], handOver: false }));
   await Promise.all(emails.map((email) => accepting.accept(email)));
@@ -76,7 +76,7 @@ test('due rows are claimed oldest first, and never twice', async () => {
   }
 });
 
-test('when more is due than one poll shows, nothing is claimed before it is divided among queues', async () => {
+test('a poll that finds a backlog claims nothing before it is divided among tenant queues', async () => {
   const sender = await newSender(db);
   await enqueue(sender, many(20, 'example.net'));
   const full = await oldest({ window: 20 });
@@ -191,7 +191,7 @@ test('released mail is due at the given time, under the provider that is now kno
   );
 });
 
-/** A worker of a node of its own. @returns its lease */
+/** Registers a worker of a separate node. @returns its lease */
 async function newNode(): Promise<string> {
   const id = newId();
   await registerNode(db, { id, instance: newId(), host: 'test', pid: 1 });
@@ -201,7 +201,7 @@ async function newNode(): Promise<string> {
 const setClock = (seconds: number) =>
   db.query(`update clock set skew = skew + $1 * interval '1 second'`, [seconds]);
 
-/** An email that `holder` attempted, and that is due again since a moment ago. */
+/** An email that `holder` attempted and that is due again since a moment ago. */
 async function greylisted(holder: string): Promise<string> {
   const email = newEmail(await newSender(db), { to: ['jo@grey.example'], handOver: false });
   await accepting.accept(email);
@@ -214,7 +214,7 @@ async function greylisted(holder: string): Promise<string> {
   return email.projectId;
 }
 
-test('mail is not left to a node whose uplink is down', async () => {
+test('other nodes claim the mail of a node whose uplink is down', async () => {
   const [own, other] = [await newNode(), await newNode()];
   await greylisted(own);
   try {

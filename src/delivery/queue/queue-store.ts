@@ -1,13 +1,13 @@
 /**
- * The queue of open recipients: claims due recipients and releases those not attempted.
+ * The queue of open recipients: claims due recipients, and releases those that were not attempted.
  *
- * A claim records its holder and increments a counter, so that outcomes of an earlier holder or claim have
- * no effect (settle/settle.ts). Claims skip locked rows and never wait for each other.
+ * A claim stores its holder and increments a counter, so outcomes of an earlier holder or claim have no effect
+ * (settle/settle.ts). Claims skip locked rows and never wait for each other.
  *
- * Claims are fair at a cost that does not depend on the depth. `claimOldest` reads the oldest due rows; if
- * there are fewer than its window, it claims them all. Otherwise there is a backlog: `findQueues` walks
- * over projects and providers, one index probe each, from where the last walk ended; delivery/queue/claims.ts
- * decides on shares, and `claimQueues` claims the oldest of each tenant queue.
+ * Claims are fair at a cost that does not depend on the depth. `claimOldest` reads the oldest due rows, and claims
+ * all of them if there are fewer than its window. Otherwise there is a backlog. `findQueues` then walks over projects
+ * and providers from where the last walk ended, one index probe each. delivery/queue/claims.ts decides on shares, and
+ * `claimQueues` claims the oldest mail of each tenant queue.
  */
 import { failpoint } from '../../lib/failpoint.ts';
 import type { Scope, Environment } from '../../core/scope.ts';
@@ -17,13 +17,10 @@ import { keyOf } from '../../database/address-keys.ts';
 import type { Queryable } from '../../database/database.ts';
 import { leasedTable } from '../../database/leased-table.ts';
 
-/**
- * The queue row `q` has no holder. With `holder is null` the planner could choose an index of only such
- * rows, of the project or by the due time, and read all waiting mail.
- */
+/** True without a holder. With `holder is null` the planner could read all waiting mail by a partial index. */
 export const IS_FREE = 'num_nulls(q.holder) = 1';
 
-/** Released rows keep their age up to 50 s: claims read 60 s below their low-water mark. */
+/** Released rows keep their age up to 50 s, because claims read 60 s below their low-water mark. */
 export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds'))`;
 
 export type RecipientKey = { emailId: string; position: number };
@@ -32,13 +29,13 @@ export type RecipientClaim = RecipientKey & {
   projectId: string;
   claim: number;
   provider: string;
-  /** It may have been delivered. */
+  /** True when it may have been delivered. */
   inDoubt?: boolean;
-  /** Until an operator releases it, or it expires after `delayMs`. */
+  /** True puts it on hold until an operator releases it, or until it expires after `delayMs`. */
   onHold?: boolean;
 };
 
-/** Without a delay a released row keeps its age. */
+/** Leased rows of the queue table. Without a delay a released row keeps its age. */
 export const RECIPIENTS = leasedTable<RecipientKey, RecipientClaim>({
   name: 'queue',
   rows: 'recipients',
@@ -61,10 +58,7 @@ update queue set holder = null, due_at = app_now()
 
 export type QueuedEmail = { projectId: string; id: string };
 
-/**
- * Releases whole emails whose accept had no response, so that no worker has them in memory. Those that
- * were claimed since are not changed.
- */
+/** Releases emails whose accept had no response, unless they were claimed since. */
 export async function releaseEmails(
   db: Queryable,
   emails: readonly QueuedEmail[],
@@ -106,19 +100,18 @@ export type ClaimedRecipient = {
   provider: string;
   address: Address;
   dueAt: Date;
-  /** The approximate size of the stored message, known before it is loaded. */
+  /** Approximate bytes of the stored message, known before it is loaded. */
   sizeBytes: number;
   remainingMs: number;
-  /** The address was suppressed after the email was accepted. */
   suppressed: boolean;
   domainDeleted: boolean;
-  /** The domain's records have been missing for too long since the email was accepted. */
+  /** True when the domain lost its verification after the email was accepted. */
   domainUnverified: boolean;
-  /** The sending domain is paused, and no operator has released the email. */
+  /** True when the sending domain is paused and no operator has released the email. */
   isPaused: boolean;
 };
 
-/** From the locked rows `due (project_id, email_id, position)` to the columns that delivery needs. */
+/** Claims the locked rows `due (project_id, email_id, position)`, and returns the columns that delivery needs. */
 const TAKE = `
 claimed as (
   update queue q set holder = $1::uuid, claim = q.claim + 1
@@ -150,7 +143,7 @@ taken as materialized (
       select d.deleted_at, d.paused_at, d.status from domains d
        where d.project_id = c.project_id and d.id = e.domain_id limit 1) d
     left join lateral (
-      -- octet_length: as they are in memory, not as they are stored
+      -- octet_length: the size in memory, not the compressed size on disk
       select coalesce(octet_length(k.html), octet_length(k.large_html), 0)
                + coalesce(octet_length(k.body_text), 0)
                + coalesce(pg_column_size(k.attachments), 0) + coalesce(octet_length(k.raw), 0)
@@ -160,8 +153,8 @@ taken as materialized (
 )`;
 
 /**
- * For two minutes after it is due, a row is left to the node of its last attempt while that node lives: a
- * receiver that greylists lets only the address pass that it has seen. Not to one whose uplink is down.
+ * For two minutes after it is due, only the node of its last attempt may claim a row, while that node lives and its
+ * uplink is up. A server that greylists accepts a retry only from the address that it has seen.
  */
 const OTHERS = `
 others as materialized (
@@ -174,9 +167,9 @@ const MAY_TAKE = `
   or q.due_at <= app_now() - interval '2 minutes')`;
 
 /**
- * The search starts at a low-water mark: with an old snapshot open (a backup), the dead entries at the low
- * end of the index cannot be removed, and walking over them made a claim 14 times slower. Rows found are
- * locked by key; rows that another worker claims are skipped.
+ * Starts at a low-water mark. With an old snapshot open (a backup), dead entries at the low end of the index cannot
+ * be removed, and walking over them made a claim 14 times slower. Found rows are locked by key; rows that another
+ * worker claims are skipped.
  */
 const CLAIM_OLDEST = `
 with ${OTHERS},
@@ -206,11 +199,12 @@ select seen.count as seen, extract(epoch from app_now())::float8 * 1000 as "nowM
  order by t."dueAt"`;
 
 /**
- * Claims up to `max` of the oldest due recipients for `holder`. If there are `window` of them or more, it
- * claims none, and `findQueues` is needed for fairness.
+ * Claims up to `max` of the oldest due recipients for `holder`. If `window` or more are due, it claims none, and the
+ * caller needs `findQueues` for fairness.
  * @param from rows due before this are not read; `new Date(0)` reads all
- * @param fullProjects,fullQueues those with enough in memory; queues in the form of `tenantQueueKey`
- * @returns oldest first, the number of due recipients that were read, and the database's time
+ * @param fullProjects,fullQueues projects and tenant queues with enough in memory; queues in the form of
+ * `tenantQueueKey`
+ * @returns the claimed recipients, oldest first, the number of due recipients that were read, and the database's time
  */
 export async function claimOldest(
   db: Queryable,
@@ -233,20 +227,18 @@ export async function claimOldest(
     options.fullQueues,
   ]);
   const claimed = rows.filter((row): row is ClaimedRecipient & Row => !!row.emailId);
-  // The statement always returns a row.
   const { seen, nowMs } = rows[0]!;
   return { claimed, seen, nowMs };
 }
 
-/** The key of a project's mail at a provider, in statements and in memory. */
 export function tenantQueueKey(projectId: string, provider: string): string {
   return `${projectId} ${provider}`;
 }
 
 /**
- * Each step of the recursion is one index probe: the first entry of the next project, then for all projects
- * the first entry of the next provider, which is that provider's oldest. It also returns the providers of
- * the oldest rows, which would otherwise be found late among 50,000 providers that are not due.
+ * Each step of the recursion is one index probe. It finds the first entry of the next project, and then for each
+ * project the first entry of the next provider, which is the provider's oldest. The statement also returns the
+ * providers of the oldest rows, which the walk would find late among 50,000 providers that are not due.
  */
 const FIND_QUEUES = `
 with recursive t as materialized (select app_now() as now),
@@ -300,24 +292,23 @@ select distinct o.project_id, o.provider, true, false, true,
        extract(epoch from t.now)::float8 * 1000
   from t, oldest o`;
 
-/** A tenant queue. `provider` null: the walk is past the last provider of this project. */
+/** A tenant queue. `provider` null: the walk has passed the last provider of this project. */
 export type FoundQueue = {
   projectId: string;
   provider: string | null;
   isDue: boolean;
-  /** The walk stopped here, although there may be more providers. */
+  /** True when the walk stopped here, although there may be more providers. */
   isLast: boolean;
-  /** Not part of the walk: it has one of the oldest due rows. */
+  /** True when it is not part of the walk, but has one of the oldest due rows. */
   isOldest: boolean;
-  /** The database's time, the same in all. */
   nowMs: number;
 };
 
 /**
- * The next tenant queues after the cursors.
+ * Returns the next tenant queues after the cursors.
  * @param walk.project projects after this one
- * @param walk.projects,walk.probes maximum number of projects, and about so many providers in total
- * @param walk.cursors the last provider of each project
+ * @param walk.projects,walk.probes limits on projects, and approximately on providers in total
+ * @param walk.cursors last provider of each project
  */
 export function findQueues(
   db: Queryable,

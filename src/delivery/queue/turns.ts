@@ -1,13 +1,13 @@
 /**
- * The tenant queues of one project for one kind of slots (delivery/shaping/slots.ts) that may start something: in turn, but every second turn is
- * that of the queue that came last. A password reset to a provider that was never met does not wait behind thousands of
- * queues that are silent, and those move on as well.
+ * The tenant queues of one project for one kind of slots (delivery/shaping/slots.ts) that may start a delivery. They
+ * are served in turn, but every second turn goes to the queue that came last. So a password reset to a new provider
+ * does not wait behind thousands of silent queues, and those are served as well.
  */
 const OUTDATED_MAX = 64;
 
 export class Turns<Queue> {
   readonly #inTurn = new Set<Queue>();
-  /** Those that came since the set was last empty; some have had their turn meanwhile. */
+  /** Queues that came since the set was last empty. Some have had their turn since. */
   #latest: Queue[] = [];
   #isForLatest = false;
 
@@ -15,7 +15,7 @@ export class Turns<Queue> {
     return this.#inTurn.size;
   }
 
-  /** It has something to start: after the others, and before them in every second turn. */
+  /** Adds a queue with a delivery to start. It is served after the others, and before them in every second turn. */
   arrive(queue: Queue): void {
     if (this.#inTurn.has(queue)) return;
     this.#inTurn.add(queue);
@@ -23,7 +23,7 @@ export class Turns<Queue> {
     if (this.#latest.length > 2 * this.#inTurn.size + OUTDATED_MAX) this.#dropOutdated();
   }
 
-  /** It has had its turn and has more: after the others. */
+  /** Adds a queue that has had its turn and has more deliveries, after the others. */
   return(queue: Queue): void {
     this.#inTurn.add(queue);
   }
@@ -34,7 +34,6 @@ export class Turns<Queue> {
     return was;
   }
 
-  /** The queue whose turn it is, which leaves; null when there is none. */
   take(): Queue | null {
     const latest = this.#isForLatest ? this.#takeLatest() : undefined;
     this.#isForLatest = !this.#isForLatest;

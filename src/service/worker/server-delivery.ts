@@ -7,7 +7,7 @@ import { Contents } from '../../delivery/attempt/contents.ts';
 import { createDeliver, type DeliverOptions } from '../../delivery/attempt/deliver.ts';
 import { Dispatcher } from '../../delivery/queue/dispatcher.ts';
 import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/messages.ts';
-import { PutOff } from '../../delivery/queue/put-off.ts';
+import { EarlyRetries } from '../../delivery/queue/early-retries.ts';
 import { ProviderBlocks } from '../../delivery/blocks/provider-blocks.ts';
 import { createFindRoute, type FindRoute } from '../../delivery/route/route-finding.ts';
 import type { ShapingSettings } from '../../delivery/shaping/settings.ts';
@@ -75,13 +75,13 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const { mailRouting, tls, leastTls, stopTls } = createRouting(context);
   const contents = contentsOf(context);
   const onDue = () => dispatcher.look();
-  const { putOff, blocks } = waitingOf(context, connections, onDue);
+  const { earlyRetries, blocks } = waitingOf(context, connections, onDue);
   const deliver = createDeliver({
     ...context,
     blocks,
     world,
     contents,
-    putOff,
+    earlyRetries,
     attempted: (delivery) => dispatcher.attempted(delivery),
     isLeased: (delivery) => dispatcher.isLeased(delivery),
     connections,
@@ -104,7 +104,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     contents,
     connections,
     mailRouting,
-    putOff,
+    earlyRetries,
     unsettled: settling,
   });
   const metrics = metricsOf(context, listeners, { dispatcher, settling, connections });
@@ -156,11 +156,11 @@ function waitingOf(
   context: WorkerContext,
   { uplink }: Connections,
   onDue: () => void,
-): { putOff: PutOff; blocks: ProviderBlocks } {
+): { earlyRetries: EarlyRetries; blocks: ProviderBlocks } {
   const world = systemWorld;
   const { db, log, registry, labels, config } = context;
   const { shaping, sources, hostname } = config;
-  const putOff = new PutOff({ db: db.settling, world, log, uplink, onDue });
+  const earlyRetries = new EarlyRetries({ db: db.settling, world, log, uplink, onDue });
   const blocks = new ProviderBlocks({
     db: db.settling,
     world,
@@ -169,11 +169,11 @@ function waitingOf(
     sources,
     heloName: hostname,
     onDue,
-    onEnded: (provider) => putOff.blockEnded(provider),
+    onEnded: (provider) => earlyRetries.blockEnded(provider),
   });
   addBlockGauge(registry, labels, () => blocks.blocks);
   blocks.start();
-  return { putOff, blocks };
+  return { earlyRetries, blocks };
 }
 
 function contentsOf({ db }: WorkerContext): Contents {

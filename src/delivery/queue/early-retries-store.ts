@@ -1,9 +1,8 @@
-/** Makes mail that waits in the queue due earlier, because what it waits for is over (delivery/queue/put-off.ts). */
+/** Makes waiting mail due earlier, because the reason for its wait has ended (delivery/queue/early-retries.ts). */
 import type { Queryable } from '../../database/database.ts';
 import { IS_FREE, type RecipientClaim } from './queue-store.ts';
 
-/** `claim`: the one under which it was put off. */
-export type PutOffClaim = Pick<RecipientClaim, 'projectId' | 'emailId' | 'position' | 'claim'>;
+export type WaitingClaim = Pick<RecipientClaim, 'projectId' | 'emailId' | 'position' | 'claim'>;
 
 // Project and email are repeated as arrays, so that any join plan starts from them.
 const BRING_FORWARD = `
@@ -18,12 +17,12 @@ update queue q
 returning 1`;
 
 /**
- * Due after `delayMs` at the latest. Changes nothing that was claimed or put on hold since.
+ * Makes recipients due after `delayMs` at the latest. Does not change those that were claimed or put on hold since.
  * @returns the number of recipients that are due earlier now
  */
 export async function bringForward(
   db: Queryable,
-  claims: readonly (PutOffClaim & { delayMs: number })[],
+  claims: readonly (WaitingClaim & { delayMs: number })[],
 ): Promise<number> {
   const rows = await db.query({ name: 'bring_forward', text: BRING_FORWARD }, [
     claims.map((claim) => claim.projectId),

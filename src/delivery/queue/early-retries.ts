@@ -1,20 +1,20 @@
 /**
- * Remembers which mail of this worker waits, so that it is due at once when what it waits for is over: our uplink is up
- * again (delivery/outage/uplink.ts), or a provider ended a block (delivery/blocks/provider-blocks.ts). While the uplink is down,
- * the mail is retried in short intervals.
+ * Retries waiting mail of this worker early, when the reason for its wait has ended: the uplink is up again
+ * (delivery/outage/uplink.ts), or a block of a provider ended (delivery/blocks/provider-blocks.ts). While the uplink
+ * is down, the mail is retried at short intervals.
  *
- * Remembered are the newest 10,000 deliveries that were released or deferred without an answer of a server, including
- * those from before the uplink was found down. Each is fenced by its claim: mail that was claimed, put on hold or ended
- * meanwhile is not changed. The memory ends with the worker; the mail is then tried at its time.
+ * Memory has the newest 10,000 deliveries that were released or deferred without an answer of a server, including
+ * those from before the uplink counted as down. Each is fenced by its claim, so mail that was claimed, put on hold or
+ * ended meanwhile is not changed. The memory ends with the worker; the mail is then retried at its scheduled time.
  */
 import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
 import { type Queryable, whenAvailable } from '../../database/database.ts';
-import { bringForward, type PutOffClaim } from './put-off-store.ts';
+import { bringForward, type WaitingClaim } from './early-retries-store.ts';
 import type { Delivery } from './fair-queue.ts';
 import type { UplinkChange, UplinkView } from '../outage/uplink.ts';
 
-type PutOffOptions = {
+type EarlyRetriesOptions = {
   db: Queryable;
   world: Pick<World, 'monotonicMs' | 'random'>;
   log: Pick<Logger, 'error'>;
@@ -24,43 +24,42 @@ type PutOffOptions = {
 
 export type NotedDelivery = Pick<Delivery, 'message' | 'position' | 'claim' | 'provider'>;
 
-/** `decidedMs`: when it was decided that it waits, before that was committed. */
-type Waiting = PutOffClaim & { provider: string; decidedMs: number };
+/** `decidedMs`: when the wait was decided, before it was committed. */
+type Waiting = WaitingClaim & { provider: string; decidedMs: number };
 
 const AWAY_PAUSE_MS = 1_000;
 const REMEMBERED_MAX = 10_000;
 const STEP = 500;
-/** Retries are spread, and slower the more mail waits: at most about 200 a second of a worker. */
+/** Retries are spread, and slower when more mail waits: at most about 200 a second per worker. */
 const SPREAD_MS = 10_000;
 const EACH_MS = 5;
-/** An attempt begins before its failure is counted, and messages between processes take time. */
+/** Milliseconds that messages between processes and the begin of an attempt precede a counted failure. */
 const SLACK_MS = 2_000;
-/** Other workers know within this time that a block has ended. Mail put off before is found in the queue. */
+/** Milliseconds until other workers read the end of a block. Mail deferred earlier is found in the queue. */
 const BLOCK_KNOWN_WITHIN_MS = 15_000;
-/** Between the look at a block and the decision there may be a look-up in the database. */
+/** Milliseconds between the check of a block and the decision, which may need a query. */
 const BLOCK_SLACK_MS = 5_000;
 const ENDED_MAX = 5_000;
 
-export class PutOff {
-  readonly #options: PutOffOptions;
+export class EarlyRetries {
+  readonly #options: EarlyRetriesOptions;
   readonly #waiting = new Map<string, Waiting>();
-  /** The last change, and from when on mail was put off because of it. */
+  /** The last change, and the time since which mail waits because of it. */
   #last: { isDown: boolean; fromMs: number; atMs: number } | null = null;
   readonly #endedAtMs = new Map<string, number>();
 
-  constructor(options: PutOffOptions) {
+  constructor(options: EarlyRetriesOptions) {
     this.#options = options;
     options.uplink.onChange((change) => this.#changed(change));
   }
 
-  /** The wait before the next attempt while the uplink is down. */
   retryMs(): number {
     const { uplink, world } = this.#options;
-    const usualMs = Math.max(uplink.retryMs, this.#waiting.size * EACH_MS);
-    return Math.round(usualMs + world.random() * Math.min(SPREAD_MS, usualMs));
+    const waitMs = Math.max(uplink.retryMs, this.#waiting.size * EACH_MS);
+    return Math.round(waitMs + world.random() * Math.min(SPREAD_MS, waitMs));
   }
 
-  /** These wait, by what was decided at `decidedMs` and is committed now. */
+  /** Notes deliveries whose wait was decided at `decidedMs` and is committed now. */
   note(deliveries: readonly NotedDelivery[], decidedMs: number) {
     const noted = deliveries.map(({ message, position, claim, provider }) => {
       const { projectId, id: emailId } = message;
@@ -69,7 +68,6 @@ export class PutOff {
     for (const one of noted) this.#remember(one);
     const last = this.#last;
     if (last !== null && decidedMs <= last.atMs && decidedMs >= last.fromMs) {
-      // The uplink has changed since.
       void this.#bringForward(noted, last.isDown);
       return;
     }
@@ -80,7 +78,7 @@ export class PutOff {
     if (over.length > 0) void this.#bringForward(over, this.#last?.isDown === true);
   }
 
-  /** A block of the provider ended, here or elsewhere: mail that this worker put off since is due as well. */
+  /** Makes recent waiting mail for the provider due, because its block ended on any worker or node. */
   blockEnded(provider: string): void {
     const nowMs = this.#options.world.monotonicMs();
     this.#endedAtMs.delete(provider);
@@ -111,7 +109,7 @@ export class PutOff {
     void this.#bringForward(since, isDown);
   }
 
-  /** Never rejects: what is not brought forward is tried at its time. */
+  /** Makes mail due earlier. Never rejects: if this fails, the mail is retried at its scheduled time. */
   async #bringForward(claims: readonly Waiting[], isDown: boolean): Promise<void> {
     const { db, log, onDue } = this.#options;
     try {
@@ -128,7 +126,7 @@ export class PutOff {
     } catch (error) {
       log.error(
         { err: error },
-        'mail that waited for the uplink or a provider is tried at its usual time',
+        'mail that waited for the uplink or a provider was not made due early; it is retried at its scheduled time',
       );
     }
   }

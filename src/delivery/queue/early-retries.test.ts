@@ -9,7 +9,7 @@ import { AcceptStore } from '../../accept/store/accept.ts';
 import { newId } from '../../database/ids.ts';
 import { RECIPIENTS } from './queue-store.ts';
 import type { Delivery } from './fair-queue.ts';
-import { PutOff } from './put-off.ts';
+import { EarlyRetries } from './early-retries.ts';
 import { DEFAULT_SHAPING } from '../shaping/settings.ts';
 import { UplinkView } from '../outage/uplink.ts';
 
@@ -25,7 +25,7 @@ class Scene {
   nowMs = 10 * HOUR_MS;
   readonly holder = newId();
   readonly uplink: UplinkView;
-  readonly putOff: PutOff;
+  readonly earlyRetries: EarlyRetries;
   dueNow = 0;
 
   constructor() {
@@ -33,10 +33,10 @@ class Scene {
     this.uplink = new UplinkView(RULES, { clock: world, send: () => {} });
     const onDue = (): void => void (this.dueNow += 1);
     const log = pino({ level: 'silent' });
-    this.putOff = new PutOff({ db, world, log, uplink: this.uplink, onDue });
+    this.earlyRetries = new EarlyRetries({ db, world, log, uplink: this.uplink, onDue });
   }
 
-  /** Accepted, and released for an hour. */
+  /** Stores an accepted email, released for an hour. */
   async waiting(): Promise<Delivery> {
     const { holder } = this;
     const email = newEmail(await newSender(db), { to: ['jo@example.net'], handOver: true });
@@ -70,10 +70,10 @@ function isDueWithin(delivery: Delivery, ms: number): Promise<boolean> {
   return waitFor(async () => (await dueInMs(delivery)) <= ms, { what: `due within ${ms} ms` });
 }
 
-test('mail that waited because our uplink was down is due soon at first, and at once when it is up', async () => {
+test('mail that waits while the uplink is down is retried soon, and at once when it is up', async () => {
   const scene = new Scene();
   const delivery = await scene.waiting();
-  scene.putOff.note([delivery], scene.nowMs);
+  scene.earlyRetries.note([delivery], scene.nowMs);
   scene.nowMs += PHASE_MS / 2;
   scene.change(true);
   await isDueWithin(delivery, 2 * RULES.retryMs);
@@ -83,36 +83,36 @@ test('mail that waited because our uplink was down is due soon at first, and at 
   await waitFor(() => scene.dueNow > 0, { what: 'the worker to look' });
 });
 
-test('what was held, claimed or put off before is not brought forward', async () => {
+test('mail on hold, claimed mail and mail that waited before is not made due early', async () => {
   const scene = new Scene();
-  const [held, claimed, older, moved] = [
+  const [onHold, claimed, older, moved] = [
     await scene.waiting(),
     await scene.waiting(),
     await scene.waiting(),
     await scene.waiting(),
   ];
-  await db.query('update queue set held = true where email_id = $1', [held.message.id]);
+  await db.query('update queue set held = true where email_id = $1', [onHold.message.id]);
   await db.query('update queue set claim = claim + 1 where email_id = $1', [claimed.message.id]);
-  scene.putOff.note([older], scene.nowMs - 2 * PHASE_MS);
-  scene.putOff.note([held, claimed, moved], scene.nowMs);
+  scene.earlyRetries.note([older], scene.nowMs - 2 * PHASE_MS);
+  scene.earlyRetries.note([onHold, claimed, moved], scene.nowMs);
   scene.change(true);
   scene.change(false);
   await isDueWithin(moved, 0);
-  for (const one of [held, claimed, older]) assert.ok((await dueInMs(one)) > HOUR_MS / 2);
+  for (const one of [onHold, claimed, older]) assert.ok((await dueInMs(one)) > HOUR_MS / 2);
 });
 
-test('mail whose wait is committed only after the uplink is up again is due at once, too', async () => {
+test('mail whose wait is committed after the uplink is up again is due at once, too', async () => {
   const scene = new Scene();
   const delivery = await scene.waiting();
   const decidedMs = scene.nowMs;
   scene.change(true);
   scene.nowMs += 1_000;
   scene.change(false);
-  scene.putOff.note([delivery], decidedMs);
+  scene.earlyRetries.note([delivery], decidedMs);
   await isDueWithin(delivery, 0);
 });
 
-test('when a block of a provider ends, mail that was put off a moment before or after is due at once', async () => {
+test('when a block ends, mail that was deferred a moment before or after is due at once', async () => {
   const scene = new Scene();
   const [before, long, later, other] = [
     await scene.waiting(),
@@ -120,21 +120,21 @@ test('when a block of a provider ends, mail that was put off a moment before or 
     await scene.waiting(),
     await scene.waiting(),
   ];
-  scene.putOff.note([long], scene.nowMs - 60_000);
-  scene.putOff.note([before, { ...other, provider: 'mx.other.test' }], scene.nowMs);
-  scene.putOff.blockEnded(before.provider);
+  scene.earlyRetries.note([long], scene.nowMs - 60_000);
+  scene.earlyRetries.note([before, { ...other, provider: 'mx.other.test' }], scene.nowMs);
+  scene.earlyRetries.blockEnded(before.provider);
   await isDueWithin(before, 0);
   scene.nowMs += 1_000;
-  scene.putOff.note([later], scene.nowMs);
+  scene.earlyRetries.note([later], scene.nowMs);
   await isDueWithin(later, 0);
   for (const one of [long, other]) assert.ok((await dueInMs(one)) > HOUR_MS / 2);
 });
 
 test('retries become slower when much mail waits', () => {
   const scene = new Scene();
-  const few = scene.putOff.retryMs();
+  const few = scene.earlyRetries.retryMs();
   assert.ok(few >= RULES.retryMs && few <= 2 * RULES.retryMs);
   const many = Array.from({ length: 8_000 }, () => newDelivery());
-  scene.putOff.note(many, scene.nowMs);
-  assert.ok(scene.putOff.retryMs() >= 40_000);
+  scene.earlyRetries.note(many, scene.nowMs);
+  assert.ok(scene.earlyRetries.retryMs() >= 40_000);
 });
