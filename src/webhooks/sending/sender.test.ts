@@ -30,10 +30,13 @@ test('workers that settle failures of one endpoint at the same time count each o
   const { id: endpointId } = await t.register('http://127.0.0.1:9/');
   const [perWorker, workers] = [20, 4];
   await t.backlog(endpointId, perWorker * workers);
-  const settle = async (): Promise<string[]> => {
+  const endpoint = { projectId: t.scope.projectId, endpointId, lowWaterMs: -Infinity };
+  const claim = async () => {
     const holder = newId();
-    const endpoint = { projectId: t.scope.projectId, endpointId, lowWaterMs: -Infinity };
     const claimed = await claimWebhooks(t.db, holder, [{ ...endpoint, max: perWorker }]);
+    return { holder, claimed };
+  };
+  const settle = async ({ holder, claimed }: Awaited<ReturnType<typeof claim>>) => {
     const outcomes = new WebhookOutcomes(t.db, {
       ...SETTLING,
       holder: () => holder,
@@ -53,15 +56,17 @@ test('workers that settle failures of one endpoint at the same time count each o
     }
     return settled;
   };
-  const settled = (await Promise.all(Array.from({ length: workers }, settle))).flat();
+  // All claim before the first one settles, because failures suspend the endpoint.
+  const claims = await Promise.all(Array.from({ length: workers }, claim));
+  const settled = (await Promise.all(claims.map(settle))).flat();
   const counts = Map.groupBy(settled, (result) => result);
   const retried = (perWorker - 1) * workers;
   assert.deepEqual(
     [counts.get('retried')?.length, counts.get('fenced')?.length],
     [retried, workers],
   );
-  const [endpoint] = await t.db.query('select failures from webhook_endpoints');
-  assert.deepEqual(endpoint, { failures: retried });
+  const [stored] = await t.db.query('select failures from webhook_endpoints');
+  assert.deepEqual(stored, { failures: retried });
   const left = await t.db.query('select from webhook_queue where holder is not null');
   assert.equal(left.length, workers);
 });
