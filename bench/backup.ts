@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- backup`: how long a backup takes while mail flows at half of the rate that this machine reaches, how
- * long it takes to check it, and to restore it into an embedded database. The mail is that of
- * the other rows, of 20 KB, accepted over HTTP and delivered to the sink; half of its html is then replaced by digits, so that
- * it compresses to about a quarter and not, as copies of one template do, to a hundredth.
+ * `npm run bench -- backup`: measures how long a backup takes while mail flows at half of the highest rate of this
+ * machine, how long a check of it takes, and a restore into an embedded database. The mail is that of the other rows:
+ * 20 KB, accepted over HTTP and delivered to the sink. Half of its html is then replaced by digits, so that it
+ * compresses to about a quarter. Copies of one template would compress to a hundredth.
  */
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';

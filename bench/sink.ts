@@ -7,9 +7,9 @@
  * `--tls` offers STARTTLS; `--delay-ms` answers that much later, as a server far away does; `--webhooks`
  * takes webhooks as well, on a port of their own, and counts them.
  *
- * Prints `{"port": N, "pid": N}` when it listens and its totals when it ends (SIGTERM or SIGINT). `--ids` writes each message's Message-ID on a line of its own, for
- * comparing what was accepted with what arrived; a line is written before its message is
- * acknowledged. A parent with an IPC channel may ask while it runs: parts/sink-messages.ts.
+ * Prints `{"port": N, "pid": N}` when it listens and its totals when it ends (SIGTERM or SIGINT). `--ids` writes the
+ * Message-ID of each message on a line, before the message is acknowledged, to compare accepted with arrived mail.
+ * A parent with an IPC channel may ask while it runs: parts/sink-messages.ts.
  */
 import { openSync, readFileSync, writeSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';

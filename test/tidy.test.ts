@@ -2,7 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { mappedFilesExist, theMapIsAStraightLine, theMapIsShort } from './tidy/architecture-map.ts';
-import { commentsNameFilesThatExist } from './tidy/comments.ts';
+import {
+  commentsAreSentences,
+  commentsFitThePage,
+  commentsNameFilesThatExist,
+} from './tidy/comments.ts';
 import { dashboardLayersAreKept } from './tidy/dashboard.ts';
 import { namedTestsExist } from './tidy/named-tests.ts';
 import * as rooms from './tidy/rooms.ts';
@@ -347,6 +351,34 @@ holds(
     ['docs/glossary.md', '| leased | a claimed row | `held` |\n| random | source | `dice`, luck |'],
   ],
 );
+
+holds('a comment is a sentence, not a fragment of one', CODE, commentsAreSentences, [
+  [
+    'src/core/a.ts',
+    '/** Of what the content is made. */\nconst a = 1;',
+    'has a comment that is no sentence: Of what the content is made.',
+  ],
+  [
+    'src/core/b.ts',
+    '  /**\n   * Whoever waits for a block\n   * holds the row.\n   */',
+    'has a comment that is no sentence: Whoever waits for a block holds the row.',
+  ],
+  [
+    'src/core/c.ts',
+    '// What is left.\nconst b = 2;',
+    'has a comment that is no sentence: What is left.',
+  ],
+  ['src/core/d.ts', '/** Limit on the text, in bytes. */\n// What does it cost? A query.\n'],
+]);
+
+holds('a line of a comment fits the page', CODE, commentsFitThePage, [
+  [
+    'src/core/a.ts',
+    `const a = 1;\n/** ${'a'.repeat(120)} */`,
+    'has a comment that is too long in line 2.',
+  ],
+  ['src/core/b.ts', `const text = '${'a'.repeat(120)}';\n/** ${'a'.repeat(100)} */`],
+]);
 
 const PATHS = new Set([...CODE, ...readFiles(['sdk/**/*.ts'])].map(({ path }) => path));
 holds('a file that a comment names is there', CODE, commentsNameFilesThatExist(PATHS), [

@@ -47,7 +47,7 @@ export type Api = {
   isOperator: boolean;
   /** The environment in which changes are made; null when the id of an object decides. */
   mode: Environment | null;
-  /** The project and environment that answered the last request, even if its id decided, and the status of the answer. */
+  /** Project and environment that answered the last request, even if its id decided, and the status of the answer. */
   answeredBy(): Answered;
 };
 

@@ -30,7 +30,7 @@ export type LimitState = {
   remaining: number;
   resetS: number;
   windowS: number;
-  /** What is counted; absent: requests. */
+  /** The counted unit; absent for requests. */
   counts?: 'recipients';
 };
 

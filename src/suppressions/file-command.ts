@@ -123,7 +123,7 @@ class Upload {
   }
 }
 
-/** What the service refuses the whole file for, which repeating the command does not help. */
+/** Codes with which the service refuses the whole file. Repeating the command does not help. */
 const OF_THE_FILE = new Set(['validation_error', 'payload_too_large']);
 
 /** null: an error as in any command. */
@@ -216,7 +216,7 @@ class Download {
   }
 }
 
-/** Of rows: no cell has a line break. */
+/** Counts the rows in a piece: no cell has a line break. */
 function lineEndsIn(piece: Uint8Array): number {
   let count = 0;
   for (const byte of piece) if (byte === LINE_FEED) count += 1;

@@ -186,7 +186,7 @@ test('every event has the type that the client declares', async () => {
   succeeded(await resend.domains.remove(id));
   succeeded(await resend.suppressions.add({ email: 'shape@x.test' }));
   succeeded(await resend.suppressions.remove('shape@x.test'));
-  // The others need a recipient who opens or clicks, or days: their payloads are in compat/resend/wire/webhook-payload.test.ts.
+  // The others need a recipient who opens or clicks, or days; compat/resend/wire/webhook-payload.test.ts tests them.
   const caused = types.filter((type) => !/\.(opened|clicked|failed)$/.test(type));
   const bodies = () => all.received.map(({ body }) => JSON.parse(body) as { type: string });
   await waitFor(async () => caused.every((type) => bodies().some((body) => body.type === type)), {

@@ -1,6 +1,6 @@
 /**
- * When the faults are over, the clock of the database is set back by some minutes while mail waits, as by a fail-over to a
- * standby that is behind: what is due by the new time must be sent, and not only when the clock is where it was.
+ * Sets the clock of the database back by some minutes after the faults, while mail waits. A fail-over to a standby
+ * that is behind does the same. Mail that is due by the new time must be sent at once, not when the clock has caught up.
  */
 import { waitFor } from '../support/wait.ts';
 import type { Finding } from './ledger-types.ts';

@@ -3,9 +3,9 @@
  * evidence what may be missing or repeated because of it, and leaves the rest to the strict rules.
  *
  * An email may be gone if its first 202 was requested or answered within these seconds, and with it its
- * copies and webhooks. Who is stored but was in the hands of a worker then may get further copies.
- * Webhooks of events that are gone may have been sent, and a cancel of these seconds may be undone. Whoever was settled before, and whoever came
- * after, gets no excuse; nor does anything that does not end.
+ * copies and webhooks. A recipient that a worker had leased then may get further copies. Webhooks of events that are
+ * gone may have been sent, and a cancel of these seconds may be undone. Recipients that were settled before or
+ * accepted after get no excuse; nor does anything that does not end.
  */
 import { groupBy } from './group.ts';
 import type { Copy, Evidence, Request } from './ledger-types.ts';

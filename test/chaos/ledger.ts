@@ -208,8 +208,8 @@ function copiesAreExpected(evidence: Evidence): Finding[] {
 }
 
 /**
- * A session that a frozen worker held is dead: whatever it held belongs to others now. What arrives before it is
- * woken was in the network already: a receiver that reads slowly takes 15 s for a message that the buffers of sockets hold.
+ * The sessions of a frozen worker are dead, because other workers have its mail. Mail that arrives before it is woken
+ * was in the network already: a slow receiver takes 15 s for a message that is in the buffers of sockets.
  */
 function nothingIsSentAfterFreeze({ copies, freezes }: Evidence): Finding[] {
   return freezes.flatMap(({ node, fromMs, toMs }) =>

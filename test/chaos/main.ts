@@ -1,7 +1,7 @@
 /**
  * `npm run chaos`: injects faults into a running service, ends them, and compares what was accepted
- * with what happened. Read it as: stage.ts (the processes) → director.ts (the course: faults.ts,
- * failpoints.ts, behaviours.ts, load.ts) → clock-step.ts → drain.ts → lossy-failover.ts → evidence.ts → excused.ts → ledger.ts.
+ * with what happened. Read it as: stage.ts (the processes) → director.ts (the course: faults.ts, failpoints.ts,
+ * behaviours.ts, load.ts) → clock-step.ts → drain.ts → lossy-failover.ts → evidence.ts → excused.ts → ledger.ts.
  */
 import { FailpointPlan } from './armed-failpoints.ts';
 import { randomFor } from './random.ts';

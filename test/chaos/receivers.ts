@@ -1,6 +1,6 @@
 /**
- * The receiving side: the domains of domains.ts and hostile-domains.ts with their mail servers and their DNS. Each fails
- * until mail was subject to the failure, then alternates with normal operation. `settle` ends all failures.
+ * The receiving side: the domains of domains.ts and hostile-domains.ts with their mail servers and their DNS. Each
+ * fails until mail has met the failure, then alternates with normal operation. `settle` ends all failures.
  */
 import { type FakeDns, startFakeDns } from '../support/fake-dns.ts';
 import { type FakeMx, type MxBehaviour, startFakeMx } from '../support/fake-mx.ts';

@@ -7,7 +7,7 @@ import { type Input, type Target } from './target.ts';
 import { TARGETS } from './targets.ts';
 
 const SEED = 8;
-/** The same inputs each time, to show that targets work. `npm run fuzz` finds new faults, with 10,000 inputs of each. */
+/** The same inputs each time, to show that targets work. `npm run fuzz` finds new faults with 10,000 of each. */
 const RUNS = 300;
 const GROWN = 15;
 

@@ -1,6 +1,6 @@
 /**
- * States in which mail waits are one warning in the log with what to do, and one line when they are over, however much mail
- * they concern and however many workers notice them. Each state is a real one.
+ * A state in which mail waits is one warning in the log, which says what to do, and one line when it is over. It stays
+ * one however much mail it concerns and however many workers notice it. Each state is a real one.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -14,7 +14,7 @@ export type Pooler = AsyncDisposable & { port: number };
 type PoolerOptions = {
   /** When a client returns a connection to the server. */
   mode: 'session' | 'transaction';
-  /** Which idle connection is lent next. */
+  /** The idle connection that is lent next. */
   lends: 'newest' | 'oldest';
 };
 

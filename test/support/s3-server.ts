@@ -17,7 +17,7 @@ export const ACCESS = {
   region: 'eu-central-1',
 };
 
-/** What happens to a request instead of its answer. */
+/** A fault in place of the answer to a request. */
 export type S3Fault =
   /** The connection stays open and silent. */
   | 'hang'

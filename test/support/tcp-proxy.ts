@@ -13,7 +13,7 @@ import {
 } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** What happens to the connection whose client sends a text. */
+/** The fault of a connection whose client sends a text. */
 export type Trap = {
   /** Bytes of the client that trigger it. */
   text: string;

@@ -1,7 +1,28 @@
-/** Comments are about files that exist. */
+/** Comments are sentences that say who does what, in lines that fit the page, about files that exist. */
 import { dirname, posix } from 'node:path';
 import type { Rule } from './rules.ts';
 import type { SourceFile } from './source.ts';
+
+const LINE_CHARS_MAX = 120;
+
+/** A fragment that leans on the name below it, or a clause in place of a noun. */
+const FRAGMENT = /^(?:Of|Whose|What|That of|Those of|Whoever|Likewise|Because|Which) /;
+
+export const commentsAreSentences: Rule = (files) =>
+  files.flatMap((file) =>
+    commentsOf(file)
+      .filter(({ text }) => FRAGMENT.test(text) && !/\?|:$/.test(text))
+      .map(({ text }) => `${file.path} has a comment that is no sentence: ${text.slice(0, 60)}`),
+  );
+
+export const commentsFitThePage: Rule = (files) =>
+  files.flatMap(({ path, text }) =>
+    text
+      .split('\n')
+      .map((line, index) => ({ line, number: index + 1 }))
+      .filter(({ line }) => isComment(line) && line.length > LINE_CHARS_MAX)
+      .map(({ number }) => `${path} has a comment that is too long in line ${number}.`),
+  );
 
 /** Relative to src/ or the repository, to the file's own folder or to one above it. */
 export const commentsNameFilesThatExist =
@@ -22,6 +43,10 @@ function placesOf(from: string, name: string): string[] {
     places.push(posix.join(folder, name));
   }
   return places;
+}
+
+function isComment(line: string): boolean {
+  return /^\s*(?:\/\*\*|\*|\/\/)/.test(line);
 }
 
 /** Block comments, and lines of `//` that follow one another, each as one text. */

@@ -56,7 +56,7 @@ async function unknownText(api: Api, to: string): Promise<string> {
   return `Nothing is known of ${to}: no email to it is stored, and no list of suppressions has it.${kept}`;
 }
 
-/** Of all projects at once, or of each environment of one. */
+/** Reads the log of all projects at once, or of each environment of one project. */
 async function read(
   api: Api,
   { to, project, mode: environment, limit }: Options,

@@ -44,7 +44,7 @@ export type Meaning = Reason & {
   passes?: true;
 };
 
-/** What follows from a meaning; a string is the advice alone. */
+/** The consequences of a meaning; a string is the advice alone. */
 type Details = string | Omit<Meaning, 'category' | 'blame'>;
 
 function meanings<Name extends string>(

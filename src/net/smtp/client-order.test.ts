@@ -1,4 +1,4 @@
-/** What the client sends, when, and which codes it accepts as an answer: RFC 5321 §4.1.4, §4.2, §4.3. */
+/** The commands of the client, their order, and the codes that it accepts as an answer: RFC 5321 §4.1.4, §4.2, §4.3. */
 import assert from 'node:assert/strict';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/** The delivery of an email: its recipients with their outcome or reason to wait, timeline, webhooks, authentication. */
+/** The delivery of an email: recipients with their outcome or reason to wait, timeline, webhooks, authentication. */
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { Diagnosis, Email, Recipient } from '../../../../../sdk/src/api.ts';
