@@ -1,6 +1,7 @@
 /**
  * Sets the clock of the database back by some minutes after the faults, while mail waits. A fail-over to a standby
- * that is behind does the same. Mail that is due by the new time must be sent at once, not when the clock has caught up.
+ * that is behind does the same. Mail that is due by the new time must be sent at once, not when the clock has caught
+ * up.
  */
 import { waitFor } from '../support/wait.ts';
 import type { Finding } from './ledger-types.ts';

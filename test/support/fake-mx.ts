@@ -14,7 +14,7 @@ import type { ReplyPhase } from '../../src/mail/replies/smtp-reply.ts';
 import { runFakeSession } from './fake-mx-session.ts';
 
 /**
- * The server's behaviour in place of the default answer. A string is the reply, with `\n` between its lines. The parts of an
+ * Replaces the default answer. A string is the reply, with `\n` between its lines. The parts of an
  * object happen in this order; an empty object means silence for ever.
  */
 export type FakeAnswer =
