@@ -1,5 +1,5 @@
 /**
- * Guards the removal of old data (database/partitions.ts, retention-store.ts) against a wrong clock and a wrong
+ * Guards the removal of old data (week-removal-store.ts, retention-store.ts) against a wrong clock and a wrong
  * setting.
  *
  * - If the database clock has moved by more than a day since the last run, nothing is removed until it has been

@@ -1,6 +1,6 @@
 /**
  * Deletes expired data in small batches: emails of projects with a shorter retention than the installation's, oldest
- * first (database/partitions.ts removes whole weeks); rows with their own expiry; and the oldest entries of long
+ * first (week-removal-store.ts removes whole weeks); rows with their own expiry; and the oldest entries of long
  * webhook logs.
  *
  * Guarantee: no data of an email is deleted before the email and its webhooks have ended. Every batch is its own
@@ -58,7 +58,7 @@ select id as "projectId", least(retention_content_h, $1::int) as "contentH",
     or least($1, $2) < $3::int
  order by id`;
 
-/** For a shorter retention the weeks of database/partitions.ts are too coarse, so every project is trimmed. */
+/** For a shorter retention whole weeks (week-removal-store.ts) are too coarse, so every project is trimmed. */
 export const SHORT_H = 14 * 24;
 
 /** Returns the projects with a shorter retention than the installation, each with its effective retention. */

@@ -1,4 +1,4 @@
-/** `letterhaus log`: what happened to an address, in all projects, from the database and not from log files. */
+/** `letterhaus log`: prints the history of an address in all projects, from the database and not from log files. */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { RecipientLogEntry, RecipientLogList } from '../../../sdk/src/api.ts';
 import { type Address, explainAddress, parseAddress } from '../../mail/address.ts';
@@ -56,7 +56,7 @@ async function unknownText(api: Api, to: string): Promise<string> {
   return `Nothing is known of ${to}: no email to it is stored, and no list of suppressions has it.${kept}`;
 }
 
-/** Reads the log of all projects at once, or of each environment of one project. */
+/** Reads all projects at once, or each environment of one project. */
 async function read(
   api: Api,
   { to, project, mode: environment, limit }: Options,
@@ -98,7 +98,7 @@ function logText(cli: Cli, { address, suppressed, data }: RecipientLogList): str
   return `${lists.join('')}${lists.length > 0 ? '\n' : ''}${lines}`;
 }
 
-/** The reply with its server, else the advice; of a suppression its reason and who did it. */
+/** Formats the reply with its server, else the advice. A suppression has its reason and its author. */
 function whyText({ code, message, mx, category, advice, reason, by }: RecipientLogEntry): string {
   if (reason !== null) return `${reason}, by ${by}`;
   const reply =
