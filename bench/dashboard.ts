@@ -49,7 +49,7 @@ const searches = (emails: number): [typed: string, shown: string][] => [
   ['"your order 4711"', 'Your order 4711'],
 ];
 
-const PATIENCE_MS = 20_000;
+const WAIT_MAX_MS = 20_000;
 const FIRST_ROW = 'ul[aria-label="Emails"] li';
 
 /** @returns a table as text */
@@ -165,7 +165,7 @@ const openFirstEmail = (page: Page) =>
 
 /** @returns milliseconds from the event in the page to the first frame with the content */
 async function timeOf(page: Page, step: Step): Promise<number> {
-  await page.evaluate(watchFor, { content: step.content, patienceMs: PATIENCE_MS });
+  await page.evaluate(watchFor, { content: step.content, waitMaxMs: WAIT_MAX_MS });
   await step.act(page);
   const ms = await page.evaluate<number | null>('globalThis.shownAfterMs');
   if (ms === null) throw new Error(`${step.name}: the content did not appear at ${page.url()}`);
@@ -173,7 +173,7 @@ async function timeOf(page: Page, step: Step): Promise<number> {
 }
 
 /** Runs in the page. A click counts when it acts, a key when it is pressed. */
-function watchFor({ content, patienceMs }: { content: Content; patienceMs: number }): void {
+function watchFor({ content, waitMaxMs }: { content: Content; waitMaxMs: number }): void {
   // oxlint-disable-next-line typescript/no-explicit-any
   const { document, requestAnimationFrame, ...page } = globalThis as any;
   (globalThis as { shownAfterMs?: Promise<number | null> }).shownAfterMs = new Promise(
@@ -188,7 +188,7 @@ function watchFor({ content, patienceMs }: { content: Content; patienceMs: numbe
             document.querySelector(place)?.innerText.includes(text),
           );
           const ms = page.performance.now() - startedAt;
-          if (isThere || ms > patienceMs) resolve(isThere ? ms : null);
+          if (isThere || ms > waitMaxMs) resolve(isThere ? ms : null);
           else requestAnimationFrame(look);
         };
         requestAnimationFrame(look);

@@ -31,42 +31,42 @@ async function main(): Promise<number> {
   try {
     if (options.scaleTo !== null) {
       process.stdout.write(
-        `\n${await measureScale({ ...options, emails: options.scaleTo }, tell)}`,
+        `\n${await measureScale({ ...options, emails: options.scaleTo }, printLine)}`,
       );
       return 0;
     }
     if (options.storageOf !== null) {
       process.stdout.write(
-        `\n${await measureStorage({ ...options, emails: options.storageOf }, tell)}`,
+        `\n${await measureStorage({ ...options, emails: options.storageOf }, printLine)}`,
       );
       return 0;
     }
     if (options.bloatOf !== null) {
       process.stdout.write(
-        `\n${await measureBloat({ ...options, emails: options.bloatOf }, tell)}`,
+        `\n${await measureBloat({ ...options, emails: options.bloatOf }, printLine)}`,
       );
       return 0;
     }
     if (options.backupOf !== null) {
       process.stdout.write(
-        `\n${await measureBackup({ ...options, emails: options.backupOf }, tell)}`,
+        `\n${await measureBackup({ ...options, emails: options.backupOf }, printLine)}`,
       );
       return 0;
     }
     if (options.dashboardOf !== null) {
       process.stdout.write(
-        `\n${await measureDashboard({ ...options, emails: options.dashboardOf }, tell)}`,
+        `\n${await measureDashboard({ ...options, emails: options.dashboardOf }, printLine)}`,
       );
       return 0;
     }
     if (options.compare !== null) {
-      const comparison = await compareVersions(comparisonOf(options, options.compare), tell);
+      const comparison = await compareVersions(comparisonOf(options, options.compare), printLine);
       process.stdout.write(
         options.json ? reportAsJson(comparison) : `\n${formatComparison(comparison)}`,
       );
       return 0;
     }
-    const report = await measure(options, tell);
+    const report = await measure(options, printLine);
     process.stdout.write(options.json ? reportAsJson(report) : `\n${formatReport(report)}`);
     return 0;
   } catch (error) {
@@ -76,7 +76,7 @@ async function main(): Promise<number> {
   }
 }
 
-function tell(line: string): void {
+function printLine(line: string): void {
   process.stderr.write(`${line}\n`);
 }
 

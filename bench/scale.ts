@@ -85,10 +85,10 @@ async function fill(
 ): Promise<number> {
   const startedMs = performance.now();
   const took = (): string => `${show((performance.now() - startedMs) / 1000)} s`;
-  let toldTo = 0;
+  let reportedTo = 0;
   const onProgress = (emails: number): void => {
-    if (emails < toldTo + count / 10) return;
-    toldTo = emails;
+    if (emails < reportedTo + count / 10) return;
+    reportedTo = emails;
     if (count > SMALL) say(`  ${thousands(emails)} of ${thousands(count)}, in ${took()}`);
   };
   const options = { weeks: WEEKS, htmlBytes: HTML_BYTES, anew: true, onProgress };

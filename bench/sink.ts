@@ -126,19 +126,19 @@ function noteMessage(message: Buffer): void {
   writeSync(ids, `${id}\n`);
 }
 
-function tell(message: FromSink): void {
+function send(message: FromSink): void {
   process.send?.(message);
 }
 
 process.on('message', (asked: ToSink) => {
   switch (asked.type) {
     case 'totals':
-      tell({ type: 'totals', ...totals });
+      send({ type: 'totals', ...totals });
       break;
     case 'tell_when':
       goal = {
         messages: asked.messages,
-        reached: () => tell({ type: 'reached', atMs: machineMs() }),
+        reached: () => send({ type: 'reached', atMs: machineMs() }),
       };
       if (totals.messages >= asked.messages) goal.reached();
       break;
@@ -146,7 +146,7 @@ process.on('message', (asked: ToSink) => {
       firstCommandsMs = [];
       break;
     case 'commands':
-      tell({ type: 'commands', atMs: firstCommandsMs ?? [] });
+      send({ type: 'commands', atMs: firstCommandsMs ?? [] });
       firstCommandsMs = null;
       break;
   }

@@ -90,13 +90,13 @@ export class Sink implements AsyncDisposable {
   ): Promise<Extract<FromSink, { type: Type }>> {
     if (!this.#isRunning()) throw new Error('the sink has died');
     const answer = new Promise<Extract<FromSink, { type: Type }>>((resolve, reject) => {
-      const hear = (message: FromSink): void => {
+      const onMessage = (message: FromSink): void => {
         if (message.type !== type) return;
-        this.#child.off('message', hear).off('exit', fail);
+        this.#child.off('message', onMessage).off('exit', fail);
         resolve(message as Extract<FromSink, { type: Type }>);
       };
       const fail = (): void => reject(new Error('the sink has died'));
-      this.#child.on('message', hear).on('exit', fail);
+      this.#child.on('message', onMessage).on('exit', fail);
     });
     this.#child.send(question);
     return answer;

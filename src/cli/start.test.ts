@@ -159,7 +159,7 @@ test('ports for SMTP are chosen, opened and printed', async () => {
   assert.match((await client.ask('RCPT TO:<jo@acme.test>')) ?? '', /^550 5\.1\.1 /);
   await service.logged(/self-signed certificate; set LETTERHAUS_TLS_CERT/);
   const stopped = service.stop();
-  assert.match((await client.hear()) ?? '', /^421 4\.3\.2 /);
+  assert.match((await client.readReply()) ?? '', /^421 4\.3\.2 /);
   assert.equal(await stopped, 0);
 });
 

@@ -114,9 +114,9 @@ test('a renewed certificate is used for the next connection, an invalid one is n
   const isRenewed = async () => (await shown()) === 'second.test';
   await waitFor(isRenewed, { what: 'the new certificate', timeoutMs: 60_000 });
   writeFileSync(files.cert, 'broken');
-  const isTold = async () => {
+  const isLogged = async () => {
     assert.equal(await shown(), 'second.test');
     return service.logs.includes('the certificate of the API cannot be read');
   };
-  await waitFor(isTold, { what: 'the log to say so', timeoutMs: 60_000 });
+  await waitFor(isLogged, { what: 'the log to say so', timeoutMs: 60_000 });
 });

@@ -9,9 +9,9 @@ test('an operator sees why nothing is removed after a jump of the clock, and con
   await using service = await startService();
   const check = () => asOwner(service.address(), (db) => noteRun(db));
   await check();
-  const usual = await service.cli('retention');
-  assert.match(usual.stdout, /Content is kept for 45d, metadata for 90d\./);
-  assert.match(usual.stdout, /Nothing waits for a confirmation/);
+  const byDefault = await service.cli('retention');
+  assert.match(byDefault.stdout, /Content is kept for 45d, metadata for 90d\./);
+  assert.match(byDefault.stdout, /Nothing waits for a confirmation/);
 
   await service.clock.advance({ hours: 48 });
   assert.notEqual(await check(), null);

@@ -51,7 +51,7 @@ type Means = {
   serve: (behaviour: MxBehaviour) => Promise<FakeMx>;
   /** Names that were asked for in the DNS. */
   askedFor: () => ReadonlySet<string>;
-  usual: MxBehaviour;
+  working: MxBehaviour;
   /** The address of a server that always accepts. */
   accepting: string;
 };
@@ -60,7 +60,7 @@ export async function startHostileDomains({
   dns,
   serve,
   askedFor,
-  usual,
+  working,
   accepting,
 }: Means): Promise<HostileDomains> {
   const silent: FakeMx[] = [];
@@ -92,7 +92,7 @@ export async function startHostileDomains({
         .map((kind) => `${kind} domains of the attacker`),
     settle() {
       for (const domain of known.unresolvable) dns.setFailure(domain, null);
-      for (const mx of [...silent, complaining]) mx.set(usual);
+      for (const mx of [...silent, complaining]) mx.set(working);
       for (const domain of [...known.dropping, ...known.dead]) publish(domain, accepting);
     },
   };

@@ -49,10 +49,10 @@ const BY_LOCAL_PART: MxBehaviour['recipients'] = new Proxy(
     },
   },
 );
-const USUAL: MxBehaviour = { recipients: BY_LOCAL_PART };
-const STEP_BY_STEP: MxBehaviour = { ...USUAL, pipelining: false };
+const WORKING: MxBehaviour = { recipients: BY_LOCAL_PART };
+const STEP_BY_STEP: MxBehaviour = { ...WORKING, pipelining: false };
 /** For mail that asks for a proof. */
-const VERIFIED_TLS: MxBehaviour = { ...USUAL, startTls: 'offered' };
+const VERIFIED_TLS: MxBehaviour = { ...WORKING, startTls: 'offered' };
 
 /** A fault that can begin and end. */
 type ActiveFault = {
@@ -78,7 +78,7 @@ export async function startReceivers(): Promise<Receivers> {
   await using stack = new AsyncDisposableStack();
   const dns = stack.use(await startFakeDns({}, { ttlS: 2 }));
   const servers: FakeMx[] = [];
-  const first = stack.use(await startFakeMx(USUAL, { address: '127.0.3.1' }));
+  const first = stack.use(await startFakeMx(WORKING, { address: '127.0.3.1' }));
   servers.push(first);
   const { port } = first;
   const serve = async (behaviour: MxBehaviour, address?: string): Promise<FakeMx> => {
@@ -88,7 +88,7 @@ export async function startReceivers(): Promise<Receivers> {
     return mx;
   };
   // Where there is no IPv6, who is asked to use it waits.
-  await serve(USUAL, '::1').catch(() => null);
+  await serve(WORKING, '::1').catch(() => null);
   stack.use(await startBlackHole(SILENT_ADDRESS, port));
   const steps = await serve(STEP_BY_STEP);
   for (const [index, domain] of HEALTHY_DOMAINS.entries()) {
@@ -101,7 +101,7 @@ export async function startReceivers(): Promise<Receivers> {
   for (const [domain, fault] of Object.entries(FAILING_DOMAINS)) {
     const hasOwn =
       fault.kind === 'server' || fault.kind === 'unverified_tls' || fault.kind === 'away';
-    const mx = hasOwn ? await serve(USUAL) : first;
+    const mx = hasOwn ? await serve(WORKING) : first;
     const host =
       fault.kind === 'unverified_tls' ? `${domain.split('.')[0]}.mx.test` : `mx.${domain}`;
     const zone = { dns, domain, host, address: mx.address };
@@ -115,7 +115,7 @@ export async function startReceivers(): Promise<Receivers> {
     await fault.begin();
   }
   const accepting = first.address;
-  const hostile = await startHostileDomains({ dns, serve, askedFor, usual: USUAL, accepting });
+  const hostile = await startHostileDomains({ dns, serve, askedFor, working: WORKING, accepting });
   const things = stack.move();
   return {
     dns,
@@ -146,48 +146,48 @@ function controlOf(fault: DomainFault, { mx, zone, askedFor }: FaultContext): Ac
   const { dns, domain, host } = zone;
   const isAskedFor = (name: string): boolean => askedFor().has(name);
   const hasSessions = (): boolean => mx.sessions.some(({ lines }) => lines.some(isHello));
-  const usual = { domain, isOn: true };
+  const common = { domain, isOn: true };
   switch (fault.kind) {
     case 'server': {
       const { behaviour } = fault.fault;
       return {
-        ...usual,
-        begin: () => mx.set({ ...USUAL, ...behaviour }),
-        end: () => (publish(zone), mx.set(USUAL)),
+        ...common,
+        begin: () => mx.set({ ...WORKING, ...behaviour }),
+        end: () => (publish(zone), mx.set(WORKING)),
         isExercised: behaviour.phases === undefined ? hasSessions : () => mx.acted > 0,
       };
     }
     case 'unverified_tls':
       return {
-        ...usual,
-        begin: () => mx.set({ ...USUAL, ...fault.behaviour }),
+        ...common,
+        begin: () => mx.set({ ...WORKING, ...fault.behaviour }),
         end: () => (publish(zone), mx.set(VERIFIED_TLS)),
         isExercised: hasSessions,
       };
     case 'away':
       return {
-        ...usual,
+        ...common,
         begin: () => mx.stop(),
         end: () => (publish(zone), mx.start()),
         isExercised: () => isAskedFor(host),
       };
     case 'address':
       return {
-        ...usual,
+        ...common,
         begin: () => dns.set(host, 'A', [fault.address]),
         end: () => publish(zone),
         isExercised: () => isAskedFor(host),
       };
     case 'dns':
       return {
-        ...usual,
+        ...common,
         begin: () => dns.setFailure(domain, fault.failure),
         end: () => (publish(zone), dns.setFailure(domain, null)),
         isExercised: () => isAskedFor(domain),
       };
     case 'records':
       return {
-        ...usual,
+        ...common,
         begin: () => fault.begin(zone),
         end: () => publish(zone),
         isExercised: () => isAskedFor(domain),

@@ -52,7 +52,7 @@ test('a report that arrives during a database outage is deferred, and settled on
   await client.ask('DATA');
   await service.setDatabaseReachable(false);
   client.send(`${message}\r\n.\r\n`);
-  assert.match((await client.hear()) ?? '', /^451 4\.3\.0 /);
+  assert.match((await client.readReply()) ?? '', /^451 4\.3\.0 /);
   await service.setDatabaseReachable(true);
 
   const settled = async () =>
@@ -155,7 +155,7 @@ test('1,200 forged and mangled reports change nothing', async () => {
     }
     await session.ask('DATA');
     session.send(`${message.replace(/^\./gm, '..')}\r\n.\r\n`);
-    const answer = (await session.hear()) ?? '';
+    const answer = (await session.readReply()) ?? '';
     // One client may not fill the disk with what changes nothing.
     assert.match(answer, /^(?:250|451 4\.7\.1|5\d\d) /, JSON.stringify(message));
     answers.add(answer.slice(0, 3));

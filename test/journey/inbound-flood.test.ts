@@ -28,7 +28,7 @@ async function flood(port: number, from: string): Promise<number> {
         .toString('base64')
         .match(/.{1,76}/g) ?? [];
     client.send(`Subject: Hello\r\n\r\n${lines.join('\r\n')}\r\n.\r\n`);
-    const reply = (await client.hear()) ?? '';
+    const reply = (await client.readReply()) ?? '';
     if (reply.startsWith('451 4.7.1 ')) return count;
     assert.match(reply, /^250 2\.6\.0 /);
   }

@@ -57,7 +57,7 @@ test('connections that are not logged in are limited for a /64', async () => {
   for (let count = 0; count < 25; count += 1) {
     const dialogue = await Dialogue.open(submissionPort, HOST);
     open.push(dialogue);
-    greetings.push((await dialogue.hear()) ?? '');
+    greetings.push((await dialogue.readReply()) ?? '');
   }
   for (const dialogue of open) await dialogue[Symbol.asyncDispose]();
   assert.match(greetings[0]!, /^220 /);
@@ -69,7 +69,7 @@ test('connections that are not logged in are limited for a /64', async () => {
 
 async function takesConnections(): Promise<boolean> {
   await using dialogue = await Dialogue.open(submissionPort, HOST);
-  return (await dialogue.hear())?.startsWith('220 ') === true;
+  return (await dialogue.readReply())?.startsWith('220 ') === true;
 }
 
 test('mail is submitted over IPv6, and the trace names the address', async () => {
@@ -96,7 +96,7 @@ test('a report over IPv6 counts', async () => {
   assert.match((await server.ask(`RCPT TO:<${envelopeFrom}>`)) ?? '', /^250 /);
   await server.ask('DATA');
   server.send(`${feedbackReport('gone@elsewhere.test')}\r\n.\r\n`);
-  assert.match((await server.hear()) ?? '', /^250 /);
+  assert.match((await server.readReply()) ?? '', /^250 /);
   const isComplaint = async () => (await journey.email(id)).recipients[0].status === 'complained';
   await waitFor(isComplaint, { what: 'the complaint' });
 });

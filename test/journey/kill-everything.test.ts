@@ -9,7 +9,7 @@ const EMAILS = 300;
 /** So many that hundreds are on their way when everything dies. */
 const MANY_EMAILS = 1_000;
 /** For a service that has just lost a process to finish its load, on a busy machine. */
-const PATIENCE_MS = 180_000;
+const WAIT_MAX_MS = 180_000;
 
 const scene = await newScene({ database: 'own', args: ['--workers', '2'] });
 after(() => scene[Symbol.asyncDispose]());
@@ -22,8 +22,8 @@ const loadOf = (count: number, onAccepted: (count: number) => void) =>
 const copies = () => duplicates(arrivals(mx));
 
 async function allIsSettled(accepted: readonly string[]): Promise<void> {
-  await everythingArrives(mx, accepted, PATIENCE_MS);
-  await queueIsEmpty(service, PATIENCE_MS);
+  await everythingArrives(mx, accepted, WAIT_MAX_MS);
+  await queueIsEmpty(service, WAIT_MAX_MS);
   await assertSettled(service, accepted);
 }
 
@@ -66,6 +66,6 @@ test('a stop under load loses and repeats no email', async () => {
   });
   assert.equal(await stopping, 0);
   await service.restart();
-  await everythingArrives(mx, load.accepted, PATIENCE_MS);
+  await everythingArrives(mx, load.accepted, WAIT_MAX_MS);
   assert.equal(copies() - before, 0);
 });

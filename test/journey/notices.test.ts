@@ -65,14 +65,14 @@ async function noticeAbout(address: string): Promise<string> {
 test('each recipient is reported as its NOTIFY asks, from the null reverse-path and signed', async () => {
   const bad = '550 5.1.1 No such user here';
   await journey.mailServer('plain.test', {
-    recipients: { bad, quiet: bad, usual: bad, glad: bad },
+    recipients: { bad, quiet: bad, plain: bad, glad: bad },
   });
   await service.cliJson('suppressions', 'add', 'gone@plain.test', '--mode', 'live');
   const id = await submit('<app@home.example> RET=FULL ENVID=QQ+2B314', [
     '<ok@plain.test> NOTIFY=SUCCESS',
     '<bad@plain.test> NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;old+2Bnews@plain.test',
     '<quiet@plain.test> NOTIFY=NEVER',
-    '<usual@plain.test>',
+    '<plain@plain.test>',
     '<glad@plain.test> NOTIFY=SUCCESS,DELAY',
     '<gone@plain.test> NOTIFY=FAILURE',
     '<well@plain.test> NOTIFY=FAILURE,DELAY',

@@ -183,13 +183,13 @@ test('a project can have its own limits, or none', async () => {
   };
   const strict = { on: true, bounces: '2.5%', complaints: '0.1%', min: 20, pause: false };
   assert.deepEqual(await set('--bounces', '2.5%', '--complaints', '0.1%'), strict);
-  const usual = { on: true, bounces: '5%', complaints: '0.3%', min: 500, pause: false };
+  const standard = { on: true, bounces: '5%', complaints: '0.3%', min: 500, pause: false };
   const defaults = ['--bounces', 'default', '--complaints', 'default', '--min', 'default'];
-  assert.deepEqual(await set(...defaults), usual);
-  assert.deepEqual(await set('--off'), { ...usual, on: false });
+  assert.deepEqual(await set(...defaults), standard);
+  assert.deepEqual(await set('--off'), { ...standard, on: false });
   const { reputation_alert: byFirstName } = await service.cliJson('projects', 'set-guard');
-  assert.deepEqual(byFirstName, usual, 'the first name of the command still works');
-  assert.deepEqual(await set('--off'), { ...usual, on: false });
+  assert.deepEqual(byFirstName, standard, 'the first name of the command still works');
+  assert.deepEqual(await set('--off'), { ...standard, on: false });
   const all = () => service.sql('select from reputation_alerts');
   await waitFor(async () => (await all()).length === 0, { what: 'the warnings to go' });
 });

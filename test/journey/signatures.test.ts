@@ -51,15 +51,16 @@ test('a signature expires five days after the email and is the same at each atte
 test('Feedback-ID has one tag, a hash of the project and the domain, unless the email sets its own', async () => {
   const mx = await journey.mailServer('feedback-id.test');
   const to = 'kim@feedback-id.test';
-  const usual = (kind: string) => new RegExp(`^${kind}:[0-9a-f]{16}:acme\\.example:letterhaus$`);
+  const ownFeedback = (kind: string) =>
+    new RegExp(`^${kind}:[0-9a-f]{16}:acme\\.example:letterhaus$`);
   const order = { name: 'order', value: 'customer-42' };
   const tags = [order, { name: 'feedback_id', value: 'receipt' }];
   const projects = new Set<string | undefined>();
   for (const [draft, feedbackId] of [
-    [{ tags }, usual('receipt')],
-    [{}, usual('untagged')],
-    [{ tags: [order] }, usual('untagged')],
-    [{ tags: [{ name: 'feedback_id', value: 'y'.repeat(256) }] }, usual('y'.repeat(64))],
+    [{ tags }, ownFeedback('receipt')],
+    [{}, ownFeedback('untagged')],
+    [{ tags: [order] }, ownFeedback('untagged')],
+    [{ tags: [{ name: 'feedback_id', value: 'y'.repeat(256) }] }, ownFeedback('y'.repeat(64))],
     [{ tags, headers: { 'feedback-id': 'a:b:c:acme' } }, /^a:b:c:acme$/],
   ] as const) {
     await journey.ended(await journey.send({ to, ...draft }));

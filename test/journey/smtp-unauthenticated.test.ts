@@ -24,7 +24,7 @@ async function idle(port: number, options: { addresses: number; each: number }) 
   for (let address = 1; address <= options.addresses; address += 1) {
     const from = `127.0.9.${address}`;
     const opened = Array.from({ length: options.each }, () => Dialogue.open(port, { from }));
-    for (const dialogue of await Promise.all(opened)) ends.push(dialogue.hearAll());
+    for (const dialogue of await Promise.all(opened)) ends.push(dialogue.readReplies());
   }
   return ends;
 }
@@ -73,7 +73,7 @@ test('a client may hold 20 unauthenticated connections; further ones are refused
     const greet = async (from: string) => {
       const dialogue = await Dialogue.open(port, { from });
       dialogues.push(dialogue);
-      return (await dialogue.hear()) ?? '';
+      return (await dialogue.readReply()) ?? '';
     };
     for (let count = 0; count < 20; count += 1) assert.match(await greet('127.0.9.1'), /^220 /);
     assert.match(await greet('127.0.9.1'), /^421 4\.7\.0 Too many connections from your address/);
@@ -92,7 +92,7 @@ test('a log-in at one worker makes the client known to all workers', async () =>
   const greet = async (): Promise<string> => {
     const dialogue = await Dialogue.open(port);
     apps.push(dialogue);
-    return (await dialogue.hear()) ?? '';
+    return (await dialogue.readReply()) ?? '';
   };
   for (let count = 0; count < 40; count += 1) assert.match(await greet(), /^220 /);
   assert.equal(await first.ask('NOOP'), '250 2.0.0 Ok');

@@ -278,8 +278,8 @@ describe('after a restart', () => {
     for (const [domain, counts] of expected) {
       const { data } = await journey.service.cliJson('tls-report', '--domain', domain);
       const rows = data as { policy: string; result: string; sessions: number }[];
-      const told = rows.map(({ policy, result, sessions }) => `${policy} ${result} ${sessions}`);
-      assert.deepEqual(told.toSorted(), counts, domain);
+      const stored = rows.map(({ policy, result, sessions }) => `${policy} ${result} ${sessions}`);
+      assert.deepEqual(stored.toSorted(), counts, domain);
     }
   });
 });

@@ -175,8 +175,8 @@ test('LETTERHAUS_MIGRATE_WITHOUT_BACKUP skips the backup', async () => {
   const dataDir = temporaryFolder();
   const env = { LETTERHAUS_DATA_DIR: dataDir, DATABASE_URL: fresh.url };
   const without = cleanEnv({ ...env, LETTERHAUS_MIGRATE_WITHOUT_BACKUP: '1' });
-  const told = await letterhaus(['upgrade-check'], without, next.main);
-  assert.match(told.stdout, /^! LETTERHAUS_MIGRATE_WITHOUT_BACKUP is set/m);
+  const warned = await letterhaus(['upgrade-check'], without, next.main);
+  assert.match(warned.stdout, /^! LETTERHAUS_MIGRATE_WITHOUT_BACKUP is set/m);
   const { code, stderr } = await letterhaus(['migrate'], without, next.main);
   assert.equal(code, 0, stderr);
   assert.equal(existsSync(join(dataDir, 'backups')), false);

@@ -112,10 +112,10 @@ test('accepting, delivering, events, webhooks and lists go on through a change o
   assert.deepEqual((await listed('/v1/emails')).toSorted(), sent.toSorted());
   const delivered = await deliveredSince(stream.cursor);
   assert.deepEqual(delivered.toSorted(), sent.toSorted());
-  const isTold = async () =>
+  const isLogged = async () =>
     (await service.sql(`select from webhook_deliveries where status <> 'delivered' limit 1`))
       .length === 0;
-  await waitFor(isTold, { what: 'every webhook', timeoutMs: 60_000 });
+  await waitFor(isLogged, { what: 'every webhook', timeoutMs: 60_000 });
   const [{ events, deliveries }] = await service.sql(
     `select (select count(*) from events where type ~ '^email')::int as events,
             (select count(*) from webhook_deliveries)::int as deliveries`,

@@ -299,8 +299,8 @@ class Dialogue {
   }
 
   /** Does what the script says for the phase, else gives the default answer. True after a 2xx or 3xx. */
-  async #phase(phase: FakePhase, usual: FakeAnswer): Promise<boolean> {
-    const answer = this.#atPhase(phase) ?? usual;
+  async #phase(phase: FakePhase, byDefault: FakeAnswer): Promise<boolean> {
+    const answer = this.#atPhase(phase) ?? byDefault;
     await this.#answer(answer);
     return codeOf(answer) < 400;
   }

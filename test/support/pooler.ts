@@ -97,13 +97,13 @@ class Visitor {
     this.#pool = pool;
     this.#mode = mode;
     socket.on('data', (bytes: Buffer) => {
-      this.#working = this.#working.then(() => this.#hear(bytes));
+      this.#working = this.#working.then(() => this.#receive(bytes));
     });
     // The end of a session closes its connection, so that no other client gets its settings.
     socket.on('close', () => this.#backend?.stream.destroy());
   }
 
-  async #hear(bytes: Buffer): Promise<void> {
+  async #receive(bytes: Buffer): Promise<void> {
     this.#said = Buffer.concat([this.#said, bytes]);
     if (!this.#isGreeted) this.#greet();
     if (!this.#isGreeted || this.#said.length === 0) return;

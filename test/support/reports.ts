@@ -85,5 +85,5 @@ export async function handIn(
   if (!taken.startsWith('250')) return taken;
   await client.ask('DATA');
   client.send(`${message.replace(/^\./gm, '..')}\r\n.\r\n`);
-  return (await client.hear()) ?? 'hung up';
+  return (await client.readReply()) ?? 'hung up';
 }

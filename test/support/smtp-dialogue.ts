@@ -40,13 +40,13 @@ export class Dialogue implements AsyncDisposable {
   /** Opens a session, receives the greeting and sends EHLO. */
   static async greeted(port: number, options: DialogueOptions = {}) {
     const dialogue = await Dialogue.open(port, options);
-    await dialogue.hear();
+    await dialogue.readReply();
     await dialogue.ask('EHLO client.test');
     return dialogue;
   }
 
   /** Returns the next reply, its lines joined with newlines; null when the server has disconnected. */
-  async hear(): Promise<string | null> {
+  async readReply(): Promise<string | null> {
     for (;;) {
       const match = /^(?:\d{3}-[^\n]*\r\n)*\d{3} [^\n]*\r\n/.exec(this.#text);
       if (match !== null) {
@@ -61,7 +61,7 @@ export class Dialogue implements AsyncDisposable {
   /** Sends a line and reads its reply. */
   ask(line: string): Promise<string | null> {
     this.send(`${line}\r\n`);
-    return this.hear();
+    return this.readReply();
   }
 
   send(bytes: string | Buffer): void {
@@ -69,9 +69,9 @@ export class Dialogue implements AsyncDisposable {
   }
 
   /** Returns all replies until the server disconnects. */
-  async hearAll(): Promise<string[]> {
+  async readReplies(): Promise<string[]> {
     const replies: string[] = [];
-    for (let reply = await this.hear(); reply !== null; reply = await this.hear()) {
+    for (let reply = await this.readReply(); reply !== null; reply = await this.readReply()) {
       replies.push(reply);
     }
     return replies;

@@ -34,7 +34,7 @@ export async function filterStreams({ db, sender }: Stage): Promise<void> {
   }
 }
 
-export async function tellBatch(stage: Stage): Promise<void> {
+export async function notifyBatch(stage: Stage): Promise<void> {
   const { db, holder, sender, deadEndpointId } = stage;
   await webhooks.findDueEndpoints(db.notifying, Date.now() - 250);
   const { projectId } = sender;

@@ -70,7 +70,7 @@ import { settleSent, settleSome, settleFast } from './statements-settle.ts';
 import { useTemplates } from './statements-templates.ts';
 import {
   closedEndpoint,
-  tellBatch,
+  notifyBatch,
   useDeliveries,
   useDeliveryRange,
   listDelivered,
@@ -124,7 +124,7 @@ function acceptStore({ db, holder }: Stage, limit = LIMIT): AcceptStore {
   });
 }
 
-type Batch = { count?: number; usual?: boolean; hasKeys?: boolean };
+type Batch = { count?: number; isFast?: boolean; hasKeys?: boolean };
 
 export async function acceptBatch(stage: Stage, wanted: Batch = {}) {
   const batch = newEmails(stage, wanted);
@@ -135,20 +135,20 @@ export async function acceptBatch(stage: Stage, wanted: Batch = {}) {
 const acceptFew = (stage: Stage, wanted: Batch) => acceptBatch(stage, { ...wanted, count: FEW });
 
 /** Emails with a scheduled time, even in the past, do not take the fast path. */
-function newEmails({ sender }: Stage, { count = BATCH, usual = true, hasKeys = true }: Batch) {
+function newEmails({ sender }: Stage, { count = BATCH, isFast = true, hasKeys = true }: Batch) {
   return Array.from({ length: count }, (_, index) =>
     newEmail(sender, {
       to: [`jo${index}@customers${index % 10}.test`],
       idempotency: hasKeys ? { key: newId(), fingerprint: '00' } : null,
-      scheduledAt: usual ? null : new Date(0),
+      scheduledAt: isFast ? null : new Date(0),
     }),
   );
 }
 
 /** Accepts the emails of one permissive request. */
-async function acceptTogether(stage: Stage, usual = false): Promise<void> {
-  const count = usual ? FEW : BATCH;
-  const permissive = emailBatch(newEmails(stage, { usual, count, hasKeys: false }), {
+async function acceptTogether(stage: Stage, isFast = false): Promise<void> {
+  const count = isFast ? FEW : BATCH;
+  const permissive = emailBatch(newEmails(stage, { isFast, count, hasKeys: false }), {
     idempotency: { key: newId(), fingerprint: '00' },
     permissive: true,
   });
@@ -297,7 +297,7 @@ async function changeScheduled(stage: Stage): Promise<void> {
 export const EXERCISES: readonly Exercise[] = [
   { what: 'accept a batch', asks: BATCH, run: (stage) => acceptBatch(stage) },
   { what: 'accept without keys', asks: FEW, run: (stage) => acceptFew(stage, { hasKeys: false }) },
-  { what: 'accept unusual emails', asks: FEW, run: (stage) => acceptFew(stage, { usual: false }) },
+  { what: 'accept unusual emails', asks: FEW, run: (stage) => acceptFew(stage, { isFast: false }) },
   {
     what: 'accept the emails of one request',
     asks: FEW,
@@ -336,7 +336,7 @@ export const EXERCISES: readonly Exercise[] = [
     run: async (stage) => settleSome(stage, await acceptBatch(stage)),
   },
   {
-    what: 'settle usual outcomes',
+    what: 'settle frequent outcomes',
     asks: FEW,
     run: async (stage) => settleFast(stage, await acceptFew(stage, {})),
   },
@@ -452,7 +452,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'add up counts of mail', asks: 500, run: addUp },
   // A row for each hour and some values.
   { what: 'counts of mail', asks: 168, run: useStats },
-  { what: 'webhooks: tell a batch', asks: 32, run: tellBatch },
+  { what: 'webhooks: notify of a batch', asks: 32, run: notifyBatch },
   { what: 'webhooks: end a closed provider', asks: 10, run: closedEndpoint },
   { what: 'webhooks: endpoints', asks: 10, run: useEndpoints },
   { what: 'webhooks: deliveries', asks: 100, run: useDeliveries },

@@ -66,5 +66,5 @@ export async function submit(
   if (reply?.startsWith('354') !== true) return reply;
   const stuffed = lines.map((line) => (line.startsWith('.') ? `.${line}` : line));
   dialogue.send(Buffer.from(`${stuffed.join('\r\n')}\r\n.\r\n`));
-  return dialogue.hear();
+  return dialogue.readReply();
 }

@@ -13,15 +13,9 @@ const GLOSSARY = 'docs/glossary.md';
  */
 export const STILL_THERE = [
   'BEATS beat beats lease_before_beat oneMoreMissedBeat',
-  'dice',
-  'hear hearAll',
   'HELD Held held',
   'heldById held_back held_by held_until isHeld isHeldDown',
   'largeHeld smallHeld',
-  'PATIENCE_MS patienceMs',
-  'isTold tell tellBatch told toldIdle toldTo',
-  'USUAL',
-  'Usual usual',
   'WRITTEN WRITTEN_WITHIN_MS Written WrittenMessage WrittenParts bytesWritten',
   'isAsWritten partsAsWritten signWritten written',
   'writtenFor',

@@ -80,10 +80,10 @@ test('a short socket folder of another user is not used', () => {
 test('the socket of the command line gets a folder with a random name where another user has taken its name', () => {
   const base = temporaryFolder();
   const dataDir = `/${'x'.repeat(120)}`;
-  const usual = chooseSocketDir(dataDir, null, [base], OF_ADMIN);
-  chmodSync(usual, 0o755);
+  const fixed = chooseSocketDir(dataDir, null, [base], OF_ADMIN);
+  chmodSync(fixed, 0o755);
   const random = chooseSocketDir(dataDir, null, [base], OF_ADMIN);
-  assert.ok(random.startsWith(`${usual}-`));
+  assert.ok(random.startsWith(`${fixed}-`));
   assert.equal(statSync(random).mode & 0o777, 0o700);
   dropSocketDir(random, dataDir);
   assert.equal(existsSync(random), false);

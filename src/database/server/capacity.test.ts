@@ -6,13 +6,13 @@ import { clientQueries, connectAsOwner, poolSizes, SINGLE_WORKER, type Work } fr
 import { memoryOf, sizedSettings } from '../embedded/cluster.ts';
 
 const EVERYTHING: Work = SINGLE_WORKER;
-const USUAL: Work = { ...EVERYTHING, receives: false };
+const SENDING_ONLY: Work = { ...EVERYTHING, receives: false };
 const GB = 1024 ** 3;
 
 test('a worker keeps connections only for its work, and fewer readers beside many workers', () => {
   assert.equal(connectionNeeds(EVERYTHING).perWorker, 14);
-  assert.equal(connectionNeeds(USUAL).perWorker, 11);
-  assert.equal(connectionNeeds({ ...USUAL, workers: 16 }).perWorker, 9);
+  assert.equal(connectionNeeds(SENDING_ONLY).perWorker, 11);
+  assert.equal(connectionNeeds({ ...SENDING_ONLY, workers: 16 }).perWorker, 9);
   const apiOnly = { workers: 1, accepts: true, delivers: false, notifies: false, receives: false };
   assert.deepEqual(poolSizes(apiOnly), {
     accept: 1,
@@ -23,7 +23,7 @@ test('a worker keeps connections only for its work, and fewer readers beside man
     check: 2,
     read: 4,
   });
-  assert.equal(connectionNeeds({ ...USUAL, workers: 8 }).most * 10, 780);
+  assert.equal(connectionNeeds({ ...SENDING_ONLY, workers: 8 }).most * 10, 780);
 });
 
 test('the embedded database has connections for every worker and a share of memory and disk', () => {
@@ -58,7 +58,7 @@ test('a database with too few connections is reported with figures, and refused 
   const [row] = await db.query<{ name: string }>('select current_database() as name');
   const limitTo = (count: number) =>
     db.query(`alter database ${row!.name} connection limit ${count}`);
-  const needs = connectionNeeds({ ...USUAL, workers: 2 });
+  const needs = connectionNeeds({ ...SENDING_ONLY, workers: 2 });
   assert.equal(await connectionsProblem(db, needs), null);
   await limitTo(20);
   assert.match(

@@ -324,21 +324,21 @@ test('an idle connection that the server ends is not used again', async () => {
 test('a connection that ends during a message is reported by the result', async () => {
   await using mx = await startFakeMx({ phases: { rcpt: { drop: 'rst' } } });
   using connection = await openTo(mx);
-  let toldIdle = 0;
-  connection.onIdleClose = () => toldIdle++;
+  let idleCloses = 0;
+  connection.onIdleClose = () => idleCloses++;
   assert.deepEqual(summary(await send(connection)), { phase: 'rcpt', cause: 'closed' });
-  assert.equal(toldIdle, 0);
+  assert.equal(idleCloses, 0);
 });
 
 test('closing sends QUIT without notifying the owner', async () => {
   await using mx = await startFakeMx();
   using connection = await openTo(mx);
-  let toldIdle = 0;
-  connection.onIdleClose = () => toldIdle++;
+  let idleCloses = 0;
+  connection.onIdleClose = () => idleCloses++;
   await connection.close();
   assert.ok(mx.sessions[0]?.lines.includes('C: QUIT'));
   await waitFor(() => mx.sessions[0]?.ended, { what: 'the end of the session' });
-  assert.equal(toldIdle, 0);
+  assert.equal(idleCloses, 0);
   assert.equal(connection.reusable, false);
   await connection.close();
 });

@@ -12,7 +12,7 @@ test('RET, ENVID, NOTIFY and ORCPT are accepted by their grammar, and others get
     limits: { errorsPerSession: 100 },
   });
   await using client = await Dialogue.open(server.port);
-  await client.hear();
+  await client.readReply();
   assert.match((await client.ask('EHLO client.test')) ?? '', /^250[ -]DSN$/m);
   const mail: [string, string][] = [
     ['RET=FULL', '250'],

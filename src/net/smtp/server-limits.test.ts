@@ -20,12 +20,12 @@ test('an announced or actual size above the limit is refused, and the session co
   await client.ask('RCPT TO:<c@d.test>');
   await client.ask('DATA');
   client.send(`${'x'.repeat(998)}\r\n${'x'.repeat(500)}\r\n.\r\n`);
-  assert.match((await client.hear()) ?? '', /^552 5\.3\.4 /);
+  assert.match((await client.readReply()) ?? '', /^552 5\.3\.4 /);
   await client.ask('MAIL FROM:<a@b.test>');
   await client.ask('RCPT TO:<c@d.test>');
   await client.ask('DATA');
   client.send(`${'x'.repeat(998)}\r\n.\r\n`);
-  assert.equal(await client.hear(), '250 2.0.0 Taken 1');
+  assert.equal(await client.readReply(), '250 2.0.0 Taken 1');
 });
 
 test('endless content is disconnected', async () => {
@@ -33,7 +33,7 @@ test('endless content is disconnected', async () => {
   await using client = await Dialogue.greeted(server.port);
   client.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n');
   client.send(`${'x'.repeat(70)}\r\n`.repeat(1_000));
-  const replies = (await client.hearAll()).map((reply) => reply.slice(0, 3));
+  const replies = (await client.readReplies()).map((reply) => reply.slice(0, 3));
   assert.deepEqual(replies, ['250', '250', '354', '552']);
   assert.equal(server.taken.length, 0);
 });
@@ -59,12 +59,12 @@ test('a server with too much content in memory refuses messages until some is re
   };
   await say(first);
   await say(second);
-  assert.match((await second.hear()) ?? '', /^452 4\.3\.1 /);
+  assert.match((await second.readReply()) ?? '', /^452 4\.3\.1 /);
   assert.match((await second.ask('MAIL FROM:<> SIZE=2000')) ?? '', /^452 4\.3\.1 /);
   gate.resolve();
-  assert.equal(await first.hear(), '250 2.0.0 Taken');
+  assert.equal(await first.readReply(), '250 2.0.0 Taken');
   await say(second);
-  assert.equal(await second.hear(), '250 2.0.0 Taken');
+  assert.equal(await second.readReply(), '250 2.0.0 Taken');
 });
 
 test('errors are not accumulated in a session that submits mail', async () => {
@@ -142,7 +142,7 @@ test('errors and idle commands end a session after a while', async () => {
   ] as const) {
     await using client = await Dialogue.greeted(server.port);
     client.send(`${line}\r\n`.repeat(1_000));
-    const replies = await client.hearAll();
+    const replies = await client.readReplies();
     assert.equal(replies.length, count + 2);
     assert.equal(replies.at(-1)?.slice(0, 9), '421 4.7.0');
   }
@@ -153,22 +153,22 @@ test('a silent or slow client is disconnected', async () => {
     limits: { commandTimeoutMs: 300, dataTimeoutMs: 300, tlsTimeoutMs: 300 },
   });
   await using silent = await Dialogue.greeted(server.port);
-  assert.deepEqual(await silent.hearAll(), ['421 4.4.2 Timeout']);
+  assert.deepEqual(await silent.readReplies(), ['421 4.4.2 Timeout']);
 
   await using dripping = await Dialogue.greeted(server.port);
   const drip = setInterval(() => dripping.send('N'), 20);
-  assert.deepEqual(await dripping.hearAll(), ['421 4.4.2 Timeout']);
+  assert.deepEqual(await dripping.readReplies(), ['421 4.4.2 Timeout']);
   clearInterval(drip);
 
   await using inContent = await Dialogue.greeted(server.port);
   inContent.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n');
   const trickle = setInterval(() => inContent.send('x\r\n'), 250);
-  assert.equal((await inContent.hearAll()).at(-1), '421 4.4.2 Timeout');
+  assert.equal((await inContent.readReplies()).at(-1), '421 4.4.2 Timeout');
   clearInterval(trickle);
 
   await using handshake = await Dialogue.greeted(server.port);
   assert.match((await handshake.ask('STARTTLS')) ?? '', /^220 /);
-  assert.deepEqual(await handshake.hearAll(), []);
+  assert.deepEqual(await handshake.readReplies(), []);
 });
 
 test('content must arrive at 1,000 octets a second and end in time', async () => {
@@ -180,7 +180,7 @@ test('content must arrive at 1,000 octets a second and end in time', async () =>
     await using client = await Dialogue.greeted(server.port);
     client.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n');
     const flow = setInterval(() => client.send(`${'x'.repeat(octets - 2)}\r\n`), 50);
-    assert.equal((await client.hearAll()).at(-1), '421 4.4.2 Timeout');
+    assert.equal((await client.readReplies()).at(-1), '421 4.4.2 Timeout');
     clearInterval(flow);
   }
 });
@@ -191,18 +191,18 @@ test('the time limit for authentication runs from the connection, regardless of 
   const late = '421 4.4.2 Log-in timeout';
   await using busy = await Dialogue.greeted(server.port);
   const noise = setInterval(() => busy.send('NOOP\r\n'), 50);
-  assert.equal((await busy.hearAll()).at(-1), late);
+  assert.equal((await busy.readReplies()).at(-1), late);
   clearInterval(noise);
 
   await using inHandshake = await Dialogue.greeted(server.port);
   await inHandshake.ask('STARTTLS');
-  assert.deepEqual(await inHandshake.hearAll(), []);
+  assert.deepEqual(await inHandshake.readReplies(), []);
 
   await using inAuth = await Dialogue.greeted(server.port);
   await inAuth.startTls();
   await inAuth.ask('EHLO client.test');
   assert.match((await inAuth.ask('AUTH LOGIN')) ?? '', /^334 /);
-  assert.deepEqual(await inAuth.hearAll(), [late]);
+  assert.deepEqual(await inAuth.readReplies(), [late]);
 
   await using app = await Dialogue.greeted(server.port);
   await app.startTls();
@@ -210,7 +210,7 @@ test('the time limit for authentication runs from the connection, regardless of 
   const secret = Buffer.from('\0app\0secret').toString('base64');
   assert.match((await app.ask(`AUTH PLAIN ${secret}`)) ?? '', /^235 /);
   await using other = await Dialogue.greeted(server.port);
-  assert.deepEqual(await other.hearAll(), [late]);
+  assert.deepEqual(await other.readReplies(), [late]);
   assert.equal(await app.ask('NOOP'), '250 2.0.0 Ok');
 });
 
@@ -223,7 +223,7 @@ test('a TLS handshake that never begins ends at the time limit for authenticatio
     tls: { ...tls, context: () => server.context },
   });
   await using client = await Dialogue.open(secure.port);
-  assert.deepEqual(await client.hearAll(), []);
+  assert.deepEqual(await client.readReplies(), []);
 });
 
 test('an unauthenticated session ends after its time limit, between two messages', async () => {
@@ -232,9 +232,9 @@ test('an unauthenticated session ends after its time limit, between two messages
   client.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\nx\r\n');
   await using idle = await Dialogue.greeted(server.port);
   const long = '421 4.4.2 This session has reached its maximum duration; open another';
-  assert.deepEqual(await idle.hearAll(), [long]);
+  assert.deepEqual(await idle.readReplies(), [long]);
   client.send('.\r\n');
-  const replies = await client.hearAll();
+  const replies = await client.readReplies();
   assert.deepEqual([replies.at(-2), replies.at(-1)], ['250 2.0.0 Taken 1', long]);
 });
 
@@ -255,7 +255,7 @@ test('connections and messages are limited for one client and for all', async ()
   await using first = await Dialogue.greeted(server.port);
   await using second = await Dialogue.greeted(server.port);
   await using third = await Dialogue.open(server.port);
-  assert.match((await third.hear()) ?? '', /^421 4\.7\.0 /);
+  assert.match((await third.readReply()) ?? '', /^421 4\.7\.0 /);
   for (const client of [first, second]) {
     assert.equal(await client.ask('MAIL FROM:<a@b.test>'), '250 2.1.0 Ok');
   }
@@ -272,18 +272,18 @@ test('100 recipients are accepted, and more get 452; too many messages end the s
   await using client = await Dialogue.greeted(server.port);
   const rcpts = Array.from({ length: 250 }, (_, number) => `RCPT TO:<to-${number}@b.test>\r\n`);
   client.send(['MAIL FROM:<a@b.test>\r\n', ...rcpts, 'DATA\r\n'].join(''));
-  assert.equal(await client.hear(), '250 2.1.0 Ok');
+  assert.equal(await client.readReply(), '250 2.1.0 Ok');
   const replies: (string | undefined)[] = [];
-  for (const _ of rcpts) replies.push((await client.hear())?.slice(0, 9));
+  for (const _ of rcpts) replies.push((await client.readReply())?.slice(0, 9));
   const expected = rcpts.map((_, number) => (number < 100 ? '250 2.1.5' : '452 4.5.3'));
   assert.deepEqual(replies, expected);
-  assert.match((await client.hear()) ?? '', /^354 /);
+  assert.match((await client.readReply()) ?? '', /^354 /);
   client.send('x\r\n.\r\n');
-  assert.equal(await client.hear(), '250 2.0.0 Taken 1');
+  assert.equal(await client.readReply(), '250 2.0.0 Taken 1');
   assert.equal(server.taken[0]?.envelope.recipients.length, 100);
   client.send('MAIL FROM:<a@b.test>\r\n');
   assert.deepEqual(
-    (await client.hearAll()).map((reply) => reply.slice(0, 9)),
+    (await client.readReplies()).map((reply) => reply.slice(0, 9)),
     ['421 4.7.0'],
   );
 });
@@ -291,7 +291,7 @@ test('100 recipients are accepted, and more get 452; too many messages end the s
 function hasRoom(port: number): Promise<unknown> {
   const isGreeted = async () => {
     await using client = await Dialogue.open(port);
-    return (await client.hear())?.startsWith('220');
+    return (await client.readReply())?.startsWith('220');
   };
   return waitFor(isGreeted, { what: 'room for a connection', timeoutMs: 30_000 });
 }
@@ -414,10 +414,10 @@ test('only unauthenticated connections count to the rate limit of connections', 
 
 test('other workers are notified of a log-in at most every ten minutes', () => {
   let nowMs = 0;
-  const told: string[] = [];
-  const known = new KnownClients({ monotonicMs: () => nowMs }, (client) => told.push(client));
+  const notified: string[] = [];
+  const known = new KnownClients({ monotonicMs: () => nowMs }, (client) => notified.push(client));
   for (nowMs = 0; nowMs < 1_200_000; nowMs += 60_000) known.loggedIn('a');
-  assert.deepEqual(told, ['a', 'a']);
+  assert.deepEqual(notified, ['a', 'a']);
   for (let count = 0; count < 20_001; count += 1) known.note(`client ${count}`);
   assert.equal(known.has('a'), false);
 });

@@ -28,7 +28,7 @@ test('no false end of a message makes the server execute commands after it', asy
     await using client = await Dialogue.greeted(server.port);
     client.send(`${START}${end}${HIDDEN}`);
     client.socket.end();
-    await client.hearAll();
+    await client.readReplies();
     assert.ok(server.taken.length <= 1, JSON.stringify(end));
     for (const mail of server.taken) assert.deepEqual(mail.envelope.recipients, ['c@d.test']);
   }
@@ -63,7 +63,7 @@ test('the result of a dialogue does not depend on packet boundaries', async () =
       await new Promise(setImmediate);
     }
     client.socket.end();
-    const replies = await client.hearAll();
+    const replies = await client.readReplies();
     const mails = server.taken.slice(from).map(({ envelope, text }) => ({ envelope, text }));
     return { replies: replies.map((reply) => reply.replace(/Taken \d+/, 'Taken')), mails };
   };

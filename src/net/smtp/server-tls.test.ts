@@ -8,7 +8,7 @@ const PLAIN = `AUTH PLAIN ${Buffer.from('\0jo\0secret').toString('base64')}`;
 test('extensions are offered, and AUTH only inside TLS', async () => {
   await using server = await startSmtpServer({ logIn });
   await using client = await Dialogue.open(server.port);
-  assert.equal(await client.hear(), '220 mx.test ESMTP Letterhaus');
+  assert.equal(await client.readReply(), '220 mx.test ESMTP Letterhaus');
   const common = ['PIPELINING', 'SIZE 1000000', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES'];
   const offered = async () => {
     const [first, ...others] = ((await client.ask('EHLO c.test')) ?? '').split('\n');
@@ -65,20 +65,20 @@ test('plain text after STARTTLS is not read as a command inside TLS', async () =
   await using client = await Dialogue.greeted(server.port);
   client.send('STARTTLS\r\nEHLO evil.test\r\nMAIL FROM:<evil@b.test>\r\n');
   assert.deepEqual(
-    (await client.hearAll()).map((reply) => reply.slice(0, 9)),
+    (await client.readReplies()).map((reply) => reply.slice(0, 9)),
     ['501 5.5.4'],
   );
   // Bytes that arrive later are read as the handshake and break it.
   await using slow = await Dialogue.greeted(server.port);
   assert.match((await slow.ask('STARTTLS')) ?? '', /^220 /);
   slow.send('EHLO evil.test\r\nMAIL FROM:<evil@b.test>\r\n');
-  assert.deepEqual(await slow.hearAll(), []);
+  assert.deepEqual(await slow.readReplies(), []);
 });
 
 test('STARTTLS without a certificate, or twice, is refused', async () => {
   await using bare = await startSmtpServer({ tls: { mode: 'starttls', context: () => null } });
   await using client = await Dialogue.open(bare.port);
-  await client.hear();
+  await client.readReply();
   assert.ok(!(await client.ask('EHLO c.test'))?.includes('STARTTLS'));
   assert.equal((await client.ask('STARTTLS'))?.slice(0, 9), '454 4.7.0');
   await using server = await startSmtpServer();

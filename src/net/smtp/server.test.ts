@@ -17,9 +17,9 @@ test('a message arrives with its envelope and the facts of its session', async (
   assert.equal(await client.ask('RCPT TO:<@route.test:"jo \\"> x"@y.test>'), '250 2.1.5 Ok');
   assert.match((await client.ask('DATA')) ?? '', /^354 /);
   client.send('Subject: x\r\n\r\n..one\r\n...\r\n..\r\nö\r\n.\r\n');
-  assert.equal(await client.hear(), '250 2.0.0 Taken 1');
+  assert.equal(await client.readReply(), '250 2.0.0 Taken 1');
   assert.equal(await client.ask('QUIT'), '221 2.0.0 Bye');
-  assert.equal(await client.hear(), null);
+  assert.equal(await client.readReply(), null);
 
   const [mail] = server.taken;
   assert.ok(mail);
@@ -87,7 +87,7 @@ test('our own client sends many messages over one session with pipelined envelop
 test('commands out of order, unknown or malformed get the matching reply', async () => {
   await using server = await startSmtpServer({ limits: { errorsPerSession: 100 } });
   await using client = await Dialogue.open(server.port);
-  await client.hear();
+  await client.readReply();
   const expected: [string, string][] = [
     ['MAIL FROM:<a@b.test>', '503 5.5.1'],
     ['EHLO', '501 5.5.4'],
@@ -141,7 +141,7 @@ test('commands out of order, unknown or malformed get the matching reply', async
     assert.equal((await client.ask(line))?.slice(0, reply.length), reply, line);
   }
   client.send(Buffer.from('NOOP \xff\r\n', 'latin1'));
-  assert.equal((await client.hear())?.slice(0, 9), '500 5.5.2');
+  assert.equal((await client.readReply())?.slice(0, 9), '500 5.5.2');
 });
 
 test('input that makes the next command ambiguous ends the session', async () => {
@@ -157,7 +157,7 @@ test('input that makes the next command ambiguous ends the session', async () =>
   for (const [said, reply] of cases) {
     await using client = await Dialogue.greeted(server.port);
     client.send(said);
-    const replies = (await client.hearAll()).map((text) => text.slice(0, 9));
+    const replies = (await client.readReplies()).map((text) => text.slice(0, 9));
     assert.deepEqual(replies, [reply], said.slice(0, 60));
   }
 });
@@ -169,7 +169,7 @@ test('a client that sends before the greeting is refused', async () => {
     async () => {
       await using client = await Dialogue.open(server.port);
       client.send('EHLO early.test\r\n');
-      return (await client.hear())?.startsWith('554 5.5.1');
+      return (await client.readReply())?.startsWith('554 5.5.1');
     },
     { what: 'a refusal', timeoutMs: 30_000 },
   );
@@ -210,13 +210,13 @@ test('a stop finishes the message in progress and sends 421 to other sessions', 
   await reached.promise;
   const closed = server.close(30_000);
   assert.deepEqual(
-    (await idle.hearAll()).map((reply) => reply.slice(0, 9)),
+    (await idle.readReplies()).map((reply) => reply.slice(0, 9)),
     ['421 4.3.2'],
   );
   gate.resolve();
   receiving.send('x\r\n.\r\n');
   for (const client of [receiving, handling]) {
-    const replies = (await client.hearAll()).map((reply) => reply.slice(0, 9));
+    const replies = (await client.readReplies()).map((reply) => reply.slice(0, 9));
     assert.deepEqual(replies, ['250 2.0.0', '421 4.3.2']);
   }
   await closed;

@@ -203,8 +203,8 @@ test('a reply without an end counts by its first line, and ends the session', as
 test('an extra reply in the envelope stops before the message is written', async () => {
   await using mx = await startFakeMx();
   for (const phase of ['mail', 'rcpt', 'data_command'] as const) {
-    const usual = phase === 'data_command' ? '354 Go' : '250 Ok';
-    mx.set({ phases: { [phase]: `${usual}\n250 And more` } });
+    const expected = phase === 'data_command' ? '354 Go' : '250 Ok';
+    mx.set({ phases: { [phase]: `${expected}\n250 And more` } });
     using connection = await openTo(mx);
     const result = await send(connection);
     assert.ok(result.kind === 'failed' && result.cause === 'garbage', phase);

@@ -10,7 +10,7 @@ function providers(
   nameOf: (n: number) => string,
   facts: Partial<ProviderFacts>,
 ): ProviderFacts[] {
-  const usual = {
+  const common = {
     state: 'open',
     reason: null,
     untilMs: null,
@@ -18,7 +18,7 @@ function providers(
     open: 0,
     idle: 0,
   } as const;
-  return Array.from({ length: count }, (_, n) => ({ ...usual, ...facts, provider: nameOf(n) }));
+  return Array.from({ length: count }, (_, n) => ({ ...common, ...facts, provider: nameOf(n) }));
 }
 
 test('thousands of suspended names of a stranger hide neither large providers nor those that take mail', () => {
