@@ -9,6 +9,7 @@
  * name the columns, in any order. Unknown columns are ignored. Without names, the columns are address, reason,
  * created_at, expires_at.
  */
+import { csvRow } from '../lib/csv-row.ts';
 import { explainAddress, parseAddress } from '../mail/address.ts';
 import {
   type ImportedSuppression,
@@ -183,20 +184,12 @@ export const CSV_HEADER = 'address,reason,source_email_id,created_at,expires_at\
 
 export function csvRowOf(entry: Suppression): string {
   const times = [entry.createdAt.toISOString(), entry.expiresAt?.toISOString() ?? ''];
-  const cells = [entry.address, entry.reason, entry.sourceEmailId ?? '', ...times];
-  return `${cells.map(writeCell).join(',')}\r\n`;
+  return csvRow([entry.address, entry.reason, entry.sourceEmailId ?? '', ...times]);
 }
 
-/** Matches text that a spreadsheet would evaluate, after any `'` of an earlier export. */
-const FORMULA = /^'*[=+\-@\t\r]/;
 const ESCAPED = /^'+[=+\-@\t\r]/;
 
-/** @internal */
-export function writeCell(text: string): string {
-  const safe = FORMULA.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}
-
+/** The text of a cell without spaces around it and without the prefix of a formula. */
 export function readCell(cell: string | undefined): string {
   const text = (cell ?? '').trim();
   return ESCAPED.test(text) ? text.slice(1) : text;

@@ -5,6 +5,7 @@ import { type Api, apiCommand, type ApiOptions } from '../../cli/api.ts';
 import { type Cli, type ExitCode, parseTime } from '../../cli/command.ts';
 import { PAGE_MAX } from '../../cli/lists.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
+import { csvRow } from '../../lib/csv-row.ts';
 
 const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
 const FORMATS = ['csv', 'jsonl'] as const;
@@ -51,10 +52,10 @@ async function exportEmails(api: Api, options: Options): Promise<ExitCode> {
     created_before: until?.toISOString(),
   };
   const { out } = api.cli;
-  if (isCsv) out(`${COLUMNS.map(([name]) => name).join(',')}\r\n`);
+  if (isCsv) out(csvRow(COLUMNS.map(([name]) => name)));
   for (const { client } of await api.all()) {
     for await (const email of client.emails.list(query)) {
-      out(isCsv ? csvLine(email) : `${JSON.stringify(email)}\n`);
+      out(isCsv ? csvRow(cellsOf(email)) : `${JSON.stringify(email)}\n`);
     }
   }
   return 0;
@@ -74,12 +75,6 @@ const COLUMNS: readonly (readonly [string, (email: EmailSummary) => string | nul
   ['tags', ({ tags }) => tags.map(({ name, value }) => `${name}:${value}`).join(' ')],
 ];
 
-/** Formats a line of CSV (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe. */
-function csvLine(email: EmailSummary): string {
-  const cells = COLUMNS.map(([, read]) => {
-    const text = read(email) ?? '';
-    const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  });
-  return `${cells.join(',')}\r\n`;
+function cellsOf(email: EmailSummary): string[] {
+  return COLUMNS.map(([, read]) => read(email) ?? '');
 }
