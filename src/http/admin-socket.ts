@@ -12,7 +12,7 @@ import type { Refusal } from '../core/refusals.ts';
 import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../core/scope.ts';
 import { isId } from '../database/ids.ts';
 import { createKey, removeShortLivedKey } from '../accounts/keys/key-store.ts';
-import { findOrganization } from '../accounts/members/member-store.ts';
+import { findOrganization, organizationInformed } from '../accounts/members/member-store.ts';
 import type { Queryable } from '../database/database.ts';
 import { chooseProject } from '../accounts/projects/project-choice-store.ts';
 import {
@@ -78,7 +78,9 @@ export function admitOperator(
       refuse(reply, chosen);
       return false;
     }
-    const organizationId = chosen?.project.organizationId ?? (await findOrganization(db));
+    const organizationId = chosen
+      ? await organizationInformed(db, chosen.project.organizationId)
+      : await findOrganization(db);
     if (organizationId === null) {
       refuse(reply, noSuch('project'));
       return false;

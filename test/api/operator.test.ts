@@ -48,6 +48,23 @@ test('an operator lists what is open by command line and by key, with since when
   assert.equal((await service.cli('attention')).code, 0);
 });
 
+test('what is changed about operator events is in the audit log that the members read', async () => {
+  const made = await service.cliJson('keys', 'create', '--project', 'operator', '--mode', 'live');
+  const url = 'https://alerts.example/hook';
+  const hook = await service.request('POST', '/v1/webhooks', { key: made.key, body: { url } });
+  assert.equal(hook.status, 201, hook.text);
+  await service.cliJson('keys', 'revoke', made.id, '--project', 'operator');
+  const { data } = await service.cliJson('audit', '--limit', '3');
+  const entries = data.map(({ action, actor, project_id, target_id }: Record<string, unknown>) => {
+    return [action, (actor as { type: string }).type, project_id, target_id];
+  });
+  assert.deepEqual(entries, [
+    ['revokeApiKey', 'command', made.project_id, made.id],
+    ['createWebhook', 'api_key', made.project_id, hook.body.id],
+    ['createApiKey', 'command', made.project_id, made.id],
+  ]);
+});
+
 test('the event stream of an operator key has the beginning and the end', async () => {
   const key = await operatorKey();
   const { cursor } = (await service.request('GET', '/v1/events?after=latest', { key })).body;

@@ -8,6 +8,7 @@
 import type { FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify';
 import { networkOf } from '../../net/addresses.ts';
 import { addAuditEvent, type AuditEvent } from './audit-store.ts';
+import { organizationInformed } from '../members/member-store.ts';
 import { isMachines, isOfMachine } from '../../http/machine.ts';
 import { LEAST_ROLES } from '../../http/roles.ts';
 import type { App, HttpServices } from '../../http/services.ts';
@@ -91,7 +92,8 @@ function recorded(
     const { ip, id: requestId } = request;
     const where = { network: isOfMachine(request) ? null : networkOf(ip), requestId };
     const event = { action, ...actor, ...where, target: targetOf(action, reply, payload) };
-    addAuditEvent(db, organizationId, event)
+    organizationInformed(db, organizationId)
+      .then((informed) => addAuditEvent(db, informed, event))
       .catch((error: unknown) => {
         const { code } = error as { code?: string };
         log.error(

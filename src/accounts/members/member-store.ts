@@ -63,6 +63,12 @@ export async function findOrganization(db: Queryable): Promise<string | null> {
   return row?.id ?? null;
 }
 
+/** Whose members learn of a change: those of the first organization run the installation. */
+export async function organizationInformed(db: Queryable, id: string): Promise<string> {
+  if (id !== OPERATOR_PROJECT_ID) return id;
+  return (await findOrganization(db)) ?? id;
+}
+
 const FIND_BY_EMAIL = `select ${COLUMNS}, password from members where email_key = $1`;
 
 export async function findMemberByEmail(
