@@ -38,3 +38,34 @@ test('a file that others can write, that is missing, or that moves the data dire
   const missing = { ...env, LETTERHAUS_ENV_FILE: join(folder, 'missing.env') };
   assert.match(wholeEnv(missing).problems.join(), /missing\.env: it cannot be read/);
 });
+
+test('a file with a secret that all users can read is a problem; one without a secret is none', () => {
+  const env = { LETTERHAUS_ENV_FILE: '/dev/null', LETTERHAUS_DATA_DIR: dataDir };
+  const problemsWith = (line: string, mode: number): string => {
+    chmodSync(file('data/letterhaus.env', `PORT=3000\n${line}\n`), mode);
+    return wholeEnv(env).problems.join();
+  };
+  for (const [name, value] of [
+    ['LETTERHAUS_SECRET_KEY', 'k'.repeat(40)],
+    ['LETTERHAUS_METRICS_TOKEN', 'token-of-metrics'],
+    ['LETTERHAUS_BACKUP_PASSPHRASE', 'many words'],
+    ['AWS_SECRET_ACCESS_KEY', 'xyz'],
+    ['DATABASE_URL', 'postgres://jo:hidden@db.example/mail'],
+    ['DATABASE_URL', 'postgres://db.example/mail?user=jo&password=hidden'],
+    ['LETTERHAUS_RELAY_URL', 'smtps://jo:hidden@relay.example'],
+  ] as const) {
+    const problem = problemsWith(`${name}=${value}`, 0o644);
+    assert.match(problem, new RegExp(`other users can read ${name} in it; run \`chmod o-r /`));
+    assert.ok(!problem.includes(value), problem);
+    // The group of a service that reads a file of root.
+    assert.equal(problemsWith(`${name}=${value}`, 0o640), '');
+  }
+  for (const line of [
+    'LETTERHAUS_SECRET_KEY=',
+    'DATABASE_URL=postgres://jo@db.example/mail',
+    'LETTERHAUS_TLS_KEY=/etc/ssl/private/mail.pem',
+  ]) {
+    assert.equal(problemsWith(line, 0o644), '');
+  }
+  rmSync(join(dataDir, 'letterhaus.env'));
+});

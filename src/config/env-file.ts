@@ -52,11 +52,24 @@ function read(
       problems.push(`${file}: other users can write it; run \`chmod 600 ${file}\`.`);
       return {}; // a command that uses a running service does not read the problems
     }
-    return parseEnv(readFileSync(file, 'utf8'));
+    const found = parseEnv(readFileSync(file, 'utf8'));
+    const secret = Object.entries(found).find(isSecret)?.[0];
+    // The group may be that of the service, which reads a file of root.
+    if (isFile && (mode & 0o004) !== 0 && secret !== undefined) {
+      problems.push(`${file}: other users can read ${secret} in it; run \`chmod o-r ${file}\`.`);
+    }
+    return found;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const isMissing = code === 'ENOENT' || code === 'ENOTDIR';
     if (mustExist || !isMissing) problems.push(`${file}: it cannot be read (${message}).`);
     return {};
   }
+}
+
+const NAME_OF_SECRET = /(?:SECRET|SECRET_KEY|API_KEY|SECRET_ACCESS_KEY|TOKEN|PASSPHRASE|PASSWORD)$/;
+const WITH_PASSWORD = /:\/\/[^/?#]*:[^/?#]+@|[?&]password=/;
+
+function isSecret([name, value = '']: [string, string | undefined]): boolean {
+  return value.trim() !== '' && (NAME_OF_SECRET.test(name) || WITH_PASSWORD.test(value));
 }
