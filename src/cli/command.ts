@@ -92,9 +92,18 @@ export function runnable<Options extends object, Args extends unknown[]>(
   addExamples(command, examples, notes);
   return command.option('--json', 'print JSON').action(async () => {
     const options = command.opts<Options & { json?: true }>();
-    const outcome = await run(cli, options, command.processedArgs as Args);
+    const empty = command.args.findIndex((word) => word === '');
+    const outcome =
+      empty === -1
+        ? await run(cli, options, command.processedArgs as Args)
+        : usageFailure(`The argument ${nameOf(command, empty)} is empty.`);
     process.exitCode = typeof outcome === 'number' ? outcome : print(cli, outcome, options.json);
   });
+}
+
+/** A shell makes an empty argument of a variable that is not set. */
+function nameOf({ registeredArguments: known }: Command, at: number): string {
+  return (known[at] ?? known.at(-1))?.name() ?? String(at + 1);
 }
 
 const EXAMPLES = new WeakMap<Command, Examples>();

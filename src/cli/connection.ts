@@ -59,14 +59,26 @@ function remote(url: string, key: string | undefined): Connection | Failure {
   const parsed = URL.parse(url);
   if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
     return usageFailure(
-      `${JSON.stringify(url)} is not the address of a service; write it like http://127.0.0.1:3000.`,
+      `${JSON.stringify(withoutLogin(url))} is not the address of a service; write it like http://127.0.0.1:3000.`,
+    );
+  }
+  if (parsed.username || parsed.password) {
+    return usageFailure(
+      `The address of a service has no user and no password: write ${parsed.origin}, and give the key with --key.`,
     );
   }
   if (!key) return usageFailure('An API key is needed: give --key or set LETTERHAUS_API_KEY.');
+  // Failures of fetch quote what they refuse.
+  if (!/^[!-~]+$/.test(key)) return usageFailure('The API key has characters that no key has.');
   const base = parsed.href.replace(/\/+$/, '');
   const send: Send = (path, init) =>
     fetch(base + path, { ...init, headers: withKey(init, key), redirect: 'manual' });
   return { origin: parsed.origin, key, send };
+}
+
+/** For messages: what stands before an @ may be a password. */
+function withoutLogin(url: string): string {
+  return url.replace(/^((?:[a-z]+:)?\/*).*@/is, '$1…@');
 }
 
 function withKey(init: RequestInit | undefined, key: string | null): Record<string, string> {

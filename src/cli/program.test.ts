@@ -132,6 +132,9 @@ const MISUSES: [words: string[], says: RegExp][] = [
   [['keys', 'create', '--mode', 'live', '--name', 'a\nb'], /Write a name of 1 to 100 characters/],
 ];
 
+const NOBODY_THERE = ['--url', 'http://127.0.0.1:6', '--key'];
+const LIST_THERE = ['emails', 'list', ...NOBODY_THERE];
+
 test('with --json an error is printed as JSON', async () => {
   const mistakes: [words: string[], env: Record<string, string>, says: RegExp][] = [
     [['keis'], {}, /^unknown command 'keis' \(?Did you mean keys\?/],
@@ -139,6 +142,9 @@ test('with --json an error is printed as JSON', async () => {
     [['start'], { PORT: 'x', HOST: 'a b' }, /^PORT: [^]*\. HOST: [^\n]*\.$/],
     [['start'], { LETTERHAUS_DATA_DIR: LAUNCHER }, /is no folder: set LETTERHAUS_DATA_DIR/],
     [['keys', 'list'], { LETTERHAUS_DATA_DIR: LAUNCHER }, /is no folder: set LETTERHAUS_DATA_DIR/],
+    [['move', '--to-file', '/nowhere'], {}, /^--to-file cannot be read: ENOENT/],
+    [['emails', 'show', ''], {}, /^The argument id is empty\.$/],
+    [[...LIST_THERE, 'a\nb'], {}, /^The API key has characters that no key has\.$/],
     [
       ['start'],
       { LETTERHAUS_HOSTNAME: 'name' },
@@ -153,6 +159,53 @@ test('with --json an error is printed as JSON', async () => {
     assert.deepEqual(Object.keys(error), ['code', 'message']);
     assert.equal(error.code, 'usage_error');
     assert.match(error.message, says);
+  }
+});
+
+test('with --json a service that does not answer is reported as JSON, also by login', async () => {
+  for (const words of [LIST_THERE, ['login', ...NOBODY_THERE]]) {
+    const { code, stdout, stderr } = await letterhausHere([...words, 'k', '--json'], {});
+    assert.deepEqual([code, stdout], [1, '']);
+    const { error } = JSON.parse(stderr);
+    assert.equal(error.code, 'service_unavailable');
+    assert.match(error.message, /^No answer from the service at http:\/\/127\.0\.0\.1:6 /);
+  }
+});
+
+test('no error shows the password of an address', async () => {
+  const env = { LETTERHAUS_DATA_DIR: '/proc/nowhere' };
+  const urls = [
+    'postgres://jo:hidden@127.0.0.1:6/x',
+    'postgres://jo:hidden@127.0.0.1:99999/x',
+    'postgres://127.0.0.1:6/x?user=jo&password=hidden',
+    'postgres://jo:hidden%zz@127.0.0.1:6/x',
+    'postgres://jo:hidden@127.0.0.1:6/x?sslmode=verify-full&sslrootcert=/nowhere',
+    'mysql://jo:hidden@127.0.0.1/x',
+  ];
+  const ofService = [
+    'http://jo:hidden@127.0.0.1:6',
+    'http://jo:hid@hidden@127.0.0.1:99999',
+    'ftp://jo:hidden@x',
+    'jo:hidden@x',
+  ];
+  const runs: [words: string[], env: Record<string, string>][] = [
+    ...urls.flatMap((DATABASE_URL): [string[], Record<string, string>][] => [
+      [['migrate'], { ...env, DATABASE_URL }],
+      [['upgrade-check'], { ...env, DATABASE_URL }],
+      [['owner', 'link'], { ...env, DATABASE_URL }],
+      [['move', '--to', DATABASE_URL], { ...env, DATABASE_URL: urls[0]! }],
+    ]),
+    ...ofService.flatMap((url): [string[], Record<string, string>][] => [
+      [['emails', 'list', '--key', 'k', '--url', url], env],
+      [['emails', 'list'], { ...env, LETTERHAUS_URL: url, LETTERHAUS_API_KEY: 'k' }],
+      [['login', '--key', 'k', '--url', url], env],
+    ]),
+  ];
+  for (const [words, given] of runs) {
+    const { code, stdout, stderr } = await letterhausHere(words, given);
+    assert.ok(code === 1 || code === 2, words.join(' '));
+    assert.notEqual(stderr, '');
+    assert.doesNotMatch(stdout + stderr, /hid/, words.join(' '));
   }
 });
 

@@ -4,7 +4,14 @@
  */
 import { Command, CommanderError } from 'commander';
 import packageFile from '../../package.json' with { type: 'json' };
-import { addExamples, type Cli, complain, examplesOf, usageFailure } from './command.ts';
+import {
+  addExamples,
+  type Cli,
+  complain,
+  examplesOf,
+  type Failure,
+  usageFailure,
+} from './command.ts';
 
 /** Adds a command's subcommands, options and action. */
 export type Describe = (command: Command, cli: Cli) => void;
@@ -218,7 +225,12 @@ export async function runCommandLine(argv: readonly string[], cli: Cli): Promise
   try {
     await program.parseAsync(argv, { from: 'user' });
   } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
+    if (!(error instanceof CommanderError)) {
+      if (!json) throw error;
+      complain(cli, defect(error), json);
+      process.exitCode = 1;
+      return;
+    }
     // commander exits with 1 for wrong usage. Here 2 means that repeating the command cannot succeed.
     process.exitCode = error.exitCode === 0 ? 0 : 2;
   }
@@ -261,3 +273,9 @@ function addExamplesOfParts(command: Command): void {
 
 /** @param message as commander prints it: `error: unknown …` */
 const misuse = (message: string) => usageFailure(message.replace(/^error: /, '').trim());
+
+/** Describes an error that no command expects. Without --json its stack is printed, too. */
+function defect(error: unknown): Failure {
+  const failed = error instanceof Error ? error.message : String(error);
+  return { failed, code: 'internal_error', exitCode: 1 };
+}

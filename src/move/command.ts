@@ -29,7 +29,14 @@ import { EMBEDDED, settingFor } from '../database/server/usable.ts';
 import { checkSecretKey } from '../secrets/check-store.ts';
 import { instanceOf, ownSecretKey, SecretBox } from '../secrets/secret-store.ts';
 import { backupFailure } from '../backup/commands/failure.ts';
-import { type Cli, type Outcome, readContent, runnable, usageFailure } from '../cli/command.ts';
+import {
+  type Cli,
+  type Failure,
+  type Outcome,
+  readContent,
+  runnable,
+  usageFailure,
+} from '../cli/command.ts';
 import { type Place, withAddress } from '../cli/store.ts';
 
 export function describeMove(command: Command, cli: Cli): void {
@@ -65,9 +72,18 @@ type Options = {
   json?: boolean;
 };
 
+async function placeIn(file: string | undefined): Promise<string | undefined | Failure> {
+  try {
+    return (await readContent(file))?.trim();
+  } catch (error) {
+    return usageFailure(`--to-file cannot be read: ${(error as Error).message}.`);
+  }
+}
+
 async function run(cli: Cli, options: Options): Promise<Outcome> {
   const { undo = false, newIsLost = false } = options;
-  const to = options.to ?? (await readContent(options.toFile))?.trim();
+  const to = options.to ?? (await placeIn(options.toFile));
+  if (typeof to === 'object') return to;
   if (undo) {
     if (to !== undefined)
       return usageFailure('--undo goes back to the old database. Leave out --to.');

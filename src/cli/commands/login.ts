@@ -1,8 +1,9 @@
 /** `letterhaus login` and `logout`: saves the address and key of a service for all further commands of this user. */
 import { type Command, Option } from 'commander';
 import { currentKey } from '../api.ts';
-import { type Cli, failure, isFailure, type Outcome, runnable } from '../command.ts';
-import { connect } from '../connection.ts';
+import { ConnectionError } from '../../../sdk/src/errors.ts';
+import { type Cli, type Failure, failure, isFailure, type Outcome, runnable } from '../command.ts';
+import { connect, type Connection, noAnswer } from '../connection.ts';
 import { profileFile, removeProfile, saveProfile } from '../profile.ts';
 
 export function describeLogin(login: Command, cli: Cli): void {
@@ -24,7 +25,8 @@ async function logIn(cli: Cli, options: Options): Promise<Outcome> {
   if (isFailure(connection)) return connection;
   const { url } = options;
   const key = connection.key ?? '';
-  const found = await currentKey(cli, { url }, key);
+  const found = await currentKey(cli, { url }, key).catch(orNoAnswer(connection));
+  if (found !== null && isFailure(found)) return found;
   if (found === null) {
     const message = `The service at ${connection.origin} does not accept this key.`;
     return failure({ refused: 'authentication_error', message });
@@ -36,6 +38,14 @@ async function logIn(cli: Cli, options: Options): Promise<Outcome> {
     text: `Commands go to ${connection.origin}, project ${project.name} (${environment}), until letterhaus logout.`,
   };
 }
+
+/** @throws what is no failure of the connection */
+const orNoAnswer =
+  ({ origin }: Connection) =>
+  (error: unknown): Failure => {
+    if (error instanceof ConnectionError) return noAnswer(origin, error);
+    throw error;
+  };
 
 export function describeLogout(logout: Command, cli: Cli): void {
   runnable(logout, cli, {
