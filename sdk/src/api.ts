@@ -32,55 +32,55 @@ export type ApiKey = {
   object: 'api_key';
   /** The id of the key. */
   id: string;
-  /** A label; need not be unique. */
+  /** Label of the key. Two keys may have the same label. */
   name: string;
-  /** The beginning of the key, for recognition. */
+  /** First characters of the key, to recognize it. */
   hint: string;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
-  /** `sending_access`: may send, and read the emails that it sent. */
+  /** Permission of the key. A key with `sending_access` may send emails, and read the emails that it sent. */
   permission: 'full_access' | 'sending_access';
-  /** The only domain that the key may send from and manage; null for any. */
+  /** The only domain that the key may use, or null for all domains. */
   domain: string | null;
   /** Time of creation. */
   created_at: string;
-  /** Time of expiry; null for never. */
+  /** Time of expiry, or null when the key does not expire. */
   expires_at: string | null;
-  /** Time of the last use, to the minute; null before the first use. */
+  /** Time of the last use, to the minute, or null before the first use. */
   last_used_at: string | null;
 };
 
 export type ApiKeyChange = {
-  /** A label; need not be unique. */
+  /** Label of the key. Two keys may have the same label. */
   name?: string | undefined;
-  /** `sending_access`: may send, and read the emails that it sent. */
+  /** Permission of the key. A key with `sending_access` may send emails, and read the emails that it sent. */
   permission?: 'full_access' | 'sending_access' | undefined;
-  /** The only domain that the key may send from and manage; null for any. */
+  /** The only domain that the key may use, or null for all domains. */
   domain?: string | null | undefined;
-  /** Time of expiry; null for never. */
+  /** Time of expiry, or null when the key does not expire. */
   expires_at?: string | null | undefined;
 };
 
 export type ApiKeyCreation = {
-  /** A label; need not be unique. */
+  /** Label of the key. Two keys may have the same label. */
   name: string;
-  /** `sending_access`: may send, and read the emails that it sent. */
+  /** Permission of the key. A key with `sending_access` may send emails, and read the emails that it sent. */
   permission?: 'full_access' | 'sending_access' | undefined;
-  /** The only domain that the key may send from and manage; null for any. */
+  /** The only domain that the key may use, or null for all domains. */
   domain?: string | null | undefined;
-  /** Time of expiry; null for never. */
+  /** Time of expiry, or null when the key does not expire. */
   expires_at?: string | null | undefined;
 };
 
 export type ApiKeyList = {
   object: 'list';
   data: ApiKey[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
 export type ApiKeyRotation = {
-  /** Seconds for which the old key stays valid; 0 ends it at once. */
+  /** Seconds for which the old key stays valid. 0 ends it at once. */
   expires_in?: number | undefined;
 };
 
@@ -88,91 +88,91 @@ export type ApiKeyWithSecret = {
   object: 'api_key';
   /** The id of the key. */
   id: string;
-  /** A label; need not be unique. */
+  /** Label of the key. Two keys may have the same label. */
   name: string;
-  /** The beginning of the key, for recognition. */
+  /** First characters of the key, to recognize it. */
   hint: string;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
-  /** `sending_access`: may send, and read the emails that it sent. */
+  /** Permission of the key. A key with `sending_access` may send emails, and read the emails that it sent. */
   permission: 'full_access' | 'sending_access';
-  /** The only domain that the key may send from and manage; null for any. */
+  /** The only domain that the key may use, or null for all domains. */
   domain: string | null;
   /** Time of creation. */
   created_at: string;
-  /** Time of expiry; null for never. */
+  /** Time of expiry, or null when the key does not expire. */
   expires_at: string | null;
-  /** Time of the last use, to the minute; null before the first use. */
+  /** Time of the last use, to the minute, or null before the first use. */
   last_used_at: string | null;
-  /** The key itself, which is returned only here. */
+  /** The secret key. It is returned only here. */
   key: string;
 };
 
 export type ApiRequest = {
   object: 'request';
-  /** X-Request-Id. */
+  /** Id of the request, as in `X-Request-Id`. */
   id: string;
   method: string;
-  /** Path without the query. */
+  /** Path of the request, without its query. */
   path: string;
-  /** Status of the answer. */
+  /** HTTP status of the response. */
   status: number;
-  /** Milliseconds until the answer was sent. */
+  /** Milliseconds until the response was sent. */
   duration_ms: number;
   actor: {
     /** Type of the caller. */
     type: 'api_key' | 'member';
-    /** The key or the member. */
+    /** Id of the key or member. */
     id: string;
-    /** Current name. */
+    /** Current name of the key or member. */
     name: string | null;
-    /** The beginning of a key, for recognition. */
+    /** First characters of the key, to recognize it. */
     hint: string | null;
   };
-  /** The network of the request. */
+  /** Network of the request. */
   network: string;
-  /** The header User-Agent. */
+  /** User-Agent header of the request. */
   user_agent: string | null;
-  /** Error of a failed request, in the form of `/v1`. */
+  /** Error of a failed request, as in the responses of `/v1`. */
   error: {
     code: string;
     message: string;
   } | null;
-  /** Time of the entry, at most a second after the answer. */
+  /** Time of the entry, at most one second after the response. */
   created_at: string;
 };
 
 export type ApiRequestDetail = {
   object: 'request';
-  /** X-Request-Id. */
+  /** Id of the request, as in `X-Request-Id`. */
   id: string;
   method: string;
-  /** Path without the query. */
+  /** Path of the request, without its query. */
   path: string;
-  /** Status of the answer. */
+  /** HTTP status of the response. */
   status: number;
-  /** Milliseconds until the answer was sent. */
+  /** Milliseconds until the response was sent. */
   duration_ms: number;
   actor: {
     /** Type of the caller. */
     type: 'api_key' | 'member';
-    /** The key or the member. */
+    /** Id of the key or member. */
     id: string;
-    /** Current name. */
+    /** Current name of the key or member. */
     name: string | null;
-    /** The beginning of a key, for recognition. */
+    /** First characters of the key, to recognize it. */
     hint: string | null;
   };
-  /** The network of the request. */
+  /** Network of the request. */
   network: string;
-  /** The header User-Agent. */
+  /** User-Agent header of the request. */
   user_agent: string | null;
-  /** Error of a failed request, in the form of `/v1`. */
+  /** Error of a failed request, as in the responses of `/v1`. */
   error: {
     code: string;
     message: string;
   } | null;
-  /** Time of the entry, at most a second after the answer. */
+  /** Time of the entry, at most one second after the response. */
   created_at: string;
   /** Outline of the body of a failed request. Texts of content, secrets and unknown fields are replaced by their size. */
   body: unknown;
@@ -181,7 +181,7 @@ export type ApiRequestDetail = {
 export type ApiRequestList = {
   object: 'list';
   data: ApiRequest[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -201,25 +201,25 @@ export type AuditEvent = {
   object: 'audit_event';
   /** The entry. */
   id: string;
-  /** The `operationId` of the operation. `letterhaus owner` has `makeOwnerLink` and `makePasswordLink`. */
+  /** Operation id of the change. The command `letterhaus owner` has `makeOwnerLink` and `makePasswordLink`. */
   action: string;
   actor: {
     /** Type of the actor. */
     type: 'member' | 'api_key' | 'command';
-    /** The member or the key; null for a command. */
+    /** Id of the member or key, or null for a command. */
     id: string | null;
-    /** Address of the member or name of the key, at that time. */
+    /** Address of the member or name of the key at that time. */
     name: string | null;
   };
-  /** The project; null for the organization. */
+  /** The project, or null for a change of the organization. */
   project_id: string | null;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test' | null;
-  /** Id of the changed object. For a suppression its address, for the host of return paths its name, for a reconciliation the day. */
+  /** Id of the changed object. A suppression has its address, the return path host its name, and a reconciliation its day. */
   target_id: string | null;
-  /** The network of the request; null for a command. */
+  /** Network of the request, or null for a command. */
   network: string | null;
-  /** X-Request-Id; null for a command that does not use the API. */
+  /** `X-Request-Id` of the request, or null for a command that does not use the API. */
   request_id: string | null;
   /** Time of the change. */
   created_at: string;
@@ -228,16 +228,16 @@ export type AuditEvent = {
 export type AuditEventList = {
   object: 'list';
   data: AuditEvent[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
 export type Credentials = {
-  /** The address to sign in with. */
+  /** Email address for signing in. */
   email: string;
   /** The password. */
   password: string;
-  /** The code of the authenticator app, or a recovery code. */
+  /** Code from the authenticator app, or a recovery code. */
   code?: string | undefined;
 };
 
@@ -245,21 +245,21 @@ export type CurrentApiKey = {
   object: 'api_key';
   /** The id of the key. */
   id: string;
-  /** A label; need not be unique. */
+  /** Label of the key. Two keys may have the same label. */
   name: string;
-  /** The beginning of the key, for recognition. */
+  /** First characters of the key, to recognize it. */
   hint: string;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
-  /** `sending_access`: may send, and read the emails that it sent. */
+  /** Permission of the key. A key with `sending_access` may send emails, and read the emails that it sent. */
   permission: 'full_access' | 'sending_access';
-  /** The only domain that the key may send from and manage; null for any. */
+  /** The only domain that the key may use, or null for all domains. */
   domain: string | null;
   /** Time of creation. */
   created_at: string;
-  /** Time of expiry; null for never. */
+  /** Time of expiry, or null when the key does not expire. */
   expires_at: string | null;
-  /** Time of the last use, to the minute; null before the first use. */
+  /** Time of the last use, to the minute, or null before the first use. */
   last_used_at: string | null;
   project: {
     /** The project of the key. */
@@ -441,7 +441,7 @@ export type Domain = {
   status: 'not_started' | 'pending' | 'verified' | 'degraded' | 'failed';
   /** False when the service cannot open its DKIM keys. Its mail waits (see `advice`). */
   can_sign: boolean;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
   /** TLS mode of emails that do not set it. `enforced` sends only to mail servers with a valid TLS certificate. Other recipients are retried, and fail when the email expires. */
   tls: 'opportunistic' | 'enforced';
@@ -515,7 +515,7 @@ export type DomainCreation = {
 export type DomainList = {
   object: 'list';
   data: Domain[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -658,7 +658,7 @@ export type Email = {
     value: string;
   }>;
   metadata: Record<string, string>;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
   /** null, like `text`, after the retention of content. */
   html: string | null;
@@ -771,7 +771,7 @@ export type EmailInspection = {
 export type EmailList = {
   object: 'list';
   data: EmailSummary[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
   /** With a filter that has no index, at most 50,000 emails are searched per call. If the list continues, this is the position: continue with `after` (or `before`) this id. */
   scanned_until: string | null;
@@ -823,7 +823,7 @@ export type EmailSummary = {
     value: string;
   }>;
   metadata: Record<string, string>;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
 };
 
@@ -851,29 +851,29 @@ export type EmailWebhookDelivery = {
 export type EmailWebhookDeliveryList = {
   object: 'list';
   data: EmailWebhookDelivery[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
 export type EventList = {
   object: 'list';
   data: StreamEvent[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
   /** The position to continue from, also when `data` is empty: pass it as `after`. */
   cursor: string;
 };
 
-/** Every failure has this shape. */
+/** Body of every failure. */
 export type Failure = {
   error: {
-    /** Code for programs. */
+    /** Stable code of the error. */
     code: string;
-    /** One sentence: what is wrong and what to do. */
+    /** One sentence that says what is wrong and what to do. */
     message: string;
-    /** Quote this when you report a problem. */
+    /** Id of the request, to quote when you report a problem. */
     request_id: string;
-    /** The fields that break a rule, each with its own message. */
+    /** Invalid fields, each with its own message. */
     details?: Array<{
       field: string;
       message: string;
@@ -889,26 +889,26 @@ export type InboundMessage = {
   object: 'inbound_message';
   /** The message. */
   id: string;
-  /** When it was received. */
+  /** Time of arrival. */
   received_at: string;
-  /** The address of the client. */
+  /** IP address of the sending client. */
   remote_address: string;
-  /** The envelope sender; empty for a bounce. */
+  /** Envelope sender. Empty for a bounce. */
   sender: string;
-  /** The envelope recipient. */
+  /** Envelope recipient. */
   recipient: string;
   kind: 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'unsubscribe' | 'other';
-  /** The project of the email; null when it matches no email. */
+  /** Project of the matching email, or null without a match. */
   project_id: string | null;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test' | null;
-  /** The email that it reports about. */
+  /** Email that the message reports on, or null without a match. */
   email_id: string | null;
-  /** The recipient of that email, counted from 0. */
+  /** Index of the recipient in that email, from 0, or null without a match. */
   position: number | null;
-  /** The new status of that recipient; null when unchanged. */
+  /** New status of that recipient, or null when it did not change. */
   change: string | null;
-  /** The size of the whole message. */
+  /** Size of the whole message in bytes. */
   size_bytes: number;
 };
 
@@ -916,69 +916,69 @@ export type InboundMessageDetail = {
   object: 'inbound_message';
   /** The message. */
   id: string;
-  /** When it was received. */
+  /** Time of arrival. */
   received_at: string;
-  /** The address of the client. */
+  /** IP address of the sending client. */
   remote_address: string;
-  /** The envelope sender; empty for a bounce. */
+  /** Envelope sender. Empty for a bounce. */
   sender: string;
-  /** The envelope recipient. */
+  /** Envelope recipient. */
   recipient: string;
   kind: 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'unsubscribe' | 'other';
-  /** The project of the email; null when it matches no email. */
+  /** Project of the matching email, or null without a match. */
   project_id: string | null;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test' | null;
-  /** The email that it reports about. */
+  /** Email that the message reports on, or null without a match. */
   email_id: string | null;
-  /** The recipient of that email, counted from 0. */
+  /** Index of the recipient in that email, from 0, or null without a match. */
   position: number | null;
-  /** The new status of that recipient; null when unchanged. */
+  /** New status of that recipient, or null when it did not change. */
   change: string | null;
-  /** The size of the whole message. */
+  /** Size of the whole message in bytes. */
   size_bytes: number;
-  /** As received, including its header; at most 256 KB. */
+  /** Message as received, with its header, at most 256 KB. */
   content: string;
 };
 
 export type InboundMessageList = {
   object: 'list';
   data: InboundMessage[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
 export type InstallationHold = {
   object: 'hold';
-  /** When it was restored. */
+  /** Time of the restore. */
   since: string;
-  /** When the backup was made. */
+  /** Time of the backup. */
   backup_taken_at: string | null;
   mail: Array<{
     /** The project. */
     project_id: string;
-    /** Its name. */
+    /** Name of the project. */
     project: string;
-    /** Live delivers. Test simulates everything and delivers nothing. */
+    /** Environment. `live` delivers mail. `test` simulates every delivery. */
     environment: 'live' | 'test';
     /** Recipients that the lost machine may have sent to after the backup. */
     in_doubt: number;
-    /** Recipients that the lost machine cannot have sent to. */
+    /** Number of recipients that the lost machine cannot have sent to. */
     unsent: number;
-    /** Recipients on hold in the queue: a release does not send these. */
+    /** Number of recipients on hold in the queue. A release does not send to them. */
     held: number;
   }>;
-  /** Pending webhook deliveries. */
+  /** Number of pending webhook deliveries. */
   webhooks: number;
   /** Recipients that the lost machine may have sent to after the backup. The oldest 10,000. */
   in_doubt: Array<{
     /** The email. */
     email_id: string;
-    /** The recipient. */
+    /** Address of the recipient. */
     to: string;
-    /** When it was due. */
+    /** Due time of the delivery. */
     due_at: string;
-    /** Attempts before the backup. */
+    /** Number of attempts before the backup. */
     attempts: number;
   }>;
 };
@@ -991,20 +991,20 @@ export type InstallationProject = {
   /** Time of creation. */
   created_at: string;
   reputation_alert: {
-    /** Whether alerts are on. */
+    /** True when alerts are on. */
     on: boolean;
     /** Share of bounces among recipients that ended in 24 hours. */
     bounces: string;
     /** Share of complaints among recipients that ended in 24 hours. */
     complaints: string;
-    /** No alert below this number of emails. */
+    /** Minimum number of ended recipients for an alert. */
     min: number;
-    /** Puts new mail of a domain above a threshold on hold. */
+    /** True when new mail of a domain above a threshold is put on hold. */
     pause: boolean;
   };
   warnings: Array<{
     about: 'reputation';
-    /** Live delivers. Test simulates everything and delivers nothing. */
+    /** Environment. `live` delivers mail. `test` simulates every delivery. */
     environment: 'live' | 'test';
     /** The sending domain. */
     domain: string;
@@ -1017,17 +1017,17 @@ export type InstallationProject = {
     count: number;
     /** Recipients that ended in 24 hours. */
     ended: number;
-    /** Time since which the share is above the threshold. */
+    /** Time at which the share exceeded the threshold. */
     since: string;
-    /** Whether the mail of the domain is on hold. */
+    /** True when the mail of the domain is on hold. */
     paused: boolean;
-    /** What is wrong, and what to do. */
+    /** One sentence that says what is wrong and what to do. */
     message: string;
   }>;
   storage: {
     /** Bytes of stored and scheduled emails. */
     used_bytes: number;
-    /** Maximum; null for none. */
+    /** Maximum in bytes, or null without one. */
     max_bytes: number | null;
   };
 };
@@ -1035,20 +1035,20 @@ export type InstallationProject = {
 export type InstallationProjectList = {
   object: 'list';
   data: InstallationProject[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
 export type InstallationRelease = {
   object: 'release';
-  /** Recipients that are sent now. */
+  /** Number of recipients that are sent now. */
   released: number;
-  /** Recipients in doubt that stay on hold in the queue. */
+  /** Number of recipients in doubt that stay on hold in the queue. */
   held_back: number;
 };
 
 export type InstallationReleaseRequest = {
-  /** Keeps recipients in doubt on hold in the queue, to be released or dropped there. */
+  /** True to keep recipients in doubt on hold in the queue, where you release or drop them. */
   except_in_doubt?: boolean | undefined;
 };
 
@@ -1056,44 +1056,44 @@ export type InstallationStatus = {
   object: 'status';
   /** Version of Letterhaus. */
   version: string;
-  /** Reasons why no mail is accepted or sent; empty without any. */
+  /** Reasons why no mail is accepted or sent. Empty when there are none. */
   unready: Array<{
     code: 'database_unavailable' | 'database_read_only' | 'database_full' | 'disk_full' | 'clock' | 'schema' | 'secret_key' | 'overloaded' | 'shutting_down';
     message: string;
   }>;
   /** Problems that do not prevent service. */
   warnings: string[];
-  /** Restored and not released yet: nothing is sent. */
+  /** True for a restored installation before its release. It sends no mail. */
   on_hold: boolean;
-  /** Machines with workers; one that was killed stays for 15 seconds. */
+  /** Machines with workers. A killed machine is listed for 15 more seconds. */
   nodes: Array<{
     host: string;
     version: string | null;
     workers: number;
   }>;
   queue: {
-    /** Recipients that have not ended; above 100,000 an estimate. */
+    /** Number of recipients that have not ended. Above 100,000 it is an estimate. */
     waiting: number;
-    /** Of these, recipients that can be tried now and are in the table. */
+    /** Number of waiting recipients that are due and not claimed by a worker. */
     due: number;
-    /** Of these, recipients on hold. */
+    /** Number of waiting recipients on hold. */
     held: number;
-    /** Seconds for which the oldest sendable recipient has waited. */
+    /** Seconds that the oldest due recipient has waited. */
     oldest_s: number;
   };
-  /** Whether the daily proof found only acknowledged differences. */
+  /** True when the daily check found no difference, or only acknowledged ones. */
   is_accounted_for: boolean;
-  /** Open conditions; the newest 1,000. */
+  /** Open conditions, at most the newest 1,000. */
   conditions: OperatorCondition[];
-  /** null when the service makes no backups. */
+  /** Backups of this installation, or null when the service makes none. */
   backup: {
-    /** Where the service stores backups. */
+    /** Place where the service stores backups. */
     to: string;
-    /** The newest backup; null without any. */
+    /** Name of the newest backup, or null before the first. */
     newest: string | null;
-    /** Age of the newest backup, in seconds. */
+    /** Age of the newest backup in seconds, or null before the first. */
     age_seconds: number | null;
-    /** Reason why the backups cannot be listed. */
+    /** Reason why the backups cannot be listed, or null when they can. */
     problem: string | null;
   } | null;
 };
@@ -1102,7 +1102,7 @@ export type Invitation = {
   object: 'invitation';
   /** The invitation. */
   id: string;
-  /** The address to sign in with. */
+  /** Email address for signing in. */
   email: string;
   /** Role of the member. Each role includes those after it. */
   role: 'owner' | 'admin' | 'developer' | 'viewer';
@@ -1113,16 +1113,16 @@ export type Invitation = {
 };
 
 export type InvitationAcceptance = {
-  /** The part of the link after `=`. */
+  /** Token of the link: the part after `=`. */
   token: string;
-  /** Name that others see. */
+  /** Display name of the member. */
   name: string;
-  /** At least 10 characters. */
+  /** New password of at least 10 characters. */
   password: string;
 };
 
 export type InvitationCreation = {
-  /** The address to sign in with. */
+  /** Email address for signing in. */
   email: string;
   /** Role of the member. Each role includes those after it. */
   role: 'owner' | 'admin' | 'developer' | 'viewer';
@@ -1131,7 +1131,7 @@ export type InvitationCreation = {
 export type InvitationList = {
   object: 'list';
   data: Invitation[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1139,7 +1139,7 @@ export type InvitationWithLink = {
   object: 'invitation';
   /** The invitation. */
   id: string;
-  /** The address to sign in with. */
+  /** Email address for signing in. */
   email: string;
   /** Role of the member. Each role includes those after it. */
   role: 'owner' | 'admin' | 'developer' | 'viewer';
@@ -1147,24 +1147,24 @@ export type InvitationWithLink = {
   created_at: string;
   /** Time of expiry. */
   expires_at: string;
-  /** The link, which is returned only here. */
+  /** Link to accept the invitation. It is returned only here. */
   url: string;
 };
 
 export type Limit = {
   /** Category of `letterhaus projects set-limit --category`. `dry_runs` has the limit of `sending`. */
   category: 'sending' | 'recipients' | 'dry_runs' | 'domains' | 'verification' | 'webhooks';
-  /** What the limit counts. */
+  /** Unit that the limit counts. */
   counts: string;
   /** Maximum per window. */
   limit: number;
   /** Length of a window, in seconds. */
   window_s: number;
-  /** Number left in this window. */
+  /** Requests or recipients left in this window. */
   remaining: number;
   /** Seconds until the window ends. */
   reset_s: number;
-  /** Whether the limit was set for this project. */
+  /** True when the limit was set for this project. */
   is_own: boolean;
   /** Variable with the default for all projects. */
   variable: string;
@@ -1172,25 +1172,25 @@ export type Limit = {
 
 export type Limits = {
   object: 'limits';
-  /** Lists `recipients` only if a limit on recipients is set. */
+  /** Rate limits. `recipients` is included only if that limit is set. */
   limits: Limit[];
   domains: {
-    /** Maximum in each environment. */
+    /** Maximum number of domains in each environment. */
     max: number;
-    /** Current number of domains. */
+    /** Number of domains in this environment. */
     used: number;
   };
-  /** Emails that do not fit are refused with 409 `conflict`. */
+  /** Stored mail and its maximum. Emails above the maximum are refused with 409 `conflict`. */
   storage: {
-    /** Maximum; null for none. */
+    /** Maximum in bytes, or null without one. */
     max_bytes: number | null;
     /** Bytes of stored and scheduled emails of both environments, with their recipients. */
     used_bytes: number;
   };
   retention: {
-    /** Hours for which html, text and attachments are kept; null for ever. */
+    /** Retention of html, text and attachments in hours, or null without a limit. */
     content_hours: number | null;
-    /** Hours for which emails and their timeline are kept; null for ever. */
+    /** Retention of emails and their timeline in hours, or null without a limit. */
     metadata_hours: number | null;
   };
 };
@@ -1222,15 +1222,15 @@ export type Member = {
   object: 'member';
   /** The member. */
   id: string;
-  /** The address to sign in with. */
+  /** Email address for signing in. */
   email: string;
-  /** Name that others see. */
+  /** Display name of the member. */
   name: string;
   /** Role of the member. Each role includes those after it. */
   role: 'owner' | 'admin' | 'developer' | 'viewer';
-  /** Time at which the person became a member. */
+  /** Time of joining the organization. */
   created_at: string;
-  /** Time of the last sign-in; null before the first. */
+  /** Time of the last sign-in, or null before the first. */
   last_signed_in_at: string | null;
 };
 
@@ -1242,31 +1242,31 @@ export type MemberChange = {
 export type MemberList = {
   object: 'list';
   data: Member[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
 export type OperatorCondition = {
   object: 'condition';
   type: 'provider.blocked' | 'domain.degraded' | 'webhook.disabled' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue';
-  /** Subject of the condition, by type. */
+  /** Object of the condition, for example a host. It depends on the type. */
   subject: string;
-  /** What is wrong. */
+  /** One sentence that says what is wrong. */
   message: string;
-  /** What to do. */
+  /** One sentence that says what to do. */
   remedy: string;
-  /** Facts for programs, by type. */
+  /** Details of the condition. The fields depend on the type. */
   details: Record<string, unknown>;
-  /** Time of its beginning. */
+  /** Start of the condition. */
   since: string;
-  /** Time of the last report. */
+  /** Time of the latest report of the condition. */
   last_seen: string;
 };
 
 export type OperatorConditionList = {
   object: 'list';
   data: OperatorCondition[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1274,11 +1274,11 @@ export type OwnSession = {
   object: 'session';
   /** The session. */
   id: string;
-  /** Whether this request belongs to the session. */
+  /** True for the session of this request. */
   is_current: boolean;
-  /** The network of the sign-in. */
+  /** Network of the sign-in. */
   network: string;
-  /** The browser. */
+  /** User agent of the browser. */
   user_agent: string | null;
   /** Time of the sign-in. */
   created_at: string;
@@ -1289,25 +1289,25 @@ export type OwnSession = {
 export type OwnSessionList = {
   object: 'list';
   data: OwnSession[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
 export type OwnerCreation = {
-  /** The part of the link after `=`. */
+  /** Token of the link: the part after `=`. */
   token: string;
-  /** The address to sign in with. */
+  /** Email address for signing in. */
   email: string;
-  /** Name that others see. */
+  /** Display name of the member. */
   name: string;
-  /** At least 10 characters. */
+  /** New password of at least 10 characters. */
   password: string;
 };
 
 export type PasswordChange = {
   /** Your current password. */
   current_password: string;
-  /** At least 10 characters. */
+  /** New password of at least 10 characters. */
   password: string;
 };
 
@@ -1323,9 +1323,9 @@ export type PasswordConfirmation = {
 };
 
 export type PasswordReset = {
-  /** The part of the link after `=`. */
+  /** Token of the link: the part after `=`. */
   token: string;
-  /** At least 10 characters. */
+  /** New password of at least 10 characters. */
   password: string;
 };
 
@@ -1339,7 +1339,7 @@ export type Project = {
   /** Warnings for the project and environment of the key. */
   warnings: Array<{
     about: 'reputation';
-    /** Live delivers. Test simulates everything and delivers nothing. */
+    /** Environment. `live` delivers mail. `test` simulates every delivery. */
     environment: 'live' | 'test';
     /** The sending domain. */
     domain: string;
@@ -1350,7 +1350,7 @@ export type Project = {
 export type ProjectList = {
   object: 'list';
   data: Project[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1365,7 +1365,7 @@ export type ProjectResumed = {
   domains: string[];
   /** Number of released recipients. */
   released: number;
-  /** Position to continue from; null when all mail is released. */
+  /** Position to continue from, or null when all mail is released. */
   next: string | null;
 };
 
@@ -1375,7 +1375,7 @@ export type ProjectSettings = {
   project_id: string;
   name: string;
   limits: Array<{
-    /** Live delivers. Test simulates everything and delivers nothing. */
+    /** Environment. `live` delivers mail. `test` simulates every delivery. */
     environment: 'live' | 'test';
     category: 'sending' | 'recipients' | 'verification' | 'domains' | 'webhooks';
     limit: {
@@ -1384,44 +1384,44 @@ export type ProjectSettings = {
       /** Length of a window, in seconds. */
       window_s: number;
     };
-    /** Whether the limit was set for this project. */
+    /** True when the limit was set for this project. */
     is_own: boolean;
   }>;
-  /** Maximum of domains in each environment. */
+  /** Maximum number of domains in each environment. */
   domains_max: number;
   storage: {
     /** Bytes of stored and scheduled emails. */
     used_bytes: number;
-    /** Maximum; null for none. */
+    /** Maximum in bytes, or null without one. */
     max_bytes: number | null;
   };
-  /** Own retention of html, text and attachments; null for the default. */
+  /** The project's retention of html, text and attachments, or null for the default. */
   content: string | null;
-  /** Own retention of emails and their timeline; null for the default. */
+  /** The project's retention of emails and their timeline, or null for the default. */
   metadata: string | null;
   /** Retention in effect. */
   kept: {
-    /** Retention of content; `ever` without a limit. */
+    /** Retention of content, or `ever` without a limit. */
     content: string;
-    /** Retention of metadata; `ever` without a limit. */
+    /** Retention of metadata, or `ever` without a limit. */
     metadata: string;
   };
   reputation_alert: {
-    /** Whether alerts are on. */
+    /** True when alerts are on. */
     on: boolean;
     /** Share of bounces among recipients that ended in 24 hours. */
     bounces: string;
     /** Share of complaints among recipients that ended in 24 hours. */
     complaints: string;
-    /** No alert below this number of emails. */
+    /** Minimum number of ended recipients for an alert. */
     min: number;
-    /** Puts new mail of a domain above a threshold on hold. */
+    /** True when new mail of a domain above a threshold is put on hold. */
     pause: boolean;
   };
   /** Domains above a threshold. */
   warnings: Array<{
     about: 'reputation';
-    /** Live delivers. Test simulates everything and delivers nothing. */
+    /** Environment. `live` delivers mail. `test` simulates every delivery. */
     environment: 'live' | 'test';
     /** The sending domain. */
     domain: string;
@@ -1434,19 +1434,19 @@ export type ProjectSettings = {
     count: number;
     /** Recipients that ended in 24 hours. */
     ended: number;
-    /** Time since which the share is above the threshold. */
+    /** Time at which the share exceeded the threshold. */
     since: string;
-    /** Whether the mail of the domain is on hold. */
+    /** True when the mail of the domain is on hold. */
     paused: boolean;
-    /** What is wrong, and what to do. */
+    /** One sentence that says what is wrong and what to do. */
     message: string;
   }>;
 };
 
 export type ProjectSettingsChange = {
-  /** Rate limits to set; null restores the default. */
+  /** Rate limits to set. Null restores the default. */
   limits?: Array<{
-    /** Live delivers. Test simulates everything and delivers nothing. */
+    /** Environment. `live` delivers mail. `test` simulates every delivery. */
     environment: 'live' | 'test';
     category: 'sending' | 'recipients' | 'verification' | 'domains' | 'webhooks';
     limit: {
@@ -1457,13 +1457,13 @@ export type ProjectSettingsChange = {
     } | null;
   }> | undefined;
   domains_max?: number | null | undefined;
-  /** At least 32 MB. */
+  /** Maximum of stored mail in bytes, at least 32 MB. Null restores the default. */
   storage_max_bytes?: number | null | undefined;
-  /** Retention of html, text and attachments. */
+  /** Retention of html, text and attachments. Null restores the default. */
   content?: string | null | undefined;
-  /** Retention of emails and their timeline. */
+  /** Retention of emails and their timeline. Null restores the default. */
   metadata?: string | null | undefined;
-  /** Fields that are null restore the default. */
+  /** Reputation alert. Null fields restore the default. */
   reputation_alert?: {
     on?: boolean | undefined;
     /** Share of bounces among recipients that ended in 24 hours. */
@@ -1476,7 +1476,7 @@ export type ProjectSettingsChange = {
 };
 
 export type ProjectWrite = {
-  /** Name for people. */
+  /** Display name of the project. */
   name: string;
 };
 
@@ -1507,7 +1507,7 @@ export type ProviderBlock = {
 export type ProviderBlockList = {
   object: 'list';
   data: ProviderBlock[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1589,7 +1589,7 @@ export type Queue = {
     /** The project. */
     project_id: string;
     name: string;
-    /** Live delivers. Test simulates everything and delivers nothing. */
+    /** Environment. `live` delivers mail. `test` simulates every delivery. */
     environment: 'live' | 'test';
     /** Recipients that have not ended. */
     waiting: number;
@@ -1748,9 +1748,9 @@ export type QueueSelection = {
 
 export type Readiness = {
   status: 'ok';
-  /** Problems that do not prevent service; absent without any. */
+  /** Problems that do not prevent service. Absent when there are none. */
   warnings?: string[] | undefined;
-  /** Restored and not released yet: mail is accepted, and nothing is sent. Always `true`. */
+  /** True for a restored installation before its release. It accepts mail and sends none. Always `true`. */
   on_hold?: boolean | undefined;
 };
 
@@ -1783,7 +1783,7 @@ export type RecipientLogEntry = {
   project_id: string;
   /** Its name. */
   project: string;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
   /** The email; null when no email caused it. */
   email_id: string | null;
@@ -1812,7 +1812,7 @@ export type RecipientLogEntry = {
 export type RecipientLogList = {
   object: 'list';
   data: RecipientLogEntry[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
   /** The address of the recipient. */
   address: string;
@@ -1822,7 +1822,7 @@ export type RecipientLogList = {
     project_id: string;
     /** Its name. */
     project: string;
-    /** Live delivers. Test simulates everything and delivers nothing. */
+    /** Environment. `live` delivers mail. `test` simulates every delivery. */
     environment: 'live' | 'test';
     reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
     /** Since when. */
@@ -1876,7 +1876,7 @@ export type ReconciledDay = {
 export type ReconciledDayList = {
   object: 'list';
   data: ReconciledDay[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -1947,7 +1947,7 @@ export type ReconciliationCheckRequest = {
 
 export type RecoveryCodes = {
   object: 'recovery_codes';
-  /** Each works once in place of a code of the app. Returned only here. */
+  /** Recovery codes. Each one works once in place of a code from the app. They are returned only here. */
   recovery_codes: string[];
 };
 
@@ -2007,28 +2007,28 @@ export type RotatedApiKey = {
   object: 'api_key';
   /** The id of the key. */
   id: string;
-  /** A label; need not be unique. */
+  /** Label of the key. Two keys may have the same label. */
   name: string;
-  /** The beginning of the key, for recognition. */
+  /** First characters of the key, to recognize it. */
   hint: string;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
-  /** `sending_access`: may send, and read the emails that it sent. */
+  /** Permission of the key. A key with `sending_access` may send emails, and read the emails that it sent. */
   permission: 'full_access' | 'sending_access';
-  /** The only domain that the key may send from and manage; null for any. */
+  /** The only domain that the key may use, or null for all domains. */
   domain: string | null;
   /** Time of creation. */
   created_at: string;
-  /** Time of expiry; null for never. */
+  /** Time of expiry, or null when the key does not expire. */
   expires_at: string | null;
-  /** Time of the last use, to the minute; null before the first use. */
+  /** Time of the last use, to the minute, or null before the first use. */
   last_used_at: string | null;
-  /** The key itself, which is returned only here. */
+  /** The secret key. It is returned only here. */
   key: string;
   replaces: {
     /** The old key. */
     id: string;
-    /** Time at which the old key expires. */
+    /** Expiry of the old key. */
     expires_at: string;
   };
 };
@@ -2041,7 +2041,7 @@ export type Session = {
     /** The member who is signed in. */
     id: string;
     email: string;
-    /** Name that others see. */
+    /** Display name of the member. */
     name: string;
     /** Role of the member. Each role includes those after it. */
     role: 'owner' | 'admin' | 'developer' | 'viewer';
@@ -2051,19 +2051,19 @@ export type Session = {
     id: string;
     name: string;
   };
-  /** All projects of the organization, oldest first; the first one is the default. */
+  /** All projects of the organization, oldest first. The first one is the default. */
   projects: Array<{
     /** Value for the header Letterhaus-Project. */
     id: string;
     name: string;
   }>;
-  /** Values for the header Letterhaus-Environment; the default is test. */
+  /** Values for the header Letterhaus-Environment. The default is `test`. */
   environments: Array<'live' | 'test'>;
-  /** Whether signing in needs a code. */
+  /** True when signing in requires a code. */
   totp_enabled: boolean;
   /** Time of the sign-in. */
   created_at: string;
-  /** Time of expiry if the session is not used. */
+  /** Time of expiry unless the session is used before. */
   expires_at: string;
 };
 
@@ -2085,7 +2085,7 @@ export type SessionsEnded = {
 
 export type Setup = {
   object: 'setup';
-  /** There is no member yet: the link that the first start printed creates the owner. */
+  /** True while the installation has no owner. */
   needs_owner: boolean;
 };
 
@@ -2278,7 +2278,7 @@ export type SuppressionCreation = {
 export type SuppressionHistory = {
   object: 'list';
   data: SuppressionChange[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2310,7 +2310,7 @@ export type SuppressionImport = {
 export type SuppressionList = {
   object: 'list';
   data: Suppression[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2344,7 +2344,7 @@ export type Template = {
   latest_version: number;
   /** The version that emails use; null until one is published. */
   published_version: number | null;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
   /** When it was created. */
   created_at: string;
@@ -2396,7 +2396,7 @@ export type TemplateCreation = {
 export type TemplateList = {
   object: 'list';
   data: TemplateSummary[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2434,7 +2434,7 @@ export type TemplateSummary = {
   latest_version: number;
   /** The version that emails use; null until one is published. */
   published_version: number | null;
-  /** Live delivers. Test simulates everything and delivers nothing. */
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
   /** When it was created. */
   created_at: string;
@@ -2479,7 +2479,7 @@ export type TemplateVersion = {
 export type TemplateVersionList = {
   object: 'list';
   data: TemplateVersion[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2503,7 +2503,7 @@ export type TimelineEvent = {
 export type TimelineEventList = {
   object: 'list';
   data: TimelineEvent[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2523,26 +2523,26 @@ export type TlsResult = {
 export type TlsResultList = {
   object: 'list';
   data: TlsResult[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
 export type Totp = {
   object: 'totp';
-  /** Whether signing in needs a code. */
+  /** True when signing in requires a code. */
   enabled: boolean;
   /** Number of unused recovery codes. */
   recovery_codes_left: number;
 };
 
 export type TotpCode = {
-  /** The code of the authenticator app, or a recovery code. */
+  /** Code from the authenticator app, or a recovery code. */
   code: string;
 };
 
 export type TotpSecret = {
   object: 'totp_secret';
-  /** Secret to type into an authenticator app. */
+  /** Secret to enter in an authenticator app. */
   secret: string;
   /** The secret as a URL for a QR code. */
   url: string;
@@ -2569,13 +2569,13 @@ export type TranslatedTemplate = {
 /** Reasons why no mail is accepted. */
 export type Unready = {
   error: {
-    /** Code for programs. */
+    /** Stable code of the error. */
     code: string;
-    /** One sentence: what is wrong and what to do. */
+    /** One sentence that says what is wrong and what to do. */
     message: string;
-    /** Quote this when you report a problem. */
+    /** Id of the request, to quote when you report a problem. */
     request_id: string;
-    /** The fields that break a rule, each with its own message. */
+    /** Invalid fields, each with its own message. */
     details?: Array<{
       field: string;
       message: string;
@@ -2584,9 +2584,9 @@ export type Unready = {
   status: 'unready';
   /** All reasons, each with its own code. */
   reasons: Array<{
-    /** Code for programs. */
+    /** Stable code of the reason. */
     code: 'database_unavailable' | 'database_read_only' | 'database_full' | 'disk_full' | 'clock' | 'schema' | 'secret_key' | 'overloaded' | 'shutting_down';
-    /** One sentence: what is wrong and what to do. */
+    /** One sentence that says what is wrong and what to do. */
     message: string;
   }>;
 };
@@ -2598,21 +2598,21 @@ export type View = {
   id: string;
   name: string;
   q: string;
-  /** Time at which it was first saved. */
+  /** Time of creation. */
   created_at: string;
 };
 
 export type ViewCreation = {
-  /** Name of the view. It replaces a view with the same name. */
+  /** Name of the view. A view with the same name is replaced. */
   name: string;
-  /** Search text, like `q` of `GET /v1/emails`. */
+  /** Search text in the syntax of `q` in `GET /v1/emails`. */
   q: string;
 };
 
 export type ViewList = {
   object: 'list';
   data: View[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2708,7 +2708,7 @@ export type WebhookDeliveryDetail = {
 export type WebhookDeliveryList = {
   object: 'list';
   data: WebhookDelivery[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
   /** With `type`, or `status` `pending` or `delivered`, at most 50,000 deliveries are searched per call. If the list continues, this is the position: continue with `after` this id. */
   scanned_until: string | null;
@@ -2717,7 +2717,7 @@ export type WebhookDeliveryList = {
 export type WebhookList = {
   object: 'list';
   data: Webhook[];
-  /** Whether the list continues in this direction. */
+  /** True when the list continues in this direction. */
   has_more: boolean;
 };
 
@@ -2788,11 +2788,11 @@ export type Operations = {
   /** List emails */
   listEmails: {
     query: {
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
-      /** Returns objects older than this id: the next page. */
+      /** Returns only objects older than this id, for the next page. */
       after?: string | undefined;
-      /** Returns objects newer than this id: the previous page. */
+      /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
       /** A search: words and quoted texts that the subject contains, all of them, and the filters as operators `to:`, `from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` (created; a date, in UTC, or a time). */
       q?: string | undefined;
@@ -2892,7 +2892,7 @@ export type Operations = {
       types?: string | undefined;
       /** Only events of this email. */
       email_id?: string | undefined;
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
     };
     body: undefined;
@@ -2989,11 +2989,11 @@ export type Operations = {
   /** List domains */
   listDomains: {
     query: {
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
-      /** Returns objects older than this id: the next page. */
+      /** Returns only objects older than this id, for the next page. */
       after?: string | undefined;
-      /** Returns objects newer than this id: the previous page. */
+      /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
     };
     body: undefined;
@@ -3047,11 +3047,11 @@ export type Operations = {
   /** List webhooks */
   listWebhooks: {
     query: {
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
-      /** Returns objects older than this id: the next page. */
+      /** Returns only objects older than this id, for the next page. */
       after?: string | undefined;
-      /** Returns objects newer than this id: the previous page. */
+      /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
     };
     body: undefined;
@@ -3090,11 +3090,11 @@ export type Operations = {
   /** List deliveries of a webhook */
   listWebhookDeliveries: {
     query: {
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
-      /** Returns objects older than this id: the next page. */
+      /** Returns only objects older than this id, for the next page. */
       after?: string | undefined;
-      /** Returns objects newer than this id: the previous page. */
+      /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
       /** `pending` until a 2xx response or the last retry. */
       status?: 'pending' | 'delivered' | 'failed' | undefined;
@@ -3131,7 +3131,7 @@ export type Operations = {
   /** List suppressed addresses */
   listSuppressions: {
     query: {
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
       /** Only addresses after this address of the list. */
       after?: string | undefined;
@@ -3189,11 +3189,11 @@ export type Operations = {
   /** List templates */
   listTemplates: {
     query: {
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
-      /** Returns objects older than this id: the next page. */
+      /** Returns only objects older than this id, for the next page. */
       after?: string | undefined;
-      /** Returns objects newer than this id: the previous page. */
+      /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
       /** Text in the name or alias, in any case. */
       q?: string | undefined;
@@ -3264,11 +3264,11 @@ export type Operations = {
   /** List API keys */
   listApiKeys: {
     query: {
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
-      /** Returns objects older than this id: the next page. */
+      /** Returns only objects older than this id, for the next page. */
       after?: string | undefined;
-      /** Returns objects newer than this id: the previous page. */
+      /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
     };
     body: undefined;
@@ -3319,11 +3319,11 @@ export type Operations = {
   /** List members */
   listMembers: {
     query: {
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
-      /** Returns objects older than this id: the next page. */
+      /** Returns only objects older than this id, for the next page. */
       after?: string | undefined;
-      /** Returns objects newer than this id: the previous page. */
+      /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
     };
     body: undefined;
@@ -3344,11 +3344,11 @@ export type Operations = {
   /** List invitations */
   listInvitations: {
     query: {
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
-      /** Returns objects older than this id: the next page. */
+      /** Returns only objects older than this id, for the next page. */
       after?: string | undefined;
-      /** Returns objects newer than this id: the previous page. */
+      /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
     };
     body: undefined;
@@ -3369,11 +3369,11 @@ export type Operations = {
   /** Read the audit log */
   listAuditEvents: {
     query: {
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
-      /** Returns objects older than this id: the next page. */
+      /** Returns only objects older than this id, for the next page. */
       after?: string | undefined;
-      /** Returns objects newer than this id: the previous page. */
+      /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
     };
     body: undefined;
@@ -3449,11 +3449,11 @@ export type Operations = {
   /** List received messages */
   listInbound: {
     query: {
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
-      /** Only messages received before this one: the next page. */
+      /** Returns only messages that arrived before this one, for the next page. */
       after?: string | undefined;
-      /** Only messages of this kind. */
+      /** Returns only messages of this kind. */
       kind?: 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'unsubscribe' | 'other' | undefined;
     };
     body: undefined;
@@ -3527,17 +3527,17 @@ export type Operations = {
   /** List requests */
   listRequests: {
     query: {
-      /** Maximum number to return. */
+      /** Maximum number of objects to return. */
       limit?: number | undefined;
-      /** Returns objects older than this id: the next page. */
+      /** Returns only objects older than this id, for the next page. */
       after?: string | undefined;
-      /** Returns objects newer than this id: the previous page. */
+      /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
-      /** A status, a class such as `4xx`, or `failed`. */
+      /** Returns only requests with this status: a number, a class such as `4xx`, or `failed`. */
       status?: string | undefined;
-      /** Only requests with this method. */
+      /** Returns only requests with this method. */
       method?: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE' | undefined;
-      /** Only requests with this key. */
+      /** Returns only requests with this key. */
       key_id?: string | undefined;
     };
     body: undefined;

@@ -41,7 +41,7 @@ export class LetterhausError extends Error {
   readonly code: ErrorCode;
   /** Quote this in a problem report. Null when a proxy answered instead of the service. */
   readonly request_id: string | null;
-  /** The fields that break a rule, each with its own message. */
+  /** Invalid fields, each with its own message. */
   readonly details: readonly FieldProblem[];
   /** Seconds to wait, for 429 and 503. */
   readonly retry_after: number | null;

@@ -29,7 +29,8 @@ export function registerRestoredRoutes(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Show what a restored installation would send',
       description:
-        'A restored installation accepts mail and sends none until it is released. 409: it is not on hold. For owners.',
+        'Returns the mail that a restored installation would send. It accepts mail and sends none until it ' +
+        'is released. Returns 409 when the installation is not on hold. For owners.',
       operationId: 'getHold',
       tags: TAGS,
       security: BY_SESSION,
@@ -70,7 +71,9 @@ export function registerRestoredRoutes(app: App, { db }: HttpServices): void {
     ...route,
     schema: {
       summary: 'Release a restored installation',
-      description: 'Nodes begin to send within seconds. 409: it is not on hold. For owners.',
+      description:
+        'Releases a restored installation. Nodes begin to send within seconds. Returns 409 when the ' +
+        'installation is not on hold. For owners.',
       operationId: 'endHold',
       tags: TAGS,
       security: BY_SESSION,
@@ -98,26 +101,28 @@ const IN_DOUBT = 'Recipients that the lost machine may have sent to after the ba
 const hold = z
   .object({
     object: z.literal('hold'),
-    since: time('When it was restored.'),
-    backup_taken_at: time('When the backup was made.').nullable(),
+    since: time('Time of the restore.'),
+    backup_taken_at: time('Time of the backup.').nullable(),
     mail: z.array(
       z.object({
         project_id: idSchema('The project.'),
-        project: z.string().describe('Its name.'),
+        project: z.string().describe('Name of the project.'),
         environment,
         in_doubt: z.int().describe(IN_DOUBT),
-        unsent: z.int().describe('Recipients that the lost machine cannot have sent to.'),
-        held: z.int().describe('Recipients on hold in the queue: a release does not send these.'),
+        unsent: z.int().describe('Number of recipients that the lost machine cannot have sent to.'),
+        held: z
+          .int()
+          .describe('Number of recipients on hold in the queue. A release does not send to them.'),
       }),
     ),
-    webhooks: z.int().describe('Pending webhook deliveries.'),
+    webhooks: z.int().describe('Number of pending webhook deliveries.'),
     in_doubt: z
       .array(
         z.object({
           email_id: idSchema('The email.'),
-          to: z.string().describe('The recipient.'),
-          due_at: time('When it was due.'),
-          attempts: z.int().describe('Attempts before the backup.'),
+          to: z.string().describe('Address of the recipient.'),
+          due_at: time('Due time of the delivery.'),
+          attempts: z.int().describe('Number of attempts before the backup.'),
         }),
       )
       .describe(`${IN_DOUBT} The oldest 10,000.`),
@@ -129,14 +134,16 @@ const releaseRequest = z
     except_in_doubt: z
       .boolean()
       .optional()
-      .describe('Keeps recipients in doubt on hold in the queue, to be released or dropped there.'),
+      .describe(
+        'True to keep recipients in doubt on hold in the queue, where you release or drop them.',
+      ),
   })
   .meta({ id: 'InstallationReleaseRequest' });
 
 const release = z
   .object({
     object: z.literal('release'),
-    released: z.int().describe('Recipients that are sent now.'),
-    held_back: z.int().describe('Recipients in doubt that stay on hold in the queue.'),
+    released: z.int().describe('Number of recipients that are sent now.'),
+    held_back: z.int().describe('Number of recipients in doubt that stay on hold in the queue.'),
   })
   .meta({ id: 'InstallationRelease' });

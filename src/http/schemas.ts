@@ -35,7 +35,7 @@ export const label = (max: number, min = 1) =>
 
 export const environment = doc(
   z.enum(['live', 'test']),
-  'Live delivers. Test simulates everything and delivers nothing.',
+  'Environment. `live` delivers mail. `test` simulates every delivery.',
 );
 
 /** Path parameters of `/…/:id`. A malformed id is answered with 404. */
@@ -43,7 +43,7 @@ export const idParams = (what: string) => z.object({ id: idSchema(`The id of the
 
 export const limitField = doc(
   z.coerce.number<string>().int().min(1).max(100).default(20),
-  'Maximum number to return.',
+  'Maximum number of objects to return.',
 );
 
 const pageFields = {
@@ -52,7 +52,7 @@ const pageFields = {
     .string()
     .optional()
     .meta({
-      description: 'Returns objects older than this id: the next page.',
+      description: 'Returns only objects older than this id, for the next page.',
       format: 'uuid',
       examples: [EXAMPLE_ID],
     }),
@@ -60,7 +60,7 @@ const pageFields = {
     .string()
     .optional()
     .meta({
-      description: 'Returns objects newer than this id: the previous page.',
+      description: 'Returns only objects newer than this id, for the previous page.',
       format: 'uuid',
       examples: [EXAMPLE_ID],
     }),
@@ -85,7 +85,7 @@ export const listOf = <Item extends z.ZodType, More extends z.ZodRawShape>(
     .object({
       object: z.literal('list'),
       data: z.array(item),
-      has_more: z.boolean().describe('Whether the list continues in this direction.'),
+      has_more: z.boolean().describe('True when the list continues in this direction.'),
       ...more,
     })
     .meta({ id });
@@ -103,12 +103,14 @@ export const deleted = <Name extends string>(id: `Deleted${string}`, object: Nam
 export const failure = z
   .object({
     error: z.object({
-      code: z.string().meta({ description: 'Code for programs.', examples: ['validation_error'] }),
+      code: z
+        .string()
+        .meta({ description: 'Stable code of the error.', examples: ['validation_error'] }),
       message: z.string().meta({
-        description: 'One sentence: what is wrong and what to do.',
+        description: 'One sentence that says what is wrong and what to do.',
         examples: ['to[2]: "bob@" is not an email address'],
       }),
-      request_id: idSchema('Quote this when you report a problem.'),
+      request_id: idSchema('Id of the request, to quote when you report a problem.'),
       details: doc(
         z
           .array(
@@ -118,23 +120,23 @@ export const failure = z
             }),
           )
           .optional(),
-        'The fields that break a rule, each with its own message.',
+        'Invalid fields, each with its own message.',
       ),
     }),
   })
-  .meta({ id: 'Failure', description: 'Every failure has this shape.' });
+  .meta({ id: 'Failure', description: 'Body of every failure.' });
 
 export const FAILURES = {
   400: 'The body is not JSON, or a header is malformed.',
   401: 'The API key is missing or not valid.',
   403: 'The key does not allow this, or the sending domain is not verified.',
-  404: 'The object is not in this project and environment.',
-  409: 'The current state forbids it, or the Idempotency-Key was used with another body.',
+  404: 'No such object exists in this project and environment.',
+  409: 'The current state does not allow the request, or the Idempotency-Key was used with another body.',
   413: 'The body is larger than 45 MB.',
   415: 'The body is not JSON.',
-  422: 'A field breaks a rule.',
-  429: 'A limit is exceeded; retry after Retry-After.',
-  503: 'The service is unavailable; retry after Retry-After.',
+  422: 'A field is invalid.',
+  429: 'A limit is exceeded. Retry after the seconds in Retry-After.',
+  503: 'The service is unavailable. Retry after the seconds in Retry-After.',
 } as const;
 
 type FailureStatus = keyof typeof FAILURES;

@@ -25,10 +25,11 @@ const readyState = z
     status: z.literal('ok'),
     warnings: doc(
       z.array(z.string()).optional(),
-      'Problems that do not prevent service; absent without any.',
+      'Problems that do not prevent service. Absent when there are none.',
     ),
     on_hold: z.literal(true).optional().meta({
-      description: 'Restored and not released yet: mail is accepted, and nothing is sent.',
+      description:
+        'True for a restored installation before its release. It accepts mail and sends none.',
     }),
   })
   .meta({ id: 'Readiness' });
@@ -39,9 +40,9 @@ const unreadySchema = failure
     reasons: doc(
       z.array(
         z.object({
-          code: z.enum(UNREADY_CODES).describe('Code for programs.'),
+          code: z.enum(UNREADY_CODES).describe('Stable code of the reason.'),
           message: z.string().meta({
-            description: 'One sentence: what is wrong and what to do.',
+            description: 'One sentence that says what is wrong and what to do.',
             examples: ['The disk is nearly full; free some disk space.'],
           }),
         }),
@@ -56,7 +57,8 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
     config: { access: 'public' },
     schema: {
       summary: 'Is the process alive?',
-      description: 'Answers as long as the process serves requests, whatever the database does.',
+      description:
+        'Returns 200 while the process serves requests. It does not depend on the database.',
       operationId: 'getHealth',
       tags: ['Service'],
       response: { 200: state },
@@ -69,8 +71,9 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
     schema: {
       summary: 'Would an email be accepted?',
       description:
-        '200 while an email would be accepted and sent, else 503 with all reasons. Answers at once, whatever the database does: ' +
-        'the state was found in the background, at most a few seconds ago.',
+        'Returns 200 while an email would be accepted and sent, and otherwise 503 with all reasons. The ' +
+        'state is checked in the background and is at most a few seconds old, so the response does not wait ' +
+        'for the database.',
       operationId: 'getReadiness',
       tags: ['Service'],
       response: { 200: readyState, 503: unreadySchema },
@@ -154,7 +157,8 @@ const NO_TOKEN: HttpProblem = {
   status: 401,
   code: 'authentication_error',
   message:
-    'Metrics need their token; send LETTERHAUS_METRICS_TOKEN as Authorization: Bearer <token>.',
+    'The token for metrics is missing or wrong. Send LETTERHAUS_METRICS_TOKEN as Authorization: Bearer ' +
+    '<token>.',
 };
 
 function digest(text: string): Buffer {

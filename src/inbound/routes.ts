@@ -27,7 +27,8 @@ export function registerInboundRoutes(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List received messages',
       description:
-        'Bounces, complaints and other messages to the return paths of all projects, newest first. For owners.',
+        'Lists bounces, complaints and other messages to the return paths of all projects, newest first. For ' +
+        'owners.',
       operationId: 'listInbound',
       tags: TAGS,
       security: BY_SESSION,
@@ -49,7 +50,7 @@ export function registerInboundRoutes(app: App, { db }: HttpServices): void {
     ...route,
     schema: {
       summary: 'Read a received message',
-      description: 'Includes its first 256 KB as received. For owners.',
+      description: 'Returns a message with its first 256 KB as received. For owners.',
       operationId: 'getInbound',
       tags: TAGS,
       security: BY_SESSION,
@@ -88,41 +89,44 @@ const inboundQuery = z.strictObject({
     .string()
     .optional()
     .meta({
-      description: 'Only messages received before this one: the next page.',
+      description: 'Returns only messages that arrived before this one, for the next page.',
       format: 'uuid',
       examples: ['0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa'],
     }),
-  kind: z.enum(INBOUND_KINDS).optional().describe('Only messages of this kind.'),
+  kind: z.enum(INBOUND_KINDS).optional().describe('Returns only messages of this kind.'),
 });
 
 const inboundMessage = z
   .object({
     object: z.literal('inbound_message'),
     id: idSchema('The message.'),
-    received_at: time('When it was received.'),
+    received_at: time('Time of arrival.'),
     remote_address: z
       .string()
-      .meta({ description: 'The address of the client.', examples: ['203.0.113.7'] }),
-    sender: z.string().describe('The envelope sender; empty for a bounce.'),
-    recipient: z.string().describe('The envelope recipient.'),
+      .meta({ description: 'IP address of the sending client.', examples: ['203.0.113.7'] }),
+    sender: z.string().describe('Envelope sender. Empty for a bounce.'),
+    recipient: z.string().describe('Envelope recipient.'),
     kind: z.enum(INBOUND_KINDS),
-    project_id: idSchema('The project of the email; null when it matches no email.').nullable(),
+    project_id: idSchema('Project of the matching email, or null without a match.').nullable(),
     environment: environment.nullable(),
-    email_id: idSchema('The email that it reports about.').nullable(),
-    position: z.int().nullable().describe('The recipient of that email, counted from 0.'),
+    email_id: idSchema('Email that the message reports on, or null without a match.').nullable(),
+    position: z
+      .int()
+      .nullable()
+      .describe('Index of the recipient in that email, from 0, or null without a match.'),
     change: z
       .string()
       .nullable()
       .meta({
-        description: 'The new status of that recipient; null when unchanged.',
+        description: 'New status of that recipient, or null when it did not change.',
         examples: ['bounced'],
       }),
-    size_bytes: z.int().describe('The size of the whole message.'),
+    size_bytes: z.int().describe('Size of the whole message in bytes.'),
   })
   .meta({ id: 'InboundMessage' });
 
 const inboundList = listOf('InboundMessageList', inboundMessage);
 
 const inboundDetail = inboundMessage
-  .extend({ content: z.string().describe('As received, including its header; at most 256 KB.') })
+  .extend({ content: z.string().describe('Message as received, with its header, at most 256 KB.') })
   .meta({ id: 'InboundMessageDetail' });

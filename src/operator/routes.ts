@@ -14,8 +14,9 @@ export function registerOperatorRoutes(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List open conditions',
       description:
-        'Lists what an operator has to act on in the installation, newest first: a provider that blocks it, a disk that is nearly full, ' +
-        'a clock that is wrong. For keys of the operator, and for admins. At most 100.',
+        'Lists conditions that require an operator to act, newest first, at most 100. Examples are a ' +
+        'provider that blocks the installation, a nearly full disk, and a wrong clock. For keys of the ' +
+        'operator, and for admins.',
       operationId: 'listOperatorConditions',
       tags: ['Service'],
       response: { 200: conditionList, ...failures() },
@@ -57,15 +58,21 @@ export const condition = z
   .object({
     object: z.literal('condition'),
     type: z.enum(CONDITION_TYPES),
-    subject: doc(z.string(), 'Subject of the condition, by type.', 'mail1.example.org'),
+    subject: doc(
+      z.string(),
+      'Object of the condition, for example a host. It depends on the type.',
+      'mail1.example.org',
+    ),
     message: z.string().meta({
-      description: 'What is wrong.',
+      description: 'One sentence that says what is wrong.',
       examples: ['The disk of the database has 412 MB left; emails are refused.'],
     }),
-    remedy: z.string().meta({ description: 'What to do.', examples: ['Enlarge the disk.'] }),
-    details: z.looseObject({}).describe('Facts for programs, by type.'),
-    since: time('Time of its beginning.'),
-    last_seen: time('Time of the last report.'),
+    remedy: z
+      .string()
+      .meta({ description: 'One sentence that says what to do.', examples: ['Enlarge the disk.'] }),
+    details: z.looseObject({}).describe('Details of the condition. The fields depend on the type.'),
+    since: time('Start of the condition.'),
+    last_seen: time('Time of the latest report of the condition.'),
   })
   .meta({ id: 'OperatorCondition' });
 

@@ -69,9 +69,11 @@ const status = z
     version: z.string().meta({ description: 'Version of Letterhaus.', examples: ['0.1.0'] }),
     unready: z
       .array(z.object({ code: z.enum(UNREADY_CODES), message: z.string() }))
-      .describe('Reasons why no mail is accepted or sent; empty without any.'),
+      .describe('Reasons why no mail is accepted or sent. Empty when there are none.'),
     warnings: z.array(z.string()).describe('Problems that do not prevent service.'),
-    on_hold: z.boolean().describe('Restored and not released yet: nothing is sent.'),
+    on_hold: z
+      .boolean()
+      .describe('True for a restored installation before its release. It sends no mail.'),
     nodes: z
       .array(
         z.object({
@@ -80,25 +82,38 @@ const status = z
           workers: z.int(),
         }),
       )
-      .describe('Machines with workers; one that was killed stays for 15 seconds.'),
+      .describe('Machines with workers. A killed machine is listed for 15 more seconds.'),
     queue: z.object({
-      waiting: z.int().describe('Recipients that have not ended; above 100,000 an estimate.'),
-      due: z.int().describe('Of these, recipients that can be tried now and are in the table.'),
-      held: z.int().describe('Of these, recipients on hold.'),
-      oldest_s: z.int().describe('Seconds for which the oldest sendable recipient has waited.'),
+      waiting: z
+        .int()
+        .describe('Number of recipients that have not ended. Above 100,000 it is an estimate.'),
+      due: z
+        .int()
+        .describe('Number of waiting recipients that are due and not claimed by a worker.'),
+      held: z.int().describe('Number of waiting recipients on hold.'),
+      oldest_s: z.int().describe('Seconds that the oldest due recipient has waited.'),
     }),
     is_accounted_for: z
       .boolean()
-      .describe('Whether the daily proof found only acknowledged differences.'),
-    conditions: z.array(condition).describe('Open conditions; the newest 1,000.'),
+      .describe('True when the daily check found no difference, or only acknowledged ones.'),
+    conditions: z.array(condition).describe('Open conditions, at most the newest 1,000.'),
     backup: z
       .object({
-        to: z.string().describe('Where the service stores backups.'),
-        newest: z.string().nullable().describe('The newest backup; null without any.'),
-        age_seconds: z.int().nullable().describe('Age of the newest backup, in seconds.'),
-        problem: z.string().nullable().describe('Reason why the backups cannot be listed.'),
+        to: z.string().describe('Place where the service stores backups.'),
+        newest: z
+          .string()
+          .nullable()
+          .describe('Name of the newest backup, or null before the first.'),
+        age_seconds: z
+          .int()
+          .nullable()
+          .describe('Age of the newest backup in seconds, or null before the first.'),
+        problem: z
+          .string()
+          .nullable()
+          .describe('Reason why the backups cannot be listed, or null when they can.'),
       })
       .nullable()
-      .describe('null when the service makes no backups.'),
+      .describe('Backups of this installation, or null when the service makes none.'),
   })
   .meta({ id: 'InstallationStatus' });

@@ -15,14 +15,14 @@ import type { App, HttpServices } from '../http/services.ts';
 
 const TAGS = ['API log'];
 const WHAT_IS_LOGGED =
-  'The log has requests with a key or a session that failed, and changes other than sending, at most 100 a minute for each process of the ' +
-  'service. Entries are kept for a week.';
+  'The log contains failed requests with a key or a session, and changes other than sending, at most 100 a minute ' +
+  'for each process of the service. It keeps an entry for a week.';
 
 export function registerRequestRoutes(app: App, { db }: HttpServices): void {
   app.get('/v1/requests', {
     schema: {
       summary: 'List requests',
-      description: `Newest first. ${WHAT_IS_LOGGED}`,
+      description: `Lists logged requests, newest first. ${WHAT_IS_LOGGED}`,
       operationId: 'listRequests',
       tags: TAGS,
       querystring: requestQuery,
@@ -40,7 +40,7 @@ export function registerRequestRoutes(app: App, { db }: HttpServices): void {
   app.get('/v1/requests/:id', {
     schema: {
       summary: 'Read a request',
-      description: `Takes the id in the \`X-Request-Id\` of its answer. An entry appears within a second. ${WHAT_IS_LOGGED}`,
+      description: `Returns the request with the id in the \`X-Request-Id\` of its response. An entry appears within a second. ${WHAT_IS_LOGGED}`,
       operationId: 'getRequest',
       tags: TAGS,
       params: idParams('request'),
@@ -98,16 +98,16 @@ const requestQuery = listQuery({
       .string()
       .regex(/^(failed|[1-5]xx|[1-5]\d\d)$/, 'must be like 422, 4xx or failed')
       .optional(),
-    'A status, a class such as `4xx`, or `failed`.',
+    'Returns only requests with this status: a number, a class such as `4xx`, or `failed`.',
     '4xx',
   ),
   method: doc(
     z.enum(['GET', 'POST', 'PATCH', 'PUT', 'DELETE']).optional(),
-    'Only requests with this method.',
+    'Returns only requests with this method.',
   ),
   key_id: doc(
     z.uuid().optional(),
-    'Only requests with this key.',
+    'Returns only requests with this key.',
     '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
   ),
 });
@@ -115,21 +115,27 @@ const requestQuery = listQuery({
 const apiRequest = z
   .object({
     object: z.literal('request'),
-    id: idSchema('X-Request-Id.'),
+    id: idSchema('Id of the request, as in `X-Request-Id`.'),
     method: z.string().meta({ examples: ['POST'] }),
-    path: z.string().meta({ description: 'Path without the query.', examples: ['/v1/emails'] }),
-    status: z.int().meta({ description: 'Status of the answer.', examples: [422] }),
+    path: z
+      .string()
+      .meta({ description: 'Path of the request, without its query.', examples: ['/v1/emails'] }),
+    status: z.int().meta({ description: 'HTTP status of the response.', examples: [422] }),
     duration_ms: z
       .int()
-      .meta({ description: 'Milliseconds until the answer was sent.', examples: [3] }),
+      .meta({ description: 'Milliseconds until the response was sent.', examples: [3] }),
     actor: z.object({
       type: z.enum(['api_key', 'member']).describe('Type of the caller.'),
-      id: idSchema('The key or the member.'),
-      name: doc(z.string().nullable(), 'Current name.', 'Shop'),
-      hint: doc(z.string().nullable(), 'The beginning of a key, for recognition.', 'lh_live_abcd…'),
+      id: idSchema('Id of the key or member.'),
+      name: doc(z.string().nullable(), 'Current name of the key or member.', 'Shop'),
+      hint: doc(
+        z.string().nullable(),
+        'First characters of the key, to recognize it.',
+        'lh_live_abcd…',
+      ),
     }),
-    network: doc(z.string(), 'The network of the request.', '203.0.113.0'),
-    user_agent: doc(z.string().nullable(), 'The header User-Agent.', 'curl/8.9.1'),
+    network: doc(z.string(), 'Network of the request.', '203.0.113.0'),
+    user_agent: doc(z.string().nullable(), 'User-Agent header of the request.', 'curl/8.9.1'),
     error: doc(
       z
         .object({
@@ -137,9 +143,9 @@ const apiRequest = z
           message: z.string().meta({ examples: ['to[2]: "bob@" is not an email address'] }),
         })
         .nullable(),
-      'Error of a failed request, in the form of `/v1`.',
+      'Error of a failed request, as in the responses of `/v1`.',
     ),
-    created_at: time('Time of the entry, at most a second after the answer.'),
+    created_at: time('Time of the entry, at most one second after the response.'),
   })
   .meta({ id: 'ApiRequest' });
 

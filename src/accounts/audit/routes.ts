@@ -20,8 +20,8 @@ export function registerAuditRoutes(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Read the audit log',
       description:
-        'Lists changes by members and by commands on the machine, and changes by API keys to keys, domains, webhooks and ' +
-        'suppressions, newest first. For admins.',
+        'Lists changes by members and by commands on the machine, newest first. For API keys, it lists ' +
+        'changes to keys, domains, webhooks and suppressions. For admins.',
       operationId: 'listAuditEvents',
       tags: ['Audit log'],
       security: BY_SESSION,
@@ -57,31 +57,35 @@ const auditEvent = z
     id: idSchema('The entry.'),
     action: z.string().meta({
       description:
-        'The `operationId` of the operation. `letterhaus owner` has `makeOwnerLink` and `makePasswordLink`.',
+        'Operation id of the change. The command `letterhaus owner` has `makeOwnerLink` and ' +
+        '`makePasswordLink`.',
       examples: ['deleteDomain'],
     }),
     actor: z.object({
       type: z.enum(ACTOR_TYPES).describe('Type of the actor.'),
-      id: idSchema('The member or the key; null for a command.').nullable(),
+      id: idSchema('Id of the member or key, or null for a command.').nullable(),
       name: doc(
         z.string().nullable(),
-        'Address of the member or name of the key, at that time.',
+        'Address of the member or name of the key at that time.',
         'jo@acme.com',
       ),
     }),
-    project_id: idSchema('The project; null for the organization.').nullable(),
+    project_id: idSchema('The project, or null for a change of the organization.').nullable(),
     environment: environment.nullable(),
     target_id: doc(
       z.string().nullable(),
-      'Id of the changed object. For a suppression its address, for the host of return paths its name, for a reconciliation the day.',
+      'Id of the changed object. A suppression has its address, the return path host its name, and a ' +
+        'reconciliation its day.',
       '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
     ),
     network: doc(
       z.string().nullable(),
-      'The network of the request; null for a command.',
+      'Network of the request, or null for a command.',
       '203.0.113.0',
     ),
-    request_id: idSchema('X-Request-Id; null for a command that does not use the API.').nullable(),
+    request_id: idSchema(
+      '`X-Request-Id` of the request, or null for a command that does not use the API.',
+    ).nullable(),
     created_at: time('Time of the change.'),
   })
   .meta({ id: 'AuditEvent' });

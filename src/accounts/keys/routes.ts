@@ -54,7 +54,8 @@ function registerCurrent(app: App, { db }: HttpServices): void {
     config: { access: 'any_key', withinDomain: true },
     schema: {
       summary: 'Get the calling key',
-      description: 'Project, environment and permissions of the key that sends this request.',
+      description:
+        'Returns the project, environment and permissions of the key that sends this request.',
       operationId: 'getCurrentApiKey',
       tags: TAGS,
       response: { 200: currentApiKey, ...failures() },
@@ -161,7 +162,8 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Revoke an API key',
-      description: 'Revokes the key permanently and at once; on other nodes within a second.',
+      description:
+        'Revokes the key permanently. It takes effect at once, and on other nodes within a second.',
       operationId: 'revokeApiKey',
       tags: TAGS,
       params: idParams(WHAT),
@@ -265,19 +267,24 @@ function toWire(key: ApiKey) {
   };
 }
 
-const name = doc(label(100), 'A label; need not be unique.', 'Receipts in production');
+const name = doc(
+  label(100),
+  'Label of the key. Two keys may have the same label.',
+  'Receipts in production',
+);
 const permission = doc(
   z.enum(PERMISSIONS),
-  '`sending_access`: may send, and read the emails that it sent.',
+  'Permission of the key. A key with `sending_access` may send emails, and read the emails that it ' +
+    'sent.',
 );
 const domain = doc(
   z.string().max(253).nullable(),
-  'The only domain that the key may send from and manage; null for any.',
+  'The only domain that the key may use, or null for all domains.',
   'acme.com',
 );
 const expiresAt = doc(
   shown(z.iso.datetime({ offset: true }), '2027-01-31T00:00:00Z').nullable(),
-  'Time of expiry; null for never.',
+  'Time of expiry, or null when the key does not expire.',
 );
 
 const keyCreation = z
@@ -302,13 +309,15 @@ const fields = {
   object: z.literal('api_key'),
   id: idSchema('The id of the key.'),
   name,
-  hint: doc(z.string(), 'The beginning of the key, for recognition.', 'lh_live_3fK9'),
+  hint: doc(z.string(), 'First characters of the key, to recognize it.', 'lh_live_3fK9'),
   environment,
   permission,
   domain,
   created_at: time('Time of creation.'),
-  expires_at: time('Time of expiry; null for never.').nullable(),
-  last_used_at: time('Time of the last use, to the minute; null before the first use.').nullable(),
+  expires_at: time('Time of expiry, or null when the key does not expire.').nullable(),
+  last_used_at: time(
+    'Time of the last use, to the minute, or null before the first use.',
+  ).nullable(),
 };
 
 const apiKey = z.object(fields).meta({ id: 'ApiKey' });
@@ -316,7 +325,7 @@ const apiKey = z.object(fields).meta({ id: 'ApiKey' });
 const newApiKey = z
   .object({
     ...fields,
-    key: doc(z.string(), 'The key itself, which is returned only here.', 'lh_live_3fK9…'),
+    key: doc(z.string(), 'The secret key. It is returned only here.', 'lh_live_3fK9…'),
   })
   .meta({ id: 'ApiKeyWithSecret' });
 
@@ -330,7 +339,7 @@ const keyRotation = z
         .min(0)
         .max(30 * DAY_S)
         .default(DAY_S),
-      'Seconds for which the old key stays valid; 0 ends it at once.',
+      'Seconds for which the old key stays valid. 0 ends it at once.',
       DAY_S,
     ),
   })
@@ -341,7 +350,7 @@ const rotatedApiKey = z
     ...newApiKey.shape,
     replaces: z.object({
       id: idSchema('The old key.'),
-      expires_at: time('Time at which the old key expires.'),
+      expires_at: time('Expiry of the old key.'),
     }),
   })
   .meta({ id: 'RotatedApiKey' });

@@ -90,12 +90,14 @@ const limit = z
     ),
     counts: z
       .string()
-      .meta({ description: 'What the limit counts.', examples: ['accepted emails'] }),
+      .meta({ description: 'Unit that the limit counts.', examples: ['accepted emails'] }),
     limit: z.int().meta({ description: 'Maximum per window.', examples: [100] }),
     window_s: z.int().meta({ description: 'Length of a window, in seconds.', examples: [60] }),
-    remaining: z.int().meta({ description: 'Number left in this window.', examples: [97] }),
+    remaining: z
+      .int()
+      .meta({ description: 'Requests or recipients left in this window.', examples: [97] }),
     reset_s: z.int().meta({ description: 'Seconds until the window ends.', examples: [12] }),
-    is_own: z.boolean().describe('Whether the limit was set for this project.'),
+    is_own: z.boolean().describe('True when the limit was set for this project.'),
     variable: z.string().meta({
       description: 'Variable with the default for all projects.',
       examples: ['LETTERHAUS_LIMIT_SENDING'],
@@ -108,25 +110,37 @@ const period = (description: string) => doc(z.int().nullable(), description, 108
 const limits = z
   .object({
     object: z.literal('limits'),
-    limits: z.array(limit).describe('Lists `recipients` only if a limit on recipients is set.'),
+    limits: z
+      .array(limit)
+      .describe('Rate limits. `recipients` is included only if that limit is set.'),
     domains: z.object({
-      max: z.int().meta({ description: 'Maximum in each environment.', examples: [1000] }),
-      used: z.int().meta({ description: 'Current number of domains.', examples: [3] }),
+      max: z
+        .int()
+        .meta({ description: 'Maximum number of domains in each environment.', examples: [1000] }),
+      used: z.int().meta({ description: 'Number of domains in this environment.', examples: [3] }),
     }),
     storage: doc(
       z.object({
-        max_bytes: doc(z.int().nullable(), 'Maximum; null for none.', 10_737_418_240),
+        max_bytes: doc(
+          z.int().nullable(),
+          'Maximum in bytes, or null without one.',
+          10_737_418_240,
+        ),
         used_bytes: z.int().meta({
           description:
             'Bytes of stored and scheduled emails of both environments, with their recipients.',
           examples: [52_428_800],
         }),
       }),
-      'Emails that do not fit are refused with 409 `conflict`.',
+      'Stored mail and its maximum. Emails above the maximum are refused with 409 `conflict`.',
     ),
     retention: z.object({
-      content_hours: period('Hours for which html, text and attachments are kept; null for ever.'),
-      metadata_hours: period('Hours for which emails and their timeline are kept; null for ever.'),
+      content_hours: period(
+        'Retention of html, text and attachments in hours, or null without a limit.',
+      ),
+      metadata_hours: period(
+        'Retention of emails and their timeline in hours, or null without a limit.',
+      ),
     }),
   })
   .meta({ id: 'Limits' });

@@ -66,7 +66,8 @@ function registerMembers(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Change the role of a member',
       description:
-        'For admins. Only an owner can make or change an owner. Answers 409 for the only owner.',
+        'Sets the role of a member. Returns 409 for the only owner. For admins; only an owner can promote or ' +
+        'demote an owner.',
       operationId: 'updateMember',
       tags: TAGS,
       security: BY_SESSION,
@@ -110,7 +111,7 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
     config: { access: 'session' },
     schema: {
       summary: 'List invitations',
-      description: 'Lists open invitations, newest first, without their links.',
+      description: 'Lists open invitations, newest first. Their links are not included.',
       operationId: 'listInvitations',
       tags: TAGS,
       security: BY_SESSION,
@@ -149,7 +150,8 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
     config: { access: 'session' },
     schema: {
       summary: 'Revoke an invitation',
-      description: 'Ends its link. Only an owner can revoke an invitation for an owner.',
+      description:
+        'Invalidates the link of the invitation. Only an owner can revoke the invitation of an owner.',
       operationId: 'revokeInvitation',
       tags: TAGS,
       security: BY_SESSION,
@@ -171,7 +173,7 @@ function registerAcceptance(app: App, services: HttpServices): void {
     config: { access: 'sign_in' },
     schema: {
       summary: 'Accept an invitation',
-      description: 'Makes the invited person a member, and begins a session.',
+      description: 'Adds the invited person as a member and starts a session.',
       operationId: 'acceptInvitation',
       tags: TAGS,
       security: [],
@@ -226,8 +228,8 @@ const member = z
     email,
     name: memberName,
     role,
-    created_at: time('Time at which the person became a member.'),
-    last_signed_in_at: time('Time of the last sign-in; null before the first.').nullable(),
+    created_at: time('Time of joining the organization.'),
+    last_signed_in_at: time('Time of the last sign-in, or null before the first.').nullable(),
   })
   .meta({ id: 'Member' });
 
@@ -250,7 +252,7 @@ const invitationWithLink = z
   .object({
     ...invitationFields,
     url: z.string().meta({
-      description: 'The link, which is returned only here.',
+      description: 'Link to accept the invitation. It is returned only here.',
       examples: ['https://mail.acme.com/sign-in#invitation=Ft3pVbGzvYk2wqS1m0n8…'],
     }),
   })

@@ -29,7 +29,7 @@ const NAME_MAX = 80;
 
 const name = doc(
   label(NAME_MAX),
-  'Name of the view. It replaces a view with the same name.',
+  'Name of the view. A view with the same name is replaced.',
   'Bounced today',
 );
 const q = doc(
@@ -37,7 +37,7 @@ const q = doc(
     .string()
     .max(SEARCH_MAX)
     .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out'),
-  'Search text, like `q` of `GET /v1/emails`.',
+  'Search text in the syntax of `q` in `GET /v1/emails`.',
   'status:bounced domain:acme.com',
 );
 
@@ -48,7 +48,7 @@ const view = z
     id: idSchema('The view.'),
     name: z.string().meta({ examples: ['Bounced today'] }),
     q: z.string().meta({ examples: ['status:bounced domain:acme.com'] }),
-    created_at: time('Time at which it was first saved.'),
+    created_at: time('Time of creation.'),
   })
   .meta({ id: 'View', description: 'A saved search in the list of emails.' });
 

@@ -62,7 +62,7 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Rename a project',
-      description: 'Changes the name. For admins.',
+      description: 'Changes the name of a project. For admins.',
       operationId: 'updateProject',
       tags: TAGS,
       security: BY_SESSION,
@@ -85,7 +85,9 @@ function registerList(app: App, { db }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'List the projects of the organization',
-      description: 'A key for one domain sees its own project and the warnings about that domain.',
+      description:
+        'Lists the projects of the organization. A key for one domain sees its own project, with the ' +
+        'warnings about that domain.',
       operationId: 'listProjects',
       tags: TAGS,
       response: { 200: projectList, ...failures() },
@@ -146,5 +148,7 @@ const project = z
 const projectList = listOf('ProjectList', project);
 
 const projectWrite = z
-  .strictObject({ name: label(100).meta({ description: 'Name for people.', examples: ['Shop'] }) })
+  .strictObject({
+    name: label(100).meta({ description: 'Display name of the project.', examples: ['Shop'] }),
+  })
   .meta({ id: 'ProjectWrite' });

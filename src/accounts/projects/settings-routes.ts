@@ -61,7 +61,8 @@ function registerList(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List all projects of the installation',
       description:
-        'Lists projects with their stored bytes, reputation alert, and domains above it. For owners.',
+        'Lists all projects with their stored bytes, their reputation alert, and the domains above its ' +
+        'thresholds. For owners.',
       operationId: 'listInstallationProjects',
       tags: TAGS,
       security: BY_SESSION,
@@ -114,7 +115,8 @@ function registerSettings(app: App, services: HttpServices): void {
     schema: {
       summary: 'Change the settings of a project',
       description:
-        'Absent fields stay; null restores the default of the installation. All fields change, or none. For owners.',
+        'Changes only the given fields. Null restores the default of the installation. All given fields ' +
+        'change, or none. For owners.',
       operationId: 'updateProjectSettings',
       tags: TAGS,
       security: BY_SESSION,
@@ -139,8 +141,8 @@ function registerResume(app: App, { db, world }: HttpServices): void {
     schema: {
       summary: 'End the pauses of a project',
       description:
-        'Ends pauses caused by reputation, and releases mail on hold. From a long queue, one request releases a ' +
-        'part, and `next` has the position to continue from. For owners.',
+        'Ends pauses caused by reputation, and releases mail on hold. One request may release only part of a ' +
+        'long queue. `next` is then the position to continue from. For owners.',
       operationId: 'resumeProject',
       tags: TAGS,
       security: BY_SESSION,

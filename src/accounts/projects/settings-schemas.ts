@@ -11,11 +11,13 @@ const MEGABYTE = 1024 ** 2;
 const share = (description: string) => z.string().meta({ description, examples: ['5%'] });
 
 const rule = z.object({
-  on: z.boolean().describe('Whether alerts are on.'),
+  on: z.boolean().describe('True when alerts are on.'),
   bounces: share('Share of bounces among recipients that ended in 24 hours.'),
   complaints: share('Share of complaints among recipients that ended in 24 hours.'),
-  min: z.int().meta({ description: 'No alert below this number of emails.', examples: [500] }),
-  pause: z.boolean().describe('Puts new mail of a domain above a threshold on hold.'),
+  min: z
+    .int()
+    .meta({ description: 'Minimum number of ended recipients for an alert.', examples: [500] }),
+  pause: z.boolean().describe('True when new mail of a domain above a threshold is put on hold.'),
 });
 
 const warning = z.object({
@@ -27,14 +29,14 @@ const warning = z.object({
   threshold: share('Threshold of the project.'),
   count: z.int().describe('Number of bounces or complaints.'),
   ended: z.int().describe('Recipients that ended in 24 hours.'),
-  since: time('Time since which the share is above the threshold.'),
-  paused: z.boolean().describe('Whether the mail of the domain is on hold.'),
-  message: z.string().describe('What is wrong, and what to do.'),
+  since: time('Time at which the share exceeded the threshold.'),
+  paused: z.boolean().describe('True when the mail of the domain is on hold.'),
+  message: z.string().describe('One sentence that says what is wrong and what to do.'),
 });
 
 const storage = z.object({
   used_bytes: z.int().describe('Bytes of stored and scheduled emails.'),
-  max_bytes: z.int().nullable().describe('Maximum; null for none.'),
+  max_bytes: z.int().nullable().describe('Maximum in bytes, or null without one.'),
 });
 
 const project = z
@@ -77,21 +79,21 @@ export const settings = z
         environment,
         category,
         limit,
-        is_own: z.boolean().describe('Whether the limit was set for this project.'),
+        is_own: z.boolean().describe('True when the limit was set for this project.'),
       }),
     ),
-    domains_max: z.int().describe('Maximum of domains in each environment.'),
+    domains_max: z.int().describe('Maximum number of domains in each environment.'),
     storage,
     content: period(
-      'Own retention of html, text and attachments; null for the default.',
+      "The project's retention of html, text and attachments, or null for the default.",
     ).nullable(),
     metadata: period(
-      'Own retention of emails and their timeline; null for the default.',
+      "The project's retention of emails and their timeline, or null for the default.",
     ).nullable(),
     kept: z
       .object({
-        content: period('Retention of content; `ever` without a limit.'),
-        metadata: period('Retention of metadata; `ever` without a limit.'),
+        content: period('Retention of content, or `ever` without a limit.'),
+        metadata: period('Retention of metadata, or `ever` without a limit.'),
       })
       .describe('Retention in effect.'),
     reputation_alert: rule,
@@ -125,7 +127,7 @@ export const settingsChange = z
       .array(z.strictObject({ environment, category, limit: limit.nullable() }))
       .max(20)
       .optional()
-      .describe('Rate limits to set; null restores the default.'),
+      .describe('Rate limits to set. Null restores the default.'),
     domains_max: z.int().min(1).max(1_000_000).nullable().optional(),
     storage_max_bytes: z
       .int()
@@ -133,9 +135,9 @@ export const settingsChange = z
       .max(1e9 * MEGABYTE)
       .nullable()
       .optional()
-      .describe('At least 32 MB.'),
-    content: periodWrite('Retention of html, text and attachments.'),
-    metadata: periodWrite('Retention of emails and their timeline.'),
+      .describe('Maximum of stored mail in bytes, at least 32 MB. Null restores the default.'),
+    content: periodWrite('Retention of html, text and attachments. Null restores the default.'),
+    metadata: periodWrite('Retention of emails and their timeline. Null restores the default.'),
     reputation_alert: z
       .strictObject({
         on: z.boolean().optional(),
@@ -145,7 +147,7 @@ export const settingsChange = z
         pause: z.boolean().optional(),
       })
       .optional()
-      .describe('Fields that are null restore the default.'),
+      .describe('Reputation alert. Null fields restore the default.'),
   })
   .meta({ id: 'ProjectSettingsChange' });
 
@@ -159,6 +161,6 @@ export const resumed = z
     next: z
       .string()
       .nullable()
-      .describe('Position to continue from; null when all mail is released.'),
+      .describe('Position to continue from, or null when all mail is released.'),
   })
   .meta({ id: 'ProjectResumed' });

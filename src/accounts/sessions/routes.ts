@@ -50,7 +50,9 @@ function registerBeginnings(app: App, services: HttpServices): void {
     config: { access: 'public' },
     schema: {
       summary: 'Is there an owner?',
-      description: 'Before there is an owner, only the link that the first start printed works.',
+      description:
+        'Returns whether the installation has an owner. The link that the first start printed creates the ' +
+        'owner.',
       operationId: 'getSetup',
       tags: TAGS,
       security: WITHOUT,
@@ -67,8 +69,9 @@ function registerBeginnings(app: App, services: HttpServices): void {
     schema: {
       summary: 'Sign in',
       description:
-        'Begins a session and sets its cookie. A 401 with the code `totp_required` means that the password is right and the ' +
-        'member has a second factor: repeat the request with `code`. Failed attempts are limited per address, per account and network, and per browser.',
+        'Starts a session and sets its cookie. A 401 with the code `totp_required` means that the password ' +
+        'is right and the member has a second factor. Repeat the request with `code`. Failed attempts are ' +
+        'limited per address, per account and network, and per browser.',
       operationId: 'signIn',
       tags: TAGS,
       security: WITHOUT,
@@ -88,7 +91,8 @@ function registerLinks(app: App, services: HttpServices): void {
     schema: {
       summary: 'Create the owner',
       description:
-        'Takes the token of the link that the first start or `letterhaus owner link` printed. Works once.',
+        'Creates the owner with the token of the link that the first start or `letterhaus owner link` ' +
+        'printed. The token works once.',
       operationId: 'createOwner',
       tags: TAGS,
       security: WITHOUT,
@@ -106,7 +110,8 @@ function registerLinks(app: App, services: HttpServices): void {
     schema: {
       summary: 'Set a new password with a link',
       description:
-        'Takes the token of the link that `letterhaus owner reset` printed. All other sessions of the member end.',
+        'Sets a new password with the token of the link that `letterhaus owner reset` printed. Ends all ' +
+        'other sessions of the member.',
       operationId: 'resetPassword',
       tags: TAGS,
       security: WITHOUT,
@@ -126,7 +131,7 @@ function registerPresent(app: App, services: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Who is signed in?',
-      description: 'Returns the member, and the projects that the member can choose.',
+      description: 'Returns the member of this session, and the projects of the organization.',
       operationId: 'getSession',
       tags: TAGS,
       security: BY_SESSION,
@@ -160,7 +165,7 @@ function registerPresent(app: App, services: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Change your password',
-      description: 'Ends your other sessions.',
+      description: 'Changes your password and ends your other sessions.',
       operationId: 'changePassword',
       tags: TAGS,
       security: BY_SESSION,

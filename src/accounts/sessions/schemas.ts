@@ -6,24 +6,30 @@ import { deleted, doc, environment, idSchema, label, listOf, time } from '../../
 
 export const role = doc(z.enum(ROLES), 'Role of the member. Each role includes those after it.');
 
-export const memberName = doc(label(100), 'Name that others see.', 'Jo Doe');
+export const memberName = doc(label(100), 'Display name of the member.', 'Jo Doe');
 
-export const email = doc(z.string().min(3).max(320), 'The address to sign in with.', 'jo@acme.com');
+export const email = doc(
+  z.string().min(3).max(320),
+  'Email address for signing in.',
+  'jo@acme.com',
+);
 
 const password = (description: string) =>
   doc(z.string().min(1).max(PASSWORD_CHARACTERS_MAX), description, 'correct horse battery staple');
 
-export const newPassword = password(`At least ${PASSWORD_CHARACTERS_MIN} characters.`);
+export const newPassword = password(
+  `New password of at least ${PASSWORD_CHARACTERS_MIN} characters.`,
+);
 
 export const linkToken = doc(
   z.string().min(1).max(200),
-  'The part of the link after `=`.',
+  'Token of the link: the part after `=`.',
   'Ft3pVbGzvYk2wqS1m0n8cJxHdR5aLuE7TiOQe9ZfK4A',
 );
 
 const code = doc(
   z.string().max(64),
-  'The code of the authenticator app, or a recovery code.',
+  'Code from the authenticator app, or a recovery code.',
   '123456',
 );
 
@@ -34,7 +40,7 @@ export const signIn = z
 export const totpState = z
   .object({
     object: z.literal('totp'),
-    enabled: z.boolean().describe('Whether signing in needs a code.'),
+    enabled: z.boolean().describe('True when signing in requires a code.'),
     recovery_codes_left: z
       .int()
       .meta({ description: 'Number of unused recovery codes.', examples: [10] }),
@@ -49,7 +55,7 @@ export const totpSecret = z
   .object({
     object: z.literal('totp_secret'),
     secret: z.string().meta({
-      description: 'Secret to type into an authenticator app.',
+      description: 'Secret to enter in an authenticator app.',
       examples: ['JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP'],
     }),
     url: z.string().meta({
@@ -66,7 +72,7 @@ export const recoveryCodes = z
     object: z.literal('recovery_codes'),
     recovery_codes: doc(
       z.array(z.string().meta({ examples: ['abcd-efgh-2345-6723'] })),
-      'Each works once in place of a code of the app. Returned only here.',
+      'Recovery codes. Each one works once in place of a code from the app. They are returned only here.',
     ),
   })
   .meta({ id: 'RecoveryCodes' });
@@ -98,25 +104,22 @@ export const session = z
     organization: z.object({ id: idSchema('The organization of the member.'), ...named }),
     projects: doc(
       z.array(z.object({ id: idSchema('Value for the header Letterhaus-Project.'), ...named })),
-      'All projects of the organization, oldest first; the first one is the default.',
+      'All projects of the organization, oldest first. The first one is the default.',
     ),
     environments: doc(
       z.array(environment),
-      'Values for the header Letterhaus-Environment; the default is test.',
+      'Values for the header Letterhaus-Environment. The default is `test`.',
     ),
-    totp_enabled: z.boolean().describe('Whether signing in needs a code.'),
+    totp_enabled: z.boolean().describe('True when signing in requires a code.'),
     created_at: time('Time of the sign-in.'),
-    expires_at: time('Time of expiry if the session is not used.'),
+    expires_at: time('Time of expiry unless the session is used before.'),
   })
   .meta({ id: 'Session' });
 
 export const setup = z
   .object({
     object: z.literal('setup'),
-    needs_owner: doc(
-      z.boolean(),
-      'There is no member yet: the link that the first start printed creates the owner.',
-    ),
+    needs_owner: doc(z.boolean(), 'True while the installation has no owner.'),
   })
   .meta({ id: 'Setup' });
 
@@ -138,9 +141,9 @@ export const ownSessions = listOf(
     .object({
       object: z.literal('session'),
       id: idSchema('The session.'),
-      is_current: z.boolean().describe('Whether this request belongs to the session.'),
-      network: doc(z.string(), 'The network of the sign-in.', '203.0.113.0'),
-      user_agent: doc(z.string().nullable(), 'The browser.', 'Mozilla/5.0'),
+      is_current: z.boolean().describe('True for the session of this request.'),
+      network: doc(z.string(), 'Network of the sign-in.', '203.0.113.0'),
+      user_agent: doc(z.string().nullable(), 'User agent of the browser.', 'Mozilla/5.0'),
       created_at: time('Time of the sign-in.'),
       last_used_at: time('Time of the last use, to the minute.'),
     })

@@ -19,7 +19,8 @@ function registerState(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Is the second factor on?',
-      description: 'Returns the state, and the number of unused recovery codes.',
+      description:
+        'Returns whether the second factor is on, and the number of unused recovery codes.',
       operationId: 'getTotp',
       ...OF_SESSIONS,
       response: { 200: totpState, ...failures(400, 404) },
@@ -36,7 +37,8 @@ function registerState(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Switch the second factor off',
-      description: 'Needs the password. Deletes the recovery codes, too.',
+      description:
+        'Switches the second factor off and deletes the recovery codes. Requires the password.',
       operationId: 'removeTotp',
       ...OF_SESSIONS,
       body: passwordConfirmation,
@@ -58,8 +60,9 @@ function registerBeginning(app: App): void {
     schema: {
       summary: 'Begin a second factor',
       description:
-        'Needs the password. Creates a secret for an authenticator app, returned only here. It takes effect when its first ' +
-        'code is confirmed. Answers 409 if the second factor is on.',
+        'Creates a secret for an authenticator app, which is returned only here. The secret takes effect ' +
+        'when its first code is confirmed. Returns 409 when the second factor is on already. Requires the ' +
+        'password.',
       operationId: 'beginTotp',
       ...OF_SESSIONS,
       body: passwordConfirmation,
@@ -81,7 +84,8 @@ function registerBeginning(app: App): void {
     schema: {
       summary: 'Switch the second factor on',
       description:
-        'Takes the first code of the app. Answers with recovery codes, returned only here.',
+        'Confirms the first code of the app and switches the second factor on. Returns recovery codes, which ' +
+        'are returned only here.',
       operationId: 'confirmTotp',
       ...OF_SESSIONS,
       body: totpCode,

@@ -102,21 +102,21 @@ function acceptsEmptyBody(body: ZodType | undefined): boolean {
 
 const TAGS = {
   Emails: 'Send email, follow its delivery, cancel and reschedule it.',
-  Events: 'Everything that happens, in commit order, as pages or as a stream that stays open.',
-  Queue: 'Queued mail by provider, and why it waits; hold, release, retry and drop it.',
+  Events: 'Events in commit order, as pages or as a stream that stays open.',
+  Queue: 'Queued mail by provider, with the reason why it waits. Hold, release, retry and drop it.',
   Stats: 'Numbers of emails by outcome.',
-  Domains: 'The domains that email is sent from, and the DNS records that they need.',
+  Domains: 'Sending domains and the DNS records that they need.',
   Webhooks: 'Endpoints that receive events, their deliveries, and replays.',
-  Templates: 'Contents of emails with variables, in versions.',
-  Suppressions: 'The addresses that get no email.',
+  Templates: 'Email contents with variables, in versions.',
+  Suppressions: 'Addresses that receive no email.',
   'API keys': 'Keys of this API, with their permissions.',
   Projects: 'Projects own keys, domains and emails.',
-  Session: 'Signing in to the dashboard, and who is signed in. Not for API keys.',
-  Members: 'Who may use the dashboard, and invitations. Not for API keys.',
-  'API log': 'Requests that failed or changed something, by the ids of their answers.',
-  'Audit log': 'Who changed what. Not for API keys.',
+  Session: 'Sessions of the dashboard: sign in, sign out, change the password. Not for API keys.',
+  Members: 'Members of the organization, and invitations. Not for API keys.',
+  'API log': 'Log of failed requests and of changes.',
+  'Audit log': 'Log of changes and their actors. Not for API keys.',
   Operator: 'The installation as a whole. Not for API keys.',
-  Service: 'Whether the service works. No key is needed.',
+  Service: 'Health and readiness of the service.',
 };
 
 const seconds = { type: 'integer' } as const;
@@ -124,7 +124,7 @@ const LIMIT_HEADERS = {
   'RateLimit-Limit': { description: 'Requests per window.', schema: seconds },
   'RateLimit-Remaining': { description: 'Requests left in this window.', schema: seconds },
   'RateLimit-Reset': { description: 'Seconds until the window ends.', schema: seconds },
-  'Retry-After': { description: 'Seconds to wait.', schema: seconds },
+  'Retry-After': { description: 'Seconds to wait before the next request.', schema: seconds },
 };
 
 function describe(path: string, operation: Operation): void {
