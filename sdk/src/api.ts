@@ -284,7 +284,7 @@ export type DeletedDomain = {
   id: string;
   /** Always `true`. */
   deleted: boolean;
-  /** Recipients that waited for mail of this domain. They end as failed. */
+  /** Number of recipients that waited for mail of this domain. They end as `failed`. */
   waiting: number;
 };
 
@@ -314,7 +314,7 @@ export type DeletedSession = {
 
 export type DeletedSuppression = {
   object: 'suppression';
-  /** As added. Case-insensitive. */
+  /** Address as it was added. It is case-insensitive. */
   address: string;
   /** Always `true`. */
   deleted: boolean;
@@ -437,9 +437,9 @@ export type Domain = {
   /** The domain. */
   id: string;
   name: string;
-  /** `degraded`: it was verified, but two checks missed a required record; it still sends. `failed`: a required record was missing for 72 hours; it does not send. */
+  /** Status of the domain. `degraded`: two checks missed a required record of a verified domain. It still sends. `failed`: a required record was missing for 72 hours. It does not send. */
   status: 'not_started' | 'pending' | 'verified' | 'degraded' | 'failed';
-  /** False when the service cannot open its DKIM keys. Its mail waits (see `advice`). */
+  /** False when the service cannot open the DKIM keys of the domain. Its mail waits (see `advice`). */
   can_sign: boolean;
   /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
@@ -450,32 +450,32 @@ export type Domain = {
     opens: boolean;
     clicks: boolean;
   };
-  /** When it was added. */
+  /** Time of creation. */
   created_at: string;
-  /** When it last became verified. */
+  /** Time at which the domain last became verified, or null before. */
   verified_at: string | null;
-  /** When its records were last looked up. */
+  /** Time of the last DNS check, or null before the first. */
   checked_at: string | null;
-  /** When a check first missed a required record of a verified domain; null when none is missing. */
+  /** Time of the first check that missed a required record of a verified domain, or null when none is missing. */
   failing_since: string | null;
-  /** The DKIM keys. */
+  /** DKIM keys of the domain. */
   dkim: {
     /** Selector of the RSA key that signs. */
     selector: string;
-    /** When it began to sign. */
+    /** Time since which the key signs. */
     since: string;
-    /** Signs as soon as a check finds its record. Null when no rotation is under way. */
+    /** Next key. It signs as soon as a check finds its record. Null when no rotation is in progress. */
     next: {
       selector: string;
-      /** When it was made. */
+      /** Time of creation. */
       since: string;
     } | null;
-    /** Signed mail that may still be under way. Null after `keep_until`. */
+    /** Previous key. It signed mail that may still be in transit. Null after `keep_until`. */
     previous: {
       selector: string;
-      /** When it was replaced. */
+      /** Time of replacement. */
       until: string;
-      /** Its record must stay published until then. */
+      /** End of the period in which its record must stay published. */
       keep_until: string;
     } | null;
   };
@@ -484,7 +484,7 @@ export type Domain = {
     about: 'dkim' | 'dmarc' | 'ptr' | 'replies' | 'mta_sts' | 'inbound' | 'reputation';
     message: string;
   }>;
-  /** Recipients that wait for mail of this domain; only if the query asks for it. */
+  /** Number of recipients that wait for mail of this domain. Absent without `waiting=true` in the query. */
   waiting?: number | undefined;
 };
 
@@ -499,15 +499,15 @@ export type DomainChange = {
 };
 
 export type DomainCreation = {
-  /** A subdomain is a domain of its own. */
+  /** Name of the domain. A subdomain is a separate domain. */
   name: string;
   /** TLS mode of emails that do not set it. `enforced` sends only to mail servers with a valid TLS certificate. Other recipients are retried, and fail when the email expires. */
   tls?: 'opportunistic' | 'enforced' | undefined;
-  /** An RSA key that is already in use. It is never returned. Without it, the service generates a key. */
+  /** Existing RSA key to sign with. It is never returned. Without it, the service generates a key. */
   dkim?: {
-    /** The part of its record name before `._domainkey`. */
+    /** Selector: the part of the record name before `._domainkey`. */
     selector: string;
-    /** RSA of 1024 to 4096 bits in PEM (PKCS#8 or PKCS#1), without a passphrase. */
+    /** RSA key of 1024 to 4096 bits in PEM (PKCS#8 or PKCS#1), without a passphrase. */
     private_key: string;
   } | undefined;
 };
@@ -519,26 +519,26 @@ export type DomainList = {
   has_more: boolean;
 };
 
-/** A DNS record to publish, and what was found. */
+/** A DNS record to publish, with the records that DNS has. */
 export type DomainRecord = {
-  /** Its purpose. */
+  /** Purpose of the record. */
   record: 'DKIM' | 'SPF' | 'MX';
   type: 'TXT' | 'MX';
-  /** The full name; some DNS panels require it without the domain. */
+  /** Full name of the record. Some DNS panels require the name without the domain. */
   name: string;
   value: string;
   /** Suggested TTL in seconds. */
   ttl: number;
-  /** For MX records only. */
+  /** Priority of an MX record. Absent for TXT records. */
   priority?: number | undefined;
-  /** The domain cannot be verified without this record. */
+  /** True when the domain cannot be verified without this record. */
   required: boolean;
   status: 'not_started' | 'verified' | 'missing' | 'mismatch' | 'dns_error';
-  /** The records in DNS at this name. */
+  /** Records that DNS has at this name. */
   found: string[];
-  /** What is wrong and what to do. */
+  /** What is wrong and what to do, or null when the record is correct. */
   problem: string | null;
-  /** Only for DKIM records during a rotation: `next` keys will sign, `previous` keys signed before. */
+  /** Generation of a DKIM key during a rotation. `next` keys will sign, and `previous` keys signed before. */
   key?: 'next' | 'previous' | undefined;
 };
 
@@ -700,9 +700,9 @@ export type EmailCreation = {
   attachments?: Attachment[] | undefined;
   /** Renders subject, html and text from the published version of a template, in place of `html` and `text`. A `subject` of the email replaces that of the template and is not rendered. */
   template?: {
-    /** The id of a template, or its alias. */
+    /** Id or alias of the template. */
     id: string;
-    /** The values of its variables, by name. */
+    /** Values of the variables, by name. */
     variables?: Record<string, unknown> | undefined;
   } | undefined;
   /** Labels for search, repeated in events. */
@@ -829,19 +829,19 @@ export type EmailSummary = {
 
 export type EmailWebhookDelivery = {
   object: 'webhook_delivery';
-  /** The delivery and its event: the `webhook-id` header of every attempt. */
+  /** Id of the delivery and its event, as in the `webhook-id` header of every attempt. */
   id: string;
-  /** The type of event. */
+  /** Type of the event. */
   type: string;
-  /** `pending` until a 2xx response or the last retry. */
+  /** Status of the delivery. It is `pending` until a 2xx response or the last retry. */
   status: 'pending' | 'delivered' | 'failed';
-  /** Attempts so far. */
+  /** Number of attempts so far. */
   attempts: number;
-  /** When the event occurred. */
+  /** Time of the event. */
   created_at: string;
-  /** When it got a 2xx response, or its last attempt failed. */
+  /** Time of the 2xx response or of the last failed attempt, or null while pending. */
   completed_at: string | null;
-  /** When the next attempt is due. */
+  /** Due time of the next attempt, or null without one. */
   next_attempt_at: string | null;
   /** Its webhook. */
   webhook_id: string;
@@ -1355,7 +1355,7 @@ export type ProjectList = {
 };
 
 export type ProjectResumeRequest = {
-  /** `next` of the previous answer, to continue in a long queue. */
+  /** `next` of the previous response, to continue in a long queue. */
   from?: string | undefined;
 };
 
@@ -1482,25 +1482,25 @@ export type ProjectWrite = {
 
 export type ProviderBlock = {
   object: 'provider_block';
-  /** The provider, as named in the list and in the queue. */
+  /** Name of the provider, as in the list and in the queue. */
   provider: string;
-  /** `address`: the provider refuses an address of this service. `domain`: a sending domain. */
+  /** Subject of the block. `address`: the provider refuses an address of this service. `domain`: the provider refuses a sending domain. */
   about: 'address' | 'domain';
   /** The refused address or domain. */
   subject: string;
-  /** When the block began. */
+  /** Start of the block. */
   since: string | null;
-  /** Refusals since its last delivery. */
+  /** Number of refusals since the last delivery to the provider. */
   refusals: number;
-  /** The refused sending domains, at most 100. */
+  /** Refused sending domains, at most 100. */
   sending_domains: string[];
   /** Category of the refusal, as in the email. */
   category: string;
-  /** The last refusal. */
+  /** Last reply that refused a message. */
   reply: string;
-  /** Page on which the operator can ask for delisting. */
+  /** Page on which the operator can request delisting, or null when none is known. */
   delisting_page: string | null;
-  /** Seconds until the next probe. Null: a message is the probe now. */
+  /** Seconds until the next probe, or null while a message is the probe. */
   next_probe_in_s: number | null;
 };
 
@@ -1513,95 +1513,95 @@ export type ProviderBlockList = {
 
 export type ProviderProbe = {
   object: 'provider_probe';
-  /** The provider, as named in the list and in the queue. */
+  /** Name of the provider, as in the list and in the queue. */
   provider: string;
-  /** Number of blocks that are probed. */
+  /** Number of blocks that the probe tests. */
   blocks: number;
-  /** Waiting recipients that are due now; 0: the next message is the probe. */
+  /** Number of waiting recipients that are due now. With 0, the next message is the probe. */
   due: number;
 };
 
 export type Queue = {
   object: 'queue';
-  /** When it was counted. */
+  /** Time of the count. */
   measured_at: string;
-  /** True when counted from a sample, beyond about 100,000 waiting recipients. */
+  /** True when the counts are estimated from a sample, above about 100,000 waiting recipients. */
   is_estimate: boolean;
-  /** Recipients that have not ended. */
+  /** Number of recipients that have not ended. */
   waiting: number;
-  /** Those of them in the memory of workers. */
+  /** Number of waiting recipients in the memory of workers. */
   with_workers: number;
-  /** Those of them that are due and not claimed. */
+  /** Number of waiting recipients that are due and not claimed. */
   due: number;
-  /** Those of them on hold. */
+  /** Number of waiting recipients on hold. */
   held: number;
-  /** Due time of the oldest due recipient; null: none is due. */
+  /** Due time of the oldest due recipient, or null when none is due. */
   oldest_due_at: string | null;
-  /** Earliest due time of a recipient not on hold, possibly in the past; null: there is none. */
+  /** Earliest due time of a recipient not on hold, possibly in the past, or null without such a recipient. */
   next_due_at: string | null;
-  /** Providers with the most mail first, up to 100. */
+  /** Providers with the most mail first, at most 100. */
   providers: Array<{
     /** The operator of the mail servers, or the domain until its mail servers are known. */
     provider: string;
-    /** Recipients that have not ended. */
+    /** Number of recipients that have not ended. */
     waiting: number;
-    /** Those of them in the memory of workers. */
+    /** Number of waiting recipients in the memory of workers. */
     with_workers: number;
-    /** Those of them that are due and not claimed. */
+    /** Number of waiting recipients that are due and not claimed. */
     due: number;
-    /** Those of them on hold. */
+    /** Number of waiting recipients on hold. */
     held: number;
-    /** Due time of the oldest due recipient; null: none is due. */
+    /** Due time of the oldest due recipient, or null when none is due. */
     oldest_due_at: string | null;
-    /** Earliest due time of a recipient not on hold, possibly in the past; null: there is none. */
+    /** Earliest due time of a recipient not on hold, possibly in the past, or null without such a recipient. */
     next_due_at: string | null;
-    /** State that workers reported a few seconds ago. `full`: all permitted connections are busy. `slowed`: the provider asked for less mail. `suspended`: nothing is sent now. Null: no worker reported a state. */
+    /** State that workers reported a few seconds ago. `full`: all permitted connections are in use. `slowed`: the provider asked for less mail. `suspended`: nothing is sent now. Null when no worker reported a state. */
     state: 'open' | 'full' | 'slowed' | 'suspended' | null;
-    /** When the suspension or the slowdown ends. */
+    /** End of the suspension or slowdown, or null without one. */
     state_until: string | null;
-    /** Connections open to the provider, for mail of all projects. */
+    /** Number of open connections to the provider, for mail of all projects, or null when not reported. */
     connections: number | null;
-    /** Connections permitted now. */
+    /** Number of permitted connections now, or null when not reported. */
     connections_max: number | null;
-    /** The limit that applies; null: nothing waits. */
+    /** Limit that applies, or null when no mail waits. */
     limit: {
-      /** `hold`: all mail is on hold. `suspension`, `rate`, `connections`: the provider limits it. `attempt`: workers deliver it. `retry`: its next attempt is not due. `turn`: other mail is served first. */
+      /** Name of the limit. `hold`: all mail is on hold. `suspension`, `rate`, `connections`: limits of the provider. `attempt`: workers deliver the mail. `retry`: the next attempt is not due. `turn`: other mail is served first. */
       name: 'hold' | 'suspension' | 'rate' | 'connections' | 'attempt' | 'retry' | 'turn';
-      /** One sentence, with the figure. */
+      /** One sentence about the limit, with its figure. */
       message: string;
-      /** Setting that causes the limit; null: none. */
+      /** Setting that causes the limit, or null without one. */
       setting: {
-        /** Name in the file. */
+        /** Name of the setting in the file of LETTERHAUS_SHAPING. */
         name: string;
-        /** Null: no limit. */
+        /** Value of the setting, or null without a limit. */
         value: number | null;
-        /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file` and `file_provider`: set in the file of LETTERHAUS_SHAPING, for all or for this provider. */
+        /** Source of the value. `built_in`: default for all providers. `built_in_provider`: default for this provider. `file` and `file_provider`: set in the file of LETTERHAUS_SHAPING, for all providers or for this one. */
         source: 'built_in' | 'built_in_provider' | 'file' | 'file_provider';
-        /** Place in the file of LETTERHAUS_SHAPING that sets it or would set it. */
+        /** Place of the setting in the file of LETTERHAUS_SHAPING, even if the file does not have it. */
         path: string;
       } | null;
     } | null;
   }>;
-  /** True when mail waits for further providers. */
+  /** True when mail waits for more providers. */
   has_more: boolean;
-  /** All projects of the organization in a session; only its own with a key. */
+  /** Waiting mail by project. A session sees all projects of the organization, a key only its own. */
   projects: Array<{
     /** The project. */
     project_id: string;
     name: string;
     /** Environment. `live` delivers mail. `test` simulates every delivery. */
     environment: 'live' | 'test';
-    /** Recipients that have not ended. */
+    /** Number of recipients that have not ended. */
     waiting: number;
-    /** Those of them in the memory of workers. */
+    /** Number of waiting recipients in the memory of workers. */
     with_workers: number;
-    /** Those of them that are due and not claimed. */
+    /** Number of waiting recipients that are due and not claimed. */
     due: number;
-    /** Those of them on hold. */
+    /** Number of waiting recipients on hold. */
     held: number;
-    /** Due time of the oldest due recipient; null: none is due. */
+    /** Due time of the oldest due recipient, or null when none is due. */
     oldest_due_at: string | null;
-    /** Earliest due time of a recipient not on hold, possibly in the past; null: there is none. */
+    /** Earliest due time of a recipient not on hold, possibly in the past, or null without such a recipient. */
     next_due_at: string | null;
   }>;
   /** Drops that can still be undone, newest first. */
@@ -1612,28 +1612,28 @@ export type QueueChange = {
   object: 'queue_change';
   change: 'hold' | 'release' | 'retry';
   selection: string;
-  /** Recipients that match. */
+  /** Number of matching recipients. */
   found: number;
-  /** Those of them that a worker has claimed. */
+  /** Number of matching recipients that a worker has claimed. */
   busy: number;
-  /** Those of them that were changed. */
+  /** Number of changed recipients. */
   changed: number;
-  /** Place to continue from: repeat the request with it as `from`. Null: the whole queue was searched. */
+  /** Position to continue from: repeat the request with it as `from`. Null when the whole queue was searched. */
   next: string | null;
 };
 
 export type QueueChangeRequest = {
-  /** The recipients of this email. */
+  /** Selects the recipients of this email. */
   email_id?: string | undefined;
-  /** Recipients at this domain. */
+  /** Selects recipients at this domain. */
   domain?: string | undefined;
-  /** Mail to this provider, as named in the queue. */
+  /** Selects mail to this provider, as named in the queue. */
   provider?: string | undefined;
-  /** Everything in the scope. Cannot be combined with the others. Always `true`. */
+  /** Selects all mail in the scope. Cannot be combined with the other selectors. Always `true`. */
   all?: boolean | undefined;
-  /** `project`: the project and environment of the caller. `organization`: all projects, in both environments; only in a session. */
+  /** Scope of the request. `project`: the project and environment of the caller. `organization`: all projects in both environments, for members only. */
   scope?: 'project' | 'organization' | undefined;
-  /** `next` of the previous answer, to continue in a long queue. */
+  /** `next` of the previous response, to continue in a long queue. */
   from?: string | undefined;
 };
 
@@ -1641,90 +1641,90 @@ export type QueueDrop = {
   object: 'queue_drop';
   /** The drop. */
   id: string;
-  /** The selection. */
+  /** Selection of recipients. */
   selection: string;
-  /** Matching recipients found so far. */
+  /** Number of matching recipients found so far. */
   found: number;
-  /** Those of them that a worker has claimed; they are not dropped. */
+  /** Number of matching recipients that a worker has claimed. They are not dropped. */
   busy: number;
-  /** Those of them that are on hold now and will be dropped. */
+  /** Number of matching recipients that are on hold now and will be dropped. */
   changed: number;
-  /** True when the whole queue was searched; false: the rest follows. */
+  /** True when the whole queue was searched. Otherwise the rest follows. */
   is_complete: boolean;
-  /** When it was requested. */
+  /** Time of the request. */
   created_at: string;
-  /** End of the time in which it can be undone. */
+  /** End of the minute in which the drop can be undone. */
   drops_at: string;
-  /** When it was undone. */
+  /** Time of the undo, or null without one. */
   undone_at: string | null;
 };
 
 export type QueueProvider = {
   object: 'queue_provider';
-  /** When it was counted. */
+  /** Time of the count. */
   measured_at: string;
   is_estimate: boolean;
   /** The operator of the mail servers, or the domain until its mail servers are known. */
   provider: string;
-  /** Recipients that have not ended. */
+  /** Number of recipients that have not ended. */
   waiting: number;
-  /** Those of them in the memory of workers. */
+  /** Number of waiting recipients in the memory of workers. */
   with_workers: number;
-  /** Those of them that are due and not claimed. */
+  /** Number of waiting recipients that are due and not claimed. */
   due: number;
-  /** Those of them on hold. */
+  /** Number of waiting recipients on hold. */
   held: number;
-  /** Due time of the oldest due recipient; null: none is due. */
+  /** Due time of the oldest due recipient, or null when none is due. */
   oldest_due_at: string | null;
-  /** Earliest due time of a recipient not on hold, possibly in the past; null: there is none. */
+  /** Earliest due time of a recipient not on hold, possibly in the past, or null without such a recipient. */
   next_due_at: string | null;
-  /** State that workers reported a few seconds ago. `full`: all permitted connections are busy. `slowed`: the provider asked for less mail. `suspended`: nothing is sent now. Null: no worker reported a state. */
+  /** State that workers reported a few seconds ago. `full`: all permitted connections are in use. `slowed`: the provider asked for less mail. `suspended`: nothing is sent now. Null when no worker reported a state. */
   state: 'open' | 'full' | 'slowed' | 'suspended' | null;
-  /** When the suspension or the slowdown ends. */
+  /** End of the suspension or slowdown, or null without one. */
   state_until: string | null;
-  /** Connections open to the provider, for mail of all projects. */
+  /** Number of open connections to the provider, for mail of all projects, or null when not reported. */
   connections: number | null;
-  /** Connections permitted now. */
+  /** Number of permitted connections now, or null when not reported. */
   connections_max: number | null;
-  /** The limit that applies; null: nothing waits. */
+  /** Limit that applies, or null when no mail waits. */
   limit: {
-    /** `hold`: all mail is on hold. `suspension`, `rate`, `connections`: the provider limits it. `attempt`: workers deliver it. `retry`: its next attempt is not due. `turn`: other mail is served first. */
+    /** Name of the limit. `hold`: all mail is on hold. `suspension`, `rate`, `connections`: limits of the provider. `attempt`: workers deliver the mail. `retry`: the next attempt is not due. `turn`: other mail is served first. */
     name: 'hold' | 'suspension' | 'rate' | 'connections' | 'attempt' | 'retry' | 'turn';
-    /** One sentence, with the figure. */
+    /** One sentence about the limit, with its figure. */
     message: string;
-    /** Setting that causes the limit; null: none. */
+    /** Setting that causes the limit, or null without one. */
     setting: {
-      /** Name in the file. */
+      /** Name of the setting in the file of LETTERHAUS_SHAPING. */
       name: string;
-      /** Null: no limit. */
+      /** Value of the setting, or null without a limit. */
       value: number | null;
-      /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file` and `file_provider`: set in the file of LETTERHAUS_SHAPING, for all or for this provider. */
+      /** Source of the value. `built_in`: default for all providers. `built_in_provider`: default for this provider. `file` and `file_provider`: set in the file of LETTERHAUS_SHAPING, for all providers or for this one. */
       source: 'built_in' | 'built_in_provider' | 'file' | 'file_provider';
-      /** Place in the file of LETTERHAUS_SHAPING that sets it or would set it. */
+      /** Place of the setting in the file of LETTERHAUS_SHAPING, even if the file does not have it. */
       path: string;
     } | null;
   } | null;
-  /** Settings in effect; none for test mail, which is simulated. */
+  /** Settings in effect. Empty for test mail, which is simulated. */
   settings: Array<{
-    /** Name in the file. */
+    /** Name of the setting in the file of LETTERHAUS_SHAPING. */
     name: string;
-    /** Null: no limit. */
+    /** Value of the setting, or null without a limit. */
     value: number | null;
-    /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file` and `file_provider`: set in the file of LETTERHAUS_SHAPING, for all or for this provider. */
+    /** Source of the value. `built_in`: default for all providers. `built_in_provider`: default for this provider. `file` and `file_provider`: set in the file of LETTERHAUS_SHAPING, for all providers or for this one. */
     source: 'built_in' | 'built_in_provider' | 'file' | 'file_provider';
-    /** Place in the file of LETTERHAUS_SHAPING that sets it or would set it. */
+    /** Place of the setting in the file of LETTERHAUS_SHAPING, even if the file does not have it. */
     path: string;
   }>;
   /** Replies to waiting mail of the caller’s project and environment, newest first. */
   answers: Array<{
-    /** When the attempt ended. */
+    /** End of the attempt. */
     at: string;
     /** The email. */
     email_id: string;
     recipient: string;
-    /** Attempts so far. */
+    /** Number of attempts so far. */
     attempts: number;
-    /** Null: no server replied. */
+    /** Reply code, or null when no server replied. */
     code: number | null;
     enhanced_code: string | null;
     message: string;
@@ -1734,15 +1734,15 @@ export type QueueProvider = {
 };
 
 export type QueueSelection = {
-  /** The recipients of this email. */
+  /** Selects the recipients of this email. */
   email_id?: string | undefined;
-  /** Recipients at this domain. */
+  /** Selects recipients at this domain. */
   domain?: string | undefined;
-  /** Mail to this provider, as named in the queue. */
+  /** Selects mail to this provider, as named in the queue. */
   provider?: string | undefined;
-  /** Everything in the scope. Cannot be combined with the others. Always `true`. */
+  /** Selects all mail in the scope. Cannot be combined with the other selectors. Always `true`. */
   all?: boolean | undefined;
-  /** `project`: the project and environment of the caller. `organization`: all projects, in both environments; only in a session. */
+  /** Scope of the request. `project`: the project and environment of the caller. `organization`: all projects in both environments, for members only. */
   scope?: 'project' | 'organization' | undefined;
 };
 
@@ -1980,26 +1980,26 @@ export type RetentionState = {
 
 export type ReturnPathHost = {
   object: 'return_path_host';
-  /** Null until a node with a full host name has started. */
+  /** Host that receives bounces, or null until a node with a full host name has started. */
   name: string | null;
-  /** Names of the nodes. A domain whose MX record names one of them verifies, too. */
+  /** Host names of the nodes. A domain is also verified when its MX record names one of them. */
   node_names: string[];
 };
 
 export type ReturnPathHostChange = {
   object: 'return_path_host';
-  /** Null until a node with a full host name has started. */
+  /** Host that receives bounces, or null until a node with a full host name has started. */
   name: string | null;
-  /** Names of the nodes. A domain whose MX record names one of them verifies, too. */
+  /** Host names of the nodes. A domain is also verified when its MX record names one of them. */
   node_names: string[];
-  /** The previous host. */
+  /** Previous host, or null before the first. */
   before: string | null;
-  /** Verified domains that must publish the new host. */
+  /** Number of verified domains that must publish the new host. */
   verified_domains: number;
 };
 
 export type ReturnPathHostWrite = {
-  /** A full host name. */
+  /** Full host name. */
   name: string;
 };
 
@@ -2240,38 +2240,38 @@ export type StreamEvent = {
 
 export type Suppression = {
   object: 'suppression';
-  /** As added. Case-insensitive. */
+  /** Address as it was added. It is case-insensitive. */
   address: string;
-  /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+  /** Reason of the suppression. `hard_bounce`: the mailbox or its domain does not exist, or the mailbox was full for a long time. */
   reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
-  /** The email whose reply, report or link caused it; null when no email did. */
+  /** Email whose reply, report or link caused the suppression, or null without one. */
   source_email_id: string | null;
-  /** Since when. */
+  /** Time of creation. */
   created_at: string;
-  /** When it expires; null when it never does. */
+  /** Time of expiry, or null when the suppression does not expire. */
   expires_at: string | null;
-  /** True for an address of the simulator for test mail: it is listed but still gets mail. */
+  /** True for an address of the simulator for test mail. It is listed and still receives mail. */
   simulated: boolean;
 };
 
 export type SuppressionChange = {
   action: 'added' | 'removed';
-  /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+  /** Reason of the suppression. `hard_bounce`: the mailbox or its domain does not exist, or the mailbox was full for a long time. */
   reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
-  /** The email whose reply, report or link caused it; null when no email did. */
+  /** Email whose reply, report or link caused the suppression, or null without one. */
   source_email_id: string | null;
-  /** When. */
+  /** Time of the change. */
   at: string;
-  /** `delivery`: the reply of a mail server; `recipient`: the unsubscribe page. */
+  /** Actor of the change. `delivery` is the reply of a mail server, and `recipient` is the unsubscribe page. */
   by: 'delivery' | 'recipient' | 'api' | 'import' | 'command_line';
 };
 
 export type SuppressionCreation = {
-  /** As added. Case-insensitive. */
+  /** Address as it was added. It is case-insensitive. */
   address: string;
-  /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+  /** Reason of the suppression. `hard_bounce`: the mailbox or its domain does not exist, or the mailbox was full for a long time. */
   reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
-  /** When it expires; null: never. */
+  /** Time of expiry, or null when the suppression does not expire. */
   expires_at?: string | null | undefined;
 };
 
@@ -2284,24 +2284,24 @@ export type SuppressionHistory = {
 
 export type SuppressionImport = {
   object: 'suppression_import';
-  /** The list that was recognised; null when the file has no entries. */
+  /** Recognized format of the file, or null when the file has no entries. */
   format: 'letterhaus' | 'resend' | 'postmark' | 'sendgrid' | 'mailgun' | 'amazon_ses' | null;
   added: number;
-  /** Includes repeated rows of the file. */
+  /** Number of addresses that were suppressed already, including repeated rows of the file. */
   already_there: number;
   rejected: number;
-  /** Entries of another service's list that would not be suppressed here, and why. */
+  /** Numbers of entries in another service's list that this service would not suppress, by reason. */
   left_out: Array<{
     because: 'not_permanent' | 'expired' | 'not_all_mail';
     rows: number;
     first_line: number;
     message: string;
   }>;
-  /** The first 100 rejected rows. */
+  /** First 100 rejected rows. */
   errors: Array<{
-    /** Counted from 1. */
+    /** Line of the row in the file, from 1. */
     line: number;
-    /** Its position among the entries of a JSON file; null for CSV. */
+    /** Position of the entry in a JSON file, from 1, or null for CSV. */
     item: number | null;
     message: string;
   }>;
@@ -2316,19 +2316,19 @@ export type SuppressionList = {
 
 export type SuppressionWithHistory = {
   object: 'suppression';
-  /** As added. Case-insensitive. */
+  /** Address as it was added. It is case-insensitive. */
   address: string;
-  /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+  /** Reason of the suppression. `hard_bounce`: the mailbox or its domain does not exist, or the mailbox was full for a long time. */
   reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
-  /** The email whose reply, report or link caused it; null when no email did. */
+  /** Email whose reply, report or link caused the suppression, or null without one. */
   source_email_id: string | null;
-  /** Since when. */
+  /** Time of creation. */
   created_at: string;
-  /** When it expires; null when it never does. */
+  /** Time of expiry, or null when the suppression does not expire. */
   expires_at: string | null;
-  /** True for an address of the simulator for test mail: it is listed but still gets mail. */
+  /** True for an address of the simulator for test mail. It is listed and still receives mail. */
   simulated: boolean;
-  /** Newest first, at most 100. */
+  /** History of the address, newest first, at most 100 entries. */
   history: SuppressionChange[];
 };
 
@@ -2336,60 +2336,60 @@ export type Template = {
   object: 'template';
   /** The template. */
   id: string;
-  /** For people. */
+  /** Display name of the template. */
   name: string;
-  /** A name for programs to use instead of the id; unique in its project and environment. */
+  /** Name for use in place of the id, unique in its project and environment. */
   alias: string | null;
-  /** Counted from 1. */
+  /** Number of the version, from 1. */
   latest_version: number;
-  /** The version that emails use; null until one is published. */
+  /** Version that emails use, or null until one is published. */
   published_version: number | null;
   /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
-  /** When it was created. */
+  /** Time of creation. */
   created_at: string;
-  /** When it was last changed or published. */
+  /** Time of the last change or publication. */
   updated_at: string;
-  /** The version of this content. */
+  /** Version of this content. */
   version: number;
-  /** One line in Liquid. When empty, each email has its own. */
+  /** Subject: one line in Liquid. When it is empty, each email needs its own subject. */
   subject: string;
-  /** Liquid; values of variables are escaped. `html` or `text` is required. */
+  /** HTML in Liquid. Values of variables are escaped. `html` or `text` is required. */
   html: string | null;
-  /** Liquid; derived from the html when null. */
+  /** Text in Liquid, or null to derive it from the html. */
   text: string | null;
   variables: TemplateVariable[];
-  /** When it was first published; null for a draft. */
+  /** Time of the first publication, or null for a draft. */
   published_at: string | null;
 };
 
 export type TemplateChange = {
-  /** For people. */
+  /** Display name of the template. */
   name?: string | undefined;
-  /** null removes it. */
+  /** New alias. Null removes the alias. */
   alias?: string | null | undefined;
-  /** One line in Liquid. When empty, each email has its own. */
+  /** Subject: one line in Liquid. When it is empty, each email needs its own subject. */
   subject?: string | undefined;
-  /** Liquid; values of variables are escaped. `html` or `text` is required. */
+  /** HTML in Liquid. Values of variables are escaped. `html` or `text` is required. */
   html?: string | null | undefined;
-  /** Liquid; derived from the html when null. */
+  /** Text in Liquid, or null to derive it from the html. */
   text?: string | null | undefined;
-  /** Every variable that the subject, html or text reads. */
+  /** All variables that the subject, html or text reads. */
   variables?: TemplateVariableDefinition[] | undefined;
 };
 
 export type TemplateCreation = {
-  /** For people. */
+  /** Display name of the template. */
   name: string;
-  /** A name for programs to use instead of the id; unique in its project and environment. */
+  /** Name for use in place of the id, unique in its project and environment. */
   alias?: string | null | undefined;
-  /** One line in Liquid. When empty, each email has its own. */
+  /** Subject: one line in Liquid. When it is empty, each email needs its own subject. */
   subject?: string | undefined;
-  /** Liquid; values of variables are escaped. `html` or `text` is required. */
+  /** HTML in Liquid. Values of variables are escaped. `html` or `text` is required. */
   html?: string | null | undefined;
-  /** Liquid; derived from the html when null. */
+  /** Text in Liquid, or null to derive it from the html. */
   text?: string | null | undefined;
-  /** Every variable that the subject, html or text reads. */
+  /** All variables that the subject, html or text reads. */
   variables?: TemplateVariableDefinition[] | undefined;
 };
 
@@ -2402,23 +2402,23 @@ export type TemplateList = {
 
 export type TemplatePreview = {
   variables?: Record<string, unknown> | undefined;
-  /** Default: the latest, published or not. */
+  /** Version to render. The default is the latest, published or not. */
   version?: number | undefined;
-  /** A change that is not stored yet. Its fields replace those of the version. */
+  /** Content that is not stored yet. Its fields replace the fields of the version. */
   content?: {
-    /** One line in Liquid. When empty, each email has its own. */
+    /** Subject: one line in Liquid. When it is empty, each email needs its own subject. */
     subject?: string | undefined;
-    /** Liquid; values of variables are escaped. `html` or `text` is required. */
+    /** HTML in Liquid. Values of variables are escaped. `html` or `text` is required. */
     html?: string | null | undefined;
-    /** Liquid; derived from the html when null. */
+    /** Text in Liquid, or null to derive it from the html. */
     text?: string | null | undefined;
-    /** Every variable that the subject, html or text reads. */
+    /** All variables that the subject, html or text reads. */
     variables?: TemplateVariableDefinition[] | undefined;
   } | undefined;
 };
 
 export type TemplatePublication = {
-  /** Default: the latest. An older version undoes changes. */
+  /** Version to publish. The default is the latest. An older version undoes changes. */
   version?: number | undefined;
 };
 
@@ -2426,24 +2426,24 @@ export type TemplateSummary = {
   object: 'template';
   /** The template. */
   id: string;
-  /** For people. */
+  /** Display name of the template. */
   name: string;
-  /** A name for programs to use instead of the id; unique in its project and environment. */
+  /** Name for use in place of the id, unique in its project and environment. */
   alias: string | null;
-  /** Counted from 1. */
+  /** Number of the version, from 1. */
   latest_version: number;
-  /** The version that emails use; null until one is published. */
+  /** Version that emails use, or null until one is published. */
   published_version: number | null;
   /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
-  /** When it was created. */
+  /** Time of creation. */
   created_at: string;
-  /** When it was last changed or published. */
+  /** Time of the last change or publication. */
   updated_at: string;
 };
 
 export type TemplateTranslation = {
-  /** `resend` has only variables in three braces. */
+  /** Syntax of the source. `resend` has only variables in three braces. */
   syntax: 'handlebars' | 'resend';
   subject?: string | null | undefined;
   html?: string | null | undefined;
@@ -2452,27 +2452,27 @@ export type TemplateTranslation = {
 
 export type TemplateVariable = {
   name: string;
-  /** Its value when a request omits it. Without a default the variable is required. */
+  /** Value of the variable when a request omits it. A variable without a default is required. */
   default?: unknown;
   type?: 'string' | 'number' | 'boolean' | 'list' | 'object' | undefined;
 };
 
 export type TemplateVariableDefinition = {
   name: string;
-  /** Its value when a request omits it. Without a default the variable is required. */
+  /** Value of the variable when a request omits it. A variable without a default is required. */
   default?: unknown;
   type?: 'string' | 'number' | 'boolean' | 'list' | 'object' | undefined;
 };
 
 export type TemplateVersion = {
   object: 'template_version';
-  /** Counted from 1. */
+  /** Number of the version, from 1. */
   version: number;
-  /** One line in Liquid. When empty, each email has its own. */
+  /** Subject: one line in Liquid. When it is empty, each email needs its own subject. */
   subject: string;
-  /** When it was created. */
+  /** Time of creation. */
   created_at: string;
-  /** When it was first published; null for a draft. */
+  /** Time of the first publication, or null for a draft. */
   published_at: string | null;
 };
 
@@ -2512,7 +2512,7 @@ export type TlsResult = {
   day: string;
   /** Domain of the recipients. */
   domain: string;
-  /** The policy that required TLS. */
+  /** Policy that required TLS. */
   policy: 'tlsa' | 'sts' | 'no-policy-found';
   /** `success`, or a result type of RFC 8460. */
   result: string;
@@ -2553,14 +2553,14 @@ export type TranslatedTemplate = {
   subject: string | null;
   html: string | null;
   text: string | null;
-  /** All variables that it reads, with the types that their uses suggest. */
+  /** All variables of the template, with the types that their uses suggest. */
   variables: TemplateVariable[];
-  /** Tags and outputs that were translated. */
+  /** Number of translated tags and outputs. */
   translated: number;
-  /** Parts that have no translation and are left out; at most 100 for each field. */
+  /** Parts without a translation, which are left out. At most 100 for each field. */
   problems: Array<{
     field: 'subject' | 'html' | 'text';
-    /** The first is 1. */
+    /** Line of the problem, from 1. */
     line: number;
     message: string;
   }>;
@@ -2620,86 +2620,86 @@ export type Webhook = {
   object: 'webhook';
   /** The webhook. */
   id: string;
-  /** HTTPS, on a public address. Redirects are not followed. */
+  /** HTTPS URL with a public address. Redirects are not followed. */
   url: string;
-  /** The types of events to send. Null sends all, including those added later. */
+  /** Types of events to send. Null sends all types, including types of later versions. */
   events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue'> | null;
-  /** A disabled webhook receives no events. Its pending deliveries have failed. */
+  /** Status of the webhook. A disabled webhook receives no events, and its pending deliveries have failed. */
   status: 'enabled' | 'disabled';
-  /** Why the service disabled it; null if it did not. */
+  /** Reason why the service disabled the webhook, or null if it did not. */
   disabled_reason: string | null;
-  /** When attempts began to fail without a success since; null when it is not failing. */
+  /** Time since which all attempts have failed, or null when it is not failing. */
   failing_since: string | null;
-  /** When it was registered. */
+  /** Time of registration. */
   created_at: string;
 };
 
 export type WebhookChange = {
-  /** HTTPS, on a public address. Redirects are not followed. */
+  /** HTTPS URL with a public address. Redirects are not followed. */
   url?: string | undefined;
-  /** The types of events to send. Null sends all, including those added later. */
+  /** Types of events to send. Null sends all types, including types of later versions. */
   events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue'> | null | undefined;
-  /** A disabled webhook receives no events. Its pending deliveries have failed. */
+  /** Status of the webhook. A disabled webhook receives no events, and its pending deliveries have failed. */
   status?: 'enabled' | 'disabled' | undefined;
 };
 
 export type WebhookCreation = {
-  /** HTTPS, on a public address. Redirects are not followed. */
+  /** HTTPS URL with a public address. Redirects are not followed. */
   url: string;
-  /** The types of events to send. Null sends all, including those added later. */
+  /** Types of events to send. Null sends all types, including types of later versions. */
   events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue'> | null | undefined;
 };
 
 export type WebhookDelivery = {
   object: 'webhook_delivery';
-  /** The delivery and its event: the `webhook-id` header of every attempt. */
+  /** Id of the delivery and its event, as in the `webhook-id` header of every attempt. */
   id: string;
-  /** The type of event. */
+  /** Type of the event. */
   type: string;
-  /** `pending` until a 2xx response or the last retry. */
+  /** Status of the delivery. It is `pending` until a 2xx response or the last retry. */
   status: 'pending' | 'delivered' | 'failed';
-  /** Attempts so far. */
+  /** Number of attempts so far. */
   attempts: number;
-  /** When the event occurred. */
+  /** Time of the event. */
   created_at: string;
-  /** When it got a 2xx response, or its last attempt failed. */
+  /** Time of the 2xx response or of the last failed attempt, or null while pending. */
   completed_at: string | null;
-  /** When the next attempt is due. */
+  /** Due time of the next attempt, or null without one. */
   next_attempt_at: string | null;
 };
 
 export type WebhookDeliveryDetail = {
   object: 'webhook_delivery';
-  /** The delivery and its event: the `webhook-id` header of every attempt. */
+  /** Id of the delivery and its event, as in the `webhook-id` header of every attempt. */
   id: string;
-  /** The type of event. */
+  /** Type of the event. */
   type: string;
-  /** `pending` until a 2xx response or the last retry. */
+  /** Status of the delivery. It is `pending` until a 2xx response or the last retry. */
   status: 'pending' | 'delivered' | 'failed';
-  /** Attempts so far. */
+  /** Number of attempts so far. */
   attempts: number;
-  /** When the event occurred. */
+  /** Time of the event. */
   created_at: string;
-  /** When it got a 2xx response, or its last attempt failed. */
+  /** Time of the 2xx response or of the last failed attempt, or null while pending. */
   completed_at: string | null;
-  /** When the next attempt is due. */
+  /** Due time of the next attempt, or null without one. */
   next_attempt_at: string | null;
-  /** The newest 20 attempts, oldest first. */
+  /** Last 20 attempts, oldest first. */
   log: Array<{
-    /** When it was sent. */
+    /** Time of the attempt. */
     at: string;
-    /** The HTTP status of the response; null without a response. */
+    /** HTTP status of the response, or null without a response. */
     status: number | null;
     latency_ms: number;
-    /** The first 4 KB of the response. */
+    /** First 4 KB of the response, or null without a response. */
     answer: string | null;
-    /** Why there was no response, or the problem with it. */
+    /** Reason why there was no usable response, or null. */
     error: string | null;
   }>;
-  /** The request body; null when the event is past its retention. */
+  /** Body of the request, or null when the retention has removed the event. */
   payload: {
     type: string;
-    /** When the event occurred. */
+    /** Time of the event. */
     created_at: string;
     data: unknown;
   } | null;
@@ -2710,7 +2710,7 @@ export type WebhookDeliveryList = {
   data: WebhookDelivery[];
   /** True when the list continues in this direction. */
   has_more: boolean;
-  /** With `type`, or `status` `pending` or `delivered`, at most 50,000 deliveries are searched per call. If the list continues, this is the position: continue with `after` this id. */
+  /** Position of the search, to pass as `after` when the list continues. One call searches at most 50,000 deliveries with `type`, or with the `status` `pending` or `delivered`. */
   scanned_until: string | null;
 };
 
@@ -2726,32 +2726,32 @@ export type WebhookReplay = {
   object: 'webhook_replay';
   /** The replay. */
   id: string;
-  /** Its webhook. */
+  /** Webhook of the replay. */
   webhook_id: string;
-  /** `completed`: all are queued. `canceled`: the webhook was disabled or deleted. */
+  /** Status of the replay. `completed`: all deliveries are queued. `canceled`: the webhook was disabled or deleted. */
   status: 'running' | 'completed' | 'canceled';
-  /** Events from this time on … */
+  /** Start of the period. It includes events of this time. */
   since: string;
-  /** … and before this time. */
+  /** End of the period. It excludes events of this time. */
   until: string;
-  /** Only deliveries with this status. */
+  /** Includes only deliveries with this status. */
   delivery_status: 'pending' | 'delivered' | 'failed' | null;
-  /** The number of deliveries in its range at its start. */
+  /** Number of deliveries in the period when the replay began. */
   total: number;
-  /** The number of deliveries queued so far. */
+  /** Number of deliveries queued so far. */
   queued: number;
-  /** When it began. */
+  /** Start of the replay. */
   created_at: string;
-  /** When it ended. */
+  /** End of the replay, or null while it runs. */
   completed_at: string | null;
 };
 
 export type WebhookReplayCreation = {
-  /** Events from this time on … */
+  /** Start of the period. It includes events of this time. */
   since: string;
-  /** … and before this time; never later than now. */
+  /** End of the period, at most the current time. It excludes events of this time. */
   until: string;
-  /** Only deliveries with this status. */
+  /** Includes only deliveries with this status. */
   status?: 'pending' | 'delivered' | 'failed' | undefined;
 };
 
@@ -2759,19 +2759,19 @@ export type WebhookWithSecret = {
   object: 'webhook';
   /** The webhook. */
   id: string;
-  /** HTTPS, on a public address. Redirects are not followed. */
+  /** HTTPS URL with a public address. Redirects are not followed. */
   url: string;
-  /** The types of events to send. Null sends all, including those added later. */
+  /** Types of events to send. Null sends all types, including types of later versions. */
   events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue'> | null;
-  /** A disabled webhook receives no events. Its pending deliveries have failed. */
+  /** Status of the webhook. A disabled webhook receives no events, and its pending deliveries have failed. */
   status: 'enabled' | 'disabled';
-  /** Why the service disabled it; null if it did not. */
+  /** Reason why the service disabled the webhook, or null if it did not. */
   disabled_reason: string | null;
-  /** When attempts began to fail without a success since; null when it is not failing. */
+  /** Time since which all attempts have failed, or null when it is not failing. */
   failing_since: string | null;
-  /** When it was registered. */
+  /** Time of registration. */
   created_at: string;
-  /** Verifies signatures (Standard Webhooks). Shown only here. */
+  /** Secret to verify signatures (Standard Webhooks). It is returned only here. */
   signing_secret: string;
 };
 
@@ -2929,7 +2929,7 @@ export type Operations = {
   /** Show waiting mail */
   getQueue: {
     query: {
-      /** `project`: the project and environment of the caller. `organization`: all projects, in both environments; only in a session. */
+      /** Scope of the request. `project`: the project and environment of the caller. `organization`: all projects in both environments, for members only. */
       scope?: 'project' | 'organization' | undefined;
     };
     body: undefined;
@@ -2938,7 +2938,7 @@ export type Operations = {
   /** Show a provider in the queue */
   getQueueProvider: {
     query: {
-      /** `project`: the project and environment of the caller. `organization`: all projects, in both environments; only in a session. */
+      /** Scope of the request. `project`: the project and environment of the caller. `organization`: all projects in both environments, for members only. */
       scope?: 'project' | 'organization' | undefined;
     };
     body: undefined;
@@ -3002,7 +3002,7 @@ export type Operations = {
   /** Get a domain */
   getDomain: {
     query: {
-      /** `true` adds `waiting` to the response. Counting takes time in a deep queue. */
+      /** With `true` the response includes `waiting`. Counting takes time in a long queue. */
       waiting?: boolean | undefined;
     };
     body: undefined;
@@ -3096,9 +3096,9 @@ export type Operations = {
       after?: string | undefined;
       /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
-      /** `pending` until a 2xx response or the last retry. */
+      /** Status of the delivery. It is `pending` until a 2xx response or the last retry. */
       status?: 'pending' | 'delivered' | 'failed' | undefined;
-      /** Only events of this type. */
+      /** Returns only deliveries of this type of event. */
       type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue' | 'webhook.test' | undefined;
     };
     body: undefined;
@@ -3133,13 +3133,13 @@ export type Operations = {
     query: {
       /** Maximum number of objects to return. */
       limit?: number | undefined;
-      /** Only addresses after this address of the list. */
+      /** Returns only addresses after this address of the list. */
       after?: string | undefined;
-      /** Only addresses before this address of the list. */
+      /** Returns only addresses before this address of the list. */
       before?: string | undefined;
-      /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+      /** Reason of the suppression. `hard_bounce`: the mailbox or its domain does not exist, or the mailbox was full for a long time. */
       reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
-      /** Only addresses that begin with this text. */
+      /** Returns only addresses that begin with this text. */
       address?: string | undefined;
     };
     body: undefined;
@@ -3172,15 +3172,15 @@ export type Operations = {
   /** Export suppressed addresses */
   exportSuppressions: {
     query: {
-      /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+      /** Reason of the suppression. `hard_bounce`: the mailbox or its domain does not exist, or the mailbox was full for a long time. */
       reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
-      /** Only addresses that begin with this text. */
+      /** Returns only addresses that begin with this text. */
       address?: string | undefined;
     };
     body: undefined;
     result: string;
   };
-  /** Make a template */
+  /** Create a template */
   createTemplate: {
     query: Record<never, never>;
     body: TemplateCreation;
@@ -3195,7 +3195,7 @@ export type Operations = {
       after?: string | undefined;
       /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
-      /** Text in the name or alias, in any case. */
+      /** Returns only templates with this text in the name or alias, in any case. */
       q?: string | undefined;
     };
     body: undefined;
@@ -3480,9 +3480,9 @@ export type Operations = {
   /** List the results of TLS sessions */
   listTlsResults: {
     query: {
-      /** Only recipients at this domain. */
+      /** Returns only results for recipients at this domain. */
       domain?: string | undefined;
-      /** Number of days; 1 is today (UTC). */
+      /** Number of days to return. 1 is today (UTC). */
       days?: number | undefined;
     };
     body: undefined;
@@ -3564,7 +3564,7 @@ export type Operations = {
   /** Import suppressed addresses */
   importSuppressions: {
     query: {
-      /** The reason of entries that have none. Lists of SendGrid and Mailgun need it when their columns do not distinguish complaints from unsubscribes. `hard_bounce` also adds bounces with unknown replies. `unsubscribe` also adds recipients who unsubscribed only from a group or tag. */
+      /** Reason for entries without one. Lists of SendGrid and Mailgun need it when their columns do not distinguish complaints from unsubscribes. `hard_bounce` also adds bounces with unknown replies. `unsubscribe` also adds recipients who unsubscribed only from a group or tag. */
       reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
     };
     body: string;

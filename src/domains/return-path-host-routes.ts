@@ -17,7 +17,8 @@ export function registerReturnPathHostRoutes(app: App, { db }: HttpServices): vo
     ...route,
     schema: {
       summary: 'Show the host that receives bounces',
-      description: 'The MX records of `send.<domain>` of all domains name it. For owners.',
+      description:
+        'Returns the host that the MX records of `send.<domain>` of all domains name. For owners.',
       operationId: 'getReturnPathHost',
       tags: TAGS,
       security: BY_SESSION,
@@ -34,7 +35,8 @@ export function registerReturnPathHostRoutes(app: App, { db }: HttpServices): vo
     schema: {
       summary: 'Set the host that receives bounces',
       description:
-        'Once no node has the previous name, verified domains have 72 hours to publish the new one. For owners.',
+        'Sets the host that receives bounces. Verified domains have 72 hours to publish the new host, ' +
+        'counted from when no node has the previous name. For owners.',
       operationId: 'setReturnPathHost',
       tags: TAGS,
       security: BY_SESSION,
@@ -66,22 +68,30 @@ const namesOf = (hosts: readonly { name: string }[]): string[] => [
 
 const hostName = z
   .string()
-  .meta({ description: 'A full host name.', examples: ['mail.example.com'] });
+  .meta({ description: 'Full host name.', examples: ['mail.example.com'] });
 
 const host = z
   .object({
     object: z.literal('return_path_host'),
-    name: hostName.nullable().describe('Null until a node with a full host name has started.'),
+    name: hostName
+      .nullable()
+      .describe(
+        'Host that receives bounces, or null until a node with a full host name has started.',
+      ),
     node_names: z
       .array(z.string())
-      .describe('Names of the nodes. A domain whose MX record names one of them verifies, too.'),
+      .describe(
+        'Host names of the nodes. A domain is also verified when its MX record names one of them.',
+      ),
   })
   .meta({ id: 'ReturnPathHost' });
 
 const changed = host
   .extend({
-    before: hostName.nullable().describe('The previous host.'),
-    verified_domains: z.int().describe('Verified domains that must publish the new host.'),
+    before: hostName.nullable().describe('Previous host, or null before the first.'),
+    verified_domains: z
+      .int()
+      .describe('Number of verified domains that must publish the new host.'),
   })
   .meta({ id: 'ReturnPathHostChange' });
 

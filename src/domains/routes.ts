@@ -40,8 +40,8 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     schema: {
       summary: 'Add a domain',
       description:
-        'The response lists the DNS records to publish. Publish them, then verify the domain. With `dkim` the ' +
-        'domain signs with an existing key, so that its record need not change.',
+        'Adds a sending domain and returns the DNS records to publish. Publish them, then verify the domain. ' +
+        'With `dkim` the domain signs with an existing key, so that its record need not change.',
       operationId: 'createDomain',
       tags: TAGS,
       body: domainCreation,
@@ -78,7 +78,8 @@ function registerOne(app: App, { domains }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Get a domain',
-      description: 'Includes the result of the last check of its DNS records, and advice.',
+      description:
+        'Returns a domain with the results of the last check of its DNS records, and advice.',
       operationId: 'getDomain',
       tags: TAGS,
       params,
@@ -101,7 +102,8 @@ function registerOne(app: App, { domains }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Change a domain',
-      description: 'Applies to emails that are accepted from now on.',
+      description:
+        'Changes the settings of a domain. They apply to emails that are accepted afterwards.',
       operationId: 'updateDomain',
       tags: TAGS,
       params,
@@ -124,7 +126,8 @@ function registerOne(app: App, { domains }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Remove a domain',
-      description: 'No more email is sent from it; waiting recipients end as failed.',
+      description:
+        'Removes a domain. The service sends no more email from it, and waiting recipients end as `failed`.',
       operationId: 'deleteDomain',
       tags: TAGS,
       params,
@@ -148,8 +151,8 @@ function registerVerify(app: App, services: HttpServices): void {
     schema: {
       summary: 'Verify a domain',
       description:
-        'Looks its records up now and returns the domain with the result. A missing record ' +
-        'is not an error: its `problem` says what to do.',
+        'Looks up the DNS records of the domain now and returns the domain with the result. A missing record ' +
+        'is not an error. The `problem` of the record says what to do.',
       operationId: 'verifyDomain',
       tags: TAGS,
       params,
@@ -173,8 +176,9 @@ function registerRotation(app: App, services: HttpServices): void {
     schema: {
       summary: 'Rotate the DKIM keys',
       description:
-        'Makes new keys. Their records are in `records` with `key: next`. The current keys sign until a check ' +
-        'finds the new RSA record. Then the new keys sign. The record of the previous keys must stay for 7 days.',
+        'Generates new DKIM keys. Their records are in `records` with `key: next`. The current keys sign ' +
+        'until a check finds the new RSA record. Then the new keys sign. The record of the previous keys ' +
+        'must stay published for 7 days.',
       operationId: 'rotateDomainDkim',
       tags: TAGS,
       params,
@@ -194,7 +198,9 @@ function registerRotation(app: App, services: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Cancel a rotation',
-      description: 'Deletes the new keys. Once they sign, a rotation can no longer be canceled.',
+      description:
+        'Cancels a rotation and deletes the new keys. A rotation whose new keys sign already cannot be ' +
+        'canceled.',
       operationId: 'cancelDomainDkimRotation',
       tags: TAGS,
       params,
@@ -217,36 +223,44 @@ const TRACKING = 'Tracking of opens and clicks in emails that do not set it.';
 
 const record = z
   .object({
-    record: z.enum(['DKIM', 'SPF', 'MX']).describe('Its purpose.'),
+    record: z.enum(['DKIM', 'SPF', 'MX']).describe('Purpose of the record.'),
     type: z.enum(['TXT', 'MX']),
     name: z.string().meta({
-      description: 'The full name; some DNS panels require it without the domain.',
+      description: 'Full name of the record. Some DNS panels require the name without the domain.',
       examples: ['s1._domainkey.acme.com'],
     }),
     value: z.string().meta({ examples: ['v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEF…'] }),
     ttl: doc(z.int().min(0), 'Suggested TTL in seconds.', 3600),
-    priority: doc(z.int().min(0).optional(), 'For MX records only.', 10),
-    required: z.boolean().describe('The domain cannot be verified without this record.'),
+    priority: doc(
+      z.int().min(0).optional(),
+      'Priority of an MX record. Absent for TXT records.',
+      10,
+    ),
+    required: z.boolean().describe('True when the domain cannot be verified without this record.'),
     status: z.enum(['not_started', 'verified', 'missing', 'mismatch', 'dns_error']),
-    found: doc(z.array(z.string()), 'The records in DNS at this name.', []),
+    found: doc(z.array(z.string()), 'Records that DNS has at this name.', []),
     problem: doc(
       z.string().nullable(),
-      'What is wrong and what to do.',
+      'What is wrong and what to do, or null when the record is correct.',
       'There is no TXT record at s1._domainkey.acme.com; publish it as shown.',
     ),
     key: doc(
       z.enum(['next', 'previous']).optional(),
-      'Only for DKIM records during a rotation: `next` keys will sign, `previous` keys signed before.',
+      'Generation of a DKIM key during a rotation. `next` keys will sign, and `previous` keys signed ' +
+        'before.',
     ),
   })
-  .meta({ id: 'DomainRecord', description: 'A DNS record to publish, and what was found.' });
+  .meta({
+    id: 'DomainRecord',
+    description: 'A DNS record to publish, with the records that DNS has.',
+  });
 
 const waitingCount = z
   .int()
   .min(0)
   .max(WAITING_SHOWN_MAX + 1);
 const COUNTS_WAITING =
-  '`true` adds `waiting` to the response. Counting takes time in a deep queue.';
+  'With `true` the response includes `waiting`. Counting takes time in a long queue.';
 
 const domain = z
   .object({
@@ -255,42 +269,43 @@ const domain = z
     name: z.string().meta({ examples: ['acme.com'] }),
     status: doc(
       z.enum(DOMAIN_STATUSES),
-      '`degraded`: it was verified, but two checks missed a required record; it still sends. ' +
-        '`failed`: a required record was missing for 72 hours; it does not send.',
+      'Status of the domain. `degraded`: two checks missed a required record of a verified domain. It ' +
+        'still sends. `failed`: a required record was missing for 72 hours. It does not send.',
     ),
     can_sign: doc(
       z.boolean(),
-      'False when the service cannot open its DKIM keys. Its mail waits (see `advice`).',
+      'False when the service cannot open the DKIM keys of the domain. Its mail waits (see `advice`).',
     ),
     environment,
     tls,
     tracking: z.object({ opens: z.boolean(), clicks: z.boolean() }).describe(TRACKING),
-    created_at: time('When it was added.'),
-    verified_at: time('When it last became verified.').nullable(),
-    checked_at: time('When its records were last looked up.').nullable(),
+    created_at: time('Time of creation.'),
+    verified_at: time('Time at which the domain last became verified, or null before.').nullable(),
+    checked_at: time('Time of the last DNS check, or null before the first.').nullable(),
     failing_since: time(
-      'When a check first missed a required record of a verified domain; null when none is missing.',
+      'Time of the first check that missed a required record of a verified domain, or null when none is ' +
+        'missing.',
     ).nullable(),
     dkim: doc(
       z.object({
         selector: z.string().describe('Selector of the RSA key that signs.'),
-        since: time('When it began to sign.'),
+        since: time('Time since which the key signs.'),
         next: doc(
-          z.object({ selector: z.string(), since: time('When it was made.') }).nullable(),
-          'Signs as soon as a check finds its record. Null when no rotation is under way.',
+          z.object({ selector: z.string(), since: time('Time of creation.') }).nullable(),
+          'Next key. It signs as soon as a check finds its record. Null when no rotation is in progress.',
         ),
         previous: doc(
           z
             .object({
               selector: z.string(),
-              until: time('When it was replaced.'),
-              keep_until: time('Its record must stay published until then.'),
+              until: time('Time of replacement.'),
+              keep_until: time('End of the period in which its record must stay published.'),
             })
             .nullable(),
-          'Signed mail that may still be under way. Null after `keep_until`.',
+          'Previous key. It signed mail that may still be in transit. Null after `keep_until`.',
         ),
       }),
-      'The DKIM keys.',
+      'DKIM keys of the domain.',
     ),
     records: z.array(record),
     advice: z.array(
@@ -301,7 +316,9 @@ const domain = z
     ),
     waiting: waitingCount
       .optional()
-      .describe('Recipients that wait for mail of this domain; only if the query asks for it.'),
+      .describe(
+        'Number of recipients that wait for mail of this domain. Absent without `waiting=true` in the query.',
+      ),
   })
   .meta({ id: 'Domain', description: 'A sending domain.' });
 
@@ -312,21 +329,25 @@ const domainDeleted = z
     id: idSchema('The deleted object.'),
     deleted: z.literal(true),
     waiting: waitingCount.describe(
-      'Recipients that waited for mail of this domain. They end as failed.',
+      'Number of recipients that waited for mail of this domain. They end as `failed`.',
     ),
   })
   .meta({ id: 'DeletedDomain' });
 
 const domainCreation = z
   .strictObject({
-    name: doc(z.string().min(1).max(253), 'A subdomain is a domain of its own.', 'acme.com'),
+    name: doc(
+      z.string().min(1).max(253),
+      'Name of the domain. A subdomain is a separate domain.',
+      'acme.com',
+    ),
     tls: tls.optional(),
     dkim: doc(
       z
         .strictObject({
           selector: doc(
             z.string().min(1).max(200),
-            'The part of its record name before `._domainkey`.',
+            'Selector: the part of the record name before `._domainkey`.',
             's1',
           ),
           private_key: z
@@ -335,7 +356,7 @@ const domainCreation = z
             .max(DKIM_PEM_MAX_LENGTH)
             .meta({
               description:
-                'RSA of 1024 to 4096 bits in PEM (PKCS#8 or PKCS#1), without a passphrase.',
+                'RSA key of 1024 to 4096 bits in PEM (PKCS#8 or PKCS#1), without a passphrase.',
               examples: [
                 '-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq…\n-----END PRIVATE KEY-----\n',
               ],
@@ -343,7 +364,7 @@ const domainCreation = z
             }),
         })
         .optional(),
-      'An RSA key that is already in use. It is never returned. Without it, the service generates a key.',
+      'Existing RSA key to sign with. It is never returned. Without it, the service generates a key.',
     ),
   })
   .meta({ id: 'DomainCreation', examples: [{ name: 'acme.com' }] });

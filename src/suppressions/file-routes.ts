@@ -75,8 +75,8 @@ function registerExport(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Export suppressed addresses',
       description:
-        'Exports CSV. A cell that a spreadsheet would evaluate as a formula has a quote as prefix, which ' +
-        'an import removes.',
+        'Returns the suppressions as CSV. A cell that a spreadsheet would evaluate as a formula gets a quote ' +
+        'as prefix. An import removes the quote.',
       operationId: 'exportSuppressions',
       tags: TAGS,
       querystring: suppressionExportQuery,
@@ -117,11 +117,11 @@ function registerImport(
     schema: {
       summary: 'Import suppressed addresses',
       description:
-        `A CSV file of up to ${IMPORT_ROWS_MAX} rows with the columns address, reason (default ` +
-        'manual), created_at and expires_at: named in the first row, or in this order. The lists of Resend, ' +
-        'Postmark, SendGrid, Mailgun and Amazon SES are recognised by their columns, as CSV or as the JSON ' +
-        'of their APIs (Content-Type: application/json); bounces that would not have suppressed an address here are left out. Valid rows are ' +
-        'added even if others are rejected; repeating an import changes nothing.',
+        `Imports a CSV file of up to ${IMPORT_ROWS_MAX} rows with the columns address, reason (default ` +
+        'manual), created_at and expires_at, named in the first row or in this order. The lists of Resend, ' +
+        'Postmark, SendGrid, Mailgun and Amazon SES are recognized by their columns, as CSV or as the JSON ' +
+        'of their APIs (Content-Type: application/json). Bounces that would not suppress an address here are ' +
+        'left out. Valid rows are added even if others are rejected. Repeating an import changes nothing.',
       operationId: 'importSuppressions',
       tags: TAGS,
       consumes: ['text/csv'],

@@ -64,8 +64,8 @@ function registerListAndAdd(app: App, { db, world, suppressionsMaximum }: HttpSe
     schema: {
       summary: 'Suppress an address',
       description:
-        'Returns 201 for a new entry and 200 when the address was already suppressed. An existing entry does not ' +
-        'change, unless it expires and the new one does not.',
+        'Suppresses an address. Returns 201 for a new entry and 200 when the address was already suppressed. ' +
+        'An existing entry does not change, unless it expires and the new one does not.',
       operationId: 'createSuppression',
       tags: TAGS,
       body: suppressionCreation,
@@ -85,7 +85,7 @@ function registerOne(app: App, { db }: HttpServices): void {
   app.get('/v1/suppressions/:address', {
     schema: {
       summary: 'Get a suppression',
-      description: 'Includes the history of the address.',
+      description: 'Returns the suppression of an address, with its history.',
       operationId: 'getSuppression',
       tags: TAGS,
       params: suppressionParams,
@@ -122,7 +122,8 @@ function registerOne(app: App, { db }: HttpServices): void {
   app.delete('/v1/suppressions/:address', {
     schema: {
       summary: 'Remove a suppression',
-      description: 'Ends the suppression at once. The history of the address is kept.',
+      description:
+        'Ends the suppression of an address at once. The history of the address is kept.',
       operationId: 'deleteSuppression',
       tags: TAGS,
       params: suppressionParams,
@@ -182,21 +183,22 @@ function toWire(entry: Suppression) {
 }
 
 const address = z.string().meta({
-  description: 'As added. Case-insensitive.',
+  description: 'Address as it was added. It is case-insensitive.',
   examples: ['jo@example.com'],
 });
 const reason = doc(
   z.enum(SUPPRESSION_REASONS),
-  '`hard_bounce`: the mailbox or its domain does not exist, or was full for a long time.',
+  'Reason of the suppression. `hard_bounce`: the mailbox or its domain does not exist, or the mailbox ' +
+    'was full for a long time.',
 );
 const source = idSchema(
-  'The email whose reply, report or link caused it; null when no email did.',
+  'Email whose reply, report or link caused the suppression, or null without one.',
 ).nullable();
 
 const cursor = (direction: string) =>
   doc(
     z.string().optional(),
-    `Only addresses ${direction} this address of the list.`,
+    `Returns only addresses ${direction} this address of the list.`,
     'jo@example.com',
   );
 
@@ -208,7 +210,7 @@ const filters = {
       .max(254)
       .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'must not have control characters')
       .optional(),
-    'Only addresses that begin with this text.',
+    'Returns only addresses that begin with this text.',
     'jo@',
   ),
 };
@@ -225,7 +227,7 @@ export const suppressionExportQuery = z.strictObject(filters);
 export const suppressionImportQuery = z.strictObject({
   reason: doc(
     reason.optional(),
-    'The reason of entries that have none. Lists of SendGrid and Mailgun need it when their columns do not ' +
+    'Reason for entries without one. Lists of SendGrid and Mailgun need it when their columns do not ' +
       'distinguish complaints from unsubscribes. `hard_bounce` also adds bounces with unknown replies. ' +
       '`unsubscribe` also adds recipients who unsubscribed only from a group or tag.',
   ),
@@ -241,7 +243,7 @@ const suppressionCreation = z
       shown(z.iso.datetime({ offset: true }), '2027-01-31T00:00:00Z')
         .nullable()
         .optional(),
-      'When it expires; null: never.',
+      'Time of expiry, or null when the suppression does not expire.',
     ),
   })
   .meta({ id: 'SuppressionCreation' });
@@ -251,11 +253,11 @@ const fields = {
   address,
   reason,
   source_email_id: source,
-  created_at: time('Since when.'),
-  expires_at: time('When it expires; null when it never does.').nullable(),
+  created_at: time('Time of creation.'),
+  expires_at: time('Time of expiry, or null when the suppression does not expire.').nullable(),
   simulated: z.boolean().meta({
     description:
-      'True for an address of the simulator for test mail: it is listed but still gets mail.',
+      'True for an address of the simulator for test mail. It is listed and still receives mail.',
     examples: [false],
   }),
 };
@@ -268,10 +270,11 @@ const change = z
     action: z.enum(['added', 'removed']),
     reason,
     source_email_id: source,
-    at: time('When.'),
+    at: time('Time of the change.'),
     by: doc(
       z.enum(['delivery', 'recipient', 'api', 'import', 'command_line']),
-      '`delivery`: the reply of a mail server; `recipient`: the unsubscribe page.',
+      'Actor of the change. `delivery` is the reply of a mail server, and `recipient` is the unsubscribe ' +
+        'page.',
     ),
   })
   .meta({ id: 'SuppressionChange' });
@@ -279,7 +282,10 @@ const change = z
 const suppressionHistory = listOf('SuppressionHistory', change);
 
 const suppressionWithHistory = z
-  .object({ ...fields, history: z.array(change).describe('Newest first, at most 100.') })
+  .object({
+    ...fields,
+    history: z.array(change).describe('History of the address, newest first, at most 100 entries.'),
+  })
   .meta({ id: 'SuppressionWithHistory' });
 
 const suppressionDeleted = z
@@ -291,11 +297,15 @@ export const suppressionImport = z
     object: z.literal('suppression_import'),
     format: doc(
       z.enum(IMPORT_FORMATS).nullable(),
-      'The list that was recognised; null when the file has no entries.',
+      'Recognized format of the file, or null when the file has no entries.',
       'sendgrid',
     ),
     added: shown(z.int().min(0), 120),
-    already_there: doc(z.int().min(0), 'Includes repeated rows of the file.', 4),
+    already_there: doc(
+      z.int().min(0),
+      'Number of addresses that were suppressed already, including repeated rows of the file.',
+      4,
+    ),
     rejected: shown(z.int().min(0), 1),
     left_out: doc(
       z.array(
@@ -306,27 +316,27 @@ export const suppressionImport = z
           message: z.string().meta({ examples: [LEFT_OUT.not_permanent] }),
         }),
       ),
-      "Entries of another service's list that would not be suppressed here, and why.",
+      "Numbers of entries in another service's list that this service would not suppress, by reason.",
     ),
     errors: doc(
       z.array(
         z.object({
-          line: doc(z.int().min(1), 'Counted from 1.', 7),
+          line: doc(z.int().min(1), 'Line of the row in the file, from 1.', 7),
           item: doc(
             z.int().min(1).nullable(),
-            'Its position among the entries of a JSON file; null for CSV.',
+            'Position of the entry in a JSON file, from 1, or null for CSV.',
             null,
           ),
           message: z.string().meta({ examples: ['"bob@" is not an email address'] }),
         }),
       ),
-      'The first 100 rejected rows.',
+      'First 100 rejected rows.',
     ),
   })
   .meta({ id: 'SuppressionImport' });
 
 export const csvFile = {
-  description: 'The list, sorted by address.',
+  description: 'Suppressions as CSV, sorted by address.',
   content: {
     'text/csv': {
       schema: z.string().meta({
@@ -339,7 +349,7 @@ export const csvFile = {
 };
 
 export const suppressionImportFile = z.string().meta({
-  description: 'CSV or JSON.',
+  description: 'List as CSV or JSON.',
   examples: [
     'email,created,reason,status\njo@example.com,1785225600,550 5.1.1 User unknown,5.1.1\n',
   ],

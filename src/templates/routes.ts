@@ -40,10 +40,10 @@ export function registerTemplateRoutes(app: App, services: HttpServices): void {
 function registerCreateAndList(app: App, { templates }: HttpServices): void {
   app.post('/v1/templates', {
     schema: {
-      summary: 'Make a template',
+      summary: 'Create a template',
       description:
-        'Its first version is a draft: preview it, then publish it. The response is 422 if a part cannot ' +
-        'be read, or reads a variable that is not declared.',
+        'Creates a template. Its first version is a draft: preview it, then publish it. Returns 422 if a ' +
+        'part cannot be parsed, or reads a variable that is not declared.',
       operationId: 'createTemplate',
       tags: TAGS,
       body: templateCreation,
@@ -64,7 +64,7 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
     schema: {
       summary: 'List templates',
       description:
-        'Lists the templates of this project and environment, newest first, without their contents.',
+        'Lists the templates of this project and environment, newest first. Their contents are not included.',
       operationId: 'listTemplates',
       tags: TAGS,
       querystring: templateQuery,
@@ -83,7 +83,7 @@ function registerOne(app: App, { templates }: HttpServices): void {
   app.get('/v1/templates/:id', {
     schema: {
       summary: 'Get a template',
-      description: 'Includes the content of its latest version, published or not.',
+      description: 'Returns a template with the content of its latest version, published or not.',
       operationId: 'getTemplate',
       tags: TAGS,
       params,
@@ -100,8 +100,9 @@ function registerOne(app: App, { templates }: HttpServices): void {
     schema: {
       summary: 'Change a template',
       description:
-        'Only given fields change. Published content never changes: a change of it creates the next version, a ' +
-        'draft until it is published. The last 50 versions and the published one are kept.',
+        'Changes only the given fields. Published content never changes: changed content becomes the next ' +
+        'version, which is a draft until you publish it. The service keeps the last 50 versions and the ' +
+        'published one.',
       operationId: 'updateTemplate',
       tags: TAGS,
       params,
@@ -120,7 +121,9 @@ function registerOne(app: App, { templates }: HttpServices): void {
   app.delete('/v1/templates/:id', {
     schema: {
       summary: 'Delete a template',
-      description: 'Deletes all its versions. Emails that use it stay, even scheduled ones.',
+      description:
+        'Deletes a template with all its versions. Accepted emails keep their content, including scheduled ' +
+        'ones.',
       operationId: 'deleteTemplate',
       tags: TAGS,
       params,
@@ -138,7 +141,8 @@ function registerVersions(app: App, { templates }: HttpServices): void {
   app.get('/v1/templates/:id/versions', {
     schema: {
       summary: 'List the versions of a template',
-      description: 'Newest first, without their contents.',
+      description:
+        'Lists the versions of a template, newest first. Their contents are not included.',
       operationId: 'listTemplateVersions',
       tags: TAGS,
       params,
@@ -154,7 +158,7 @@ function registerVersions(app: App, { templates }: HttpServices): void {
   app.get('/v1/templates/:id/versions/:version', {
     schema: {
       summary: 'Get a version of a template',
-      description: 'The template with the content of this version.',
+      description: 'Returns a template with the content of this version.',
       operationId: 'getTemplateVersion',
       tags: TAGS,
       params: versionParams,
@@ -178,7 +182,7 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
   app.post('/v1/templates/:id/publish', {
     schema: {
       summary: 'Publish a version of a template',
-      description: 'Emails that are accepted from now on use this version.',
+      description: 'Publishes a version. Emails that are accepted afterwards use it.',
       operationId: 'publishTemplate',
       tags: TAGS,
       params,
@@ -197,7 +201,8 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
     schema: {
       summary: 'Render a template',
       description:
-        'Renders a version as an email would have it. `content` replaces fields of the version. Nothing is stored or sent.',
+        'Renders a version as in an email. `content` replaces fields of the version. Nothing is stored or ' +
+        'sent.',
       operationId: 'previewTemplate',
       tags: TAGS,
       params,

@@ -19,11 +19,14 @@ import {
 
 const SUBJECT_SOURCE_MAX = 2_000;
 
-const name = label(100).meta({ description: 'For people.', examples: ['Receipt'] });
+const name = label(100).meta({
+  description: 'Display name of the template.',
+  examples: ['Receipt'],
+});
 
 const alias = doc(
   z.string().regex(ALIAS, 'must be 1-64 of a-z, 0-9, _ and -, with a letter first'),
-  'A name for programs to use instead of the id; unique in its project and environment.',
+  'Name for use in place of the id, unique in its project and environment.',
   'receipt',
 );
 
@@ -34,7 +37,7 @@ const named = {
   ),
   default: doc(
     z.unknown().optional(),
-    'Its value when a request omits it. Without a default the variable is required.',
+    'Value of the variable when a request omits it. A variable without a default is required.',
   ),
 };
 const type = z.enum(VARIABLE_TYPES).meta({ default: 'string' });
@@ -44,7 +47,7 @@ const variableDefinition = z
   .meta({ id: 'TemplateVariableDefinition' });
 
 const subject = label(SUBJECT_SOURCE_MAX, 0).meta({
-  description: 'One line in Liquid. When empty, each email has its own.',
+  description: 'Subject: one line in Liquid. When it is empty, each email needs its own subject.',
   examples: ['Your receipt, {{ name }}'],
 });
 
@@ -52,18 +55,22 @@ const source = (description: string, example: string | null) =>
   doc(z.string().max(SOURCE_MAX).nullable(), description, example);
 
 const html = source(
-  'Liquid; values of variables are escaped. `html` or `text` is required.',
+  'HTML in Liquid. Values of variables are escaped. `html` or `text` is required.',
   '<p>Thank you, {{ name }}.</p>',
 );
-const text = source('Liquid; derived from the html when null.', null);
+const text = source('Text in Liquid, or null to derive it from the html.', null);
 
 const variables = doc(
   z.array(variableDefinition).max(VARIABLES_MAX),
-  'Every variable that the subject, html or text reads.',
+  'All variables that the subject, html or text reads.',
 );
 
 export const templateQuery = listQuery({
-  q: doc(label(100).optional(), 'Text in the name or alias, in any case.', 'receipt'),
+  q: doc(
+    label(100).optional(),
+    'Returns only templates with this text in the name or alias, in any case.',
+    'receipt',
+  ),
 });
 
 export const templateCreation = z
@@ -98,29 +105,31 @@ const changedContent = {
 export const templateChange = z
   .strictObject({
     name: optional(name),
-    alias: alias.nullish().describe('null removes it.'),
+    alias: alias.nullish().describe('New alias. Null removes the alias.'),
     ...changedContent,
   })
   .meta({ id: 'TemplateChange', examples: [{ subject: 'Thank you, {{ name }}' }] });
 
-const version = z.int().meta({ description: 'Counted from 1.', examples: [1] });
+const version = z.int().meta({ description: 'Number of the version, from 1.', examples: [1] });
 const wantedVersion = (description: string) =>
   optional(z.int().min(1).max(2_147_483_647).describe(description));
 
 export const templatePublication = z
   .strictObject({
-    version: wantedVersion('Default: the latest. An older version undoes changes.'),
+    version: wantedVersion(
+      'Version to publish. The default is the latest. An older version undoes changes.',
+    ),
   })
   .meta({ id: 'TemplatePublication', examples: [{ version: 1 }] });
 
 export const templatePreview = z
   .strictObject({
     variables: optional(z.record(z.string(), z.unknown())),
-    version: wantedVersion('Default: the latest, published or not.'),
+    version: wantedVersion('Version to render. The default is the latest, published or not.'),
     content: optional(
       doc(
         z.strictObject(changedContent),
-        'A change that is not stored yet. Its fields replace those of the version.',
+        'Content that is not stored yet. Its fields replace the fields of the version.',
       ),
     ),
   })
@@ -134,10 +143,10 @@ const headFields = {
   latest_version: version,
   published_version: version
     .nullable()
-    .describe('The version that emails use; null until one is published.'),
+    .describe('Version that emails use, or null until one is published.'),
   environment,
-  created_at: time('When it was created.'),
-  updated_at: time('When it was last changed or published.'),
+  created_at: time('Time of creation.'),
+  updated_at: time('Time of the last change or publication.'),
 };
 
 const summary = z.object(headFields).meta({ id: 'TemplateSummary' });
@@ -145,12 +154,12 @@ export const templateList = listOf('TemplateList', summary);
 
 const contentFields = { subject, html, text };
 
-const publishedAt = time('When it was first published; null for a draft.').nullable();
+const publishedAt = time('Time of the first publication, or null for a draft.').nullable();
 
 export const template = z
   .object({
     ...headFields,
-    version: version.describe('The version of this content.'),
+    version: version.describe('Version of this content.'),
     ...contentFields,
     variables: z.array(variable),
     published_at: publishedAt,
@@ -162,7 +171,7 @@ const templateVersion = z
     object: z.literal('template_version'),
     version,
     subject,
-    created_at: time('When it was created.'),
+    created_at: time('Time of creation.'),
     published_at: publishedAt,
   })
   .meta({ id: 'TemplateVersion' });
@@ -181,18 +190,18 @@ export const renderedTemplate = z
 export const templateDeleted = deleted('DeletedTemplate', 'template');
 
 export const templateParams = z.object({
-  id: z.string().meta({ description: 'The id of the template, or its alias.' }),
+  id: z.string().meta({ description: 'Id or alias of the template.' }),
 });
 
 export const versionParams = templateParams.extend({
-  version: z.string().meta({ description: 'Counted from 1.', examples: ['1'] }),
+  version: z.string().meta({ description: 'Number of the version, from 1.', examples: ['1'] }),
 });
 
 export const emailTemplate = doc(
   z.strictObject({
-    id: z.string().min(1).max(64).describe('The id of a template, or its alias.'),
+    id: z.string().min(1).max(64).describe('Id or alias of the template.'),
     variables: optional(
-      z.record(z.string(), z.unknown()).describe('The values of its variables, by name.'),
+      z.record(z.string(), z.unknown()).describe('Values of the variables, by name.'),
     ),
   }),
   'Renders subject, html and text from the published version of a template, in place of `html` and `text`. A ' +
@@ -204,7 +213,9 @@ const foreign = (example: string) => shown(z.string().max(SOURCE_MAX).nullish(),
 
 export const templateTranslation = z
   .strictObject({
-    syntax: z.enum(SYNTAXES).describe('`resend` has only variables in three braces.'),
+    syntax: z
+      .enum(SYNTAXES)
+      .describe('Syntax of the source. `resend` has only variables in three braces.'),
     subject: foreign('Your receipt, {{name}}'),
     html: foreign('<p>Thank you, {{name}}.</p>'),
     text: foreign('Thank you, {{name}}.'),
@@ -227,18 +238,18 @@ export const translatedTemplate = z
     text: translatedPart(null),
     variables: doc(
       z.array(variable),
-      'All variables that it reads, with the types that their uses suggest.',
+      'All variables of the template, with the types that their uses suggest.',
     ),
-    translated: doc(z.int().min(0), 'Tags and outputs that were translated.', 1),
+    translated: doc(z.int().min(0), 'Number of translated tags and outputs.', 1),
     problems: doc(
       z.array(
         z.object({
           field: z.enum(['subject', 'html', 'text']),
-          line: doc(z.int().min(1), 'The first is 1.', 3),
+          line: doc(z.int().min(1), 'Line of the problem, from 1.', 3),
           message: z.string().meta({ examples: ['the helper formatDate is not known to Liquid'] }),
         }),
       ),
-      'Parts that have no translation and are left out; at most 100 for each field.',
+      'Parts without a translation, which are left out. At most 100 for each field.',
     ),
   })
   .meta({ id: 'TranslatedTemplate' });

@@ -36,7 +36,8 @@ import type { DeliveryId } from './replays.ts';
 const TAGS = ['Webhooks'];
 const params = idParams('webhook');
 const ENABLES =
-  'It enables a webhook that the service disabled. A webhook that a request disabled refuses it.';
+  'A webhook that the service disabled is enabled again. For a webhook that a request disabled, the call ' +
+  'returns 409.';
 
 export function registerWebhookRoutes(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
@@ -49,7 +50,8 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
   app.post('/v1/webhooks', {
     schema: {
       summary: 'Register a webhook',
-      description: 'The response has the signing secret, which is shown once.',
+      description:
+        'Registers a webhook. The response includes the signing secret, which is returned only here.',
       operationId: 'createWebhook',
       tags: TAGS,
       body: webhookCreation,
@@ -84,7 +86,8 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
     schema: {
       summary: 'Get a webhook',
       description:
-        'Does not include the signing secret, which is shown only when it is created or rotated.',
+        'Returns a webhook. The signing secret is not included. It is returned only at its creation and ' +
+        'rotation.',
       operationId: 'getWebhook',
       tags: TAGS,
       params,
@@ -99,7 +102,8 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
   app.patch('/v1/webhooks/:id', {
     schema: {
       summary: 'Change a webhook',
-      description: 'Only given fields change. Another URL, or enabling it, resets its failures.',
+      description:
+        'Changes only the given fields. A new URL and enabling the webhook reset its failures.',
       operationId: 'updateWebhook',
       tags: TAGS,
       params,
@@ -116,7 +120,7 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
   app.delete('/v1/webhooks/:id', {
     schema: {
       summary: 'Delete a webhook',
-      description: 'Deletes its deliveries, too. Pending ones are not sent.',
+      description: 'Deletes a webhook with its deliveries. Pending deliveries are not sent.',
       operationId: 'deleteWebhook',
       tags: TAGS,
       params,
@@ -136,8 +140,8 @@ function registerSecretAndTest(app: App, services: HttpServices): void {
     schema: {
       summary: 'Rotate the signing secret',
       description:
-        'For 24 hours, events are also signed with the old secret. A secret can be rotated twice within ' +
-        '24 hours; then there are three signatures.',
+        'Creates a signing secret, which is returned only here. For 24 hours, events are also signed with ' +
+        'the old secret. You can rotate twice within 24 hours. Events then have three signatures.',
       operationId: 'rotateWebhookSecret',
       tags: TAGS,
       params,
@@ -180,7 +184,7 @@ function registerReading(app: App, { webhooks }: HttpServices): void {
   app.get('/v1/webhooks/:id/deliveries', {
     schema: {
       summary: 'List deliveries of a webhook',
-      description: 'Newest first.',
+      description: 'Lists the deliveries of a webhook, newest first.',
       operationId: 'listWebhookDeliveries',
       tags: TAGS,
       params,
@@ -200,7 +204,7 @@ function registerReading(app: App, { webhooks }: HttpServices): void {
   app.get('/v1/webhooks/:id/deliveries/:delivery_id', {
     schema: {
       summary: 'Get a delivery',
-      description: 'Includes its payload and attempts.',
+      description: 'Returns a delivery with its payload and attempts.',
       operationId: 'getWebhookDelivery',
       tags: TAGS,
       params: deliveryParams,
@@ -219,7 +223,7 @@ function registerReplay(app: App, services: HttpServices): void {
     config: { limit: 'webhooks' },
     schema: {
       summary: 'Replay a delivery',
-      description: `Sends it now, with the same id and whatever its status. Its retries start again. ${ENABLES}`,
+      description: `Sends a delivery again now, with the same id and regardless of its status. Its retries start again. ${ENABLES}`,
       operationId: 'replayWebhookDelivery',
       tags: TAGS,
       params: deliveryParams,
@@ -267,7 +271,7 @@ function registerReplay(app: App, services: HttpServices): void {
   app.get('/v1/webhooks/:id/replays/:replay_id', {
     schema: {
       summary: 'Get a replay',
-      description: 'Returns its progress. A replay is kept for 30 days after its end.',
+      description: 'Returns the progress of a replay. A replay is kept for 30 days after its end.',
       operationId: 'getWebhookReplay',
       tags: TAGS,
       params: replayParams,

@@ -4,17 +4,18 @@ import { EVENT_TYPES } from '../core/events.ts';
 import { deleted, doc, idSchema, listOf, listQuery, shown, time } from '../http/schemas.ts';
 
 const url = z.string().meta({
-  description: 'HTTPS, on a public address. Redirects are not followed.',
+  description: 'HTTPS URL with a public address. Redirects are not followed.',
   examples: ['https://acme.com/hooks/mail'],
 });
 const events = doc(
   z.array(z.enum(EVENT_TYPES)).min(1).max(100).nullable(),
-  'The types of events to send. Null sends all, including those added later.',
+  'Types of events to send. Null sends all types, including types of later versions.',
   ['email.delivered', 'email.bounced'],
 );
 const webhookStatus = doc(
   z.enum(['enabled', 'disabled']),
-  'A disabled webhook receives no events. Its pending deliveries have failed.',
+  'Status of the webhook. A disabled webhook receives no events, and its pending deliveries have ' +
+    'failed.',
 );
 
 export const webhookCreation = z
@@ -37,13 +38,13 @@ const fields = {
   status: webhookStatus,
   disabled_reason: doc(
     z.string().nullable(),
-    'Why the service disabled it; null if it did not.',
+    'Reason why the service disabled the webhook, or null if it did not.',
     null,
   ),
   failing_since: time(
-    'When attempts began to fail without a success since; null when it is not failing.',
+    'Time since which all attempts have failed, or null when it is not failing.',
   ).nullable(),
-  created_at: time('When it was registered.'),
+  created_at: time('Time of registration.'),
 };
 
 export const webhook = z.object(fields).meta({ id: 'Webhook' });
@@ -52,7 +53,7 @@ export const webhookWithSecret = z
   .object({
     ...fields,
     signing_secret: z.string().meta({
-      description: 'Verifies signatures (Standard Webhooks). Shown only here.',
+      description: 'Secret to verify signatures (Standard Webhooks). It is returned only here.',
       examples: ['whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDm2OZ7aI+mEc='],
     }),
   })
@@ -63,61 +64,69 @@ export const webhookDeleted = deleted('DeletedWebhook', 'webhook');
 
 const deliveryStatus = doc(
   z.enum(['pending', 'delivered', 'failed']),
-  '`pending` until a 2xx response or the last retry.',
+  'Status of the delivery. It is `pending` until a 2xx response or the last retry.',
 );
 
 const deliveryFields = {
   object: z.literal('webhook_delivery'),
-  id: idSchema('The delivery and its event: the `webhook-id` header of every attempt.'),
-  type: z.string().meta({ description: 'The type of event.', examples: ['email.delivered'] }),
+  id: idSchema('Id of the delivery and its event, as in the `webhook-id` header of every attempt.'),
+  type: z.string().meta({ description: 'Type of the event.', examples: ['email.delivered'] }),
   status: deliveryStatus,
-  attempts: doc(z.int().min(0), 'Attempts so far.', 1),
-  created_at: time('When the event occurred.'),
-  completed_at: time('When it got a 2xx response, or its last attempt failed.').nullable(),
-  next_attempt_at: time('When the next attempt is due.').nullable(),
+  attempts: doc(z.int().min(0), 'Number of attempts so far.', 1),
+  created_at: time('Time of the event.'),
+  completed_at: time(
+    'Time of the 2xx response or of the last failed attempt, or null while pending.',
+  ).nullable(),
+  next_attempt_at: time('Due time of the next attempt, or null without one.').nullable(),
 };
 
 export const webhookDelivery = z.object(deliveryFields).meta({ id: 'WebhookDelivery' });
 
 const loggedAttempt = z.object({
-  at: time('When it was sent.'),
+  at: time('Time of the attempt.'),
   status: doc(
     z.int().min(0).nullable(),
-    'The HTTP status of the response; null without a response.',
+    'HTTP status of the response, or null without a response.',
     200,
   ),
   latency_ms: shown(z.int().min(0), 84),
-  answer: doc(z.string().nullable(), 'The first 4 KB of the response.', 'OK'),
-  error: doc(z.string().nullable(), 'Why there was no response, or the problem with it.', null),
+  answer: doc(
+    z.string().nullable(),
+    'First 4 KB of the response, or null without a response.',
+    'OK',
+  ),
+  error: doc(z.string().nullable(), 'Reason why there was no usable response, or null.', null),
 });
 
 export const webhookDeliveryDetail = z
   .object({
     ...deliveryFields,
-    log: z.array(loggedAttempt).describe('The newest 20 attempts, oldest first.'),
+    log: z.array(loggedAttempt).describe('Last 20 attempts, oldest first.'),
     payload: doc(
       z
         .object({
           type: z.string().meta({ examples: ['email.delivered'] }),
-          created_at: time('When the event occurred.'),
+          created_at: time('Time of the event.'),
           data: shown(z.unknown(), { email_id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' }),
         })
         .nullable(),
-      'The request body; null when the event is past its retention.',
+      'Body of the request, or null when the retention has removed the event.',
     ),
   })
   .meta({ id: 'WebhookDeliveryDetail' });
 
 export const webhookDeliveryList = listOf('WebhookDeliveryList', webhookDelivery, {
   scanned_until: idSchema(
-    'With `type`, or `status` `pending` or `delivered`, at most 50,000 deliveries are searched ' +
-      'per call. If the list continues, this is the position: continue with `after` ' +
-      'this id.',
+    'Position of the search, to pass as `after` when the list continues. One call searches at most ' +
+      '50,000 deliveries with `type`, or with the `status` `pending` or `delivered`.',
   ).nullable(),
 });
 export const webhookDeliveryQuery = listQuery({
   status: deliveryStatus.optional(),
-  type: doc(z.enum([...EVENT_TYPES, 'webhook.test']).optional(), 'Only events of this type.'),
+  type: doc(
+    z.enum([...EVENT_TYPES, 'webhook.test']).optional(),
+    'Returns only deliveries of this type of event.',
+  ),
 });
 
 export const deliveryParams = z.object({
@@ -130,9 +139,9 @@ const instant = (description: string) =>
 
 export const webhookReplayRequest = z
   .strictObject({
-    since: instant('Events from this time on …'),
-    until: instant('… and before this time; never later than now.'),
-    status: deliveryStatus.optional().describe('Only deliveries with this status.'),
+    since: instant('Start of the period. It includes events of this time.'),
+    until: instant('End of the period, at most the current time. It excludes events of this time.'),
+    status: deliveryStatus.optional().describe('Includes only deliveries with this status.'),
   })
   .meta({ id: 'WebhookReplayCreation' });
 
@@ -145,17 +154,20 @@ export const webhookReplay = z
   .object({
     object: z.literal('webhook_replay'),
     id: idSchema('The replay.'),
-    webhook_id: idSchema('Its webhook.'),
+    webhook_id: idSchema('Webhook of the replay.'),
     status: doc(
       z.enum(['running', 'completed', 'canceled']),
-      '`completed`: all are queued. `canceled`: the webhook was disabled or deleted.',
+      'Status of the replay. `completed`: all deliveries are queued. `canceled`: the webhook was disabled ' +
+        'or deleted.',
     ),
-    since: time('Events from this time on …'),
-    until: time('… and before this time.'),
-    delivery_status: deliveryStatus.nullable().describe('Only deliveries with this status.'),
-    total: doc(z.int().min(0), 'The number of deliveries in its range at its start.', 1200),
-    queued: doc(z.int().min(0), 'The number of deliveries queued so far.', 400),
-    created_at: time('When it began.'),
-    completed_at: time('When it ended.').nullable(),
+    since: time('Start of the period. It includes events of this time.'),
+    until: time('End of the period. It excludes events of this time.'),
+    delivery_status: deliveryStatus
+      .nullable()
+      .describe('Includes only deliveries with this status.'),
+    total: doc(z.int().min(0), 'Number of deliveries in the period when the replay began.', 1200),
+    queued: doc(z.int().min(0), 'Number of deliveries queued so far.', 400),
+    created_at: time('Start of the replay.'),
+    completed_at: time('End of the replay, or null while it runs.').nullable(),
   })
   .meta({ id: 'WebhookReplay', description: 'A replay of the deliveries of a period.' });

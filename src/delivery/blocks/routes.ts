@@ -22,7 +22,8 @@ export function registerProviderBlockRoutes(app: App, { db }: HttpServices): voi
     schema: {
       summary: 'List the providers that refuse mail',
       description:
-        'Providers that refuse an address of this service or a sending domain, with the next probe of each. For owners.',
+        'Lists the providers that refuse an address of this service or a sending domain, with their next ' +
+        'probe. For owners.',
       operationId: 'listProviderBlocks',
       tags: TAGS,
       security: BY_SESSION,
@@ -36,7 +37,8 @@ export function registerProviderBlockRoutes(app: App, { db }: HttpServices): voi
     schema: {
       summary: 'Probe a provider now',
       description:
-        'Sends one waiting message within seconds. If it is delivered, the block ends. For owners.',
+        'Sends one waiting message to the provider within seconds. The block ends when the message is ' +
+        'delivered. For owners.',
       operationId: 'probeProvider',
       tags: TAGS,
       security: BY_SESSION,
@@ -74,7 +76,7 @@ function toWire(block: ProviderBlock) {
 }
 
 const provider = z.string().meta({
-  description: 'The provider, as named in the list and in the queue.',
+  description: 'Name of the provider, as in the list and in the queue.',
   examples: ['google'],
 });
 
@@ -85,26 +87,27 @@ const block = z
     about: z
       .enum(['address', 'domain'])
       .describe(
-        '`address`: the provider refuses an address of this service. `domain`: a sending domain.',
+        'Subject of the block. `address`: the provider refuses an address of this service. `domain`: the ' +
+          'provider refuses a sending domain.',
       ),
     subject: z
       .string()
       .meta({ description: 'The refused address or domain.', examples: ['192.0.2.1'] }),
-    since: time('When the block began.').nullable(),
-    refusals: z.int().describe('Refusals since its last delivery.'),
-    sending_domains: z.array(z.string()).describe('The refused sending domains, at most 100.'),
+    since: time('Start of the block.').nullable(),
+    refusals: z.int().describe('Number of refusals since the last delivery to the provider.'),
+    sending_domains: z.array(z.string()).describe('Refused sending domains, at most 100.'),
     category: z
       .string()
       .meta({ description: 'Category of the refusal, as in the email.', examples: ['reputation'] }),
-    reply: z.string().describe('The last refusal.'),
+    reply: z.string().describe('Last reply that refused a message.'),
     delisting_page: z
       .string()
       .nullable()
-      .describe('Page on which the operator can ask for delisting.'),
+      .describe('Page on which the operator can request delisting, or null when none is known.'),
     next_probe_in_s: z
       .int()
       .nullable()
-      .describe('Seconds until the next probe. Null: a message is the probe now.'),
+      .describe('Seconds until the next probe, or null while a message is the probe.'),
   })
   .meta({ id: 'ProviderBlock' });
 
@@ -114,7 +117,11 @@ const probe = z
   .object({
     object: z.literal('provider_probe'),
     provider,
-    blocks: z.int().describe('Number of blocks that are probed.'),
-    due: z.int().describe('Waiting recipients that are due now; 0: the next message is the probe.'),
+    blocks: z.int().describe('Number of blocks that the probe tests.'),
+    due: z
+      .int()
+      .describe(
+        'Number of waiting recipients that are due now. With 0, the next message is the probe.',
+      ),
   })
   .meta({ id: 'ProviderProbe' });

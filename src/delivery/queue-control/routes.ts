@@ -43,10 +43,10 @@ export function registerQueueRoutes(app: App, services: HttpServices): void {
   registerReports(app, services);
   registerChange(app, services, {
     change: 'hold',
-    about: 'put waiting mail on hold until it is released',
+    about: 'Puts waiting mail on hold until it is released',
   });
-  registerChange(app, services, { change: 'release', about: 'release mail on hold' });
-  registerChange(app, services, { change: 'retry', about: 'make waiting mail due now' });
+  registerChange(app, services, { change: 'release', about: 'Releases mail on hold' });
+  registerChange(app, services, { change: 'retry', about: 'Makes waiting mail due now' });
   registerDrop(app, services);
   registerUndo(app, services);
 }
@@ -57,8 +57,8 @@ function registerReports(app: App, { db, config }: HttpServices): void {
     schema: {
       summary: 'Show waiting mail',
       description:
-        'By provider: the counts, the state of the provider, and the limit that applies with its setting. By ' +
-        'project: the counts. The cost does not depend on the depth.',
+        'Returns the waiting mail by provider and by project. A provider has its counts, its state, and the limit ' +
+        'that applies with its setting. The cost does not depend on the length of the queue.',
       operationId: 'getQueue',
       tags: TAGS,
       querystring: queueQuery,
@@ -81,7 +81,8 @@ function registerReports(app: App, { db, config }: HttpServices): void {
     schema: {
       summary: 'Show a provider in the queue',
       description:
-        'Like its entry in the queue, with the settings in effect, where each is set, and its last replies.',
+        'Returns the entry of a provider in the queue, with its settings in effect, their sources, and its ' +
+        'last replies.',
       operationId: 'getQueueProvider',
       tags: TAGS,
       params: queueProviderParams,
@@ -105,9 +106,9 @@ function registerChange(
     schema: {
       summary: `${change[0]!.toUpperCase()}${change.slice(1)} waiting mail`,
       description:
-        `Changes the selected mail: ${about}. Select by email, domain and provider (all given ones must match) or ` +
-        '`all`. Mail that a worker has claimed is not changed. A request changes a part of a long queue; `next` is ' +
-        'then the place to continue from.',
+        `${about}. Select mail by email, domain and provider (all given selectors must match), or with \`all\`. ` +
+        'Mail that a worker has claimed does not change. One request may change only part of a long queue. `next` ' +
+        'is then the position to continue from.',
       operationId: `${change}Queue`,
       tags: TAGS,
       body: queueChangeRequest,
@@ -144,8 +145,8 @@ function registerDrop(app: App, { db, world }: HttpServices): void {
     schema: {
       summary: 'Drop waiting mail',
       description:
-        'Puts the selected mail on hold and cancels it a minute later, with events and webhooks, unless the drop is ' +
-        'undone before. Only mail that is queued now and that no worker has claimed is dropped.',
+        'Puts the selected mail on hold and cancels it a minute later, with events and webhooks, unless you ' +
+        'undo the drop before. Mail that a worker has claimed, and mail that is queued later, is not dropped.',
       operationId: 'dropQueue',
       tags: TAGS,
       body: queueSelection,
@@ -171,7 +172,8 @@ function registerUndo(app: App, { db, world }: HttpServices): void {
     schema: {
       summary: 'Undo a drop',
       description:
-        'Restores the mail to its state before the drop, within a minute. 409: too late. 404: it was carried out.',
+        'Undoes a drop within a minute and restores the mail to its state before. Returns 409 when the ' +
+        'minute is over, and 404 after the drop was carried out.',
       operationId: 'undoQueueDrop',
       tags: TAGS,
       params: idParams('drop'),

@@ -8,26 +8,32 @@ const count = (description: string, example: number) =>
   z.int().meta({ description, examples: [example] });
 
 const counts = {
-  waiting: count('Recipients that have not ended.', 340),
-  with_workers: count('Those of them in the memory of workers.', 12),
-  due: count('Those of them that are due and not claimed.', 28),
-  held: count('Those of them on hold.', 0),
-  oldest_due_at: time('Due time of the oldest due recipient; null: none is due.').nullable(),
+  waiting: count('Number of recipients that have not ended.', 340),
+  with_workers: count('Number of waiting recipients in the memory of workers.', 12),
+  due: count('Number of waiting recipients that are due and not claimed.', 28),
+  held: count('Number of waiting recipients on hold.', 0),
+  oldest_due_at: time('Due time of the oldest due recipient, or null when none is due.').nullable(),
   next_due_at: time(
-    'Earliest due time of a recipient not on hold, possibly in the past; null: there is none.',
+    'Earliest due time of a recipient not on hold, possibly in the past, or null without such a ' +
+      'recipient.',
   ).nullable(),
 };
 
 const setting = z.object({
-  name: z.string().meta({ description: 'Name in the file.', examples: ['connections'] }),
-  value: doc(z.number().nullable(), 'Null: no limit.', 5),
+  name: z.string().meta({
+    description: 'Name of the setting in the file of LETTERHAUS_SHAPING.',
+    examples: ['connections'],
+  }),
+  value: doc(z.number().nullable(), 'Value of the setting, or null without a limit.', 5),
   source: doc(
     z.enum(LIMIT_SOURCES),
-    '`built_in`: the default for all. `built_in_provider`: the default for this provider. `file` and ' +
-      '`file_provider`: set in the file of LETTERHAUS_SHAPING, for all or for this provider.',
+    'Source of the value. `built_in`: default for all providers. `built_in_provider`: default for this ' +
+      'provider. `file` and `file_provider`: set in the file of LETTERHAUS_SHAPING, for all providers or ' +
+      'for this one.',
   ),
   path: z.string().meta({
-    description: 'Place in the file of LETTERHAUS_SHAPING that sets it or would set it.',
+    description:
+      'Place of the setting in the file of LETTERHAUS_SHAPING, even if the file does not have it.',
     examples: ['providers.google.connections'],
   }),
 });
@@ -41,37 +47,44 @@ const provider = {
   ...counts,
   state: doc(
     z.enum(['open', 'full', 'slowed', 'suspended']).nullable(),
-    'State that workers reported a few seconds ago. `full`: all permitted connections are busy. `slowed`: the ' +
-      'provider asked for less mail. `suspended`: nothing is sent now. Null: no worker reported a state.',
+    'State that workers reported a few seconds ago. `full`: all permitted connections are in use. ' +
+      '`slowed`: the provider asked for less mail. `suspended`: nothing is sent now. Null when no worker ' +
+      'reported a state.',
   ),
-  state_until: time('When the suspension or the slowdown ends.').nullable(),
+  state_until: time('End of the suspension or slowdown, or null without one.').nullable(),
   connections: z
     .int()
     .nullable()
-    .describe('Connections open to the provider, for mail of all projects.'),
-  connections_max: z.int().nullable().describe('Connections permitted now.'),
+    .describe(
+      'Number of open connections to the provider, for mail of all projects, or null when not reported.',
+    ),
+  connections_max: z
+    .int()
+    .nullable()
+    .describe('Number of permitted connections now, or null when not reported.'),
   limit: doc(
     z
       .object({
         name: doc(
           z.enum(QUEUE_LIMITS),
-          '`hold`: all mail is on hold. `suspension`, `rate`, `connections`: the provider limits it. `attempt`: workers ' +
-            'deliver it. `retry`: its next attempt is not due. `turn`: other mail is served first.',
+          'Name of the limit. `hold`: all mail is on hold. `suspension`, `rate`, `connections`: limits of the ' +
+            'provider. `attempt`: workers deliver the mail. `retry`: the next attempt is not due. `turn`: other ' +
+            'mail is served first.',
         ),
         message: z.string().meta({
-          description: 'One sentence, with the figure.',
+          description: 'One sentence about the limit, with its figure.',
           examples: ['All 5 connections to google are in use, of 5 allowed.'],
         }),
-        setting: setting.nullable().describe('Setting that causes the limit; null: none.'),
+        setting: setting.nullable().describe('Setting that causes the limit, or null without one.'),
       })
       .nullable(),
-    'The limit that applies; null: nothing waits.',
+    'Limit that applies, or null when no mail waits.',
   ),
 };
 
 const SCOPE_HELP =
-  '`project`: the project and environment of the caller. `organization`: all projects, in both ' +
-  'environments; only in a session.';
+  'Scope of the request. `project`: the project and environment of the caller. `organization`: all ' +
+  'projects in both environments, for members only.';
 const scope = z.enum(['project', 'organization']).default('project').describe(SCOPE_HELP);
 
 export const queueQuery = z.strictObject({ scope });
@@ -87,16 +100,19 @@ const drop = z
   .object({
     object: z.literal('queue_drop'),
     id: idSchema('The drop.'),
-    selection: doc(z.string(), 'The selection.', 'provider:hoster.example'),
-    found: count('Matching recipients found so far.', 40),
-    busy: count('Those of them that a worker has claimed; they are not dropped.', 2),
-    changed: count('Those of them that are on hold now and will be dropped.', 38),
+    selection: doc(z.string(), 'Selection of recipients.', 'provider:hoster.example'),
+    found: count('Number of matching recipients found so far.', 40),
+    busy: count(
+      'Number of matching recipients that a worker has claimed. They are not dropped.',
+      2,
+    ),
+    changed: count('Number of matching recipients that are on hold now and will be dropped.', 38),
     is_complete: z
       .boolean()
-      .describe('True when the whole queue was searched; false: the rest follows.'),
-    created_at: time('When it was requested.'),
-    drops_at: time('End of the time in which it can be undone.'),
-    undone_at: time('When it was undone.').nullable(),
+      .describe('True when the whole queue was searched. Otherwise the rest follows.'),
+    created_at: time('Time of the request.'),
+    drops_at: time('End of the minute in which the drop can be undone.'),
+    undone_at: time('Time of the undo, or null without one.').nullable(),
   })
   .meta({ id: 'QueueDrop' });
 
@@ -105,16 +121,16 @@ export const queueDrop = drop;
 export const queue = z
   .object({
     object: z.literal('queue'),
-    measured_at: time('When it was counted.'),
+    measured_at: time('Time of the count.'),
     is_estimate: doc(
       z.boolean(),
-      'True when counted from a sample, beyond about 100,000 waiting recipients.',
+      'True when the counts are estimated from a sample, above about 100,000 waiting recipients.',
     ),
     ...counts,
     providers: z
       .array(z.object(provider))
-      .describe('Providers with the most mail first, up to 100.'),
-    has_more: z.boolean().describe('True when mail waits for further providers.'),
+      .describe('Providers with the most mail first, at most 100.'),
+    has_more: z.boolean().describe('True when mail waits for more providers.'),
     projects: doc(
       z.array(
         z.object({
@@ -124,7 +140,7 @@ export const queue = z
           ...counts,
         }),
       ),
-      'All projects of the organization in a session; only its own with a key.',
+      'Waiting mail by project. A session sees all projects of the organization, a key only its own.',
     ),
     drops: z.array(drop).describe('Drops that can still be undone, newest first.'),
   })
@@ -133,18 +149,18 @@ export const queue = z
 export const queueProvider = z
   .object({
     object: z.literal('queue_provider'),
-    measured_at: time('When it was counted.'),
+    measured_at: time('Time of the count.'),
     is_estimate: z.boolean(),
     ...provider,
-    settings: doc(z.array(setting), 'Settings in effect; none for test mail, which is simulated.'),
+    settings: doc(z.array(setting), 'Settings in effect. Empty for test mail, which is simulated.'),
     answers: doc(
       z.array(
         z.object({
-          at: time('When the attempt ended.'),
+          at: time('End of the attempt.'),
           email_id: idSchema('The email.'),
           recipient: z.string().meta({ examples: ['jo@hoster.example'] }),
-          attempts: count('Attempts so far.', 3),
-          code: doc(z.int().nullable(), 'Null: no server replied.', 451),
+          attempts: count('Number of attempts so far.', 3),
+          code: doc(z.int().nullable(), 'Reply code, or null when no server replied.', 451),
           enhanced_code: shown(z.string().nullable(), '4.7.1'),
           message: z.string().meta({ examples: ['Greylisted, try again later'] }),
           mx: shown(z.string().nullable(), 'mx1.hoster.example'),
@@ -157,13 +173,21 @@ export const queueProvider = z
   .meta({ id: 'QueueProvider' });
 
 const selection = {
-  email_id: idSchema('The recipients of this email.').optional(),
-  domain: doc(z.string().max(253).optional(), 'Recipients at this domain.', 'hoster.example'),
-  provider: doc(label(500).optional(), 'Mail to this provider, as named in the queue.', 'google'),
+  email_id: idSchema('Selects the recipients of this email.').optional(),
+  domain: doc(
+    z.string().max(253).optional(),
+    'Selects recipients at this domain.',
+    'hoster.example',
+  ),
+  provider: doc(
+    label(500).optional(),
+    'Selects mail to this provider, as named in the queue.',
+    'google',
+  ),
   all: z
     .literal(true)
     .optional()
-    .describe('Everything in the scope. Cannot be combined with the others.'),
+    .describe('Selects all mail in the scope. Cannot be combined with the other selectors.'),
   scope,
 };
 
@@ -176,7 +200,7 @@ export const from = doc(
     .string()
     .regex(/^[0-9a-f-]{36}\/[0-9a-f-]{36}\/\d{1,4}$/, 'must be the `next` of an answer')
     .optional(),
-  '`next` of the previous answer, to continue in a long queue.',
+  '`next` of the previous response, to continue in a long queue.',
   '0193e0b1-52c8-7d10-8f6e-2b9d41a7c3f0/0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa/0',
 );
 
@@ -189,12 +213,13 @@ export const queueChange = z
     object: z.literal('queue_change'),
     change: z.enum(['hold', 'release', 'retry']),
     selection: z.string().meta({ examples: ['provider:google'] }),
-    found: count('Recipients that match.', 40),
-    busy: count('Those of them that a worker has claimed.', 2),
-    changed: count('Those of them that were changed.', 38),
+    found: count('Number of matching recipients.', 40),
+    busy: count('Number of matching recipients that a worker has claimed.', 2),
+    changed: count('Number of changed recipients.', 38),
     next: doc(
       z.string().nullable(),
-      'Place to continue from: repeat the request with it as `from`. Null: the whole queue was searched.',
+      'Position to continue from: repeat the request with it as `from`. Null when the whole queue was ' +
+        'searched.',
     ),
   })
   .meta({ id: 'QueueChange' });

@@ -19,7 +19,8 @@ export function registerTlsResultRoutes(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List the results of TLS sessions',
       description:
-        'Counts by day, recipient domain and policy, newest day first, at most 10,000 rows. For owners.',
+        'Counts TLS sessions by day, recipient domain, policy and result, newest day first, at most 10,000 ' +
+        'rows. For owners.',
       operationId: 'listTlsResults',
       tags: ['Operator'],
       security: BY_SESSION,
@@ -46,14 +47,17 @@ const resultQuery = z.strictObject({
   domain: z
     .string()
     .optional()
-    .meta({ description: 'Only recipients at this domain.', examples: ['example.org'] }),
+    .meta({
+      description: 'Returns only results for recipients at this domain.',
+      examples: ['example.org'],
+    }),
   days: z.coerce
     .number<string>()
     .int()
     .min(1)
     .max(30)
     .default(7)
-    .describe('Number of days; 1 is today (UTC).'),
+    .describe('Number of days to return. 1 is today (UTC).'),
 });
 
 const result = z
@@ -63,7 +67,7 @@ const result = z
     domain: z
       .string()
       .meta({ description: 'Domain of the recipients.', examples: ['example.org'] }),
-    policy: z.enum(['tlsa', 'sts', 'no-policy-found']).describe('The policy that required TLS.'),
+    policy: z.enum(['tlsa', 'sts', 'no-policy-found']).describe('Policy that required TLS.'),
     result: z
       .string()
       .meta({ description: '`success`, or a result type of RFC 8460.', examples: ['success'] }),
