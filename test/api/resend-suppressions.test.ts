@@ -141,5 +141,5 @@ test('a template is changed, duplicated, listed and removed', async () => {
   assert.deepEqual(succeeded(await resend.templates.remove(copy.id)), removed);
   failed(await resend.templates.get(copy.id), 404, 'not_found');
   const withSender = await resend.templates.create({ ...template, from: 'a@acme.test' });
-  failed(withSender, 422, 'invalid_from_address', /^from: is given with each email/);
+  failed(withSender, 422, 'invalid_from_address', /^from: is set for each email here/);
 });
