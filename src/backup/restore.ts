@@ -115,7 +115,7 @@ export async function secretKeyOf(
   throw new BackupDamaged('The backup is damaged: its secret key is not the one of its rows.');
 }
 
-/** Whether these keys open the rows: the first key of the backup, which seals, is among them. */
+/** Returns whether these keys open the rows: the first key of the backup, which seals, is among them. */
 function belongsTo(secretKeys: string, { keyIds }: KeyFacts): boolean {
   const [sealing = ''] = keyIds;
   return secretKeysOf(secretKeys).map(secretKeyId).includes(sealing);

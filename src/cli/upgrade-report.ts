@@ -169,7 +169,7 @@ async function whyRefused(reading: Reading, { server, required }: Standing): Pro
   return refusals;
 }
 
-/** Whether the engine that this version brings can run the cluster: returns a sentence if not. */
+/** Returns null when the engine of this version can run the cluster, or else a sentence that says why not. */
 function otherEngine({ dataDirectory, major }: facts.ServerFacts): string[] {
   if (dataDirectory === null) return [];
   try {

@@ -80,7 +80,7 @@ export class EnvReader {
   }
 }
 
-/** Whether Kubernetes sets the variable in pods for a service named `letterhaus`. */
+/** Returns whether Kubernetes sets the variable in pods for a service named `letterhaus`. */
 function isServiceLink(name: string, value = ''): boolean {
   return /_SERVICE_(HOST|PORT)|_PORT_\d+_(TCP|UDP)/.test(name) || /^(tcp|udp):\/\//.test(value);
 }

@@ -27,7 +27,7 @@ export function showPeriod(hours: number | null): string {
   return hours % 24 === 0 ? `${hours / 24}d` : `${hours}h`;
 }
 
-/** Whether content would be kept for longer than the metadata that says whose it is. */
+/** Returns whether content would be kept for longer than the metadata that says whose it is. */
 export function outlivesMetadata({ contentH, metadataH }: Retention): boolean {
   return (contentH ?? Infinity) > (metadataH ?? Infinity);
 }

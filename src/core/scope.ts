@@ -15,7 +15,7 @@ export type Reach = Scope & { domain?: string | null };
 
 export type Caller = Scope & KeyLimits & { organizationId: string; keyId: string };
 
-/** Whether the first key has more access or a later expiry than the second one. */
+/** Returns whether the first key has more access or a later expiry than the second one. */
 export function isBroader(one: KeyLimits, other: KeyLimits): boolean {
   if (one.permission === 'full_access' && other.permission !== 'full_access') return true;
   if (other.domain !== null && one.domain !== other.domain) return true;

@@ -442,7 +442,7 @@ export function sqlStateOf(error: unknown): string | null {
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
 }
 
-/** Whether a row was locked for longer than `lock_timeout`. That is no failure of the database. */
+/** Returns whether a row was locked for longer than `lock_timeout`. That is no failure of the database. */
 export function isLockTimeout(error: unknown): boolean {
   return sqlStateOf(error) === LOCK_TIMEOUT_SQLSTATE;
 }
@@ -466,7 +466,8 @@ export function translated(error: unknown): unknown {
 }
 
 /**
- * Whether another server may be the primary now: this one ended the connection, is unavailable, or became a standby.
+ * Returns whether another server may be the primary now: this one ended the connection, is unavailable, or became
+ * a standby.
  */
 function isServerLost(error: unknown): boolean {
   if (!(error instanceof DatabaseUnavailable)) return false;

@@ -223,7 +223,7 @@ export class FixedPaths {
     return this.#methods.get(path) ?? null;
   }
 
-  /** Whether the path is a fixed one that does not support the method of the request. */
+  /** Returns whether the path is a fixed one that does not support the method of the request. */
   refuses(request: FastifyRequest): boolean {
     if (request.routeOptions.url?.includes(':') !== true) return false;
     return this.methodsOf(request)?.has(request.method) === false;

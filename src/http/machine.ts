@@ -9,7 +9,7 @@ export function markAdminSocket(socket: Socket): void {
   CONNECTIONS.add(socket);
 }
 
-/** Whether the operator of this machine sends the request. With a key, it is a request of the key's project. */
+/** Returns whether the operator of this machine sends the request. With a key, it is a request of the key's project. */
 export function isOfMachine({ raw, headers }: Pick<FastifyRequest, 'raw' | 'headers'>): boolean {
   return headers.authorization === undefined && CONNECTIONS.has(raw.socket);
 }

@@ -23,7 +23,10 @@ const OTHER_ORGANIZATION: Refusal = {
   message: 'This concerns the whole installation: an owner of its first organization may do it.',
 };
 
-/** Whether the caller has an operator's key, a session in the first organization, or shell access to the machine. */
+/**
+ * Returns whether the caller has an operator's key, a session in the first organization, or shell access to the
+ * machine.
+ */
 export async function isOperator(db: Queryable, request: FastifyRequest): Promise<boolean> {
   if (isOfMachine(request)) return true;
   const { projectId, organizationId } = callerOf(request);

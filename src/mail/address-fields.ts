@@ -114,8 +114,8 @@ function hasHiddenControl(text: string): boolean {
 }
 
 /**
- * Whether parsers agree. They differ on a comment within an address, a comment with a parenthesis or quotation mark
- * in it, several quoted strings, and white space around the `@`.
+ * Returns whether parsers agree. They differ on a comment within an address, a comment with a parenthesis or
+ * quotation mark in it, several quoted strings, and white space around the `@`.
  */
 function isReadAlike({ phrase, comments, address, isSpaced }: MailboxParts): boolean {
   const isOneName = /^(?:"(?:[^"\\]|\\.)*"|[^"]*)$/.test(phrase);
@@ -134,7 +134,7 @@ function trimmed(text: string): string {
   return text.slice(start, end);
 }
 
-/** Whether Unicode mapping (UTS #46) leaves the domain unchanged. */
+/** Returns whether Unicode mapping (UTS #46) leaves the domain unchanged. */
 function isAsWritten(address: Address, written: string): boolean {
   const domain = written.slice(written.lastIndexOf('@') + 1).toLowerCase();
   return domain === domainOf(address) || domain === domainToUnicode(domainOf(address));

@@ -223,7 +223,7 @@ export function addressKey(address: string): string {
   return `${foldCase(leastQuoted(address.slice(0, at)))}@${parseDomain(domain) ?? foldCase(domain)}`;
 }
 
-/** Whether the local part needs a server with SMTPUTF8 (RFC 6531). */
+/** Returns whether the local part needs a server with SMTPUTF8 (RFC 6531). */
 export function needsSmtpUtf8(address: Address): boolean {
   return /[\u0080-\uffff]/.test(address);
 }
@@ -257,7 +257,7 @@ export function parseDomain(text: string): string | null {
   return isName ? domain : null;
 }
 
-/** Whether the text has ASCII that the mapping could read as a port, path or escape. */
+/** Returns whether the text has ASCII that the mapping could read as a port, path or escape. */
 function hasForeignAscii(text: string): boolean {
   return /[^A-Za-z0-9.\-\u0080-\uffff]/.test(text);
 }
@@ -271,7 +271,7 @@ function isLabel(label: string): boolean {
   return !label.startsWith('xn--') || isHonestIdn(label);
 }
 
-/** Whether an A-label encodes exactly one U-label that mixes no scripts. */
+/** Returns whether an A-label encodes exactly one U-label that mixes no scripts. */
 function isHonestIdn(label: string): boolean {
   const unicode = domainToUnicode(label);
   return unicode !== label && domainToASCII(unicode) === label && isSingleScript(unicode);
@@ -279,7 +279,7 @@ function isHonestIdn(label: string): boolean {
 
 const RESERVED = /(?:^|\.)(?:test|example|invalid|localhost|example\.(?:com|net|org))$/;
 
-/** Whether the domain can never be registered (RFC 2606, RFC 6761). Takes the result of parseDomain. */
+/** Returns whether the domain can never be registered (RFC 2606, RFC 6761). Takes the result of parseDomain. */
 export function isReservedDomain(domain: string): boolean {
   return RESERVED.test(domain);
 }

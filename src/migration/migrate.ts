@@ -358,7 +358,7 @@ async function tryStep(
   }
 }
 
-/** Whether the error is a lock timeout (55P03), or a deadlock with a working node (40P01). */
+/** Returns whether the error is a lock timeout (55P03), or a deadlock with a working node (40P01). */
 function isContended(error: unknown): boolean {
   const { cause } = error as { cause?: { code?: string } };
   return cause?.code === '55P03' || cause?.code === '40P01';

@@ -166,7 +166,7 @@ async function inTurn(db: Queryable, statements: string): Promise<void> {
   }
 }
 
-/** Whether another session was in the way, so that a retry may succeed. */
+/** Returns whether another session was in the way, so that a retry may succeed. */
 export function isContended(error: unknown): boolean {
   return CONTENDED.has(sqlStateOf(error) ?? '');
 }

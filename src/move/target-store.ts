@@ -80,7 +80,7 @@ export class MoveTarget implements AsyncDisposable {
     }
   }
 
-  /** Whether this move has filled the database already, so that only the last step is missing. */
+  /** Returns whether this move has filled the database already, so that only the last step is missing. */
   async isFilledBy(moveId: string): Promise<boolean> {
     if (!(await isThere(this.#db, ARRIVAL))) return false;
     const rows = await this.#db.query(`select from ${ARRIVAL} where filled_by = $1`, [moveId]);

@@ -40,7 +40,7 @@ const TLS_ONLY: ReadonlySet<string> = new Set(['google', 'orange', 'comcast']);
 /** Limit on a key, because index entries contain it and PostgreSQL limits their size. */
 const KEY_CHARACTERS_MAX = 200;
 
-/** Whether mail must not be sent to this server in plain text, even after a failed TLS handshake. */
+/** Returns whether mail must not be sent to this server in plain text, even after a failed TLS handshake. */
 export function takesOnlyTls(hostName: string): boolean {
   const known = knownProvider(hostName);
   return known !== undefined && TLS_ONLY.has(known);
@@ -58,7 +58,7 @@ export function providerOf(hostNames: readonly string[], own: ProviderSuffixes =
   return shortened([...new Set(keys)].toSorted());
 }
 
-/** Whether the key is a large provider or a name in the operator's file, not made from host names. */
+/** Returns whether the key is a large provider or a name in the operator's file, not made from host names. */
 export function isNamedProvider(key: string): boolean {
   return !/[.:]/.test(key);
 }

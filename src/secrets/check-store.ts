@@ -237,7 +237,7 @@ function byKey({ sealedBy }: Pick<Foreign, 'sealedBy'>): string {
   return sealedBy === null ? '' : `, which key ${sealedBy} sealed`;
 }
 
-/** Whether a key is shorter than any that this service creates or accepts, or not text. */
+/** Returns whether a key is shorter than any that this service creates or accepts, or not text. */
 function isCutOff(present: string): boolean {
   return secretKeysOf(present).some(
     (key) => key.length < CHARACTERS_MIN || !/^[\x20-\x7e]+$/.test(key),

@@ -84,7 +84,7 @@ select exists (select from domains d
                                            where u.kind = 'domain' and u.owner_id = d.project_id
                                              and u.id = d.id)) as "isAll"`;
 
-/** Whether there are live domains and none of them can sign. Called only while a domain is marked. */
+/** Returns whether there are live domains and none of them can sign. Called only while a domain is marked. */
 export async function areAllDomainsUnusable(db: Queryable): Promise<boolean> {
   const [row] = await db.query<{ isAll: boolean }>(ALL_UNUSABLE);
   return row?.isAll === true;

@@ -10,7 +10,7 @@ export const isSimulated = (row: string): string => `(${row}environment = 'test'
               or ${row}address_key ~ '^(${RESEND_NAMES.join('|')})([+].*)?@${RESEND_DOMAIN}$'))`;
 
 /**
- * Whether the entry `s` holds back mail. Only an entry that was found is compared, so other mail costs nothing.
+ * Returns whether the entry `s` holds back mail. Only an entry that was found is compared, so other mail costs nothing.
  * @param now the time
  */
 export const holdsBack = (now: string): string =>

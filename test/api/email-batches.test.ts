@@ -261,7 +261,12 @@ test('every email of a batch counts to the limit, and a batch above it is refuse
   const first = await post(emails(7), {}, small);
   assert.deepEqual([first.status, first.headers.get('ratelimit-remaining')], [202, '3']);
   const refused = await post(emails(4), {}, small);
-  assertFailure(refused, 429, 'rate_limit_error', /has 4 emails, but only 3 of the limit of 10 emails per 60 s are left/);
+  assertFailure(
+    refused,
+    429,
+    'rate_limit_error',
+    /has 4 emails, but only 3 of the limit of 10 emails per 60 s are left/,
+  );
   assert.ok(Number(refused.headers.get('retry-after')) > 0);
   assert.equal(refused.headers.get('ratelimit-remaining'), '3');
   assertFailure(await post(emails(11), {}, small), 429, 'rate_limit_error', /send fewer at once/);

@@ -126,7 +126,7 @@ export async function visit(page: Page, address: string, shown: string | Locator
   await content.filter({ visible: true }).first().waitFor();
 }
 
-/** Whether the URL is the event stream of an open page. */
+/** Returns whether the URL is the event stream of an open page. */
 export function isOfEvents(one: { url(): string }): boolean {
   return one.url().includes('/v1/events?');
 }

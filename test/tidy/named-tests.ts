@@ -16,7 +16,7 @@ export const namedTestsExist: Rule = (files) => {
 };
 
 /**
- * Whether the source of a test file has a test of this title. A title that is made of parts
+ * Returns whether the source of a test file has a test of this title. A title that is made of parts
  * (`${what} bounces`) counts when each part stands in the file as well.
  */
 function hasTest(source: string, title: string): boolean {

@@ -23,7 +23,10 @@ export async function chooseProject(
   return whyNone(projects, wanted, second !== undefined);
 }
 
-/** Whether the installation's own project is meant, which no list shows. A project with its name has precedence. */
+/**
+ * Returns whether the installation's own project is meant, which no list shows. A project with its name has
+ * precedence.
+ */
 function meansOperator(wanted: string | undefined, projects: Project[]): boolean {
   if (wanted === OPERATOR_PROJECT_ID) return true;
   return wanted === OPERATOR && !projects.some((project) => isMeant(project, wanted));

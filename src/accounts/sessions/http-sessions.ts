@@ -111,8 +111,8 @@ export class Sessions {
   }
 
   /**
-   * Whether the request comes from a page of the dashboard that lost its cookie when its browser was signed out. It
-   * guesses nothing, so it does not count as a failure and is answered without the database.
+   * Returns whether the request comes from a page of the dashboard that lost its cookie when its browser was
+   * signed out. It guesses nothing, so it does not count as a failure and is answered without the database.
    */
   isOfSignedOutPage(request: FastifyRequest): boolean {
     const { headers } = request;

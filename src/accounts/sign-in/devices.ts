@@ -33,7 +33,7 @@ export class Devices {
     return { memberId, deviceId, proof: Buffer.from(proof, 'base64url') };
   }
 
-  /** Whether this member signed in with that browser and has had the same password since. */
+  /** Returns whether this member signed in with that browser and has had the same password since. */
   isOf({ memberId, proof }: Device, { id, password }: Owner): boolean {
     return (
       memberId === id &&

@@ -160,7 +160,7 @@ function archivedWal({ diskBytes }: Sizing): string {
   ].join('\n');
 }
 
-/** Whether there is a replication slot. PostgreSQL does not start on minimal WAL with one. */
+/** Returns whether there is a replication slot. PostgreSQL does not start on minimal WAL with one. */
 export function hasSlots(pgDir: string): boolean {
   const folder = join(pgDir, 'pg_replslot');
   return existsSync(folder) && readdirSync(folder).length > 0;

@@ -256,7 +256,7 @@ export function dropSocketDir(socketDir: string, directory: string): void {
   if (dirname(socketDir) !== directory) rmSync(socketDir, { recursive: true, force: true });
 }
 
-/** Whether no other user can rename or remove a folder that is created in this one. */
+/** Returns whether no other user can rename or remove a folder that is created in this one. */
 function keepsFolders(base: string): boolean {
   const found = statSync(base, { throwIfNoEntry: false });
   if (!found?.isDirectory() || ![0, process.geteuid?.()].includes(found.uid)) return false;

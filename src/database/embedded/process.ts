@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { World } from '../../lib/world.ts';
 
-/** Whether the pid exists, of any user. A zombie exists. */
+/** Returns whether the pid exists, of any user. A zombie exists. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -18,7 +18,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Whether the process has ended but was not reaped. PostgreSQL treats it as alive. */
+/** Returns whether the process has ended but was not reaped. PostgreSQL treats it as alive. */
 export function isZombie(pid: number): boolean {
   try {
     return / Z [^)]*$/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
@@ -27,7 +27,7 @@ export function isZombie(pid: number): boolean {
   }
 }
 
-/** Whether the pid is a live postmaster of this cluster folder. A zombie has no command line. */
+/** Returns whether the pid is a live postmaster of this cluster folder. A zombie has no command line. */
 export function isPostgresOf(pid: number, pgDir: string): boolean {
   if (!isAlive(pid)) return false;
   try {
@@ -41,7 +41,7 @@ export function isPostgresOf(pid: number, pgDir: string): boolean {
   }
 }
 
-/** Whether a pid that was this cluster's postmaster still is. Fast enough for polling. */
+/** Returns whether a pid that was this cluster's postmaster still is. Fast enough for polling. */
 export function isStillRunning(pid: number, pgDir: string): boolean {
   return process.platform === 'linux' ? isPostgresOf(pid, pgDir) : isAlive(pid);
 }

@@ -11,7 +11,7 @@ const WRITES = {
   text: `select current_setting('transaction_read_only') = 'off' as "acceptsWrites"`,
 };
 
-/** Whether the server accepts writes, so is no standby and not read-only. @throws when it does not answer */
+/** Returns whether the server accepts writes, so is no standby and not read-only. @throws when it does not answer */
 export async function acceptsWrites(db: Queryable): Promise<boolean> {
   const [row] = await db.query<{ acceptsWrites: boolean }>(WRITES);
   return row?.acceptsWrites === true;

@@ -94,7 +94,10 @@ function registerSwagger(app: App): void {
   });
 }
 
-/** Whether the route accepts `{}`, which stands for an empty body (http/access.ts); not with `minProperties`. */
+/**
+ * Returns whether the route accepts `{}`, which stands for an empty body (http/access.ts); not with
+ * `minProperties`.
+ */
 function acceptsEmptyBody(body: ZodType | undefined): boolean {
   if (body === undefined || body.meta()?.['minProperties'] !== undefined) return false;
   return body.safeParse({}).success;

@@ -162,7 +162,7 @@ function tooMuch(): Overloaded {
 
 const moving = new WeakSet<IncomingMessage>();
 
-/** Whether a request is exempt from the time limit for whole requests (raw-answers.ts). */
+/** Returns whether a request is exempt from the time limit for whole requests (raw-answers.ts). */
 export function isUpload(request: IncomingMessage): boolean {
   return moving.has(request);
 }

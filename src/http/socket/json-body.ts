@@ -59,9 +59,9 @@ export function parseJsonBody(bytes: Uint8Array): unknown {
 }
 
 /**
- * Whether refuseShape has nothing to refuse: the body has fewer bytes than members are allowed, and at most as many
- * opening brackets as levels, also counting those in strings. True for most bodies with one email. Native searches
- * find out in a tenth of the time.
+ * Returns whether refuseShape has nothing to refuse: the body has fewer bytes than members are allowed, and at
+ * most as many opening brackets as levels, also counting those in strings. True for most bodies with one email.
+ * Native searches find out in a tenth of the time.
  */
 function isPlainlyFlat(bytes: Uint8Array): boolean {
   if (bytes.length >= MEMBERS_MAX) return false;

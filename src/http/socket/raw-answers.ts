@@ -114,7 +114,7 @@ function problemOf(error: ParserError): HttpProblem {
   }
 }
 
-/** Whether the packet that overflowed starts a request whose first line alone is too long. */
+/** Returns whether the packet that overflowed starts a request whose first line alone is too long. */
 function isRequestLineOpen(packet: unknown): boolean {
   if (!Buffer.isBuffer(packet) || !/^[A-Z]+ /.test(packet.toString('latin1', 0, 16))) return false;
   const end = packet.indexOf('\r\n');

@@ -285,7 +285,7 @@ function shownUrl(href: string): string | null {
   return address ?? null;
 }
 
-/** Whether label and URL are the same, like `Acme.com` and `https://acme.com/`. */
+/** Returns whether label and URL are the same, like `Acme.com` and `https://acme.com/`. */
 function isSameUrl(label: string, url: string): boolean {
   if (label.length > url.length + 8 || url.length > label.length + 9) return false;
   const bare = (text: string): string => text.toLowerCase().replace(/^https?:\/\/|\/$/g, '');

@@ -27,7 +27,7 @@ const UTF8 = /^(?:utf-?8|us-ascii|)$/i;
 /** Searches the field and its continuation lines; the value may have comments (`text/(x) html`). */
 const HTML_TYPE = /^content-type[ \t]*:(?:[^\r\n]|\r?\n[ \t]){0,998}html/im;
 
-/** Whether the message could have html. It is not parsed, and the common spelling is found at once. */
+/** Returns whether the message could have html. It is not parsed, and the common spelling is found at once. */
 export function mayHaveHtml(content: Buffer): boolean {
   return content.includes('text/html') || HTML_TYPE.test(content.toString('latin1'));
 }
@@ -62,7 +62,7 @@ function isRewritable(multipart: MimePart): boolean {
   return SHOWN.has(contentType.type) && encoding === 'identity' && hasNoTwin(multipart);
 }
 
-/** Whether all parsers read the same html in a part, so that encoding it again loses nothing. */
+/** Returns whether all parsers read the same html in a part, so that encoding it again loses nothing. */
 function isCertain(part: MimePart): boolean {
   return hasNoTwin(part) && (part.encoding !== 'base64' || isBase64(part.octets));
 }

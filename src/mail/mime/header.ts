@@ -108,7 +108,7 @@ export function spaced(words: readonly string[]): string[] {
   return words.map((word, index) => (index === 0 ? word : ` ${word}`));
 }
 
-/** Whether the text needs no encoding: foldable printable ASCII without outer spaces and encoded words. */
+/** Returns whether the text needs no encoding: foldable printable ASCII without outer spaces and encoded words. */
 function isPlainText(text: string, words: readonly string[]): boolean {
   if (!isPrintableAscii(text) || text.includes('=?') || text.trim() !== text) return false;
   return words.every((word) => word.length <= WORD_MAX);
@@ -211,7 +211,7 @@ function inQ(byte: number): string {
 const SPACE = 0x20;
 const PLAIN_IN_Q = /^[A-Za-z0-9!*+/ -]$/;
 
-/** Whether Q leaves the character unencoded (a space becomes `_`), also in a display name (RFC 2047 §5 (3)). */
+/** Returns whether Q leaves the character unencoded (a space becomes `_`), also in a display name (RFC 2047 §5 (3)). */
 function isPlainInQ(codePoint: number): boolean {
   return codePoint < 0x80 && PLAIN_IN_Q.test(String.fromCharCode(codePoint));
 }
@@ -271,14 +271,14 @@ const MEDIA_TYPE_MAX = 200;
 const MEDIA_TYPE =
   /^[\w!#$&^+.-]+\/[\w!#$&^+.-]+(?: ?; ?[\w!#$&^+.*-]+=(?:[\w!#$%&'*+.^`{|}~-]+|"[ !#-[\]-~]*"))*$/;
 
-/** Whether the text is a valid Content-Type: `application/pdf`, `text/plain; charset=utf-8`. */
+/** Returns whether the text is a valid Content-Type: `application/pdf`, `text/plain; charset=utf-8`. */
 export function isMediaType(text: string): boolean {
   return text.length <= MEDIA_TYPE_MAX && MEDIA_TYPE.test(text);
 }
 
 const CONTENT_ID = /^[^\0-\x20\x7f-\uffff<>()[\]\\",;:]{1,200}$/;
 
-/** Whether Content-ID can have this text between `<` and `>`, for `cid:` links. */
+/** Returns whether Content-ID can have this text between `<` and `>`, for `cid:` links. */
 export function isContentId(text: string): boolean {
   return CONTENT_ID.test(text);
 }

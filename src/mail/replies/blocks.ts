@@ -46,7 +46,7 @@ export function refusalSubject(answer: Answer, senderDomain: string): RefusalSub
   return isAddress ? 'address' : 'domain';
 }
 
-/** Whether the domain stands alone, not at the end of an address or of a longer name. */
+/** Returns whether the domain stands alone, not at the end of an address or of a longer name. */
 function namesDomain(text: string, domain: string): boolean {
   for (let at = text.indexOf(domain); at >= 0; at = text.indexOf(domain, at + 1)) {
     const [before, after] = [text[at - 1] ?? ' ', text[at + domain.length] ?? ' '];

@@ -183,7 +183,7 @@ function isFromMicrosoft(fields: readonly HeaderField[]): boolean {
   );
 }
 
-/** Whether the text, or a field that names a failed recipient, reports a failed delivery. */
+/** Returns whether the text, or a field that names a failed recipient, reports a failed delivery. */
 export function isBounceInWords(parts: ReportParts): boolean {
   const { fields, words } = parts;
   if (valueOf(fields, 'x-failed-recipients') !== undefined) return true;
@@ -211,7 +211,7 @@ function isFromMailSystem(fields: readonly HeaderField[]): boolean {
   );
 }
 
-/** Whether the text reports a delay, for a report without an `Action` field. */
+/** Returns whether the text reports a delay, for a report without an `Action` field. */
 export function isDelayInWords({ fields, words }: ReportParts): boolean {
   const text = `${decodedValue(fields, 'subject') ?? ''} ${words}`.toLowerCase();
   const has = (phrases: readonly string[]) => phrases.some((phrase) => text.includes(phrase));

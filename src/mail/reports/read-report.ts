@@ -242,7 +242,7 @@ function onlyRecipient(said: readonly TextClaim[], parts: ReportParts): string |
   return claims[0]?.recipient ?? null;
 }
 
-/** Whether the text for people cannot add anything. */
+/** Returns whether the text for people cannot add anything. */
 function isKnown({ classification, status }: ReportedRecipient, diagnostic: string): boolean {
   const isVague = /^[245]\.0\.0$/.test(status ?? '5.0.0');
   return classification?.suppress === true || (diagnostic.length > 20 && !isVague);

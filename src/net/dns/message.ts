@@ -39,7 +39,7 @@ const MAX_RECORDS = 100;
 /** The size that avoids fragmentation on every path (DNS flag day 2020). */
 const UDP_PAYLOAD_BYTES = 1232;
 
-/** Whether DNS can encode the name. dns-packet would write a long label as a compression pointer. */
+/** Returns whether DNS can encode the name. dns-packet would write a long label as a compression pointer. */
 export function isDnsName(name: string): boolean {
   if (name.length === 0 || name.length > 253) return false;
   return name.split('.').every((label) => /^[!-~]{1,63}$/.test(label));
@@ -169,7 +169,10 @@ function repeats(packet: DecodedReply, question: Question): boolean {
   return asked.type === question.type && sameName(asked.name, question.name);
 }
 
-/** Whether the reply is a referral from a server that does not recurse. It must not be read as "no such record". */
+/**
+ * Returns whether the reply is a referral from a server that does not recurse. It must not be read as "no such
+ * record".
+ */
 function isReferral(packet: DecodedReply): boolean {
   return (
     packet.rcode === 'NOERROR' &&

@@ -173,7 +173,7 @@ function isAscii(text: string): boolean {
   return /^[\0-\x7f]*$/.test(text);
 }
 
-/** Whether the command is HTTP: a browser or proxy that was directed to this port, perhaps as an attack. */
+/** Returns whether the command is HTTP: a browser or proxy that was directed to this port, perhaps as an attack. */
 export function isAnotherProtocol({ verb, argument }: Command): boolean {
   if (/^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT|PRI|PROXY)$/.test(verb)) return true;
   return /^[A-Z-]+:$/.test(verb) && argument !== '';

@@ -57,7 +57,7 @@ export class ContentBudget {
     this.#bytesMax = contentBytes;
   }
 
-  /** Whether a message of this size fits, if necessary by evicting unfinished ones. */
+  /** Returns whether a message of this size fits, if necessary by evicting unfinished ones. */
   fits(bytes: number): boolean {
     let used = this.#bytes;
     for (const { usedBytes } of this.#unfinished) used -= usedBytes;

@@ -65,7 +65,7 @@ export class SmtpServerWire {
     return this.#rest.length > 0;
   }
 
-  /** Whether input has already arrived. Reading the socket takes two turns of the event loop. */
+  /** Returns whether input has already arrived. Reading the socket takes two turns of the event loop. */
   async hasEarlyInput(): Promise<boolean> {
     this.#socket.resume();
     await new Promise(setImmediate);

@@ -230,7 +230,7 @@ const UTF8_PATH =
   /^(?:"(?:[ !#-[\]-~\xa0-\u2027\u202a-\uffff]|\\[ -~])*"(?=@))?[^\0-\x1f\x7f-\x9f\u2028\u2029<>"]*$/;
 const ARGUMENT = /^[!-~]+( [!-~]+)*$/;
 
-/** Whether MAIL FROM and RCPT TO can have the address between `<` and `>`. */
+/** Returns whether MAIL FROM and RCPT TO can have the address between `<` and `>`. */
 export function isWritablePath(address: string, smtpUtf8: boolean): boolean {
   if (ASCII_PATH.test(address)) return true;
   return smtpUtf8 && UTF8_PATH.test(address) && address.isWellFormed();

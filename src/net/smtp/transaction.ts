@@ -96,7 +96,10 @@ function withoutSmtpUtf8(recipient: string): TransactionResult {
   return local('mail', { code, enhancedCode, message: `${LACKS} ${needing} needs.` });
 }
 
-/** Whether it was refused here because of SMTPUTF8. Another server, or another form of the message, may succeed. */
+/**
+ * Returns whether it was refused here because of SMTPUTF8. Another server, or another form of the message, may
+ * succeed.
+ */
 export function lacksSmtpUtf8(result: { kind: string; reply?: SmtpReply; local?: true }): boolean {
   return result.local === true && /^5\.6\.[79]$/.test(result.reply?.enhancedCode ?? '');
 }
@@ -121,7 +124,7 @@ function envelopeSteps(extensions: SmtpExtensions, transaction: Transaction): St
   ];
 }
 
-/** Sends all commands in one write. Null: the server waits for the message. */
+/** Sends all commands in one write. Returns null when the server waits for the message. */
 async function pipelined(
   session: Session,
   transaction: Transaction,
@@ -156,7 +159,10 @@ async function pipelined(
   return stopped;
 }
 
-/** For servers without PIPELINING. Null: the server waits for the message. */
+/**
+ * Sends one command after the other, for servers without PIPELINING. Returns null when the server waits for the
+ * message.
+ */
 async function stepByStep(
   session: Session,
   transaction: Transaction,
@@ -236,7 +242,7 @@ function linesOf(lines: readonly string[]): string {
   return `${lines.join('\r\n')}\r\n`;
 }
 
-/** Writes all but the dot, block by block. Null: ready for the dot. */
+/** Writes all but the dot, block by block. Returns null when it is ready for the dot. */
 async function writeBlocks(session: Session, pieces: readonly Buffer[]): Promise<Outcome | null> {
   const { wire, timeouts } = session;
   wire.expectReply();

@@ -101,7 +101,7 @@ function policyOf(fields: ReadonlyMap<string, string>, mx: readonly string[]): P
   return { policy: { mode, mx, maxAgeS } };
 }
 
-/** Whether the policy permits this mail server. A wildcard matches one leftmost label (§4.1). */
+/** Returns whether the policy permits this mail server. A wildcard matches one leftmost label (§4.1). */
 export function policyNames(policy: StsPolicy, host: string): boolean {
   const name = host.toLowerCase().replace(/\.$/, '');
   const wildcard = `*${name.slice(name.indexOf('.'))}`;

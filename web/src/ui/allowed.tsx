@@ -18,7 +18,7 @@ export function useRole(): Role | null {
   return useQuery(sessionQuery).data?.member.role ?? null;
 }
 
-/** Whether the member may use an operation of the API. */
+/** Returns whether the member may use an operation of the API. */
 export function useMay(): (operation: Operation) => boolean {
   const role = useRole();
   return (operation) => role !== null && includesRole(role, leastRole(operation));

@@ -128,7 +128,7 @@ function withSamplesOf(typed: Draft, draft: Draft): Draft {
   return { ...draft, variables };
 }
 
-/** Whether both have the same content, whatever the sample values are. */
+/** Returns whether both have the same content, whatever the sample values are. */
 function isSameDraft(one: Draft, other: Draft): boolean {
   return plain(one) === plain(other);
 }
