@@ -97,8 +97,8 @@ function withoutSmtpUtf8(recipient: string): TransactionResult {
 }
 
 /**
- * Returns whether it was refused here because of SMTPUTF8. Another server, or another form of the message, may
- * succeed.
+ * Returns whether this client refused to send because the server lacks SMTPUTF8. Another server, or another form of
+ * the message, may succeed.
  */
 export function lacksSmtpUtf8(result: { kind: string; reply?: SmtpReply; local?: true }): boolean {
   return result.local === true && /^5\.6\.[79]$/.test(result.reply?.enhancedCode ?? '');
