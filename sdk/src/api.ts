@@ -174,7 +174,7 @@ export type ApiRequestDetail = {
   } | null;
   /** Time of the entry, at most one second after the response. */
   created_at: string;
-  /** Outline of the body of a failed request. Texts of content, secrets and unknown fields are replaced by their size. */
+  /** Outline of the body of a failed request. The sizes of contents, secrets and unknown fields replace their values. */
   body: unknown;
 };
 
@@ -860,7 +860,7 @@ export type EventList = {
   data: StreamEvent[];
   /** True when the list continues in this direction. */
   has_more: boolean;
-  /** The position to continue from, also when `data` is empty: pass it as `after`. */
+  /** Position to continue from, even when `data` is empty. Pass it as `after`. */
   cursor: string;
 };
 
@@ -970,7 +970,7 @@ export type InstallationHold = {
   }>;
   /** Number of pending webhook deliveries. */
   webhooks: number;
-  /** Recipients that the lost machine may have sent to after the backup. The oldest 10,000. */
+  /** Recipients that the lost machine may have sent to after the backup. At most the oldest 10,000. */
   in_doubt: Array<{
     /** The email. */
     email_id: string;
@@ -1015,7 +1015,7 @@ export type InstallationProject = {
     threshold: string;
     /** Number of bounces or complaints. */
     count: number;
-    /** Recipients that ended in 24 hours. */
+    /** Number of recipients that ended in 24 hours. */
     ended: number;
     /** Time at which the share exceeded the threshold. */
     since: string;
@@ -1081,7 +1081,7 @@ export type InstallationStatus = {
     /** Seconds that the oldest due recipient has waited. */
     oldest_s: number;
   };
-  /** True when the daily check found no difference, or only acknowledged ones. */
+  /** True when the daily proof found no difference, or only acknowledged ones. */
   is_accounted_for: boolean;
   /** Open conditions, at most the newest 1,000. */
   conditions: OperatorCondition[];
@@ -1432,7 +1432,7 @@ export type ProjectSettings = {
     threshold: string;
     /** Number of bounces or complaints. */
     count: number;
-    /** Recipients that ended in 24 hours. */
+    /** Number of recipients that ended in 24 hours. */
     ended: number;
     /** Time at which the share exceeded the threshold. */
     since: string;
@@ -1486,7 +1486,7 @@ export type ProviderBlock = {
   provider: string;
   /** Subject of the block. `address`: the provider refuses an address of this service. `domain`: the provider refuses a sending domain. */
   about: 'address' | 'domain';
-  /** The refused address or domain. */
+  /** Refused address or domain. */
   subject: string;
   /** Start of the block. */
   since: string | null;
@@ -1541,7 +1541,7 @@ export type Queue = {
   next_due_at: string | null;
   /** Providers with the most mail first, at most 100. */
   providers: Array<{
-    /** The operator of the mail servers, or the domain until its mail servers are known. */
+    /** Operator of the mail servers, or the domain until its mail servers are known. */
     provider: string;
     /** Number of recipients that have not ended. */
     waiting: number;
@@ -1664,7 +1664,7 @@ export type QueueProvider = {
   /** Time of the count. */
   measured_at: string;
   is_estimate: boolean;
-  /** The operator of the mail servers, or the domain until its mail servers are known. */
+  /** Operator of the mail servers, or the domain until its mail servers are known. */
   provider: string;
   /** Number of recipients that have not ended. */
   waiting: number;
@@ -1838,38 +1838,38 @@ export type RecipientLogList = {
 
 export type ReconciledDay = {
   object: 'reconciled_day';
-  /** The day on which the mail was accepted (UTC). */
+  /** Day of acceptance (UTC). */
   day: string;
   /** The project. */
   project_id: string;
-  /** Its name. */
+  /** Name of the project. */
   project: string;
-  /** `differs`: not acknowledged. `removed`: the retention removed its mail before the check. `accounted_for_open`: some recipients have not ended. */
+  /** State of the day. `differs`: a difference is not acknowledged. `removed`: the retention removed its mail before the check. `accounted_for_open`: some recipients have not ended. */
   state: 'differs' | 'acknowledged' | 'not_checked' | 'removed' | 'accounted_for_open' | 'accounted_for';
-  /** When it was checked; null: not yet. */
+  /** Time of the check, or null before it. */
   checked_at: string | null;
   emails: number;
   recipients: number;
-  /** Recipients by status; `open`: not ended. */
+  /** Number of recipients by status. `open` counts recipients that have not ended. */
   statuses: Record<string, number>;
   differences: Array<{
     kind: 'accepted_differs' | 'outcome_differs' | 'email_missing' | 'recipient_missing' | 'not_queued' | 'queued_after_end' | 'open_count_differs' | 'event_missing' | 'status_unexplained';
-    /** What differs. */
+    /** One sentence that says what differs. */
     message: string;
-    /** What to do. */
+    /** One sentence that says what to do. */
     remedy: string;
     /** Number of emails. */
     emails: number;
-    /** Some of the emails. */
+    /** Examples of these emails. */
     examples: string[];
-    /** The counter that differs. */
+    /** Counter that differs. */
     counter?: string | undefined;
-    /** The count of the counter. */
+    /** Value of the counter. */
     counted?: number | undefined;
-    /** The stored number. */
+    /** Number in the stored mail. */
     stored?: number | undefined;
   }>;
-  /** When an operator acknowledged the differences. */
+  /** Time at which an operator acknowledged the differences, or null. */
   acknowledged_at: string | null;
 };
 
@@ -1882,35 +1882,35 @@ export type ReconciledDayList = {
 
 export type Reconciliation = {
   object: 'reconciliation';
-  /** No difference was found, or all are acknowledged. */
+  /** True when no difference was found, or all are acknowledged. */
   is_accounted_for: boolean;
-  /** The first of the last 30 days (UTC) that can be checked; null before the first is over. */
+  /** First of the last 30 days (UTC) that can be checked, or null before the first is over. */
   from: string | null;
-  /** The last day that is over. */
+  /** Last day (UTC) that is over, or null before the first is over. */
   to: string | null;
-  /** When the last run had checked everything that was due; null: never. */
+  /** Time at which a run last checked all due days, or null before the first. */
   checked_at: string | null;
-  /** Days of a project with a difference that is not acknowledged. */
+  /** Number of days of a project with a difference that is not acknowledged. */
   days_differing: number;
-  /** Days of a project to check now. */
+  /** Number of days of a project that are due for a check. */
   days_waiting: number;
-  /** Days of a project whose mail the retention removed before it could be checked. */
+  /** Number of days of a project whose mail the retention removed before a check. */
   days_removed: number;
-  /** The newest days with a difference that is not acknowledged, at most 100. */
+  /** Days with a difference that is not acknowledged, at most the newest 100. */
   differences: Array<{
-    /** The day on which the mail was accepted (UTC). */
+    /** Day of acceptance (UTC). */
     day: string;
     /** The project. */
     project_id: string;
-    /** Its name. */
+    /** Name of the project. */
     project_name: string;
     differences: Array<{
       kind: 'accepted_differs' | 'outcome_differs' | 'email_missing' | 'recipient_missing' | 'not_queued' | 'queued_after_end' | 'open_count_differs' | 'event_missing' | 'status_unexplained';
-      /** What differs. */
+      /** One sentence that says what differs. */
       message: string;
-      /** What to do. */
+      /** One sentence that says what to do. */
       remedy: string;
-      /** Some of the emails. */
+      /** Examples of these emails. */
       email_ids: string[];
     }>;
   }>;
@@ -1924,24 +1924,24 @@ export type ReconciliationAcknowledged = {
 };
 
 export type ReconciliationAcknowledgement = {
-  /** A day (UTC). */
+  /** Day (UTC). */
   day: string;
-  /** Only this project. */
+  /** Includes only this project. */
   project_id?: string | undefined;
 };
 
 export type ReconciliationCheck = {
   object: 'reconciliation_check';
-  /** Whether everything that was due was checked. */
+  /** True when all due days were checked. */
   is_complete: boolean;
 };
 
 export type ReconciliationCheckRequest = {
-  /** A day (UTC). */
+  /** Day (UTC). */
   day?: string | undefined;
-  /** Only this project. */
+  /** Includes only this project. */
   project_id?: string | undefined;
-  /** Also checks every row of the queue. */
+  /** True to check every row of the queue, too. */
   walks_queue?: boolean | undefined;
 };
 
@@ -1964,17 +1964,17 @@ export type RetentionConfirmed = {
 
 export type RetentionState = {
   object: 'retention';
-  /** How long html, text and attachments are kept; `ever`: always. */
+  /** Retention of html, text and attachments, or `ever` without a limit. */
   content: string;
-  /** How long emails with their timeline are kept; `ever`: always. */
+  /** Retention of emails and their timeline, or `ever` without a limit. */
   metadata: string;
-  /** Time of the last check. */
+  /** Time of the last check for due mail, or null before the first. */
   ran_at: string | null;
-  /** Nothing is removed before this time; null: the removal is not paused. */
+  /** End of the pause of the removal, or null when it is not paused. */
   held_until: string | null;
-  /** Seconds by which the clock of the database moved; negative: back. */
+  /** Seconds by which the database clock moved, negative when it moved back, or null without a pause. */
   clock_moved_s: number | null;
-  /** First days of the weeks that are due and will be removed on a later day. */
+  /** First days of the due weeks that the service removes on a later day. */
   waiting: string[];
 };
 
@@ -2122,102 +2122,102 @@ export type SmtpAnswer = {
 
 export type Stats = {
   object: 'stats';
-  /** The beginning of the first period. */
+  /** Start of the first period. */
   from: string;
-  /** The end of the last period. */
+  /** End of the last period. */
   to: string;
   granularity: 'hour' | 'day';
   by: 'domain' | 'provider' | 'tag' | 'key' | null;
-  /** Sums of each value over all periods, the largest first; at most one without `by`. */
+  /** Sums of each value over all periods, the largest first. Without `by`, at most one entry. */
   totals: Array<{
-    /** The domain, the provider, the tag or the id of the key. `*`: all further values together. */
+    /** Domain, provider, tag or id of the key. `*` stands for all further values together. Null without `by`. */
     value: string | null;
-    /** Name of the key. */
+    /** Name of the key, or null for other dimensions. */
     name: string | null;
-    /** Accepted emails. Null by provider. */
+    /** Number of accepted emails. Null with `by=provider`. */
     emails: number | null;
-    /** Recipients of accepted emails. Null by provider. */
+    /** Number of recipients of accepted emails. Null with `by=provider`. */
     recipients: number | null;
-    /** Accepted by a relay. */
+    /** Number of recipients whose email a relay accepted. */
     sent: number;
-    /** Accepted by the recipient's mail server. */
+    /** Number of recipients whose mail server accepted the email. */
     delivered: number;
-    /** Attempts that were deferred. */
+    /** Number of deferred attempts. */
     deferred: number;
-    /** Refused permanently, at once or by a report later. */
+    /** Number of recipients refused permanently, in the session or in a later report. */
     bounced: number;
-    /** Ended without an answer about the recipient. */
+    /** Number of recipients that ended without an answer about them. */
     failed: number;
-    /** Not attempted: on the suppression list. Null by provider. */
+    /** Number of recipients on the suppression list, which were not attempted. Null with `by=provider`. */
     suppressed: number | null;
-    /** Canceled. Null by provider. */
+    /** Number of canceled recipients. Null with `by=provider`. */
     canceled: number | null;
-    /** Reported as spam. */
+    /** Number of recipients who reported the email as spam. */
     complained: number;
-    /** Recipients who opened it, machines excluded, where opens are tracked. */
+    /** Number of recipients who opened the email, where opens are tracked. Machines are excluded. */
     opened: number;
-    /** Recipients who clicked, machines excluded, where clicks are tracked. */
+    /** Number of recipients who clicked a link, where clicks are tracked. Machines are excluded. */
     clicked: number;
-    /** Between acceptance, or the scheduled time, and delivery. */
+    /** Time between acceptance, or the scheduled time, and delivery. */
     time_to_delivery: {
-      /** Deliveries by an attempt of this service, `sent` or `delivered`. */
+      /** Number of deliveries by an attempt of this service, `sent` or `delivered`. */
       count: number;
-      /** Upper bound in seconds of 50 % of the deliveries. Null: no deliveries, or more than 5 days. */
+      /** Upper bound in seconds for 50 % of the deliveries, or null without deliveries or above 5 days. */
       p50_at_most_s: number | null;
-      /** Upper bound in seconds of 95 % of the deliveries. Null: no deliveries, or more than 5 days. */
+      /** Upper bound in seconds for 95 % of the deliveries, or null without deliveries or above 5 days. */
       p95_at_most_s: number | null;
-      /** Upper bound in seconds of 99 % of the deliveries. Null: no deliveries, or more than 5 days. */
+      /** Upper bound in seconds for 99 % of the deliveries, or null without deliveries or above 5 days. */
       p99_at_most_s: number | null;
     };
     /** Deliveries by time to delivery. */
     histogram: Array<{
-      /** Null: longer than the last bound. */
+      /** Upper bound in seconds, or null above the last bound. */
       at_most_s: number | null;
-      /** Deliveries up to this bound and above the previous one. */
+      /** Number of deliveries up to this bound and above the previous one. */
       count: number;
     }>;
   }>;
   /** One entry for each period and value with a count. */
   data: Array<{
-    /** When the period begins. */
+    /** Start of the period. */
     period: string;
-    /** The domain, the provider, the tag or the id of the key. `*`: all further values together. */
+    /** Domain, provider, tag or id of the key. `*` stands for all further values together. Null without `by`. */
     value: string | null;
-    /** Name of the key. */
+    /** Name of the key, or null for other dimensions. */
     name: string | null;
-    /** Accepted emails. Null by provider. */
+    /** Number of accepted emails. Null with `by=provider`. */
     emails: number | null;
-    /** Recipients of accepted emails. Null by provider. */
+    /** Number of recipients of accepted emails. Null with `by=provider`. */
     recipients: number | null;
-    /** Accepted by a relay. */
+    /** Number of recipients whose email a relay accepted. */
     sent: number;
-    /** Accepted by the recipient's mail server. */
+    /** Number of recipients whose mail server accepted the email. */
     delivered: number;
-    /** Attempts that were deferred. */
+    /** Number of deferred attempts. */
     deferred: number;
-    /** Refused permanently, at once or by a report later. */
+    /** Number of recipients refused permanently, in the session or in a later report. */
     bounced: number;
-    /** Ended without an answer about the recipient. */
+    /** Number of recipients that ended without an answer about them. */
     failed: number;
-    /** Not attempted: on the suppression list. Null by provider. */
+    /** Number of recipients on the suppression list, which were not attempted. Null with `by=provider`. */
     suppressed: number | null;
-    /** Canceled. Null by provider. */
+    /** Number of canceled recipients. Null with `by=provider`. */
     canceled: number | null;
-    /** Reported as spam. */
+    /** Number of recipients who reported the email as spam. */
     complained: number;
-    /** Recipients who opened it, machines excluded, where opens are tracked. */
+    /** Number of recipients who opened the email, where opens are tracked. Machines are excluded. */
     opened: number;
-    /** Recipients who clicked, machines excluded, where clicks are tracked. */
+    /** Number of recipients who clicked a link, where clicks are tracked. Machines are excluded. */
     clicked: number;
-    /** Between acceptance, or the scheduled time, and delivery. */
+    /** Time between acceptance, or the scheduled time, and delivery. */
     time_to_delivery: {
-      /** Deliveries by an attempt of this service, `sent` or `delivered`. */
+      /** Number of deliveries by an attempt of this service, `sent` or `delivered`. */
       count: number;
-      /** Upper bound in seconds of 50 % of the deliveries. Null: no deliveries, or more than 5 days. */
+      /** Upper bound in seconds for 50 % of the deliveries, or null without deliveries or above 5 days. */
       p50_at_most_s: number | null;
-      /** Upper bound in seconds of 95 % of the deliveries. Null: no deliveries, or more than 5 days. */
+      /** Upper bound in seconds for 95 % of the deliveries, or null without deliveries or above 5 days. */
       p95_at_most_s: number | null;
-      /** Upper bound in seconds of 99 % of the deliveries. Null: no deliveries, or more than 5 days. */
+      /** Upper bound in seconds for 99 % of the deliveries, or null without deliveries or above 5 days. */
       p99_at_most_s: number | null;
     };
   }>;
@@ -2225,16 +2225,16 @@ export type Stats = {
 
 export type StreamEvent = {
   object: 'event';
-  /** The event, the same as `webhook-id`: repeated events have the same id. */
+  /** Id of the event, as in `webhook-id`. Repeated events have the same id. */
   id: string;
   type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue';
-  /** When it occurred. */
+  /** Time of the event. */
   created_at: string;
-  /** 1, 2, 3, … within its email, as in the timeline. */
+  /** Number of the event within its email, from 1, as in the timeline. */
   number: number;
-  /** A position in the stream. Opaque: store it and pass it back unchanged. */
+  /** Position in the stream. It is opaque. Store it and pass it back unchanged. */
   cursor: string;
-  /** As in the webhook of this event. */
+  /** Data of the event, as in its webhook. */
   data: Record<string, unknown>;
 };
 
@@ -2886,11 +2886,11 @@ export type Operations = {
   /** Read the stream of events */
   listEvents: {
     query: {
-      /** A cursor: only events after it. `latest`: only new events. Without it the stream begins with the oldest stored event. */
+      /** Cursor, to return only events after it. `latest` returns only new events. Without it, the stream begins with the oldest stored event. */
       after?: string | undefined;
-      /** Only these types, separated by commas. */
+      /** Returns only events of these types, separated by commas. */
       types?: string | undefined;
-      /** Only events of this email. */
+      /** Returns only events of this email. */
       email_id?: string | undefined;
       /** Maximum number of objects to return. */
       limit?: number | undefined;
@@ -2914,13 +2914,13 @@ export type Operations = {
   /** Count mail by outcome */
   getStats: {
     query: {
-      /** A time or a date in the first period. Default: 24 hours or 30 days before `to`. */
+      /** Time or date in the first period. The default is 24 hours or 30 days before `to`. */
       from?: string | undefined;
-      /** The end; default: now. The period that contains it is included whole. */
+      /** Time or date of the end. The default is now. The period that contains it is included whole. */
       to?: string | undefined;
-      /** The length of a period. Hours are kept for 31 days, days for 400. */
+      /** Length of a period. Hours are kept for 31 days, and days for 400 days. */
       granularity?: 'hour' | 'day' | undefined;
-      /** Counts each value separately: the sending domain, the provider of the recipient, each tag as `name:value`, or the API key. */
+      /** Dimension of the counts: the sending domain, the provider of the recipient, the tag as `name:value`, or the API key. */
       by?: 'domain' | 'provider' | 'tag' | 'key' | undefined;
     };
     body: undefined;
@@ -3394,11 +3394,11 @@ export type Operations = {
   /** List the days with mail, by project */
   listReconciledDays: {
     query: {
-      /** A day (UTC). */
+      /** Day (UTC). */
       from?: string | undefined;
-      /** A day (UTC). */
+      /** Day (UTC). */
       to?: string | undefined;
-      /** Only this project. */
+      /** Includes only this project. */
       project_id?: string | undefined;
     };
     body: undefined;

@@ -125,7 +125,7 @@ const hold = z
           attempts: z.int().describe('Number of attempts before the backup.'),
         }),
       )
-      .describe(`${IN_DOUBT} The oldest 10,000.`),
+      .describe(`${IN_DOUBT} At most the oldest 10,000.`),
   })
   .meta({ id: 'InstallationHold' });
 

@@ -47,9 +47,9 @@ export function registerEventRoutes(app: App, services: HttpServices): void {
     schema: {
       summary: 'Read the stream of events',
       description:
-        'All events of this project and environment, in commit order and without gaps. ' +
-        'Pass the `cursor` of each response as `after` of the next request. With `Accept: text/event-stream` the ' +
-        'response stays open; `Last-Event-ID` resumes it. 409: the cursor is no longer valid.',
+        'Returns all events of this project and environment, in commit order and without gaps. Pass the ' +
+        '`cursor` of each response as `after` of the next request. With `Accept: text/event-stream` the ' +
+        'response stays open, and `Last-Event-ID` resumes it. Returns 409 when the cursor is no longer valid.',
       operationId: 'listEvents',
       tags: ['Events'],
       querystring: eventQuery,

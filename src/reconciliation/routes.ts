@@ -49,8 +49,8 @@ function registerSummary(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Get the result of the daily proof of mail',
       description:
-        'The result of the daily proof: for each project and day, accepted recipients are compared with those that ' +
-        'ended and those that wait. For keys of the operator, and for admins.',
+        'Returns the result of the daily proof. For each project and day, it compares accepted recipients ' +
+        'with ended and waiting ones. For keys of the operator, and for admins.',
       operationId: 'getReconciliation',
       tags: ['Service'],
       response: { 200: reconciliation, ...failures() },
@@ -95,7 +95,8 @@ function registerDays(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List the days with mail, by project',
       description:
-        'Recipients by status, and differences. Newest day first; by default the last 14 days. For owners.',
+        'Lists days by project, with recipients by status and differences, newest first. The default is the ' +
+        'last 14 days. For owners.',
       operationId: 'listReconciledDays',
       tags: TAGS,
       security: BY_SESSION,
@@ -123,8 +124,9 @@ function registerCheck(app: App, { db, world, operatorEvents }: HttpServices): v
     schema: {
       summary: 'Check now that all mail is accounted for',
       description:
-        'Checks the days that are due. `walks_queue` also checks the queue, and `day` checks that day again, even today. Repairs nothing. ' +
-        'After 20 seconds it answers `is_complete: false`: repeat the request without `day`. For owners.',
+        'Checks the days that are due. `walks_queue` also checks the queue, and `day` checks that day again, ' +
+        'even today. Repairs nothing. After 20 seconds it returns `is_complete: false`. Repeat the request ' +
+        'then without `day`. For owners.',
       operationId: 'checkReconciliation',
       tags: TAGS,
       security: BY_SESSION,
@@ -163,7 +165,8 @@ function registerAcknowledgement(app: App, { db, operatorEvents }: HttpServices)
     schema: {
       summary: 'Acknowledge the differences of a day',
       description:
-        'Ends the alarm about them. Further differences of this day are reported again. For owners.',
+        'Acknowledges the differences of a day and ends their alarm. Further differences of this day are ' +
+        'reported again. For owners.',
       operationId: 'acknowledgeReconciliation',
       tags: TAGS,
       security: BY_SESSION,
@@ -238,47 +241,49 @@ const day = (description: string) =>
 const reconciliation = z
   .object({
     object: z.literal('reconciliation'),
-    is_accounted_for: z.boolean().describe('No difference was found, or all are acknowledged.'),
+    is_accounted_for: z
+      .boolean()
+      .describe('True when no difference was found, or all are acknowledged.'),
     from: day(
-      'The first of the last 30 days (UTC) that can be checked; null before the first is over.',
+      'First of the last 30 days (UTC) that can be checked, or null before the first is over.',
     ).nullable(),
-    to: day('The last day that is over.').nullable(),
+    to: day('Last day (UTC) that is over, or null before the first is over.').nullable(),
     checked_at: time(
-      'When the last run had checked everything that was due; null: never.',
+      'Time at which a run last checked all due days, or null before the first.',
     ).nullable(),
     days_differing: z
       .int()
-      .describe('Days of a project with a difference that is not acknowledged.'),
-    days_waiting: z.int().describe('Days of a project to check now.'),
+      .describe('Number of days of a project with a difference that is not acknowledged.'),
+    days_waiting: z.int().describe('Number of days of a project that are due for a check.'),
     days_removed: z
       .int()
-      .describe('Days of a project whose mail the retention removed before it could be checked.'),
+      .describe('Number of days of a project whose mail the retention removed before a check.'),
     differences: z
       .array(
         z.object({
-          day: day('The day on which the mail was accepted (UTC).'),
+          day: day('Day of acceptance (UTC).'),
           project_id: idSchema('The project.'),
-          project_name: z.string().describe('Its name.'),
+          project_name: z.string().describe('Name of the project.'),
           differences: z.array(
             z.object({
               kind: z.enum(DIFFERENCE_KINDS),
-              message: z.string().describe('What differs.'),
-              remedy: z.string().describe('What to do.'),
-              email_ids: z.array(idSchema('An email.')).describe('Some of the emails.'),
+              message: z.string().describe('One sentence that says what differs.'),
+              remedy: z.string().describe('One sentence that says what to do.'),
+              email_ids: z.array(idSchema('An email.')).describe('Examples of these emails.'),
             }),
           ),
         }),
       )
-      .describe('The newest days with a difference that is not acknowledged, at most 100.'),
+      .describe('Days with a difference that is not acknowledged, at most the newest 100.'),
   })
   .meta({ id: 'Reconciliation' });
 
-const date = z.iso.date().meta({ description: 'A day (UTC).', examples: ['2026-11-24'] });
+const date = z.iso.date().meta({ description: 'Day (UTC).', examples: ['2026-11-24'] });
 const projectId = z
   .string()
   .optional()
   .meta({
-    description: 'Only this project.',
+    description: 'Includes only this project.',
     format: 'uuid',
     examples: ['0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa'],
   });
@@ -292,34 +297,36 @@ const dayQuery = z.strictObject({
 const reconciledDay = z
   .object({
     object: z.literal('reconciled_day'),
-    day: day('The day on which the mail was accepted (UTC).'),
+    day: day('Day of acceptance (UTC).'),
     project_id: idSchema('The project.'),
-    project: z.string().describe('Its name.'),
+    project: z.string().describe('Name of the project.'),
     state: z
       .enum(STATES)
       .describe(
-        '`differs`: not acknowledged. `removed`: the retention removed its mail before the check. ' +
-          '`accounted_for_open`: some recipients have not ended.',
+        'State of the day. `differs`: a difference is not acknowledged. `removed`: the retention removed its ' +
+          'mail before the check. `accounted_for_open`: some recipients have not ended.',
       ),
-    checked_at: time('When it was checked; null: not yet.').nullable(),
+    checked_at: time('Time of the check, or null before it.').nullable(),
     emails: z.int(),
     recipients: z.int(),
     statuses: z
       .partialRecord(z.enum(STATUS_COLUMNS), z.int())
-      .describe('Recipients by status; `open`: not ended.'),
+      .describe('Number of recipients by status. `open` counts recipients that have not ended.'),
     differences: z.array(
       z.object({
         kind: z.enum(DIFFERENCE_KINDS),
-        message: z.string().describe('What differs.'),
-        remedy: z.string().describe('What to do.'),
+        message: z.string().describe('One sentence that says what differs.'),
+        remedy: z.string().describe('One sentence that says what to do.'),
         emails: z.int().describe('Number of emails.'),
-        examples: z.array(idSchema('An email.')).describe('Some of the emails.'),
-        counter: z.string().optional().describe('The counter that differs.'),
-        counted: z.int().optional().describe('The count of the counter.'),
-        stored: z.int().optional().describe('The stored number.'),
+        examples: z.array(idSchema('An email.')).describe('Examples of these emails.'),
+        counter: z.string().optional().describe('Counter that differs.'),
+        counted: z.int().optional().describe('Value of the counter.'),
+        stored: z.int().optional().describe('Number in the stored mail.'),
       }),
     ),
-    acknowledged_at: time('When an operator acknowledged the differences.').nullable(),
+    acknowledged_at: time(
+      'Time at which an operator acknowledged the differences, or null.',
+    ).nullable(),
   })
   .meta({ id: 'ReconciledDay' });
 
@@ -329,14 +336,14 @@ const checkRequest = z
   .strictObject({
     day: date.optional(),
     project_id: projectId,
-    walks_queue: z.boolean().default(false).describe('Also checks every row of the queue.'),
+    walks_queue: z.boolean().default(false).describe('True to check every row of the queue, too.'),
   })
   .meta({ id: 'ReconciliationCheckRequest' });
 
 const check = z
   .object({
     object: z.literal('reconciliation_check'),
-    is_complete: z.boolean().describe('Whether everything that was due was checked.'),
+    is_complete: z.boolean().describe('True when all due days were checked.'),
   })
   .meta({ id: 'ReconciliationCheck' });
 

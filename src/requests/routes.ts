@@ -155,7 +155,8 @@ const requestDetail = apiRequest
   .extend({
     body: z.unknown().meta({
       description:
-        'Outline of the body of a failed request. Texts of content, secrets and unknown fields are replaced by their size.',
+        'Outline of the body of a failed request. The sizes of contents, secrets and unknown fields replace ' +
+        'their values.',
       examples: [{ to: 'bob@', html: '(text, 2,048 characters)' }],
     }),
   })

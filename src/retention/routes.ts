@@ -16,8 +16,8 @@ export function registerRetentionRoutes(app: App, { db, config }: HttpServices):
     schema: {
       summary: 'Show why old mail is not removed yet',
       description:
-        'Nothing is removed for a day after the clock of the database has jumped, and at most a tenth of all weeks in a ' +
-        'day. For owners.',
+        'Returns the state of the removal of old mail. After a jump of the database clock, the removal ' +
+        'pauses for a day. It removes at most a tenth of all weeks in a day. For owners.',
       operationId: 'getRetention',
       tags: TAGS,
       security: BY_SESSION,
@@ -43,7 +43,8 @@ export function registerRetentionRoutes(app: App, { db, config }: HttpServices):
     schema: {
       summary: 'Remove all old mail that is due',
       description:
-        'The service removes it within ten minutes, without the daily limits. This cannot be undone. For owners.',
+        'Removes all due mail within ten minutes, without the daily limits. This cannot be undone. For ' +
+        'owners.',
       operationId: 'confirmRetention',
       tags: TAGS,
       security: BY_SESSION,
@@ -61,19 +62,19 @@ const period = (description: string) => z.string().meta({ description, examples:
 const retention = z
   .object({
     object: z.literal('retention'),
-    content: period('How long html, text and attachments are kept; `ever`: always.'),
-    metadata: period('How long emails with their timeline are kept; `ever`: always.'),
-    ran_at: time('Time of the last check.').nullable(),
-    held_until: time(
-      'Nothing is removed before this time; null: the removal is not paused.',
-    ).nullable(),
+    content: period('Retention of html, text and attachments, or `ever` without a limit.'),
+    metadata: period('Retention of emails and their timeline, or `ever` without a limit.'),
+    ran_at: time('Time of the last check for due mail, or null before the first.').nullable(),
+    held_until: time('End of the pause of the removal, or null when it is not paused.').nullable(),
     clock_moved_s: z
       .int()
       .nullable()
-      .describe('Seconds by which the clock of the database moved; negative: back.'),
+      .describe(
+        'Seconds by which the database clock moved, negative when it moved back, or null without a pause.',
+      ),
     waiting: z
       .array(z.string())
-      .describe('First days of the weeks that are due and will be removed on a later day.'),
+      .describe('First days of the due weeks that the service removes on a later day.'),
   })
   .meta({ id: 'RetentionState' });
 

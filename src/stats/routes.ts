@@ -13,8 +13,8 @@ export function registerStatsRoutes(app: App, { db, world }: HttpServices): void
     schema: {
       summary: 'Count mail by outcome',
       description:
-        'By hour or by day (UTC), each change in the period in which it happened. All but `emails` count ' +
-        'recipients. Counted in the transaction of each change, so the cost does not depend on the number of ' +
+        'Returns counts of mail by hour or by day (UTC). Each change counts in the period in which it ' +
+        'happened. All fields except `emails` count recipients. The cost does not depend on the number of ' +
         'emails. A key for one domain sees the counts of that domain.',
       operationId: 'getStats',
       tags: ['Stats'],

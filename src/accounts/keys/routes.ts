@@ -111,8 +111,8 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List API keys',
       description:
-        'Lists keys of this project and environment that are not revoked, newest first. Keys with more ' +
-        'access than the calling key are omitted.',
+        'Lists the keys of this project and environment, newest first. Revoked keys, and keys with more ' +
+        'access than the calling key, are omitted.',
       operationId: 'listApiKeys',
       tags: TAGS,
       querystring: pageQuery,
@@ -186,9 +186,9 @@ function registerRotate(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Rotate an API key',
       description:
-        'Creates a key with the same name and limits, returned only here. The old key stays valid for ' +
-        '`expires_in` seconds, at most until its own expiry. A repeated ' +
-        'request creates one more key: revoke the one that you did not receive.',
+        'Creates a key with the same name and limits, which is returned only here. The old key stays valid ' +
+        'for `expires_in` seconds, at most until its own expiry. A repeated request creates one more key. ' +
+        'Revoke the key that you did not receive.',
       operationId: 'rotateApiKey',
       tags: TAGS,
       params: idParams(WHAT),

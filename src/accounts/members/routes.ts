@@ -66,7 +66,7 @@ function registerMembers(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Change the role of a member',
       description:
-        'Sets the role of a member. Returns 409 for the only owner. For admins; only an owner can promote or ' +
+        'Sets the role of a member. Returns 409 for the only owner. For admins. Only an owner can promote or ' +
         'demote an owner.',
       operationId: 'updateMember',
       tags: TAGS,
@@ -88,8 +88,8 @@ function registerMembers(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Remove a member',
       description:
-        "For admins. Only an owner can remove an owner. The member's sessions end at once. API keys that " +
-        'the member created stay. Answers 409 for the only owner.',
+        'Removes a member. The sessions of the member end at once. API keys that ' +
+        'the member created stay. Returns 409 for the only owner. For admins. Only an owner can remove an owner.',
       operationId: 'removeMember',
       tags: TAGS,
       security: BY_SESSION,
@@ -130,8 +130,8 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
     schema: {
       summary: 'Invite a member',
       description:
-        `Creates a link that works once, for ${INVITATION_DAYS} days, and is returned only here: pass it on. A new invitation for the ` +
-        'same address replaces it. Answers 409 if a member has this address already.',
+        `Creates a link that works once, for ${INVITATION_DAYS} days, and is returned only here. Pass it on. A new invitation for the ` +
+        'same address replaces it. Returns 409 if a member has this address already.',
       operationId: 'createInvitation',
       tags: TAGS,
       security: BY_SESSION,

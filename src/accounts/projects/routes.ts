@@ -42,7 +42,7 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Create a project',
       description:
-        'Creates a project in the organization of the member. For admins; keys cannot create projects.',
+        'Creates a project in the organization of the member. For admins, not for API keys.',
       operationId: 'createProject',
       tags: TAGS,
       security: BY_SESSION,

@@ -28,7 +28,7 @@ const warning = z.object({
   rate: share('Current share.'),
   threshold: share('Threshold of the project.'),
   count: z.int().describe('Number of bounces or complaints.'),
-  ended: z.int().describe('Recipients that ended in 24 hours.'),
+  ended: z.int().describe('Number of recipients that ended in 24 hours.'),
   since: time('Time at which the share exceeded the threshold.'),
   paused: z.boolean().describe('True when the mail of the domain is on hold.'),
   message: z.string().describe('One sentence that says what is wrong and what to do.'),

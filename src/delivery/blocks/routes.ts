@@ -92,7 +92,7 @@ const block = z
       ),
     subject: z
       .string()
-      .meta({ description: 'The refused address or domain.', examples: ['192.0.2.1'] }),
+      .meta({ description: 'Refused address or domain.', examples: ['192.0.2.1'] }),
     since: time('Start of the block.').nullable(),
     refusals: z.int().describe('Number of refusals since the last delivery to the provider.'),
     sending_domains: z.array(z.string()).describe('Refused sending domains, at most 100.'),

@@ -40,8 +40,7 @@ const setting = z.object({
 
 const provider = {
   provider: z.string().meta({
-    description:
-      'The operator of the mail servers, or the domain until its mail servers are known.',
+    description: 'Operator of the mail servers, or the domain until its mail servers are known.',
     examples: ['google'],
   }),
   ...counts,

@@ -106,7 +106,8 @@ function acceptsEmptyBody(body: ZodType | undefined): boolean {
 const TAGS = {
   Emails: 'Send email, follow its delivery, cancel and reschedule it.',
   Events: 'Events in commit order, as pages or as a stream that stays open.',
-  Queue: 'Queued mail by provider, with the reason why it waits. Hold, release, retry and drop it.',
+  Queue:
+    'Waiting mail by provider, with the reason why it waits. Hold, release, retry and drop it.',
   Stats: 'Numbers of emails by outcome.',
   Domains: 'Sending domains and the DNS records that they need.',
   Webhooks: 'Endpoints that receive events, their deliveries, and replays.',
