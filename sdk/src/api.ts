@@ -1,18 +1,18 @@
 // Generated from docs/openapi.json by `npm run openapi`.
 
 export type AcceptedBatch = {
-  /** The accepted emails, in the order of the request. */
+  /** Accepted emails in the order of the request. */
   data: Array<{
     /** The email. */
     id: string;
   }>;
-  /** The emails that were not accepted, in the order of the request; empty when strict. */
+  /** Refused emails in the order of the request. Empty with `strict`. */
   errors: Array<{
-    /** The place in the request, from 0. */
+    /** Index of the email in the request, from 0. */
     index: number;
-    /** For programs. */
+    /** Stable code of the error. */
     code: string;
-    /** One sentence: what is wrong and what to do. */
+    /** One sentence that says what is wrong and what to do. */
     message: string;
   }>;
 };
@@ -22,7 +22,7 @@ export type AcceptedEmail = {
   /** The email. */
   id: string;
   status: EmailStatus;
-  /** When it was accepted. */
+  /** Time of acceptance. */
   created_at: string;
 };
 
@@ -187,13 +187,13 @@ export type ApiRequestList = {
 
 export type Attachment = {
   filename: string;
-  /** The bytes in base64. Required unless there is a `path`. */
+  /** Bytes of the file in base64. Required unless there is a `path`. */
   content?: string | undefined;
-  /** Guessed from the filename when absent. `text/*` in UTF-8 gets `charset=utf-8`. */
+  /** Media type of the file. When absent, it is guessed from the filename. `text/*` in UTF-8 gets `charset=utf-8`. */
   content_type?: string | undefined;
-  /** Makes it inline: the html refers to it as `cid:<content_id>`. */
+  /** Content-ID of an inline attachment. The html refers to it as `cid:<content_id>`. */
   content_id?: string | undefined;
-  /** Instead of `content`: an https URL of the file, at a public address, which is downloaded before the email is accepted. Redirections are not followed. */
+  /** HTTPS URL of the file at a public address, in place of `content`. The service downloads the file before it accepts the email. Redirects are not followed. */
   path?: string | undefined;
 };
 
@@ -350,46 +350,46 @@ export type Diagnosis = {
   id: string;
   status: EmailStatus;
   summary: string;
-  /** When it was accepted. */
+  /** Time of acceptance. */
   created_at: string;
-  /** When it is, or was, to be sent; null: at once. */
+  /** Scheduled time of sending, or null for at once. */
   scheduled_at: string | null;
-  /** The last attempt is before this time. */
+  /** Time of expiry. No attempt begins after it. */
   expires_at: string;
   sender: {
     domain: string;
     status: 'not_started' | 'pending' | 'verified' | 'degraded' | 'failed' | 'removed';
-    /** The receivers' view of its records now; null: the domain was removed. */
+    /** Authentication of the domain in the current DNS records, or null when the domain was removed. */
     authentication: {
-      /** One for each signature of the message. */
+      /** One entry for each signature of the message. */
       dkim: Array<{
         domain: string;
         selector: string;
         algorithm: 'rsa-sha256' | 'ed25519-sha256';
-        /** `unknown`: DNS did not answer; `problem` has the reason. */
+        /** Result of the check. `unknown`: DNS did not answer, and `problem` has the reason. */
         verdict: 'pass' | 'fail' | 'unknown';
-        /** For DMARC, the domain is aligned with the domain of `from`. */
+        /** True when the domain is aligned with the domain of `from` for DMARC. */
         aligned: boolean;
-        /** One sentence: the problem, or why the result is unknown; null: none. */
+        /** One sentence about the problem or the unknown result, or null without a problem. */
         problem: string | null;
       }>;
       spf: {
-        /** The domain of the return path. */
+        /** Domain of the return path. */
         domain: string;
-        /** `unknown`: DNS did not answer; `problem` has the reason. */
+        /** Result of the check. `unknown`: DNS did not answer, and `problem` has the reason. */
         verdict: 'pass' | 'fail' | 'unknown';
-        /** For DMARC, the domain is aligned with the domain of `from`. */
+        /** True when the domain is aligned with the domain of `from` for DMARC. */
         aligned: boolean;
-        /** One sentence: the problem, or why the result is unknown; null: none. */
+        /** One sentence about the problem or the unknown result, or null without a problem. */
         problem: string | null;
       };
       dmarc: {
-        /** The domain whose record applies. */
+        /** Domain whose DMARC record applies, or null without a valid record. */
         domain: string | null;
         policy: 'none' | 'quarantine' | 'reject' | null;
-        /** `none`: there is no valid record. */
+        /** Result of the check. `none`: DNS has no valid record. `unknown`: DNS did not answer. */
         verdict: 'pass' | 'fail' | 'none' | 'unknown';
-        /** One sentence: the problem, or why the result is unknown; null: none. */
+        /** One sentence about the problem or the unknown result, or null without a problem. */
         problem: string | null;
       };
     } | null;
@@ -399,34 +399,34 @@ export type Diagnosis = {
     kind: 'to' | 'cc' | 'bcc';
     status: EmailStatus;
     attempts: number;
-    /** The last attempt, in one sentence. */
+    /** One sentence about the last attempt. */
     what_happened: string;
     last_attempt: {
       number: number | null;
-      /** When it ended. */
+      /** End of the attempt. */
       ended_at: string | null;
       duration_ms: number | null;
-      /** The step it ended at. */
+      /** Step at which the attempt ended. */
       phase: string | null;
-      /** The message may have arrived: no reply came to its final dot. */
+      /** True when the message may have arrived, because no reply to its final dot came. */
       in_doubt: boolean;
       smtp: SmtpAnswer | null;
-      /** The conversation with the server, line by line. */
+      /** SMTP dialogue with the server, line by line. */
       dialogue: string[];
     } | null;
     reason: Reason | null;
-    /** The limit it waits for now; null: it has ended. */
+    /** Limit that the recipient waits for now, or null when the recipient has ended. */
     held_by: {
-      /** `attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: limits of the provider. `hold`: an operator. `pause`, `sender`: the sending domain. `signing_key`: the service cannot decrypt its DKIM key. `project`: earlier mail of the project. */
+      /** Limit that the recipient waits for. `attempt`: a worker is delivering the email. `retry`: the retry schedule. `suspension`, `rate`, `connections`: limits of the provider. `hold`: an operator. `pause`, `sender`: the sending domain. `signing_key`: the service cannot decrypt its DKIM key. `project`: earlier mail of the project. */
       limit: 'attempt' | 'database' | 'hold' | 'pause' | 'sender' | 'signing_key' | 'schedule' | 'retry' | 'suspension' | 'rate' | 'connections' | 'project' | 'service' | 'installation';
-      /** One sentence, with the figure. */
+      /** One sentence about the limit, with its figure. */
       message: string;
-      /** When the wait ends; null: unknown. */
+      /** End of the wait, or null when it is unknown. */
       until: string | null;
     } | null;
-    /** null: DNS no longer affects the recipient. */
+    /** Route to the recipient, or null when DNS no longer affects it. */
     route: MailRoute | null;
-    /** What to do, in one sentence. */
+    /** One sentence that says what to do. */
     next_step: string;
   }>;
 };
@@ -544,32 +544,32 @@ export type DomainRecord = {
 
 export type DryRun = {
   object: 'dry_run';
-  /** `hold`: the sending domain is paused. `replay`: the Idempotency-Key was used for the same email, and nothing would be sent. */
+  /** Predicted outcome. `hold`: the sending domain is paused. `replay`: the Idempotency-Key was used for the same email, and nothing would be sent. */
   outcome: 'send' | 'schedule' | 'hold' | 'replay';
-  /** The email that was sent with the Idempotency-Key. */
+  /** Email that was sent with the Idempotency-Key, or null without one. */
   replay_of: string | null;
-  /** When it would be sent; null: at once. */
+  /** Time at which the email would be sent, or null for at once. */
   scheduled_at: string | null;
   limit: {
     counts: 'emails' | 'recipients';
     limit: number;
-    /** Without this email, which is not counted. */
+    /** Number left in this window. This email is not counted. */
     remaining: number;
     /** Seconds until the window ends. */
     reset: number;
-    /** Seconds. */
+    /** Length of the window in seconds. */
     window: number;
   };
-  /** The tracking that would apply, of the email or its domain; null for a replay. */
+  /** Tracking that would apply, of the email or its domain, or null for a replay. */
   tracking: {
     opens: boolean;
     clicks: boolean;
   } | null;
-  /** null for a replay, like `sender`. */
+  /** Message that would be sent, or null for a replay. */
   message: {
-    /** Bytes on the wire, with all signatures. */
+    /** Size of the message with all signatures, in bytes. */
     size: number;
-    /** As they would be sent, in order, without folds. */
+    /** Headers in the order of the message, unfolded. */
     headers: Array<{
       name: string;
       value: string;
@@ -577,35 +577,35 @@ export type DryRun = {
   } | null;
   sender: {
     domain: string;
-    /** One for each signature of the message. */
+    /** One entry for each signature of the message. */
     dkim: Array<{
       domain: string;
       selector: string;
       algorithm: 'rsa-sha256' | 'ed25519-sha256';
-      /** `unknown`: DNS did not answer; `problem` has the reason. */
+      /** Result of the check. `unknown`: DNS did not answer, and `problem` has the reason. */
       verdict: 'pass' | 'fail' | 'unknown';
-      /** For DMARC, the domain is aligned with the domain of `from`. */
+      /** True when the domain is aligned with the domain of `from` for DMARC. */
       aligned: boolean;
-      /** One sentence: the problem, or why the result is unknown; null: none. */
+      /** One sentence about the problem or the unknown result, or null without a problem. */
       problem: string | null;
     }>;
     spf: {
-      /** The domain of the return path. */
+      /** Domain of the return path. */
       domain: string;
-      /** `unknown`: DNS did not answer; `problem` has the reason. */
+      /** Result of the check. `unknown`: DNS did not answer, and `problem` has the reason. */
       verdict: 'pass' | 'fail' | 'unknown';
-      /** For DMARC, the domain is aligned with the domain of `from`. */
+      /** True when the domain is aligned with the domain of `from` for DMARC. */
       aligned: boolean;
-      /** One sentence: the problem, or why the result is unknown; null: none. */
+      /** One sentence about the problem or the unknown result, or null without a problem. */
       problem: string | null;
     };
     dmarc: {
-      /** The domain whose record applies. */
+      /** Domain whose DMARC record applies, or null without a valid record. */
       domain: string | null;
       policy: 'none' | 'quarantine' | 'reject' | null;
-      /** `none`: there is no valid record. */
+      /** Result of the check. `none`: DNS has no valid record. `unknown`: DNS did not answer. */
       verdict: 'pass' | 'fail' | 'none' | 'unknown';
-      /** One sentence: the problem, or why the result is unknown; null: none. */
+      /** One sentence about the problem or the unknown result, or null without a problem. */
       problem: string | null;
     };
   } | null;
@@ -615,27 +615,27 @@ export type DryRun = {
     outcome: 'attempt' | 'suppressed';
     suppression: {
       reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
-      /** When it expires; null: never. */
+      /** Time of expiry, or null when the suppression does not expire. */
       expires_at: string | null;
     } | null;
-    /** null: suppressed. */
+    /** Route to the recipient, or null for a suppressed recipient. */
     route: MailRoute | null;
   }>;
-  /** Advice; the email is accepted nevertheless. */
+  /** Advice about the email. It does not prevent acceptance. */
   lint: Array<{
-    /** A stable code. */
+    /** Stable code of the finding. */
     code: 'no_text_part' | 'clipped_by_gmail' | 'http_links' | 'image_only' | 'no_unsubscribe';
-    /** One sentence: the likely problem. */
+    /** One sentence about the likely problem. */
     message: string;
   }>;
 };
 
-/** Its status is the most active recipient status while any is open, then the worst outcome. */
+/** An email. Its status is the most active recipient status while any recipient is open, and then the worst outcome. */
 export type Email = {
   object: 'email';
   /** The email. */
   id: string;
-  /** The Message-ID header, with its angle brackets. */
+  /** Message-ID header, with its angle brackets. */
   message_id: string;
   from: string;
   to: string[];
@@ -645,13 +645,13 @@ export type Email = {
   subject: string;
   status: EmailStatus;
   last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue';
-  /** When it was accepted. */
+  /** Time of acceptance. */
   created_at: string;
-  /** When it is, or was, to be sent; null: at once. */
+  /** Scheduled time of sending, or null for at once. */
   scheduled_at: string | null;
-  /** When the first recipient received it. */
+  /** Time at which the first recipient received the email, or null before. */
   sent_at: string | null;
-  /** When the last recipient reached its final status. */
+  /** Time at which the last recipient reached its final status, or null before. */
   completed_at: string | null;
   tags: Array<{
     name: string;
@@ -660,11 +660,11 @@ export type Email = {
   metadata: Record<string, string>;
   /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
-  /** null, like `text`, after the retention of content. */
+  /** HTML of the email. Null without html, and after the retention of content. */
   html: string | null;
-  /** null: derived from the html. Empty: none. */
+  /** Text of the email. Null when it is derived from the html, and after the retention of content. Empty when the email has no text. */
   text: string | null;
-  /** The tracking of the email or its domain. Both are false after the retention of content. */
+  /** Tracking of the email or its domain. Both fields are false after the retention of content. */
   tracking: {
     opens: boolean;
     clicks: boolean;
@@ -675,28 +675,28 @@ export type Email = {
 export type EmailBatchCreation = EmailCreation[];
 
 export type EmailChange = {
-  /** When to send it: ISO 8601 with an offset, up to 30 days ahead. A time in the past sends it at once. */
+  /** Time of sending: ISO 8601 with an offset, up to 30 days ahead. A time in the past sends the email at once. */
   scheduled_at: string;
 };
 
 export type EmailCreation = {
-  /** One address, with or without a name. Its domain must be verified. */
+  /** Address of the sender, with or without a name. Its domain must be verified. */
   from: string;
-  /** 1-50 addresses in `to`, `cc` and `bcc` together. */
+  /** Recipients: 1 to 50 addresses in `to`, `cc` and `bcc` together. */
   to: string | string[];
   cc?: string | string[] | undefined;
   bcc?: string | string[] | undefined;
-  /** Where replies go. */
+  /** Addresses that receive replies. */
   reply_to?: string | string[] | undefined;
-  /** Required unless the `template` has a subject, which this one overrides. */
+  /** Subject of the email. Required unless the `template` has a subject. It overrides the subject of the template. */
   subject?: string | undefined;
-  /** `html`, `text` or `template` is required. */
+  /** HTML of the email. `html`, `text` or `template` is required. */
   html?: string | undefined;
-  /** Derived from the html when absent; an empty string prevents that. */
+  /** Text of the email. When absent, it is derived from the html. An empty string prevents that. */
   text?: string | undefined;
   /** Additional headers. Headers that the service writes itself are refused. */
   headers?: Record<string, string> | undefined;
-  /** The whole message: at most 30 MB. */
+  /** Attached files. The whole message may have at most 30 MB. */
   attachments?: Attachment[] | undefined;
   /** Renders subject, html and text from the published version of a template, in place of `html` and `text`. A `subject` of the email replaces that of the template and is not rendered. */
   template?: {
@@ -710,20 +710,20 @@ export type EmailCreation = {
     name: string;
     value: string;
   }> | undefined;
-  /** Your own strings, repeated in events: at most 75 names of 256 characters with values of 1024. */
+  /** Your own strings, repeated in events. At most 75 names of up to 256 characters, with values of up to 1024 characters. */
   metadata?: Record<string, string> | undefined;
-  /** Seconds, counted from `scheduled_at` if given. After that, recipients that have not received it end `failed` with the reason `expired`. */
+  /** Lifetime of the email in seconds, counted from `scheduled_at` if given. Recipients that have not received the email by then end as `failed` with the reason `expired`. */
   expires_in?: number | undefined;
-  /** One-click unsubscribe (RFC 8058): an https URL of yours, or `true` for a page of this service, which suppresses the recipient and needs LETTERHAUS_PUBLIC_URL. */
+  /** One-click unsubscribe (RFC 8058): your https URL, or `true` for a page of this service. The page suppresses the recipient. It requires LETTERHAUS_PUBLIC_URL. */
   unsubscribe?: string | boolean | undefined;
-  /** Overrides the domain's setting. `enforced`: fails rather than sending unencrypted. */
+  /** TLS mode, which overrides the setting of the domain. With `enforced` the email fails if it cannot be sent encrypted. */
   tls?: 'opportunistic' | 'enforced' | undefined;
-  /** Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links redirect through LETTERHAUS_TRACKING_URL. Needs html. */
+  /** Tracking, which overrides the setting of the domain. `opens` adds a pixel to the html. `clicks` redirects its links through LETTERHAUS_TRACKING_URL. Both require html. */
   tracking?: {
     opens?: boolean | undefined;
     clicks?: boolean | undefined;
   } | undefined;
-  /** When to send it: ISO 8601 with an offset, up to 30 days ahead. A time in the past sends it at once. */
+  /** Time of sending: ISO 8601 with an offset, up to 30 days ahead. A time in the past sends the email at once. */
   scheduled_at?: string | undefined;
 };
 
@@ -731,30 +731,30 @@ export type EmailInspection = {
   object: 'email_inspection';
   /** The email. */
   id: string;
-  /** Bytes of the message as it is sent. */
+  /** Size of the sent message in bytes. */
   size: number;
-  /** Bytes of the html; Gmail clips it beyond 102 KB. */
+  /** Size of the html in bytes. Gmail clips html above 102 KB. */
   html_size: number;
-  /** The message's headers, in order, unfolded and decoded. */
+  /** Headers in the order of the message, unfolded and decoded. */
   headers: Array<{
     name: string;
     value: string;
   }>;
   attachments: Array<{
-    /** Its number in the path of the download. */
+    /** Number of the attachment in the path of its download. */
     number: number;
     filename: string;
     content_type: string;
-    /** The html refers to it as `cid:<content_id>`. */
+    /** Content-ID of an inline attachment, or null. The html refers to it as `cid:<content_id>`. */
     content_id: string | null;
-    /** Bytes of the file. */
+    /** Size of the file in bytes. */
     size: number;
   }>;
-  /** The `lint` findings of a dry run, and more about the html. */
+  /** Findings, as in `lint` of a dry run, with more findings about the html. */
   checks: Array<{
-    /** A stable code. */
+    /** Stable code of the finding. */
     code: string;
-    /** One sentence: the likely problem. */
+    /** One sentence about the likely problem. */
     message: string;
   }>;
   /** Features of the html that some mail programs do not show. */
@@ -762,9 +762,9 @@ export type EmailInspection = {
     feature: string;
     clients: string[];
   }>;
-  /** The text part: the text of the request, or derived from its html. */
+  /** Text part of the message, from the request or derived from its html. */
   text: string | null;
-  /** The first 100 links of the html, without duplicates. */
+  /** First 100 links of the html, without duplicates. */
   links: string[];
 };
 
@@ -773,7 +773,7 @@ export type EmailList = {
   data: EmailSummary[];
   /** True when the list continues in this direction. */
   has_more: boolean;
-  /** With a filter that has no index, at most 50,000 emails are searched per call. If the list continues, this is the position: continue with `after` (or `before`) this id. */
+  /** Position of the search, to pass as `after` (or `before`) when the list continues. One call searches at most 50,000 emails with a filter that has no index. */
   scanned_until: string | null;
 };
 
@@ -781,14 +781,14 @@ export type EmailPreview = {
   object: 'email_preview';
   /** The email. */
   id: string;
-  /** The page with the email. */
+  /** URL of the page with the email. */
   url: string;
-  /** When the link expires. */
+  /** Expiry of the link. */
   expires_at: string;
 };
 
 export type EmailSharing = {
-  /** Lifetime of the link in seconds; default: 48 hours. */
+  /** Lifetime of the link in seconds. The default is 48 hours. */
   expires_in?: number | undefined;
 };
 
@@ -800,7 +800,7 @@ export type EmailSummary = {
   object: 'email';
   /** The email. */
   id: string;
-  /** The Message-ID header, with its angle brackets. */
+  /** Message-ID header, with its angle brackets. */
   message_id: string;
   from: string;
   to: string[];
@@ -810,13 +810,13 @@ export type EmailSummary = {
   subject: string;
   status: EmailStatus;
   last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue';
-  /** When it was accepted. */
+  /** Time of acceptance. */
   created_at: string;
-  /** When it is, or was, to be sent; null: at once. */
+  /** Scheduled time of sending, or null for at once. */
   scheduled_at: string | null;
-  /** When the first recipient received it. */
+  /** Time at which the first recipient received the email, or null before. */
   sent_at: string | null;
-  /** When the last recipient reached its final status. */
+  /** Time at which the last recipient reached its final status, or null before. */
   completed_at: string | null;
   tags: Array<{
     name: string;
@@ -843,7 +843,7 @@ export type EmailWebhookDelivery = {
   completed_at: string | null;
   /** Due time of the next attempt, or null without one. */
   next_attempt_at: string | null;
-  /** Its webhook. */
+  /** Webhook of the delivery. */
   webhook_id: string;
   webhook_url: string;
 };
@@ -1196,25 +1196,25 @@ export type Limits = {
 };
 
 export type MailRoute = {
-  /** `none`: the domain cannot be sent to. `unknown`: DNS did not answer. */
+  /** Result of the lookup. `none`: the domain accepts no mail. `unknown`: DNS did not answer. */
   verdict: 'found' | 'none' | 'unknown';
-  /** The provider whose limits apply. */
+  /** Provider whose limits apply. */
   provider: string | null;
-  /** The mail servers, in the order in which they are tried. */
+  /** Mail servers in the order of the attempts. */
   mx: Array<{
     host: string;
     preference: number;
     addresses: string[];
     tls: {
-      /** `barred`: nothing is sent to this server; `none`: the simulator. */
+      /** TLS mode. `barred`: nothing is sent to this server. `none`: the server is the simulator. */
       mode: string;
-      /** The TLS rule that applies. */
+      /** TLS rule that applies. */
       policy: string;
-      /** One sentence: the problem, or why the result is unknown; null: none. */
+      /** One sentence about the problem or the unknown result, or null without a problem. */
       problem: string | null;
     };
   }>;
-  /** One sentence: the problem, or why the result is unknown; null: none. */
+  /** One sentence about the problem or the unknown result, or null without a problem. */
   problem: string | null;
 };
 
@@ -1755,11 +1755,11 @@ export type Readiness = {
 };
 
 export type Reason = {
-  /** The kind of problem. */
+  /** Category of the problem. */
   category: string;
-  /** Who can solve it. */
+  /** Party that can solve the problem. */
   blame: 'recipient' | 'receiver' | 'sender' | 'us';
-  /** What to do, in one sentence. */
+  /** One sentence that says what to do. */
   advice: string;
 };
 
@@ -1768,44 +1768,44 @@ export type Recipient = {
   kind: 'to' | 'cc' | 'bcc';
   status: EmailStatus;
   attempts: number;
-  /** When it is retried. */
+  /** Due time of the next attempt, or null without one. */
   next_attempt_at: string | null;
-  /** When it reached its final status. */
+  /** Time of the final status, or null before. */
   completed_at: string | null;
   reason: Reason | null;
   smtp: SmtpAnswer | null;
 };
 
 export type RecipientLogEntry = {
-  /** When it happened. */
+  /** Time of the entry. */
   at: string;
   /** The project. */
   project_id: string;
-  /** Its name. */
+  /** Name of the project. */
   project: string;
   /** Environment. `live` delivers mail. `test` simulates every delivery. */
   environment: 'live' | 'test';
-  /** The email; null when no email caused it. */
+  /** Email of the entry, or null when no email caused it. */
   email_id: string | null;
-  /** The event, `suppression.added` or `suppression.removed`. */
+  /** Type of the event, or `suppression.added` or `suppression.removed`. */
   type: string;
-  /** Reply code of the mail server. */
+  /** Reply code of the mail server, or null without a reply. */
   code: number | null;
-  /** Enhanced status code of the reply. */
+  /** Enhanced status code of the reply, or null without one. */
   enhanced_code: string | null;
-  /** Its text. */
+  /** Text of the reply, or null without one. */
   message: string | null;
-  /** Its name. */
+  /** Host name of the mail server, or null without one. */
   mx: string | null;
-  /** What the reply means. */
+  /** Meaning of the reply, from a fixed list. */
   category: string | null;
-  /** Who is responsible. */
+  /** Party that can solve the problem. */
   blame: string | null;
-  /** What to do. */
+  /** One sentence that says what to do. */
   advice: string | null;
-  /** Why the address was suppressed. */
+  /** Reason of the suppression. */
   reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | null;
-  /** Who changed the suppression. */
+  /** Actor that changed the suppression. */
   by: string | null;
 };
 
@@ -1814,24 +1814,24 @@ export type RecipientLogList = {
   data: RecipientLogEntry[];
   /** True when the list continues in this direction. */
   has_more: boolean;
-  /** The address of the recipient. */
+  /** Address of the recipient. */
   address: string;
-  /** The lists that the address is on now. */
+  /** Suppression lists with the address now. */
   suppressed: Array<{
     /** The project. */
     project_id: string;
-    /** Its name. */
+    /** Name of the project. */
     project: string;
     /** Environment. `live` delivers mail. `test` simulates every delivery. */
     environment: 'live' | 'test';
     reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
-    /** Since when. */
+    /** Time of creation. */
     created_at: string;
-    /** Until when; null: without end. */
+    /** Time of expiry, or null when the suppression does not expire. */
     expires_at: string | null;
-    /** The email that caused it. */
+    /** Email that caused the suppression, or null without one. */
     source_email_id: string | null;
-    /** True for an address of the simulator, which still gets mail. */
+    /** True for an address of the simulator. It still receives mail. */
     simulated: boolean;
   }>;
 };
@@ -2093,30 +2093,30 @@ export type SharedEmail = {
   object: 'email';
   /** The email. */
   id: string;
-  /** The page with the email. */
+  /** URL of the page with the email. */
   url: string;
-  /** When the link expires. */
+  /** Expiry of the link. */
   expires_at: string;
 };
 
-/** The last reply or error about the recipient. */
+/** Last reply or error about the recipient. */
 export type SmtpAnswer = {
   code: number | null;
   enhanced_code: string | null;
   message: string;
-  /** The server that replied. */
+  /** Host name of the mail server that replied. */
   mx: string | null;
   ip: string | null;
-  /** null: unencrypted. */
+  /** TLS of the connection, or null when it was unencrypted. */
   tls: {
     version: string;
     cipher: string;
-    /** The certificate of the server was valid. */
+    /** True when the certificate of the server was valid. */
     verified: boolean;
-    /** Why it was not valid. */
+    /** Reason why the certificate was not valid, or null. */
     problem?: string | null | undefined;
   } | null;
-  /** The TLS rule that applied to the server; null: no server was chosen. */
+  /** TLS rule that applied to the server, or null when no server was chosen. */
   tls_policy?: string | null | undefined;
 };
 
@@ -2485,18 +2485,18 @@ export type TemplateVersionList = {
 
 export type TimelineEvent = {
   object: 'event';
-  /** 1, 2, 3, … within the email. */
+  /** Number of the event within the email, from 1. */
   number: number;
-  /** The event, the same as `webhook-id`. */
+  /** Id of the event, as in `webhook-id`. */
   id: string;
   type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue';
-  /** When it occurred. */
+  /** Time of the event. */
   created_at: string;
-  /** null: the event concerns the whole email. */
+  /** Address of the recipient, or null when the event concerns the whole email. */
   recipient: string | null;
-  /** As in the webhook of this event. */
+  /** Data of the event, as in its webhook. */
   data: Record<string, unknown>;
-  /** The attempt that caused it, with the SMTP dialogue. */
+  /** Attempt that caused the event, with the SMTP dialogue, or null without one. */
   attempt: Record<string, unknown> | null;
 };
 
@@ -2779,7 +2779,7 @@ export type Operations = {
   /** Send an email */
   sendEmail: {
     query: {
-      /** `true`: nothing is stored, counted or sent, and the response describes what would happen. */
+      /** With `true`, nothing is stored, counted or sent. The response predicts the outcome. */
       dry_run?: boolean | undefined;
     };
     body: EmailCreation;
@@ -2794,22 +2794,22 @@ export type Operations = {
       after?: string | undefined;
       /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
-      /** A search: words and quoted texts that the subject contains, all of them, and the filters as operators `to:`, `from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` (created; a date, in UTC, or a time). */
+      /** Search text. The subject must contain all of its words and quoted texts. The operators `to:`, `from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` are filters. `after:` and `before:` take a time of creation, or a date in UTC. */
       q?: string | undefined;
       status?: EmailStatus | undefined;
-      /** An address in `to`, `cc` or `bcc`. */
+      /** Returns only emails with this address in `to`, `cc` or `bcc`. */
       to?: string | undefined;
-      /** The address of the sender, without the name. */
+      /** Returns only emails from this address. It has no display name. */
       from?: string | undefined;
-      /** A part of the subject, in any case. */
+      /** Returns only emails with this text in the subject, in any case. */
       subject?: string | undefined;
-      /** `name` or `name:value`. */
+      /** Returns only emails with this tag, as `name` or `name:value`. */
       tag?: string | undefined;
       /** The sending domain. */
       domain?: string | undefined;
-      /** Only emails created at or after this time. */
+      /** Returns only emails created at or after this time. */
       created_after?: string | undefined;
-      /** Only emails created before this time. */
+      /** Returns only emails created before this time. */
       created_before?: string | undefined;
     };
     body: undefined;
@@ -2821,7 +2821,7 @@ export type Operations = {
     body: undefined;
     result: Email;
   };
-  /** Change when an email is sent */
+  /** Reschedule an email */
   rescheduleEmail: {
     query: Record<never, never>;
     body: EmailChange;
@@ -2836,9 +2836,9 @@ export type Operations = {
   /** Get the timeline of an email */
   listEmailEvents: {
     query: {
-      /** How many to return at most. */
+      /** Maximum number of events to return. */
       limit?: number | undefined;
-      /** The number of the last event that was read. */
+      /** Returns only events after the event with this number. */
       after?: number | undefined;
     };
     body: undefined;
@@ -2847,7 +2847,7 @@ export type Operations = {
   /** Get the exact bytes of an email */
   getEmailContent: {
     query: {
-      /** The recipient of the message; default: the first one. */
+      /** Recipient of the message. The default is the first recipient. */
       recipient?: string | undefined;
     };
     body: undefined;
@@ -2901,11 +2901,11 @@ export type Operations = {
   /** Show the history of an address */
   getRecipientLog: {
     query: {
-      /** `organization`: all of its projects, for members. */
+      /** Scope of the history. `organization` includes all projects of the organization, for members only. */
       scope?: 'project' | 'organization' | undefined;
-      /** With `organization`: only this environment. Without it, both. */
+      /** Environment to include with the scope `organization`. The default is both. */
       environment?: 'live' | 'test' | undefined;
-      /** Limit on the entries returned. */
+      /** Maximum number of entries to return. */
       limit?: number | undefined;
     };
     body: undefined;

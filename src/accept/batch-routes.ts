@@ -26,12 +26,12 @@ export function registerEmailBatchRoute(app: App, services: HttpServices): void 
     schema: {
       summary: 'Send up to 100 emails',
       description:
-        '202: the emails in `data` are on disk and will be attempted. With `X-Batch-Validation: strict`, the ' +
-        'default, that is every email of the request; otherwise the request is refused as a whole and the ' +
-        'message names the email by its index, as in `[3].to`. With `permissive` the others are accepted, ' +
-        'and `errors` lists the rest; only then can `data` be empty. Every accepted email counts towards the ' +
-        'limits. 200: the Idempotency-Key, which belongs to the batch as a whole, was used within 24 hours; ' +
-        'the first response is returned again, and nothing is sent a second time.',
+        'Accepts a batch of emails. Returns 202 when the emails in `data` are stored on disk and will be ' +
+        'attempted. With `X-Batch-Validation: strict`, the default, one invalid email refuses the whole ' +
+        'request, and the message names the email by its index, as in `[3].to`. With `permissive` the valid ' +
+        'emails are accepted, and `errors` lists the others. `data` can be empty only then. Every accepted ' +
+        'email counts towards the limits. Returns 200 with the first response when the Idempotency-Key of ' +
+        'the batch was used within 24 hours. Nothing is sent a second time.',
       operationId: 'sendEmailBatch',
       tags: ['Emails'],
       headers: batchHeaders,

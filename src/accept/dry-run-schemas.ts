@@ -8,7 +8,7 @@ import { acceptedEmail } from '../emails/schemas.ts';
 export const sendQuery = z.strictObject({
   dry_run: doc(
     z.enum(['true', 'false']).default('false'),
-    '`true`: nothing is stored, counted or sent, and the response describes what would happen.',
+    'With `true`, nothing is stored, counted or sent. The response predicts the outcome.',
   ),
 });
 
@@ -17,13 +17,15 @@ export const noQuery = z.strictObject({});
 
 const problem = doc(
   z.string().nullable(),
-  'One sentence: the problem, or why the result is unknown; null: none.',
+  'One sentence about the problem or the unknown result, or null without a problem.',
 );
 const verdict = doc(
   z.enum(['pass', 'fail', 'unknown']),
-  '`unknown`: DNS did not answer; `problem` has the reason.',
+  'Result of the check. `unknown`: DNS did not answer, and `problem` has the reason.',
 );
-const aligned = z.boolean().describe('For DMARC, the domain is aligned with the domain of `from`.');
+const aligned = z
+  .boolean()
+  .describe('True when the domain is aligned with the domain of `from` for DMARC.');
 
 export const authentication = {
   dkim: doc(
@@ -37,18 +39,24 @@ export const authentication = {
         problem,
       }),
     ),
-    'One for each signature of the message.',
+    'One entry for each signature of the message.',
   ),
   spf: z.object({
-    domain: z.string().describe('The domain of the return path.'),
+    domain: z.string().describe('Domain of the return path.'),
     verdict,
     aligned,
     problem,
   }),
   dmarc: z.object({
-    domain: z.string().nullable().describe('The domain whose record applies.'),
+    domain: z
+      .string()
+      .nullable()
+      .describe('Domain whose DMARC record applies, or null without a valid record.'),
     policy: z.enum(['none', 'quarantine', 'reject']).nullable(),
-    verdict: doc(z.enum(['pass', 'fail', 'none', 'unknown']), '`none`: there is no valid record.'),
+    verdict: doc(
+      z.enum(['pass', 'fail', 'none', 'unknown']),
+      'Result of the check. `none`: DNS has no valid record. `unknown`: DNS did not answer.',
+    ),
     problem,
   }),
 };
@@ -57,9 +65,9 @@ export const route = z
   .object({
     verdict: doc(
       z.enum(['found', 'none', 'unknown']),
-      '`none`: the domain cannot be sent to. `unknown`: DNS did not answer.',
+      'Result of the lookup. `none`: the domain accepts no mail. `unknown`: DNS did not answer.',
     ),
-    provider: doc(z.string().nullable(), 'The provider whose limits apply.', 'google'),
+    provider: doc(z.string().nullable(), 'Provider whose limits apply.', 'google'),
     mx: doc(
       z.array(
         z.object({
@@ -68,18 +76,19 @@ export const route = z
           addresses: z.array(z.string()),
           tls: z.object({
             mode: z.string().meta({
-              description: '`barred`: nothing is sent to this server; `none`: the simulator.',
+              description:
+                'TLS mode. `barred`: nothing is sent to this server. `none`: the server is the simulator.',
               examples: ['opportunistic', 'required', 'enforced', 'dane', 'barred', 'none'],
             }),
             policy: z.string().meta({
-              description: 'The TLS rule that applies.',
+              description: 'TLS rule that applies.',
               examples: ['none', 'provider', 'enforced', 'mta-sts-testing', 'mta-sts', 'dane'],
             }),
             problem,
           }),
         }),
       ),
-      'The mail servers, in the order in which they are tried.',
+      'Mail servers in the order of the attempts.',
     ),
     problem,
   })
@@ -92,10 +101,10 @@ const recipient = z.object({
   suppression: z
     .object({
       reason: z.enum(SUPPRESSION_REASONS),
-      expires_at: time('When it expires; null: never.').nullable(),
+      expires_at: time('Time of expiry, or null when the suppression does not expire.').nullable(),
     })
     .nullable(),
-  route: route.nullable().describe('null: suppressed.'),
+  route: route.nullable().describe('Route to the recipient, or null for a suppressed recipient.'),
 });
 
 export const dryRun = z
@@ -103,44 +112,49 @@ export const dryRun = z
     object: z.literal('dry_run'),
     outcome: doc(
       z.enum(['send', 'schedule', 'hold', 'replay']),
-      '`hold`: the sending domain is paused. `replay`: the Idempotency-Key was used for the same ' +
-        'email, and nothing would be sent.',
+      'Predicted outcome. `hold`: the sending domain is paused. `replay`: the Idempotency-Key was used for ' +
+        'the same email, and nothing would be sent.',
     ),
-    replay_of: idSchema('The email that was sent with the Idempotency-Key.').nullable(),
-    scheduled_at: time('When it would be sent; null: at once.').nullable(),
+    replay_of: idSchema(
+      'Email that was sent with the Idempotency-Key, or null without one.',
+    ).nullable(),
+    scheduled_at: time('Time at which the email would be sent, or null for at once.').nullable(),
     limit: z.object({
       counts: z.enum(['emails', 'recipients']),
       limit: z.number().int(),
-      remaining: z.number().int().describe('Without this email, which is not counted.'),
+      remaining: z
+        .number()
+        .int()
+        .describe('Number left in this window. This email is not counted.'),
       reset: z.number().int().describe('Seconds until the window ends.'),
-      window: z.number().int().describe('Seconds.'),
+      window: z.number().int().describe('Length of the window in seconds.'),
     }),
     tracking: doc(
       z.object({ opens: z.boolean(), clicks: z.boolean() }).nullable(),
-      'The tracking that would apply, of the email or its domain; null for a replay.',
+      'Tracking that would apply, of the email or its domain, or null for a replay.',
     ),
     message: doc(
       z
         .object({
-          size: z.number().int().describe('Bytes on the wire, with all signatures.'),
+          size: z.number().int().describe('Size of the message with all signatures, in bytes.'),
           headers: doc(
             z.array(z.object({ name: z.string(), value: z.string() })),
-            'As they would be sent, in order, without folds.',
+            'Headers in the order of the message, unfolded.',
           ),
         })
         .nullable(),
-      'null for a replay, like `sender`.',
+      'Message that would be sent, or null for a replay.',
     ),
     sender: z.object({ domain: z.string(), ...authentication }).nullable(),
     recipients: z.array(recipient),
     lint: doc(
       z.array(
         z.object({
-          code: z.enum(LINT_CODES).describe('A stable code.'),
-          message: z.string().describe('One sentence: the likely problem.'),
+          code: z.enum(LINT_CODES).describe('Stable code of the finding.'),
+          message: z.string().describe('One sentence about the likely problem.'),
         }),
       ),
-      'Advice; the email is accepted nevertheless.',
+      'Advice about the email. It does not prevent acceptance.',
     ),
   })
   .meta({ id: 'DryRun' });

@@ -25,7 +25,7 @@ const attachment = z
     filename: z.string().meta({ minLength: 1, examples: ['invoice.pdf'] }),
     content: optional(
       z.string().meta({
-        description: 'The bytes in base64. Required unless there is a `path`.',
+        description: 'Bytes of the file in base64. Required unless there is a `path`.',
         format: 'byte',
         examples: ['JVBERi0xLjcK'],
       }),
@@ -33,18 +33,23 @@ const attachment = z
     content_type: optional(
       z.string().meta({
         description:
-          'Guessed from the filename when absent. `text/*` in UTF-8 gets `charset=utf-8`.',
+          'Media type of the file. When absent, it is guessed from the filename. `text/*` in UTF-8 gets ' +
+          '`charset=utf-8`.',
         examples: ['application/pdf'],
       }),
     ),
     content_id: optional(
-      doc(z.string(), 'Makes it inline: the html refers to it as `cid:<content_id>`.', 'logo'),
+      doc(
+        z.string(),
+        'Content-ID of an inline attachment. The html refers to it as `cid:<content_id>`.',
+        'logo',
+      ),
     ),
     path: optional(
       z.string().meta({
         description:
-          'Instead of `content`: an https URL of the file, at a public address, which is downloaded before the ' +
-          'email is accepted. Redirections are not followed.',
+          'HTTPS URL of the file at a public address, in place of `content`. The service downloads the file ' +
+          'before it accepts the email. Redirects are not followed.',
         examples: ['https://acme.com/files/terms.pdf'],
       }),
     ),
@@ -53,30 +58,42 @@ const attachment = z
 
 const addresses = {
   from: z.string().meta({
-    description: 'One address, with or without a name. Its domain must be verified.',
+    description: 'Address of the sender, with or without a name. Its domain must be verified.',
     examples: ['Acme <hello@acme.com>'],
   }),
   to: oneOrMore.meta({
-    description: '1-50 addresses in `to`, `cc` and `bcc` together.',
+    description: 'Recipients: 1 to 50 addresses in `to`, `cc` and `bcc` together.',
     examples: [['jo@example.com', 'Ann <ann@example.com>']],
   }),
   cc: optional(oneOrMore),
   bcc: optional(oneOrMore),
-  reply_to: optional(oneOrMore.describe('Where replies go.')),
+  reply_to: optional(oneOrMore.describe('Addresses that receive replies.')),
 };
 
 const content = {
   subject: optional(
     z.string().meta({
-      description: 'Required unless the `template` has a subject, which this one overrides.',
+      description:
+        'Subject of the email. Required unless the `template` has a subject. It overrides the subject of the ' +
+        'template.',
       minLength: 1,
       maxLength: SUBJECT_MAX,
       examples: ['Your receipt'],
     }),
   ),
-  html: optional(doc(z.string(), '`html`, `text` or `template` is required.', '<p>Thank you.</p>')),
+  html: optional(
+    doc(
+      z.string(),
+      'HTML of the email. `html`, `text` or `template` is required.',
+      '<p>Thank you.</p>',
+    ),
+  ),
   text: optional(
-    z.string().describe('Derived from the html when absent; an empty string prevents that.'),
+    z
+      .string()
+      .describe(
+        'Text of the email. When absent, it is derived from the html. An empty string prevents that.',
+      ),
   ),
   headers: optional(
     z.record(z.string(), z.string()).meta({
@@ -84,7 +101,9 @@ const content = {
       examples: [{ 'X-Entity-Ref-ID': '4711' }],
     }),
   ),
-  attachments: optional(z.array(attachment).describe('The whole message: at most 30 MB.')),
+  attachments: optional(
+    z.array(attachment).describe('Attached files. The whole message may have at most 30 MB.'),
+  ),
 };
 
 const labels = {
@@ -98,16 +117,16 @@ const labels = {
   metadata: optional(
     doc(
       z.record(z.string(), z.string()),
-      `Your own strings, repeated in events: at most ${TAGS_MAX} names of ` +
-        `${METADATA_NAME_MAX} characters with values of ${METADATA_VALUE_MAX}.`,
+      `Your own strings, repeated in events. At most ${TAGS_MAX} names of up to ${METADATA_NAME_MAX} ` +
+        `characters, with values of up to ${METADATA_VALUE_MAX} characters.`,
     ),
   ),
 };
 
 const scheduledAt = z.string().meta({
   description:
-    `When to send it: ISO 8601 with an offset, up to ${SCHEDULE_DAYS_MAX} days ahead. A time in the ` +
-    'past sends it at once.',
+    `Time of sending: ISO 8601 with an offset, up to ${SCHEDULE_DAYS_MAX} days ahead. A time in the past ` +
+    'sends the email at once.',
   format: 'date-time',
   examples: ['2027-01-31T09:00:00+01:00'],
 });
@@ -116,8 +135,8 @@ const handling = {
   expires_in: optional(
     z.int().meta({
       description:
-        'Seconds, counted from `scheduled_at` if given. After that, recipients that have not received it end `failed` with the ' +
-        'reason `expired`.',
+        'Lifetime of the email in seconds, counted from `scheduled_at` if given. Recipients that have not ' +
+        'received the email by then end as `failed` with the reason `expired`.',
       minimum: EXPIRES_IN_S.min,
       maximum: EXPIRES_IN_S.max,
     }),
@@ -125,21 +144,22 @@ const handling = {
   unsubscribe: optional(
     doc(
       z.union([z.string(), z.boolean()]),
-      'One-click unsubscribe (RFC 8058): an https URL of yours, or `true` for a page of this ' +
-        'service, which suppresses the recipient and needs LETTERHAUS_PUBLIC_URL.',
+      'One-click unsubscribe (RFC 8058): your https URL, or `true` for a page of this service. The page ' +
+        'suppresses the recipient. It requires LETTERHAUS_PUBLIC_URL.',
     ),
   ),
   tls: optional(
     doc(
       z.enum(['opportunistic', 'enforced']),
-      "Overrides the domain's setting. `enforced`: fails rather than sending unencrypted.",
+      'TLS mode, which overrides the setting of the domain. With `enforced` the email fails if it cannot ' +
+        'be sent encrypted.',
     ),
   ),
   tracking: optional(
     z.strictObject({ opens: optional(z.boolean()), clicks: optional(z.boolean()) }).meta({
       description:
-        "Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links redirect through " +
-        'LETTERHAUS_TRACKING_URL. Needs html.',
+        'Tracking, which overrides the setting of the domain. `opens` adds a pixel to the html. `clicks` redirects ' +
+        'its links through LETTERHAUS_TRACKING_URL. Both require html.',
       examples: [{ opens: true, clicks: true }],
     }),
   ),
@@ -201,8 +221,8 @@ export const idempotencyHeaders = z.object({
     .optional()
     .meta({
       description:
-        'Your own string, 1-256 printable ASCII characters. Repeating the request with it ' +
-        'within 24 hours returns the first response and sends nothing.',
+        'Unique string of 1 to 256 printable ASCII characters. A repeated request with the same key within ' +
+        '24 hours returns the first response and sends nothing.',
       maxLength: 256,
       examples: ['receipt-4711'],
     }),
@@ -218,7 +238,7 @@ export const emailBatchCreation = z
 export const batchHeaders = idempotencyHeaders.extend({
   'x-batch-validation': doc(
     z.enum(BATCH_VALIDATIONS).default('strict'),
-    '`strict`: all emails are accepted or none. `permissive`: the valid ones are accepted, and ' +
-      'the others are in `errors`.',
+    'Validation of the batch. `strict` accepts all emails or none. `permissive` accepts the valid emails ' +
+      'and lists the others in `errors`.',
   ),
 });

@@ -79,10 +79,10 @@ function registerSend(app: App, services: HttpServices): void {
     schema: {
       summary: 'Send an email',
       description:
-        '202: it is on disk and will be attempted. 200: the Idempotency-Key was used within ' +
-        '24 hours; the first response is returned again, and nothing is sent a second time. 200 with ' +
-        '`dry_run=true`: a prediction. Nothing is stored or sent, and an email that would be ' +
-        'refused is refused. Dry runs have their own limit, as large as the sending limit.',
+        'Accepts an email. Returns 202 when the email is stored on disk and will be attempted. Returns 200 ' +
+        'with the first response when the Idempotency-Key was used within 24 hours. Nothing is sent a second ' +
+        'time. With `dry_run=true` it returns 200 with a prediction. Nothing is stored or sent, and an email ' +
+        'that would be refused is refused. Dry runs have their own limit, as large as the sending limit.',
       operationId: 'sendEmail',
       tags: TAGS,
       querystring: sendQuery,
@@ -171,8 +171,8 @@ function registerList(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List emails',
       description:
-        'Newest first. A sending-only key sees the emails that it sent; a key for one domain sees ' +
-        'those of that domain.',
+        'Lists emails, newest first. A sending-only key sees only emails that it sent. A key for one domain ' +
+        'sees only emails of that domain.',
       operationId: 'listEmails',
       tags: TAGS,
       querystring: emailQuery,
@@ -194,7 +194,7 @@ function registerOne(app: App, { db }: HttpServices): void {
     config: { access: 'any_key', withinDomain: true },
     schema: {
       summary: 'Get an email',
-      description: 'With its current status and the status of each recipient.',
+      description: 'Returns an email with its current status and the status of each recipient.',
       operationId: 'getEmail',
       tags: TAGS,
       params,
@@ -215,10 +215,10 @@ function registerChanges(app: App, { db }: HttpServices): void {
   app.patch('/v1/emails/:id', {
     config: { withinDomain: true },
     schema: {
-      summary: 'Change when an email is sent',
+      summary: 'Reschedule an email',
       description:
-        'Only before the first attempt at any recipient; afterwards 409. `expires_in` counts ' +
-        'from the new time.',
+        'Changes the scheduled time of an email before its first attempt. Returns 409 after that. ' +
+        '`expires_in` counts from the new time.',
       operationId: 'rescheduleEmail',
       tags: TAGS,
       params,
@@ -241,10 +241,9 @@ function registerChanges(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Cancel an email',
       description:
-        'Recipients that are scheduled, queued or deferred end `canceled`, with one event ' +
-        '`email.canceled`; those that have ended stay as they are, and so do those that a worker is ' +
-        'sending to at this moment. 409: there was nothing left to cancel. A sending-only key ' +
-        'cancels only emails that it sent.',
+        'Cancels the scheduled, queued and deferred recipients of an email, with one event `email.canceled`. ' +
+        'Recipients that have ended, or that a worker is sending to now, do not change. Returns 409 when no ' +
+        'recipient can be canceled. A sending-only key can cancel only emails that it sent.',
       operationId: 'cancelEmail',
       tags: TAGS,
       params,
@@ -266,7 +265,8 @@ function registerTimeline(app: App, { db }: HttpServices): void {
     config: { access: 'any_key', withinDomain: true },
     schema: {
       summary: 'Get the timeline of an email',
-      description: 'Oldest first, with the conversation of every attempt.',
+      description:
+        'Lists the events of an email, oldest first, with the SMTP dialogue of every attempt.',
       operationId: 'listEmailEvents',
       tags: TAGS,
       params,
@@ -289,8 +289,8 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
     schema: {
       summary: 'Get the exact bytes of an email',
       description:
-        'As sent, with headers and signatures, while content is kept. They are the same for ' +
-        'every recipient, unless each has its own unsubscribe link.',
+        'Returns the message as sent, with headers and signatures, until the retention of content ends. All ' +
+        'recipients get the same bytes, unless each has its own unsubscribe link.',
       operationId: 'getEmailContent',
       tags: TAGS,
       params,
@@ -325,8 +325,8 @@ function registerDiagnosis(app: App, { diagnose }: HttpServices): void {
     schema: {
       summary: 'Diagnose why an email is slow or missing',
       description:
-        'For each recipient: the last attempt in words, the limit it waits for, the DNS findings about its ' +
-        'domain, and the next step. A finding is `unknown` when DNS does not answer within seconds.',
+        'Returns the last attempt of each recipient in words, the limit that it waits for, the DNS findings ' +
+        'about its domain, and the next step. A finding is `unknown` when DNS does not answer within seconds.',
       operationId: 'diagnoseEmail',
       tags: TAGS,
       params,

@@ -19,7 +19,7 @@ function meaningsInOneText(): string {
 const created = (bound: string) =>
   doc(
     z.iso.datetime({ offset: true }).optional(),
-    `Only emails created ${bound} this time.`,
+    `Returns only emails created ${bound} this time.`,
     '2026-11-21T00:00:00Z',
   );
 
@@ -30,16 +30,20 @@ export const emailQuery = listQuery({
       .max(SEARCH_MAX)
       .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
       .optional(),
-    'A search: words and quoted texts that the subject contains, all of them, and the filters as ' +
-      'operators `to:`, `from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` (created; a date, ' +
-      'in UTC, or a time).',
+    'Search text. The subject must contain all of its words and quoted texts. The operators `to:`, ' +
+      '`from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` are filters. `after:` and `before:` ' +
+      'take a time of creation, or a date in UTC.',
     'receipt to:jo@example.com status:bounced after:2026-11-21',
   ),
-  status: status.optional().describe('Only with this status.'),
-  to: doc(z.string().optional(), 'An address in `to`, `cc` or `bcc`.', 'jo@example.com'),
+  status: status.optional().describe('Returns only emails with this status.'),
+  to: doc(
+    z.string().optional(),
+    'Returns only emails with this address in `to`, `cc` or `bcc`.',
+    'jo@example.com',
+  ),
   from: doc(
     z.string().optional(),
-    'The address of the sender, without the name.',
+    'Returns only emails from this address. It has no display name.',
     'hello@acme.com',
   ),
   subject: doc(
@@ -49,10 +53,14 @@ export const emailQuery = listQuery({
       .max(SUBJECT_MAX)
       .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
       .optional(),
-    'A part of the subject, in any case.',
+    'Returns only emails with this text in the subject, in any case.',
     'receipt',
   ),
-  tag: doc(z.string().optional(), '`name` or `name:value`.', 'kind:receipt'),
+  tag: doc(
+    z.string().optional(),
+    'Returns only emails with this tag, as `name` or `name:value`.',
+    'kind:receipt',
+  ),
   domain: doc(z.string().optional(), 'The sending domain.', 'acme.com'),
   created_after: created('at or after'),
   created_before: created('before'),
@@ -61,7 +69,7 @@ export const emailQuery = listQuery({
 export const contentQuery = z.strictObject({
   recipient: doc(
     z.string().optional(),
-    'The recipient of the message; default: the first one.',
+    'Recipient of the message. The default is the first recipient.',
     'jo@example.com',
   ),
 });
@@ -69,11 +77,11 @@ export const contentQuery = z.strictObject({
 export const timelineQuery = z.strictObject({
   limit: doc(
     z.coerce.number<string>().int().min(1).max(1_000).default(1_000),
-    'How many to return at most.',
+    'Maximum number of events to return.',
   ),
   after: doc(
     z.coerce.number<string>().int().min(0).default(0),
-    'The number of the last event that was read.',
+    'Returns only events after the event with this number.',
   ),
 });
 
@@ -82,7 +90,7 @@ export const acceptedEmail = z
     object: z.literal('email'),
     id: idSchema('The email.'),
     status,
-    created_at: time('When it was accepted.'),
+    created_at: time('Time of acceptance.'),
   })
   .meta({ id: 'AcceptedEmail' });
 
@@ -90,20 +98,22 @@ export const acceptedBatch = z
   .object({
     data: doc(
       z.array(z.object({ id: idSchema('The email.') })),
-      'The accepted emails, in the order of the request.',
+      'Accepted emails in the order of the request.',
     ),
     errors: doc(
       z.array(
         z.object({
-          index: doc(z.int().min(0), 'The place in the request, from 0.', 1),
-          code: z.string().meta({ description: 'For programs.', examples: ['suppressed'] }),
+          index: doc(z.int().min(0), 'Index of the email in the request, from 0.', 1),
+          code: z
+            .string()
+            .meta({ description: 'Stable code of the error.', examples: ['suppressed'] }),
           message: z.string().meta({
-            description: 'One sentence: what is wrong and what to do.',
+            description: 'One sentence that says what is wrong and what to do.',
             examples: ['to: bob@example.com is suppressed: hard_bounce'],
           }),
         }),
       ),
-      'The emails that were not accepted, in the order of the request; empty when strict.',
+      'Refused emails in the order of the request. Empty with `strict`.',
     ),
   })
   .meta({ id: 'AcceptedBatch' });
@@ -114,7 +124,7 @@ const summaryFields = {
   object: z.literal('email'),
   id: idSchema('The email.'),
   message_id: z.string().meta({
-    description: 'The Message-ID header, with its angle brackets.',
+    description: 'Message-ID header, with its angle brackets.',
     examples: ['<0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa@acme.com>'],
   }),
   from: z.string().meta({ examples: ['Acme <hello@acme.com>'] }),
@@ -125,10 +135,12 @@ const summaryFields = {
   subject: z.string().meta({ examples: ['Your receipt'] }),
   status,
   last_event: z.enum(EVENT_TYPES),
-  created_at: time('When it was accepted.'),
-  scheduled_at: time('When it is, or was, to be sent; null: at once.').nullable(),
-  sent_at: time('When the first recipient received it.').nullable(),
-  completed_at: time('When the last recipient reached its final status.').nullable(),
+  created_at: time('Time of acceptance.'),
+  scheduled_at: time('Scheduled time of sending, or null for at once.').nullable(),
+  sent_at: time('Time at which the first recipient received the email, or null before.').nullable(),
+  completed_at: time(
+    'Time at which the last recipient reached its final status, or null before.',
+  ).nullable(),
   tags: shown(z.array(z.object({ name: z.string(), value: z.string() })), [
     { name: 'kind', value: 'receipt' },
   ]),
@@ -139,12 +151,14 @@ const summaryFields = {
 export const reason = z
   .object({
     category: z.string().meta({
-      description: 'The kind of problem.',
+      description: 'Category of the problem.',
       examples: ['mailbox', 'quota', 'greylist', 'policy', 'reputation', 'content', 'expired'],
     }),
-    blame: z.enum(['recipient', 'receiver', 'sender', 'us']).describe('Who can solve it.'),
+    blame: z
+      .enum(['recipient', 'receiver', 'sender', 'us'])
+      .describe('Party that can solve the problem.'),
     advice: z.string().meta({
-      description: 'What to do, in one sentence.',
+      description: 'One sentence that says what to do.',
       examples: ['The mailbox does not exist; remove the address from your list.'],
     }),
   })
@@ -155,22 +169,26 @@ export const smtp = z
     code: shown(z.int().min(0).nullable(), 550),
     enhanced_code: shown(z.string().nullable(), '5.1.1'),
     message: shown(z.string(), 'The email account that you tried to reach does not exist'),
-    mx: doc(z.string().nullable(), 'The server that replied.', 'mx1.example.com'),
+    mx: doc(z.string().nullable(), 'Host name of the mail server that replied.', 'mx1.example.com'),
     ip: shown(z.string().nullable(), '192.0.2.25'),
     tls: doc(
       z
         .object({
           version: z.string().meta({ examples: ['TLSv1.3'] }),
           cipher: z.string().meta({ examples: ['TLS_AES_256_GCM_SHA384'] }),
-          verified: z.boolean().describe('The certificate of the server was valid.'),
-          problem: doc(z.string().nullable().optional(), 'Why it was not valid.', null),
+          verified: z.boolean().describe('True when the certificate of the server was valid.'),
+          problem: doc(
+            z.string().nullable().optional(),
+            'Reason why the certificate was not valid, or null.',
+            null,
+          ),
         })
         .nullable(),
-      'null: unencrypted.',
+      'TLS of the connection, or null when it was unencrypted.',
     ),
     tls_policy: doc(
       z.string().nullable().optional(),
-      'The TLS rule that applied to the server; null: no server was chosen.',
+      'TLS rule that applied to the server, or null when no server was chosen.',
       'none',
       'provider',
       'enforced',
@@ -179,7 +197,7 @@ export const smtp = z
       'dane',
     ),
   })
-  .meta({ id: 'SmtpAnswer', description: 'The last reply or error about the recipient.' });
+  .meta({ id: 'SmtpAnswer', description: 'Last reply or error about the recipient.' });
 
 const recipient = z
   .object({
@@ -187,8 +205,8 @@ const recipient = z
     kind: z.enum(['to', 'cc', 'bcc']),
     status,
     attempts: shown(z.int().min(0), 1),
-    next_attempt_at: time('When it is retried.').nullable(),
-    completed_at: time('When it reached its final status.').nullable(),
+    next_attempt_at: time('Due time of the next attempt, or null without one.').nullable(),
+    completed_at: time('Time of the final status, or null before.').nullable(),
     reason: reason.nullable(),
     smtp: smtp.nullable(),
   })
@@ -203,26 +221,32 @@ export const email = z
     ...summaryFields,
     html: doc(
       z.string().nullable(),
-      'null, like `text`, after the retention of content.',
+      'HTML of the email. Null without html, and after the retention of content.',
       '<p>Thank you.</p>',
     ),
-    text: doc(z.string().nullable(), 'null: derived from the html. Empty: none.', null),
+    text: doc(
+      z.string().nullable(),
+      'Text of the email. Null when it is derived from the html, and after the retention of content. Empty ' +
+        'when the email has no text.',
+      null,
+    ),
     tracking: doc(
       z.object({ opens: z.boolean(), clicks: z.boolean() }),
-      'The tracking of the email or its domain. Both are false after the retention of content.',
+      'Tracking of the email or its domain. Both fields are false after the retention of content.',
     ),
     recipients: z.array(recipient),
   })
   .meta({
     id: 'Email',
     description:
-      'Its status is the most active recipient status while any is open, then the worst outcome.',
+      'An email. Its status is the most active recipient status while any recipient is open, and then the ' +
+      'worst outcome.',
   });
 
 export const emailList = listOf('EmailList', emailSummary, {
   scanned_until: idSchema(
-    'With a filter that has no index, at most 50,000 emails are searched per call. If the list ' +
-      'continues, this is the position: continue with `after` (or `before`) this id.',
+    'Position of the search, to pass as `after` (or `before`) when the list continues. One call searches ' +
+      'at most 50,000 emails with a filter that has no index.',
   ).nullable(),
 });
 
@@ -231,7 +255,7 @@ export const SHARED_FOR_S = { min: 60, max: 48 * 3_600 } as const;
 export const sharing = z
   .strictObject({
     expires_in: z.int().nullish().meta({
-      description: 'Lifetime of the link in seconds; default: 48 hours.',
+      description: 'Lifetime of the link in seconds. The default is 48 hours.',
       minimum: SHARED_FOR_S.min,
       maximum: SHARED_FOR_S.max,
       'x-null-is-absent': true,
@@ -244,11 +268,11 @@ export const sharedEmail = z
     object: z.literal('email'),
     id: idSchema('The email.'),
     url: z.string().meta({
-      description: 'The page with the email.',
+      description: 'URL of the page with the email.',
       format: 'uri',
       examples: ['https://mail.acme.com/s/AQEBogjKQAV0zpO0'],
     }),
-    expires_at: time('When the link expires.'),
+    expires_at: time('Expiry of the link.'),
   })
   .meta({ id: 'SharedEmail' });
 
@@ -259,19 +283,19 @@ export const emailPreview = sharedEmail
 const timelineEvent = z
   .object({
     object: z.literal('event'),
-    number: doc(z.int().min(1), '1, 2, 3, … within the email.', 2),
-    id: idSchema('The event, the same as `webhook-id`.'),
+    number: doc(z.int().min(1), 'Number of the event within the email, from 1.', 2),
+    id: idSchema('Id of the event, as in `webhook-id`.'),
     type: z.enum(EVENT_TYPES),
-    created_at: time('When it occurred.'),
+    created_at: time('Time of the event.'),
     recipient: doc(
       z.string().nullable(),
-      'null: the event concerns the whole email.',
+      'Address of the recipient, or null when the event concerns the whole email.',
       'jo@example.com',
     ),
-    data: z.looseObject({}).describe('As in the webhook of this event.'),
+    data: z.looseObject({}).describe('Data of the event, as in its webhook.'),
     attempt: doc(
       z.looseObject({}).nullable(),
-      'The attempt that caused it, with the SMTP dialogue.',
+      'Attempt that caused the event, with the SMTP dialogue, or null without one.',
     ),
   })
   .meta({ id: 'TimelineEvent' });
@@ -279,7 +303,7 @@ const timelineEvent = z
 export const timeline = listOf('TimelineEventList', timelineEvent);
 
 export const messageBytes = {
-  description: 'The message.',
+  description: 'Bytes of the message.',
   content: {
     'message/rfc822': {
       schema: z.string().meta({

@@ -45,8 +45,9 @@ function registerSharing(app: App, services: HttpServices): void {
     schema: {
       summary: 'Share an email by a link',
       description:
-        'Anyone with the link sees the content of the email as the request had it, without scripts. ' +
-        'The link expires and cannot be revoked earlier. A sending-only key shares only emails that it sent.',
+        'Creates a link to the content of an email as in the request, without scripts. Anyone with the link ' +
+        'can see it. The link expires and cannot be revoked before. A sending-only key can share only emails ' +
+        'that it sent.',
       operationId: 'shareEmail',
       tags: ['Emails'],
       params: idParams('email'),
@@ -67,8 +68,9 @@ function registerPreview(app: App, services: HttpServices): void {
   app.get('/v1/emails/:id/preview', {
     config: { access: 'session' },
     schema: {
-      summary: 'Make a link that shows an email for a minute',
-      description: 'The dashboard shows it in a frame.',
+      summary: 'Create a preview link for one minute',
+      description:
+        'Creates a link that shows the email for one minute. The dashboard shows it in a frame.',
       operationId: 'previewEmail',
       tags: ['Emails'],
       security: BY_SESSION,

@@ -49,7 +49,7 @@ export function registerProviderBlockRoutes(app: App, { db }: HttpServices): voi
       const { provider: name } = request.params;
       const blocks = await probeNow(db, name);
       if (blocks === 0) {
-        const message = `${name} refuses no mail of this service: letterhaus providers list names those that do.`;
+        const message = `${name} refuses no mail of this service; letterhaus providers list shows the providers that do.`;
         return refuse(reply, { refused: 'not_found', message });
       }
       const due = await makeSomeDue(db, name, DUE_AFTER_MS);

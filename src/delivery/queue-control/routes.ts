@@ -202,12 +202,12 @@ const TOO_LATE: Refusal = {
 const ONLY_IN_SESSIONS: Refusal = {
   refused: 'authorization_error',
   message:
-    'A key reaches one project and environment. Only members who are signed in can select the organization.',
+    'A key has access to one project and environment. Only signed-in members can select the organization.',
 };
 const NOTHING_SELECTED: Refusal = {
   refused: 'validation_error',
   message:
-    'Select recipients with email_id, domain or provider (all given ones must match), or all.',
+    'Select recipients with email_id, domain or provider (all given selectors must match), or all.',
 };
 const ALL_AND_SOME: Refusal = {
   refused: 'validation_error',

@@ -20,8 +20,9 @@ export function registerRecipientLogRoute(app: App, { db }: HttpServices): void 
     schema: {
       summary: 'Show the history of an address',
       description:
-        'Returns the lists that suppress the address now, and then, newest first, the events of emails to it, with the ' +
-        'replies of mail servers, and its suppressions. Members may ask about all projects of the organization.',
+        'Returns the lists that suppress an address now, and its history, newest first. The history has the ' +
+        'events of emails to the address, with the replies of mail servers, and its suppressions. Members ' +
+        'can include all projects of the organization.',
       operationId: 'getRecipientLog',
       tags: ['Emails'],
       params: z.object({ address }),
@@ -65,7 +66,7 @@ export function registerRecipientLogRoute(app: App, { db }: HttpServices): void 
 const ONLY_IN_SESSIONS: Refusal = {
   refused: 'authorization_error',
   message:
-    'A key has access to one project and environment. Only members who are signed in may ask about the organization.',
+    'A key has access to one project and environment. Only signed-in members can select the organization.',
 };
 
 function entryToWire(entry: AddressLogEntry, names: ReadonlyMap<string, string>) {
@@ -103,50 +104,52 @@ function suppressionToWire(one: SuppressedIn, names: ReadonlyMap<string, string>
 
 const address = z
   .string()
-  .meta({ description: 'The address of the recipient.', examples: ['jo@example.org'] });
+  .meta({ description: 'Address of the recipient.', examples: ['jo@example.org'] });
 
 const logQuery = z.strictObject({
   scope: z
     .enum(['project', 'organization'])
     .default('project')
-    .describe('`organization`: all of its projects, for members.'),
+    .describe(
+      'Scope of the history. `organization` includes all projects of the organization, for members only.',
+    ),
   environment: environment
     .optional()
-    .describe('With `organization`: only this environment. Without it, both.'),
+    .describe('Environment to include with the scope `organization`. The default is both.'),
   limit: z.coerce
     .number<string>()
     .int()
     .min(1)
     .max(1_000)
     .default(50)
-    .describe('Limit on the entries returned.'),
+    .describe('Maximum number of entries to return.'),
 });
 
 const text = (description: string) => z.string().nullable().describe(description);
 const where = {
   project_id: idSchema('The project.'),
-  project: z.string().describe('Its name.'),
+  project: z.string().describe('Name of the project.'),
   environment,
 };
 
 const entry = z
   .object({
-    at: time('When it happened.'),
+    at: time('Time of the entry.'),
     ...where,
-    email_id: idSchema('The email; null when no email caused it.').nullable(),
+    email_id: idSchema('Email of the entry, or null when no email caused it.').nullable(),
     type: z.string().meta({
-      description: 'The event, `suppression.added` or `suppression.removed`.',
+      description: 'Type of the event, or `suppression.added` or `suppression.removed`.',
       examples: ['email.bounced'],
     }),
-    code: z.int().nullable().describe('Reply code of the mail server.'),
-    enhanced_code: text('Enhanced status code of the reply.'),
-    message: text('Its text.'),
-    mx: text('Its name.'),
-    category: text('What the reply means.'),
-    blame: text('Who is responsible.'),
-    advice: text('What to do.'),
-    reason: z.enum(SUPPRESSION_REASONS).nullable().describe('Why the address was suppressed.'),
-    by: text('Who changed the suppression.'),
+    code: z.int().nullable().describe('Reply code of the mail server, or null without a reply.'),
+    enhanced_code: text('Enhanced status code of the reply, or null without one.'),
+    message: text('Text of the reply, or null without one.'),
+    mx: text('Host name of the mail server, or null without one.'),
+    category: text('Meaning of the reply, from a fixed list.'),
+    blame: text('Party that can solve the problem.'),
+    advice: text('One sentence that says what to do.'),
+    reason: z.enum(SUPPRESSION_REASONS).nullable().describe('Reason of the suppression.'),
+    by: text('Actor that changed the suppression.'),
   })
   .meta({ id: 'RecipientLogEntry' });
 
@@ -157,13 +160,17 @@ const log = listOf('RecipientLogList', entry, {
       z.object({
         ...where,
         reason: z.enum(SUPPRESSION_REASONS),
-        created_at: time('Since when.'),
-        expires_at: time('Until when; null: without end.').nullable(),
-        source_email_id: idSchema('The email that caused it.').nullable(),
+        created_at: time('Time of creation.'),
+        expires_at: time(
+          'Time of expiry, or null when the suppression does not expire.',
+        ).nullable(),
+        source_email_id: idSchema(
+          'Email that caused the suppression, or null without one.',
+        ).nullable(),
         simulated: z
           .boolean()
-          .describe('True for an address of the simulator, which still gets mail.'),
+          .describe('True for an address of the simulator. It still receives mail.'),
       }),
     )
-    .describe('The lists that the address is on now.'),
+    .describe('Suppression lists with the address now.'),
 });

@@ -42,8 +42,8 @@ function registerInspection(app: App, services: HttpServices): void {
     schema: {
       summary: 'Inspect the contents of an email',
       description:
-        'The header of its message, its attachments, its links, and advice: html that mail programs do not show, ' +
-        'and content that receivers dislike.',
+        'Returns the headers, attachments and links of an email, with advice about html that mail programs ' +
+        'do not show and content that receivers dislike.',
       operationId: 'inspectEmail',
       tags: TAGS,
       params: idParams('email'),
@@ -66,7 +66,7 @@ function registerAttachment(app: App, services: HttpServices): void {
     config: { access: 'any_key', withinDomain: true },
     schema: {
       summary: 'Download an attachment',
-      description: 'The attached file. `GET /v1/emails/:id/inspection` has the numbers.',
+      description: 'Returns an attached file. `GET /v1/emails/:id/inspection` lists the numbers.',
       operationId: 'downloadEmailAttachment',
       tags: TAGS,
       params: attachmentParams,
@@ -118,7 +118,8 @@ function registerDeliveries(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List the webhook deliveries of an email',
       description:
-        'Deliveries of its newest 200 events to all webhooks, newest first, at most 100.',
+        'Lists the deliveries of the newest 200 events of an email to all webhooks, newest first, at most ' +
+        '100.',
       operationId: 'listEmailWebhookDeliveries',
       tags: TAGS,
       params: idParams('email'),

@@ -8,33 +8,35 @@ export const emailInspection = z
   .object({
     object: z.literal('email_inspection'),
     id: idSchema('The email.'),
-    size: size('Bytes of the message as it is sent.'),
-    html_size: size('Bytes of the html; Gmail clips it beyond 102 KB.'),
+    size: size('Size of the sent message in bytes.'),
+    html_size: size('Size of the html in bytes. Gmail clips html above 102 KB.'),
     headers: doc(
       z.array(z.object({ name: z.string(), value: z.string() })),
-      "The message's headers, in order, unfolded and decoded.",
+      'Headers in the order of the message, unfolded and decoded.',
     ),
     attachments: z.array(
       z.object({
-        number: doc(z.int().min(1), 'Its number in the path of the download.', 1),
+        number: doc(z.int().min(1), 'Number of the attachment in the path of its download.', 1),
         filename: z.string().meta({ examples: ['invoice.pdf'] }),
         content_type: z.string().meta({ examples: ['application/pdf'] }),
         content_id: doc(
           z.string().nullable(),
-          'The html refers to it as `cid:<content_id>`.',
+          'Content-ID of an inline attachment, or null. The html refers to it as `cid:<content_id>`.',
           null,
         ),
-        size: size('Bytes of the file.'),
+        size: size('Size of the file in bytes.'),
       }),
     ),
     checks: doc(
       z.array(
         z.object({
-          code: z.string().meta({ description: 'A stable code.', examples: ['no_unsubscribe'] }),
-          message: z.string().describe('One sentence: the likely problem.'),
+          code: z
+            .string()
+            .meta({ description: 'Stable code of the finding.', examples: ['no_unsubscribe'] }),
+          message: z.string().describe('One sentence about the likely problem.'),
         }),
       ),
-      'The `lint` findings of a dry run, and more about the html.',
+      'Findings, as in `lint` of a dry run, with more findings about the html.',
     ),
     unsupported: doc(
       z.array(
@@ -47,11 +49,11 @@ export const emailInspection = z
     ),
     text: doc(
       z.string().nullable(),
-      'The text part: the text of the request, or derived from its html.',
+      'Text part of the message, from the request or derived from its html.',
       'Thank you.',
     ),
     links: z.array(z.string()).meta({
-      description: 'The first 100 links of the html, without duplicates.',
+      description: 'First 100 links of the html, without duplicates.',
       examples: [['https://acme.com']],
     }),
   })
@@ -59,13 +61,11 @@ export const emailInspection = z
 
 export const attachmentParams = z.object({
   id: idSchema('The id of the email.'),
-  number: z
-    .string()
-    .meta({ description: 'The number of the attachment, from 1.', examples: ['1'] }),
+  number: z.string().meta({ description: 'Number of the attachment, from 1.', examples: ['1'] }),
 });
 
 export const attachmentBytes = {
-  description: 'The file.',
+  description: 'Bytes of the file.',
   content: {
     'application/octet-stream': { schema: z.string().meta({ format: 'binary', examples: ['…'] }) },
   },
@@ -75,7 +75,7 @@ export const emailWebhookDeliveries = listOf(
   'EmailWebhookDeliveryList',
   webhookDelivery
     .extend({
-      webhook_id: idSchema('Its webhook.'),
+      webhook_id: idSchema('Webhook of the delivery.'),
       webhook_url: z.string().meta({ examples: ['https://acme.com/hooks/mail'] }),
     })
     .meta({ id: 'EmailWebhookDelivery' }),

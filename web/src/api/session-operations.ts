@@ -26,7 +26,7 @@ import type {
 } from '../../../sdk/src/api.ts';
 
 export type SessionOperations = {
-  /** Make a link that shows an email for a minute */
+  /** Create a preview link for one minute */
   previewEmail: {
     query: Record<never, never>;
     body: undefined;
