@@ -204,7 +204,7 @@ function registerRotate(app: App, { db }: HttpServices): void {
       const wanted = { id, overlapS: request.body.expires_in };
       const rotated = await rotateKey(db, caller, wanted, caller);
       if (!rotated) {
-        const message = 'This key has expired; create a new one.';
+        const message = 'This key has expired; make a new one.';
         return refuse(reply, { refused: 'conflict', message });
       }
       app.forgetKey(id);
