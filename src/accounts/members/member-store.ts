@@ -63,7 +63,7 @@ export async function findOrganization(db: Queryable): Promise<string | null> {
   return row?.id ?? null;
 }
 
-/** The organization whose members see a change. The first organization runs the installation. */
+/** Returns the organization whose members are notified of a change: the first one runs the installation. */
 export async function organizationInformed(db: Queryable, id: string): Promise<string> {
   if (id !== OPERATOR_PROJECT_ID) return id;
   return (await findOrganization(db)) ?? id;
