@@ -2,14 +2,13 @@
  * One attempt to deliver live mail to one recipient: signed bytes, route with TLS rules, hosts in turn, and outcome.
  *
  * The steps are message.ts (bytes), delivery/route/mail-routing.ts (route), delivery/route/tls-rules.ts (rules),
- * hosts.ts (session and transaction) and outcome.ts (outcome). No outcome is stored here.
+ * hosts.ts (session and transaction) and outcome.ts (outcome). cutoff.ts ends it at a stop. No outcome is stored here.
  *
  * Guarantee: the final dot is sent only while this worker leases the delivery under a fresh lease, outcomes can be
  * stored, the address is not suppressed, and no stop has begun (`mayProceed`). After the dot the attempt always ends
  * with an outcome, even after an error. Before it the delivery may be released.
  */
 import type { Logger } from 'pino';
-import { LiveSet } from '../../lib/live-set.ts';
 import type { World } from '../../lib/world.ts';
 import { domainOf, needsSmtpUtf8 } from '../../mail/address.ts';
 import { parametersFor } from '../../mail/dsn-parameters.ts';
@@ -25,6 +24,7 @@ import type { SettleHealth } from '../../settle/health.ts';
 import { deferredByBlock } from '../blocks/outcomes.ts';
 import type { Connections, Unavailable } from '../shaping/connections.ts';
 import type { Contents } from './contents.ts';
+import type { Cutoff } from './cutoff.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import { providerAt, type RouteAttempt, tryHosts } from './hosts.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
@@ -340,63 +340,5 @@ function adjustWindow(
   if (outcome.slowDown) connections.shrink(provider, source, outcome.smtp?.message ?? '');
   else if (outcome.status === 'delivered' || outcome.status === 'sent') {
     connections.grow(provider, source);
-  }
-}
-
-/** `given_up`: `Slots` ended the attempt, because its budget was full. */
-type CutOff = 'unsent' | 'in_doubt' | 'given_up';
-
-/** A running attempt. `all`: end it even after its final dot. */
-type Cuttable = { cut: (all: boolean) => void };
-
-/**
- * Ends the running attempts at a stop. First it ends those that have not sent the final dot: the server does not have
- * the message, and the next start sends it. Then it waits for the replies to the others. Those without a reply end in
- * doubt.
- */
-export class Cutoff {
-  readonly #attempts = new LiveSet<Cuttable>();
-  #stage: 'none' | 'unsent' | 'all' = 'none';
-
-  get isClosed(): boolean {
-    return this.#stage !== 'none';
-  }
-
-  cutUnsent(): void {
-    this.#stage = 'unsent';
-    for (const attempt of this.#attempts) attempt.cut(false);
-  }
-
-  cutAll(): void {
-    this.#stage = 'all';
-    for (const attempt of this.#attempts) attempt.cut(true);
-  }
-
-  /** Returns the result of the attempt, or how the stop or `signal` ended it. */
-  async unlessCut<Result>(
-    attempt: Promise<Result>,
-    hasSentDot: () => boolean,
-    signal?: AbortSignal,
-  ): Promise<Result | CutOff> {
-    const cut = Promise.withResolvers<CutOff>();
-    const cuttable: Cuttable = {
-      cut: (all) => {
-        if (!hasSentDot()) cut.resolve('unsent');
-        else if (all) cut.resolve('in_doubt');
-      },
-    };
-    this.#attempts.add(cuttable);
-    if (this.isClosed) cuttable.cut(this.#stage === 'all');
-    const giveUp = (): void => {
-      if (!hasSentDot()) cut.resolve('given_up');
-    };
-    signal?.addEventListener('abort', giveUp);
-    if (signal?.aborted === true) giveUp();
-    try {
-      return await Promise.race([attempt, cut.promise]);
-    } finally {
-      this.#attempts.delete(cuttable);
-      signal?.removeEventListener('abort', giveUp);
-    }
   }
 }

@@ -10,7 +10,7 @@ import type { Settlement } from '../../settle/settlement.ts';
 import type { BrokerMessage, WorkerMessage } from '../broker/messages.ts';
 import { Broker } from '../broker/broker.ts';
 import { Connections } from '../shaping/connections.ts';
-import { Cutoff } from './attempt.ts';
+import { Cutoff } from './cutoff.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
 import { ProviderBlocks } from '../blocks/provider-blocks.ts';

@@ -15,7 +15,8 @@ import { SecretUnopenable } from '../../secrets/secret-store.ts';
 import type { SettleStore } from '../../settle/settle.ts';
 import { noteQuotaFailure } from '../../suppressions/suppression-store.ts';
 import { isDomainUnusable, noteUnusable } from '../../secrets/unusable-store.ts';
-import { attemptLive, type AttemptOptions, type Cutoff, RECHECK_AFTER_MS } from './attempt.ts';
+import { attemptLive, type AttemptOptions, RECHECK_AFTER_MS } from './attempt.ts';
+import type { Cutoff } from './cutoff.ts';
 import { EXPIRED_REFUSED, expiredByBlock } from '../blocks/outcomes.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import {

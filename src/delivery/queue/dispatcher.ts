@@ -27,7 +27,7 @@ import {
   type RecipientKey,
 } from './queue-store.ts';
 import { Claims } from './claims.ts';
-import { Cutoff } from '../attempt/attempt.ts';
+import { Cutoff } from '../attempt/cutoff.ts';
 import type { Connections } from '../shaping/connections.ts';
 import { type Contents, isLarge, sizeOf } from '../attempt/contents.ts';
 import type { Deliver } from '../attempt/deliver.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Cutoff } from './attempt.ts';
+import { Cutoff } from './cutoff.ts';
 
 const never = new Promise<string>(() => {});
 

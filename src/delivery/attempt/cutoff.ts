@@ -1,0 +1,59 @@
+/**
+ * Ends the running attempts at a stop. First it ends those that have not sent the final dot: the server does not have
+ * the message, and the next start sends it. Then it waits for the replies to the others. Those without a reply end in
+ * doubt.
+ */
+import { LiveSet } from '../../lib/live-set.ts';
+
+/** `given_up`: `Slots` ended the attempt, because its budget was full. */
+type CutEnding = 'unsent' | 'in_doubt' | 'given_up';
+
+/** A running attempt. `all`: end it even after its final dot. */
+type Cuttable = { cut: (all: boolean) => void };
+
+export class Cutoff {
+  readonly #attempts = new LiveSet<Cuttable>();
+  #stage: 'none' | 'unsent' | 'all' = 'none';
+
+  get isClosed(): boolean {
+    return this.#stage !== 'none';
+  }
+
+  cutUnsent(): void {
+    this.#stage = 'unsent';
+    for (const attempt of this.#attempts) attempt.cut(false);
+  }
+
+  cutAll(): void {
+    this.#stage = 'all';
+    for (const attempt of this.#attempts) attempt.cut(true);
+  }
+
+  /** Returns the result of the attempt, or how the stop or `signal` ended it. */
+  async unlessCut<Result>(
+    attempt: Promise<Result>,
+    hasSentDot: () => boolean,
+    signal?: AbortSignal,
+  ): Promise<Result | CutEnding> {
+    const cut = Promise.withResolvers<CutEnding>();
+    const cuttable: Cuttable = {
+      cut: (all) => {
+        if (!hasSentDot()) cut.resolve('unsent');
+        else if (all) cut.resolve('in_doubt');
+      },
+    };
+    this.#attempts.add(cuttable);
+    if (this.isClosed) cuttable.cut(this.#stage === 'all');
+    const giveUp = (): void => {
+      if (!hasSentDot()) cut.resolve('given_up');
+    };
+    signal?.addEventListener('abort', giveUp);
+    if (signal?.aborted === true) giveUp();
+    try {
+      return await Promise.race([attempt, cut.promise]);
+    } finally {
+      this.#attempts.delete(cuttable);
+      signal?.removeEventListener('abort', giveUp);
+    }
+  }
+}
