@@ -228,7 +228,7 @@ export const idempotencyHeaders = z.object({
     }),
 });
 
-/** For the document only: the route checks each email separately (batch-routes.ts). */
+/** For the document only: the route checks each email separately (routes.ts). */
 export const emailBatchCreation = z
   .array(emailCreation)
   .min(1)

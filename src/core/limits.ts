@@ -5,7 +5,7 @@
  *     category      counts                          counted by
  *     sending       emails and recipients           accept/store/insert.ts; a large limit in blocks
  *                                                   (accept/store/limit-blocks.ts)
- *     dry_runs      dry runs, as many as emails     emails/routes.ts (countToLimit)
+ *     dry_runs      dry runs, as many as emails     accept/routes.ts (countToLimit)
  *     verification  verifications of a domain       domains/routes.ts (countToLimit)
  *     domains       added domains                   domains/routes.ts (countToLimit)
  *     webhooks      tests and replays               webhooks/routes.ts (countToLimit)

@@ -1,17 +1,9 @@
-/**
- * Routes of emails: sending, reading, canceling and rescheduling. Sending checks the shape of the request and makes a
- * draft, with rendered template and downloaded files (accept/http-draft.ts, accept/draft.ts). accept/accept.ts stores
- * the email.
- */
+/** Routes of emails: reading, canceling and rescheduling. accept/routes.ts has those that send. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { fingerprintOf, isIdempotencyKey } from '../accept/fingerprint.ts';
-import type { LimitState } from '../core/limits.ts';
 import { isRefusal, type Refusal } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import type { MessageRecipient } from '../delivery/attempt/message.ts';
 import { addressKey, parseAddress } from '../mail/address.ts';
-import type { AcceptOutcome } from '../accept/accept.ts';
-import { type DryRunOutcome, presentDryRun } from '../accept/dry-run.ts';
 import { cancel, reschedule } from './schedule.ts';
 import { presentEmail, presentEvent, presentSummary } from './view.ts';
 import {
@@ -23,7 +15,7 @@ import {
   listTimeline,
 } from './email-store.ts';
 import { isId } from '../database/ids.ts';
-import { callerOf, KEY_REFUSED } from '../http/access.ts';
+import { callerOf } from '../http/access.ts';
 import {
   asJson,
   changeEmail,
@@ -31,23 +23,12 @@ import {
   readInTurn,
   sendEmail,
 } from './inspection/http-content-reads.ts';
-import { draftsFor, replayOf } from '../accept/http-draft.ts';
-import {
-  BadRequest,
-  JSON_TYPE,
-  malformed,
-  notFound,
-  refuse,
-  setLimitHeaders,
-} from '../http/errors.ts';
-import { countToLimit } from '../accounts/limits/http-limits.ts';
+import { notFound, refuse } from '../http/errors.ts';
 import { filterFrom } from './http-filter.ts';
 import { listAnswer, pageAnswer, pageFrom } from '../http/list.ts';
 import { failures, idParams } from '../http/schemas.ts';
 import { diagnosis } from './diagnosis/schemas.ts';
-import { firstAnswerOrDryRun, sendQuery } from '../accept/dry-run-schemas.ts';
 import {
-  acceptedEmail,
   contentQuery,
   email,
   emailList,
@@ -56,113 +37,19 @@ import {
   timeline,
   timelineQuery,
 } from './schemas.ts';
-import { emailChange, emailCreation, idempotencyHeaders } from '../accept/schemas.ts';
+import { emailChange } from '../accept/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 
 const TAGS = ['Emails'];
 const params = idParams('email');
 
 export function registerEmailRoutes(app: App, services: HttpServices): void {
-  registerSend(app, services);
   registerList(app, services);
   registerOne(app, services);
   registerChanges(app, services);
   registerTimeline(app, services);
   registerContent(app, services);
   registerDiagnosis(app, services);
-}
-
-function registerSend(app: App, services: HttpServices): void {
-  const { accept, dryRun } = services;
-  app.post('/v1/emails', {
-    config: { access: 'any_key', limit: 'sending', withinDomain: true },
-    schema: {
-      summary: 'Send an email',
-      description:
-        'Accepts an email. Returns 202 when the email is stored on disk and will be attempted. Returns 200 ' +
-        'with the first response when the Idempotency-Key was used within 24 hours. Nothing is sent a second ' +
-        'time. With `dry_run=true` it returns 200 with a prediction. Nothing is stored or sent, and an email ' +
-        'that would be refused is refused. Dry runs have their own limit, as large as the sending limit.',
-      operationId: 'sendEmail',
-      tags: TAGS,
-      querystring: sendQuery,
-      headers: idempotencyHeaders,
-      body: emailCreation,
-      response: {
-        202: acceptedEmail,
-        200: firstAnswerOrDryRun,
-        ...failures(400, 409, 413, 415, 422),
-      },
-    },
-    handler: async (request, reply) => {
-      const caller = callerOf(request);
-      const idempotency = idempotencyOf(request, 'POST /v1/emails');
-      const { body } = request;
-      const isDry = request.query.dry_run === 'true';
-      if (isDry && !(await countToLimit(services, request, reply, 'dry_runs'))) return reply;
-      const draft = await draftsFor(services, request)(body);
-      if (isRefusal(draft)) {
-        const emails = isDry ? [] : [body];
-        const replay = await replayOf(services, request, { emails, idempotency });
-        return replay === null ? refuse(reply, draft) : answerSending(reply, replay);
-      }
-      if (isDry) {
-        return answerDryRun(reply, await dryRun(caller, draft, idempotency));
-      }
-      return answerSending(reply, await accept(caller, draft, idempotency));
-    },
-  });
-}
-
-/** @throws BadRequest for a malformed header */
-export function idempotencyOf(
-  request: FastifyRequest,
-  endpoint: string,
-): { key: string; fingerprint: string } | null {
-  const key = request.headers['idempotency-key'];
-  if (key === undefined) return null;
-  const isOne = request.raw.headersDistinct['idempotency-key']?.length === 1;
-  if (typeof key !== 'string' || !isOne || !isIdempotencyKey(key)) {
-    const field = 'Idempotency-Key';
-    const message = 'must be one string of 1-256 printable ASCII characters';
-    const problem = malformed(`The ${field} header ${message}.`);
-    throw new BadRequest({ ...problem, details: [{ field, message }] });
-  }
-  return { key, fingerprint: fingerprintOf(endpoint, request.body) };
-}
-
-/** Answers with the headers of the dry-run limit, or of the sending limit if that one refuses the email. */
-function answerDryRun(reply: FastifyReply, outcome: DryRunOutcome): FastifyReply {
-  if (outcome.kind === 'refused') {
-    const { limit, ...refusal } = outcome;
-    return refuseSending(
-      reply,
-      refusal.refused === 'rate_limit_error' ? { ...refusal, limit } : refusal,
-    );
-  }
-  return reply
-    .code(200)
-    .header('content-type', JSON_TYPE)
-    .send(JSON.stringify(presentDryRun(outcome.report)));
-}
-
-export function refuseSending(
-  reply: FastifyReply,
-  outcome: Refusal & { limit?: LimitState | undefined },
-): FastifyReply {
-  const { refused } = outcome;
-  const message = refused === 'authentication_error' ? KEY_REFUSED : outcome.message;
-  return refuse(reply, { ...outcome, message });
-}
-
-export function answerSending(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
-  if (outcome.kind === 'refused') return refuseSending(reply, outcome);
-  if (outcome.limit !== null) setLimitHeaders(reply, outcome.limit);
-  if (outcome.kind === 'replayed') reply.header('idempotent-replayed', 'true');
-  return reply
-    .code(outcome.kind === 'accepted' ? 202 : 200)
-    .header('content-type', JSON_TYPE)
-    .send(outcome.body);
 }
 
 function registerList(app: App, { db }: HttpServices): void {

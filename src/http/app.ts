@@ -48,7 +48,7 @@ import { registerRootMount } from '../compat/resend/mount.ts';
 import { registerAuditRoutes } from '../accounts/audit/routes.ts';
 import { isVisit, redirectToDashboard, registerDashboardRoutes } from './dashboard/routes.ts';
 import { registerDomainRoutes } from '../domains/routes.ts';
-import { registerEmailBatchRoute } from '../accept/batch-routes.ts';
+import { registerEmailBatchRoute, registerSendRoute } from '../accept/routes.ts';
 import { registerEmailRoutes } from '../emails/routes.ts';
 import { registerEventRoutes } from '../events/routes.ts';
 import { registerKeyRoutes } from '../accounts/keys/routes.ts';
@@ -135,6 +135,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   options.beforeRoutes?.(app);
   // Plugins load first, because they apply only to routes that are registered later.
   app.after(() => {
+    registerSendRoute(app, services);
     registerEmailRoutes(app, services);
     registerEmailInspectionRoutes(app, services);
     registerShareRoutes(app, services);

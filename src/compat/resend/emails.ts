@@ -18,8 +18,14 @@ import { draftsFor, type MakeDraft, replayOf } from '../../accept/http-draft.ts'
 import { notFound, refuse, setLimitHeaders } from '../../http/errors.ts';
 import { filterFrom } from '../../emails/http-filter.ts';
 import { pageAnswer, pageFrom } from '../../http/list.ts';
-import { arrayOfItems, draftOf, validationOf } from '../../accept/batch-routes.ts';
-import { idempotencyOf, ownKeyOf, refOf, refuseSending } from '../../emails/routes.ts';
+import {
+  arrayOfItems,
+  draftOf,
+  idempotencyOf,
+  refuseSending,
+  validationOf,
+} from '../../accept/routes.ts';
+import { ownKeyOf, refOf } from '../../emails/routes.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { presentListed, presentOne, readNewEmail, readTime } from './wire/email-wire.ts';
 import { HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
