@@ -16,7 +16,7 @@ import type { Caller, Environment, Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import { type Address, addressKey, domainOf } from '../mail/address.ts';
 import { AcceptedUnknown, type AcceptStore, findRemembered } from './store/accept.ts';
-import type { AcceptRow, NewEmail, NewRecipient } from './store/decision.ts';
+import type { AcceptRow, NewEmail, NewRecipient } from './store/new-email.ts';
 import type { StoredMessage } from '../delivery/attempt/message-store.ts';
 import { emailEventData } from '../events/event-store.ts';
 import type { Queryable } from '../database/database.ts';

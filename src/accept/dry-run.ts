@@ -21,7 +21,7 @@ import { readHeader } from '../mail/mime/reader.ts';
 import type { BoundedLook, LookupAllowance } from '../net/dns/allowance.ts';
 import type { Rehearsal } from './store/full-path.ts';
 import type { StoredMessage } from '../delivery/attempt/message-store.ts';
-import type { NewEmail, NewRecipient } from './store/decision.ts';
+import type { NewEmail, NewRecipient } from './store/new-email.ts';
 import { type AcceptOptions, answer, messageOf, newEmail, refuseOtherDomain } from './accept.ts';
 import type { EmailDraft } from './draft.ts';
 

@@ -10,7 +10,7 @@ import { batchLimitRefusal } from '../core/limits.ts';
 import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import { domainOf } from '../mail/address.ts';
-import type { AcceptRow, EmailBatch, NewEmail, Outcome } from './store/decision.ts';
+import type { AcceptRow, EmailBatch, NewEmail, Outcome } from './store/new-email.ts';
 import {
   type AcceptOptions,
   type AcceptOutcome,

@@ -3,7 +3,7 @@ import { after, beforeEach, test } from 'node:test';
 import { newEmail, newSender, SETTLING, settlement } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from '../accept/store/accept.ts';
-import type { NewEmail } from '../accept/store/decision.ts';
+import type { NewEmail } from '../accept/store/new-email.ts';
 import { newId } from '../database/ids.ts';
 import { expireWorker, registerNode, releaseOrphans } from '../delivery/queue/node-store.ts';
 import type { Queryable } from '../database/database.ts';

@@ -13,7 +13,7 @@ import { waitFor } from '../../test/support/wait.ts';
 import { parseMailbox } from '../mail/address.ts';
 import { systemWorld } from '../service/machine/system-world.ts';
 import { AcceptStore } from '../accept/store/accept.ts';
-import type { NewEmail } from '../accept/store/decision.ts';
+import type { NewEmail } from '../accept/store/new-email.ts';
 import { listTimeline } from '../emails/email-store.ts';
 import { emailEventData } from './event-store.ts';
 import { BEGINNING, type PageRequest, readStream } from './stream-store.ts';

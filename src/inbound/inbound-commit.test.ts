@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { acceptAll, newEmail, newSender, settlement } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from '../accept/store/accept.ts';
-import type { NewEmail } from '../accept/store/decision.ts';
+import type { NewEmail } from '../accept/store/new-email.ts';
 import { APP_ROLE, Database, DatabaseUnavailable } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
 import { type InboundItem, InboundStore } from './report-store.ts';

@@ -11,7 +11,7 @@ import {
 import { testDatabase } from '../../test/support/postgres.ts';
 import type { EndedCondition, NewCondition } from '../core/operator-events.ts';
 import { AcceptStore } from '../accept/store/accept.ts';
-import type { NewEmail } from '../accept/store/decision.ts';
+import type { NewEmail } from '../accept/store/new-email.ts';
 import { newId } from '../database/ids.ts';
 import { registerNode } from '../delivery/queue/node-store.ts';
 import { removeOldPartitions } from '../retention/week-removal-store.ts';

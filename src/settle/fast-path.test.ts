@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { newEmail, newSender, type Sender, settlement } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { EVENT_OF_STATUS } from '../core/events.ts';
-import type { NewEmail } from '../accept/store/decision.ts';
+import type { NewEmail } from '../accept/store/new-email.ts';
 import { runBatch } from '../accept/store/full-path.ts';
 import { newId } from '../database/ids.ts';
 import { type Queryable, sqlStateOf } from '../database/database.ts';

@@ -5,7 +5,7 @@ import { SETTLING, newEmail, newSender, settlement } from '../../test/support/ma
 import { testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { AcceptStore } from '../accept/store/accept.ts';
-import type { NewEmail } from '../accept/store/decision.ts';
+import type { NewEmail } from '../accept/store/new-email.ts';
 import { APP_ROLE, Database } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
 import { expireWorker, registerNode, releaseOrphans } from '../delivery/queue/node-store.ts';

@@ -17,7 +17,7 @@ import { describeDifference } from '../reconciliation/differences.ts';
 import { STATS_DIMENSIONS, STATS_GRANULARITIES } from './counts.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import { AcceptStore } from '../accept/store/accept.ts';
-import type { NewEmail } from '../accept/store/decision.ts';
+import type { NewEmail } from '../accept/store/new-email.ts';
 import { runBatch } from '../accept/store/full-path.ts';
 import { insertDomain, listDomains } from '../domains/domain-store.ts';
 import { newId } from '../database/ids.ts';

@@ -21,7 +21,7 @@ import {
 } from './counts.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import { AcceptStore } from '../accept/store/accept.ts';
-import type { NewEmail } from '../accept/store/decision.ts';
+import type { NewEmail } from '../accept/store/new-email.ts';
 import { runBatch } from '../accept/store/full-path.ts';
 import { newId } from '../database/ids.ts';
 import { registerNode } from '../delivery/queue/node-store.ts';

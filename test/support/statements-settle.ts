@@ -1,5 +1,5 @@
 /** Statements of settling, for statements.ts. */
-import type { NewEmail } from '../../src/accept/store/decision.ts';
+import type { NewEmail } from '../../src/accept/store/new-email.ts';
 import { newId } from '../../src/database/ids.ts';
 import { SettleStore } from '../../src/settle/settle.ts';
 import { SETTLING, settlement } from './mail-store.ts';

@@ -12,7 +12,8 @@
 import { Overloaded } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import { NOT_TRACKED, trackingOf } from '../../mail/links/tracking-link.ts';
-import type { AcceptRow, EmailBatch, EmailFacts, NewEmail } from './decision.ts';
+import type { EmailFacts } from './decision.ts';
+import type { AcceptRow, EmailBatch, NewEmail } from './new-email.ts';
 import {
   type FastPathOptions,
   isForFastPath,

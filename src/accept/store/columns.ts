@@ -7,7 +7,7 @@
  */
 import { formatMailbox, type Mailbox } from '../../mail/address.ts';
 import type { Attachment } from '../../mail/email.ts';
-import type { NewEmail, NewRecipient } from './decision.ts';
+import type { NewEmail, NewRecipient } from './new-email.ts';
 import { storedKeyOf } from '../../database/address-keys.ts';
 import { binaryArray } from '../../database/binary-array.ts';
 

@@ -9,9 +9,9 @@ import {
   type EmailFacts,
   type Facts,
   type LimitWindow,
-  type NewEmail,
   rowsOf,
 } from './decision.ts';
+import type { NewEmail } from './new-email.ts';
 
 const NOW = new Date('2026-11-26T12:00:00.123Z');
 const HOUR_MS = 3_600_000;

@@ -4,7 +4,7 @@ import { testDatabase } from '../../../test/support/postgres.ts';
 import { address } from '../../../test/support/deliveries.ts';
 import { emailBatch, newEmail, newSender, type Sender } from '../../../test/support/mail-store.ts';
 import { AcceptedUnknown, AcceptStore } from './accept.ts';
-import type { AcceptRow } from './decision.ts';
+import type { AcceptRow } from './new-email.ts';
 import { newId } from '../../database/ids.ts';
 import {
   APP_ROLE,

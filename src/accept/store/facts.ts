@@ -8,7 +8,8 @@
  * The fast path (fast-path.ts) uses the same conditions. In the texts, `i` is the requested email and `t` the time.
  */
 import { domainOf } from '../../mail/address.ts';
-import type { EmailFacts, Facts, LimitWindow, NewEmail, RecipientSuppression } from './decision.ts';
+import type { EmailFacts, Facts, LimitWindow, RecipientSuppression } from './decision.ts';
+import type { NewEmail } from './new-email.ts';
 import { holdsBack } from '../../suppressions/held-back-store.ts';
 import { BLOCKS_IN_FACTS } from './limit-blocks.ts';
 import {

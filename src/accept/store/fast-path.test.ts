@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { address } from '../../../test/support/deliveries.ts';
 import { emailBatch, newEmail, newSender, type Sender } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import type { AcceptRow, NewEmail } from './decision.ts';
+import type { AcceptRow, NewEmail } from './new-email.ts';
 import {
   type FastPathOptions,
   isForFastPath,

@@ -23,7 +23,7 @@ import {
   QUEUE_COLUMNS,
   RECIPIENT_COLUMNS,
 } from './columns.ts';
-import type { AcceptRow, EmailBatch, NewEmail } from './decision.ts';
+import type { AcceptRow, EmailBatch, NewEmail } from './new-email.ts';
 import { VALID_KEY, VERIFIED_DOMAIN } from './facts.ts';
 import type { FullPathOptions } from './full-path.ts';
 import { commitAccepted } from './insert.ts';

@@ -12,17 +12,15 @@
 import { Overloaded } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import {
-  type AcceptRow,
   decide,
   decideTogether,
-  type EmailBatch,
   type Facts,
   limitState,
-  type NewEmail,
   type RecipientSuppression,
   rowsOf,
   type Verdict,
 } from './decision.ts';
+import type { AcceptRow, EmailBatch, NewEmail } from './new-email.ts';
 import { readFacts } from './facts.ts';
 import { type Accepted, insertAccepted, type InsertOptions } from './insert.ts';
 import { shareLimits } from './limit-blocks.ts';

@@ -22,14 +22,8 @@ import {
   QUEUE_COLUMNS,
   RECIPIENT_COLUMNS,
 } from './columns.ts';
-import {
-  type Facts,
-  type NewEmail,
-  type NewRecipient,
-  storedTracking,
-  tlsOf,
-  type Verdict,
-} from './decision.ts';
+import { type Facts, storedTracking, tlsOf, type Verdict } from './decision.ts';
+import type { NewEmail, NewRecipient } from './new-email.ts';
 import { FAN_OUT } from '../../events/event-store.ts';
 import {
   CURRENT_COUNTS,

@@ -13,7 +13,7 @@ import {
 import { asOwner, testDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { AcceptStore } from './accept.ts';
-import type { AcceptRow, NewEmail } from './decision.ts';
+import type { AcceptRow, NewEmail } from './new-email.ts';
 import { shareLimits } from './limit-blocks.ts';
 import { peekLimit, setLimit } from '../../accounts/limits/limit-store.ts';
 import { APP_ROLE, Database, type Queryable, type Statement } from '../../database/database.ts';

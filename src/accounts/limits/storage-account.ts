@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import { storageRefusal, storedBytes } from './storage.ts';
 import type { Refusal } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
-import type { NewEmail } from '../../accept/store/decision.ts';
+import type { NewEmail } from '../../accept/store/new-email.ts';
 import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
 import type { Queryable } from '../../database/database.ts';
 import { releaseStorage, type Reservation, reserveStorage } from './storage-store.ts';

@@ -5,7 +5,7 @@ import { newEmail, newSender } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { AcceptStore } from '../../accept/store/accept.ts';
-import type { NewEmail } from '../../accept/store/decision.ts';
+import type { NewEmail } from '../../accept/store/new-email.ts';
 import { DatabaseUnavailable, type Queryable, type Statement } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';

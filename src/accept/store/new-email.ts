@@ -1,0 +1,95 @@
+/**
+ * An email on its way into the database: the request that both paths store (fast-path.ts, full-path.ts), and the row
+ * that they return for it.
+ */
+import type { LimitState } from '../../core/limits.ts';
+import type { Environment } from '../../core/scope.ts';
+import type { Address, Mailbox } from '../../mail/address.ts';
+import type { Email } from '../../mail/email.ts';
+import type { Tracking } from '../../mail/links/tracking-link.ts';
+
+/**
+ * An email to store. Its ids are generated before any statement, so that `findStored` (accept.ts) can look for it
+ * after a lost connection.
+ */
+export type NewEmail = Email & {
+  bcc: readonly Mailbox[];
+  projectId: string;
+  environment: Environment;
+  keyId: string;
+  id: string;
+  eventId: string;
+  /** null, or in the past by the database's clock: send at once. */
+  scheduledAt: Date | null;
+  lifetimeS: number;
+  recipients: readonly NewRecipient[];
+  /** `data` of the email.queued event. A scheduled email changes it to email.scheduled. */
+  eventData: object;
+  /** Body of the response. `@created_at` and `@status` are placeholders for values of the database. */
+  response: string;
+  /** Whether this worker leases the recipients at once, without a poll of the queue. */
+  handOver: boolean;
+  idempotency: Idempotency | null;
+  sizeBytes: number;
+  /** Absent or false: refuse the email when every recipient is suppressed. */
+  acceptsSuppressed?: boolean;
+};
+
+/** `fingerprint` is the hex hash of endpoint and body. */
+export type Idempotency = { key: string; fingerprint: string };
+
+export type NewRecipient = {
+  position: number;
+  address: Address;
+  addressKey: string;
+  kind: 'to' | 'cc' | 'bcc';
+  destination: string;
+  /** The provider, or the destination until the provider is known. */
+  provider: string;
+  eventId: string;
+};
+
+/** The emails of one request, with one API key and at most one idempotency key. */
+export type EmailBatch = Pick<
+  NewEmail,
+  'projectId' | 'environment' | 'keyId' | 'idempotency' | 'sizeBytes'
+> & {
+  /** At least one. Their own `idempotency` is null, and their own `response` is not used. */
+  emails: readonly NewEmail[];
+  isStrict: boolean;
+  /** Returns the response, which is stored with the key. */
+  respond: (outcomes: readonly Outcome[]) => string;
+};
+
+export type Outcome =
+  | 'accepted'
+  | 'replayed'
+  | 'key_refused'
+  | 'schedule_refused'
+  | 'domain_refused'
+  | 'suppressed'
+  | 'limited'
+  /** Valid, but not stored, because the batch is refused as a whole. */
+  | 'withheld';
+
+export type AcceptRow = {
+  outcome:
+    | Outcome
+    /** Not stored. The reason was lost with the connection, so the client should retry. */
+    | 'unknown';
+  response: string | null;
+  /** Hex fingerprint; when replayed, the first request's. */
+  fingerprint: string | null;
+  domainId: string | null;
+  dualSigned: boolean;
+  /** The email's setting, else its domain's; null: opportunistic. */
+  tls: Email['tls'];
+  tracking: Tracking;
+  createdAt: Date;
+  /** Positions of suppressed recipients. These recipients end at once. */
+  suppressedPositions: readonly number[];
+  /** The lease under which the recipients are stored; null: they wait in the queue table. */
+  holder: string | null;
+  /** State of the limit on recipients if it refuses, else of the limit on emails. */
+  limit: LimitState;
+};
