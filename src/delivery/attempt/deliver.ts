@@ -20,7 +20,6 @@ import type { Cutoff } from './cutoff.ts';
 import { EXPIRED_REFUSED, expiredByBlock } from '../blocks/outcomes.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import {
-  type Attempted,
   COMPLAINED,
   CONTENT_MISSING,
   deferredByUplink,
@@ -36,12 +35,11 @@ import {
   expiredUntried,
   givenUpInDoubt,
   NO_HOST_NAME,
-  type Outcome,
-  settlementOf,
   SUPPRESSED,
   UNSIGNABLE,
   unsignable,
-} from './outcome.ts';
+} from './endings.ts';
+import { type Attempted, type Outcome, settlementOf } from './outcome.ts';
 import type { EarlyRetries } from '../queue/early-retries.ts';
 import { attemptSimulated } from './simulator.ts';
 

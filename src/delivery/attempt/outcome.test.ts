@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newDelivery, newMessage } from '../../../test/support/deliveries.ts';
 import { newId } from '../../database/ids.ts';
-import { type AttemptResult, EXPIRED, outcomeOf, settlementOf } from './outcome.ts';
+import { EXPIRED } from './endings.ts';
+import { type AttemptResult, outcomeOf, settlementOf } from './outcome.ts';
 
 const via = { mx: 'mx.example.net', ip: '192.0.2.1', tls: null, tls_policy: 'none' } as const;
 const world = { newId, random: () => 0.5 };

@@ -12,13 +12,8 @@ import type { StoredMessage } from './message-store.ts';
 import type { Contents } from './contents.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import type { MessageBuilder } from './message.ts';
-import {
-  type Attempted,
-  attemptRecord,
-  type AttemptResult,
-  outcomeOf,
-  SUPPRESSED,
-} from './outcome.ts';
+import { SUPPRESSED } from './endings.ts';
+import { type Attempted, attemptRecord, type AttemptResult, outcomeOf } from './outcome.ts';
 
 type Simulated =
   | { kind: 'replied'; phase: 'rcpt' | 'data'; reply: SmtpReply; thenComplains: boolean }

@@ -1,5 +1,6 @@
 /** Outcomes of mail to a provider that refuses our address or the sending domain (provider-blocks.ts). */
 import type { BlockKey } from './block-store.ts';
+import { withoutReply } from '../attempt/endings.ts';
 import type { Outcome } from '../attempt/outcome.ts';
 
 /** Names nothing that changes during a block, so that the timeline has the sentence once. */
@@ -18,16 +19,9 @@ function reasonOf(block: BlockKey) {
   return { category: 'reputation', blame: 'us', advice } as const;
 }
 
-const DEFERRED = {
-  status: 'deferred',
-  smtp: null,
-  suppress: null,
-  slowDown: false,
-} as const;
-
 /** Returns the outcome of mail that is not tried, because a block applies to it. */
 export function deferredByBlock(block: BlockKey): Outcome {
-  return { ...DEFERRED, reason: reasonOf(block) };
+  return withoutReply('deferred', reasonOf(block));
 }
 
 /** Returns the outcome of mail that was refused because of a block. Its recipient is not suppressed. */
@@ -44,21 +38,13 @@ export function expiredByBlock(block: BlockKey): Outcome {
   const advice = `The email expired while ${block.provider} refused all mail from ${
     block.about === 'address' ? 'an IP address of this service' : `the domain ${block.subject}`
   }.`;
-  return {
-    ...DEFERRED,
-    status: 'failed',
-    reason: { category: 'expired', blame: 'us', advice },
-  };
+  return withoutReply('failed', { category: 'expired', blame: 'us', advice });
 }
 
-export const EXPIRED_REFUSED: Outcome = {
-  ...DEFERRED,
-  status: 'failed',
-  reason: {
-    category: 'expired',
-    blame: 'us',
-    advice:
-      'The email expired while the provider refused mail because of this service or its domain; ' +
-      'the timeline shows why.',
-  },
-};
+export const EXPIRED_REFUSED = withoutReply('failed', {
+  category: 'expired',
+  blame: 'us',
+  advice:
+    'The email expired while the provider refused mail because of this service or its domain; ' +
+    'the timeline shows why.',
+});

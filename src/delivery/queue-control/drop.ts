@@ -22,7 +22,8 @@ import {
   restoreStep,
 } from './drop-store.ts';
 import { settleBatch } from '../../settle/settle.ts';
-import { DROPPED, settlementOf } from '../attempt/outcome.ts';
+import { DROPPED } from '../attempt/endings.ts';
+import { settlementOf } from '../attempt/outcome.ts';
 
 export type DropContext = {
   db: Database;
