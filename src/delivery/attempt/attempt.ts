@@ -21,7 +21,7 @@ import { lacksSmtpUtf8 } from '../../net/smtp/transaction.ts';
 import type { Queryable } from '../../database/database.ts';
 import { stoppedNow } from '../queue/queue-store.ts';
 import type { SettleHealth } from '../../settle/health.ts';
-import { deferredByBlock } from '../blocks/outcomes.ts';
+import { deferredByBlock } from '../blocks/block-outcomes.ts';
 import type { Connections, Unavailable } from '../shaping/connections.ts';
 import type { Contents } from './contents.ts';
 import type { Cutoff } from './cutoff.ts';
@@ -45,7 +45,8 @@ import {
   type Outcome,
   outcomeOf,
 } from './outcome.ts';
-import type { BlockVisit, ProviderBlocks } from '../blocks/provider-blocks.ts';
+import type { BlockVisit } from '../blocks/block-visit.ts';
+import type { ProviderBlocks } from '../blocks/provider-blocks.ts';
 import type { TlsRules, TlsWanted } from '../route/tls-rules.ts';
 
 export type AttemptOptions = {
@@ -89,7 +90,7 @@ export async function attemptLive(
 ): Promise<Attempted> {
   const visit = options.blocks.visit(delivery);
   try {
-    return await visit.judge(await attemptOnce(delivery, cutoff, { ...options, visit }));
+    return await visit.applyBlocks(await attemptOnce(delivery, cutoff, { ...options, visit }));
   } catch (error) {
     await visit.abandon();
     throw error;

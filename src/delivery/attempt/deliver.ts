@@ -17,7 +17,7 @@ import { noteQuotaFailure } from '../../suppressions/suppression-store.ts';
 import { isDomainUnusable, noteUnusable } from '../../secrets/unusable-store.ts';
 import { attemptLive, type AttemptOptions, RECHECK_AFTER_MS } from './attempt.ts';
 import type { Cutoff } from './cutoff.ts';
-import { EXPIRED_REFUSED, expiredByBlock } from '../blocks/outcomes.ts';
+import { EXPIRED_REFUSED, expiredByBlock } from '../blocks/block-outcomes.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import {
   COMPLAINED,

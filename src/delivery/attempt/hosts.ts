@@ -15,7 +15,7 @@ import type { TlsRule } from '../../net/tls/policy.ts';
 import { type Connections, isSilence, type Unavailable } from '../shaping/connections.ts';
 import type { Target } from '../route/target.ts';
 import type { AttemptResult, Via } from './outcome.ts';
-import type { BlockVisit, Closed } from '../blocks/provider-blocks.ts';
+import type { BlockVisit, Closed } from '../blocks/block-visit.ts';
 import type { Place } from '../shaping/slots.ts';
 import type { TlsForAttempt } from '../route/tls-rules.ts';
 
@@ -27,7 +27,7 @@ export type RouteAttempt = TlsForAttempt & {
   untilExpiryMs: number;
   /** Set before the message is sent, because an attempt may be ended without a result. */
   progress: { startedMs: number; session: { via: Via; source: string } };
-  /** Returns whether a block allows the server to be tried (delivery/blocks/provider-blocks.ts). */
+  /** Returns whether a block allows the server to be tried (delivery/blocks/block-visit.ts). */
   gate: BlockVisit['gate'];
   place: Place | undefined;
 };

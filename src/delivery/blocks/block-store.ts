@@ -31,6 +31,10 @@ export type BlockRules = {
   longestMs: number;
 };
 
+export function nameOf({ provider, about, subject }: BlockKey): string {
+  return `${provider}\n${about}\n${subject}`;
+}
+
 const SENDERS_MAX = 100;
 /** Limit on a probe, in case its worker died. A reply to the final dot may take 10 minutes. */
 const PROBING_MAX_MS = 15 * 60_000;

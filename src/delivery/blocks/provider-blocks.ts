@@ -18,53 +18,36 @@
  * The database stores the state for all nodes (delivery/blocks/block-store.ts). Workers read it every 2 s. A delivery
  * to a provider without refusals reads and writes nothing.
  */
-import { isIPv6 } from 'node:net';
 import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
 import { domainOf } from '../../mail/address.ts';
 import type { RefusalSubject } from '../../mail/replies/blocks.ts';
-import { lastReason } from '../../emails/email-store.ts';
-import type { Queryable } from '../../database/database.ts';
 import {
   type BlockKey,
   type BlockRules,
   countRefusal,
   endBlock,
   leaveProbe,
+  nameOf,
   projectsSending,
   type ProviderBlock,
   readBlocks,
   takeProbe,
 } from './block-store.ts';
 import { changeQueueStep, QUEUE_START, WHOLE_QUEUE } from '../queue-control/change-store.ts';
-import { refusedByBlock, deferredByRefusal } from './outcomes.ts';
+import { BlockVisit, type BlockVisitOptions } from './block-visit.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
-import type { Attempted, Outcome } from '../attempt/outcome.ts';
-import { type Source, sourcesFor } from '../shaping/sources.ts';
 
-type BlocksOptions = {
-  db: Queryable;
+type BlocksOptions = BlockVisitOptions & {
   world: Pick<World, 'monotonicMs' | 'random'>;
   log: Pick<Logger, 'info' | 'error'>;
   rules: BlockRules;
-  /** Source addresses; when empty, the system chooses and blocks name `heloName` instead. */
-  sources: readonly Source[];
-  heloName: string;
   onDue: () => void;
   /** Called when a block of the provider ended on any worker or node. */
   onEnded: (provider: string) => void;
 };
 
 type Known = ProviderBlock & { probeAtMs: number; firstOfSenderAtMs: number };
-/** The server that answered, and the subject of its refusal; null: the reply refuses neither address nor domain. */
-type Answered = {
-  provider: string;
-  source: string;
-  ip: string | null;
-  about: RefusalSubject | null;
-};
-type Server = { provider: string; address: string; envelopeFrom: string };
-export type Closed = { block: BlockKey; delayMs: number };
 
 const READ_EVERY_MS = 2_000;
 /** Milliseconds within which transactions that were open at the last read commit. */
@@ -75,7 +58,7 @@ const SPREAD_MS = 1_000;
 const SPREAD_EACH_MS = 20;
 
 export class ProviderBlocks {
-  readonly options: BlocksOptions;
+  readonly #options: BlocksOptions;
   readonly #known = new Map<string, Known>();
   /** This worker's last delivery by block. Another worker may have counted a refusal before it. */
   readonly #deliveredAtMs = new Map<string, number>();
@@ -85,7 +68,7 @@ export class ProviderBlocks {
   #isRunning = false;
 
   constructor(options: BlocksOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   start(): void {
@@ -103,7 +86,7 @@ export class ProviderBlocks {
   }
 
   visit(delivery: Delivery): BlockVisit {
-    return new BlockVisit(delivery, this);
+    return new BlockVisit(delivery, this, this.#options);
   }
 
   /** Returns a block that applies to the delivery, from any source address; null: none is known. */
@@ -132,10 +115,10 @@ export class ProviderBlocks {
 
   /** Returns whether the message becomes the probe. While the database is unavailable there are no probes. */
   async takeProbe(block: Known, senderDomain: string): Promise<boolean> {
-    const nowMs = this.options.world.monotonicMs();
+    const nowMs = this.#options.world.monotonicMs();
     if (nowMs < this.#dueAtMs(block, senderDomain)) return false;
-    const { firstMs } = this.options.rules;
-    const taking = takeProbe(this.options.db, block, { senderDomain, firstMs });
+    const { firstMs } = this.#options.rules;
+    const taking = takeProbe(this.#options.db, block, { senderDomain, firstMs });
     const isTaken = await this.#tried(taking, false);
     // Another message is the probe, or the block has changed: check again soon.
     if (!isTaken) block.probeAtMs = block.firstOfSenderAtMs = nowMs + firstMs;
@@ -143,7 +126,7 @@ export class ProviderBlocks {
   }
 
   waitMs(block: Known, senderDomain: string): number {
-    const { world, rules } = this.options;
+    const { world, rules } = this.#options;
     const dueAtMs = this.#dueAtMs(block, senderDomain);
     const name = nameOf(block);
     const before = this.#waiting.get(name);
@@ -166,7 +149,7 @@ export class ProviderBlocks {
       'category' | 'reply'
     >,
   ): Promise<Known | null> {
-    const { db, rules } = this.options;
+    const { db, rules } = this.#options;
     const row = await this.#tried(countRefusal(db, key, { ...refused, rules }), null);
     return row && this.#note(row);
   }
@@ -177,13 +160,13 @@ export class ProviderBlocks {
     if (this.#deliveredAtMs.size >= KNOWN_MAX && !this.#deliveredAtMs.has(name)) {
       this.#deliveredAtMs.delete(this.#deliveredAtMs.keys().next().value!);
     }
-    this.#deliveredAtMs.set(name, this.options.world.monotonicMs());
+    this.#deliveredAtMs.set(name, this.#options.world.monotonicMs());
     if (this.#known.has(name)) void this.#end(key);
   }
 
   /** Never rejects. */
   async #end(key: BlockKey): Promise<void> {
-    const { db, log } = this.options;
+    const { db, log } = this.#options;
     const known = this.#known.get(nameOf(key));
     if (known) this.#note({ ...known, refusals: 0, since: null, senders: [] });
     if (!(await this.#tried(endBlock(db, key), false))) return;
@@ -192,13 +175,13 @@ export class ProviderBlocks {
   }
 
   async leave(key: BlockKey): Promise<void> {
-    const { db, rules } = this.options;
+    const { db, rules } = this.#options;
     await this.#tried(leaveProbe(db, key, rules.firstMs), undefined);
   }
 
   /** Makes the waiting mail due. For a domain this is only the mail of projects that send from it. */
   async #release({ provider, about, subject }: BlockKey): Promise<void> {
-    const { db, onDue } = this.options;
+    const { db, onDue } = this.#options;
     const projects = about === 'domain' ? await projectsSending(db, subject) : [null];
     for (const projectId of projects) {
       const selector = { ...WHOLE_QUEUE, provider, projectId };
@@ -210,7 +193,7 @@ export class ProviderBlocks {
   }
 
   async #read(): Promise<void> {
-    const { db, rules } = this.options;
+    const { db, rules } = this.#options;
     const since = new Date(this.#readAt.getTime() - READ_AGAIN_MS);
     const before = [...this.#known].filter(([, one]) => one.since !== null);
     const rows = await this.#tried(readBlocks(db, since, rules.firstMs), null);
@@ -222,7 +205,7 @@ export class ProviderBlocks {
     }
     for (const row of rows) {
       this.#note(row);
-      const refusedAtMs = this.options.world.monotonicMs() - row.refusedForMs;
+      const refusedAtMs = this.#options.world.monotonicMs() - row.refusedForMs;
       const wasDeliveredSince = (this.#deliveredAtMs.get(nameOf(row)) ?? -Infinity) > refusedAtMs;
       if (row.refusals > 0 && wasDeliveredSince) void this.#end(row);
     }
@@ -230,8 +213,8 @@ export class ProviderBlocks {
   }
 
   #note(row: ProviderBlock): Known {
-    const nowMs = this.options.world.monotonicMs();
-    const { firstMs } = this.options.rules;
+    const nowMs = this.#options.world.monotonicMs();
+    const { firstMs } = this.#options.rules;
     const atMs = (inMs: number | null): number => nowMs + (inMs ?? firstMs);
     const known = {
       ...row,
@@ -241,7 +224,7 @@ export class ProviderBlocks {
     const name = nameOf(row);
     const wasBlocked = (this.#known.get(name)?.since ?? null) !== null;
     this.#known.delete(name);
-    if (wasBlocked && row.since === null) this.options.onEnded(row.provider);
+    if (wasBlocked && row.since === null) this.#options.onEnded(row.provider);
     if (row.refusals > 0) this.#known.set(name, known);
     else this.#waiting.delete(name);
     if (this.#known.size > KNOWN_MAX) this.#known.delete(this.#known.keys().next().value!);
@@ -252,133 +235,8 @@ export class ProviderBlocks {
   #tried<Result, Instead>(statement: Promise<Result>, instead: Instead): Promise<Result | Instead> {
     return statement.catch((error: unknown) => {
       const message = 'the refusals of a provider could not be read or counted';
-      this.options.log.error({ err: error }, message);
+      this.#options.log.error({ err: error }, message);
       return instead;
     });
   }
-}
-
-/** One attempt at a delivery. Decides whether each server may be tried, and what its answer means. */
-export class BlockVisit {
-  readonly #delivery: Delivery;
-  readonly #blocks: ProviderBlocks;
-  readonly #senderDomain: string;
-  readonly #probes: BlockKey[] = [];
-  #answered: Answered | null = null;
-
-  constructor(delivery: Delivery, blocks: ProviderBlocks) {
-    this.#delivery = delivery;
-    this.#blocks = blocks;
-    this.#senderDomain = domainOf(delivery.message.from.address);
-  }
-
-  async gate({ provider, address, envelopeFrom }: Server): Promise<Closed | null> {
-    if (this.#blocks.isQuiet) return null;
-    const { sources } = this.#blocks.options;
-    const [source = ''] = sourcesFor(sources, { provider, address, envelopeFrom });
-    const block = this.#blocks.applying(this.#keysAt({ provider, source, ip: address }));
-    if (block === null || this.#isProbeOf(block)) return null;
-    if (await this.#blocks.takeProbe(block, this.#senderDomain)) {
-      this.#probes.push(block);
-      return null;
-    }
-    return { block, delayMs: this.#blocks.waitMs(block, this.#senderDomain) };
-  }
-
-  note(answered: Answered): void {
-    this.#answered = answered;
-  }
-
-  /** Counts the answer, and returns the outcome and retry time that follow from it. Never rejects. */
-  async judge(attempted: Attempted): Promise<Attempted> {
-    const answered = this.#answered;
-    if (attempted.kind !== 'ended' || answered === null) {
-      await this.#leaveProbes([]);
-      return attempted;
-    }
-    const { outcome } = attempted;
-    const keys = this.#keysAt(answered);
-    if (outcome.status === 'delivered' || outcome.status === 'sent') {
-      // Not awaited, so that the outcome is settled without delay.
-      for (const key of keys) this.#blocks.delivered(key);
-      void this.#leaveProbes(keys);
-      return attempted;
-    }
-    if (answered.about === null) {
-      await this.#leaveProbes([]);
-      return attempted;
-    }
-    return { ...attempted, ...(await this.#refused(outcome, answered.about, keys)) };
-  }
-
-  async abandon(): Promise<void> {
-    await this.#leaveProbes([]);
-  }
-
-  async #refused(
-    outcome: Outcome,
-    subject: RefusalSubject,
-    keys: readonly BlockKey[],
-  ): Promise<{ outcome: Outcome; retryMs?: number }> {
-    const category = outcome.reason?.category ?? 'reputation';
-    const affected = keys.filter(({ about }) => subject === 'unclear' || subject === about);
-    const counted = [];
-    for (const key of affected) {
-      const isProbe = this.#isProbeOf(key);
-      const reply = this.#withoutRecipient(outcome.smtp?.message ?? '');
-      const refusal = { senderDomain: this.#senderDomain, subject, isProbe, category, reply };
-      const row = await this.#blocks.count(key, refusal);
-      if (row) counted.push(row);
-    }
-    await this.#leaveProbes(affected);
-    const block = counted.find(({ since }) => since !== null) ?? this.#blocks.applying(keys);
-    if (block) {
-      const retryMs = this.#blocks.waitMs(block, this.#senderDomain);
-      return { outcome: refusedByBlock(outcome, block), retryMs };
-    }
-    const acceptedOther = counted.length > 0 && counted.every(({ refusals }) => refusals === 1);
-    const isFinal = acceptedOther && (await this.#wasRefusedBefore(category));
-    return { outcome: isFinal ? outcome : deferredByRefusal(outcome) };
-  }
-
-  async #wasRefusedBefore(category: string): Promise<boolean> {
-    const { message, position, attempts } = this.#delivery;
-    if (attempts === 0) return false;
-    const which = { projectId: message.projectId, emailId: message.id, position };
-    const last = await lastReason(this.#blocks.options.db, which).catch(() => null);
-    return last?.category === category;
-  }
-
-  /** Removes the recipient, because the reply is shown to operators, logged and mailed. */
-  #withoutRecipient(reply: string): string {
-    const { address } = this.#delivery;
-    const at = reply.toLowerCase().indexOf(address.toLowerCase());
-    if (at < 0) return reply;
-    const rest = reply.slice(at + address.length);
-    return `${reply.slice(0, at)}…${this.#withoutRecipient(rest)}`;
-  }
-
-  #keysAt({ provider, source, ip }: Pick<Answered, 'provider' | 'source' | 'ip'>): BlockKey[] {
-    const { heloName } = this.#blocks.options;
-    const chosen = isIPv6(ip ?? '') ? `${heloName} (IPv6)` : heloName;
-    return [
-      { provider, about: 'address', subject: source === '' ? chosen : source },
-      { provider, about: 'domain', subject: this.#senderDomain },
-    ];
-  }
-
-  #isProbeOf(key: BlockKey): boolean {
-    return this.#probes.some((probe) => nameOf(probe) === nameOf(key));
-  }
-
-  async #leaveProbes(except: readonly BlockKey[]): Promise<void> {
-    if (this.#probes.length === 0) return;
-    const kept = new Set(except.map(nameOf));
-    const left = this.#probes.splice(0).filter((probe) => !kept.has(nameOf(probe)));
-    for (const probe of left) await this.#blocks.leave(probe);
-  }
-}
-
-function nameOf({ provider, about, subject }: BlockKey): string {
-  return `${provider}\n${about}\n${subject}`;
 }

@@ -1,0 +1,155 @@
+/**
+ * One attempt at a delivery, as the blocks of providers see it: decides whether each server may be tried, counts the
+ * answer, and changes the outcome of a refusal. The rules are in provider-blocks.ts.
+ */
+import { isIPv6 } from 'node:net';
+import type { Queryable } from '../../database/database.ts';
+import { lastReason } from '../../emails/email-store.ts';
+import { domainOf } from '../../mail/address.ts';
+import type { RefusalSubject } from '../../mail/replies/blocks.ts';
+import type { Attempted, Outcome } from '../attempt/outcome.ts';
+import type { Delivery } from '../queue/fair-queue.ts';
+import { type Source, sourcesFor } from '../shaping/sources.ts';
+import { deferredByRefusal, refusedByBlock } from './block-outcomes.ts';
+import { type BlockKey, nameOf } from './block-store.ts';
+import type { ProviderBlocks } from './provider-blocks.ts';
+
+export type BlockVisitOptions = {
+  db: Queryable;
+  /** Source addresses; when empty, the system chooses and blocks name `heloName` instead. */
+  sources: readonly Source[];
+  heloName: string;
+};
+
+/** The server that answered. */
+type Answered = {
+  provider: string;
+  source: string;
+  ip: string | null;
+  /** The subject of its refusal; null: the reply refuses neither address nor domain. */
+  about: RefusalSubject | null;
+};
+type Server = { provider: string; address: string; envelopeFrom: string };
+export type Closed = { block: BlockKey; delayMs: number };
+
+export class BlockVisit {
+  readonly #delivery: Delivery;
+  readonly #blocks: ProviderBlocks;
+  readonly #options: BlockVisitOptions;
+  readonly #senderDomain: string;
+  readonly #probes: BlockKey[] = [];
+  #answered: Answered | null = null;
+
+  constructor(delivery: Delivery, blocks: ProviderBlocks, options: BlockVisitOptions) {
+    this.#delivery = delivery;
+    this.#blocks = blocks;
+    this.#options = options;
+    this.#senderDomain = domainOf(delivery.message.from.address);
+  }
+
+  async gate({ provider, address, envelopeFrom }: Server): Promise<Closed | null> {
+    if (this.#blocks.isQuiet) return null;
+    const { sources } = this.#options;
+    const [source = ''] = sourcesFor(sources, { provider, address, envelopeFrom });
+    const block = this.#blocks.applying(this.#keysAt({ provider, source, ip: address }));
+    if (block === null || this.#isProbeOf(block)) return null;
+    if (await this.#blocks.takeProbe(block, this.#senderDomain)) {
+      this.#probes.push(block);
+      return null;
+    }
+    return { block, delayMs: this.#blocks.waitMs(block, this.#senderDomain) };
+  }
+
+  note(answered: Answered): void {
+    this.#answered = answered;
+  }
+
+  /** Counts the answer, and returns the outcome and retry time that follow from it. Never rejects. */
+  async applyBlocks(attempted: Attempted): Promise<Attempted> {
+    const answered = this.#answered;
+    if (attempted.kind !== 'ended' || answered === null) {
+      await this.#leaveProbes([]);
+      return attempted;
+    }
+    const { outcome } = attempted;
+    const keys = this.#keysAt(answered);
+    if (outcome.status === 'delivered' || outcome.status === 'sent') {
+      // Not awaited, so that the outcome is settled without delay.
+      for (const key of keys) this.#blocks.delivered(key);
+      void this.#leaveProbes(keys);
+      return attempted;
+    }
+    if (answered.about === null) {
+      await this.#leaveProbes([]);
+      return attempted;
+    }
+    return { ...attempted, ...(await this.#refused(outcome, answered.about, keys)) };
+  }
+
+  async abandon(): Promise<void> {
+    await this.#leaveProbes([]);
+  }
+
+  async #refused(
+    outcome: Outcome,
+    subject: RefusalSubject,
+    keys: readonly BlockKey[],
+  ): Promise<{ outcome: Outcome; retryMs?: number }> {
+    const category = outcome.reason?.category ?? 'reputation';
+    const affected = keys.filter(({ about }) => subject === 'unclear' || subject === about);
+    const counted = [];
+    for (const key of affected) {
+      const isProbe = this.#isProbeOf(key);
+      const reply = this.#withoutRecipient(outcome.smtp?.message ?? '');
+      const refusal = { senderDomain: this.#senderDomain, subject, isProbe, category, reply };
+      const row = await this.#blocks.count(key, refusal);
+      if (row) counted.push(row);
+    }
+    await this.#leaveProbes(affected);
+    const block = counted.find(({ since }) => since !== null) ?? this.#blocks.applying(keys);
+    if (block) {
+      const retryMs = this.#blocks.waitMs(block, this.#senderDomain);
+      return { outcome: refusedByBlock(outcome, block), retryMs };
+    }
+    const acceptedOther = counted.length > 0 && counted.every(({ refusals }) => refusals === 1);
+    const isFinal = acceptedOther && (await this.#wasRefusedBefore(category));
+    return { outcome: isFinal ? outcome : deferredByRefusal(outcome) };
+  }
+
+  async #wasRefusedBefore(category: string): Promise<boolean> {
+    const { message, position, attempts } = this.#delivery;
+    if (attempts === 0) return false;
+    const which = { projectId: message.projectId, emailId: message.id, position };
+    const last = await lastReason(this.#options.db, which).catch(() => null);
+    return last?.category === category;
+  }
+
+  /** Removes the recipient, because the reply is shown to operators, logged and mailed. */
+  #withoutRecipient(reply: string): string {
+    const { address } = this.#delivery;
+    const at = reply.toLowerCase().indexOf(address.toLowerCase());
+    if (at < 0) return reply;
+    const rest = reply.slice(at + address.length);
+    return `${reply.slice(0, at)}…${this.#withoutRecipient(rest)}`;
+  }
+
+  #keysAt({ provider, source, ip }: Pick<Answered, 'provider' | 'source' | 'ip'>): BlockKey[] {
+    const { heloName } = this.#options;
+    const chosen = isIPv6(ip ?? '') ? `${heloName} (IPv6)` : heloName;
+    return [
+      { provider, about: 'address', subject: source === '' ? chosen : source },
+      { provider, about: 'domain', subject: this.#senderDomain },
+    ];
+  }
+
+  #isProbeOf(key: BlockKey): boolean {
+    return this.#probes.some((probe) => nameOf(probe) === nameOf(key));
+  }
+
+  async #leaveProbes(except: readonly BlockKey[]): Promise<void> {
+    if (this.#probes.length === 0) return;
+    const kept = new Set(except.map(nameOf));
+    const left = this.#probes.splice(0).filter((probe) => !kept.has(nameOf(probe)));
+    for (const probe of left) await this.#blocks.leave(probe);
+  }
+}
