@@ -7,10 +7,10 @@
  * off. Outcomes that the database refuses are kept (unsettled.ts). A crash loses the outcomes in memory, and their
  * work is repeated. `health` therefore says when no more work may start whose outcome must be stored.
  */
-import { whenAvailable } from '../database/database.ts';
+import { DatabaseUnavailable, sqlStateOf, whenAvailable } from '../database/database.ts';
 import { GroupCommit, type GroupCommitOptions } from '../database/group-commit.ts';
 import { SettleHealth } from './health.ts';
-import { type Extent, Unsettled, type UnsettledOptions } from './unsettled.ts';
+import { type Extent, isRowAtFault, Unsettled, type UnsettledOptions } from './unsettled.ts';
 
 /** The lease under which a batch is stored, and the extent of its outcomes. */
 export type Writing = { holder: string; extent: Extent };
@@ -37,12 +37,14 @@ type OutcomeStoreOptions<Item, Result> = Pick<
   };
 
 const UNAVAILABLE_PAUSE_MS = 500;
+const FAST_FAILURE_LOGGED_EVERY_MS = 60_000;
 
 export class OutcomeStore<Item, Result> {
   readonly health = new SettleHealth();
   readonly #options: OutcomeStoreOptions<Item, Result>;
   readonly #commits: GroupCommit<Item, Result | 'kept'>;
   readonly #unsettled: Unsettled<Item, Result>;
+  #fastFailureLoggedAtMs = -Infinity;
 
   constructor(options: OutcomeStoreOptions<Item, Result>) {
     const { itemBytes, onSettled = () => {} } = options;
@@ -105,12 +107,36 @@ export class OutcomeStore<Item, Result> {
     return batch.map((item) => (stored.has(item) ? stored.get(item)! : settled[next++]!));
   }
 
-  /** Returns nothing after a lost connection. `write` then fences off outcomes that were committed. */
+  /**
+   * Returns an empty map after any error: the fast path stores a batch completely or not at all. `write` then decides,
+   * and fences off outcomes whose commit was not confirmed.
+   */
   async #writeFast(batch: readonly Item[]): Promise<ReadonlyMap<Item, Result>> {
     const { holder, writeFast } = this.#options;
     const current = holder();
     if (writeFast === undefined || current === null || this.isBlocked) return new Map();
-    return writeFast(batch, current).catch(() => new Map<Item, Result>());
+    return writeFast(batch, current).catch((error: unknown) => {
+      this.#fastPathFailed(error);
+      return new Map<Item, Result>();
+    });
+  }
+
+  /**
+   * Logs errors that the fast path must not have, once a minute, because the full path hides them at nearly twice the
+   * cost. A lost connection and a refused row are expected: `write` waits for the one and bisects the other.
+   */
+  #fastPathFailed(error: unknown): void {
+    const sqlState = sqlStateOf(error);
+    const isExpected = sqlState !== null && isRowAtFault(sqlState);
+    if (isExpected || error instanceof DatabaseUnavailable) return;
+    const { log, world } = this.#options;
+    const nowMs = world.monotonicMs();
+    if (nowMs - this.#fastFailureLoggedAtMs < FAST_FAILURE_LOGGED_EVERY_MS) return;
+    this.#fastFailureLoggedAtMs = nowMs;
+    log.error(
+      { err: error },
+      'the fast path of settling failed; the full path stores the outcomes, which takes longer',
+    );
   }
 
   #write(batch: readonly Item[], extent: Extent): Promise<readonly Result[]> {

@@ -62,6 +62,8 @@ const AT_FAULT_MAX = 3;
 const NAMED_AT_STOP_MAX = 50;
 const STOP_PAUSE_MS = 250;
 
+export const isRowAtFault = (sqlState: string): boolean => OWN_FAULT.test(sqlState);
+
 export class Unsettled<Item, Result> {
   readonly #options: UnsettledOptions<Item, Result>;
   readonly #kept = new Map<Item, Kept<Item>>();
@@ -129,7 +131,7 @@ export class Unsettled<Item, Result> {
       ({ storedBefore }) => storedBefore === this.#storedCount,
     );
     const locks = new Set(failing.map(({ item }) => this.#options.lockOf(item)));
-    return locks.size <= AT_FAULT_MAX && failing.every(({ sqlState }) => OWN_FAULT.test(sqlState));
+    return locks.size <= AT_FAULT_MAX && failing.every(({ sqlState }) => isRowAtFault(sqlState));
   }
 
   #waits(item: Item): boolean {
@@ -257,7 +259,7 @@ export class Unsettled<Item, Result> {
   }
 
   #extents({ failures, sqlState, isLocked, storedBefore }: Kept<Item>): Extent[] {
-    const mayShrink = OWN_FAULT.test(sqlState) || this.#storedCount > storedBefore;
+    const mayShrink = isRowAtFault(sqlState) || this.#storedCount > storedBefore;
     if (isLocked || !(mayShrink || this.#isStopping)) return ['all'];
     if (failures >= BARE_AFTER_FAILURES || this.#isStopping) {
       return ['all', 'without_details', 'bare'];

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DatabaseUnavailable } from '../database/database.ts';
+import { systemWorld } from '../service/machine/system-world.ts';
+import { OutcomeStore } from './outcomes.ts';
+
+/** A store whose fast path fails with the error that a test sets, with its log and a clock that the test moves. */
+function newStore() {
+  const scene = {
+    error: new Error('not set'),
+    nowMs: 0,
+    logged: [] as unknown[],
+  };
+  const log = {
+    warn: () => {},
+    error: ({ err }: { err?: unknown }) => void scene.logged.push(err),
+  };
+  const store = new OutcomeStore<number, string>({
+    holder: () => 'worker',
+    fenced: 'fenced',
+    write: async (batch) => batch.map(() => 'full path'),
+    writeFast: async () => {
+      throw scene.error;
+    },
+    shorter: (item) => item,
+    describe: (item) => ({ item }),
+    lockOf: String,
+    itemBytes: 1,
+    log: log as never,
+    world: { ...systemWorld, monotonicMs: () => scene.nowMs },
+  });
+  return Object.assign(scene, { store });
+}
+
+const withSqlState = (code: string): Error => Object.assign(new Error('refused'), { code });
+
+test('the full path stores a batch after any error of the fast path', async () => {
+  const scene = newStore();
+  const errors = [
+    new DatabaseUnavailable('the connection was lost'),
+    withSqlState('23514'),
+    withSqlState('42703'),
+    new TypeError('a bug'),
+  ];
+  for (const error of errors) {
+    scene.error = error;
+    assert.equal(await scene.store.settle(1), 'full path');
+  }
+});
+
+test('an unavailable database and a refused row on the fast path are not logged', async () => {
+  const scene = newStore();
+  const serialization = new DatabaseUnavailable('retry', { cause: withSqlState('40001') });
+  const lost = new DatabaseUnavailable('the connection was lost');
+  for (const error of [lost, serialization, withSqlState('23514'), withSqlState('P0004')]) {
+    scene.error = error;
+    await scene.store.settle(1);
+  }
+  assert.deepEqual(scene.logged, []);
+});
+
+test('any other error of the fast path is logged at most once a minute', async () => {
+  const scene = newStore();
+  const [missingColumn, bug, later] = [
+    withSqlState('42703'),
+    new TypeError('a bug'),
+    withSqlState('42501'),
+  ];
+  for (const [nowMs, error] of [
+    [0, missingColumn],
+    [59_999, bug],
+    [60_000, later],
+  ] as const) {
+    Object.assign(scene, { nowMs, error });
+    await scene.store.settle(1);
+  }
+  assert.deepEqual(scene.logged, [missingColumn, later]);
+});
