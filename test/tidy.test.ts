@@ -13,7 +13,7 @@ import * as rooms from './tidy/rooms.ts';
 import * as rules from './tidy/rules.ts';
 import { readFiles, type SourceFile } from './tidy/source.ts';
 import { packagesAreLocked, versionsArePinned } from './tidy/supply-chain.ts';
-import { tablesFitThePage } from './tidy/tables.ts';
+import { proseFitsThePage, tablesFitThePage } from './tidy/tables.ts';
 import { identifiersHaveOurWords, STILL_THERE } from './tidy/words.ts';
 
 const SOURCE = readFiles(['src/**/*.ts']);
@@ -329,6 +329,13 @@ const DOCUMENTS = readFiles(['*.md', 'docs/**/*.md', 'bench/README.md']);
 holds('a row of a table fits the page', DOCUMENTS, tablesFitThePage, [
   ['docs/a.md', `a\n\n${'| a '.repeat(31)}|`, 'has a table row that is too long in line 3.'],
   ['docs/b.md', `${'| a '.repeat(29)}|\n${'a '.repeat(99)}`],
+]);
+
+const GUIDES_OF_ROOMS = readFiles(['*.md', 'src/**/README.md', 'web/README.md']);
+holds('a line of prose fits the page', GUIDES_OF_ROOMS, proseFitsThePage, [
+  ['a.md', `a\n\n${'word '.repeat(25)}`, 'has a line of prose that is too long in line 3.'],
+  ['b.md', `\`\`\`\n${'a '.repeat(99)}\n\`\`\`\n\n    ${'a '.repeat(99)}\n| ${'a '.repeat(99)}`],
+  ['c.md', `- [${'a '.repeat(70)}](test/a.test.ts).`],
 ]);
 
 const GLOSSARY = readFiles(['docs/glossary.md']);

@@ -30,7 +30,8 @@ export const PROJECT_EVENT_TYPES = [
   'webhook.disabled',
 ] as const;
 
-export type EventType = (typeof PROJECT_EVENT_TYPES)[number] | OperatorEventType;
+export type ProjectEventType = (typeof PROJECT_EVENT_TYPES)[number];
+export type EventType = ProjectEventType | OperatorEventType;
 
 /** All types, including those that only operators receive (operator-events.ts). */
 export const EVENT_TYPES: readonly EventType[] = [

@@ -1,8 +1,9 @@
-/** The rule for tables in documents: a row fits the page, else it is a list or a section. */
+/** The rules for the width of documents: a row of a table fits the page, else it is a list; and so does prose. */
 import type { Rule } from './rules.ts';
 
 /** After `npm run format`, which pads the cells of a column to one width. */
 const ROW_CHARS_MAX = 120;
+const PROSE_CHARS_MAX = 120;
 
 export const tablesFitThePage: Rule = (files) =>
   files.flatMap(({ path, text }) => {
@@ -10,3 +11,16 @@ export const tablesFitThePage: Rule = (files) =>
     const long = lines.findIndex((line) => /^\s*\|/.test(line) && line.length > ROW_CHARS_MAX);
     return long < 0 ? [] : [`${path} has a table row that is too long in line ${long + 1}.`];
   });
+
+/** Code, tables and lines that are one link may be longer. */
+export const proseFitsThePage: Rule = (files) =>
+  files.flatMap(({ path, text }) => {
+    const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, (code) => code.replaceAll(/./g, ''));
+    const long = prose
+      .split('\n')
+      .findIndex((line) => line.length > PROSE_CHARS_MAX && !NO_PROSE.test(line));
+    return long < 0 ? [] : [`${path} has a line of prose that is too long in line ${long + 1}.`];
+  });
+
+/** An indented code line, a row of a table, or a link (of a list, with the words before it). */
+const NO_PROSE = /^ {4}|^\s*\||^\s*(?:[-*] )?(?:and |, )?\[[^\]]*\]\([^)]*\)[.,;]?$/;

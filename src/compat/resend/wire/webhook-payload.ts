@@ -6,51 +6,62 @@
  * accepted the email) and `email.canceled` have no counterpart.
  */
 import { getDomain } from 'tldts';
-import type { EventType } from '../../../core/events.ts';
+import type { EventType, ProjectEventType } from '../../../core/events.ts';
 import type { StoredEvent } from '../../../webhooks/delivery-store.ts';
 import { suppressionId } from '../../../suppressions/suppression-store.ts';
 
-/** Resend's event types with ours. An empty list never occurs. */
-const TYPES: Readonly<Record<string, readonly EventType[]>> = {
-  'email.sent': ['email.queued'],
-  'email.scheduled': ['email.scheduled'],
-  'email.delivered': ['email.delivered'],
-  'email.delivery_delayed': ['email.delivery_delayed'],
-  'email.bounced': ['email.bounced'],
-  'email.complained': ['email.complained'],
-  'email.failed': ['email.failed'],
-  'email.suppressed': ['email.suppressed'],
-  'email.opened': ['email.opened'],
-  'email.clicked': ['email.clicked'],
-  'domain.created': ['domain.created'],
-  'domain.updated': ['domain.verified', 'domain.degraded', 'domain.recovered', 'domain.failed'],
-  'domain.deleted': ['domain.deleted'],
-  'suppression.added': ['suppression.added'],
-  'suppression.removed': ['suppression.removed'],
+/** Resend's name of each type of a project, in the order of Resend's list. Null: Resend has none. */
+const NAMES: Readonly<Record<ProjectEventType, string | null>> = {
+  'email.queued': 'email.sent',
+  'email.scheduled': 'email.scheduled',
+  'email.delivered': 'email.delivered',
+  'email.delivery_delayed': 'email.delivery_delayed',
+  'email.bounced': 'email.bounced',
+  'email.complained': 'email.complained',
+  'email.failed': 'email.failed',
+  'email.suppressed': 'email.suppressed',
+  'email.opened': 'email.opened',
+  'email.clicked': 'email.clicked',
+  'domain.created': 'domain.created',
+  'domain.verified': 'domain.updated',
+  'domain.degraded': 'domain.updated',
+  'domain.recovered': 'domain.updated',
+  'domain.failed': 'domain.updated',
+  'domain.deleted': 'domain.deleted',
+  'suppression.added': 'suppression.added',
+  'suppression.removed': 'suppression.removed',
+  'email.sent': null,
+  'email.canceled': null,
+  'project.reputation_alert': null,
+  'webhook.disabled': null,
 };
+
+/** Our types by Resend's name. */
+const TYPES: ReadonlyMap<string, readonly ProjectEventType[]> = Map.groupBy(
+  (Object.keys(NAMES) as ProjectEventType[]).filter((type) => NAMES[type] !== null),
+  (type) => NAMES[type]!,
+);
 
 const NEVER = /^(contact|topic|inbox|broadcast)\.[a-z._]+$|^email\.received$/;
 
 /** Returns the subscription for a list of Resend's types, or the first type that does not exist. */
 export function subscriptionTo(types: readonly string[]): EventType[] | string {
-  const unknown = types.find((type) => !(type in TYPES) && !NEVER.test(type));
-  return unknown ?? [...new Set(types.flatMap((type) => TYPES[type] ?? []))];
+  const unknown = types.find((type) => !TYPES.has(type) && !NEVER.test(type));
+  return unknown ?? [...new Set(types.flatMap((type) => TYPES.get(type) ?? []))];
 }
 
 /** Returns Resend's types for a subscription. Null subscribes to everything. */
 export function namesOf(subscribed: readonly EventType[] | null): string[] {
-  const all = Object.keys(TYPES);
-  if (subscribed === null) return all;
-  return all.filter((name) => TYPES[name]!.some((type) => subscribed.includes(type)));
+  if (subscribed === null) return [...TYPES.keys()];
+  const wanted = [...TYPES].filter(([, types]) => types.some((type) => subscribed.includes(type)));
+  return wanted.map(([name]) => name);
 }
 
-const NAMES: ReadonlyMap<string, string> = new Map(
-  Object.entries(TYPES).flatMap(([name, types]) => types.map((type) => [type, name] as const)),
-);
+const NAME_OF: ReadonlyMap<string, string | null> = new Map(Object.entries(NAMES));
 
 /** Types that Resend does not have, such as that of a test, keep their name. */
 export function nameOfType(type: string): string {
-  return NAMES.get(type) ?? type;
+  return NAME_OF.get(type) ?? type;
 }
 
 export function resendPayload({ type, createdAt, data }: StoredEvent): string {
@@ -66,7 +77,7 @@ export function resendPayload({ type, createdAt, data }: StoredEvent): string {
 type Data = Readonly<Record<string, unknown>>;
 
 function dataOf(name: string, native: Data, at: string): object {
-  if (!NAMES_KNOWN.has(name)) return native;
+  if (!TYPES.has(name)) return native;
   if (name.startsWith('email.')) {
     return { ...ofEmail(name, native as EmailData), ...clickOf(native['click'], at) };
   }
@@ -75,8 +86,6 @@ function dataOf(name: string, native: Data, at: string): object {
     return 'records' in native ? ofDomain(native as DomainData) : native;
   return ofSuppression(native as SuppressionData);
 }
-
-const NAMES_KNOWN = new Set(Object.keys(TYPES));
 
 type EmailData = {
   email_id: string;
