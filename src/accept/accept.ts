@@ -15,7 +15,7 @@ import { MAIL_LIFETIME_S, SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 import type { Caller, Environment, Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import { type Address, addressKey, domainOf } from '../mail/address.ts';
-import { AcceptedUnknown, type AcceptStore, findRemembered } from './store/accept.ts';
+import { AcceptedUnknown, type AcceptStore, findRemembered } from './store/accept-store.ts';
 import type { AcceptRow, NewEmail, NewRecipient } from './store/new-email.ts';
 import type { StoredMessage } from '../delivery/attempt/message-store.ts';
 import { emailEventData } from '../events/event-store.ts';
@@ -76,7 +76,7 @@ export function createAccept(options: AcceptOptions): AcceptEmail {
     const [row] = await storeWithin([email], options, async () => [
       await options.store.accept(email),
     ]);
-    takeAccepted(email, draft, { row: row!, options });
+    afterCommit(email, draft, { row: row!, options });
     return answer(row!, email);
   };
 }
@@ -145,7 +145,7 @@ export function newEmail(
     recipients,
     eventData: emailEventData(email.from, { status: 'queued' }),
     response: JSON.stringify({ object: 'email', id, status: '@status', created_at: '@created_at' }),
-    handOver:
+    mayHandOver:
       scheduledAt === null &&
       dispatcher.hasSpaceFor({
         projectId: caller.projectId,
@@ -183,7 +183,7 @@ function uniqueRecipients(
 }
 
 /** Hands over and counts a committed email. Does nothing with an email that was not stored. */
-export function takeAccepted(
+export function afterCommit(
   email: NewEmail,
   draft: EmailDraft,
   { row, options }: { row: AcceptRow; options: AcceptOptions },

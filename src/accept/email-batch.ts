@@ -1,6 +1,6 @@
 /**
  * Accepts the emails of one request (`POST /v1/emails/batch`) by the rules of accept.ts, in one commit
- * (store/accept.ts), then hands over each.
+ * (store/accept-store.ts), then hands over each.
  *
  * Strict: stores all emails or none. The refusal names each error with its index in the request.
  * Permissive: stores the valid emails and lists the others in `errors`, with their index. Emails beyond the limits
@@ -10,7 +10,7 @@ import { batchLimitRefusal } from '../core/limits.ts';
 import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import { domainOf } from '../mail/address.ts';
-import type { AcceptRow, EmailBatch, NewEmail, Outcome } from './store/new-email.ts';
+import type { AcceptRow, EmailBatch, NewEmail, DecisionOutcome } from './store/new-email.ts';
 import {
   type AcceptOptions,
   type AcceptOutcome,
@@ -20,7 +20,7 @@ import {
   refusalOf,
   refuseFull,
   storeWithin,
-  takeAccepted,
+  afterCommit,
 } from './accept.ts';
 import type { EmailDraft } from './draft.ts';
 import type { EarlyRefusal } from './early-refusal.ts';
@@ -65,7 +65,7 @@ export function createAcceptBatch(options: AcceptOptions): AcceptBatch {
     };
     const rows = await storeWithin(emails, options, () => options.store.acceptBatch(batch));
     for (const [at, { email, draft }] of items.entries()) {
-      takeAccepted(email, draft, { row: rows[at]!, options });
+      afterCommit(email, draft, { row: rows[at]!, options });
     }
     return answer(rows, items, { validation, idempotency });
   };
@@ -100,7 +100,7 @@ function refuseOtherDomain({ domain }: Caller, { email }: EmailDraft): Refusal |
 /** Returns the response: `data` has the stored emails, `errors` the others, in the request's order. */
 function bodyOf(
   items: readonly Item[],
-  { outcomes, refused }: { outcomes: readonly Outcome[]; refused: readonly Refused[] },
+  { outcomes, refused }: { outcomes: readonly DecisionOutcome[]; refused: readonly Refused[] },
 ): string {
   const data: { id: string }[] = [];
   const errors = [...refused];

@@ -69,7 +69,7 @@ export function draftsFor(
     const rendered = await rendering.contentOf(wanted, from);
     if (isRefusal(rendered)) return rendered;
     const draft = await draftFrom({ ...rest, ...rendered, ...own }, context);
-    return isRefusal(draft) ? ofTemplate(draft) : draft;
+    return isRefusal(draft) ? asTemplateProblem(draft) : draft;
   };
 }
 
@@ -159,7 +159,7 @@ function namesUrl(attachment: { path?: unknown }): boolean {
 }
 
 /** Reports problems of rendered content under `template`, the field that the client sent. */
-function ofTemplate(refusal: Refusal): Refusal {
+function asTemplateProblem(refusal: Refusal): Refusal {
   if (refusal.details === undefined) return refusal;
   return refuseFields(
     refusal.details.map(({ field, message }) =>

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import { firstUuidOf, idsFrom, isId, newId } from './ids.ts';
 import { makePartitions } from '../migration/migrate.ts';
 import { WEEK_MS } from './partitions.ts';

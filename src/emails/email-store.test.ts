@@ -9,7 +9,7 @@ import {
 } from '../../test/support/mail-store.ts';
 import { address } from '../../test/support/deliveries.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import {
   type EmailFilter,

@@ -10,7 +10,7 @@ import {
 } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import type { Permission } from '../core/scope.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import { newId } from '../database/ids.ts';
 import { createKey } from '../accounts/keys/key-store.ts';
 import { SettleStore } from '../settle/settle.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { newEmail, newSender, SETTLING, settlement } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { newId } from '../database/ids.ts';
 import { expireWorker, registerNode, releaseOrphans } from '../delivery/queue/node-store.ts';
@@ -35,7 +35,7 @@ async function accepted(
     onNotified: () => {},
     onUnknown: () => {},
   });
-  const email = newEmail(sender, { handOver: holder !== null, ...fields });
+  const email = newEmail(sender, { mayHandOver: holder !== null, ...fields });
   assert.equal((await store.accept(email)).outcome, 'accepted');
   return email;
 }

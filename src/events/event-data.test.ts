@@ -12,7 +12,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { parseMailbox } from '../mail/address.ts';
 import { systemWorld } from '../service/machine/system-world.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { listTimeline } from '../emails/email-store.ts';
 import { emailEventData } from './event-store.ts';
@@ -57,7 +57,7 @@ const HARD = {
 };
 
 const email = (
-  changes: Partial<Pick<NewEmail, 'html' | 'written' | 'handOver'>> = {},
+  changes: Partial<Pick<NewEmail, 'html' | 'written' | 'mayHandOver'>> = {},
 ): NewEmail => {
   const made = newEmail(sender, { ...HARD, ...changes });
   return { ...made, eventData: emailEventData(made.from, { status: 'queued' }) };
@@ -144,7 +144,7 @@ test('events about an email have its fields, although these are not stored with 
 
 test('later events that copy data of the first one have these fields too', async () => {
   const visited = email();
-  const canceled = email({ handOver: false });
+  const canceled = email({ mayHandOver: false });
   await acceptAll(accepting, [visited, canceled]);
   const ref = { ...sender, id: canceled.id, keyId: null, domain: null };
   assert.equal((await cancelEmail(db, ref))?.canceled, 1);

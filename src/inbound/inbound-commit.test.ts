@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import { acceptAll, newEmail, newSender, settlement } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { APP_ROLE, Database, DatabaseUnavailable } from '../database/database.ts';
 import { newId } from '../database/ids.ts';

@@ -4,7 +4,7 @@ import { after, beforeEach, test } from 'node:test';
 import { address } from '../../test/support/deliveries.ts';
 import { newEmail, newSender, type Sender } from '../../test/support/mail-store.ts';
 import { asOwner, testDatabase } from '../../test/support/postgres.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import { readAddressLog } from '../emails/address-log/address-log-store.ts';
 import { keyEarlierLists, keyEarlierMail } from './migrate-addresses.ts';
 import { type EmailFilter, listEmails } from '../emails/email-store.ts';

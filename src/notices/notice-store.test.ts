@@ -6,7 +6,7 @@ import { address } from '../../test/support/deliveries.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import type { Dsn } from '../mail/dsn-parameters.ts';
 import type { Notice } from '../mail/notice.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import { newId } from '../database/ids.ts';
 import { loadHeads } from '../delivery/attempt/message-store.ts';
 import { claimNotices, endNotice, forgetNotices } from './notice-store.ts';

@@ -10,7 +10,7 @@ import {
 } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import type { EndedCondition, NewCondition } from '../core/operator-events.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { newId } from '../database/ids.ts';
 import { registerNode } from '../delivery/queue/node-store.ts';

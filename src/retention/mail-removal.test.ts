@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { MailRemoval } from './mail-removal.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import { clientQueries, connectAsOwner } from '../database/database.ts';
 import { ensurePartitions, WEEK_MS } from '../database/partitions.ts';
 import { confirmRemoval } from './clock-store.ts';

@@ -9,7 +9,7 @@ import {
   settlement,
 } from '../../test/support/mail-store.ts';
 import { type TestDatabase, testDatabase } from '../../test/support/postgres.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import { recordEvent } from '../events/event-store.ts';
 import { newId } from '../database/ids.ts';
 import { registerNode } from '../delivery/queue/node-store.ts';

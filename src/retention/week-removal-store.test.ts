@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { newEmail, newSender, type Sender } from '../../test/support/mail-store.ts';
 import { asOwner, type TestDatabase, testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import { connectAsOwner } from '../database/database.ts';
 import { findEmail } from '../emails/email-store.ts';
 import { newId } from '../database/ids.ts';

@@ -4,7 +4,7 @@ import { FINAL_STATUSES, STATUS_RANK, TRANSITIONS } from '../core/statuses.ts';
 import { SETTLING, newEmail, newSender, settlement } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { APP_ROLE, Database } from '../database/database.ts';
 import { newId } from '../database/ids.ts';

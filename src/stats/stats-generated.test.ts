@@ -16,7 +16,7 @@ import { EVENT_OF_STATUS } from '../core/events.ts';
 import { describeDifference } from '../reconciliation/differences.ts';
 import { STATS_DIMENSIONS, STATS_GRANULARITIES } from './counts.ts';
 import type { StoredStatus } from '../core/statuses.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { runBatch } from '../accept/store/full-path.ts';
 import { insertDomain, listDomains } from '../domains/domain-store.ts';
@@ -113,7 +113,7 @@ class Actions {
       keyId: random.pick(keyIds),
       from: { name: null, address: address(random.pick(['hello@acme.com', 'hi@b.com'])) },
       tags: values.map((value) => ({ name: 'kind', value })),
-      handOver: random.chance(0.8),
+      mayHandOver: random.chance(0.8),
       acceptsSuppressed: true,
     });
     const row = await this.#accepting.accept(email);

@@ -20,7 +20,7 @@ import {
   TAG_VALUES_MAX,
 } from './counts.ts';
 import type { StoredStatus } from '../core/statuses.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { runBatch } from '../accept/store/full-path.ts';
 import { newId } from '../database/ids.ts';

@@ -8,7 +8,7 @@ import {
   settlement,
 } from '../../test/support/mail-store.ts';
 import { type TestDatabase, testDatabase } from '../../test/support/postgres.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { AcceptStore } from '../accept/store/accept-store.ts';
 import { listTimeline } from '../emails/email-store.ts';
 import { newId } from '../database/ids.ts';
 import { registerNode } from '../delivery/queue/node-store.ts';

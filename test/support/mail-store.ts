@@ -3,7 +3,7 @@ import pino from 'pino';
 import { addressKey, domainOf } from '../../src/mail/address.ts';
 import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
 import { newId } from '../../src/database/ids.ts';
-import type { AcceptStore } from '../../src/accept/store/accept.ts';
+import type { AcceptStore } from '../../src/accept/store/accept-store.ts';
 import type { AcceptRow, EmailBatch, NewEmail } from '../../src/accept/store/new-email.ts';
 import type { Database } from '../../src/database/database.ts';
 import { insertDomain } from '../../src/domains/domain-store.ts';
@@ -86,7 +86,7 @@ export function newEmail(
     })),
     eventData: { email_id: id, status: 'queued' },
     response: JSON.stringify({ id, status: '@status', created_at: '@created_at' }),
-    handOver: true,
+    mayHandOver: true,
     idempotency: null,
     sizeBytes: 3_000,
     ...changes,

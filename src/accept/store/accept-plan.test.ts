@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { explainingDatabase } from '../../../test/support/explaining.ts';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import { AcceptStore } from './accept.ts';
+import { AcceptStore } from './accept-store.ts';
 import { APP_ROLE, connectAsOwner } from '../../database/database.ts';
 
 const PROJECTS = 10_000;

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { temporaryFolder } from '../../../test/support/embedded.ts';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
 import { asOwner, emptyDatabase, testDatabase } from '../../../test/support/postgres.ts';
-import { AcceptStore } from './accept.ts';
+import { AcceptStore } from './accept-store.ts';
 import { findEmail } from '../../emails/email-store.ts';
 import { loadMessages } from '../../delivery/attempt/message-store.ts';
 import { firstUuidOf, newId } from '../../database/ids.ts';

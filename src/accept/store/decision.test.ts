@@ -96,8 +96,8 @@ const SINGLE: [what: string, email: NewEmail, facts: Partial<EmailFacts>, outcom
 
 for (const [what, one, known, outcome] of SINGLE) {
   test(`${outcome}: ${what}`, () => {
-    const [verdict] = decide([one], factsOf(windowOf(1), known));
-    assert.equal(verdict?.outcome, outcome);
+    const [decision] = decide([one], factsOf(windowOf(1), known));
+    assert.equal(decision?.outcome, outcome);
     const [full] = decide([one], factsOf(windowOf(0), known));
     assert.equal(full?.outcome, outcome === 'accepted' ? 'limited' : outcome, 'without room');
   });
@@ -126,8 +126,8 @@ const LIMITED: [what: string, emails: NewEmail[], window: LimitWindow, outcomes:
 for (const [what, emails, window, outcomes] of LIMITED) {
   test(`beyond the limit: ${what}`, () => {
     const facts = factsOf(window, ...emails.map(() => ({})));
-    const verdicts = decide(emails, facts);
-    assert.equal(verdicts.map(({ outcome }) => outcome).join(' '), outcomes);
+    const decisions = decide(emails, facts);
+    assert.equal(decisions.map(({ outcome }) => outcome).join(' '), outcomes);
   });
 }
 
@@ -135,8 +135,8 @@ test('a refused email takes no capacity, and the headers have the remaining numb
   const emails = [email(), email(), to(2)];
   const window = windowOf(5, 2);
   const facts = factsOf(window, NO_DOMAIN, {}, {});
-  const verdicts = decide(emails, facts);
-  const rows = rowsOf(emails, verdicts, { now: NOW, holder: 'h' });
+  const decisions = decide(emails, facts);
+  const rows = rowsOf(emails, decisions, { now: NOW, holder: 'h' });
   const states = rows.map(({ outcome, limit }) => [outcome, limit.remaining, limit.counts]);
   assert.deepEqual(states, [
     ['domain_refused', 4, undefined],
@@ -156,9 +156,9 @@ test('an accepted email has its response, its settings and its lease', () => {
   const tracking = { opens: true, clicks: null, base: 'https://l.test' };
   const [now, later, paused] = [email({ ...KEY, tracking }), email(inHours(1)), email()];
   const facts = factsOf(windowOf(9), {}, {}, { domain: { ...DOMAIN, isPaused: true } });
-  const emails = [now, { ...later, handOver: false }, paused];
-  const verdicts = decide(emails, facts);
-  const [row, scheduled, onHold] = rowsOf(emails, verdicts, { now: NOW, holder: 'h' });
+  const emails = [now, { ...later, mayHandOver: false }, paused];
+  const decisions = decide(emails, facts);
+  const [row, scheduled, onHold] = rowsOf(emails, decisions, { now: NOW, holder: 'h' });
   assert.equal(
     row?.response,
     `{"id":"${now.id}","status":"queued","created_at":"${NOW.toISOString()}"}`,
@@ -167,12 +167,12 @@ test('an accepted email has its response, its settings and its lease', () => {
   assert.deepEqual([row.domainId, row.dualSigned, row.holder], ['d', true, 'h']);
   assert.match(scheduled?.response ?? '', /"status":"scheduled"/);
   assert.deepEqual([scheduled?.holder, onHold?.holder], [null, null]);
-  assert.deepEqual(verdicts[0]?.key, { ...KEY.idempotency, response: row.response });
+  assert.deepEqual(decisions[0]?.key, { ...KEY.idempotency, response: row.response });
 });
 
 const elsewhere = email({ from: { name: null, address: address('a@other.test') } });
-const outcomesOf = (verdicts: ReturnType<typeof decide>) =>
-  verdicts.map(({ outcome }) => outcome).join(' ');
+const outcomesOf = (decisions: ReturnType<typeof decide>) =>
+  decisions.map(({ outcome }) => outcome).join(' ');
 
 test('a strict batch is stored as a whole or not stored', () => {
   const batch = emailBatch([email(), elsewhere, email()], { idempotency: KEY.idempotency });
@@ -193,12 +193,12 @@ test('a strict batch is stored as a whole or not stored', () => {
 
 test('a permissive batch stores the valid emails, and its key with the first of them', () => {
   const batch = emailBatch([elsewhere, email(), email()], { ...KEY, permissive: true });
-  const verdicts = decideTogether(batch, factsOf(windowOf(1), NO_DOMAIN, {}, {}));
-  assert.equal(outcomesOf(verdicts), 'domain_refused accepted limited');
+  const decisions = decideTogether(batch, factsOf(windowOf(1), NO_DOMAIN, {}, {}));
+  assert.equal(outcomesOf(decisions), 'domain_refused accepted limited');
   const response = batch.respond(['domain_refused', 'accepted', 'limited']);
-  assert.equal(verdicts[0]?.response, response);
+  assert.equal(decisions[0]?.response, response);
   assert.deepEqual(
-    verdicts.map(({ key }) => key?.response),
-    [undefined, verdicts[0]?.response, undefined],
+    decisions.map(({ key }) => key?.response),
+    [undefined, decisions[0]?.response, undefined],
   );
 });

@@ -9,7 +9,7 @@ import type { LimitState } from '../../core/limits.ts';
 import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
 import type { Email } from '../../mail/email.ts';
 import { trackingOf } from '../../mail/links/tracking-link.ts';
-import type { AcceptRow, EmailBatch, Idempotency, NewEmail, Outcome } from './new-email.ts';
+import type { AcceptRow, EmailBatch, Idempotency, NewEmail, DecisionOutcome } from './new-email.ts';
 import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
 
 /** The database's state about emails, at one moment. */
@@ -60,8 +60,8 @@ export type RecipientSuppression = {
   expires_at: string | null;
 };
 
-export type Verdict = {
-  outcome: Outcome;
+export type Decision = {
+  outcome: DecisionOutcome;
   facts: EmailFacts;
   openCount: number;
   isScheduled: boolean;
@@ -74,34 +74,36 @@ export type Verdict = {
 
 const DAY_MS = 86_400_000;
 
-export function decide(emails: readonly NewEmail[], facts: Facts): Verdict[] {
-  return place(emails.map((email, index) => judge(email, facts.of[index]!, facts)));
+export function decide(emails: readonly NewEmail[], facts: Facts): Decision[] {
+  return refuseBeyondLimits(
+    emails.map((email, index) => decideOne(email, facts.of[index]!, facts)),
+  );
 }
 
-/** Decides about the emails of one request. The first verdict has the batch's response. */
-export function decideTogether(batch: EmailBatch, facts: Facts): Verdict[] {
+/** Decides about the emails of one request. The first decision has the batch's response. */
+export function decideTogether(batch: EmailBatch, facts: Facts): Decision[] {
   const { idempotency, isStrict, respond } = batch;
-  const verdicts = decide(batch.emails, facts);
+  const decisions = decide(batch.emails, facts);
   const earlier = idempotency && facts.of[0]!.earlier;
   if (earlier) {
-    return verdicts.map((one) =>
+    return decisions.map((one) =>
       one.outcome === 'key_refused' ? one : { ...one, ...earlier, outcome: 'replayed' },
     );
   }
-  const isStored = ({ outcome }: Verdict) => outcome === 'accepted';
-  if (isStrict && !verdicts.every(isStored)) {
-    return verdicts.map((one) => (isStored(one) ? { ...one, outcome: 'withheld' } : one));
+  const isStored = ({ outcome }: Decision) => outcome === 'accepted';
+  if (isStrict && !decisions.every(isStored)) {
+    return decisions.map((one) => (isStored(one) ? { ...one, outcome: 'withheld' } : one));
   }
-  const response = respond(verdicts.map(({ outcome }) => outcome));
-  const first = verdicts.findIndex(isStored);
-  return verdicts.map((one, index) => ({
+  const response = respond(decisions.map(({ outcome }) => outcome));
+  const first = decisions.findIndex(isStored);
+  return decisions.map((one, index) => ({
     ...one,
     response: index === 0 ? response : null,
     key: index === first ? idempotency && { ...idempotency, response } : null,
   }));
 }
 
-function judge(email: NewEmail, facts: EmailFacts, { now, time }: Facts): Verdict {
+function decideOne(email: NewEmail, facts: EmailFacts, { now, time }: Facts): Decision {
   const earlier = email.idempotency && facts.earlier;
   const openCount = email.recipients.length - facts.suppressed.length;
   const aheadMs = email.scheduledAt === null ? 0 : email.scheduledAt.getTime() - now.getTime();
@@ -133,9 +135,9 @@ function judge(email: NewEmail, facts: EmailFacts, { now, time }: Facts): Verdic
 }
 
 /** Refuses emails beyond the limits. Emails with few recipients are accepted first, so that most of them fit. */
-function place(verdicts: readonly Verdict[]): Verdict[] {
-  const limitedBy = new Map<Verdict, Verdict['limitedBy']>();
-  const candidates = verdicts.filter(({ outcome }) => outcome === 'accepted');
+function refuseBeyondLimits(decisions: readonly Decision[]): Decision[] {
+  const limitedBy = new Map<Decision, Decision['limitedBy']>();
+  const candidates = decisions.filter(({ outcome }) => outcome === 'accepted');
   for (const [window, own] of Map.groupBy(candidates, ({ facts }) => facts.window)) {
     let recipients = 0;
     for (const [index, one] of own.toSorted((a, b) => a.openCount - b.openCount).entries()) {
@@ -145,7 +147,7 @@ function place(verdicts: readonly Verdict[]): Verdict[] {
     }
   }
   const refused = { outcome: 'limited', response: null, fingerprint: null, key: null } as const;
-  return verdicts.map((one) => {
+  return decisions.map((one) => {
     const limit = limitedBy.get(one);
     return limit ? { ...one, ...refused, limitedBy: limit } : one;
   });
@@ -165,21 +167,21 @@ export function storedTracking({ tracking }: NewEmail, { domain }: EmailFacts): 
 }
 
 /** Returns whether this worker leases the recipients. Mail of a paused domain is put on hold instead. */
-export function isHandedOver({ handOver }: NewEmail, { facts }: Verdict): boolean {
-  return handOver && facts.domain?.isPaused === false;
+export function isHandedOver({ mayHandOver }: NewEmail, { facts }: Decision): boolean {
+  return mayHandOver && facts.domain?.isPaused === false;
 }
 
 /** @param options.holder the lease under which accepted recipients are stored; null: none */
 export function rowsOf(
   emails: readonly NewEmail[],
-  verdicts: readonly Verdict[],
+  decisions: readonly Decision[],
   { now, holder }: { now: Date; holder: string | null },
 ): AcceptRow[] {
-  const accepted = verdicts.filter(({ outcome }) => outcome === 'accepted');
+  const accepted = decisions.filter(({ outcome }) => outcome === 'accepted');
   const byWindow = Map.groupBy(accepted, ({ facts }) => facts.window);
-  return verdicts.map((verdict, index) => {
+  return decisions.map((decision, index) => {
     const email = emails[index]!;
-    const { facts, outcome, response, fingerprint } = verdict;
+    const { facts, outcome, response, fingerprint } = decision;
     const isAccepted = outcome === 'accepted';
     return {
       outcome,
@@ -191,15 +193,15 @@ export function rowsOf(
       tracking: trackingOf(storedTracking(email, facts)),
       createdAt: now,
       suppressedPositions: isAccepted ? facts.suppressed.map(({ position }) => position) : [],
-      holder: isAccepted && isHandedOver(email, verdict) ? holder : null,
-      limit: limitState(verdict, byWindow.get(facts.window) ?? []),
+      holder: isAccepted && isHandedOver(email, decision) ? holder : null,
+      limit: limitState(decision, byWindow.get(facts.window) ?? []),
     };
   });
 }
 
 export function limitState(
-  { facts, limitedBy }: Verdict,
-  accepted: readonly Verdict[],
+  { facts, limitedBy }: Decision,
+  accepted: readonly Decision[],
 ): LimitState {
   const { max, left, resetS, windowS } = facts.window[limitedBy ?? 'emails'];
   const taken =

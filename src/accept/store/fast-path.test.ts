@@ -136,7 +136,7 @@ const EMAIL = fc.record({
     base: fc.constantFrom(null, BASE),
   }),
   lifetimeS: fc.constantFrom(60, 3_600),
-  handOver: fc.boolean(),
+  mayHandOver: fc.boolean(),
   acceptsSuppressed: fc.constantFrom(undefined, false, true),
   idempotencyKey: fc.option(fc.integer({ min: 0, max: 30 })),
 });

@@ -371,12 +371,12 @@ type Origin = ReturnType<typeof originOf>;
 /** Returns the distinct origins in the order in which limits are locked, and each email's origin number. */
 function originsOf(
   emails: readonly NewEmail[],
-  mayHandOver: boolean,
+  hasLease: boolean,
 ): { origins: object[]; numbers: number[] } {
   const byText = new Map<string, Origin>();
   const counts = new Map<string, number>();
   const texts = emails.map((email) => {
-    const origin = originOf(email, mayHandOver);
+    const origin = originOf(email, hasLease);
     const text = JSON.stringify(origin);
     byText.set(text, origin);
     counts.set(scopeOf(email), (counts.get(scopeOf(email)) ?? 0) + 1);
@@ -393,7 +393,7 @@ function originsOf(
   return { origins, numbers: texts.map((text) => numbers.get(text)!) };
 }
 
-function originOf(email: NewEmail, mayHandOver: boolean) {
+function originOf(email: NewEmail, hasLease: boolean) {
   return {
     project_id: email.projectId,
     environment: email.environment,
@@ -406,7 +406,7 @@ function originOf(email: NewEmail, mayHandOver: boolean) {
     track_clicks: email.tracking.clicks ?? undefined,
     tracking_base: email.tracking.base ?? undefined,
     lifetime_s: email.lifetimeS,
-    hand_over: email.handOver && mayHandOver,
+    hand_over: email.mayHandOver && hasLease,
   };
 }
 
@@ -446,7 +446,7 @@ function rowOf(email: NewEmail, origin: OriginRow, holder: string | null): Accep
     tracking: trackingOf(origin.tracking),
     createdAt: origin.created_at,
     suppressedPositions: [],
-    holder: email.handOver ? holder : null,
+    holder: email.mayHandOver ? holder : null,
     limit: {
       limit: origin.limit,
       remaining: origin.remaining,

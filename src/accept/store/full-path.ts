@@ -18,7 +18,7 @@ import {
   limitState,
   type RecipientSuppression,
   rowsOf,
-  type Verdict,
+  type Decision,
 } from './decision.ts';
 import type { AcceptRow, EmailBatch, NewEmail } from './new-email.ts';
 import { readFacts } from './facts.ts';
@@ -36,7 +36,7 @@ export type FullPathOptions = InsertOptions & {
 type Request = {
   emails: readonly NewEmail[];
   keys: readonly (string | null)[];
-  decide: (facts: Facts) => Verdict[];
+  decide: (facts: Facts) => Decision[];
   roundsMax: number;
 };
 
@@ -83,15 +83,15 @@ async function run(
   const { holder, onBlocks } = options;
   for (let round = 0; round < roundsMax; round += 1) {
     const facts = await nothingStored(readFacts(db, { ...options, emails, keys }));
-    const verdicts = request.decide(facts);
+    const decisions = request.decide(facts);
     for (const [index, { window }] of facts.of.entries()) {
       if (window.hasBlocks) onBlocks?.(emails[index]!);
     }
-    const rows = rowsOf(emails, verdicts, { now: facts.now, holder });
+    const rows = rowsOf(emails, decisions, { now: facts.now, holder });
     const accepted = emails.flatMap((email, index): Accepted[] => {
-      const verdict = verdicts[index]!;
-      return verdict.outcome === 'accepted'
-        ? [{ email, verdict, holder: rows[index]!.holder }]
+      const decision = decisions[index]!;
+      return decision.outcome === 'accepted'
+        ? [{ email, decision, holder: rows[index]!.holder }]
         : [];
     });
     if (accepted.length === 0) return rows;
@@ -105,12 +105,12 @@ async function run(
 type WantedOfWindow = Wanted & { window: Facts['of'][number]['window'] };
 
 function wantedOf(accepted: readonly Accepted[]): WantedOfWindow[] {
-  const byWindow = Map.groupBy(accepted, ({ verdict }) => verdict.facts.window);
+  const byWindow = Map.groupBy(accepted, ({ decision }) => decision.facts.window);
   return [...byWindow].map(([window, own]) => ({
     projectId: own[0]!.email.projectId,
     environment: own[0]!.email.environment,
     emails: own.length,
-    recipients: own.reduce((sum, { verdict }) => sum + verdict.openCount, 0),
+    recipients: own.reduce((sum, { decision }) => sum + decision.openCount, 0),
     window,
   }));
 }
@@ -147,18 +147,18 @@ export async function rehearse(
 ): Promise<Rehearsal> {
   const keys = [email.idempotency?.key ?? null];
   const facts = await readFacts(db, { ...options, emails: [email], keys, isHot: false });
-  const verdicts = decide([email], facts);
-  const [row] = rowsOf([email], verdicts, { now: facts.now, holder: null });
-  const [verdict] = verdicts;
-  const { domain, suppressed } = verdict!.facts;
+  const decisions = decide([email], facts);
+  const [row] = rowsOf([email], decisions, { now: facts.now, holder: null });
+  const [decision] = decisions;
+  const { domain, suppressed } = decision!.facts;
   return {
     ...row!,
     domainId: domain?.id ?? null,
     suppressedPositions: suppressed.map(({ position }) => position),
-    limit: limitState(verdict!, []),
+    limit: limitState(decision!, []),
     isPaused: domain?.isPaused ?? false,
-    isScheduled: verdict!.isScheduled,
-    startsAt: verdict!.isScheduled ? email.scheduledAt! : facts.now,
+    isScheduled: decision!.isScheduled,
+    startsAt: decision!.isScheduled ? email.scheduledAt! : facts.now,
     suppressions: suppressed,
   };
 }

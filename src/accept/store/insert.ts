@@ -7,7 +7,7 @@
  *
  * No lock outlasts the statement, so a worker that freezes between the two statements delays no other worker.
  *
- * FIND_EMAILS in accept/store/accept.ts reads the stored rows after a lost connection and must match this statement.
+ * FIND_EMAILS in accept/store/accept-store.ts reads the stored rows after a lost connection and must match this statement.
  */
 import { failpoint } from '../../lib/failpoint.ts';
 import { domainOf } from '../../mail/address.ts';
@@ -22,7 +22,7 @@ import {
   QUEUE_COLUMNS,
   RECIPIENT_COLUMNS,
 } from './columns.ts';
-import { type Facts, storedTracking, tlsOf, type Verdict } from './decision.ts';
+import { type Facts, storedTracking, tlsOf, type Decision } from './decision.ts';
 import type { NewEmail, NewRecipient } from './new-email.ts';
 import { FAN_OUT } from '../../events/event-store.ts';
 import {
@@ -41,7 +41,7 @@ import { type Queryable, sqlStateOf, type Statement } from '../../database/datab
 const FACTS_AGE_MAX = `interval '5 seconds'`;
 
 /** `holder` is the lease under which the recipients are stored; null: they wait in the queue table. */
-export type Accepted = { email: NewEmail; verdict: Verdict; holder: string | null };
+export type Accepted = { email: NewEmail; decision: Decision; holder: string | null };
 
 /**
  * `ord` is the number of its email, from 1. `seq` is the number of the event of a suppressed recipient; null for
@@ -54,26 +54,26 @@ const SHARED: readonly Column<Accepted>[] = [
   { name: 'environment', type: 'text', value: ({ email }) => email.environment },
   { name: 'id', type: 'uuid', value: ({ email }) => email.id },
   { name: 'key_id', type: 'uuid', value: ({ email }) => email.keyId },
-  { name: 'domain_id', type: 'uuid', value: ({ verdict }) => domainIn(verdict).id },
-  { name: 'dual_signed', type: 'boolean', value: ({ verdict }) => domainIn(verdict).dualSigned },
+  { name: 'domain_id', type: 'uuid', value: ({ decision }) => domainIn(decision).id },
+  { name: 'dual_signed', type: 'boolean', value: ({ decision }) => domainIn(decision).dualSigned },
   { name: 'scheduled_at', type: 'timestamptz', value: (one) => scheduledAt(one) },
   { name: 'lifetime_s', type: 'int', value: ({ email }) => email.lifetimeS },
-  { name: 'open', type: 'int', value: ({ verdict }) => verdict.openCount },
-  { name: 'suppressed', type: 'int', value: ({ verdict }) => verdict.facts.suppressed.length },
-  { name: 'on_hold', type: 'boolean', value: ({ verdict }) => isOnHold(verdict) },
+  { name: 'open', type: 'int', value: ({ decision }) => decision.openCount },
+  { name: 'suppressed', type: 'int', value: ({ decision }) => decision.facts.suppressed.length },
+  { name: 'on_hold', type: 'boolean', value: ({ decision }) => isOnHold(decision) },
   { name: 'holder', type: 'uuid', value: ({ holder }) => holder },
-  { name: 'status', type: 'text', value: ({ verdict }) => statusOf(verdict) },
+  { name: 'status', type: 'text', value: ({ decision }) => statusOf(decision) },
 ];
 
 const DECIDED: readonly Column<Accepted>[] = [
-  { name: 'tls', type: 'text', value: ({ email, verdict }) => tlsOf(email, verdict.facts) },
-  { name: 'tracking', type: 'text', value: (one) => storedTracking(one.email, one.verdict.facts) },
+  { name: 'tls', type: 'text', value: ({ email, decision }) => tlsOf(email, decision.facts) },
+  { name: 'tracking', type: 'text', value: (one) => storedTracking(one.email, one.decision.facts) },
   { name: 'event_id', type: 'uuid', value: ({ email }) => email.eventId },
   { name: 'event_data', type: 'json', value: (one) => eventData(one) },
   { name: 'domain', type: 'text', value: ({ email }) => domainOf(email.from.address) },
-  { name: 'key', type: 'text', value: ({ verdict }) => verdict.key?.key ?? null },
-  { name: 'fingerprint', type: 'text', value: ({ verdict }) => verdict.key?.fingerprint ?? null },
-  { name: 'response', type: 'text', value: ({ verdict }) => verdict.key?.response ?? null },
+  { name: 'key', type: 'text', value: ({ decision }) => decision.key?.key ?? null },
+  { name: 'fingerprint', type: 'text', value: ({ decision }) => decision.key?.fingerprint ?? null },
+  { name: 'response', type: 'text', value: ({ decision }) => decision.key?.response ?? null },
 ];
 
 const DECIDED_OF_RECIPIENT: readonly Column<AcceptedRecipient>[] = [
@@ -82,7 +82,7 @@ const DECIDED_OF_RECIPIENT: readonly Column<AcceptedRecipient>[] = [
   {
     name: 'status',
     type: 'text',
-    value: ({ seq, verdict }) => (seq === null ? statusOf(verdict) : 'suppressed'),
+    value: ({ seq, decision }) => (seq === null ? statusOf(decision) : 'suppressed'),
   },
   { name: 'event_id', type: 'uuid', value: ({ recipient }) => recipient.eventId },
   { name: 'seq', type: 'int', value: ({ seq }) => seq },
@@ -239,7 +239,7 @@ export async function insertAccepted(
     lockTimeoutMs,
     facts.exactNow,
     accepted.length,
-    accepted.filter(({ verdict }) => verdict.key !== null).length,
+    accepted.filter(({ decision }) => decision.key !== null).length,
     ...arraysOf(SHARED, accepted),
     ...arraysOf(EMAIL_COLUMNS, emails),
     ...arraysOf(CONTENT_COLUMNS, emails),
@@ -284,35 +284,35 @@ function recipientsOf(one: Accepted, index: number): AcceptedRecipient[] {
     ...one,
     ord: index + 1,
     recipient,
-    seq: isSuppressed(one.verdict, recipient) ? (seq += 1) : null,
+    seq: isSuppressed(one.decision, recipient) ? (seq += 1) : null,
   }));
 }
 
-function domainIn({ facts: { domain } }: Verdict): NonNullable<Verdict['facts']['domain']> {
+function domainIn({ facts: { domain } }: Decision): NonNullable<Decision['facts']['domain']> {
   if (domain === null) throw new Error('an email without a verified domain is refused');
   return domain;
 }
 
-function scheduledAt({ email, verdict }: Accepted): string | null {
-  return verdict.isScheduled ? email.scheduledAt!.toISOString() : null;
+function scheduledAt({ email, decision }: Accepted): string | null {
+  return decision.isScheduled ? email.scheduledAt!.toISOString() : null;
 }
 
 /** A scheduled email of a paused domain is put on hold at its scheduled time, not now. */
-function isOnHold(verdict: Verdict): boolean {
-  return domainIn(verdict).isPaused && !verdict.isScheduled;
+function isOnHold(decision: Decision): boolean {
+  return domainIn(decision).isPaused && !decision.isScheduled;
 }
 
-function isSuppressed({ facts }: Verdict, { position }: NewRecipient): boolean {
+function isSuppressed({ facts }: Decision, { position }: NewRecipient): boolean {
   return facts.suppressed.some((entry) => entry.position === position);
 }
 
-function statusOf({ isScheduled }: Verdict): string {
+function statusOf({ isScheduled }: Decision): string {
   return isScheduled ? 'scheduled' : 'queued';
 }
 
 function eventData(one: Accepted): string {
   const scheduled = { status: 'scheduled', scheduled_at: scheduledAt(one) };
-  return JSON.stringify({ ...one.email.eventData, ...(one.verdict.isScheduled && scheduled) });
+  return JSON.stringify({ ...one.email.eventData, ...(one.decision.isScheduled && scheduled) });
 }
 
 function suppressedData({ email, recipient, seq }: AcceptedRecipient): string | null {

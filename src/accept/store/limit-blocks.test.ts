@@ -12,7 +12,7 @@ import {
 } from '../../../test/support/mail-store.ts';
 import { asOwner, testDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { AcceptStore } from './accept.ts';
+import { AcceptStore } from './accept-store.ts';
 import type { AcceptRow, NewEmail } from './new-email.ts';
 import { shareLimits } from './limit-blocks.ts';
 import { peekLimit, setLimit } from '../../accounts/limits/limit-store.ts';
@@ -284,7 +284,7 @@ test('a batch stays within the limit when another statement refills blocks betwe
   // More than half of what is left: 2,100 recipients of 4,000.
   const to = Array.from({ length: 21 }, (_, index) => `jo${index}@example.net`);
   const batch = () =>
-    emailBatch(Array.from({ length: 100 }, () => newEmail(sender, { to, handOver: false })));
+    emailBatch(Array.from({ length: 100 }, () => newEmail(sender, { to, mayHandOver: false })));
   const outcomesOf = async () => {
     const rows = await store.acceptBatch(batch());
     return [...new Set(rows.map(({ outcome }) => outcome))].toSorted();

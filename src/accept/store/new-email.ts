@@ -9,7 +9,7 @@ import type { Email } from '../../mail/email.ts';
 import type { Tracking } from '../../mail/links/tracking-link.ts';
 
 /**
- * An email to store. Its ids are generated before any statement, so that `findStored` (accept.ts) can look for it
+ * An email to store. Its ids are generated before any statement, so that `findStored` (accept-store.ts) can look for it
  * after a lost connection.
  */
 export type NewEmail = Email & {
@@ -28,7 +28,7 @@ export type NewEmail = Email & {
   /** Body of the response. `@created_at` and `@status` are placeholders for values of the database. */
   response: string;
   /** Whether this worker leases the recipients at once, without a poll of the queue. */
-  handOver: boolean;
+  mayHandOver: boolean;
   idempotency: Idempotency | null;
   sizeBytes: number;
   /** Absent or false: refuse the email when every recipient is suppressed. */
@@ -58,10 +58,10 @@ export type EmailBatch = Pick<
   emails: readonly NewEmail[];
   isStrict: boolean;
   /** Returns the response, which is stored with the key. */
-  respond: (outcomes: readonly Outcome[]) => string;
+  respond: (outcomes: readonly DecisionOutcome[]) => string;
 };
 
-export type Outcome =
+export type DecisionOutcome =
   | 'accepted'
   | 'replayed'
   | 'key_refused'
@@ -74,7 +74,7 @@ export type Outcome =
 
 export type AcceptRow = {
   outcome:
-    | Outcome
+    | DecisionOutcome
     /** Not stored. The reason was lost with the connection, so the client should retry. */
     | 'unknown';
   response: string | null;

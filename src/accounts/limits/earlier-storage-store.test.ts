@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
 import { asOwner, testDatabase } from '../../../test/support/postgres.ts';
 import { storedBytes } from './storage.ts';
-import { AcceptStore } from '../../accept/store/accept.ts';
+import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { countEarlierMail } from './earlier-storage-store.ts';
 import { forgetStorage, readStorage } from './storage-store.ts';
 

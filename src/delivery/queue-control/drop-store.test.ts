@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import { AcceptStore } from '../../accept/store/accept.ts';
+import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { newId } from '../../database/ids.ts';
 import { expireWorker, registerNode, releaseOrphans } from '../queue/node-store.ts';
 import { findProject } from '../../accounts/projects/project-store.ts';
@@ -39,7 +39,8 @@ const store = new AcceptStore(db.accepting, {
   onNotified: () => {},
   onUnknown: () => {},
 });
-const accept = (to: string) => acceptAll(store, [newEmail(sender, { to: [to], handOver: false })]);
+const accept = (to: string) =>
+  acceptAll(store, [newEmail(sender, { to: [to], mayHandOver: false })]);
 
 async function newDrop(): Promise<QueueDrop> {
   const what = { emailId: null, domain: 'drop.test', provider: null };

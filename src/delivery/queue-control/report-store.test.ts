@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import { AcceptStore } from '../../accept/store/accept.ts';
+import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { providersInQueue } from './change-store.ts';
 import { readQueue } from './report-store.ts';
 
@@ -23,7 +23,7 @@ test('a large provider is in the lists of the queue even when many single hosts 
   ];
   await acceptAll(
     store,
-    to.map((one) => newEmail(sender, { to: [one], handOver: false })),
+    to.map((one) => newEmail(sender, { to: [one], mayHandOver: false })),
   );
   await db.query(`update queue set provider = 'google' where provider = 'gmail.test'`);
 

@@ -4,7 +4,7 @@ import pino from 'pino';
 import { newEmail, newSender } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { AcceptStore } from '../../accept/store/accept.ts';
+import { AcceptStore } from '../../accept/store/accept-store.ts';
 import type { NewEmail } from '../../accept/store/new-email.ts';
 import { DatabaseUnavailable, type Queryable, type Statement } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
@@ -74,7 +74,7 @@ function newScene(
 
 /** Stores an email that waits in the queue table. */
 async function queued(to: string): Promise<NewEmail> {
-  const email = newEmail(await newSender(db), { to: [to], handOver: false });
+  const email = newEmail(await newSender(db), { to: [to], mayHandOver: false });
   const store = new AcceptStore(db.accepting, {
     limit: { max: 100, windowS: 60 },
     holder: () => null,

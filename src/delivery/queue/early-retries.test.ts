@@ -5,7 +5,7 @@ import { newDelivery } from '../../../test/support/deliveries.ts';
 import { newEmail, newSender } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { AcceptStore } from '../../accept/store/accept.ts';
+import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { newId } from '../../database/ids.ts';
 import { RECIPIENTS } from './queue-store.ts';
 import type { Delivery } from './fair-queue.ts';
@@ -39,7 +39,7 @@ class Scene {
   /** Stores an accepted email, released for an hour. */
   async waiting(): Promise<Delivery> {
     const { holder } = this;
-    const email = newEmail(await newSender(db), { to: ['jo@example.net'], handOver: true });
+    const email = newEmail(await newSender(db), { to: ['jo@example.net'], mayHandOver: true });
     const store = new AcceptStore(db.accepting, {
       limit: { max: 100, windowS: 60 },
       holder: () => holder,

@@ -8,7 +8,7 @@ import {
   settlement,
 } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import { AcceptStore } from '../../accept/store/accept.ts';
+import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { newId } from '../../database/ids.ts';
 import { expireWorker, registerNode, setUplinkDown } from './node-store.ts';
 import { RECIPIENTS, claimQueues, claimOldest, findQueues, tenantQueueKey } from './queue-store.ts';
@@ -30,7 +30,7 @@ const accepting = new AcceptStore(db.accepting, {
 
 /** Stores emails that wait in the table. @returns their ids */
 async function enqueue(sender: Sender, to: readonly string[]): Promise<string[]> {
-  const emails = to.map((address) => newEmail(sender, { to: [address], handOver: false }));
+  const emails = to.map((address) => newEmail(sender, { to: [address], mayHandOver: false }));
   await Promise.all(emails.map((email) => accepting.accept(email)));
   return emails.map(({ id }) => id);
 }
@@ -203,7 +203,7 @@ const setClock = (seconds: number) =>
 
 /** An email that `holder` attempted and that is due again since a moment ago. */
 async function greylisted(holder: string): Promise<string> {
-  const email = newEmail(await newSender(db), { to: ['jo@grey.example'], handOver: false });
+  const email = newEmail(await newSender(db), { to: ['jo@grey.example'], mayHandOver: false });
   await accepting.accept(email);
   const { claimed } = await oldest({ holder });
   const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });

@@ -28,7 +28,7 @@ import { createRouting } from '../machine/routing.ts';
 import { logUplink } from '../../delivery/outage/uplink-log.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import type { WorkerContext } from './context.ts';
-import { AcceptStore } from '../../accept/store/accept.ts';
+import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { RecentlyAccepted } from '../../database/server/failover.ts';
 import { loadMessages } from '../../delivery/attempt/message-store.ts';
 import { SettleStore } from '../../settle/settle.ts';

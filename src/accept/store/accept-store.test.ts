@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { address } from '../../../test/support/deliveries.ts';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
-import { AcceptStore } from './accept.ts';
+import { AcceptStore } from './accept-store.ts';
 import {
   APP_ROLE,
   Database,

@@ -443,7 +443,7 @@ function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | 
     tracking: trackingOf(row.tracking),
     createdAt: row.at,
     suppressedPositions: row.suppressed_positions ?? [],
-    holder: email.handOver && !row.is_on_hold ? holder : null,
+    holder: email.mayHandOver && !row.is_on_hold ? holder : null,
     limit,
   };
 }
