@@ -2,18 +2,15 @@
  * Rate limits: fixed windows that start with their first request. The database counts, so limits are exact over all
  * workers and nodes. They are per project and environment, except `auth`:
  *
- *     category      counts                          counted by
- *     sending       emails and recipients           accept/store/insert.ts; a large limit in blocks
- *                                                   (accept/store/limit-blocks.ts)
- *     dry_runs      dry runs, as many as emails     accept/routes.ts (countToLimit)
- *     verification  verifications of a domain       domains/routes.ts (countToLimit)
- *     domains       added domains                   domains/routes.ts (countToLimit)
- *     webhooks      tests and replays               webhooks/routes.ts (countToLimit)
- *     auth          requests and log-ins without    http/access.ts, accounts/sessions/http-sessions.ts and
- *                   a valid key or session, per     accept/smtp-submission.ts (accounts/keys/auth-limiter.ts);
- *                   client (not: ended sessions);
- *                   failed sign-ins, per client,    accounts/sign-in/limits.ts
- *                   account and network, or browser
+ * - `sending`: emails and recipients. Decided by accept/store/decision.ts and fast-path.ts beside it, counted by
+ *   insert.ts and fast-path.ts there. A large limit is counted in blocks (limit-blocks.ts).
+ * - `dry_runs`: dry runs, as many as emails. Counted by accept/routes.ts (countToLimit).
+ * - `verification`: verifications of a domain. Counted by domains/routes.ts (countToLimit).
+ * - `domains`: added domains. Counted by domains/routes.ts (countToLimit).
+ * - `webhooks`: tests and replays. Counted by webhooks/routes.ts (countToLimit).
+ * - `auth`: requests and log-ins without a valid key or session, per client; ended sessions do not count. Counted by
+ *   http/access.ts, accounts/sessions/http-sessions.ts and accept/smtp-submission.ts (accounts/keys/auth-limiter.ts).
+ *   Failed sign-ins are counted per client, account and network, or browser, by accounts/sign-in/limits.ts.
  *
  * Tracked links are never refused; tracking/visits.ts limits the stored visits.
  *

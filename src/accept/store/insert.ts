@@ -7,8 +7,9 @@
  *
  * No lock outlasts the statement, so a worker that freezes between the two statements delays no other worker.
  *
- * FIND_EMAILS in accept/store/accept-store.ts reads the stored rows after a lost connection and must match this statement.
+ * FIND_EMAILS (accept-store.ts) reads the stored rows after a lost connection and must match this statement.
  */
+import { STATUS_RANK } from '../../core/statuses.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import { domainOf } from '../../mail/address.ts';
 import { noticeFor } from '../../mail/notice.ts';
@@ -160,7 +161,7 @@ new_emails as (
                       completed_at, ${EMAIL.names})
   select project_id, environment, id, now, scheduled_at,
          starts_at + lifetime_s * interval '1 second', domain_id, dual_signed, key_id, open,
-         case when suppressed > 0 then 4 else 0 end, 1 + suppressed,
+         case when suppressed > 0 then ${STATUS_RANK.suppressed} else 0 end, 1 + suppressed,
          'email.' || case when open = 0 then 'suppressed' else status end,
          case when open = 0 then now end, ${EMAIL.values}
     from accepted
