@@ -110,7 +110,7 @@ async function attemptOnce(
   const progress: Progress = { startedMs, session: NO_SESSION, hasSentDot: false };
   const sending = buildAndSend(delivery, options, { progress, cutoff });
   const ended = await cutoff
-    .unlessCut(sending, () => progress.hasSentDot, delivery.place?.signal)
+    .unlessCut(sending, () => progress.hasSentDot, delivery.slot?.signal)
     .catch((error: unknown) => {
       if (!progress.hasSentDot) throw error;
       // A bug. It counts as an attempt, so that retries follow the schedule and end.
@@ -121,7 +121,7 @@ async function attemptOnce(
       return 'broken' as const;
     });
   if (ended === 'unsent') return { kind: 'release', delayMs: 0 };
-  if (ended === 'given_up' && delivery.place?.isConnecting !== true) {
+  if (ended === 'given_up' && delivery.slot?.isConnecting !== true) {
     return { kind: 'release', delayMs: UNCONNECTED_DELAY_MS };
   }
   const result = typeof ended === 'string' ? cutResult(progress, ended) : ended;
@@ -195,8 +195,8 @@ async function buildAndSend(
     const withMessage =
       signed === null ? loadFor(transaction, delivery, { ...options, progress }, form) : null;
     const gate = options.visit.gate.bind(options.visit);
-    const { place } = delivery;
-    const attempt = { transaction, withMessage, untilExpiryMs, progress, gate, place };
+    const { slot } = delivery;
+    const attempt = { transaction, withMessage, untilExpiryMs, progress, gate, slot };
     return tryHosts(route, connections, { ...tls, ...attempt });
   };
   const demand = leastTls === 'enforced' ? 'enforced' : (delivery.message.tls ?? 'opportunistic');
@@ -226,7 +226,7 @@ function transactionOf(
   { progress, cutoff }: { progress: Progress; cutoff: Cutoff },
 ): Transaction {
   const { world, lease, settling } = options;
-  const signal = delivery.place?.signal;
+  const signal = delivery.slot?.signal;
   const isGivenUp = (): boolean => signal?.aborted === true;
   const isOurs = (): boolean =>
     !cutoff.isClosed && !isGivenUp() && lease.isFresh() && lease.holder() === delivery.holder;

@@ -254,9 +254,9 @@ function newWaitingDelivery() {
     expiresAtMs: performance.now() + 3600_000,
   });
   const slots = new Slots({ waitingBytesMax: Infinity });
-  const place = slots.start('trial', 'project', delivery.weightBytes);
-  slots.leave(place);
-  return { ...delivery, place };
+  const slot = slots.start('trial', 'project', delivery.weightBytes);
+  slots.leave(slot);
+  return { ...delivery, slot };
 }
 
 test('a silent server that is given up is a failed attempt, and its connection is closed', async () => {
@@ -265,7 +265,7 @@ test('a silent server that is given up is a failed attempt, and its connection i
   const settled: Settlement[] = [];
   const delivered = deliverTo(mx, delivery, settled)(delivery, new Cutoff());
   await waitFor(() => mx.connections === 1, { what: 'a connection' });
-  delivery.place.giveUp();
+  delivery.slot.giveUp();
   assert.deepEqual(await delivered, { kind: 'settled' });
   await waitFor(() => mx.sessions[0]!.ended, { what: 'the end of the connection' });
   const [{ status, attempt, smtp }] = settled as [Settlement];
@@ -279,7 +279,7 @@ test('a lookup that is given up is no attempt and is repeated after a minute', a
   const delivery = newWaitingDelivery();
   const mailRouting = { find: () => new Promise<never>(() => {}) };
   const delivered = deliverTo(mx, delivery, [], { mailRouting })(delivery, new Cutoff());
-  delivery.place.giveUp();
+  delivery.slot.giveUp();
   assert.deepEqual(await delivered, { kind: 'release', delayMs: 60_000 });
 });
 
@@ -290,8 +290,8 @@ test('a message that is being sent is not given up', async () => {
   const delivery = newWaitingDelivery();
   const settled: Settlement[] = [];
   const delivered = deliverTo(mx, delivery, settled)(delivery, new Cutoff());
-  await waitFor(() => delivery.place.hasSession, { what: 'a session' });
-  assert.equal(delivery.place.group!.ungreeted.size, 0);
+  await waitFor(() => delivery.slot.hasSession, { what: 'a session' });
+  assert.equal(delivery.slot.group!.ungreeted.size, 0);
   goAhead.resolve();
   assert.deepEqual(await delivered, { kind: 'settled' });
   assert.equal(mx.messages.length, 1);

@@ -150,7 +150,7 @@ async function attemptDelivery(
   options: DeliverOptions,
 ): Promise<Attempted> {
   const isTest = delivery.message.environment === 'test';
-  if (isTest) delivery.place?.greeted();
+  if (isTest) delivery.slot?.greeted();
   try {
     return await (isTest
       ? attemptSimulated(delivery, options)

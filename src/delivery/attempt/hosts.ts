@@ -16,7 +16,7 @@ import { type Connections, isSilence, type Unavailable } from '../shaping/connec
 import type { Target } from '../route/target.ts';
 import type { AttemptResult, Via } from './outcome.ts';
 import type { BlockVisit, Closed } from '../blocks/block-visit.ts';
-import type { Place } from '../shaping/slots.ts';
+import type { SlotHolder } from '../shaping/slots.ts';
 import type { TlsForAttempt } from '../route/tls-rules.ts';
 
 export type RouteAttempt = TlsForAttempt & {
@@ -29,7 +29,7 @@ export type RouteAttempt = TlsForAttempt & {
   progress: { startedMs: number; session: { via: Via; source: string } };
   /** Returns whether a block allows the server to be tried (delivery/blocks/block-visit.ts). */
   gate: BlockVisit['gate'];
-  place: Place | undefined;
+  slot: SlotHolder | undefined;
 };
 
 type Send = () => Promise<TransactionResult>;
@@ -90,7 +90,7 @@ export async function tryHosts(
       continue;
     }
     last = result;
-    if (options.place?.signal.aborted === true) return last;
+    if (options.slot?.signal.aborted === true) return last;
     if (isSilence(result)) silent.set(provider, [...(silent.get(provider) ?? []), address]);
     if (result.phase !== 'connect') sessions += 1;
     if (isAnswer(result) || sessions >= SESSIONS_MAX) break;
@@ -226,10 +226,10 @@ function firstTarget(
 /** Tries one address. An address that is skipped is tried if the message would expire earlier. */
 async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult | Unavailable> {
   const { connections, rule, options, isAlone, hasOthers } = hostTry;
-  const { transaction, untilExpiryMs, place } = options;
+  const { transaction, untilExpiryMs, slot } = options;
   const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
   options.progress.session = { via: { ...where, tls: null }, source: '' };
-  const request = { transaction, untilExpiryMs, isAlone, hasOthers, place };
+  const request = { transaction, untilExpiryMs, isAlone, hasOthers, slot };
   const opened = await connections.acquire(target, request);
   if (opened.kind === 'unavailable') return opened;
   const { source } = opened;
@@ -237,7 +237,7 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
     return tryTarget(target, { ...hostTry, crowded: (hostTry.crowded ?? 0) + 1 });
   }
   if (opened.kind !== 'ready') {
-    if (place?.signal.aborted === true && opened.kind === 'failed') {
+    if (slot?.signal.aborted === true && opened.kind === 'failed') {
       return { ...opened, inDoubt: false, via: { ...where, tls: null } };
     }
     const easier = easierTarget(target, opened);
@@ -256,7 +256,7 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
     return { ...opened, message, inDoubt: false, via };
   }
   const { session, reused, announced } = opened;
-  place?.greeted();
+  slot?.greeted();
   if (reused !== true) {
     const { host, reducedHello: reduced = false } = target;
     if (session.tls !== null) options.tlsMemory.worked(host, { reduced });

@@ -114,7 +114,7 @@ test('mail to a provider that answered has separate slots and comes first in its
   const queue = newFairQueue(10_000);
   addAll(queue, deliveriesOf('a', ['first@alive.net']));
   const [first] = startAll(queue);
-  first!.place!.greeted();
+  first!.slot!.greeted();
   queue.done(first!);
   addAll(queue, deliveriesOf('a', [...many(600, 'hangs.net'), 'reset@alive.net']));
   assert.equal(queue.next()?.address, 'reset@alive.net');
@@ -136,7 +136,7 @@ test('a provider that answered another worker comes first, and each change is re
   assert.deepEqual(new Set(first.map(({ provider }) => provider)), new Set(['alive.net']));
   assert.deepEqual(changes, [], 'the other worker has reported it');
   for (const delivery of first.splice(0, 2)) {
-    delivery.place!.greeted();
+    delivery.slot!.greeted();
     queue.done(delivery);
   }
   for (const delivery of first) assert.ok(queue.leaveSlot(delivery));
@@ -147,7 +147,7 @@ test('deliveries without a session leave their slots, and their provider returns
   const queue = newFairQueue(10_000);
   addAll(queue, deliveriesOf('a', ['first@x.net']));
   const [first] = startAll(queue);
-  first!.place!.greeted();
+  first!.slot!.greeted();
   queue.done(first!);
   addAll(queue, deliveriesOf('a', many(300, 'x.net')));
   const started = startAll(queue);

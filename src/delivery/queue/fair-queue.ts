@@ -6,8 +6,8 @@
  * delays a password reset. When a provider may start nothing (window full, suspended, route unknown), its tenant
  * queues are parked with it and cost nothing until it opens.
  *
- * A project may use as much of the memory as it leaves free, and so may a tenant queue within its project. So a
- * single project gets half, and the next one finds memory. Running deliveries count as memory, too;
+ * A project may use at most half of the memory that other projects leave free, so the next one finds memory. The same
+ * limit holds for each of its tenant queues. Running deliveries count as memory, too;
  * delivery/shaping/slots.ts limits their number. Tenant queues whose provider answers come before the others of their
  * project (turns.ts). No count falls below 0 (`reduced`).
  *
@@ -17,7 +17,7 @@
 import { LiveSet } from '../../lib/live-set.ts';
 import type { MessageHead, StoredMessage } from '../attempt/message-store.ts';
 import type { ClaimedRecipient } from './queue-store.ts';
-import { type SlotKind, type Place, Slots } from '../shaping/slots.ts';
+import { type SlotHolder, type SlotKind, Slots } from '../shaping/slots.ts';
 import { Turns } from './turns.ts';
 
 export type Delivery = Pick<
@@ -44,7 +44,8 @@ export type Delivery = Pick<
   suppressed: boolean;
   domainDeleted: boolean;
   domainUnverified: boolean;
-  place?: Place;
+  /** Set by `FairQueue` while the delivery runs: its slot, or its wait outside of the slots. */
+  slot?: SlotHolder;
 };
 
 export type ProviderRules = {
@@ -125,9 +126,9 @@ export class FairQueue {
 
   /** Takes a delivery out of its slot if it is time. Call it every SILENT_AFTER_MS. @returns whether it has none */
   leaveSlot(delivery: Delivery): boolean {
-    if (delivery.place === undefined || !this.#attempts.has(delivery)) return true;
-    const hadSlot = delivery.place.slotKind !== null;
-    const hasLeft = this.#slots.leave(delivery.place);
+    if (delivery.slot === undefined || !this.#attempts.has(delivery)) return true;
+    const hadSlot = delivery.slot.slotKind !== null;
+    const hasLeft = this.#slots.leave(delivery.slot);
     if (hadSlot && hasLeft) this.#found(delivery.provider, false);
     return hasLeft;
   }
@@ -137,7 +138,7 @@ export class FairQueue {
     if (!this.#attempts.delete(delivery)) return;
     const { provider } = this.#queue(delivery);
     provider.attempts = reduced(provider.attempts, 1);
-    const { hasSession, slotKind } = delivery.place!;
+    const { hasSession, slotKind } = delivery.slot!;
     if (hasSession && slotKind !== null) this.#found(delivery.provider, true);
     this.open(delivery.provider);
   }
@@ -149,8 +150,8 @@ export class FairQueue {
     }
     this.attempted(delivery);
     const queue = this.#queue(delivery);
-    this.#slots.end(delivery.place!);
-    delete delivery.place;
+    this.#slots.end(delivery.slot!);
+    delete delivery.slot;
     this.#weigh(queue, -delivery.weightBytes);
     this.#forgetIfEmpty(queue);
     this.open(delivery.provider);
@@ -350,7 +351,7 @@ export class FairQueue {
     this.#attempts.add(delivery);
     queue.provider.attempts += 1;
     const slotKind = this.#slotKindOf(queue.provider.name);
-    delivery.place = this.#slots.start(slotKind, queue.project.id, delivery.weightBytes);
+    delivery.slot = this.#slots.start(slotKind, queue.project.id, delivery.weightBytes);
   }
 
   #cut(queue: TenantQueue, keep: number): Delivery[] {

@@ -21,7 +21,7 @@ import type { Session } from './session.ts';
 import type { PoolContext, SessionPool, SessionRequest } from './session-pool.ts';
 import { limitsOf, type ShapingSettings, slowdownFor, START_CONNECTIONS } from './settings.ts';
 import { Remembered } from '../outage/remembered.ts';
-import type { Place } from './slots.ts';
+import type { SlotHolder } from './slots.ts';
 import { type Source, sourcesFor } from './sources.ts';
 import { keyOf, type Target } from '../route/target.ts';
 import { UplinkView } from '../outage/uplink.ts';
@@ -47,7 +47,7 @@ export type SendRequest = {
   /** The message failed on a kept session, so it is sent alone on a new one. */
   isAlone: boolean;
   hasOthers?: boolean;
-  place?: Place | undefined;
+  slot?: SlotHolder | undefined;
 };
 
 type ConnectionsOptions = {
@@ -271,16 +271,16 @@ export class Connections {
 
   async #open(
     target: Target,
-    { pool, session, hasOthers, place }: { pool: SessionPool; session: Session } & SendRequest,
+    { pool, session, hasOthers, slot }: { pool: SessionPool; session: Session } & SendRequest,
   ): Promise<Acquired> {
     const { address, provider } = target;
     const { source } = pool;
     const startedMs = this.#nowMs();
-    place?.connecting();
+    slot?.connecting();
     const result = await connectSmtp({
       ...this.#smtpOptions(target, source),
       connectMaxMs: hasOthers === true ? CONNECT_MS_WITH_OTHERS : undefined,
-      signal: place?.signal,
+      signal: slot?.signal,
     });
     if (!isSilence(result)) this.#reached(provider, address);
     if (result.kind === 'ready') {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type SlotKind, type Place, Slots } from './slots.ts';
+import { type SlotKind, type SlotHolder, Slots } from './slots.ts';
 import { Turns } from '../queue/turns.ts';
 
 const KIB = 1024;
@@ -9,18 +9,18 @@ function newSlots(waitingBytesMax = Infinity): Slots {
   return new Slots({ waitingBytesMax });
 }
 
-function startAll(slots: Slots, project: string, slotKind: SlotKind = 'trial'): Place[] {
-  const places: Place[] = [];
-  while (slots.mayStart(slotKind, project)) places.push(slots.start(slotKind, project, 24 * KIB));
-  return places;
+function startAll(slots: Slots, project: string, slotKind: SlotKind = 'trial'): SlotHolder[] {
+  const holders: SlotHolder[] = [];
+  while (slots.mayStart(slotKind, project)) holders.push(slots.start(slotKind, project, 24 * KIB));
+  return holders;
 }
 
 /** Starts deliveries of a project that wait for silent servers. */
-function wait(slots: Slots, project: string, count: number): Place[] {
+function wait(slots: Slots, project: string, count: number): SlotHolder[] {
   return Array.from({ length: count }, () => {
-    const place = slots.start('trial', project, 24 * KIB);
-    assert.ok(slots.leave(place));
-    return place;
+    const holder = slots.start('trial', project, 24 * KIB);
+    assert.ok(slots.leave(holder));
+    return holder;
   });
 }
 
@@ -33,29 +33,29 @@ test('when other projects use all their slots, a project without deliveries stil
 
 test('a delivery to a silent server leaves its slot, which others can use', () => {
   const slots = newSlots();
-  const places = startAll(slots, 'a');
-  for (const place of places) assert.ok(slots.leave(place));
+  const holders = startAll(slots, 'a');
+  for (const holder of holders) assert.ok(slots.leave(holder));
   assert.equal(slots.waiting, 128);
   assert.equal(startAll(slots, 'a').length, 128);
-  for (const place of places) slots.end(place);
+  for (const holder of holders) slots.end(holder);
   assert.equal(slots.waiting, 0);
 });
 
 test('a session keeps its slot for five checks', () => {
   const slots = newSlots();
-  const place = slots.start('prompt', 'a', 24 * KIB);
-  place.greeted();
-  const left = Array.from({ length: 6 }, () => slots.leave(place));
+  const holder = slots.start('prompt', 'a', 24 * KIB);
+  holder.greeted();
+  const left = Array.from({ length: 6 }, () => slots.leave(holder));
   assert.deepEqual(left, [false, false, false, false, true, true]);
 });
 
 test('a project with a quarter of the budget gives up its oldest delivery without a session', () => {
   const slots = newSlots();
-  const places = wait(slots, 'a', 500);
-  places[0]!.greeted();
+  const holders = wait(slots, 'a', 500);
+  holders[0]!.greeted();
   wait(slots, 'a', 1);
-  const given = places.filter(({ signal }) => signal.aborted);
-  assert.deepEqual(given, [places[1]]);
+  const given = holders.filter(({ signal }) => signal.aborted);
+  assert.deepEqual(given, [holders[1]]);
   assert.equal(slots.waiting, 500);
 });
 
@@ -79,7 +79,7 @@ test('the memory of waiting deliveries is limited, and a project with few gives 
 
 test('deliveries with a session are never given up, so others keep their slots', () => {
   const slots = newSlots();
-  for (const place of wait(slots, 'a', 500)) place.greeted();
+  for (const holder of wait(slots, 'a', 500)) holder.greeted();
   assert.equal(slots.leave(slots.start('trial', 'a', 24 * KIB)), false);
 });
 

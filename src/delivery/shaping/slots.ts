@@ -26,7 +26,8 @@ const PROJECT_WAITING_MAX = WAITING_MAX / 4;
 /** A project with fewer waiting deliveries gives none up when the memory is full. */
 const PROJECT_WAITING_FEW = 16;
 
-export class Place {
+/** A running delivery, as the limits on slots see it. It may have left its slot. */
+export class SlotHolder {
   readonly projectId: string;
   readonly weightBytes: number;
   slotKind: SlotKind | null;
@@ -65,7 +66,7 @@ export class Place {
 type WaitingGroup = {
   readonly projectId: string;
   count: number;
-  readonly ungreeted: Set<Place>;
+  readonly ungreeted: Set<SlotHolder>;
 };
 
 export class Slots {
@@ -90,33 +91,33 @@ export class Slots {
     return this.#kinds[slotKind].mayStart(projectId);
   }
 
-  start(slotKind: SlotKind, projectId: string, weightBytes: number): Place {
+  start(slotKind: SlotKind, projectId: string, weightBytes: number): SlotHolder {
     this.#kinds[slotKind].take(projectId);
-    return new Place(projectId, { slotKind, weightBytes });
+    return new SlotHolder(projectId, { slotKind, weightBytes });
   }
 
-  end(place: Place): void {
-    if (place.slotKind !== null) this.#kinds[place.slotKind].leave(place.projectId);
-    place.slotKind = null;
-    this.#stopWaiting(place);
+  end(holder: SlotHolder): void {
+    if (holder.slotKind !== null) this.#kinds[holder.slotKind].leave(holder.projectId);
+    holder.slotKind = null;
+    this.#stopWaiting(holder);
   }
 
   /** Takes a delivery out of its slot if it is time. Call it every SILENT_AFTER_MS. @returns whether it has none */
-  leave(place: Place): boolean {
-    if (place.slotKind === null) return true;
-    place.checks += 1;
-    if (place.hasSession && place.checks < SLOW_AFTER) return false;
-    const group = this.#group(place.projectId);
+  leave(holder: SlotHolder): boolean {
+    if (holder.slotKind === null) return true;
+    holder.checks += 1;
+    if (holder.hasSession && holder.checks < SLOW_AFTER) return false;
+    const group = this.#group(holder.projectId);
     // Deliveries with a session use the whole budget. This one keeps its slot, which slows only its own project.
     if (!this.#freeCapacity(group)) return false;
-    this.#kinds[place.slotKind].leave(place.projectId);
-    place.slotKind = null;
-    place.group = group;
-    if (!place.hasSession) group.ungreeted.add(place);
+    this.#kinds[holder.slotKind].leave(holder.projectId);
+    holder.slotKind = null;
+    holder.group = group;
+    if (!holder.hasSession) group.ungreeted.add(holder);
     group.count += 1;
     this.#groups.set(group.projectId, group);
     this.#waiting += 1;
-    this.#waitingBytes += place.weightBytes;
+    this.#waitingBytes += holder.weightBytes;
     return true;
   }
 
@@ -137,15 +138,15 @@ export class Slots {
     return true;
   }
 
-  #stopWaiting(place: Place): void {
-    const { group } = place;
+  #stopWaiting(holder: SlotHolder): void {
+    const { group } = holder;
     if (group === null) return;
-    place.group = null;
-    group.ungreeted.delete(place);
+    holder.group = null;
+    group.ungreeted.delete(holder);
     group.count -= 1;
     if (group.count === 0) this.#groups.delete(group.projectId);
     this.#waiting -= 1;
-    this.#waitingBytes -= place.weightBytes;
+    this.#waitingBytes -= holder.weightBytes;
   }
 
   #largestGroup(): WaitingGroup | null {
