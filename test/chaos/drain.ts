@@ -1,11 +1,11 @@
 /**
- * Waits until nothing is open any more. What waits for its next attempt gets there by the clock of the
- * database, which tests can move.
+ * Waits until no email and no webhook is open. To make retries due at once, it moves the clock of the database, which
+ * tests can do.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Stage } from './stage.ts';
 
-/** `due`: without what waits for a suspended endpoint. */
+/** `due` excludes webhook deliveries to suspended endpoints. */
 type Open = { mail: number; hooks: number; due: number; held: number };
 
 const OPEN = `

@@ -1,6 +1,7 @@
 /**
  * The faults, one function each: injects its fault, for as long as it takes, and leaves the rest to the
- * keepers of the nodes. What may make duplicates is written down before it is done.
+ * keepers of the nodes. Faults that may cause duplicates are recorded before they are
+ * injected.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { waitFor } from '../support/wait.ts';
@@ -108,7 +109,7 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     disturbance.toMs = later();
     node.thawed(pid);
   },
-  /** Supervisor and workers, as on a machine that is suspended. Nothing that they held may leave after it. */
+  /** Supervisor and workers, as on a suspended machine. None of their leased mail may be sent after it. */
   async freeze_node({ stage, random, freezes }) {
     const node = random.pick(stage.nodes.slice(1));
     if (node.isFrozen || node.frozenPid !== null || !node.isAlive) return;

@@ -100,7 +100,7 @@ export type WebhookSet = {
   endpoint: string;
   /** Ids of the events that it has subscribed. */
   expected: readonly string[];
-  /** By id: how often it came, with which bodies, and whether every signature held. */
+  /** By id: the bodies that arrived, and whether every signature was valid. */
   received: ReadonlyMap<string, { bodies: ReadonlySet<string>; isVerified: boolean }>;
 };
 

@@ -1,5 +1,5 @@
 /**
- * The ledger: compares what was promised with what is stored, and both with what arrived. Pure; it
+ * The ledger: compares accepted requests with stored mail, and both with the mail that arrived. Pure; it
  * shares no rule with the service. One finding per difference, none for a correct run.
  *
  * The rules are those of ARCHITECTURE.md ("Invariants"): nothing lost, nothing unexpected, one ending
@@ -74,7 +74,7 @@ function emailsAreAskedFor({ requests, emails, recipients }: Evidence): Finding[
 
 const ENDINGS = ['delivered', 'bounced', 'failed', 'suppressed', 'sent', 'canceled'];
 
-/** So many attempts may end in doubt; the last of them ends the email as failed. */
+/** Maximum attempts of a recipient that may end in doubt. The last one ends the recipient as failed. */
 const DOUBTS_MAX = 3;
 
 function recipientsEnd(evidence: Evidence): Finding[] {
@@ -208,8 +208,8 @@ function copiesAreExpected(evidence: Evidence): Finding[] {
 }
 
 /**
- * The sessions of a frozen worker are dead, because other workers have its mail. Mail that arrives before it is woken
- * was in the network already: a slow receiver takes 15 s for a message that is in the buffers of sockets.
+ * A frozen worker must send nothing on its old sessions after it is resumed, because other workers have claimed its
+ * mail. Mail that arrives before that was already in the network: a slow receiver needs 15 s to read the buffers.
  */
 function nothingIsSentAfterFreeze({ copies, freezes }: Evidence): Finding[] {
   return freezes.flatMap(({ node, fromMs, toMs }) =>
@@ -225,7 +225,7 @@ function nothingIsSentAfterFreeze({ copies, freezes }: Evidence): Finding[] {
   );
 }
 
-/** Who waited unheld when it was stopped is looked at again before it is sent. */
+/** A recipient who was suppressed or canceled while waiting must be checked again before sending. */
 function nothingStoppedIsSent({ copies, stopped }: Evidence): Finding[] {
   const since = new Map(stopped.map((one) => [`${one.emailId} ${one.address}`, one.sinceMs]));
   return copies

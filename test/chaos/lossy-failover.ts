@@ -1,9 +1,9 @@
 /**
  * A fail-over to a standby that lacks the last commits, at the end of every run: the database is killed
  * under load and its cluster copied while it is down; it comes back and takes more; it is killed
- * again and the copy put in its place. What was committed in between is gone, for a client that
- * received its response and for a worker that holds it in memory. Nobody is restarted by it, and all has to drain.
- * What may be missing and repeated then, and nothing else: excused.ts.
+ * again and the copy put in its place. Commits in between are lost, although clients received their responses and
+ * workers have the emails in memory. No service is restarted, and the queue must drain. excused.ts has the emails that
+ * may be missing or repeated.
  */
 import { cp, rename, rm, stat } from 'node:fs/promises';
 import { isAlive, isZombie } from '../../src/database/embedded/process.ts';
@@ -17,7 +17,7 @@ import type { Stage } from './stage.ts';
 
 /** Accepted before the copy, between copy and swap, and after it; at the least. */
 const EMAILS = { before: 60, between: 100, after: 40 };
-/** More than are held at once, so that outcomes of the time in between are lost as well. */
+/** More than are in memory at once, so that outcomes of the time in between are lost as well. */
 const COPIES_BETWEEN = 40;
 const WITHIN_MS = 90_000;
 const GONE_WITHIN_MS = 15_000;

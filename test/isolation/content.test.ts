@@ -1,6 +1,6 @@
 /**
- * Content that one project made to be expensive, while another one sends and reads on the same worker. All of it
- * is read by whoever has the weakest key or by the event loop that everybody shares.
+ * One project creates content that is expensive to process, while another one sends and reads on the same worker. A
+ * key with the fewest rights can read this content, and the event loop that all projects share processes it.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -8,7 +8,7 @@ import { waitFor } from '../support/wait.ts';
 const PROJECTS = 3;
 const KEYS = 10;
 const STREAMS_OF_KEY = 10;
-/** The promise is 2 s. */
+/** The guarantee is 2 s. */
 const SOON_MS = 5_000;
 
 const service = await startService({ env: { LETTERHAUS_LOG: 'warn' } });

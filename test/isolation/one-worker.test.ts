@@ -1,4 +1,4 @@
-/** One sender's trouble stays his own, in a service with one worker. */
+/** One sender cannot delay another, in a service with one worker. */
 import { testMailShapes } from './mail-shapes.ts';
 import { testRequestShapes } from './request-shapes.ts';
 

@@ -10,7 +10,7 @@ import { type Journey, type MailServer, startJourney } from '../support/journey.
 import { asOwner } from '../support/postgres.ts';
 import { waitFor } from '../support/wait.ts';
 
-/** The promise is 2 s; a loaded machine gets more for a single email. */
+/** The guarantee is 2 s. A single email may take longer on a loaded machine. */
 const PROMISED_MS = 2_000;
 const SLOWEST_MS = 8_000;
 const RESETS = 8;

@@ -1,7 +1,7 @@
 /**
- * Two tenants of one service: an attacker, who does what he likes with his keys, his DNS zone and his mail
- * servers, and a victim, whose requests are timed meanwhile. The suite of this folder holds the promise that
- * one sender's trouble stays his own: what the victim does takes less than two seconds.
+ * Two tenants of one service: an attacker who controls its keys, DNS zone and mail servers, and a victim, whose
+ * requests are timed meanwhile. The tests of this folder check that one sender cannot delay another: each action of
+ * the victim takes less than two seconds.
  */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
@@ -15,9 +15,9 @@ import { newTenant, type Tenant } from '../support/tenants.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Receiver, startReceiver } from '../support/webhook-receiver.ts';
 
-/** The promise: a password reset leaves within this time, whatever anybody else does. */
+/** Guarantee: a password reset leaves within this time, whatever other tenants do. */
 const PROMISED_MS = 2_000;
-/** On a machine that is busy with other programs: so many times what an action took before the attack. */
+/** On a busy machine an action may take this multiple of its time before the attack. */
 const SLOWER_AT_MOST = 4;
 const ROUNDS = 6;
 const BETWEEN_ROUNDS_MS = 500;
@@ -116,7 +116,7 @@ export class Victim {
     this.#promisedMs = Math.max(PROMISED_MS, SLOWER_AT_MOST * Math.max(resetMs, signInMs));
   }
 
-  /** Does everything twice a second for a while; each has to work, and within the promised time. */
+  /** Does each action twice a second for a while. Each must succeed within the guaranteed time. */
   async isServed(options: ResetOptions = {}): Promise<void> {
     const measured: Measured = { reset: [], read: [], webhook: [], signIn: [] };
     const rounds = [];
@@ -124,7 +124,7 @@ export class Victim {
       rounds.push(this.#round(measured, options));
       await delay(BETWEEN_ROUNDS_MS);
     }
-    // All of them end, so that none goes on in the next test.
+    // Waits for all of them, so that none runs on in the next test.
     for (const round of await Promise.allSettled(rounds)) {
       if (round.status === 'rejected') throw round.reason;
     }
@@ -214,7 +214,7 @@ function show(measured: Measured): string {
 export function keepDoing(action: () => Promise<unknown>, connections: number): AsyncDisposable {
   const over = new AbortController();
   const loop = async (): Promise<void> => {
-    // Whether it is refused or fails is of no interest: the victim's requests are.
+    // Refusals and failures of the attacker are ignored: only the victim's requests count.
     while (!over.signal.aborted) await action().catch(() => {});
   };
   const loops = Array.from({ length: connections }, loop);

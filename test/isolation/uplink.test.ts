@@ -1,6 +1,6 @@
 /**
- * A stranger can let every mail server of his own fail at once, as if our own uplink were down. That neither delays the
- * mail of others, nor is it taken for our uplink while anybody else's server answers.
+ * A tenant can let all its mail servers fail at once, as if our own uplink were down. That neither delays the mail of
+ * others, nor does the service conclude that the uplink is down while another server answers.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.ts';
 const folder = mkdtempSync(join(tmpdir(), 'letterhaus-uplink-'));
 after(() => rmSync(folder, { recursive: true }));
 const shaping = join(folder, 'shaping.json');
-/** Found soon, and long enough for a delay to be seen. */
+/** Short enough to be found soon, and long enough to show a delay. */
 writeFileSync(shaping, JSON.stringify({ uplink: { no_answer_s: 1, retry_s: 300 } }));
 
 const journey = await startJourney({ LETTERHAUS_SHAPING: shaping }, { args: ['--workers', '2'] });

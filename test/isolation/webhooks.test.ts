@@ -10,7 +10,7 @@ const PROJECTS = 7;
 const ENDPOINTS = 50;
 /** Each has two events, so each endpoint always has more due than it may have under way. */
 const EMAILS = 3;
-/** The promise is 2 s. */
+/** The guarantee is 2 s. */
 const SOON_MS = 5_000;
 
 const service = await startService({

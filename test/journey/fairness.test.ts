@@ -55,7 +55,7 @@ function arrived(to: string): boolean {
   return alive.messages.some(({ recipients }) => recipients.includes(to));
 }
 
-/** Waits until it is there, and tells how long after the answer to its sender that was. */
+/** Waits until the email has arrived, and reports the time since its 202. */
 async function arrives(t: TestContext, to: string, sinceMs: number): Promise<void> {
   await waitFor(() => arrived(to), { what: `the email to ${to}`, timeoutMs: 20_000 });
   t.diagnostic(`${to}: there ${Math.round(performance.now() - sinceMs)} ms after its 202`);
