@@ -5,9 +5,9 @@
  * memory. The content is loaded when a server is ready and dropped after its transaction, so silent servers occupy no
  * memory. A small message comes with its content and never waits for memory.
  *
- * A project may use as much of the memory as it leaves free. Messages up to MEDIUM_BYTES_MAX have a reserve that
- * larger ones cannot use. Without free memory the delivery is released for some seconds, and it has no session
- * meanwhile.
+ * A project may use at most half of the memory that other projects leave free. Messages up to MEDIUM_BYTES_MAX have a
+ * reserve that larger ones cannot use. Without free memory the delivery is released for some seconds, and it has no
+ * session meanwhile.
  */
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
