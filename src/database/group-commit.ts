@@ -25,7 +25,7 @@ export type GroupCommitOptions<Item, Result> = {
   mayTryOneByOne: (error: unknown) => boolean;
   /** Items with equal keys never share a batch; null: no restriction. */
   exclusiveKey?: (item: Item) => string | null;
-  isAlone?: (item: Item) => boolean;
+  needsOwnBatch?: (item: Item) => boolean;
   concurrency?: number;
   /**
    * Minimum time between the starts of two batches, unless the second is full. A statement costs as much as a dozen
@@ -37,7 +37,7 @@ export type GroupCommitOptions<Item, Result> = {
 type Waiting<Item, Result> = {
   item: Item;
   bytes: number;
-  isAlone: boolean;
+  needsOwnBatch: boolean;
   resolve: (result: Result | Promise<Result>) => void;
   reject: (error: unknown) => void;
 };
@@ -59,11 +59,11 @@ export class GroupCommit<Item, Result> {
   /** Resolves when the item's batch is committed. Rejects with the error that `commit` has for it. */
   add(item: Item): Promise<Result> {
     const bytes = this.#options.sizeBytes(item);
-    const isAlone = this.#options.isAlone?.(item) ?? false;
+    const needsOwnBatch = this.#options.needsOwnBatch?.(item) ?? false;
     this.pendingItems += 1;
     this.pendingBytes += bytes;
     return new Promise<Result>((resolve, reject) => {
-      this.#waiting.push({ item, bytes, isAlone, resolve, reject });
+      this.#waiting.push({ item, bytes, needsOwnBatch, resolve, reject });
       this.#schedule();
     });
   }
@@ -81,7 +81,7 @@ export class GroupCommit<Item, Result> {
   #schedule(): void {
     if (this.#isDue || this.#waiting.length === 0) return;
     if (this.#underWay >= (this.#options.concurrency ?? 1)) return;
-    const isFull = this.#waiting.length >= BATCH_ITEMS_MAX || this.#waiting[0]!.isAlone;
+    const isFull = this.#waiting.length >= BATCH_ITEMS_MAX || this.#waiting[0]!.needsOwnBatch;
     if (this.#pacing !== undefined && !isFull) return;
     this.#isDue = true;
     setImmediate(() => {
@@ -109,7 +109,7 @@ export class GroupCommit<Item, Result> {
     let index = 0;
     for (; index < this.#waiting.length && batch.length < BATCH_ITEMS_MAX; index += 1) {
       const waiting = this.#waiting[index]!;
-      const takesBytes = waiting.isAlone ? BATCH_FULL : waiting.bytes;
+      const takesBytes = waiting.needsOwnBatch ? BATCH_FULL : waiting.bytes;
       if (batch.length > 0 && bytes + takesBytes > BATCH_BYTES_MAX) break;
       const key = this.#options.exclusiveKey?.(waiting.item) ?? null;
       if (key !== null && keys.has(key)) {

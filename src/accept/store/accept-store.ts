@@ -79,7 +79,7 @@ export class AcceptStore {
       sizeBytes: (request: AcceptRequest) => request.sizeBytes,
       mayTryOneByOne: (error: unknown) => !(error instanceof DatabaseUnavailable),
       exclusiveKey: (request: AcceptRequest) => keyOf(request),
-      isAlone: (request: AcceptRequest) => isBatch(request),
+      needsOwnBatch: (request: AcceptRequest) => isBatch(request),
     };
     this.#busyCommits = new GroupCommit({ ...common, commit: apart, paceMs: BUSY_PACE_MS });
     const unlessBusy =

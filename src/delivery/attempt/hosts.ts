@@ -78,7 +78,7 @@ export async function tryHosts(
       rule,
       options,
       hasOthers,
-      isAlone: options.withMessage !== null,
+      needsNewSession: options.withMessage !== null,
     });
     if (result.kind === 'unavailable') {
       delayMs = Math.min(delayMs, result.delayMs);
@@ -205,7 +205,7 @@ type HostTry = {
   hasOthers: boolean;
   crowded?: number;
   /** True when the message is large or failed on a kept session. It is then sent alone on a new session. */
-  isAlone: boolean;
+  needsNewSession: boolean;
 };
 
 function firstTarget(
@@ -225,11 +225,11 @@ function firstTarget(
 
 /** Tries one address. An address that is skipped is tried if the message would expire earlier. */
 async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult | Unavailable> {
-  const { connections, rule, options, isAlone, hasOthers } = hostTry;
+  const { connections, rule, options, needsNewSession, hasOthers } = hostTry;
   const { transaction, untilExpiryMs, slot } = options;
   const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
   options.progress.session = { via: { ...where, tls: null }, source: '' };
-  const request = { transaction, untilExpiryMs, isAlone, hasOthers, slot };
+  const request = { transaction, untilExpiryMs, needsNewSession, hasOthers, slot };
   const opened = await connections.acquire(target, request);
   if (opened.kind === 'unavailable') return opened;
   const { source } = opened;
@@ -275,10 +275,10 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
   if (sent.kind === 'unavailable') return sent;
   if (announced === true && sent.phase === 'mail') {
     // It refused the envelope that came with the dot, or never answered it.
-    if (sent.kind === 'replied' || sent.cause !== 'closed') connections.markAlone(target.host);
+    if (sent.kind === 'replied' || sent.cause !== 'closed') connections.stopAnnouncing(target.host);
   }
   if (isSuspect || (announced === true && sent.phase === 'mail')) {
-    return tryTarget(target, { ...hostTry, isAlone: true });
+    return tryTarget(target, { ...hostTry, needsNewSession: true });
   }
   return { ...sent, via, source };
 }

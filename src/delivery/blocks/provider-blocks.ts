@@ -171,7 +171,7 @@ export class ProviderBlocks {
     if (known) this.#note({ ...known, refusals: 0, since: null, senders: [] });
     if (!(await this.#tried(endBlock(db, key), false))) return;
     log.info({ ...key }, 'a provider accepts our mail again; mail that waited for it is due now');
-    await this.#tried(this.#release(key), undefined);
+    await this.#tried(this.#makeDue(key), undefined);
   }
 
   async leave(key: BlockKey): Promise<void> {
@@ -180,7 +180,7 @@ export class ProviderBlocks {
   }
 
   /** Makes the waiting mail due. For a domain this is only the mail of projects that send from it. */
-  async #release({ provider, about, subject }: BlockKey): Promise<void> {
+  async #makeDue({ provider, about, subject }: BlockKey): Promise<void> {
     const { db, onDue } = this.#options;
     const projects = about === 'domain' ? await projectsSending(db, subject) : [null];
     for (const projectId of projects) {

@@ -62,12 +62,12 @@ export class Claims {
   constructor(options: {
     db: Queryable;
     world: Pick<World, 'now' | 'monotonicMs' | 'random'>;
-    providers: FairQueue;
+    fairQueue: FairQueue;
     connections: Pick<Connections, 'suspendedForMs'>;
     mailRouting: Pick<MailRouting, 'providerOf' | 'knows'>;
   }) {
     this.#db = options.db;
-    this.#fairQueue = options.providers;
+    this.#fairQueue = options.fairQueue;
     this.#connections = options.connections;
     this.#mailRouting = options.mailRouting;
     this.#project = randomProjectId(options.world);

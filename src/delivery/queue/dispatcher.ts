@@ -101,7 +101,7 @@ export class Dispatcher {
       suspendedForMs: (provider) => connections.suspendedForMs(provider),
       promptChanged: (provider, isPrompt) => connections.promptChanged(provider, isPrompt),
     });
-    this.#claims = new Claims({ ...options, providers: this.#fairQueue });
+    this.#claims = new Claims({ ...options, fairQueue: this.#fairQueue });
     this.#queue = new LeasedQueue({
       ...options,
       table: RECIPIENTS,

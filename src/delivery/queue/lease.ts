@@ -32,10 +32,10 @@ export class Lease {
   #holder: string | null = null;
   #checksWanted = 0;
   #lastHeartbeat: Heartbeat | null = null;
-  #hasMissed = false;
-  #isMissing = false;
+  #needsComparison = false;
+  #isOutageLogged = false;
   /** Start of the last confirmed heartbeat, on both clocks. */
-  #begun = { monotonicMs: 0, wallMs: 0 };
+  #lastConfirmed = { monotonicMs: 0, wallMs: 0 };
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
   #inProgress: Promise<void> = Promise.resolve();
@@ -59,14 +59,14 @@ export class Lease {
   isFresh = (): boolean => {
     const { world } = this.#options;
     const ageMs = Math.max(
-      world.monotonicMs() - this.#begun.monotonicMs,
-      world.now() - this.#begun.wallMs,
+      world.monotonicMs() - this.#lastConfirmed.monotonicMs,
+      world.now() - this.#lastConfirmed.wallMs,
     );
     return this.#holder !== null && ageMs < FRESH_FOR_MS;
   };
 
   /** Returns the milliseconds since the last confirmed heartbeat. Ignores the wall clock, which may jump. */
-  unwrittenMs = (): number => this.#options.world.monotonicMs() - this.#begun.monotonicMs;
+  unwrittenMs = (): number => this.#options.world.monotonicMs() - this.#lastConfirmed.monotonicMs;
 
   /** Registers the worker and sends heartbeats. Resolves after the first try, whether or not it succeeded. */
   async start(): Promise<void> {
@@ -103,16 +103,16 @@ export class Lease {
     const begun = { monotonicMs: world.monotonicMs(), wallMs: world.now() };
     try {
       const alive = this.#holder === null ? await this.#register() : await this.#renew();
-      if (alive) this.#begun = begun;
-      if (this.#isMissing) log.info('heartbeats are confirmed again by the database');
-      this.#isMissing = false;
+      if (alive) this.#lastConfirmed = begun;
+      if (this.#isOutageLogged) log.info('heartbeats are confirmed again by the database');
+      this.#isOutageLogged = false;
     } catch (error) {
-      this.#hasMissed = true;
-      log[this.#isMissing ? 'debug' : 'warn'](
+      this.#needsComparison = true;
+      log[this.#isOutageLogged ? 'debug' : 'warn'](
         { error: (error as Error).message },
         'no heartbeat: the database did not answer; nothing is sent until it does',
       );
-      this.#isMissing = true;
+      this.#isOutageLogged = true;
     }
   }
 
@@ -129,9 +129,9 @@ export class Lease {
     const last = this.#lastHeartbeat;
     const isAsked = counted.checksAsked !== (last?.checksAsked ?? 0);
     const isElsewhere = last !== null && last.server !== counted.server;
-    if (isAsked || isElsewhere || this.#hasMissed) this.#checksWanted += 1;
+    if (isAsked || isElsewhere || this.#needsComparison) this.#checksWanted += 1;
     this.#lastHeartbeat = counted;
-    this.#hasMissed = false;
+    this.#needsComparison = false;
   }
 
   async #renew(): Promise<boolean> {

@@ -35,7 +35,7 @@ type MailRoutingOptions = {
 export class MailRouting {
   readonly #options: MailRoutingOptions;
   readonly #providers = new Map<string, string>();
-  readonly #names = new Set<string>();
+  readonly #knownProviders = new Set<string>();
   readonly #failures = new Map<string, { route: Route; untilMs: number }>();
 
   #ownNames: { names: ReadonlySet<string>; untilMs: number } | null = null;
@@ -51,7 +51,7 @@ export class MailRouting {
 
   /** Returns whether `provider` is a provider that a lookup found, or a destination whose provider is known. */
   knows(provider: string): boolean {
-    return this.#providers.has(provider) || this.#names.has(provider);
+    return this.#providers.has(provider) || this.#knownProviders.has(provider);
   }
 
   /** Looks up the provider of a destination; null when it is known. The promise never rejects. */
@@ -76,7 +76,7 @@ export class MailRouting {
         ? await resolveRoute(destination, { ...options, ownNames: await this.#hostNamesOfNodes() })
         : await relayRoute(relayHost);
     if (this.#providers.size + this.#failures.size >= REMEMBERED_MAX) {
-      for (const memory of [this.#providers, this.#names, this.#failures]) memory.clear();
+      for (const memory of [this.#providers, this.#knownProviders, this.#failures]) memory.clear();
     }
     this.#failures.delete(destination);
     if (route.kind === 'temporary') {
@@ -85,7 +85,7 @@ export class MailRouting {
     }
     if (route.kind === 'hosts') {
       this.#providers.set(destination, route.provider);
-      this.#names.add(route.provider);
+      this.#knownProviders.add(route.provider);
     }
     return route;
   }

@@ -34,7 +34,7 @@ const TRANSACTION = {
 type Differing = { untilExpiryMs?: number; recipient?: string; envelopeFrom?: string };
 
 function request({ untilExpiryMs = HOUR_MS, ...differing }: Differing = {}): SendRequest {
-  return { transaction: { ...TRANSACTION, ...differing }, untilExpiryMs, isAlone: false };
+  return { transaction: { ...TRANSACTION, ...differing }, untilExpiryMs, needsNewSession: false };
 }
 
 /** Like `127.0.0.8=out8.letterhaus.test` in the configuration. */
@@ -217,9 +217,9 @@ test('a message to another server, or to one that failed an announcement, is not
   const { session } = await open(worker, targetOf(mx));
   const others = [
     worker.acquire(targetOf(mx, 'mx2.receiver.test'), request()),
-    worker.acquire(targetOf(mx), { ...request(), isAlone: true }),
+    worker.acquire(targetOf(mx), { ...request(), needsNewSession: true }),
   ];
-  worker.markAlone('mx.receiver.test');
+  worker.stopAnnouncing('mx.receiver.test');
   others.push(worker.acquire(targetOf(mx), request()));
   await session.send(request().transaction);
   assert.equal(session.state, 'busy');

@@ -30,14 +30,21 @@ type ProviderMessage = Exclude<BrokerMessage, { kind: 'host' | 'prompt' | 'uplin
 
 /** No server, connection or memory is available, and nothing was sent. `block`: the provider refuses such mail. */
 export type Unavailable = { kind: 'unavailable'; delayMs: number; block?: BlockKey };
-/**
- * `source` is a local address, `''` for the system's choice. `isCrowded`: the connection was refused because of our
- * other connections there, one of which may carry the message. `announced`: the session is busy, and the message
- * follows the current one.
- */
 type Acquired =
-  | { kind: 'ready'; session: Session; source: string; reused?: boolean; announced?: boolean }
-  | (Exclude<ConnectResult, { kind: 'ready' }> & { source: string; isCrowded: boolean })
+  | {
+      kind: 'ready';
+      session: Session;
+      /** Local address; `''`: the system's choice. */
+      source: string;
+      reused?: boolean;
+      /** True when the session is busy, and the message follows the current one. */
+      announced?: boolean;
+    }
+  | (Exclude<ConnectResult, { kind: 'ready' }> & {
+      source: string;
+      /** True when it was refused because of our other connections there, one of which may carry the message. */
+      isCrowded: boolean;
+    })
   | Unavailable;
 
 export type SendRequest = {
@@ -45,7 +52,7 @@ export type SendRequest = {
   /** Milliseconds until the message expires. If a server is skipped for longer than this, it is tried nevertheless. */
   untilExpiryMs: number;
   /** The message failed on a kept session, so it is sent alone on a new one. */
-  isAlone: boolean;
+  needsNewSession: boolean;
   hasOthers?: boolean;
   slot?: SlotHolder | undefined;
 };
@@ -121,7 +128,7 @@ export class Connections {
     for (;;) {
       const source = this.#usable(sources, target.address) ?? sources[0]!;
       const pool = provider.pool(source);
-      const idle = request.isAlone ? null : pool.takeIdle(wanted.key);
+      const idle = request.needsNewSession ? null : pool.takeIdle(wanted.key);
       if (idle) return reusedSession(idle);
       const delayMs = this.#unavailableForMs([provider, pool], target, request.untilExpiryMs);
       if (delayMs > 0) return { kind: 'unavailable', delayMs };
@@ -136,7 +143,7 @@ export class Connections {
       const timeoutMs = untilMs - this.#nowMs();
       const areTooMany = pool.waiting >= Math.max(WAITING_MIN, 4 * pool.share);
       if (timeoutMs <= 0 || areTooMany) return { kind: 'unavailable', delayMs: NO_TURN_DELAY_MS };
-      if (request.isAlone || pool.permits >= pool.share) pool.endIdle();
+      if (request.needsNewSession || pool.permits >= pool.share) pool.endIdle();
       const ahead = await pool.turn(wanted, { isUrgent: provider.isInOutage, timeoutMs });
       if (ahead) return { ...reusedSession(ahead), announced: true };
     }
@@ -153,7 +160,7 @@ export class Connections {
   }
 
   /** Stops announcing messages to a host that did not answer one, because it may have discarded it. */
-  markAlone(host: string): void {
+  stopAnnouncing(host: string): void {
     this.#alone.remember(host, ALONE_FOR_MS);
   }
 
@@ -318,8 +325,8 @@ export class Connections {
     return { ...session, host, address, port, heloName, ...how, localAddress };
   }
 
-  #sessionRequestOf(target: Target, { transaction, isAlone }: SendRequest): SessionRequest {
-    const mayFollow = !isAlone && this.#alone.forMs(target.host) === 0;
+  #sessionRequestOf(target: Target, { transaction, needsNewSession }: SendRequest): SessionRequest {
+    const mayFollow = !needsNewSession && this.#alone.forMs(target.host) === 0;
     return { key: keyOf(target), transaction: mayFollow ? transaction : null };
   }
 

@@ -20,8 +20,8 @@ const MESSAGE_PHASES: ReadonlySet<SmtpPhase> = new Set(['mail', 'rcpt', 'data_co
 
 export function classifyReply(answer: Answer): Classification {
   const means = meaningOf(answer);
-  const classification = classificationOf(means, { saidPermanent: isForGood(answer) });
-  return asksForLess(answer, means) ? { ...classification, slowDown: true } : classification;
+  const classification = classificationOf(means, { saidPermanent: isPermanentReply(answer) });
+  return asksToSlowDown(answer, means) ? { ...classification, slowDown: true } : classification;
 }
 
 export function meaningOf(answer: Answer): MeaningName {
@@ -38,14 +38,14 @@ function unknown({ phase, reply }: Answer): MeaningName {
   return reply.code >= 500 ? 'unknown_permanent' : 'unknown_temporary';
 }
 
-function isForGood({ phase, reply }: Answer): boolean {
+function isPermanentReply({ phase, reply }: Answer): boolean {
   return (
     reply.code >= 500 && MESSAGE_PHASES.has(phase) && !(reply.code === 552 && phase === 'rcpt')
   );
 }
 
 /** Any 421 or 4.7.x asks for fewer connections, except greylisting, which only asks for a later attempt. */
-function asksForLess({ reply }: Answer, means: MeaningName): boolean {
+function asksToSlowDown({ reply }: Answer, means: MeaningName): boolean {
   if (reply.code === 421) return true;
   const isPolicy = reply.code < 500 && reply.enhancedCode?.startsWith('4.7.') === true;
   return isPolicy && MEANINGS[means].category !== 'greylist';

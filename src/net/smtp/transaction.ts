@@ -26,7 +26,7 @@ import {
 } from './session.ts';
 import { type ReplyRead, isFailure } from './wire.ts';
 
-type Outcome =
+type DialogueEnd =
   | { kind: 'replied'; phase: AnsweredPhase; reply: SmtpReply; hasDsn?: true }
   | (Omit<SmtpFailure, 'transcript'> & { inDoubt: boolean });
 
@@ -129,7 +129,7 @@ async function pipelined(
   session: Session,
   transaction: Transaction,
   steps: readonly Step[],
-): Promise<Outcome | null> {
+): Promise<DialogueEnd | null> {
   const { wire, transcript, timeouts } = session;
   const isAnnounced = session.announced === transaction;
   session.announced = null;
@@ -145,7 +145,7 @@ async function pipelined(
   }
 
   session.needsReset = true;
-  let stopped: Outcome | null = null;
+  let stopped: DialogueEnd | null = null;
   let isDataAccepted = false;
   for (const { phase, line } of steps) {
     transcript.client(line);
@@ -167,7 +167,7 @@ async function stepByStep(
   session: Session,
   transaction: Transaction,
   steps: readonly Step[],
-): Promise<Outcome | null> {
+): Promise<DialogueEnd | null> {
   if (session.needsReset) {
     const read = await sendCommand(session, 'rset', { line: 'RSET' });
     if (!isReset(session, read)) return lost(session, 'rset');
@@ -203,7 +203,7 @@ async function sendMessage(
   session: Session,
   transaction: Transaction,
   follower: Follower | null,
-): Promise<Outcome> {
+): Promise<DialogueEnd> {
   failpoint('smtp_before_body');
   const pieces = dotStuffed(transaction.message);
   const dot = finalDot(pieces);
@@ -243,7 +243,10 @@ function linesOf(lines: readonly string[]): string {
 }
 
 /** Writes all but the dot, block by block. Returns null when it is ready for the dot. */
-async function writeBlocks(session: Session, pieces: readonly Buffer[]): Promise<Outcome | null> {
+async function writeBlocks(
+  session: Session,
+  pieces: readonly Buffer[],
+): Promise<DialogueEnd | null> {
   const { wire, timeouts } = session;
   wire.expectReply();
   for (const piece of pieces) {
@@ -258,13 +261,13 @@ async function writeBlocks(session: Session, pieces: readonly Buffer[]): Promise
 }
 
 /** Handles a reply before the end of the message: an error counts, and the connection cannot be reused. */
-function outcomeOfEarly(session: Session, read: ReplyRead): Outcome {
+function outcomeOfEarly(session: Session, read: ReplyRead): DialogueEnd {
   const problem = problemIn(session, 'data', read);
   session.wire.fail('garbage', 'The server answered before the end of the message.');
   return problem?.kind === 'replied' ? problem : lost(session, 'body');
 }
 
-function outcomeOfDot(session: Session, read: ReplyRead): Outcome {
+function outcomeOfDot(session: Session, read: ReplyRead): DialogueEnd {
   const problem = problemIn(session, 'data', read);
   if (problem?.kind === 'failed') return { ...problem, inDoubt: true };
   session.needsReset = false;
@@ -272,7 +275,7 @@ function outcomeOfDot(session: Session, read: ReplyRead): Outcome {
 }
 
 /** Returns null when the dialogue continues. */
-function problemIn(session: Session, phase: AnsweredPhase, read: ReplyRead): Outcome | null {
+function problemIn(session: Session, phase: AnsweredPhase, read: ReplyRead): DialogueEnd | null {
   if (isFailure(read)) return lost(session, phase);
   if (read.code >= 400) return { kind: 'replied', phase, reply: read };
   if (phase === 'data_command' ? read.code === 354 : read.code < 300) return null;
@@ -280,12 +283,12 @@ function problemIn(session: Session, phase: AnsweredPhase, read: ReplyRead): Out
   return lost(session, phase);
 }
 
-function withheld(session: Session, phase: 'data_command' | 'body'): Outcome {
+function withheld(session: Session, phase: 'data_command' | 'body'): DialogueEnd {
   session.wire.fail('withheld', 'The message was not sent: this worker may no longer send it.');
   return lost(session, phase);
 }
 
-function lost(session: Session, phase: SmtpFailure['phase']): Outcome {
+function lost(session: Session, phase: SmtpFailure['phase']): DialogueEnd {
   const { cause, message } = session.wire.failure ?? {
     cause: 'closed',
     message: 'The connection was lost.',
