@@ -389,7 +389,7 @@ holds('a line of a comment fits the page', CODE, commentsFitThePage, [
 
 const PATHS = new Set([...CODE, ...readFiles(['sdk/**/*.ts'])].map(({ path }) => path));
 holds('a file that a comment names is there', CODE, commentsNameFilesThatExist(PATHS), [
-  ['src/core/a.ts', '/** Stored by settle/settle.ts. */'],
+  ['src/core/a.ts', '/** Stored by settle/full-path.ts. */'],
   ['src/core/b.ts', '// See gone/gone.ts.\n', 'names gone/gone.ts, which is not there.'],
 ]);
 

@@ -3,7 +3,7 @@
  * when to claim, releases claims, and finds claims that only the table has.
  *
  * A worker claims rows under its lease (delivery/queue/lease.ts). A claim stores its holder and raises the row's claim
- * number, which fences off outcomes of earlier claims (settle/outcomes.ts).
+ * number, which fences off outcomes of earlier claims (settle/outcome-batches.ts).
  *
  * Guarantee: a claim that only the table has is released, because nobody else would try it. Such a claim comes from a
  * commit whose answer was lost, from an error between the statement and memory, or from a fail-over to a standby that

@@ -19,7 +19,7 @@ import {
   listTimeline,
 } from './email-store.ts';
 import { newId } from '../database/ids.ts';
-import { SettleStore } from '../settle/settle.ts';
+import { SettleStore } from '../settle/settle-store.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

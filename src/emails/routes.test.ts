@@ -13,7 +13,7 @@ import type { Permission } from '../core/scope.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import { newId } from '../database/ids.ts';
 import { createKey } from '../accounts/keys/key-store.ts';
-import { SettleStore } from '../settle/settle.ts';
+import { SettleStore } from '../settle/settle-store.ts';
 
 const database = await testDatabase();
 const { db } = database;

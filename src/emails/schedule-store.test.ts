@@ -14,7 +14,7 @@ import {
 } from '../delivery/queue-control/change-store.ts';
 import { claimOldest, RECIPIENTS } from '../delivery/queue/queue-store.ts';
 import { cancelEmail, rescheduleEmail } from './schedule-store.ts';
-import { SettleStore } from '../settle/settle.ts';
+import { SettleStore } from '../settle/settle-store.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

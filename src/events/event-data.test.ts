@@ -20,7 +20,7 @@ import { BEGINNING, type PageRequest, readStream } from './stream-store.ts';
 import { newId } from '../database/ids.ts';
 import { registerNode } from '../delivery/queue/node-store.ts';
 import { cancelEmail } from '../emails/schedule-store.ts';
-import { SettleStore } from '../settle/settle.ts';
+import { SettleStore } from '../settle/settle-store.ts';
 import { newSettlement } from '../settle/settlement.ts';
 import { recordVisits } from '../tracking/tracking-store.ts';
 import { findDelivery } from '../webhooks/delivery-store.ts';

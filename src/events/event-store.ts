@@ -1,6 +1,6 @@
 /**
  * Stores events. Every statement that changes a status inserts its event and the webhook deliveries (`FAN_OUT`), so
- * that they commit together. accept/store/insert.ts and settle/settle.ts store events of emails. This file stores
+ * that they commit together. accept/store/insert.ts and settle/full-path.ts store events of emails. This file stores
  * those of domains and suppressions, in the caller's transaction.
  */
 import type { EventType } from '../core/events.ts';

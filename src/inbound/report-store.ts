@@ -16,7 +16,7 @@ import {
 } from '../database/database.ts';
 import { GroupCommit } from '../database/group-commit.ts';
 import { queueReported } from '../notices/notice-store.ts';
-import { runSettle } from '../settle/settle.ts';
+import { runSettle } from '../settle/full-path.ts';
 import type { Settlement } from '../settle/settlement.ts';
 import type { Environment } from '../core/scope.ts';
 import { type Address, type Mailbox, parseMailbox } from '../mail/address.ts';

@@ -10,7 +10,7 @@ import { AcceptStore } from '../accept/store/accept-store.ts';
 import { newId } from '../database/ids.ts';
 import { loadHeads } from '../delivery/attempt/message-store.ts';
 import { claimNotices, endNotice, forgetNotices } from './notice-store.ts';
-import { SettleStore } from '../settle/settle.ts';
+import { SettleStore } from '../settle/settle-store.ts';
 import { addSuppression } from '../suppressions/suppression-store.ts';
 
 const database = await testDatabase();

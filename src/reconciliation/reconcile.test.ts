@@ -20,7 +20,7 @@ import { acknowledgeDay, listReconciledDays, readReconciliation } from './day-st
 import { setRetention, trimProject } from '../retention/retention-store.ts';
 import { confirmRemoval } from '../retention/clock-store.ts';
 import { cancelEmail } from '../emails/schedule-store.ts';
-import { SettleStore } from '../settle/settle.ts';
+import { SettleStore } from '../settle/settle-store.ts';
 import { foldStats } from '../stats/stats-store.ts';
 import { reconcile, reportProject } from './reconcile.ts';
 

@@ -15,7 +15,7 @@ import { newId } from '../database/ids.ts';
 import { registerNode } from '../delivery/queue/node-store.ts';
 import { projectsToTrim, setRetention, trimLogs, trimProject } from './retention-store.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
-import { SettleStore } from '../settle/settle.ts';
+import { SettleStore } from '../settle/settle-store.ts';
 
 const INSTALLATION = { contentH: 45 * 24, metadataH: 90 * 24 };
 const TABLES = ['emails', 'contents', 'recipients', 'events'];

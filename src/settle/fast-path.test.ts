@@ -12,7 +12,7 @@ import type { NewEmail } from '../accept/store/new-email.ts';
 import { runBatch } from '../accept/store/full-path.ts';
 import { newId } from '../database/ids.ts';
 import { type Queryable, sqlStateOf } from '../database/database.ts';
-import { runSettle } from './settle.ts';
+import { runSettle } from './full-path.ts';
 import type { Settlement } from './settlement.ts';
 import { fastOutcomesOf, runFast } from './fast-path.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';

@@ -3,7 +3,7 @@
  * the worker that leases the recipient. It costs PostgreSQL little more than half of the full path's CPU
  * (docs/decisions/0004-accept-and-settle.md).
  *
- * The full path (settle.ts) remains the specification. The fast path stores an outcome exactly as the full path
+ * The full path (full-path.ts) remains the specification. The fast path stores an outcome exactly as the full path
  * would, or skips it: when the recipient is not leased, or its email is locked at the moment. If anything else is
  * wrong with one outcome, the fast path stores nothing. The full path then decides, in a commit of its own.
  * fast-path.test.ts compares both paths.
@@ -43,7 +43,7 @@ with email as materialized (
        limit 1 for update skip locked) e
    where i.ord between 1 and $1::int
 ),
-moved as (
+changed_recipients as (
   update recipients r
      set status = '${status}', attempts = r.attempts + 1, reason = null,
          smtp = coalesce(($8::json[])[e.ord], r.smtp), provider = ($9::text[])[e.ord],
@@ -109,7 +109,7 @@ new_counts as (
 select array_agg(e.ord::int) as ords, (select count(*) from notification_queue)::int as notified
   from email e
  -- The checks of the full path: each of the three steps has one row for each email.
- where (select assert_equal((select count(*) from moved) + (select count(*) from finished)
+ where (select assert_equal((select count(*) from changed_recipients) + (select count(*) from finished)
                               + (select count(*) from counted where agrees),
                             3 * (select count(*) from email),
                             'rows of outcomes on the fast path'))`;

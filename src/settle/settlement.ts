@@ -1,4 +1,4 @@
-/** A settlement: the stored change that an outcome causes (settle.ts). */
+/** A settlement: the stored change that an outcome causes (settle-store.ts). */
 import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
 import type { Environment } from '../core/scope.ts';
 import type { StoredStatus } from '../core/statuses.ts';

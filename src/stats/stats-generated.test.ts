@@ -32,7 +32,8 @@ import {
 } from '../reconciliation/reconciliation-store.ts';
 import { NO_ID } from '../retention/retention-store.ts';
 import { cancelEmail } from '../emails/schedule-store.ts';
-import { runSettle, SettleStore } from '../settle/settle.ts';
+import { runSettle } from '../settle/full-path.ts';
+import { SettleStore } from '../settle/settle-store.ts';
 import { foldStats, readStats } from './stats-store.ts';
 import { addSuppression } from '../suppressions/suppression-store.ts';
 import { recordVisits } from '../tracking/tracking-store.ts';

@@ -1,5 +1,5 @@
 /**
- * Suppressed addresses per project and environment. `settle/settle.ts` adds the entries that a reply causes. This
+ * Suppressed addresses per project and environment. `settle/full-path.ts` adds the entries that a reply causes. This
  * file writes single entries and files, each with its event and history entry (`history-store.ts`) in one statement.
  * An expired entry counts as absent. Its expiry adds no history entry, because the first entry has the time. Entries
  * of simulator addresses hold back nothing (`held-back-store.ts`).

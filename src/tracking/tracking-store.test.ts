@@ -12,7 +12,7 @@ import { AcceptStore } from '../accept/store/accept-store.ts';
 import { listTimeline } from '../emails/email-store.ts';
 import { newId } from '../database/ids.ts';
 import { registerNode } from '../delivery/queue/node-store.ts';
-import { SettleStore } from '../settle/settle.ts';
+import { SettleStore } from '../settle/settle-store.ts';
 import { recordVisits, type TrackedVisit, VISITS_STORED_MAX } from './tracking-store.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
 

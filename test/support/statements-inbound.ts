@@ -12,7 +12,7 @@ import {
   UnmatchedStore,
 } from '../../src/inbound/message-store.ts';
 import { newId } from '../../src/database/ids.ts';
-import { SettleStore } from '../../src/settle/settle.ts';
+import { SettleStore } from '../../src/settle/settle-store.ts';
 import { databaseBytes, localDataDirectory } from '../../src/database/server/capacity.ts';
 import { SETTLING, settlement } from './mail-store.ts';
 import { acceptBatch, type Exercise, type Stage } from './statements.ts';

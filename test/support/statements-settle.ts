@@ -1,7 +1,7 @@
 /** Statements of settling, for statements.ts. */
 import type { NewEmail } from '../../src/accept/store/new-email.ts';
 import { newId } from '../../src/database/ids.ts';
-import { SettleStore } from '../../src/settle/settle.ts';
+import { SettleStore } from '../../src/settle/settle-store.ts';
 import { SETTLING, settlement } from './mail-store.ts';
 import type { Stage } from './statements.ts';
 

@@ -12,7 +12,7 @@ import type { Database, Queryable } from '../../database/database.ts';
 import { countDoubts, lastReason } from '../../emails/email-store.ts';
 import { stoppedNow } from '../queue/queue-store.ts';
 import { SecretUnopenable } from '../../secrets/secret-store.ts';
-import type { SettleStore } from '../../settle/settle.ts';
+import type { SettleStore } from '../../settle/settle-store.ts';
 import { noteQuotaFailure } from '../../suppressions/suppression-store.ts';
 import { isDomainUnusable, noteUnusable } from '../../secrets/unusable-store.ts';
 import { attemptLive, type AttemptOptions, RECHECK_AFTER_MS } from './attempt.ts';

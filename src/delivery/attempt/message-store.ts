@@ -30,8 +30,9 @@ export function headOf(message: StoredMessage): MessageHead {
 }
 
 const LOAD = (join: 'join' | 'left join', content = ''): string => `
-select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.expires_at, e.domain_id, e.dual_signed, e.from_address,
-       e.from_name, e.to_list, e.cc_list, e.reply_to, e.subject, e.tags, e.metadata, c.headers,
+select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.expires_at,
+       e.domain_id, e.dual_signed, e.from_address, e.from_name, e.to_list, e.cc_list, e.reply_to,
+       e.subject, e.tags, e.metadata, c.headers,
        c.unsubscribe_url, c.tls, c.tracking, c.dsn, e.message_id${content}
   from emails e
   ${join} contents c

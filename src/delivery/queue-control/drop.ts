@@ -21,7 +21,7 @@ import {
   type QueueDrop,
   restoreStep,
 } from './drop-store.ts';
-import { settleBatch } from '../../settle/settle.ts';
+import { settleBatch } from '../../settle/settle-store.ts';
 import { DROPPED } from '../attempt/endings.ts';
 import { settlementOf } from '../attempt/outcome.ts';
 

@@ -12,7 +12,7 @@ import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { newId } from '../../database/ids.ts';
 import { expireWorker, registerNode, setUplinkDown } from './node-store.ts';
 import { RECIPIENTS, claimQueues, claimOldest, findQueues, tenantQueueKey } from './queue-store.ts';
-import { SettleStore } from '../../settle/settle.ts';
+import { SettleStore } from '../../settle/settle-store.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

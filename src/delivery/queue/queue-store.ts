@@ -2,7 +2,7 @@
  * The queue of open recipients: claims due recipients, and releases those that were not attempted.
  *
  * A claim stores its holder and increments a counter, so outcomes of an earlier holder or claim have no effect
- * (settle/settle.ts). Claims skip locked rows and never wait for each other.
+ * (settle/settle-store.ts). Claims skip locked rows and never wait for each other.
  *
  * Claims are fair at a cost that does not depend on the depth. `claimOldest` reads the oldest due rows, and claims
  * all of them if there are fewer than its window. Otherwise there is a backlog. `findQueues` then walks over projects

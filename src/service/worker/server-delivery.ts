@@ -31,7 +31,7 @@ import type { WorkerContext } from './context.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { RecentlyAccepted } from '../../database/server/failover.ts';
 import { loadMessages } from '../../delivery/attempt/message-store.ts';
-import { SettleStore } from '../../settle/settle.ts';
+import { SettleStore } from '../../settle/settle-store.ts';
 
 type Accepting = {
   accept: AcceptEmail;

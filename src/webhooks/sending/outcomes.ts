@@ -1,5 +1,5 @@
 /**
- * Settles the outcomes of webhooks (group commit and fencing are in `settle/outcomes.ts`).
+ * Settles the outcomes of webhooks (group commit and fencing are in `settle/outcome-batches.ts`).
  *
  * A success ends a delivery. After a failure it is due again, or it ends when its retries are used up or the endpoint
  * is disabled. The health of an endpoint is decided without a lock: this file reads it, `webhooks/health.ts` decides,
@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { failpoint } from '../../lib/failpoint.ts';
 import type { World } from '../../lib/world.ts';
-import { OutcomeStore } from '../../settle/outcomes.ts';
+import { OutcomeBatches } from '../../settle/outcome-batches.ts';
 import type { Queryable } from '../../database/database.ts';
 import type { Extent } from '../../settle/unsettled.ts';
 import { readHealth, settleWebhooks, type WebhookSettlement } from './queue-store.ts';
@@ -42,7 +42,7 @@ type WebhookOutcomesOptions = {
   world: Pick<World, 'monotonicMs' | 'random'>;
 };
 
-export class WebhookOutcomes extends OutcomeStore<WebhookOutcome, SettledWebhook> {
+export class WebhookOutcomes extends OutcomeBatches<WebhookOutcome, SettledWebhook> {
   constructor(db: Queryable, options: WebhookOutcomesOptions) {
     super({
       ...options,

@@ -95,7 +95,8 @@ endpoint as materialized (
          case when e.previous_secret_expires_at > t.now then e.previous_secret end
            as previous_secret,
          case when e.earlier_secret_expires_at > t.now then e.earlier_secret end as earlier_secret,
-         case when e.failures >= ${SUSPENSION_FAILURES} then least(l.max_count, 1) else l.max_count end as max_count
+         case when e.failures >= ${SUSPENSION_FAILURES} then least(l.max_count, 1)
+              else l.max_count end as max_count
     from t, unnest($2::uuid[], $3::uuid[], $4::float8[], $5::int[])
               as l(project_id, endpoint_id, low_water_ms, max_count)
     join webhook_endpoints e on e.project_id = l.project_id and e.id = l.endpoint_id
@@ -115,8 +116,9 @@ claimed as (
   returning q.*
 )
 select c.holder, c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as "eventId",
-       c.claim, c.attempts, floor(extract(epoch from c.due_at) * 1000)::float8 as "dueAtMs", l.url, l.payload_format as format, l.secret,
-       l.previous_secret as "previousSecret", l.earlier_secret as "earlierSecret", d.type, wire_time(e.created_at) as "createdAt",
+       c.claim, c.attempts, floor(extract(epoch from c.due_at) * 1000)::float8 as "dueAtMs",
+       l.url, l.payload_format as format, l.secret, l.previous_secret as "previousSecret",
+       l.earlier_secret as "earlierSecret", d.type, wire_time(e.created_at) as "createdAt",
        e.data::text as data
   from claimed c join endpoint l on l.id = c.endpoint_id
   left join lateral (select d.type, d.subject_id, d.seq from webhook_deliveries d

@@ -1,128 +1,25 @@
 /**
  * The full path of settling: stores status, event, webhook deliveries, and retry or suppression of many recipients in
- * one statement and one commit. outcomes.ts has group commit and fencing.
+ * one statement and one commit. It decides the outcomes that the fast path does not take or skips.
  *
  * A `late` outcome (a report after the recipient has ended) has no queue row. The allowed transitions alone decide,
  * so it counts once, and never for an open recipient.
  *
- * A cheaper statement (fast-path.ts) stores most outcomes before, in a commit of its own. This statement decides the
- * others and those that the fast path skips.
- *
  * The email rows are locked in id order before any change. Counters are incremented, never recomputed from the
  * recipients. Recomputing would read an old snapshot: when two workers settled one email concurrently, it left 96 %
  * of emails open.
- *
- * webhooks/sending/loop.ts sends the webhooks that the statement queues.
  */
 import { remember, SUPPRESSION_JSON, UNLESS_OUTLASTED } from '../suppressions/suppression-store.ts';
 import { FAN_OUT } from '../events/event-store.ts';
 import { QUEUE_NOTICES } from '../notices/notice-store.ts';
 import { COUNT_SETTLED } from '../stats/stats-store.ts';
-import type { Logger } from 'pino';
-import { failpoint } from '../lib/failpoint.ts';
 import { STATUS_RANK, isFinal } from '../core/statuses.ts';
-import type { World } from '../lib/world.ts';
 import { addressKey } from '../mail/address.ts';
 import type { Queryable } from '../database/database.ts';
-import { OutcomeStore, type Writing } from './outcomes.ts';
-import { fastOutcomesOf, runFast } from './fast-path.ts';
 import type { Settlement } from './settlement.ts';
 import type { Extent } from './unsettled.ts';
 
-type SettleStoreOptions = {
-  holder: () => string | null;
-  onNotified: () => void;
-  onSettled?: (settlement: Settlement) => void;
-  onFailure?: (sqlState: string) => void;
-  log: Pick<Logger, 'warn' | 'error'>;
-  world: Pick<World, 'monotonicMs' | 'random'>;
-};
-
-/** A rough size: 64 outcomes always fit a batch. */
-const OUTCOME_BYTES = 2_000;
-/** A crash repeats mail that was sent within this time, as it does during a commit. */
-const SETTLE_PACE_MS = 25;
-
-/**
- * The result is true when the outcome counted, and false when it was fenced off because another worker has claimed
- * the recipient.
- */
-export class SettleStore extends OutcomeStore<Settlement, boolean> {
-  constructor(db: Queryable, options: SettleStoreOptions) {
-    const { onNotified, onSettled } = options;
-    super({
-      ...options,
-      fenced: false,
-      write: (batch, writing) => settleBatch(db, batch, { ...writing, onNotified }),
-      writeFast: (batch, holder) => settleFast(db, batch, { holder, onNotified }),
-      shorter,
-      describe: ({ emailId, position, status }) => ({ email_id: emailId, position, status }),
-      lockOf: ({ emailId }) => emailId,
-      onSettled: (settlement, counts) => counts && onSettled?.(settlement),
-      exclusiveKey: ({ emailId, position }) => `${emailId} ${position}`,
-      itemBytes: OUTCOME_BYTES,
-      paceMs: SETTLE_PACE_MS,
-    });
-  }
-}
-
-/** Removes text of remote servers. `bare` also sends no webhooks and suppresses no address. */
-function shorter(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
-  const { reason: _reason, smtp: _smtp, ...data } = one.data as Record<string, unknown>;
-  const { number } = (one.attempt ?? {}) as { number?: number };
-  return {
-    ...one,
-    data,
-    attempt: one.attempt && { number, transcript: [] },
-    smtp: null,
-    reason: null,
-    suppress: extent === 'bare' ? null : one.suppress,
-    ...(one.notice && {
-      notice: { ...one.notice, facts: { ...one.notice.facts, diagnostic: null, advice: null } },
-    }),
-  };
-}
-
-/** A mixed batch pays the fixed cost of two statements, which pays off only from this number of outcomes. */
-const FAST_MIN = 32;
-
-/** Stores the outcomes that the fast path takes, if there are enough of them. */
-async function settleFast(
-  db: Queryable,
-  batch: readonly Settlement[],
-  { holder, onNotified }: { holder: string; onNotified: () => void },
-): Promise<ReadonlyMap<Settlement, true>> {
-  const fast = fastOutcomesOf(batch);
-  if (fast.length < Math.min(batch.length, FAST_MIN)) return new Map();
-  const { stored } = await commit(() => runFast(db, fast, holder), onNotified);
-  return new Map(stored.map((one) => [one, true]));
-}
-
-/** Stores a batch in one transaction. @returns which outcomes counted */
-export async function settleBatch(
-  db: Queryable,
-  batch: readonly Settlement[],
-  { holder, onNotified, extent }: Writing & { onNotified: () => void },
-): Promise<boolean[]> {
-  const { counted } = await commit(() => runSettle(db, batch, { holder, extent }), onNotified);
-  return counted;
-}
-
-async function commit<T extends { notified: number }>(
-  run: () => Promise<T>,
-  onNotified: () => void,
-): Promise<T> {
-  failpoint('settle_before_commit');
-  const done = await run();
-  failpoint('settle_after_commit');
-  if (done.notified > 0) onNotified();
-  return done;
-}
-
-/**
- * Always true. It excludes the partitions of other weeks when the statement starts, which `= any` of an array does
- * not.
- */
+/** This condition is always true. It lets PostgreSQL skip the partitions of other weeks, which `= any` does not. */
 const inRange = (id: string): string => `${id} between $4::uuid and $5::uuid`;
 
 const STEPS = `
@@ -156,9 +53,13 @@ leased as materialized (
   union all
   select i.email_id, i.position, true from input i join email e on e.id = i.email_id where i.late
 ),
-moved as (
+changed_recipients as (
   update recipients r
-     set status = i.status, attempts = r.attempts + i.counts_attempt::int, smtp = coalesce(i.smtp, r.smtp), reason = i.reason, completed_at = case when i.rank is not null then t.now end,
+     set status = i.status,
+         attempts = r.attempts + i.counts_attempt::int,
+         smtp = coalesce(i.smtp, r.smtp),
+         reason = i.reason,
+         completed_at = case when i.rank is not null then t.now end,
          next_attempt_at = case when i.rank is null
            then least(t.now + i.retry_ms * interval '1 millisecond', e.expires_at) end,
          provider = case when i.rank is not null and not i.late then i.provider else r.provider end
@@ -169,18 +70,23 @@ moved as (
      and s.from_status = r.status and s.to_status = i.status
      and i.late = (r.completed_at is not null)
   returning i.ord, i.project_id, i.environment, r.email_id, r.position, i.status, i.rank, i.event_id,
-            i.type, i.data, i.attempt, i.counts_attempt, i.provider, i.late, r.next_attempt_at, i.suppress_key,
-            case when i.late then r.provider else i.provider end as counted_provider, i.suppress_address, i.suppress_reason, i.suppress_days, i.suppress_event_id,
+            i.type, i.data, i.attempt, i.counts_attempt, i.provider, i.late, r.next_attempt_at,
+            case when i.late then r.provider else i.provider end as counted_provider,
+            i.suppress_key, i.suppress_address, i.suppress_reason, i.suppress_days, i.suppress_event_id,
             i.notice_kind, i.notice
 ),
 numbered as materialized (
   select m.*, e.event_count + row_number() over (partition by m.email_id order by m.position) as seq
-    from moved m join email e on e.id = m.email_id
+    from changed_recipients m join email e on e.id = m.email_id
 ),
 change as materialized (
-  select project_id, environment, email_id, count(*)::int as events, count(rank) filter (where not late)::smallint as ended,
-         coalesce(max(rank), 0) as worst, bool_or(status in ('delivered', 'sent')) as sent,
-         (array_agg(type order by seq desc))[1] as last_event, max(seq) as last_seq
+  select project_id, environment, email_id,
+         count(*)::int as events,
+         count(rank) filter (where not late)::smallint as ended,
+         coalesce(max(rank), 0) as worst,
+         bool_or(status in ('delivered', 'sent')) as sent,
+         (array_agg(type order by seq desc))[1] as last_event,
+         max(seq) as last_seq
     from numbered group by 1, 2, 3
 ),
 counted as (
@@ -199,7 +105,7 @@ finished as (
    where q.project_id = n.project_id and q.email_id = n.email_id and q.position = n.position
      and n.rank is not null
 ),
-again as (
+requeued as (
   update queue q
      set holder = null, due_at = n.next_attempt_at, provider = n.provider,
          attempts = q.attempts + n.counts_attempt::int,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DatabaseUnavailable } from '../database/database.ts';
 import { systemWorld } from '../service/machine/system-world.ts';
-import { OutcomeStore } from './outcomes.ts';
+import { OutcomeBatches } from './outcome-batches.ts';
 
 /** A store whose fast path fails with the error that a test sets, with its log and a clock that the test moves. */
 function newStore() {
@@ -15,7 +15,7 @@ function newStore() {
     warn: () => {},
     error: ({ err }: { err?: unknown }) => void scene.logged.push(err),
   };
-  const store = new OutcomeStore<number, string>({
+  const store = new OutcomeBatches<number, string>({
     holder: () => 'worker',
     fenced: 'fenced',
     write: async (batch) => batch.map(() => 'full path'),

@@ -10,7 +10,7 @@ import { APP_ROLE, Database } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
 import { expireWorker, registerNode, releaseOrphans } from '../delivery/queue/node-store.ts';
 import { claimOldest } from '../delivery/queue/queue-store.ts';
-import { SettleStore } from './settle.ts';
+import { SettleStore } from './settle-store.ts';
 import type { Settlement } from './settlement.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
 

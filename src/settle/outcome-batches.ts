@@ -1,5 +1,5 @@
 /**
- * Group commit of outcomes under a lease, for deliveries of mail (settle.ts) and of webhooks
+ * Group commit of outcomes under a lease, for deliveries of mail (settle-store.ts) and of webhooks
  * (webhooks/sending/outcomes.ts).
  *
  * Guarantee: an outcome is stored exactly once or fenced off: it counts only while its queue row has this holder and
@@ -15,7 +15,7 @@ import { type Extent, isRowAtFault, Unsettled, type UnsettledOptions } from './u
 /** The lease under which a batch is stored, and the extent of its outcomes. */
 export type Writing = { holder: string; extent: Extent };
 
-type OutcomeStoreOptions<Item, Result> = Pick<
+type OutcomeBatchesOptions<Item, Result> = Pick<
   UnsettledOptions<Item, Result>,
   'describe' | 'lockOf' | 'onFailure' | 'log' | 'world'
 > &
@@ -39,14 +39,14 @@ type OutcomeStoreOptions<Item, Result> = Pick<
 const UNAVAILABLE_PAUSE_MS = 500;
 const FAST_FAILURE_LOGGED_EVERY_MS = 60_000;
 
-export class OutcomeStore<Item, Result> {
+export class OutcomeBatches<Item, Result> {
   readonly health = new SettleHealth();
-  readonly #options: OutcomeStoreOptions<Item, Result>;
+  readonly #options: OutcomeBatchesOptions<Item, Result>;
   readonly #commits: GroupCommit<Item, Result | 'kept'>;
   readonly #unsettled: Unsettled<Item, Result>;
   #fastFailureLoggedAtMs = -Infinity;
 
-  constructor(options: OutcomeStoreOptions<Item, Result>) {
+  constructor(options: OutcomeBatchesOptions<Item, Result>) {
     const { itemBytes, onSettled = () => {} } = options;
     this.#options = options;
     this.#unsettled = new Unsettled({

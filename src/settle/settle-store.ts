@@ -1,0 +1,109 @@
+/**
+ * Settles deliveries of mail: group commits of outcomes, each on one of two paths. outcome-batches.ts has group commit
+ * and fencing.
+ *
+ * A short statement (fast-path.ts) stores most outcomes, in a commit of its own. The full path (full-path.ts) stores
+ * the others and those that the fast path skips. webhooks/sending/loop.ts sends the webhooks that both queue.
+ */
+import type { Logger } from 'pino';
+import { failpoint } from '../lib/failpoint.ts';
+import type { World } from '../lib/world.ts';
+import type { Queryable } from '../database/database.ts';
+import { OutcomeBatches, type Writing } from './outcome-batches.ts';
+import { fastOutcomesOf, runFast } from './fast-path.ts';
+import { runSettle } from './full-path.ts';
+import type { Settlement } from './settlement.ts';
+import type { Extent } from './unsettled.ts';
+
+type SettleStoreOptions = {
+  holder: () => string | null;
+  onNotified: () => void;
+  onSettled?: (settlement: Settlement) => void;
+  onFailure?: (sqlState: string) => void;
+  log: Pick<Logger, 'warn' | 'error'>;
+  world: Pick<World, 'monotonicMs' | 'random'>;
+};
+
+/** A rough size: 64 outcomes always fit a batch. */
+const OUTCOME_BYTES = 2_000;
+/** Outcomes wait up to this long for a batch. If the process dies meanwhile, their mail is sent again. */
+const SETTLE_PACE_MS = 25;
+
+/**
+ * The result is true when the outcome counted, and false when it was fenced off because another worker has claimed
+ * the recipient.
+ */
+export class SettleStore extends OutcomeBatches<Settlement, boolean> {
+  constructor(db: Queryable, options: SettleStoreOptions) {
+    const { onNotified, onSettled } = options;
+    super({
+      ...options,
+      fenced: false,
+      write: (batch, writing) => settleBatch(db, batch, { ...writing, onNotified }),
+      writeFast: (batch, holder) => settleFast(db, batch, { holder, onNotified }),
+      shorter,
+      describe: ({ emailId, position, status }) => ({ email_id: emailId, position, status }),
+      lockOf: ({ emailId }) => emailId,
+      onSettled: (settlement, counts) => counts && onSettled?.(settlement),
+      exclusiveKey: ({ emailId, position }) => `${emailId} ${position}`,
+      itemBytes: OUTCOME_BYTES,
+      paceMs: SETTLE_PACE_MS,
+    });
+  }
+}
+
+/** Removes text of remote servers. `bare` also sends no webhooks and suppresses no address. */
+function shorter(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
+  const { reason: _reason, smtp: _smtp, ...data } = one.data as Record<string, unknown>;
+  const { number } = (one.attempt ?? {}) as { number?: number };
+  return {
+    ...one,
+    data,
+    attempt: one.attempt && { number, transcript: [] },
+    smtp: null,
+    reason: null,
+    suppress: extent === 'bare' ? null : one.suppress,
+    ...(one.notice && {
+      notice: { ...one.notice, facts: { ...one.notice.facts, diagnostic: null, advice: null } },
+    }),
+  };
+}
+
+/**
+ * The fast path runs only for this many outcomes, because a mixed batch runs both statements. A batch that is all for
+ * the fast path may be smaller.
+ */
+const FAST_MIN = 32;
+
+/** Stores the outcomes that the fast path takes, if there are enough of them. */
+async function settleFast(
+  db: Queryable,
+  batch: readonly Settlement[],
+  { holder, onNotified }: { holder: string; onNotified: () => void },
+): Promise<ReadonlyMap<Settlement, true>> {
+  const fast = fastOutcomesOf(batch);
+  if (fast.length < Math.min(batch.length, FAST_MIN)) return new Map();
+  const { stored } = await commit(() => runFast(db, fast, holder), onNotified);
+  return new Map(stored.map((one) => [one, true]));
+}
+
+/** Stores a batch in one transaction. @returns which outcomes counted */
+export async function settleBatch(
+  db: Queryable,
+  batch: readonly Settlement[],
+  { holder, onNotified, extent }: Writing & { onNotified: () => void },
+): Promise<boolean[]> {
+  const { counted } = await commit(() => runSettle(db, batch, { holder, extent }), onNotified);
+  return counted;
+}
+
+async function commit<T extends { notified: number }>(
+  run: () => Promise<T>,
+  onNotified: () => void,
+): Promise<T> {
+  failpoint('settle_before_commit');
+  const done = await run();
+  failpoint('settle_after_commit');
+  if (done.notified > 0) onNotified();
+  return done;
+}
