@@ -24,7 +24,7 @@ import type { EmailDraft } from './draft.ts';
 import type { StorageAccount } from '../accounts/limits/storage-account.ts';
 
 export type AcceptOutcome =
-  /** `body` is the exact JSON text of the answer. `limit` is null when nothing was stored. */
+  /** `body` is the exact JSON text of the response. `limit` is null when the statement that counts did not return it. */
   | { kind: 'accepted' | 'replayed'; body: string; limit: LimitState | null }
   | (Refusal & { kind: 'refused'; limit?: LimitState });
 
@@ -249,14 +249,14 @@ export function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
   const { limit, outcome } = row;
   if (outcome === 'accepted') return { kind: 'accepted', body: row.response ?? '', limit };
   if (outcome === 'replayed') return answerAgain(row, email.idempotency);
-  if (outcome === 'limited') {
+  if (outcome === 'limited' && limit !== null) {
     return { kind: 'refused', ...limitRefusal('sending', limit, email.recipients.length) };
   }
   const refusal =
     outcome === 'schedule_refused'
       ? refuseFields([tooFarAhead(email)])
       : refusalOf(outcome, domainOf(email.from.address));
-  return { kind: 'refused', ...refusal, ...(outcome !== 'unknown' && { limit }) };
+  return { kind: 'refused', ...refusal, ...(outcome !== 'unknown' && limit !== null && { limit }) };
 }
 
 /** Returns the answer to the earlier request with this key, or null when there was none within 24 hours. */

@@ -158,15 +158,19 @@ function refuseStored(rows: readonly AcceptRow[], items: readonly Item[]): Accep
       ? [{ index, refusal: refusalOf(check, domainOf(email.from.address)) }]
       : [],
   );
-  if (check === 'limited') {
+  if (check === 'limited' && limit !== null) {
     const recipients = items.reduce((sum, { email }) => sum + email.recipients.length, 0);
     const needed = { emails: items.length, recipients };
     return { kind: 'refused', ...batchLimitRefusal(limit, needed) };
   }
   if (check === 'unknown' || check === 'key_refused') {
-    return { kind: 'refused', ...refusals[0]!.refusal, ...(check === 'key_refused' && { limit }) };
+    return {
+      kind: 'refused',
+      ...refusals[0]!.refusal,
+      ...(check === 'key_refused' && limit !== null && { limit }),
+    };
   }
-  return { ...refuseAll(refusals), limit };
+  return { ...refuseAll(refusals), ...(limit !== null && { limit }) };
 }
 
 /** Refuses with the code and sentence of the first problem. `details` lists all of them. */

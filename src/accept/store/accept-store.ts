@@ -126,7 +126,8 @@ export class AcceptStore {
       const answer = answers[index]!;
       const limit = limitOf(request);
       if (answer instanceof Promise || this.#withBlocks.has(limit)) continue;
-      if (!needsBlocks(answer[0]!.limit)) continue;
+      const state = answer[0]!.limit;
+      if (state === null || !needsBlocks(state)) continue;
       this.#withBlocks.add(limit);
       makeBlocks(db, request, BUSY_LOCK_TIMEOUT_MS).catch(() => this.#withBlocks.delete(limit));
     }
@@ -415,7 +416,6 @@ export async function findStored(
 
 /** A batch is one transaction: if others of the batch are stored, a missing email was refused. */
 function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | null): AcceptRow {
-  const limit = { limit: 0, remaining: 0, resetS: 0, windowS: 60 };
   if (!row) {
     return {
       outcome: 'unknown',
@@ -428,7 +428,7 @@ function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | 
       createdAt: new Date(0),
       suppressedPositions: [],
       holder: null,
-      limit,
+      limit: null,
     };
   }
   return {
@@ -444,6 +444,6 @@ function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | 
     createdAt: row.at,
     suppressedPositions: row.suppressed_positions ?? [],
     holder: email.mayHandOver && !row.is_on_hold ? holder : null,
-    limit,
+    limit: null,
   };
 }

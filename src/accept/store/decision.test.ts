@@ -137,7 +137,7 @@ test('a refused email takes no capacity, and the headers have the remaining numb
   const facts = factsOf(window, NO_DOMAIN, {}, {});
   const decisions = decide(emails, facts);
   const rows = rowsOf(emails, decisions, { now: NOW, holder: 'h' });
-  const states = rows.map(({ outcome, limit }) => [outcome, limit.remaining, limit.counts]);
+  const states = rows.map(({ outcome, limit }) => [outcome, limit?.remaining, limit?.counts]);
   assert.deepEqual(states, [
     ['domain_refused', 4, undefined],
     ['accepted', 4, undefined],

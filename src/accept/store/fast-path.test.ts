@@ -346,8 +346,8 @@ async function shortThenFull(
   let next = 0;
   return short.map((row, index) => {
     if (row === null) return decided[next++]!;
-    const remaining = row.limit.remaining - acceptedLater(emails[index]!);
-    return { ...row, limit: { ...row.limit, remaining } };
+    const remaining = row.limit!.remaining - acceptedLater(emails[index]!);
+    return { ...row, limit: { ...row.limit!, remaining } };
   });
 }
 

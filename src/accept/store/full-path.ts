@@ -10,6 +10,7 @@
  * after the email was accepted, and delivery checks domain and suppressions again.
  */
 import { Overloaded } from '../../core/refusals.ts';
+import type { LimitState } from '../../core/limits.ts';
 import type { Scope } from '../../core/scope.ts';
 import {
   decide,
@@ -132,6 +133,7 @@ async function nothingStored<Result>(work: Promise<Result>): Promise<Result> {
 }
 
 export type Rehearsal = AcceptRow & {
+  limit: LimitState;
   /** The domain is paused: the email would be put on hold. */
   isPaused: boolean;
   isScheduled: boolean;

@@ -233,7 +233,7 @@ test('racing emails never exceed the limit, and none is refused while capacity i
         const size = kind === 'strict batch' ? emails.length : 1;
         const needed = size * emails[0]!.recipients.length;
         assert.ok(!isRefused || size > left || needed > leftRecipients, `${kind} had capacity`);
-        for (const { limit } of rows) assert.ok(limit.remaining >= 0);
+        for (const { limit } of rows) assert.ok(limit!.remaining >= 0);
       }
     }),
     { numRuns: RUNS },
@@ -300,8 +300,8 @@ test('the remaining number counts down by one with each email, whichever worker 
   const { sender, sent } = await senderWithBlocks(4_000);
   for (let number = 1; number <= 20; number += 1) {
     const { limit } = await workerOf(number).accept(newEmail(sender));
-    assert.equal(limit.remaining, 4_000 - sent - number);
-    assert.equal(limit.limit, 4_000);
+    assert.equal(limit?.remaining, 4_000 - sent - number);
+    assert.equal(limit?.limit, 4_000);
   }
 });
 
@@ -341,7 +341,7 @@ test('blocks are void when the next window begins', async () => {
   for (const seconds of [WINDOW_S + 1, -90]) {
     await passSeconds(seconds);
     const row = await workerOf(1).accept(newEmail(sender));
-    assert.equal(row.limit.remaining, 3_999);
+    assert.equal(row.limit?.remaining, 3_999);
     const { used, permits } = await countsOf(sender);
     assert.deepEqual({ used, permits }, { used: 1, permits: 0 });
     await sendAtAll(sender, 100);
@@ -353,7 +353,7 @@ test('a limit lowered below the used number refuses at once; raised again, it ha
   await setLimit(db, sending(sender), { max: sent, windowS: WINDOW_S });
   const refused = await workerOf(0).accept(newEmail(sender));
   assert.equal(refused.outcome, 'limited');
-  assert.equal(refused.limit.remaining, 0);
+  assert.equal(refused.limit?.remaining, 0);
   await setLimit(db, sending(sender), { max: sent + 30, windowS: WINDOW_S });
   assert.deepEqual(await sendAtAll(sender, 40), { accepted: 30, limited: 10 });
 });

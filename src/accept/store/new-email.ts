@@ -90,6 +90,9 @@ export type AcceptRow = {
   suppressedPositions: readonly number[];
   /** The lease under which the recipients are stored; null: they wait in the queue table. */
   holder: string | null;
-  /** State of the limit on recipients if it refuses, else of the limit on emails. */
-  limit: LimitState;
+  /**
+   * State of the limit on recipients if it refuses, else of the limit on emails; null: unknown, because the row was
+   * read after a lost connection.
+   */
+  limit: LimitState | null;
 };
