@@ -24,7 +24,7 @@ import type { EmailDraft } from './draft.ts';
 import type { StorageAccount } from '../accounts/limits/storage-account.ts';
 
 export type AcceptOutcome =
-  /** `body` is the exact JSON text of the response. `limit` is null when the statement that counts did not return it. */
+  /** `body` is the exact JSON text of the response. `limit` is null when its state is unknown. */
   | { kind: 'accepted' | 'replayed'; body: string; limit: LimitState | null }
   | (Refusal & { kind: 'refused'; limit?: LimitState });
 

@@ -2,8 +2,9 @@
  * Rate limits: fixed windows that start with their first request. The database counts, so limits are exact over all
  * workers and nodes. They are per project and environment, except `auth`:
  *
- * - `sending`: emails and recipients. Decided by accept/store/decision.ts and fast-path.ts beside it, counted by
- *   insert.ts and fast-path.ts there. A large limit is counted in blocks (limit-blocks.ts).
+ * - `sending`: emails and recipients. Decided by accept/store/decision.ts and accept/store/fast-path.ts, counted by
+ *   accept/store/insert.ts and accept/store/fast-path.ts. A large limit is counted in blocks
+ *   (accept/store/limit-blocks.ts).
  * - `dry_runs`: dry runs, as many as emails. Counted by accept/routes.ts (countToLimit).
  * - `verification`: verifications of a domain. Counted by domains/routes.ts (countToLimit).
  * - `domains`: added domains. Counted by domains/routes.ts (countToLimit).
