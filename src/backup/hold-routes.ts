@@ -22,10 +22,15 @@ const NOT_ON_HOLD: Refusal = {
   message: 'The installation is not on hold.',
 };
 
-export function registerRestoredRoutes(app: App, { db }: HttpServices): void {
-  const route = { config: { access: 'session' as const }, preHandler: onlyOperators(db) };
+export function registerRestoredRoutes(app: App, services: HttpServices): void {
+  registerHold(app, services);
+  registerRelease(app, services);
+}
+
+function registerHold(app: App, { db }: HttpServices): void {
   app.get('/v1/operator/hold', {
-    ...route,
+    config: { access: 'session' },
+    preHandler: onlyOperators(db),
     schema: {
       summary: 'Show what a restored installation would send',
       description:
@@ -66,9 +71,12 @@ export function registerRestoredRoutes(app: App, { db }: HttpServices): void {
       };
     },
   });
+}
 
+function registerRelease(app: App, { db }: HttpServices): void {
   app.post('/v1/operator/release', {
-    ...route,
+    config: { access: 'session' },
+    preHandler: onlyOperators(db),
     schema: {
       summary: 'Release a restored installation',
       description:

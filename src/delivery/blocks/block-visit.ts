@@ -11,8 +11,7 @@ import type { Attempted, Outcome } from '../attempt/outcome.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import { type Source, sourcesFor } from '../shaping/sources.ts';
 import { deferredByRefusal, refusedByBlock } from './block-outcomes.ts';
-import { type BlockKey, nameOf } from './block-store.ts';
-import type { ProviderBlocks } from './provider-blocks.ts';
+import { type BlockKey, nameOf, type ProviderBlock } from './block-store.ts';
 
 export type BlockVisitOptions = {
   db: Queryable;
@@ -32,15 +31,35 @@ type Answered = {
 type Server = { provider: string; address: string; envelopeFrom: string };
 export type Closed = { block: BlockKey; delayMs: number };
 
+export type KnownBlock = ProviderBlock & { probeAtMs: number; firstOfSenderAtMs: number };
+
+/** The blocks of all providers, as one attempt uses them: ProviderBlocks. */
+export type Blocks = {
+  /** No block is known. */
+  readonly isQuiet: boolean;
+  applying(keys: readonly BlockKey[]): KnownBlock | null;
+  takeProbe(block: KnownBlock, senderDomain: string): Promise<boolean>;
+  waitMs(block: KnownBlock, senderDomain: string): number;
+  delivered(key: BlockKey): void;
+  count(
+    key: BlockKey,
+    refused: { senderDomain: string; subject: RefusalSubject; isProbe: boolean } & Pick<
+      ProviderBlock,
+      'category' | 'reply'
+    >,
+  ): Promise<KnownBlock | null>;
+  leave(key: BlockKey): Promise<void>;
+};
+
 export class BlockVisit {
   readonly #delivery: Delivery;
-  readonly #blocks: ProviderBlocks;
+  readonly #blocks: Blocks;
   readonly #options: BlockVisitOptions;
   readonly #senderDomain: string;
   readonly #probes: BlockKey[] = [];
   #answered: Answered | null = null;
 
-  constructor(delivery: Delivery, blocks: ProviderBlocks, options: BlockVisitOptions) {
+  constructor(delivery: Delivery, blocks: Blocks, options: BlockVisitOptions) {
     this.#delivery = delivery;
     this.#blocks = blocks;
     this.#options = options;

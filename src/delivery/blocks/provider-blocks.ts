@@ -35,7 +35,7 @@ import {
   takeProbe,
 } from './block-store.ts';
 import { changeQueueStep, QUEUE_START, WHOLE_QUEUE } from '../queue-control/change-store.ts';
-import { BlockVisit, type BlockVisitOptions } from './block-visit.ts';
+import { type Blocks, BlockVisit, type BlockVisitOptions, type KnownBlock } from './block-visit.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 
 type BlocksOptions = BlockVisitOptions & {
@@ -47,8 +47,6 @@ type BlocksOptions = BlockVisitOptions & {
   onEnded: (provider: string) => void;
 };
 
-type Known = ProviderBlock & { probeAtMs: number; firstOfSenderAtMs: number };
-
 const READ_EVERY_MS = 2_000;
 /** Milliseconds within which transactions that were open at the last read commit. */
 const READ_AGAIN_MS = 10_000;
@@ -57,9 +55,9 @@ const KNOWN_MAX = 5_000;
 const SPREAD_MS = 1_000;
 const SPREAD_EACH_MS = 20;
 
-export class ProviderBlocks {
+export class ProviderBlocks implements Blocks {
   readonly #options: BlocksOptions;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<string, KnownBlock>();
   /** This worker's last delivery by block. Another worker may have counted a refusal before it. */
   readonly #deliveredAtMs = new Map<string, number>();
   readonly #waiting = new Map<string, { probeAtMs: number; count: number }>();
@@ -108,13 +106,13 @@ export class ProviderBlocks {
   }
 
   /** Returns the block that applies to this mail. The block of an address comes before that of a domain. */
-  applying(keys: readonly BlockKey[]): Known | null {
+  applying(keys: readonly BlockKey[]): KnownBlock | null {
     const found = keys.map((key) => this.#known.get(nameOf(key)));
     return found.find((one) => one !== undefined && one.since !== null) ?? null;
   }
 
   /** Returns whether the message becomes the probe. While the database is unavailable there are no probes. */
-  async takeProbe(block: Known, senderDomain: string): Promise<boolean> {
+  async takeProbe(block: KnownBlock, senderDomain: string): Promise<boolean> {
     const nowMs = this.#options.world.monotonicMs();
     if (nowMs < this.#dueAtMs(block, senderDomain)) return false;
     const { firstMs } = this.#options.rules;
@@ -125,7 +123,7 @@ export class ProviderBlocks {
     return isTaken;
   }
 
-  waitMs(block: Known, senderDomain: string): number {
+  waitMs(block: KnownBlock, senderDomain: string): number {
     const { world, rules } = this.#options;
     const dueAtMs = this.#dueAtMs(block, senderDomain);
     const name = nameOf(block);
@@ -136,7 +134,10 @@ export class ProviderBlocks {
     return Math.ceil(Math.max(0, dueAtMs - world.monotonicMs()) + world.random() * spreadMs);
   }
 
-  #dueAtMs({ about, senders, probeAtMs, firstOfSenderAtMs }: Known, senderDomain: string): number {
+  #dueAtMs(
+    { about, senders, probeAtMs, firstOfSenderAtMs }: KnownBlock,
+    senderDomain: string,
+  ): number {
     const isFirst = about === 'address' && !senders.includes(senderDomain);
     return isFirst ? Math.min(probeAtMs, firstOfSenderAtMs) : probeAtMs;
   }
@@ -148,7 +149,7 @@ export class ProviderBlocks {
       ProviderBlock,
       'category' | 'reply'
     >,
-  ): Promise<Known | null> {
+  ): Promise<KnownBlock | null> {
     const { db, rules } = this.#options;
     const row = await this.#tried(countRefusal(db, key, { ...refused, rules }), null);
     return row && this.#note(row);
@@ -212,7 +213,7 @@ export class ProviderBlocks {
     if (rows[0]) this.#readAt = rows[0].readAt;
   }
 
-  #note(row: ProviderBlock): Known {
+  #note(row: ProviderBlock): KnownBlock {
     const nowMs = this.#options.world.monotonicMs();
     const { firstMs } = this.#options.rules;
     const atMs = (inMs: number | null): number => nowMs + (inMs ?? firstMs);
