@@ -53,6 +53,9 @@ const REPLACED_WITHIN_MS = 90_000;
 /** Mail lives for three days of this clock, and draining needs two of them. */
 const CLOCK_JUMPS_MAX = 12;
 
+/** The leases of workers, by process id. */
+const LEASES = 'select count(*)::int as count from nodes where pid = any($1)';
+
 export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<void>>> = {
   async kill_worker({ stage, random }) {
     const node = random.pick(stage.nodes);
@@ -110,19 +113,26 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     node.thawed(pid);
   },
   /** Supervisor and workers, as on a suspended machine. None of their leased mail may be sent after it. */
-  async freeze_node({ stage, random, freezes }) {
+  async freeze_node({ stage, random, freezes, log }) {
     const node = random.pick(stage.nodes.slice(1));
     if (node.isFrozen || node.frozenPid !== null || !node.isAlive) return;
+    const workers = await node.workerPids();
     const fromMs = Date.now();
-    const disturbance = node.disturbed('node frozen', fromMs, fromMs + FREEZE_MS + RECOVERY_MS);
+    const disturbance = node.disturbed('node frozen', fromMs, Infinity);
     const group = -node.service.pid;
     const { isUp } = node;
     node.isFrozen = true;
     node.isUp = false;
     node.signal(group, 'SIGSTOP');
     await delay(FREEZE_MS);
-    // Before the signal: what it does from now on is what must not happen.
-    freezes.push({ node: node.name, fromMs, toMs: Date.now() });
+    // On a loaded machine the other nodes need longer. A worker that they have not expired may go on with its mail.
+    const areExpired = async () => (await stage.sql(LEASES, [workers]))[0].count === 0;
+    const isExpired = await waitFor(areExpired, { what: 'the end of its leases' }).catch(
+      () => false,
+    );
+    // Recorded before the signal: the node must not send from here on.
+    if (isExpired) freezes.push({ node: node.name, fromMs, toMs: Date.now() });
+    else log(`${node.name} was frozen for ${Date.now() - fromMs} ms, and no node has expired it`);
     disturbance.toMs = later();
     node.signal(group, 'SIGCONT');
     node.isFrozen = false;
