@@ -1081,7 +1081,7 @@ export type InstallationStatus = {
     /** Seconds that the oldest due recipient has waited. */
     oldest_s: number;
   };
-  /** True when the daily proof found no difference, or only acknowledged ones. */
+  /** True when the daily reconciliation found no difference, or only acknowledged ones. */
   is_accounted_for: boolean;
   /** Open conditions, at most the newest 1,000. */
   conditions: OperatorCondition[];
@@ -3385,7 +3385,7 @@ export type Operations = {
     body: undefined;
     result: OperatorConditionList;
   };
-  /** Get the result of the daily proof of mail */
+  /** Get the result of the daily reconciliation of mail */
   getReconciliation: {
     query: Record<never, never>;
     body: undefined;

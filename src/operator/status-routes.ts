@@ -95,7 +95,9 @@ const status = z
     }),
     is_accounted_for: z
       .boolean()
-      .describe('True when the daily proof found no difference, or only acknowledged ones.'),
+      .describe(
+        'True when the daily reconciliation found no difference, or only acknowledged ones.',
+      ),
     conditions: z.array(condition).describe('Open conditions, at most the newest 1,000.'),
     backup: z
       .object({

@@ -1,6 +1,6 @@
 /**
- * Reads and acknowledges the results of the daily proof (reconciliation-store.ts), for the operator and for the
- * condition that reports them.
+ * Reads and acknowledges the results of the daily reconciliation (reconciliation-store.ts), for the operator and
+ * for the condition that reports them.
  */
 import type { Difference, Statuses } from './differences.ts';
 import type { Queryable } from '../database/database.ts';

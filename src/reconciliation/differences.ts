@@ -1,5 +1,5 @@
 /**
- * The kinds of differences that the daily proof finds, and their meanings.
+ * The kinds of differences that the daily reconciliation finds, and their meanings.
  *
  * For each project and day (UTC) of acceptance, the proof counts the recipients of the stored emails by status:
  *

@@ -1,4 +1,7 @@
-/** The daily proof on a database of its own: comparisons, changes that are not differences, and interruptions. */
+/**
+ * The daily reconciliation on a database of its own: comparisons, changes that are not differences, and
+ * interruptions.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

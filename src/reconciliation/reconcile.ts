@@ -1,5 +1,5 @@
 /**
- * The daily proof that no accepted mail is missing: checks the days that are due and reports differences
+ * The daily reconciliation that no accepted mail is missing: checks the days that are due and reports differences
  * (differences.ts).
  *
  * A day of a project is due an hour after its end, again while its mail has not ended, and when the walk over the

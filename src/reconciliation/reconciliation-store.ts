@@ -1,6 +1,6 @@
 /**
- * The statements of the daily proof (differences.ts): days to check, a walk over the mail of one day, and the number
- * of accepted emails.
+ * The statements of the daily reconciliation (differences.ts): days to check, a walk over the mail of one day, and
+ * the number of accepted emails.
  *
  * Mail that is accepted, sent or canceled during the check is not a difference. Each step of the walk is one
  * statement, which sees an email with its recipients, queue rows and events at one moment, and these change together.

@@ -1,6 +1,6 @@
 /**
- * Routes of the daily proof. Keys of the operator and admins get its summary. Owners list its days, start a check,
- * and acknowledge differences.
+ * Routes of the daily reconciliation. Keys of the operator and admins get its summary. Owners list its days, start
+ * a check, and acknowledge differences.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { z } from 'zod';
@@ -47,9 +47,9 @@ export function registerReconciliationRoutes(app: App, services: HttpServices): 
 function registerSummary(app: App, { db }: HttpServices): void {
   app.get('/v1/operator/reconciliation', {
     schema: {
-      summary: 'Get the result of the daily proof of mail',
+      summary: 'Get the result of the daily reconciliation of mail',
       description:
-        'Returns the result of the daily proof. For each project and day, it compares accepted recipients ' +
+        'Returns the result of the daily reconciliation. For each project and day, it compares accepted recipients ' +
         'with ended and waiting ones. For keys of the operator, and for admins.',
       operationId: 'getReconciliation',
       tags: ['Service'],

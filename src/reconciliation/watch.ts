@@ -1,6 +1,6 @@
 /**
- * Runs the daily proof in a running service (reconcile.ts), in small steps with rests between them. However much mail
- * there is, it takes a small part of one connection.
+ * Runs the daily reconciliation in a running service (reconcile.ts), in small steps with rests between them.
+ * However much mail there is, it takes a small part of one connection.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { reconcile } from './reconcile.ts';

@@ -94,8 +94,8 @@ export async function* trimProject(
   }
 }
 
-// Stored before the removal, for the daily proof (reconciliation/reconciliation-store.ts). Whole hours make writes
-// rare.
+// Stored before the removal, for the daily reconciliation (reconciliation/reconciliation-store.ts). Whole hours make
+// writes rare.
 const NOTE_REMOVAL = `
 update projects p set mail_removed_before = n.before
   from (select date_trunc('hour', app_now() - ($2::int - 1) * interval '1 hour') as before) n

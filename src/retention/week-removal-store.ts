@@ -131,7 +131,7 @@ async function removeDue(db: Queryable, retention: Retention): Promise<Removal> 
 const NOTE_REMOVAL = `
 update retention_clock set mail_removed_before = greatest(mail_removed_before, $1::timestamptz)`;
 
-/** Notes the removal before it begins, for the daily proof (reconciliation/reconciliation-store.ts). */
+/** Notes the removal before it begins, for the daily reconciliation (reconciliation/reconciliation-store.ts). */
 async function noteRemoval(db: Queryable, week: number): Promise<void> {
   await db.query(NOTE_REMOVAL, [new Date((week + 1) * WEEK_MS)]);
 }

@@ -221,7 +221,10 @@ class Actions {
 const DAYS = `
 select distinct (created_at at time zone 'UTC')::date::text as day from emails where project_id = $1`;
 
-/** Runs the daily proof's statements from the first id, because another clock than the database's makes the ids. */
+/**
+ * Runs the daily reconciliation's statements from the first id, because another clock than the database's makes
+ * the ids.
+ */
 async function unaccounted({ projectId }: Sender): Promise<string[]> {
   const days = await db.query<{ day: string }>(DAYS, [projectId]);
   assert.ok(days.length > 0);

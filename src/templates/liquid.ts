@@ -2,7 +2,7 @@
  * One part of a template (subject, html or text) in the Liquid language: read once, rendered for each email. Pure: no
  * files, includes, clock or prototypes. The language has only what this file and filters.ts list.
  *
- * Promise: reading and rendering end within 50 ms on the reference machine, whatever source and variables are. The
+ * Guarantee: reading and rendering end within 50 ms on the reference machine, whatever source and variables are. The
  * result is text or a sentence with the problem. Sources are bounded by size, number of tags and depth, rendering by
  * its work (`work.ts`). Output in html is escaped unless its last filter is `raw`.
  */

@@ -1,4 +1,7 @@
-/** The daily proof of a running service accounts for every kind of mail, and finds, names and reports damage. */
+/**
+ * The daily reconciliation of a running service accounts for every kind of mail, and finds, names and reports
+ * damage.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';

@@ -312,7 +312,10 @@ const IN_DOUBT = {
 
 const GIVEN_UP =
   'The server was silent, and too many other messages of the project waited for silent servers.';
-/** Milliseconds until a delivery is due again that was given up during a lookup or while it waited for a connection. */
+/**
+ * Milliseconds until a delivery is due again that was given up during a look-up or while it waited for a
+ * connection.
+ */
 const UNCONNECTED_DELAY_MS = 60_000;
 
 /** Returns the result of an attempt without a reply to the final dot, or of one given up without a session. */

@@ -30,7 +30,7 @@ export type Delivery = Pick<
   /** True when the database no longer has the content, so that delivery can only fail. */
   contentMissing?: boolean;
   contentBytes: number;
-  /** The provider (delivery/route/mail-routing.ts). It changes when a lookup finds the destination's mail servers. */
+  /** The provider (delivery/route/mail-routing.ts). It changes when a look-up finds the destination's mail servers. */
   provider: string;
   /** The lease under which the recipient is claimed. An outcome under another lease is fenced. */
   holder: string;

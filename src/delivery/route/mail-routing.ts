@@ -3,8 +3,8 @@
  * the provider of each destination.
  *
  * A **provider** is a large operator of mail servers, or else the group of MX hosts of a destination
- * (net/providers.ts). Until a lookup finds the mail servers of a destination, the destination itself stands in for
- * its provider: here, in delivery/queue/fair-queue.ts and in the column `queue.provider`. After the lookup its
+ * (net/providers.ts). Until a look-up finds the mail servers of a destination, the destination itself stands in for
+ * its provider: here, in delivery/queue/fair-queue.ts and in the column `queue.provider`. After the look-up its
  * deliveries move to the provider.
  */
 import { lookup } from 'node:dns/promises';
@@ -16,7 +16,7 @@ import type { ProviderSuffixes } from '../../net/providers.ts';
 import { readInstallation } from '../../domains/mail-host-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** Milliseconds for which a failed lookup is reused, so that further attempts do not repeat it. */
+/** Milliseconds for which a failed look-up is reused, so that further attempts do not repeat it. */
 const FAILURE_REMEMBERED_MS = 10_000;
 const REMEMBERED_MAX = 50_000;
 const OWN_NAMES_REMEMBERED_MS = 60_000;
@@ -44,12 +44,12 @@ export class MailRouting {
     this.#options = options;
   }
 
-  /** Returns the provider of a destination, or the destination itself until a lookup has found its mail servers. */
+  /** Returns the provider of a destination, or the destination itself until a look-up has found its mail servers. */
   providerOf(destination: string): string {
     return this.#providers.get(destination) ?? destination;
   }
 
-  /** Returns whether `provider` is a provider that a lookup found, or a destination whose provider is known. */
+  /** Returns whether `provider` is a provider that a look-up found, or a destination whose provider is known. */
   knows(provider: string): boolean {
     return this.#providers.has(provider) || this.#knownProviders.has(provider);
   }

@@ -2,7 +2,7 @@
  * Collects the TLS rules for the hosts of a route before the first connection, remembers which hosts support TLS
  * (TlsMemory), and counts TLS results (TlsCounters).
  *
- * A domain without policies costs little: its MTA-STS result is in memory after the first lookup, and TLSA records
+ * A domain without policies costs little: its MTA-STS result is in memory after the first look-up, and TLSA records
  * are looked up only where DNSSEC authenticated the route (net/dns/mx.ts sets `daneNames`). With a configured relay,
  * policies of recipient domains do not apply.
  */

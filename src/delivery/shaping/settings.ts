@@ -1,5 +1,5 @@
 /**
- * Limits per provider: the defaults as data, and the lookup in defaults and operator's file (settings-file.ts).
+ * Limits per provider: the defaults as data, and the look-up in defaults and operator's file (settings-file.ts).
  *
  * net/providers.ts derives the key of a provider from the names of its mail servers. A provider without an entry gets
  * DEFAULT_PROVIDER_LIMITS. The numbers are from KumoMTA's shipped shaping rules, which large senders measured; no

@@ -7,7 +7,7 @@
  *        │
  *     hosts to try in order, or the reason why there are none
  *
- * Promises: a DNS failure never counts as a domain without mail, and the guard permits every returned address.
+ * Guarantee: a DNS failure never counts as a domain without mail, and the guard permits every returned address.
  * Connect to these addresses; never resolve the names again.
  */
 import type { World } from '../../lib/world.ts';
