@@ -138,14 +138,16 @@ export class Maintenance implements AsyncDisposable {
 
   #watchInstallation(): void {
     const { database, config, operatorEvents } = this.#options;
-    this.#every(WATCH_EVERY_MS, 'watching nodes and the schema', () => this.#watch());
+    this.#every(WATCH_EVERY_MS, 'checking nodes and the schema', () => this.#watch());
     this.#every(WATCH_EVERY_MS, 'comparing clocks', () => this.#options.clock.look());
     const { certificates } = this.#options;
     const served = new CertificateWatch(certificates, { operatorEvents, world: systemWorld });
-    this.#nowAndEvery(CERTIFICATES_EVERY_MS, 'looking at certificates', async () => served.look());
+    this.#nowAndEvery(CERTIFICATES_EVERY_MS, 'checking certificates', async () => served.look());
     // Runs at once, because a fail-over may come before the first interval.
-    this.#nowAndEvery(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
-    this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
+    this.#nowAndEvery(WATCH_EVERY_MS, 'checking for a fail-over', () => this.#watchTimeline());
+    this.#every(ORPHANS_EVERY_MS, 'releasing the work of dead workers', () =>
+      this.#releaseOrphans(),
+    );
     const here = { host: hostname(), pid: process.pid };
     this.#every(DROPS_EVERY_MS, 'dropping mail', () => {
       const context = { db: database.db, world: systemWorld, process: here };
@@ -154,20 +156,20 @@ export class Maintenance implements AsyncDisposable {
     const { signal } = this.#stopping;
     const reconciliation = new ReconciliationWatch({ db: database.db, operatorEvents, signal });
     // Runs at once, because a day may have become due since the last stop.
-    this.#nowAndEvery(RECONCILE_EVERY_MS, 'accounting for all mail', () => reconciliation.run());
-    this.#every(LAPSED_EVERY_MS, 'ending conditions', () => operatorEvents.clearLapsed());
+    this.#nowAndEvery(RECONCILE_EVERY_MS, 'reconciling mail', () => reconciliation.run());
+    this.#every(LAPSED_EVERY_MS, 'ending lapsed conditions', () => operatorEvents.clearLapsed());
     const secretWatch = new SecretWatch({ ...this.#options, world: systemWorld });
     // Runs at once, because a predecessor may have left rows that this key does not open.
-    this.#nowAndEvery(SECRETS_EVERY_MS, 'opening secrets', async () => {
+    this.#nowAndEvery(SECRETS_EVERY_MS, 'checking secrets', async () => {
       const problem = await secretWatch.run(() => this.#isStopping);
       if (problem !== null) this.#outdated.resolve(problem);
     });
-    this.#every(HOST_EVERY_MS, 'the name of this host', () => renewHost(database, config));
+    this.#every(HOST_EVERY_MS, 'storing the host name', () => renewHost(database, config));
   }
 
   #watchStorage(): void {
     // Runs at once, because a service must not begin on a full disk.
-    this.#nowAndEvery(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
+    this.#nowAndEvery(DISK_EVERY_MS, 'checking the disk', () => this.#watchDisk());
     const storage = new StorageWatch(this.#options);
     // Until the first run, projects have the maximum of the last one.
     this.#nowAndEvery(STORAGE_EVERY_MS, 'measuring stored mail', () => storage.run());
@@ -176,10 +178,10 @@ export class Maintenance implements AsyncDisposable {
   #maintainTables(): void {
     const { database, config, log } = this.#options;
     const { signal } = this.#stopping;
-    this.#every(FORGET_EVERY_MS, 'forgetting', async () => {
+    this.#every(FORGET_EVERY_MS, 'deleting expired rows', async () => {
       if ((await noteRun(database.db)) === null) await forgetExpired(database.db);
     });
-    this.#every(HISTORIES_EVERY_MS, 'shortening histories', async () => {
+    this.#every(HISTORIES_EVERY_MS, 'shortening histories of suppressions', async () => {
       // An addition and a removal for each suppression that a project may have.
       const rowsMax = 2 * config.suppressionsMax;
       await shortenHistories(database.db, { rowsMax, batch: HISTORIES_BATCH });
@@ -188,7 +190,7 @@ export class Maintenance implements AsyncDisposable {
       while (!this.#isStopping && (await foldStats(database.db, STATS_BATCH)) === STATS_BATCH);
     });
     let isKeyed = false;
-    this.#every(EARLIER_EVERY_MS, 'keys of earlier addresses', async () => {
+    this.#every(EARLIER_EVERY_MS, 'storing keys of earlier addresses', async () => {
       for (let batch = 0; batch < EARLIER_BATCHES && !isKeyed && !this.#isStopping; batch += 1) {
         const passed = await keyEarlierMail(database.db, EARLIER_BATCH);
         isKeyed = passed === null;
@@ -196,7 +198,7 @@ export class Maintenance implements AsyncDisposable {
       }
     });
     let partitionsAtMs = systemWorld.now();
-    this.#every(CLOCK_EVERY_MS, 'partitions', async () => {
+    this.#every(CLOCK_EVERY_MS, 'creating partitions', async () => {
       const nowMs = systemWorld.now();
       if (Math.abs(nowMs - partitionsAtMs) < PARTITIONS_EVERY_MS) return;
       await makePartitions(database.address, nowMs, { signal });
@@ -212,26 +214,26 @@ export class Maintenance implements AsyncDisposable {
       if (await isStreamIndexed(database.db)) isIndexed = true;
       else await this.#buildIndexes();
     });
-    this.#every(STREAM_EVERY_MS, 'watching the event stream', () => this.#watchStream());
+    this.#every(STREAM_EVERY_MS, 'checking the event stream', () => this.#watchStream());
     const retention = new MailRemoval(database, { ...config, log });
-    this.#every(RETENTION_EVERY_MS, 'retention', () =>
+    this.#every(RETENTION_EVERY_MS, 'applying the retention', () =>
       retention.run(() => this.#isStopping, signal),
     );
   }
 
   #watchSenders(): void {
     const { database, config, operatorEvents, log } = this.#options;
-    this.#every(WEBHOOKS_EVERY_MS, 'watching webhooks', () =>
+    this.#every(WEBHOOKS_EVERY_MS, 'checking webhooks', () =>
       watchWebhooks(database.db, operatorEvents),
     );
     const blocks = new BlockWatch(database.db, operatorEvents);
-    this.#every(BLOCKS_EVERY_MS, 'watching for providers that refuse us', () => blocks.run());
+    this.#every(BLOCKS_EVERY_MS, 'checking provider blocks', () => blocks.run());
     const reputation = new ReputationWatch(database.db, log);
-    this.#every(config.reputationEveryMs, 'watching reputations', () => reputation.run());
-    this.#every(POLICIES_EVERY_MS, 'MTA-STS policies', () =>
+    this.#every(config.reputationEveryMs, 'checking reputations', () => reputation.run());
+    this.#every(POLICIES_EVERY_MS, 'renewing MTA-STS policies', () =>
       renewStsPolicies(database.db, { config, log }),
     );
-    this.#every(config.domainsEveryMs, 'domains', () => this.#recheckDomains());
+    this.#every(config.domainsEveryMs, 'checking domains', () => this.#recheckDomains());
   }
 
   /** Aborts statements of the owner, which may run for hours. The next run completes their task. */
