@@ -47,7 +47,7 @@ const IDLE_EVERY_MS = 2_000;
 const SOON_MS = 5;
 /** Pause without a lease, or after an error. */
 const AGAIN_MS = 400;
-/** Pause between two tries while the database is unavailable. */
+/** Pause before a statement is repeated while the database is unavailable. */
 export const AWAY_PAUSE_MS = 1_000;
 const COMPARE_EVERY_MS = 5 * 60_000;
 /** Statements end after 20 s. By then, one without an answer is committed or rolled back. */

@@ -68,7 +68,7 @@ type NoticeId = {
 export type DueNotice = NoticeId & {
   facts: NoticeFacts;
   createdAt: Date;
-  /** It could not be accepted for days. */
+  /** Whether the notice could not be accepted for days. */
   isTooOld: boolean;
   organizationId: string;
   /** The key that submitted its message. */

@@ -1,4 +1,4 @@
-/** Finds the installations whose workers run now: their counters in the database grow every two seconds. */
+/** Finds the nodes whose workers run now: each raises its counter in the database every two seconds. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { World } from '../lib/world.ts';
 import type { Queryable } from '../database/database.ts';

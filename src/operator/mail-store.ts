@@ -141,8 +141,8 @@ select id from api_keys
  order by id limit 1`;
 
 /**
- * Returns the key that the mail is accepted with, and creates it the first time. Nobody has its text. The lock on the
- * row of the address makes sure that only one is created.
+ * Returns the key that the mail is accepted with, and creates it the first time. Nobody knows the key itself. The
+ * lock on the row of the address makes sure that only one is created.
  */
 export function operatorMailKey(
   db: Pick<Database, 'transaction'>,

@@ -57,7 +57,7 @@ const ELEMENTS_MAX = 3;
 const FIELDS_MAX = 30;
 const DEPTH_MAX = 4;
 const OUTLINE_MAX = 4_096;
-/** Limit on values of any kind in an outline. Beyond it, sizes are enough. */
+/** Limit on values of any kind in an outline. Further values appear only with their size. */
 const VALUES_MAX = 200;
 
 /** Returns JSON of at most 4 KB. */

@@ -224,7 +224,7 @@ function warnOfClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Log
   );
 }
 
-/** Chooses the port before the database is opened. A running instance of this service may have it. */
+/** Chooses the port before the database is opened. The service of this data directory may already run and have it. */
 async function portFor(config: Config): Promise<number> {
   const chosen = await choosePort(config, turns);
   if ('port' in chosen) return chosen.port;

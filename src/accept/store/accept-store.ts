@@ -157,8 +157,8 @@ export class AcceptStore {
   }
 
   /**
-   * Stores one email or returns the refusal. The statement checks key, domain, suppressions and limit again, so that
-   * recent changes apply.
+   * Stores one email or returns the refusal. Both paths check key, domain, suppressions and limit when they store,
+   * whatever the request was checked for before.
    * @throws Overloaded before anything was stored
    * @throws DatabaseUnavailable when nothing was stored
    * @throws AcceptedUnknown when it may have been stored

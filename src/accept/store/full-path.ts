@@ -3,11 +3,11 @@
  * (decision.ts), and stores the accepted emails with a statement that checks the facts (insert.ts). If the facts have
  * changed in between, it starts again.
  *
- * Nothing is locked between the statements. Only another email of the project or another request with the same key
- * changes a fact. Each round therefore has less to store, and the limit bounds the number of rounds.
+ * The full path holds no lock between its statements. Only another email of the project or another request with
+ * the same key changes a fact. Each round therefore has less to store, and the limit bounds the number of rounds.
  *
- * Key, domain and suppressions are not checked again. A change that commits between the statements counts as a change
- * after the email was accepted, and delivery checks domain and suppressions again.
+ * The insert does not check key, domain and suppressions a second time. A change that commits after the facts were
+ * read counts as a change after the email was accepted, and delivery checks domain and suppressions again.
  */
 import { Overloaded } from '../../core/refusals.ts';
 import type { LimitState } from '../../core/limits.ts';

@@ -1,6 +1,6 @@
 /**
- * One attempt at a delivery, as the blocks of providers see it: decides whether each server may be tried, counts the
- * answer, and changes the outcome of a refusal. The rules are in provider-blocks.ts.
+ * Applies the blocks of providers to one attempt: decides whether each server may be tried, counts the reply, and
+ * changes the outcome of a refusal. The rules are in provider-blocks.ts.
  */
 import { isIPv6 } from 'node:net';
 import type { Queryable } from '../../database/database.ts';

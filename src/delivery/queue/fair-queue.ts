@@ -9,7 +9,7 @@
  * A project may use at most half of the memory that other projects leave free, so the next one finds memory. The same
  * limit holds for each of its tenant queues. Running deliveries count as memory, too;
  * delivery/shaping/slots.ts limits their number. Tenant queues whose provider answers come before the others of their
- * project (turns.ts). No count falls below 0 (`reduced`).
+ * project (turns.ts). `reduced` keeps every count at 0 or more.
  *
  * A delivery runs until its outcome is settled, but occupies its provider only until its attempt has ended. A commit
  * takes longer than a message to a nearby server, and needs no connection.
