@@ -65,7 +65,7 @@ export function isNamedProvider(key: string): boolean {
 
 /**
  * Returns the registrable domains of a key's hosts. Their servers often count connections together, so the hosts of
- * a domain share a limit on connections (delivery/broker/room.ts), and nothing else.
+ * a domain share a limit on connections (delivery/broker/group-capacity.ts), and nothing else.
  */
 export function groupOf(provider: string): string {
   const groups = provider.split('+').map((key) => {

@@ -1,6 +1,6 @@
 /**
  * Group commit of outcomes under a lease, for deliveries of mail (settle-store.ts) and of webhooks
- * (webhooks/sending/outcomes.ts).
+ * (webhooks/sending/webhook-outcomes.ts).
  *
  * Guarantee: an outcome is stored exactly once or fenced off: it counts only while its queue row has this holder and
  * this claim. While the database is unavailable the batch is repeated, which is safe because a second write is fenced

@@ -6,7 +6,10 @@ import type { Page } from '../../src/database/page.ts';
 import * as deliveries from '../../src/webhooks/delivery-store.ts';
 import * as endpoints from '../../src/webhooks/endpoint-store.ts';
 import * as webhooks from '../../src/webhooks/sending/queue-store.ts';
-import { type WebhookOutcome, WebhookOutcomes } from '../../src/webhooks/sending/outcomes.ts';
+import {
+  type WebhookOutcome,
+  WebhookOutcomes,
+} from '../../src/webhooks/sending/webhook-outcomes.ts';
 import * as replays from '../../src/webhooks/replay-store.ts';
 import { SETTLING } from './mail-store.ts';
 import type { Stage } from './statements.ts';

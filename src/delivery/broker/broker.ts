@@ -10,7 +10,7 @@ import type { World } from '../../lib/world.ts';
 import type { BrokerPool } from './pool.ts';
 import { BrokerProvider } from './provider.ts';
 import type { BrokerMessage, HostMessage, ProviderStatus, WorkerMessage } from './messages.ts';
-import { GroupCapacities } from './room.ts';
+import { GroupCapacities } from './group-capacity.ts';
 import { limitsOf, type ShapingSettings } from '../shaping/settings.ts';
 import { Uplink, type UplinkChange } from '../outage/uplink.ts';
 

@@ -3,7 +3,7 @@
  * waiting worker with the fewest. A worker with more returns some to a worker that waits.
  */
 import type { BrokerMessage, PoolKey } from './messages.ts';
-import type { GroupCapacity } from './room.ts';
+import type { GroupCapacity } from './group-capacity.ts';
 import type { TokenBucket } from './token-bucket.ts';
 import type { Window } from './window.ts';
 

@@ -8,7 +8,7 @@ import { nextState } from '../../lib/state-machine.ts';
 import type { World } from '../../lib/world.ts';
 import type { ProviderStatus, WorkerMessage } from './messages.ts';
 import { BrokerPool } from './pool.ts';
-import type { GroupCapacity } from './room.ts';
+import type { GroupCapacity } from './group-capacity.ts';
 import { type Failure, Outage } from '../outage/outage.ts';
 import type { ProviderLimits, ShapingSettings } from '../shaping/settings.ts';
 import { TokenBucket } from './token-bucket.ts';

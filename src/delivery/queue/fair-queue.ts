@@ -58,7 +58,7 @@ export type ProviderRules = {
 };
 
 const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
-/** Bytes that a delivery counts: at most 2,048 fit. No content in memory is larger (attempt/contents.ts). */
+/** Bytes that a delivery counts: at most 2,048 fit. No content in memory is larger (delivery/attempt/contents.ts). */
 export const WEIGHT_BYTES = 24 * 1024;
 /** Limit on memory for claims; the remainder is for mail that the accept path hands over. */
 const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;

@@ -427,7 +427,7 @@ export type HttpAgents = {
 /** Limit on recently used pools. Eviction only closes the pool's idle connections. */
 const MAX_POOLS = 256;
 const POOL_OPTIONS = {
-  // Callers limit their concurrency (webhooks/sending/fair-queue.ts); waiting here would use up the timeout.
+  // Callers limit their concurrency (webhooks/sending/endpoint-queue.ts); waiting here would use up the timeout.
   connections: 64,
   pipelining: 1,
   allowH2: false,

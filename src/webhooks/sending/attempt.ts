@@ -19,7 +19,7 @@ import type { Resolver } from '../../net/dns/resolver.ts';
 import type { SecretBox } from '../../secrets/secret-store.ts';
 import type { StoredEvent } from '../delivery-store.ts';
 import type { PayloadFormat, SealedSecrets } from '../endpoint-store.ts';
-import type { WebhookOutcome } from './outcomes.ts';
+import type { WebhookOutcome } from './webhook-outcomes.ts';
 import { resendPayload } from '../../compat/resend/wire/webhook-payload.ts';
 
 export type Outbound = {

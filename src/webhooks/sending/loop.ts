@@ -5,10 +5,10 @@
  *
  * Guarantees: each event is sent at least once, with one id for all retries. Deliveries are claimed under this
  * worker's lease, which fences every outcome (`database/leased-queue.ts`). An unreachable, slow or overloaded
- * endpoint does not delay other endpoints, even those of its project (`fair-queue.ts`, suspensions in
+ * endpoint does not delay other endpoints, even those of its project (`endpoint-queue.ts`, suspensions in
  * `webhooks/health.ts`). The number and bytes of deliveries in progress are limited.
  *
- * Each poll searches endpoints, advances running replays by one step (`replay-store.ts`), claims (`fair-queue.ts`)
+ * Each poll searches endpoints, advances running replays by one step (`replay-store.ts`), claims (`endpoint-queue.ts`)
  * and sends (`sender.ts`, `attempt.ts`).
  */
 import type { Logger } from 'pino';
@@ -17,8 +17,8 @@ import { LeasedQueue, LowWater } from '../../database/leased-queue.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import { feedReplays } from '../replay-store.ts';
 import type { Outbound } from './attempt.ts';
-import { EndpointQueue } from './fair-queue.ts';
-import type { SettledWebhook } from './outcomes.ts';
+import { EndpointQueue } from './endpoint-queue.ts';
+import type { SettledWebhook } from './webhook-outcomes.ts';
 import {
   type ClaimedWebhook,
   claimWebhooks,

@@ -7,7 +7,7 @@ import { webhookTest } from '../../../test/support/webhooks.ts';
 import type { Queryable, Statement } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { claimWebhooks } from './queue-store.ts';
-import { WebhookOutcomes } from './outcomes.ts';
+import { WebhookOutcomes } from './webhook-outcomes.ts';
 
 test('a response that the database refuses to store is kept, and the webhook is not sent again', async () => {
   await using receiver = await startReceiver(204);

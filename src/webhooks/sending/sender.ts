@@ -11,8 +11,8 @@ import { SecretUnopenable } from '../../secrets/secret-store.ts';
 import { noteUnusable } from '../../secrets/unusable-store.ts';
 import type { ClaimedWebhook } from './queue-store.ts';
 import { attemptWebhook, type Outbound, type AttemptOutcome } from './attempt.ts';
-import type { Pace } from './fair-queue.ts';
-import { type SettledWebhook, WebhookOutcomes } from './outcomes.ts';
+import type { Pace } from './endpoint-queue.ts';
+import { type SettledWebhook, WebhookOutcomes } from './webhook-outcomes.ts';
 
 type SenderOptions = Omit<Outbound, 'agents'> & {
   db: Queryable;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type EndpointAsk, EndpointQueue } from './fair-queue.ts';
+import { type EndpointAsk, EndpointQueue } from './endpoint-queue.ts';
 
 const endpoint = (endpointId: string, lowWaterMs = 0, projectId = 'p') => ({
   projectId,

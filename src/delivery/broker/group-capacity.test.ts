@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Broker } from './broker.ts';
-import { GroupCapacities } from './room.ts';
+import { GroupCapacities } from './group-capacity.ts';
 import { DEFAULT_SHAPING } from '../shaping/settings.ts';
 
 const LIMIT = 4;
