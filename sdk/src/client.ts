@@ -147,7 +147,7 @@ class Emails extends Resource {
     return this.pages('listEmailEvents', { path: { id }, query, positionOf });
   }
 
-  /** Returns the message as it is sent (RFC 5322). */
+  /** Returns the bytes of the message that the recipient's server gets (RFC 5322). */
   content(id: string, query: Query<'getEmailContent'> = {}): Promise<Uint8Array> {
     return this.transport.bytes('getEmailContent', { path: { id }, query });
   }
@@ -167,7 +167,7 @@ class Emails extends Resource {
     return this.call('listEmailWebhookDeliveries', { id });
   }
 
-  /** Creates a link that shows the email to everybody who has it, for at most 48 hours. */
+  /** Creates a link that shows the email for at most 48 hours. Anyone with the link can open it. */
   share(id: string, options: Body<'shareEmail'> = {}) {
     return this.call('shareEmail', { id }, options);
   }
@@ -384,7 +384,7 @@ class Suppressions extends Resource {
 
   /**
    * @param list CSV: a header line with `address`, then one address for each line; or the list of another
-   *   service, as CSV or JSON. A stream is sent as it is read, once and without a time limit
+   *   service, as CSV or JSON. The client sends a stream while it reads it, once and without a time limit
    */
   async import(
     list: string | ReadableStream<Uint8Array>,

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { cleanEnv, LAUNCHER, letterhausHere } from '../../test/support/letterhaus.ts';
 
-/** @returns the words offered after these, the last of which is incomplete */
+/** Returns the words that completion offers for a command line whose last word is incomplete. */
 async function offered(...words: string[]): Promise<string[]> {
   const { code, stdout, stderr } = await letterhausHere(['complete', '--', ...words], {});
   assert.deepEqual([code, stderr], [0, '']);

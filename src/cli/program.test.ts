@@ -51,7 +51,7 @@ test('every command and every part of one has --help, and --json where it does s
     return names.filter((name) => name !== undefined && name !== 'help') as string[];
   };
   const commands = partsIn(await help());
-  // The benchmark answers by itself; `bench --help` is tested below.
+  // The benchmark prints its own help, which a test below checks.
   for (const command of commands.filter((name) => name !== 'bench')) {
     const text = await help(command);
     const parts = partsIn(text);

@@ -84,9 +84,8 @@ export type NewCondition = ConditionKey & {
   /** Facts for programs, in snake_case. The log line has them, too. */
   details?: Readonly<Record<string, unknown>>;
   /**
-   * Milliseconds after the last report until the condition ends by itself, for states that are reported again and
-   * again: the reporting machine may be gone. Use several report intervals, and more than
-   * CONDITION_REPORTED_EVERY_MS.
+   * Milliseconds after the last report until the service ends the condition. A machine that reports a state repeatedly
+   * may be gone. Use several report intervals, and more than CONDITION_REPORTED_EVERY_MS.
    */
   lapsesAfterMs?: number;
 };

@@ -1,6 +1,6 @@
 /**
- * Codes of authenticator apps (RFC 6238): SHA-1, six digits and 30 seconds, which all apps support. HMAC does not
- * need a hash with collision resistance. Also recovery codes, for a member who has lost the app.
+ * Checks codes of authenticator apps (RFC 6238): SHA-1, six digits and 30 seconds, which all apps support. Collisions
+ * of SHA-1 do not weaken HMAC. Makes recovery codes for members who lose their app.
  */
 import { createHash } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
