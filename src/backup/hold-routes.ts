@@ -9,7 +9,7 @@ import {
   readHold,
 } from './store/hold.ts';
 import { refuse } from '../http/errors.ts';
-import { onlyOperators } from '../http/operators.ts';
+import { requireOperator } from '../http/operators.ts';
 import { environment, failures, idSchema, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
@@ -30,7 +30,7 @@ export function registerRestoredRoutes(app: App, services: HttpServices): void {
 function registerHold(app: App, { db }: HttpServices): void {
   app.get('/v1/operator/hold', {
     config: { access: 'session' },
-    preHandler: onlyOperators(db),
+    preHandler: requireOperator(db),
     schema: {
       summary: 'Show what a restored installation would send',
       description:
@@ -76,7 +76,7 @@ function registerHold(app: App, { db }: HttpServices): void {
 function registerRelease(app: App, { db }: HttpServices): void {
   app.post('/v1/operator/release', {
     config: { access: 'session' },
-    preHandler: onlyOperators(db),
+    preHandler: requireOperator(db),
     schema: {
       summary: 'Release a restored installation',
       description:

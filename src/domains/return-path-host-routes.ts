@@ -4,7 +4,7 @@ import { parseDomain } from '../mail/address.ts';
 import { refuseFields } from '../core/refusals.ts';
 import { readInstallation, setReturnPathHost } from './mail-host-store.ts';
 import { refuse } from '../http/errors.ts';
-import { onlyOperators } from '../http/operators.ts';
+import { requireOperator } from '../http/operators.ts';
 import { failures } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
@@ -12,7 +12,7 @@ import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
 const TAGS = ['Operator'];
 
 export function registerReturnPathHostRoutes(app: App, { db }: HttpServices): void {
-  const route = { config: { access: 'session' as const }, preHandler: onlyOperators(db) };
+  const route = { config: { access: 'session' as const }, preHandler: requireOperator(db) };
   app.get('/v1/operator/return-path-host', {
     ...route,
     schema: {

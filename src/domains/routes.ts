@@ -5,7 +5,7 @@ import { presentDomain } from './view.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { countToLimit } from '../accounts/limits/http-limits.ts';
-import { pageAnswer, pageFrom } from '../http/list.ts';
+import { pageResponse, readPage } from '../http/list-pages.ts';
 import {
   doc,
   environment,
@@ -67,8 +67,8 @@ function registerCreateAndList(app: App, services: HttpServices): void {
       response: { 200: domainList, ...failures(422) },
     },
     handler: async (request) => {
-      const page = pageFrom(request.query);
-      return pageAnswer(await domains.list(callerOf(request), page), presentDomain);
+      const page = readPage(request.query);
+      return pageResponse(await domains.list(callerOf(request), page), presentDomain);
     },
   });
 }

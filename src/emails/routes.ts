@@ -25,7 +25,7 @@ import {
 } from './inspection/http-content-reads.ts';
 import { notFound, refuse } from '../http/errors.ts';
 import { filterFrom } from './http-filter.ts';
-import { listAnswer, pageAnswer, pageFrom } from '../http/list.ts';
+import { listResponse, pageResponse, readPage } from '../http/list-pages.ts';
 import { failures, idParams } from '../http/schemas.ts';
 import { diagnosis } from './diagnosis/schemas.ts';
 import {
@@ -67,11 +67,11 @@ function registerList(app: App, { db }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const caller = callerOf(request);
-      const page = pageFrom(request.query);
+      const page = readPage(request.query);
       const filter = filterFrom(request.query, { keyId: ownKeyOf(caller), domain: caller.domain });
       if (isRefusal(filter)) return refuse(reply, filter);
       const found = await listEmails(db.readsOf(caller.projectId), caller, { page, filter });
-      return { ...pageAnswer(found, presentSummary), scanned_until: found.scannedUntil };
+      return { ...pageResponse(found, presentSummary), scanned_until: found.scannedUntil };
     },
   });
 }
@@ -165,7 +165,7 @@ function registerTimeline(app: App, { db }: HttpServices): void {
       if (!ref || !(await emailExists(db, ref))) return notFound(reply, 'email');
       const { limit, after } = request.query;
       const events = await listTimeline(db, ref, { after, limit: limit + 1 });
-      return listAnswer(events.map(presentEvent), limit);
+      return listResponse(events.map(presentEvent), limit);
     },
   });
 }

@@ -65,7 +65,7 @@ export function registerEventRoutes(app: App, services: HttpServices): void {
       const text = (resumed === '' ? undefined : resumed) ?? request.query.after;
       const after = text === 'latest' ? await latestPoint(db, caller) : pointAt(text, caller);
       if (isRefusal(after)) return refuse(reply, after);
-      const asked = { caller, callerAgain: app.callerAgain(request), filter: wanted, after };
+      const asked = { caller, callerAgain: app.createCallerLookup(request), filter: wanted, after };
       const isOpen = /\btext\/event-stream\b/i.test(request.headers.accept ?? '');
       if (isOpen) return openStream(streams, asked, reply);
       const page = await streams.page(asked, request.query.limit);

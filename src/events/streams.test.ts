@@ -48,7 +48,7 @@ test('the stream of a client that does not read is ended, and its events are not
   let pages = 0;
   await using http = await stubHttp({
     services: { db: watched(() => (pages += 1)) },
-    connections: { readMs: 300, lookEveryMs: 50 },
+    connections: { readMs: 300, checkEveryMs: 50 },
   });
   const key = await keyOf(scope);
   let isClosed = false;

@@ -7,7 +7,7 @@
  * - within about a second when its key is revoked or changed
  * - when the service stops
  * - when the database no longer has events that it has sent (stream-store.ts)
- * - when its client does not read (http/socket/connections.ts).
+ * - when its client does not read (http/socket/client-connections.ts).
  * While the database is unavailable, it sends only heartbeats.
  *
  * Streams that have sent everything wait together: four times a second one statement finds those with new events. At

@@ -22,13 +22,13 @@ import { parseApiKey } from '../accounts/keys/api-key.ts';
 import { limitRefusal } from '../core/limits.ts';
 import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
 import type { Caller } from '../core/scope.ts';
-import { accountForBodies } from './socket/bodies.ts';
-import type { Connections } from './socket/connections.ts';
+import { createBodyAccounting } from './socket/bodies.ts';
+import type { Connections } from './socket/client-connections.ts';
 import { BODY_MAX_BYTES, refuse, refusesEncoding, sendProblem, TOO_LARGE } from './errors.ts';
 import { limitHeadersAlways } from '../accounts/limits/http-limits.ts';
 import { admitOperator } from './admin-socket.ts';
-import { isMachines, isOfMachine } from './machine.ts';
-import { LEAST_ROLES, OF_OPERATORS, OF_OPERATORS_ON_MACHINE } from './roles.ts';
+import { isLocalOperator, isFromLocalOperator } from './local-operator.ts';
+import { LEAST_ROLES, OPERATOR_KEY_OPERATIONS, LOCAL_OPERATOR_OPERATIONS } from './roles.ts';
 import type { Access, App, HttpServices } from './services.ts';
 import { Sessions } from '../accounts/sessions/http-sessions.ts';
 import { clientOf } from '../net/addresses.ts';
@@ -115,7 +115,7 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   const { db, world, config } = services;
   const keys = new KeyCache(db.checking, world);
   const use = new KeyUse(db);
-  const accounts = accountForBodies();
+  const accounts = createBodyAccounting();
   const limiter = new AuthLimiter(db, world, config.limits.auth);
   const checking = { limiter, use, connections };
   const needsKey = requireKey({ ...checking, find: (text) => keys.findNow(text) });
@@ -135,10 +135,10 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
     passwords: new Passwords(),
   };
   app.decorate('signIn', new SignIn({ db, limiter, secondFactor, ...signIn }));
-  app.decorate('callerAgain', ({ session, caller, headers }) => {
+  app.decorate('createCallerLookup', ({ session, caller, headers }) => {
     const text = bearerToken(headers.authorization) ?? '';
     if (session === null || caller === null) return async () => keys.findNow(text);
-    if (isMachines(session)) return () => Promise.resolve(caller);
+    if (isLocalOperator(session)) return () => Promise.resolve(caller);
     return () => sessions.findAgain(session.id, caller);
   });
   app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
@@ -168,12 +168,12 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
 const refuseOperators: onRequestHookHandler = (request, reply, done) => {
   if (callerOf(request).projectId !== OPERATOR_PROJECT_ID) return done();
   const { operationId = '' } = request.routeOptions.schema ?? {};
-  if (isOfMachine(request) && OF_OPERATORS_ON_MACHINE.has(operationId)) return done();
+  if (isFromLocalOperator(request) && LOCAL_OPERATOR_OPERATIONS.has(operationId)) return done();
   refuse(reply, { refused: 'authorization_error', message: OPERATORS_ONLY });
 };
 
 const isForOperators = ({ schema }: Pick<RouteOptions, 'schema'>): boolean =>
-  OF_OPERATORS.has(schema?.operationId ?? '');
+  OPERATOR_KEY_OPERATIONS.has(schema?.operationId ?? '');
 
 const needsCaller = (access: Access) => access === 'full_access' || access === 'any_key';
 
@@ -191,8 +191,10 @@ function identity(
   if (!LEAST_ROLES.has(route.schema?.operationId ?? '')) return elsewhere(route, identities);
   const sends = limit === 'sending';
   const operator = admitOperator(services, { sends, needsProject: access !== 'session' });
-  const others = elsewhere(route, identities).map((check) => when(isOfMachine, pass, check));
-  return [when(isOfMachine, operator, pass), ...others];
+  const others = elsewhere(route, identities).map((check) =>
+    when(isFromLocalOperator, pass, check),
+  );
+  return [when(isFromLocalOperator, operator, pass), ...others];
 }
 
 /** Requires a key, or a session if the operation has a role (roles.ts). */

@@ -12,7 +12,7 @@ import type { Refusal } from '../core/refusals.ts';
 import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../core/scope.ts';
 import { isId } from '../database/ids.ts';
 import { createKey, removeShortLivedKey } from '../accounts/keys/key-store.ts';
-import { findOrganization, organizationInformed } from '../accounts/members/member-store.ts';
+import { findOrganization, findResponsibleOrganization } from '../accounts/members/member-store.ts';
 import type { Queryable } from '../database/database.ts';
 import { chooseProject } from '../accounts/projects/project-choice-store.ts';
 import {
@@ -25,11 +25,11 @@ import {
 import type { SessionState } from '../accounts/sessions/session-store.ts';
 import { noSuch } from '../core/refusals.ts';
 import { malformed, refuse, sendProblem } from './errors.ts';
-import { markAdminSocket, NOBODY } from './machine.ts';
-import { ABOUT_OWN_SESSION } from './roles.ts';
+import { markAdminSocket, NOBODY } from './local-operator.ts';
+import { OWN_SESSION_OPERATIONS } from './roles.ts';
 import type { App, HttpServices } from './services.ts';
 
-// An import would evaluate every export of node:http, which is slow (http/socket/raw-answers.ts).
+// An import would evaluate every export of node:http, which is slow (http/socket/raw-responses.ts).
 const { createServer } = process.getBuiltinModule('node:http');
 
 /** Milliseconds that requests in progress may take when the service stops. */
@@ -68,7 +68,7 @@ export function admitOperator(
   const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<boolean> => {
     const wanted = wantedBy(request, reply);
     if (wanted === null) return false;
-    if (ABOUT_OWN_SESSION.has(request.routeOptions.schema?.operationId ?? '')) {
+    if (OWN_SESSION_OPERATIONS.has(request.routeOptions.schema?.operationId ?? '')) {
       refuse(reply, NO_MEMBER);
       return false;
     }
@@ -79,7 +79,7 @@ export function admitOperator(
       return false;
     }
     const organizationId = chosen
-      ? await organizationInformed(db, chosen.project.organizationId)
+      ? await findResponsibleOrganization(db, chosen.project.organizationId)
       : await findOrganization(db);
     if (organizationId === null) {
       refuse(reply, noSuch('project'));

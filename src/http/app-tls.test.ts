@@ -62,7 +62,7 @@ test('over TLS, a client with a valid key keeps its connection during a flood', 
 
 test('over TLS, unread responses are dropped with their connection', async () => {
   const unreadBytes = { anonymous: 1_000_000_000, known: 1_000_000 };
-  const connections = { readMs: 300, lookEveryMs: 50, unreadBytes };
+  const connections = { readMs: 300, checkEveryMs: 50, unreadBytes };
   await using http = await stubHttps({ timeouts: SLOW, connections });
   const deaf = (await open(http)).pause();
   deaf.write('GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(90));

@@ -1,7 +1,7 @@
 /**
  * The HTTP server: from bytes on a socket to a route, with one shape for all failures.
  *
- * Clients rely on the order of the checks: HTTP syntax (http/socket/raw-answers.ts), route and method, key and
+ * Clients rely on the order of the checks: HTTP syntax (http/socket/raw-responses.ts), route and method, key and
  * permission, size and type of the body (access.ts), JSON (http/socket/json-body.ts), schema (validation.ts), the
  * route.
  */
@@ -17,18 +17,18 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { RefusedLogIn } from '../accounts/sign-in/refused-log-ins.ts';
 import { Overloaded } from '../core/refusals.ts';
 import { checkRoutes } from './access.ts';
-import { isOfMachine } from './machine.ts';
+import { isFromLocalOperator } from './local-operator.ts';
 import { noteRequests } from '../requests/http-log.ts';
 import { auditChanges } from '../accounts/audit/http-audit.ts';
-import { wholeBody } from './socket/bodies.ts';
+import { wholeBodyParser } from './socket/bodies.ts';
 import {
   CONNECTION_LIMITS,
   type ConnectionLimits,
   Connections,
   rawSocketOf,
-} from './socket/connections.ts';
+} from './socket/client-connections.ts';
 import {
-  answerUnknownRoute,
+  refuseUnknownRoute,
   FixedPaths,
   BODY_MAX_BYTES,
   createErrorHandler,
@@ -39,14 +39,18 @@ import {
 } from './errors.ts';
 import { jsonBodyParser } from './socket/json-body.ts';
 import {
-  answerClearText,
-  answerClientError,
-  answerLate,
-  answerRawRequests,
-} from './socket/raw-answers.ts';
+  respondToClearText,
+  respondToClientError,
+  respondTooLate,
+  refuseRawInput,
+} from './socket/raw-responses.ts';
 import { registerRootMount } from '../compat/resend/mount.ts';
 import { registerAuditRoutes } from '../accounts/audit/routes.ts';
-import { isVisit, redirectToDashboard, registerDashboardRoutes } from './dashboard/routes.ts';
+import {
+  isBrowserVisit,
+  redirectToDashboard,
+  registerDashboardRoutes,
+} from './dashboard/routes.ts';
 import { registerDomainRoutes } from '../domains/routes.ts';
 import { registerEmailBatchRoute, registerSendRoute } from '../accept/routes.ts';
 import { registerEmailRoutes } from '../emails/routes.ts';
@@ -123,7 +127,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   const app = bareApp(services, timeouts);
   const connections = boundConnections(app, services, options);
   logRequests(app, services);
-  countRequests(app, services.onAnswered);
+  countRequests(app, services.onResponseSent);
   app.addHook('onRequest', firstChecks(app, services, connections));
   checkRoutes(app, services, connections);
   auditChanges(app, services);
@@ -201,14 +205,14 @@ function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
     genReqId: () => world.newId(),
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => void handleError(error, request, reply),
-    clientErrorHandler: (error, socket) => answerClientError(error, socket, services),
+    clientErrorHandler: (error, socket) => respondToClientError(error, socket, services),
     // Fastify's types know only Ajv's compilers.
     ...({ schemaController: { compilersFactory: COMPILERS } } as object),
   }).withTypeProvider<ZodTypeProvider>();
   app.setErrorHandler(handleError);
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', wholeBody(jsonBodyParser));
-  answerRawRequests(app.server, services);
+  app.addContentTypeParser('application/json', wholeBodyParser(jsonBodyParser));
+  refuseRawInput(app.server, services);
   if (certificate !== null) renewCertificate(app.server, certificate, services);
   closeInTime(app, timeouts.closeMs);
   return app;
@@ -221,7 +225,7 @@ function boundConnections(app: App, services: HttpServices, options: AppOptions)
     isShared: options.isShared ?? sharedAddresses(config.trustedProxies),
     world,
     log,
-    onLate: (socket) => answerLate(socket, services),
+    onLate: (socket) => respondTooLate(socket, services),
   });
   connections.watch(app.server);
   app.addHook('onSend', (_request, reply, payload, done) => {
@@ -250,9 +254,9 @@ function firstChecks(
     const problem = hostProblem(raw, request.url);
     if (problem !== null) return void sendProblem(reply, malformed(problem));
     if (request.url.length > PATH_MAX_LENGTH) return void sendProblem(reply, PATH_TOO_LONG);
-    if (request.is404 && isVisit(request)) return void redirectToDashboard(reply);
+    if (request.is404 && isBrowserVisit(request)) return void redirectToDashboard(reply);
     if (request.is404 || fixedPaths.refuses(request)) {
-      return void answerUnknownRoute({ app, fixedPaths }, request, reply);
+      return void refuseUnknownRoute({ app, fixedPaths }, request, reply);
     }
     const { access } = request.routeOptions.config;
     const isPublic = access === 'public';
@@ -305,12 +309,12 @@ function refusalIn({ refusedLogIn, ip, id }: FastifyRequest): RefusedLogIn {
   return { ...refusedLogIn!, client: plainAddress(ip), ids: { request_id: id } };
 }
 
-function countRequests(app: App, onAnswered: HttpServices['onAnswered']): void {
+function countRequests(app: App, onResponseSent: HttpServices['onResponseSent']): void {
   app.addHook('onResponse', (request, reply, done) => {
     const { access, limit } = request.routeOptions.config;
     const kind = limit === 'sending' ? 'accept' : access === 'sign_in' ? 'sign_in' : 'other';
     const { method } = request;
-    onAnswered({ kind, method, status: reply.statusCode, seconds: reply.elapsedTime / 1_000 });
+    onResponseSent({ kind, method, status: reply.statusCode, seconds: reply.elapsedTime / 1_000 });
     done();
   });
 }
@@ -327,7 +331,7 @@ function logRequest(log: HttpServices['log'], request: FastifyRequest, reply: Fa
     status: reply.statusCode,
     duration_ms: Math.round(reply.elapsedTime * 10) / 10,
     request_id: request.id,
-    client: isOfMachine(request) ? 'command' : clientShown(request),
+    client: isFromLocalOperator(request) ? 'command' : clientShown(request),
     project_id: request.caller?.projectId,
   };
   log.info(facts, 'request');
@@ -364,6 +368,6 @@ function renewCertificate(
   });
   tls.on('tlsClientError', (error: Error & { code?: string }, socket: TLSSocket) => {
     const raw = rawSocketOf(socket);
-    if (error.code === 'ERR_SSL_HTTP_REQUEST' && raw) answerClearText(raw, services);
+    if (error.code === 'ERR_SSL_HTTP_REQUEST' && raw) respondToClearText(raw, services);
   });
 }

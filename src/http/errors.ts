@@ -2,7 +2,7 @@
  * Answers all failures in one shape, `{"error": {"code", "message", "request_id"}}`, with the status of the code:
  * refusals, unknown routes and thrown errors (Fastify's, an unavailable database, bugs). Only this file has the
  * statuses of the API. Three others answer in their own way: the root mount (compat/resend/wire/failures.ts), pages of
- * unsubscribe links (suppressions/http-unsubscribe-page.ts), and malformed HTTP (http/socket/raw-answers.ts).
+ * unsubscribe links (suppressions/http-unsubscribe-page.ts), and malformed HTTP (http/socket/raw-responses.ts).
  *
  * A refusal by a limit also gets the rate-limit headers and Retry-After (accounts/limits/http-limits.ts).
  */
@@ -231,7 +231,7 @@ export class FixedPaths {
 }
 
 /** Answers 405 with the methods of the path, else 404. Runs before the body is read. */
-export function answerUnknownRoute(
+export function refuseUnknownRoute(
   { app, fixedPaths }: { app: Pick<FastifyInstance, 'findRoute'>; fixedPaths: FixedPaths },
   request: FastifyRequest,
   reply: FastifyReply,

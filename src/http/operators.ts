@@ -9,7 +9,7 @@ import { findOrganization } from '../accounts/members/member-store.ts';
 import type { Queryable } from '../database/database.ts';
 import { callerOf } from './access.ts';
 import { refuse } from './errors.ts';
-import { isOfMachine } from './machine.ts';
+import { isFromLocalOperator } from './local-operator.ts';
 import { sessionOf } from '../accounts/sessions/http-sessions.ts';
 
 export const NOT_OPERATORS: Refusal = {
@@ -28,17 +28,17 @@ const OTHER_ORGANIZATION: Refusal = {
  * machine.
  */
 export async function isOperator(db: Queryable, request: FastifyRequest): Promise<boolean> {
-  if (isOfMachine(request)) return true;
+  if (isFromLocalOperator(request)) return true;
   const { projectId, organizationId } = callerOf(request);
   if (request.session === null) return projectId === OPERATOR_PROJECT_ID;
   return organizationId === (await findOrganization(db));
 }
 
 /** Refuses members of other organizations, on routes with `access: 'session'`. */
-export function onlyOperators(db: Queryable): preHandlerHookHandler {
+export function requireOperator(db: Queryable): preHandlerHookHandler {
   return (request, reply, done) => {
     // On the machine, the session belongs to the organization of the project that the command chose.
-    if (isOfMachine(request)) return done();
+    if (isFromLocalOperator(request)) return done();
     findOrganization(db).then((id) => {
       if (sessionOf(request).organizationId === id) done();
       else refuse(reply, OTHER_ORGANIZATION);

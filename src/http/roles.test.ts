@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { LEAST_ROLES, ONLY_WITH_A_KEY } from './roles.ts';
+import { LEAST_ROLES, KEY_ONLY_OPERATIONS } from './roles.ts';
 
 type Operation = { operationId: string; security?: object[] };
 type Document = { paths: Record<string, Record<string, Operation>> };
@@ -11,7 +11,7 @@ const { paths } = JSON.parse(await readFile(file, 'utf8')) as Document;
 const operations = Object.values(paths).flatMap((methods) => Object.entries(methods));
 
 test('every operation has the least role that it needs, or takes a key only, or nothing', () => {
-  const known = new Set([...LEAST_ROLES.keys(), ...ONLY_WITH_A_KEY]);
+  const known = new Set([...LEAST_ROLES.keys(), ...KEY_ONLY_OPERATIONS]);
   const needing = operations
     .map(([, operation]) => operation)
     .filter(({ security }) => security?.length !== 0)

@@ -144,7 +144,7 @@ export type Operation = (
 )[number];
 
 /** Operations that a key of the operator's project may use: none of them concerns mail. */
-export const OF_OPERATORS: ReadonlySet<string> = new Set([
+export const OPERATOR_KEY_OPERATIONS: ReadonlySet<string> = new Set([
   'listEvents',
   'listOperatorConditions',
   'getReconciliation',
@@ -164,7 +164,7 @@ export const OF_OPERATORS: ReadonlySet<string> = new Set([
 ]);
 
 /** Operations on the member's own session and account. An operator on the machine has neither. */
-export const ABOUT_OWN_SESSION: ReadonlySet<string> = new Set<Operation>([
+export const OWN_SESSION_OPERATIONS: ReadonlySet<string> = new Set<Operation>([
   'listViews',
   'saveView',
   'deleteView',
@@ -180,8 +180,8 @@ export const ABOUT_OWN_SESSION: ReadonlySet<string> = new Set<Operation>([
   'removeTotp',
 ]);
 
-/** Operations that an operator on the machine may use in the operator's project, beside OF_OPERATORS. */
-export const OF_OPERATORS_ON_MACHINE: ReadonlySet<string> = new Set<Operation>([
+/** Operations that an operator on the machine may use in the operator's project, beside OPERATOR_KEY_OPERATIONS. */
+export const LOCAL_OPERATOR_OPERATIONS: ReadonlySet<string> = new Set<Operation>([
   'createApiKey',
   'listApiKeys',
   'updateApiKey',
@@ -189,7 +189,7 @@ export const OF_OPERATORS_ON_MACHINE: ReadonlySet<string> = new Set<Operation>([
   'revokeApiKey',
 ]);
 
-export const ONLY_WITH_A_KEY: ReadonlySet<string> = new Set(['getCurrentApiKey']);
+export const KEY_ONLY_OPERATIONS: ReadonlySet<string> = new Set(['getCurrentApiKey']);
 
 export const LEAST_ROLES: ReadonlyMap<string, Role> = new Map([
   ...entries('viewer', OF_VIEWERS),

@@ -80,7 +80,7 @@ export type HttpServices = {
   newestBackup: () => Promise<NewestBackup | null>;
   /** Reasons why mail is not accepted, or not sent. Found in the background, so it returns at once. */
   unready: () => readonly Unready[];
-  onAnswered: (request: AnsweredRequest) => void;
+  onResponseSent: (request: SentResponse) => void;
   /** Logs a refused log-in. @returns false when it was only counted */
   onLogInRefused: (logIn: RefusedLogIn) => boolean;
   onDatabaseFailure: () => void;
@@ -91,7 +91,7 @@ export type HttpServices = {
 };
 
 /** `kind`: `accept` for requests that send emails or dry runs, `sign_in` for those that begin a session. */
-export type AnsweredRequest = {
+export type SentResponse = {
   kind: 'accept' | 'sign_in' | 'other';
   method: string;
   status: number;

@@ -4,8 +4,8 @@ import { findInbound, INBOUND_KINDS, type InboundMessage, listInbound } from './
 import { isId } from '../database/ids.ts';
 import { refuseFields } from '../core/refusals.ts';
 import { notFound, refuse } from '../http/errors.ts';
-import { listAnswer } from '../http/list.ts';
-import { onlyOperators } from '../http/operators.ts';
+import { listResponse } from '../http/list-pages.ts';
+import { requireOperator } from '../http/operators.ts';
 import {
   environment,
   failures,
@@ -21,7 +21,7 @@ import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
 const TAGS = ['Operator'];
 
 export function registerInboundRoutes(app: App, { db }: HttpServices): void {
-  const route = { config: { access: 'session' as const }, preHandler: onlyOperators(db) };
+  const route = { config: { access: 'session' as const }, preHandler: requireOperator(db) };
   app.get('/v1/operator/inbound', {
     ...route,
     schema: {
@@ -42,7 +42,7 @@ export function registerInboundRoutes(app: App, { db }: HttpServices): void {
         return refuse(reply, refuseFields([{ field: 'after', message }]));
       }
       const found = await listInbound(db, { limit: limit + 1, kind, before: after });
-      return listAnswer(found.map(toWire), limit);
+      return listResponse(found.map(toWire), limit);
     },
   });
 

@@ -7,7 +7,7 @@ import { listConditions } from './condition-store.ts';
 import { listNodeFacts } from '../migration/upgrade-facts.ts';
 import { queueDepth } from '../delivery/queue-control/depth-store.ts';
 import { readReconciliation } from '../reconciliation/day-store.ts';
-import { onlyOperators } from '../http/operators.ts';
+import { requireOperator } from '../http/operators.ts';
 import { failures } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
@@ -19,7 +19,7 @@ export function registerStatusRoute(app: App, services: HttpServices): void {
   const { db } = services;
   app.get('/v1/operator/status', {
     config: { access: 'session' },
-    preHandler: onlyOperators(db),
+    preHandler: requireOperator(db),
     schema: {
       summary: 'Show the state of the installation',
       description:

@@ -23,8 +23,8 @@ import {
 } from './day-store.ts';
 import { checkSoon } from './reconciliation-store.ts';
 import { refuse } from '../http/errors.ts';
-import { listAnswer } from '../http/list.ts';
-import { isOperator, NOT_OPERATORS, onlyOperators } from '../http/operators.ts';
+import { listResponse } from '../http/list-pages.ts';
+import { isOperator, NOT_OPERATORS, requireOperator } from '../http/operators.ts';
 import { failures, idSchema, listOf, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
@@ -91,7 +91,7 @@ function differenceToWire({ projectId, projectName, day, differences }: Reconcil
 function registerDays(app: App, { db }: HttpServices): void {
   app.get('/v1/operator/reconciliation/days', {
     config: { access: 'session' },
-    preHandler: onlyOperators(db),
+    preHandler: requireOperator(db),
     schema: {
       summary: 'List the days with mail, by project',
       description:
@@ -110,7 +110,7 @@ function registerDays(app: App, { db }: HttpServices): void {
       const first = new Date(Date.parse(through) - (SHOWN_DAYS - 1) * DAY_MS);
       const range = { from: from ?? first.toISOString().slice(0, 10), to, projectId };
       const listed = await listReconciledDays(db, range, DAYS_MAX + 1);
-      const { has_more } = listAnswer(listed, DAYS_MAX);
+      const { has_more } = listResponse(listed, DAYS_MAX);
       const data = listed.slice(0, DAYS_MAX).filter(hasAny).map(dayToWire);
       return { object: 'list' as const, data, has_more };
     },
@@ -120,7 +120,7 @@ function registerDays(app: App, { db }: HttpServices): void {
 function registerCheck(app: App, { db, world, operatorEvents }: HttpServices): void {
   app.post('/v1/operator/reconciliation/check', {
     config: { access: 'session' },
-    preHandler: onlyOperators(db),
+    preHandler: requireOperator(db),
     schema: {
       summary: 'Check now that all mail is accounted for',
       description:
@@ -161,7 +161,7 @@ function registerCheck(app: App, { db, world, operatorEvents }: HttpServices): v
 function registerAcknowledgement(app: App, { db, operatorEvents }: HttpServices): void {
   app.post('/v1/operator/reconciliation/acknowledge', {
     config: { access: 'session' },
-    preHandler: onlyOperators(db),
+    preHandler: requireOperator(db),
     schema: {
       summary: 'Acknowledge the differences of a day',
       description:

@@ -8,7 +8,7 @@ import type { World } from '../lib/world.ts';
 import type { Caller } from '../core/scope.ts';
 import { networkOf } from '../net/addresses.ts';
 import { addApiRequests, type NewApiRequest } from './request-store.ts';
-import { isOfMachine } from '../http/machine.ts';
+import { isFromLocalOperator } from '../http/local-operator.ts';
 import { outlineOf } from './body-outline.ts';
 import { WriteBehind } from '../lib/write-behind.ts';
 import type { Access, App, HttpServices } from '../http/services.ts';
@@ -30,7 +30,7 @@ export function noteRequests(app: App, { db, world }: Pick<HttpServices, 'db' | 
   const note: onResponseHookHandler = (request, reply, done) => {
     const { caller } = request;
     const isOfProject =
-      caller !== null && !isOfMachine(request) && !ABOUT_MEMBERS.has(accessOf(request));
+      caller !== null && !isFromLocalOperator(request) && !ABOUT_MEMBERS.has(accessOf(request));
     if (isOfProject && turns.take(caller.projectId)) notes.add(noteOf(request, reply, caller));
     done();
   };

@@ -9,7 +9,7 @@ import {
 } from './request-store.ts';
 import { callerOf } from '../http/access.ts';
 import { notFound } from '../http/errors.ts';
-import { pageAnswer, pageFrom } from '../http/list.ts';
+import { pageResponse, readPage } from '../http/list-pages.ts';
 import { doc, failures, idParams, idSchema, listOf, listQuery, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 
@@ -29,11 +29,11 @@ export function registerRequestRoutes(app: App, { db }: HttpServices): void {
       response: { 200: requestList, ...failures(422) },
     },
     handler: async (request) => {
-      const page = pageFrom(request.query);
+      const page = readPage(request.query);
       const filter = filterFrom(request.query);
       const caller = callerOf(request);
       const reads = db.readsOf(caller.projectId);
-      return pageAnswer(await listApiRequests(reads, caller, page, filter), toWire);
+      return pageResponse(await listApiRequests(reads, caller, page, filter), toWire);
     },
   });
 

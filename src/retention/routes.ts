@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { showPeriod } from '../core/retention.ts';
 import { confirmRemoval, readRetentionState } from './clock-store.ts';
-import { onlyOperators } from '../http/operators.ts';
+import { requireOperator } from '../http/operators.ts';
 import { failures, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
@@ -10,7 +10,7 @@ import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
 const TAGS = ['Operator'];
 
 export function registerRetentionRoutes(app: App, { db, config }: HttpServices): void {
-  const route = { config: { access: 'session' as const }, preHandler: onlyOperators(db) };
+  const route = { config: { access: 'session' as const }, preHandler: requireOperator(db) };
   app.get('/v1/operator/retention', {
     ...route,
     schema: {

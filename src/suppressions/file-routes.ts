@@ -23,7 +23,7 @@ import {
 import { ReasonNeeded, UnusableFile } from '../move-in/entries.ts';
 import { callerOf } from '../http/access.ts';
 import { type HttpProblem, refusesEncoding, sendProblem } from '../http/errors.ts';
-import { isOfMachine } from '../http/machine.ts';
+import { isFromLocalOperator } from '../http/local-operator.ts';
 import { failures } from '../http/schemas.ts';
 import {
   csvFile,
@@ -34,7 +34,7 @@ import {
 } from './routes.ts';
 import { validatorCompiler } from '../http/validation.ts';
 import type { App, HttpServices } from '../http/services.ts';
-import { dropRest, piecesOf, UploadStalled } from '../http/socket/bodies.ts';
+import { drainBody, readUpload, UploadStalled } from '../http/socket/bodies.ts';
 
 const TAGS = ['Suppressions'];
 
@@ -134,19 +134,19 @@ function registerImport(
       const caller = callerOf(request);
       const own = underWay.filter((projectId) => projectId === caller.projectId);
       if (underWay.length >= IMPORTS_MAX || own.length >= IMPORTS_OF_PROJECT_MAX) {
-        dropRest(body, silenceMs);
+        drainBody(body, silenceMs);
         throw new Overloaded('two imports of this project or three in total are in progress');
       }
       underWay.push(caller.projectId);
       const result = newImportResult();
       try {
-        const pieces = piecesOf(request.raw, { body, silenceMs, world });
+        const pieces = readUpload(request.raw, { body, silenceMs, world });
         const reason = request.query.reason ?? null;
-        const maximum = isOfMachine(request) ? undefined : suppressionsMaximum;
+        const maximum = isFromLocalOperator(request) ? undefined : suppressionsMaximum;
         await importFile(db, caller, { pieces, result, reason, maximum });
         return presentImport(result);
       } catch (error) {
-        dropRest(body, silenceMs);
+        drainBody(body, silenceMs);
         const problem = problemOf(error, result);
         if (problem === null) throw error;
         return await sendProblem(reply, problem);

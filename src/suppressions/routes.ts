@@ -5,8 +5,8 @@ import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { World } from '../lib/world.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
-import { listAnswer, pageAnswer } from '../http/list.ts';
-import { isOfMachine } from '../http/machine.ts';
+import { listResponse, pageResponse } from '../http/list-pages.ts';
+import { isFromLocalOperator } from '../http/local-operator.ts';
 import { doc, failures, idSchema, limitField, listOf, shown, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { explainAddress, parseAddress } from '../mail/address.ts';
@@ -56,7 +56,7 @@ function registerListAndAdd(app: App, { db, world, suppressionsMaximum }: HttpSe
       const caller = callerOf(request);
       const reads = db.readsOf(caller.projectId);
       const found = await listSuppressions(reads, caller, { page, filter });
-      return pageAnswer(found, toWire);
+      return pageResponse(found, toWire);
     },
   });
 
@@ -74,7 +74,7 @@ function registerListAndAdd(app: App, { db, world, suppressionsMaximum }: HttpSe
     handler: async (request, reply) => {
       const entry = entryFrom(request.body, { world, by: actorOf(request) });
       if (isRefusal(entry)) return refuse(reply, entry);
-      const maximum = isOfMachine(request) ? undefined : suppressionsMaximum;
+      const maximum = isFromLocalOperator(request) ? undefined : suppressionsMaximum;
       const added = await addSuppression(db, callerOf(request), entry, maximum);
       return reply.code(added.isNew ? 201 : 200).send(toWire(added.suppression));
     },
@@ -115,7 +115,7 @@ function registerOne(app: App, { db }: HttpServices): void {
       const address = parseAddress(request.params.address);
       const wanted = address && { address, limit: HISTORY_MAX + 1 };
       const found = wanted ? await listHistory(db, callerOf(request), wanted) : [];
-      return listAnswer(found.map(presentHistory), HISTORY_MAX);
+      return listResponse(found.map(presentHistory), HISTORY_MAX);
     },
   });
 
@@ -145,7 +145,7 @@ function registerOne(app: App, { db }: HttpServices): void {
 }
 
 function actorOf(request: FastifyRequest): NewSuppression['by'] {
-  return isOfMachine(request) ? 'command_line' : 'api';
+  return isFromLocalOperator(request) ? 'command_line' : 'api';
 }
 
 function entryFrom(

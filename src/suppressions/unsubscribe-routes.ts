@@ -19,7 +19,7 @@ import {
 import { DatabaseUnavailable } from '../database/database.ts';
 import { addSuppression, findSuppression, removeSuppression } from './suppression-store.ts';
 import type { App, HttpServices } from '../http/services.ts';
-import { wholeBody } from '../http/socket/bodies.ts';
+import { wholeBodyParser } from '../http/socket/bodies.ts';
 import {
   askPage,
   AWAY_PAGE,
@@ -60,7 +60,7 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser(
       '*',
-      wholeBody((_request, bytes, done) => done(null, bytes)),
+      wholeBodyParser((_request, bytes, done) => done(null, bytes)),
     );
     // Runs before the body is read, so that a forged link needs no memory.
     scope.decorateRequest('unsubscriber', null);

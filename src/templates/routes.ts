@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { isRefusal } from '../core/refusals.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
-import { pageAnswer, pageFrom } from '../http/list.ts';
+import { pageResponse, readPage } from '../http/list-pages.ts';
 import { failures } from '../http/schemas.ts';
 import {
   renderedTemplate,
@@ -72,9 +72,9 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
     },
     handler: async (request) => {
       const caller = callerOf(request);
-      const page = pageFrom(request.query);
+      const page = readPage(request.query);
       const found = await templates.list(caller, { ...page, part: request.query.q ?? null });
-      return pageAnswer(found, (head) => presentTemplateHead(head, caller));
+      return pageResponse(found, (head) => presentTemplateHead(head, caller));
     },
   });
 }

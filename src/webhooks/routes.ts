@@ -6,7 +6,7 @@ import { isRefusal } from '../core/refusals.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { countToLimit } from '../accounts/limits/http-limits.ts';
-import { pageAnswer, pageFrom } from '../http/list.ts';
+import { pageResponse, readPage } from '../http/list-pages.ts';
 import { failures, idParams, pageQuery } from '../http/schemas.ts';
 import {
   deliveryParams,
@@ -75,8 +75,8 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
       response: { 200: webhookList, ...failures(422) },
     },
     handler: async (request) => {
-      const page = pageFrom(request.query);
-      return pageAnswer(await webhooks.list(callerOf(request), page), presentWebhook);
+      const page = readPage(request.query);
+      return pageResponse(await webhooks.list(callerOf(request), page), presentWebhook);
     },
   });
 }
@@ -192,12 +192,12 @@ function registerReading(app: App, { webhooks }: HttpServices): void {
       response: { 200: webhookDeliveryList, ...failures(404, 422) },
     },
     handler: async (request, reply) => {
-      const page = pageFrom(request.query);
+      const page = readPage(request.query);
       const { status = null, type = null } = request.query;
       const { id } = request.params;
       const found = await webhooks.deliveries(callerOf(request), id, { status, type, page });
       if (isRefusal(found)) return refuse(reply, found);
-      return { ...pageAnswer(found, presentDelivery), scanned_until: found.scannedUntil };
+      return { ...pageResponse(found, presentDelivery), scanned_until: found.scannedUntil };
     },
   });
 

@@ -160,7 +160,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     newestBackup: async () => null,
     operatorEvents: { raise: () => {}, clear: () => {}, flush: async () => {} },
     unready: () => [],
-    onAnswered: () => {},
+    onResponseSent: () => {},
     onLogInRefused: () => true,
     onDatabaseFailure: () => {},
     isStopping: () => false,

@@ -8,8 +8,8 @@
 import type { FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify';
 import { networkOf } from '../../net/addresses.ts';
 import { addAuditEvent, type AuditEvent } from './audit-store.ts';
-import { organizationInformed } from '../members/member-store.ts';
-import { isMachines, isOfMachine } from '../../http/machine.ts';
+import { findResponsibleOrganization } from '../members/member-store.ts';
+import { isLocalOperator, isFromLocalOperator } from '../../http/local-operator.ts';
 import { LEAST_ROLES } from '../../http/roles.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 
@@ -90,9 +90,9 @@ function recorded(
     if (who === null) return done(null, payload);
     const { organizationId, ...actor } = who;
     const { ip, id: requestId } = request;
-    const where = { network: isOfMachine(request) ? null : networkOf(ip), requestId };
+    const where = { network: isFromLocalOperator(request) ? null : networkOf(ip), requestId };
     const event = { action, ...actor, ...where, target: targetOf(action, reply, payload) };
-    organizationInformed(db, organizationId)
+    findResponsibleOrganization(db, organizationId)
       .then((informed) => addAuditEvent(db, informed, event))
       .catch((error: unknown) => {
         const { code } = error as { code?: string };
@@ -116,7 +116,7 @@ function actorOf(request: FastifyRequest, action: string): Actor | null {
     const isOfProject = !['session', 'sign_in'].includes(routeOptions.config.access ?? '');
     const { projectId = null, environment = null } = (isOfProject && caller) || {};
     const { organizationId, memberId, email } = session;
-    const actor: Pick<Actor, 'actorType' | 'actorId' | 'actorName'> = isMachines(session)
+    const actor: Pick<Actor, 'actorType' | 'actorId' | 'actorName'> = isLocalOperator(session)
       ? { actorType: 'command', actorId: null, actorName: null }
       : { actorType: 'member', actorId: memberId, actorName: email };
     return { organizationId, ...actor, projectId, environment };

@@ -1,7 +1,7 @@
 /** Serves the audit log of an organization. */
 import { z } from 'zod';
 import { ACTOR_TYPES, listAuditEvents, type StoredAuditEvent } from './audit-store.ts';
-import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { pageResponse, readPage } from '../../http/list-pages.ts';
 import {
   doc,
   environment,
@@ -29,9 +29,9 @@ export function registerAuditRoutes(app: App, { db }: HttpServices): void {
       response: { 200: auditList, ...failures(400, 404, 422) },
     },
     handler: async (request) => {
-      const page = pageFrom(request.query);
+      const page = readPage(request.query);
       const { organizationId } = sessionOf(request);
-      return pageAnswer(await listAuditEvents(db, organizationId, page), toWire);
+      return pageResponse(await listAuditEvents(db, organizationId, page), toWire);
     },
   });
 }

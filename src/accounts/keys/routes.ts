@@ -8,7 +8,7 @@ import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { type Caller, isBroader, PERMISSIONS } from '../../core/scope.ts';
 import { callerOf } from '../../http/access.ts';
 import { notFound, refuse } from '../../http/errors.ts';
-import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { pageResponse, readPage } from '../../http/list-pages.ts';
 import {
   deleted,
   doc,
@@ -119,9 +119,9 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
       response: { 200: apiKeyList, ...failures(422) },
     },
     handler: async (request) => {
-      const page = pageFrom(request.query);
+      const page = readPage(request.query);
       const caller = callerOf(request);
-      return pageAnswer(await listKeys(db, caller, page, caller), toWire);
+      return pageResponse(await listKeys(db, caller, page, caller), toWire);
     },
   });
 }

@@ -6,7 +6,7 @@
 import type { FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify';
 import { type Limit, limitRefusal, type LimitState } from '../../core/limits.ts';
 import { refuse, setLimitHeaders } from '../../http/errors.ts';
-import { isOfMachine } from '../../http/machine.ts';
+import { isFromLocalOperator } from '../../http/local-operator.ts';
 import type { HttpServices } from '../../http/services.ts';
 import { peekLimit, type RequestCategory, takeOne } from './limit-store.ts';
 
@@ -36,7 +36,7 @@ export async function countToLimit(
   const { caller } = request;
   if (caller === null) throw new Error('a route with a limit has a caller');
   // Limits protect a project against its own programs, not against its operator.
-  if (isOfMachine(request)) return true;
+  if (isFromLocalOperator(request)) return true;
   const size =
     category === 'dry_runs'
       ? sizeOf(await peekLimit(db, { ...caller, category: 'sending' }, config.limits.sending))

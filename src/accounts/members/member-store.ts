@@ -64,7 +64,7 @@ export async function findOrganization(db: Queryable): Promise<string | null> {
 }
 
 /** Returns the organization whose members are notified of a change: the first one runs the installation. */
-export async function organizationInformed(db: Queryable, id: string): Promise<string> {
+export async function findResponsibleOrganization(db: Queryable, id: string): Promise<string> {
   if (id !== OPERATOR_PROJECT_ID) return id;
   return (await findOrganization(db)) ?? id;
 }

@@ -12,8 +12,8 @@ import {
 } from './invitation-store.ts';
 import { listMembers, type Member } from './member-store.ts';
 import { refuse } from '../../http/errors.ts';
-import { isMachines } from '../../http/machine.ts';
-import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { isLocalOperator } from '../../http/local-operator.ts';
+import { pageResponse, readPage } from '../../http/list-pages.ts';
 import {
   deleted,
   failures,
@@ -56,8 +56,8 @@ function registerMembers(app: App, { db }: HttpServices): void {
       response: { 200: memberList, ...failures(400, 404, 422) },
     },
     handler: async (request) => {
-      const page = pageFrom(request.query);
-      return pageAnswer(await listMembers(db, sessionOf(request).organizationId, page), toWire);
+      const page = readPage(request.query);
+      return pageResponse(await listMembers(db, sessionOf(request).organizationId, page), toWire);
     },
   });
 
@@ -119,9 +119,9 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
       response: { 200: invitationList, ...failures(400, 404, 422) },
     },
     handler: async (request) => {
-      const page = pageFrom(request.query);
+      const page = readPage(request.query);
       const { organizationId } = sessionOf(request);
-      return pageAnswer(await listInvitations(db, organizationId, page), invitationToWire);
+      return pageResponse(await listInvitations(db, organizationId, page), invitationToWire);
     },
   });
 
@@ -189,7 +189,7 @@ function registerAcceptance(app: App, services: HttpServices): void {
 
 function actorOf(request: FastifyRequest): Actor {
   const session = sessionOf(request);
-  return isMachines(session) ? { ...session, memberId: null } : session;
+  return isLocalOperator(session) ? { ...session, memberId: null } : session;
 }
 
 const NO_MEMBER: Refusal = { refused: 'not_found', message: 'There is no member with this id.' };

@@ -9,7 +9,7 @@ import { isId } from '../../database/ids.ts';
 import { deleteView, listViews, type MemberView, saveView, VIEWS_MAX } from './view-store.ts';
 import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
-import { listAnswer } from '../../http/list.ts';
+import { listResponse } from '../../http/list-pages.ts';
 import {
   deleted,
   doc,
@@ -69,7 +69,7 @@ export function registerViewRoutes(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const of = viewsOf(request);
       if (of === null) return refuse(reply, noSuch('project'));
-      return listAnswer((await listViews(db, of)).map(toWire), VIEWS_MAX);
+      return listResponse((await listViews(db, of)).map(toWire), VIEWS_MAX);
     },
   });
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { describeAlert } from '../../reputation/alert.ts';
 import { isId } from '../../database/ids.ts';
 import { callerOf } from '../../http/access.ts';
-import { isMachines, isOfMachine } from '../../http/machine.ts';
+import { isLocalOperator, isFromLocalOperator } from '../../http/local-operator.ts';
 import { notFound } from '../../http/errors.ts';
 import {
   doc,
@@ -52,7 +52,7 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const session = sessionOf(request);
       const { organizationId } = session;
-      if (!isMachines(session)) await checkProjectsMax(db, organizationId);
+      if (!isLocalOperator(session)) await checkProjectsMax(db, organizationId);
       const made = await createProject(db, organizationId, request.body.name);
       return reply.code(201).send(toWire(made, []));
     },
@@ -95,7 +95,9 @@ function registerList(app: App, { db }: HttpServices): void {
     handler: async (request) => {
       const caller = callerOf(request);
       const [projects, alerts] = await Promise.all([
-        isOfMachine(request) ? listAllProjects(db) : listProjects(db, caller.organizationId),
+        isFromLocalOperator(request)
+          ? listAllProjects(db)
+          : listProjects(db, caller.organizationId),
         listAlerts(db, { projectId: caller.projectId, limit: WARNINGS_MAX }),
       ]);
       const isAbout = (domain: string) => caller.domain === null || domain === caller.domain;

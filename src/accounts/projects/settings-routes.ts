@@ -30,7 +30,7 @@ import {
 } from '../../reputation/reputation-store.ts';
 import { listStorage, type StorageState } from '../limits/storage-store.ts';
 import { notFound, refuse } from '../../http/errors.ts';
-import { onlyOperators } from '../../http/operators.ts';
+import { requireOperator } from '../../http/operators.ts';
 import { failures, idParams } from '../../http/schemas.ts';
 import {
   projectList,
@@ -57,7 +57,7 @@ export function registerProjectSettingRoutes(app: App, services: HttpServices): 
 function registerList(app: App, { db }: HttpServices): void {
   app.get('/v1/operator/projects', {
     config: { access: 'session' },
-    preHandler: onlyOperators(db),
+    preHandler: requireOperator(db),
     schema: {
       summary: 'List all projects of the installation',
       description:
@@ -91,7 +91,7 @@ function registerList(app: App, { db }: HttpServices): void {
 
 function registerSettings(app: App, services: HttpServices): void {
   const { db, config } = services;
-  const route = { config: { access: 'session' as const }, preHandler: onlyOperators(db) };
+  const route = { config: { access: 'session' as const }, preHandler: requireOperator(db) };
   app.get('/v1/operator/projects/:id', {
     ...route,
     schema: {
@@ -137,7 +137,7 @@ function registerSettings(app: App, services: HttpServices): void {
 function registerResume(app: App, { db, world }: HttpServices): void {
   app.post('/v1/operator/projects/:id/resume', {
     config: { access: 'session' },
-    preHandler: onlyOperators(db),
+    preHandler: requireOperator(db),
     schema: {
       summary: 'End the pauses of a project',
       description:

@@ -29,7 +29,7 @@ import {
 } from './session-store.ts';
 import type { SecondFactor } from '../sign-in/second-factor.ts';
 import type { Origin, SignIn } from '../sign-in/sign-in.ts';
-import type { Connections } from '../../http/socket/connections.ts';
+import type { Connections } from '../../http/socket/client-connections.ts';
 import { malformed, refuse, sendProblem } from '../../http/errors.ts';
 import type { HttpServices } from '../../http/services.ts';
 
@@ -43,7 +43,7 @@ declare module 'fastify' {
      * Returns a function that looks up the caller of this request again, uncached. It returns null when the key was
      * revoked or has expired, or the session has ended.
      */
-    callerAgain(request: FastifyRequest): () => Promise<Caller | null>;
+    createCallerLookup(request: FastifyRequest): () => Promise<Caller | null>;
     sessions: Sessions;
     signIn: SignIn;
     secondFactor: SecondFactor;

@@ -7,7 +7,7 @@ import { resendDomain, resendRecords } from './wire/webhook-payload.ts';
 import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
 import { countToLimit } from '../../accounts/limits/http-limits.ts';
-import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { pageResponse, readPage } from '../../http/list-pages.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
 
@@ -41,8 +41,8 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     config: { withinDomain: true },
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request) => {
-      const page = pageFrom(request.query);
-      return pageAnswer(await domains.list(callerOf(request), page), presentListed);
+      const page = readPage(request.query);
+      return pageResponse(await domains.list(callerOf(request), page), presentListed);
     },
   });
 }

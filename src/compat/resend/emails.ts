@@ -17,7 +17,7 @@ import { asJson, sendEmail } from '../../emails/inspection/http-content-reads.ts
 import { draftsFor, type MakeDraft, replayOf } from '../../accept/http-draft.ts';
 import { notFound, refuse, setLimitHeaders } from '../../http/errors.ts';
 import { filterFrom } from '../../emails/http-filter.ts';
-import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { pageResponse, readPage } from '../../http/list-pages.ts';
 import {
   arrayOfItems,
   draftOf,
@@ -124,11 +124,11 @@ function registerReading(app: App, { db }: HttpServices): void {
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request, reply) => {
       const caller = callerOf(request);
-      const page = pageFrom(request.query);
+      const page = readPage(request.query);
       const own = { keyId: ownKeyOf(caller), domain: caller.domain };
       const filter = filterFrom(request.query, own);
       if (isRefusal(filter)) return refuse(reply, filter);
-      return pageAnswer(
+      return pageResponse(
         await listEmails(db.readsOf(caller.projectId), caller, { page, filter }),
         presentListed,
       );

@@ -13,7 +13,7 @@ import {
 import { checkKeysMax } from '../../accounts/limits/maximum-store.ts';
 import { callerOf } from '../../http/access.ts';
 import { notFound, refuse } from '../../http/errors.ts';
-import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { pageResponse, readPage } from '../../http/list-pages.ts';
 import { checkedKey } from '../../accounts/keys/routes.ts';
 import { label } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
@@ -55,9 +55,9 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     config: { withinDomain: true },
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request) => {
-      const page = pageFrom(request.query);
+      const page = readPage(request.query);
       const caller = callerOf(request);
-      return pageAnswer(await listKeys(db, caller, page, caller), present);
+      return pageResponse(await listKeys(db, caller, page, caller), present);
     },
   });
 }

@@ -11,7 +11,7 @@ import {
 } from './wire/request-log-store.ts';
 import { callerOf } from '../../http/access.ts';
 import { notFound } from '../../http/errors.ts';
-import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { pageResponse, readPage } from '../../http/list-pages.ts';
 import { WriteBehind } from '../../lib/write-behind.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { isOfRootMount } from './wire/failures.ts';
@@ -31,10 +31,10 @@ export function registerResendLogs(app: App, { db }: HttpServices): void {
   app.get('/logs', {
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request) => {
-      const page = pageFrom(request.query);
+      const page = readPage(request.query);
       const caller = callerOf(request);
       const reads = db.readsOf(caller.projectId);
-      return pageAnswer(await listRequests(reads, caller, page), present);
+      return pageResponse(await listRequests(reads, caller, page), present);
     },
   });
 

@@ -26,7 +26,7 @@ import {
 import { ofSuppression } from './wire/webhook-payload.ts';
 import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
-import { pageAnswer } from '../../http/list.ts';
+import { pageResponse } from '../../http/list-pages.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
 
@@ -56,7 +56,7 @@ function registerListAndAdd(app: App, db: Database, maximum: SuppressionsMaximum
       if (isRefusal(page)) return refuse(reply, page);
       const filter = { reason: origin === undefined ? null : REASONS[origin], prefix: null };
       const reads = db.readsOf(caller.projectId);
-      return pageAnswer(await listSuppressions(reads, caller, { page, filter }), present);
+      return pageResponse(await listSuppressions(reads, caller, { page, filter }), present);
     },
   });
 

@@ -8,7 +8,7 @@ import type { TemplateHead } from '../../templates/template-store.ts';
 import type { NewTemplate, Template, TemplateChange } from '../../templates/templates.ts';
 import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
-import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { pageResponse, readPage } from '../../http/list-pages.ts';
 import { label } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { fromResend, toResend, versionId } from './wire/template-source.ts';
@@ -43,8 +43,8 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
   app.get('/templates', {
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request) => {
-      const page = pageFrom(request.query);
-      return pageAnswer(await templates.list(callerOf(request), page), presentHead);
+      const page = readPage(request.query);
+      return pageResponse(await templates.list(callerOf(request), page), presentHead);
     },
   });
 }

@@ -15,7 +15,7 @@ import { payloadOf } from '../../webhooks/sending/attempt.ts';
 import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
 import { countToLimit } from '../../accounts/limits/http-limits.ts';
-import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { pageResponse, readPage } from '../../http/list-pages.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
 
@@ -45,8 +45,8 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
   app.get('/webhooks', {
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request) => {
-      const page = pageFrom(request.query);
-      return pageAnswer(await webhooks.list(callerOf(request), page), present);
+      const page = readPage(request.query);
+      return pageResponse(await webhooks.list(callerOf(request), page), present);
     },
   });
 }
@@ -108,10 +108,10 @@ function registerEvents(app: App, { webhooks }: HttpServices): void {
   app.get('/webhooks/:id/events', {
     schema: { ...HIDDEN, params: idInPath, querystring: pageQuery },
     handler: async (request, reply) => {
-      const page = pageFrom(request.query);
+      const page = readPage(request.query);
       const wanted = { status: null, type: null, page };
       const found = await webhooks.deliveries(callerOf(request), request.params.id, wanted);
-      return isRefusal(found) ? refuse(reply, found) : pageAnswer(found, presentEvent);
+      return isRefusal(found) ? refuse(reply, found) : pageResponse(found, presentEvent);
     },
   });
 

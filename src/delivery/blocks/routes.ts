@@ -4,8 +4,8 @@ import { delistingPage } from '../../mail/replies/blocks.ts';
 import { listBlocks, makeSomeDue, probeNow, type ProviderBlock } from './block-store.ts';
 import { queueProviderParams } from '../queue-control/schemas.ts';
 import { refuse } from '../../http/errors.ts';
-import { listAnswer } from '../../http/list.ts';
-import { onlyOperators } from '../../http/operators.ts';
+import { listResponse } from '../../http/list-pages.ts';
+import { requireOperator } from '../../http/operators.ts';
 import { failures, listOf, time } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION } from '../../accounts/sessions/http-sessions.ts';
@@ -16,7 +16,7 @@ const BLOCKS_MAX = 1_000;
 const DUE_AFTER_MS = 3_000;
 
 export function registerProviderBlockRoutes(app: App, { db }: HttpServices): void {
-  const route = { config: { access: 'session' as const }, preHandler: onlyOperators(db) };
+  const route = { config: { access: 'session' as const }, preHandler: requireOperator(db) };
   app.get('/v1/operator/provider-blocks', {
     ...route,
     schema: {
@@ -29,7 +29,8 @@ export function registerProviderBlockRoutes(app: App, { db }: HttpServices): voi
       security: BY_SESSION,
       response: { 200: blockList, ...failures(404) },
     },
-    handler: async () => listAnswer((await listBlocks(db, BLOCKS_MAX + 1)).map(toWire), BLOCKS_MAX),
+    handler: async () =>
+      listResponse((await listBlocks(db, BLOCKS_MAX + 1)).map(toWire), BLOCKS_MAX),
   });
 
   app.post('/v1/operator/provider-blocks/:provider/probe', {

@@ -4,8 +4,8 @@ import { parseDomain } from '../../mail/address.ts';
 import { refuseFields } from '../../core/refusals.ts';
 import { readTlsResults } from './transport-security-store.ts';
 import { refuse } from '../../http/errors.ts';
-import { listAnswer } from '../../http/list.ts';
-import { onlyOperators } from '../../http/operators.ts';
+import { listResponse } from '../../http/list-pages.ts';
+import { requireOperator } from '../../http/operators.ts';
 import { failures, listOf } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION } from '../../accounts/sessions/http-sessions.ts';
@@ -15,7 +15,7 @@ const ROWS_MAX = 10_000;
 export function registerTlsResultRoutes(app: App, { db }: HttpServices): void {
   app.get('/v1/operator/tls-results', {
     config: { access: 'session' },
-    preHandler: onlyOperators(db),
+    preHandler: requireOperator(db),
     schema: {
       summary: 'List the results of TLS sessions',
       description:
@@ -35,7 +35,7 @@ export function registerTlsResultRoutes(app: App, { db }: HttpServices): void {
         return refuse(reply, refuseFields([{ field: 'domain', message }]));
       }
       const rows = await readTlsResults(db, { domain, days, limit: ROWS_MAX + 1 });
-      return listAnswer(
+      return listResponse(
         rows.map((row) => ({ object: 'tls_result' as const, ...row })),
         ROWS_MAX,
       );

@@ -17,7 +17,7 @@ import { presentDelivery } from '../../webhooks/view.ts';
 import { callerOf } from '../../http/access.ts';
 import { countAnswer, readInTurn } from './http-content-reads.ts';
 import { notFound, refuse } from '../../http/errors.ts';
-import { listAnswer } from '../../http/list.ts';
+import { listResponse } from '../../http/list-pages.ts';
 import { failures, idParams } from '../../http/schemas.ts';
 import {
   attachmentBytes,
@@ -134,7 +134,7 @@ function registerDeliveries(app: App, { db }: HttpServices): void {
         webhook_id: endpointId,
         webhook_url: url,
       }));
-      return listAnswer(data, DELIVERIES_MAX);
+      return listResponse(data, DELIVERIES_MAX);
     },
   });
 }

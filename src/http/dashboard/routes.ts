@@ -104,7 +104,7 @@ function registerFrame(app: App, config: HttpServices['config']): void {
 }
 
 /** Returns whether a browser opens the root, which is no operation of the API. */
-export function isVisit({ method, url, headers }: FastifyRequest): boolean {
+export function isBrowserVisit({ method, url, headers }: FastifyRequest): boolean {
   return method === 'GET' && url === '/' && headers.accept?.includes('text/html') === true;
 }
 

@@ -11,7 +11,7 @@ import { DEFAULT_LIMITS } from '../../core/limits.ts';
 import { DEFAULT_RETENTION } from '../../core/retention.ts';
 import { buildApp } from '../app.ts';
 import { isNull, isObject, type Json, type JsonObject, mapValues, plainShape } from './shapes.ts';
-import { ONLY_WITH_A_KEY } from '../roles.ts';
+import { KEY_ONLY_OPERATIONS } from '../roles.ts';
 import { FAILURES } from '../schemas.ts';
 import type { App, HttpServices } from '../services.ts';
 
@@ -136,7 +136,7 @@ function describe(path: string, operation: Operation): void {
   if (operation['x-body-is-optional'] && operation.requestBody)
     operation.requestBody.required = false;
   delete operation['x-body-is-optional'];
-  if (ONLY_WITH_A_KEY.has(operation.operationId)) operation.security = [{ bearerAuth: [] }];
+  if (KEY_ONLY_OPERATIONS.has(operation.operationId)) operation.security = [{ bearerAuth: [] }];
   for (const [status, response] of Object.entries(operation.responses)) {
     if (response.description === 'Default Response') {
       const known: Readonly<Record<string, string>> = FAILURES;

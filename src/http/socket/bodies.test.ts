@@ -5,15 +5,15 @@ import { connect, Socket } from 'node:net';
 import { test } from 'node:test';
 import { stubHttp, type StubHttp } from '../../../test/support/http.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { markAdminSocket } from '../machine.ts';
-import { accountForBodies, type BodyAccount } from './bodies.ts';
+import { markAdminSocket } from '../local-operator.ts';
+import { createBodyAccounting, type BodyAccount } from './bodies.ts';
 
 const MB = 1024 * 1024;
 const EMAIL = { from: 'a@acme.com', to: 'jo@mail.org', subject: 'Hi', html: '<p>Hi</p>' };
 
 /** Returns the account that the hook opens for the body of a request; null when it refuses the request. */
 function accountOf(
-  hook: ReturnType<typeof accountForBodies>,
+  hook: ReturnType<typeof createBodyAccounting>,
   { socket, caller }: { socket: Socket; caller: { projectId: string } | null },
 ): BodyAccount | null {
   const headers = { 'content-length': '100' };
@@ -30,7 +30,7 @@ test('a command on this machine has space for its body while others use up all o
   const [stranger, command] = [new Socket(), new Socket()];
   markAdminSocket(command);
   for (const caller of [{ projectId: 'shop' }, null]) {
-    const hook = accountForBodies();
+    const hook = createBodyAccounting();
     const account = accountOf(hook, { socket: stranger, caller });
     let piece = 64 * MB;
     while (piece >= 1) if (account?.take(piece) !== true) piece /= 2;

@@ -21,7 +21,7 @@ import { Pieces } from '../../lib/pieces.ts';
 import { Overloaded } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
 import { clientOf } from '../../net/addresses.ts';
-import { isOfMachine } from '../machine.ts';
+import { isFromLocalOperator } from '../local-operator.ts';
 
 const MB = 1024 * 1024;
 
@@ -93,7 +93,7 @@ export class BodyAccount {
 }
 
 /** Returns the hook that opens the account of a body, after the key was checked and before the body is read. */
-export function accountForBodies(): onRequestHookHandler {
+export function createBodyAccounting(): onRequestHookHandler {
   const keyed = new BodyBudget(KEYED);
   const open = new BodyBudget(PUBLIC);
   const operators = new BodyBudget(OPERATOR);
@@ -103,7 +103,7 @@ export function accountForBodies(): onRequestHookHandler {
     const announcedBytes = Number(headers['content-length'] ?? 0);
     if (announcedBytes === 0 && headers['transfer-encoding'] === undefined) return done();
     const ofAll = caller === null ? open : keyed;
-    const budget = isOfMachine(request) ? operators : ofAll;
+    const budget = isFromLocalOperator(request) ? operators : ofAll;
     const owner = caller === null ? clientOf(request.ip) : caller.projectId;
     // A body whose announced length exceeds the budget is not read.
     if (announcedBytes > budget.spaceBytes(owner)) return done(tooMuch());
@@ -115,7 +115,7 @@ export function accountForBodies(): onRequestHookHandler {
 type Done = (error: Error | null, body?: unknown) => void;
 type ParseBytes = (request: FastifyRequest, bytes: Buffer, done: Done) => void;
 
-export function wholeBody(
+export function wholeBodyParser(
   parse: ParseBytes,
 ): (request: FastifyRequest, payload: Readable, done: Done) => void {
   return (request, payload, done) => {
@@ -135,7 +135,7 @@ export function wholeBody(
       pieces.add(piece);
       if (!pieces.areTiny) return;
       stop(new TinyPieces());
-      dropRest(payload, TINY_LINGER_MS);
+      drainBody(payload, TINY_LINGER_MS);
     };
     const onEnd = (): void => {
       payload.off('error', stop);
@@ -162,7 +162,7 @@ function tooMuch(): Overloaded {
 
 const moving = new WeakSet<IncomingMessage>();
 
-/** Returns whether a request is exempt from the time limit for whole requests (raw-answers.ts). */
+/** Returns whether a request is exempt from the time limit for whole requests (raw-responses.ts). */
 export function isUpload(request: IncomingMessage): boolean {
   return moving.has(request);
 }
@@ -182,7 +182,7 @@ type UploadOptions = { body: Readable; silenceMs: number; world: Pick<World, 'mo
  * while the caller processes a piece.
  * @throws UploadStalled; ECONNRESET when the sender has disconnected
  */
-export async function* piecesOf(
+export async function* readUpload(
   request: IncomingMessage,
   { body, silenceMs, world }: UploadOptions,
 ): AsyncGenerator<Buffer> {
@@ -222,7 +222,7 @@ async function inTime<Value>(wanted: Promise<Value>, silenceMs: number): Promise
  * Reads and drops the rest of a body whose request was already answered: closing a connection with unread bytes sends
  * a reset, which can discard the response. Closes the connection after `lingerMs`.
  */
-export function dropRest(body: Readable, lingerMs: number): void {
+export function drainBody(body: Readable, lingerMs: number): void {
   const cut = setTimeout(() => body.destroy(), lingerMs).unref();
   body.on('error', () => {});
   body.once('close', () => clearTimeout(cut)).resume();

@@ -7,7 +7,7 @@
  */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { MEANINGS } from '../../mail/replies/meanings.ts';
-import type { AnsweredRequest } from '../../http/services.ts';
+import type { SentResponse } from '../../http/services.ts';
 import type { Settlement } from '../../settle/settlement.ts';
 import { CPU_SECONDS, cpuSeconds, RESIDENT_BYTES } from './installation-samples.ts';
 import { OTHER, type ProviderLabels } from './provider-label.ts';
@@ -130,7 +130,7 @@ export class Activity {
     for (const port of MAIL_PORTS) this.#serverReplies.inc({ port, code: '250' }, 0);
   }
 
-  readonly answered = ({ kind, method, status, seconds }: AnsweredRequest): void => {
+  readonly answered = ({ kind, method, status, seconds }: SentResponse): void => {
     const known = METHODS.has(method) ? method : OTHER;
     this.#requests.inc({ kind, method: known, status: String(status) });
     this.#requestSeconds.observe({ kind }, seconds);

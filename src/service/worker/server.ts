@@ -291,7 +291,7 @@ function createApp(
     contentOf: (wanted) => contentOf(db, builder, wanted),
     unready: () => readiness.reasons(),
     readyWarnings: supervisor.warnings,
-    onAnswered: context.activity.answered,
+    onResponseSent: context.activity.answered,
     onLogInRefused: (logIn) => context.refusedLogIns.note(logIn),
     onDatabaseFailure: () => readiness.lookAtDatabase(),
     isStopping: () => readiness.isStopping,

@@ -3,22 +3,22 @@ import { badFields } from './errors.ts';
 import { isId } from '../database/ids.ts';
 import type { Page, PageOf } from '../database/page.ts';
 
-type ListAnswer<Row> = { object: 'list'; data: Row[]; has_more: boolean };
+type ListResponse<Row> = { object: 'list'; data: Row[]; has_more: boolean };
 
 /** Returns a page from a statement that reads one row more than the page has. @param rows up to `limit + 1` */
-export function listAnswer<Row>(rows: readonly Row[], limit: number): ListAnswer<Row> {
+export function listResponse<Row>(rows: readonly Row[], limit: number): ListResponse<Row> {
   return { object: 'list', data: rows.slice(0, limit), has_more: rows.length > limit };
 }
 
-export function pageAnswer<Row, Wire>(
+export function pageResponse<Row, Wire>(
   { rows, hasMore }: PageOf<Row>,
   toWire: (row: Row) => Wire,
-): ListAnswer<Wire> {
+): ListResponse<Wire> {
   return { object: 'list', data: rows.map(toWire), has_more: hasMore };
 }
 
 /** Reads the page that `limit`, `after` and `before` select. @throws BadRequest */
-export function pageFrom(query: {
+export function readPage(query: {
   limit: number;
   after?: string | undefined;
   before?: string | undefined;

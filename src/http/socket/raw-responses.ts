@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { pendingOn } from './connections.ts';
+import { pendingOn } from './client-connections.ts';
 import {
   errorBody,
   type HttpProblem,
@@ -27,7 +27,7 @@ type ParserError = Error & { code: string; rawPacket?: unknown };
 const LINGER_MS = 2_000;
 
 /** Answers input that does not reach Fastify. */
-export function answerRawRequests(server: Server, context: Context): void {
+export function refuseRawInput(server: Server, context: Context): void {
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => socket.destroy());
     answerRaw(socket, NO_TUNNEL, context);
@@ -46,7 +46,7 @@ export function answerRawRequests(server: Server, context: Context): void {
 }
 
 /** Fastify's clientErrorHandler, called after a parser error or a timeout. */
-export function answerClientError(error: ParserError, socket: Duplex, context: Context): void {
+export function respondToClientError(error: ParserError, socket: Duplex, context: Context): void {
   // Node has removed its listener, and an error event without a listener ends the process.
   socket.on('error', () => socket.destroy());
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
@@ -61,11 +61,11 @@ export function answerClientError(error: ParserError, socket: Duplex, context: C
   else answer();
 }
 
-export function answerLate(socket: Duplex, context: Context): void {
+export function respondTooLate(socket: Duplex, context: Context): void {
   answerRaw(socket, TOO_LATE, context);
 }
 
-export function answerClearText(socket: Duplex, context: Context): void {
+export function respondToClearText(socket: Duplex, context: Context): void {
   answerRaw(socket, CLEAR_TEXT, context);
 }
 

@@ -10,13 +10,16 @@ export function markAdminSocket(socket: Socket): void {
 }
 
 /** Returns whether the operator of this machine sends the request. With a key, it is a request of the key's project. */
-export function isOfMachine({ raw, headers }: Pick<FastifyRequest, 'raw' | 'headers'>): boolean {
+export function isFromLocalOperator({
+  raw,
+  headers,
+}: Pick<FastifyRequest, 'raw' | 'headers'>): boolean {
   return headers.authorization === undefined && CONNECTIONS.has(raw.socket);
 }
 
 /** Stands for the ids of a member and a key; nothing is stored under it. */
 export const NOBODY = '00000000-0000-0000-0000-000000000000';
 
-export function isMachines({ memberId }: Pick<SessionState, 'memberId'>): boolean {
+export function isLocalOperator({ memberId }: Pick<SessionState, 'memberId'>): boolean {
   return memberId === NOBODY;
 }

@@ -12,7 +12,7 @@ import { stubHttp, type StubHttp } from '../../../test/support/http.ts';
 import { DEFAULT_LIMITS } from '../../core/limits.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
-import { CONNECTION_LIMITS, Connections } from './connections.ts';
+import { CONNECTION_LIMITS, Connections } from './client-connections.ts';
 import type { HttpServices } from '../services.ts';
 
 const QUICK = { headersMs: 300, requestMs: 600, silenceMs: 300, closeMs: 100 };
@@ -89,7 +89,7 @@ const destroyAll = (clients: readonly Client[]) =>
 
 test('unread responses are dropped with their connection, and other clients are served', async () => {
   const unreadBytes = { anonymous: 1_000 * MB, known: MB };
-  const connections = { readMs: 300, lookEveryMs: 50, unreadBytes };
+  const connections = { readMs: 300, checkEveryMs: 50, unreadBytes };
   await using http = await stubHttp({ timeouts: SLOW, connections });
   const deaf = await deafClients(http, 20);
   assert.equal((await http.post('/v1/emails', EMAIL)).status, 202);
@@ -100,7 +100,7 @@ test('unread responses are dropped with their connection, and other clients are 
 
 test('responses that are read too slowly are dropped', async () => {
   const unreadBytes = { anonymous: 1_000 * MB, known: MB };
-  const connections = { readMs: 2_000, readBytesPerS: 100 * MB, lookEveryMs: 50, unreadBytes };
+  const connections = { readMs: 2_000, readBytesPerS: 100 * MB, checkEveryMs: 50, unreadBytes };
   await using http = await stubHttp({ timeouts: SLOW, connections });
   const [slow] = await deafClients(http, 1);
   assert.ok(slow);
@@ -113,7 +113,7 @@ test('responses that are read too slowly are dropped', async () => {
 
 test('beyond the limit for unread responses their clients are disconnected, and memory stays bounded', async () => {
   const unreadBytes = { anonymous: 4 * MB, known: 4 * MB };
-  const connections = { readMs: 60_000, lookEveryMs: 50, unreadBytes };
+  const connections = { readMs: 60_000, checkEveryMs: 50, unreadBytes };
   await using http = await stubHttp({ timeouts: SLOW, connections });
   const deaf = [];
   for (let round = 0; round < 10; round += 1) deaf.push(...(await deafClients(http, 5)));
@@ -239,7 +239,7 @@ test('a request whose handler does not finish gets an error', async () => {
   await using http = await stubHttp({
     services: { accept: () => never },
     timeouts: SLOW,
-    connections: { answerMs: 200, lookEveryMs: 50 },
+    connections: { responseMs: 200, checkEveryMs: 50 },
   });
   const response = await http.post('/v1/emails', EMAIL);
   assert.equal(response.status, 503);

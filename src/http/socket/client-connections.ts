@@ -30,12 +30,12 @@ export type ConnectionLimits = {
   /** Requests without a key per client, until their responses are read. */
   requestsOfClient: number;
   /** From the complete head of a request to its response. */
-  answerMs: number;
+  responseMs: number;
   /** Limit on a pause in reading. The whole response has this time plus its size divided by readBytesPerS. */
   readMs: number;
   readBytesPerS: number;
   /** Interval of the check of all connections, which is the precision of the time limits. */
-  lookEveryMs: number;
+  checkEveryMs: number;
 };
 
 export const CONNECTION_LIMITS: ConnectionLimits = {
@@ -44,10 +44,10 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
   pipelined: 100,
   unreadBytes: { anonymous: 16 * 1024 * 1024, known: 128 * 1024 * 1024 },
   requestsOfClient: 64,
-  answerMs: 120_000,
+  responseMs: 120_000,
   readMs: 20_000,
   readBytesPerS: 8_000,
-  lookEveryMs: 1_000,
+  checkEveryMs: 1_000,
 };
 
 /** Responses up to this size are sent even above the limit for unread bytes, because the refusal itself is one. */
@@ -108,7 +108,7 @@ export class Connections {
       anonymous: { usedBytes: 0, maxBytes: anonymous },
       known: { usedBytes: 0, maxBytes: known },
     };
-    this.#timer = setInterval(() => this.#look(), options.limits.lookEveryMs).unref();
+    this.#timer = setInterval(() => this.#look(), options.limits.checkEveryMs).unref();
   }
 
   watch(server: Server): void {
@@ -251,7 +251,7 @@ export class Connections {
   readonly #begin = (request: IncomingMessage, response: ServerResponse): void => {
     const connection = this.#bySocket.get(request.socket);
     if (connection === undefined) return;
-    if (connection.underWay === 0) connection.untilMs = this.#nowMs + this.#limits.answerMs;
+    if (connection.underWay === 0) connection.untilMs = this.#nowMs + this.#limits.responseMs;
     connection.underWay += 1;
     if (connection.underWay > this.#limits.pipelined) return this.#close(connection);
     response.on('close', () => this.#end(connection, response));
@@ -265,7 +265,7 @@ export class Connections {
     connection.pool.usedBytes -= unreadBytes;
     if (connection.underWay === 0) connection.untilMs = Infinity;
     else if (connection.unreadBytes === 0) {
-      connection.untilMs = this.#nowMs + this.#limits.answerMs;
+      connection.untilMs = this.#nowMs + this.#limits.responseMs;
     }
   }
 
