@@ -2,6 +2,7 @@
  * The basis of the event stream's order (stream-store.ts): the epoch of the transaction numbers, the index of the
  * order, and the transaction that delays the stream. The owner's role creates epoch and index.
  */
+import { tryAdvisoryLock } from '../database/advisory-locks.ts';
 import {
   clientQueries,
   connectAsOwner,
@@ -67,12 +68,6 @@ select p.relname as name, x.relname as half_built
  order by p.relname desc`;
 
 /**
- * One machine builds at a time. The others do not wait, because `concurrently` would wait for their waiting
- * statement.
- */
-const LOCK_KEY = 0x6f726465; // "orde"
-
-/**
  * Builds the index on partitions without it, newest first, without blocking writes. Rebuilds an index that an
  * interruption left incomplete.
  * @returns the number of indexes built; 0 also when another machine is building them
@@ -85,10 +80,8 @@ export async function buildStreamIndexes(
   try {
     await client.query('set lock_timeout = 0');
     const db = clientQueries(client);
-    const [lock] = await db.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
-      LOCK_KEY,
-    ]);
-    return lock?.got === true ? await buildAll(db) : 0;
+    // Other machines do not wait, because `concurrently` would wait for their waiting statement.
+    return (await tryAdvisoryLock(db, 'streamIndexes')) ? await buildAll(db) : 0;
   } finally {
     await client.end();
   }

@@ -10,6 +10,7 @@ import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type Postgrator from 'postgrator';
 import { TRANSITIONS } from '../core/statuses.ts';
+import { ADVISORY_LOCKS } from '../database/advisory-locks.ts';
 import {
   clientQueries,
   connectAsOwner,
@@ -37,8 +38,6 @@ import {
 } from './schema-version.ts';
 
 const SCHEMA_TABLE = 'schema_migrations';
-/** Key of the advisory lock: one migration at a time over all nodes. */
-const LOCK_KEY = 0x706f7374; // "post"
 /**
  * Older nodes check every few seconds (service/maintenance/maintenance.ts) and stop within 30 s
  * (service/worker/pool.ts).
@@ -134,7 +133,7 @@ export async function lockMigrations(
   idleMaxMs: number = HOLDER_IDLE_MAX_MS,
 ): Promise<void> {
   await db.query(`set idle_session_timeout = ${idleMaxMs}`);
-  await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
+  await db.query('select pg_advisory_lock($1)', [ADVISORY_LOCKS.migrations]);
 }
 
 /** @throws DatabaseUnusable when the server is too old, or may lose commits */

@@ -9,6 +9,7 @@
  * A killed mover leaves its triggers. Nodes remove them (`removeDeadLog`) when nobody has its advisory lock.
  */
 import { setTimeout as pause } from 'node:timers/promises';
+import { tryAdvisoryLock } from '../database/advisory-locks.ts';
 import {
   clientQueries,
   connectAsOwner,
@@ -18,9 +19,6 @@ import {
 } from '../database/database.ts';
 import { DatabaseUnusable } from '../database/server/unusable.ts';
 import type { Watching } from '../database/server/session.ts';
-
-/** Lets one move run at a time; the mover has it. The number differs from the other advisory locks. */
-export const MOVE_LOCK = 0x6d6f7665; // "move"
 
 /** Columns that identify a row: the primary key, or a unique index. Null when the table has neither. */
 export type Key = readonly string[] | null;
@@ -133,10 +131,7 @@ export async function removeDeadLog(
   const client = await connectAsOwner(address, 'end of a move', watching);
   try {
     const owner = clientQueries(client);
-    const [lock] = await owner.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
-      MOVE_LOCK,
-    ]);
-    if (lock?.got !== true) return false;
+    if (!(await tryAdvisoryLock(owner, 'move'))) return false;
     await removeLog(owner);
     return true;
   } finally {

@@ -1,8 +1,8 @@
 /**
  * The old database of a move: its copy, the changes since then, the pause, and the end of its use.
  *
- * One connection lives as long as the move. It has the advisory locks that show a running move (`MOVE_LOCK`) and pause
- * the nodes (`PAUSE_LOCK`). Later it has the transaction that locks all tables against writes and commits the fence. If
+ * One connection lives as long as the move. It has the advisory locks that show a running move (`move`) and pause
+ * the nodes (`movePause`). Later it has the transaction that locks all tables against writes and commits the fence. If
  * the mover ends before that commit, the server undoes all of it and nodes continue.
  */
 import type { Readable } from 'node:stream';
@@ -19,7 +19,7 @@ import {
 } from '../backup/store/source.ts';
 import { expireWorker, listNodes, releaseOrphans } from '../delivery/queue/node-store.ts';
 import { readWeeks, type Weeks } from '../database/partitions.ts';
-import { RETENTION_LOCK } from '../retention/week-removal-store.ts';
+import { ADVISORY_LOCKS, tryAdvisoryLock } from '../database/advisory-locks.ts';
 import {
   clientQueries,
   connectAsOwner,
@@ -36,14 +36,10 @@ import {
   LOCK_TIMEOUT_MS,
   type Key,
   logOf,
-  MOVE_LOCK,
   readKeys,
   removeLog,
 } from './change-log-store.ts';
 import { raiseFence } from './fence-store.ts';
-
-/** The mover has this lock while nodes must neither send nor claim. */
-const PAUSE_LOCK = 0x70617573; // "paus"
 
 export type KeyedTable = BackupTable & { key: Key };
 
@@ -76,7 +72,7 @@ const LOCK_TRIES_MAX = 300;
 const LOCK_HOLDER = `
 select a.application_name as name
   from pg_locks l join pg_stat_activity a on a.pid = l.pid
- where l.locktype = 'advisory' and l.granted and l.classid = 0 and l.objid = ${MOVE_LOCK}
+ where l.locktype = 'advisory' and l.granted and l.classid = 0 and l.objid = ${ADVISORY_LOCKS.move}
    and a.datname = current_database()`;
 
 export class MoveSource implements AsyncDisposable {
@@ -120,17 +116,13 @@ export class MoveSource implements AsyncDisposable {
     await this.#takeMoveLock();
     // A week that is removed during the copy would be missing in it.
     await this.#db.query('set lock_timeout = 0');
-    await this.#db.query('select pg_advisory_lock($1)', [RETENTION_LOCK]);
+    await this.#db.query('select pg_advisory_lock($1)', [ADVISORY_LOCKS.retention]);
   }
 
   /** Waits for a node that removes a killed mover's log, but not for another mover. */
   async #takeMoveLock(): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
-      const [lock] = await this.#db.query<{ got: boolean }>(
-        'select pg_try_advisory_lock($1) as got',
-        [MOVE_LOCK],
-      );
-      if (lock?.got === true) return;
+      if (await tryAdvisoryLock(this.#db, 'move')) return;
       const [holder] = await this.#db.query<{ name: string }>(LOCK_HOLDER);
       if (holder?.name === `letterhaus ${NAME}` || attempt === LOCK_TRIES_MAX) {
         throw new DatabaseUnusable('Another move of this database is running. Wait until it ends.');
@@ -236,7 +228,7 @@ export class MoveSource implements AsyncDisposable {
 
   /** Makes nodes stop claiming and sending, and release work that has not begun. They still accept mail. */
   async pauseNodes(): Promise<void> {
-    await this.#db.query('select pg_advisory_lock($1)', [PAUSE_LOCK]);
+    await this.#db.query('select pg_advisory_lock($1)', [ADVISORY_LOCKS.movePause]);
   }
 
   /**
@@ -325,7 +317,7 @@ export class MoveSource implements AsyncDisposable {
     try {
       if (!this.#hasLeft) {
         await this.#db.query('rollback');
-        await this.#db.query('select pg_advisory_unlock($1)', [PAUSE_LOCK]);
+        await this.#db.query('select pg_advisory_unlock($1)', [ADVISORY_LOCKS.movePause]);
         if (this.#isLogged) await removeLog(this.#db);
       }
     } catch {
@@ -366,7 +358,7 @@ export async function countRows(
 const STATE = `
 select to_regclass('letterhaus_departure') is not null as "hasMoved",
        exists (select from pg_locks l
-                where l.locktype = 'advisory' and l.granted and l.classid = 0 and l.objid = ${PAUSE_LOCK}
+                where l.locktype = 'advisory' and l.granted and l.classid = 0 and l.objid = ${ADVISORY_LOCKS.movePause}
                   and l.database = (select oid from pg_database where datname = current_database()))
          as "isPaused"`;
 

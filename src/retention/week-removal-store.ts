@@ -7,6 +7,7 @@
  * machine completes an interrupted removal. A table without the mark is never dropped.
  */
 import type { Retention } from '../core/retention.ts';
+import { tryAdvisoryLock } from '../database/advisory-locks.ts';
 import {
   clientQueries,
   connectAsOwner,
@@ -33,8 +34,6 @@ type Removal = {
   waiting: string[];
 };
 
-/** Lets one machine remove at a time. The number differs from that of migrations. */
-export const RETENTION_LOCK = 0x72657465; // "rete"
 const MARK = 'letterhaus: past its retention, to be removed';
 const LOCK_TIMEOUT_MS = 2_000;
 /** Before a week is removed, all its emails are read to find one that has not ended. */
@@ -60,10 +59,7 @@ export async function removeOldPartitions(
   try {
     await client.query(`set lock_timeout = ${LOCK_TIMEOUT_MS}`);
     await client.query(`set statement_timeout = ${STATEMENT_TIMEOUT_MS}`);
-    const lock = await client.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
-      RETENTION_LOCK,
-    ]);
-    if (lock.rows[0]?.got !== true) return null;
+    if (!(await tryAdvisoryLock(db, 'retention'))) return null;
     const finished = await finishRemovals(db);
     const removal = await removeDue(db, retention);
     await noteWaiting(db, removal.waiting);

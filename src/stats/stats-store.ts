@@ -23,6 +23,7 @@ import {
   TAG_VALUES_MAX,
 } from './counts.ts';
 import type { Scope } from '../core/scope.ts';
+import { ADVISORY_LOCKS } from '../database/advisory-locks.ts';
 import type { Database, Queryable } from '../database/database.ts';
 
 /** The domain of a stored address. A quoted local part may also contain an @. */
@@ -210,8 +211,6 @@ added as (
 )
 select count(*)::int as folded from gone`;
 
-const FOLD_LOCK = 7_306_144_021;
-
 /** Skips FOLD without mail, because planning it costs more than this look-up. */
 const TAKE_FOLD_LOCK = {
   name: 'stats_fold_lock',
@@ -224,7 +223,7 @@ const TAKE_FOLD_LOCK = {
  */
 export function foldStats(db: Pick<Database, 'transaction'>, limit: number): Promise<number> {
   return db.transaction(async (tx) => {
-    const [lock] = await tx.query<{ got: boolean }>(TAKE_FOLD_LOCK, [FOLD_LOCK]);
+    const [lock] = await tx.query<{ got: boolean }>(TAKE_FOLD_LOCK, [ADVISORY_LOCKS.statsFold]);
     if (!lock?.got) return 0;
     const [row] = await tx.query<{ folded: number }>(FOLD, [limit]);
     return row?.folded ?? 0;

@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, hashApiKey, hintOf, makeApiKey } from './api-key.ts';
 import type { Caller, Environment, KeyLimits, Scope } from '../../core/scope.ts';
+import { ADVISORY_LOCKS } from '../../database/advisory-locks.ts';
 import type { Queryable, Database } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { type Page, type PageOf, pageOf } from '../../database/page.ts';
@@ -316,9 +317,6 @@ export async function touchLastUsed(
   await db.query(TOUCH, [keys.map((key) => key.projectId), keys.map((key) => key.keyId)]);
 }
 
-/** Any number that differs from the lock of the migrations. */
-const LOCK_KEY = 0x73656564; // "seed"
-
 const HAS_KEYS = 'select exists (select from api_keys) as found';
 
 /**
@@ -331,7 +329,7 @@ export async function onFirstStart<Result>(
   work: (tx: Queryable) => Promise<Result>,
 ): Promise<Result | null> {
   return db.transaction(async (tx) => {
-    await tx.query('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
+    await tx.query('select pg_advisory_xact_lock($1)', [ADVISORY_LOCKS.firstStart]);
     const [row] = await tx.query<{ found: boolean }>(HAS_KEYS);
     return row?.found === true ? null : work(tx);
   });

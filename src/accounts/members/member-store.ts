@@ -4,6 +4,7 @@
  */
 import { OPERATOR_PROJECT_ID } from '../../core/operator-events.ts';
 import type { Role } from '../../core/roles.ts';
+import { ADVISORY_LOCKS } from '../../database/advisory-locks.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { type Page, type PageOf, pageOf } from '../../database/page.ts';
@@ -27,12 +28,9 @@ export type NewMember = Pick<Member, 'organizationId' | 'email' | 'name' | 'role
 const COLUMNS = `id, organization_id as "organizationId", email, name, role, created_at as "createdAt",
        last_signed_in as "lastSignedIn"`;
 
-/** Any number that differs from those of other locks. */
-const LOCK_KEY = 0x6d656d62; // "memb"
-
 /** Takes the member lock, so roles cannot change until this transaction ends. */
 export async function lockMembers(tx: Queryable): Promise<void> {
-  await tx.query('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
+  await tx.query('select pg_advisory_xact_lock($1)', [ADVISORY_LOCKS.members]);
 }
 
 const CREATE = `

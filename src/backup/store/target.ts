@@ -11,6 +11,7 @@ import type pg from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { makeWeeks } from '../../database/partitions.ts';
 import { requireSessions } from '../../database/server/connect.ts';
+import { tryAdvisoryLock } from '../../database/advisory-locks.ts';
 import {
   clientQueries,
   connectAsOwner,
@@ -73,14 +74,8 @@ export async function openTarget(address: DatabaseAddress): Promise<Target> {
   }
 }
 
-/** Lets one restore run at a time. The number differs from the other advisory locks. */
-const LOCK_KEY = 0x72737472; // "rstr"
-
 export async function takeLock(db: Queryable): Promise<void> {
-  const [lock] = await db.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
-    LOCK_KEY,
-  ]);
-  if (lock?.got === true) return;
+  if (await tryAdvisoryLock(db, 'restore')) return;
   throw new DatabaseUnusable(
     'Another restore or move into this database is running. Wait until it ends.',
   );
