@@ -133,7 +133,7 @@ function smtpOf(reported: DecidingResult['reported']): object {
   };
 }
 
-const WITHOUT_REASON = classificationOf('returned_without_reason', { saidPermanent: true });
+const WITHOUT_REASON = classificationOf('returned_without_reason', { isPermanent: true });
 
 function suppressionBy(classification: Classification, isOurs: boolean): Change['suppress'] {
   if (!classification.suppress) return null;

@@ -142,21 +142,21 @@ function outcomeOfFailure(result: Extract<AttemptResult, { kind: 'failed' }>): O
 
 type Unroutable = Extract<AttemptResult, { kind: 'unroutable' }>['route'];
 
-type RouteOutcome = { means: MeaningName; enhancedCode: string; status: StoredStatus };
+type RouteOutcome = { meaning: MeaningName; enhancedCode: string; status: StoredStatus };
 
 const ROUTES: Readonly<Record<Unroutable['kind'], RouteOutcome>> = {
-  null_mx: { means: 'domain_takes_no_mail', enhancedCode: '5.1.10', status: 'bounced' },
-  no_such_domain: { means: 'no_such_domain', enhancedCode: '5.1.2', status: 'bounced' },
-  no_mail_host: { means: 'no_mail_host', enhancedCode: '5.4.4', status: 'bounced' },
-  refused: { means: 'no_public_host', enhancedCode: '5.4.6', status: 'failed' },
-  temporary: { means: 'dns_unavailable', enhancedCode: '4.4.3', status: 'deferred' },
+  null_mx: { meaning: 'domain_takes_no_mail', enhancedCode: '5.1.10', status: 'bounced' },
+  no_such_domain: { meaning: 'no_such_domain', enhancedCode: '5.1.2', status: 'bounced' },
+  no_mail_host: { meaning: 'no_mail_host', enhancedCode: '5.4.4', status: 'bounced' },
+  refused: { meaning: 'no_public_host', enhancedCode: '5.4.6', status: 'failed' },
+  temporary: { meaning: 'dns_unavailable', enhancedCode: '4.4.3', status: 'deferred' },
 };
 
 function outcomeOfRoute({ kind, message }: Unroutable): Outcome {
-  const { means, enhancedCode, status } = ROUTES[kind];
+  const { meaning, enhancedCode, status } = ROUTES[kind];
   const nowhere = { mx: null, ip: null, tls: null, tls_policy: null };
   const smtp = { code: null, enhanced_code: enhancedCode, message, ...nowhere };
-  const classification = classificationOf(means, { saidPermanent: status !== 'deferred' });
+  const classification = classificationOf(meaning, { isPermanent: status !== 'deferred' });
   return { ...outcomeBy(classification, smtp), status };
 }
 

@@ -89,8 +89,8 @@ const OTHERS: readonly [string, MeaningName][] = [
 test('a server that verifies the sender blames the return path, not the recipient', () => {
   for (const text of VERIFIED) {
     for (const phase of ['mail', 'rcpt', 'data'] as const) {
-      const { means, ...classification } = read(text, phase);
-      assert.equal(means, 'sender_unverified', text);
+      const { meaning, ...classification } = read(text, phase);
+      assert.equal(meaning, 'sender_unverified', text);
       assert.deepEqual(
         [classification.category, classification.blame, classification.suppress],
         ['policy', 'sender', false],
@@ -99,7 +99,7 @@ test('a server that verifies the sender blames the return path, not the recipien
       assert.equal(classification.permanent, text.startsWith('5'));
     }
   }
-  for (const [text, means] of OTHERS) assert.equal(read(text, 'rcpt').means, means, text);
+  for (const [text, meaning] of OTHERS) assert.equal(read(text, 'rcpt').meaning, meaning, text);
 });
 
 /** Gmail adds this to every refusal. */
@@ -215,12 +215,12 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
 };
 
 test('a reply about the form of the message names the fault, whatever else it says', () => {
-  for (const [means, texts] of Object.entries(FORM)) {
+  for (const [meaning, texts] of Object.entries(FORM)) {
     for (const text of texts) {
       const found = read(text, 'data');
-      assert.equal(found.means, means, text);
+      assert.equal(found.meaning, meaning, text);
       assert.equal(found.suppress, false, text);
-      if (/^(?:header|line|bare|date|octets|mime|bad)_/.test(means)) {
+      if (/^(?:header|line|bare|date|octets|mime|bad)_/.test(meaning)) {
         assert.deepEqual([found.category, found.blame], ['content', 'sender'], text);
       }
     }
@@ -231,5 +231,5 @@ function read(text: string, phase: SmtpPhase) {
   const bytes = Buffer.from(`${text.replaceAll('\n', '\r\n')}\r\n`);
   const [reply] = new ReplyParser().push(bytes).replies;
   assert.ok(reply, text);
-  return { means: meaningOf({ phase, reply }), ...classifyReply({ phase, reply }) };
+  return { meaning: meaningOf({ phase, reply }), ...classifyReply({ phase, reply }) };
 }

@@ -19,13 +19,13 @@ import type { SmtpFailureCause, SmtpPhase } from './smtp-reply.ts';
 const MESSAGE_PHASES: ReadonlySet<SmtpPhase> = new Set(['mail', 'rcpt', 'data_command', 'data']);
 
 export function classifyReply(answer: Answer): Classification {
-  const means = meaningOf(answer);
-  const classification = classificationOf(means, { saidPermanent: isPermanentReply(answer) });
-  return asksToSlowDown(answer, means) ? { ...classification, slowDown: true } : classification;
+  const meaning = meaningOf(answer);
+  const classification = classificationOf(meaning, { isPermanent: isPermanentReply(answer) });
+  return asksToSlowDown(answer, meaning) ? { ...classification, slowDown: true } : classification;
 }
 
 export function meaningOf(answer: Answer): MeaningName {
-  return ruleFor(answer)?.means ?? unknown(answer);
+  return ruleFor(answer)?.meaning ?? unknown(answer);
 }
 
 export function ruleFor(answer: Answer): Rule | undefined {
@@ -45,26 +45,26 @@ function isPermanentReply({ phase, reply }: Answer): boolean {
 }
 
 /** Any 421 or 4.7.x asks for fewer connections, except greylisting, which only asks for a later attempt. */
-function asksToSlowDown({ reply }: Answer, means: MeaningName): boolean {
+function asksToSlowDown({ reply }: Answer, meaning: MeaningName): boolean {
   if (reply.code === 421) return true;
   const isPolicy = reply.code < 500 && reply.enhancedCode?.startsWith('4.7.') === true;
-  return isPolicy && MEANINGS[means].category !== 'greylist';
+  return isPolicy && MEANINGS[meaning].category !== 'greylist';
 }
 
 type Failure = { phase: SmtpPhase; cause: SmtpFailureCause; inDoubt?: boolean };
 
 /** Classifies a timeout, a lost connection or an invalid reply. All are retried. */
 export function classifyFailure(failure: Failure): Classification {
-  return classificationOf(meaningOfFailure(failure), { saidPermanent: false });
+  return classificationOf(meaningOfFailure(failure), { isPermanent: false });
 }
 
 const MEANING_OF_CAUSE: Readonly<Record<SmtpFailureCause, MeaningName>> = {
   unreachable: 'unreachable',
-  timeout: 'fell_silent',
-  closed: 'fell_silent',
-  garbage: 'spoke_nonsense',
+  timeout: 'connection_lost',
+  closed: 'connection_lost',
+  garbage: 'protocol_violated',
   tls: 'no_tls',
-  withheld: 'taken_over',
+  withheld: 'lease_lost',
 };
 
 function meaningOfFailure({ phase, cause, inDoubt }: Failure): MeaningName {

@@ -10,7 +10,7 @@ import type { SmtpPhase, SmtpReply } from './smtp-reply.ts';
 
 /** A rule matches if all of `enhanced`, `codes` and `text` that it has match. */
 export type Rule = {
-  means: MeaningName;
+  meaning: MeaningName;
   /** Enhanced codes without their class: `1.1` is 5.1.1 and 4.1.1, `7.606-649` a range, `7.*` a whole subject. */
   enhanced?: readonly string[];
   codes?: readonly number[];
@@ -31,11 +31,11 @@ export type Rule = {
 type Criteria = string | Pick<Rule, 'enhanced' | 'codes' | 'text'>;
 
 /** Returns rules of one meaning, keyed by their examples. `[data] 550 …` is a reply to another step than RCPT. */
-export function rulesFor(means: MeaningName, examples: Readonly<Record<string, Criteria>>): Rule[] {
+export function rulesFor(meaning: MeaningName, examples: Readonly<Record<string, Criteria>>): Rule[] {
   return Object.entries(examples).map(([key, how]) => {
     const [, phase, example = key] = /^\[(\w+)\] (.*)$/s.exec(key) ?? [];
     const by = typeof how === 'string' ? { text: how } : how;
-    return { means, ...by, example, ...(phase !== undefined && { phase: phase as SmtpPhase }) };
+    return { meaning, ...by, example, ...(phase !== undefined && { phase: phase as SmtpPhase }) };
   });
 }
 
@@ -44,7 +44,7 @@ export function rulesFor(means: MeaningName, examples: Readonly<Record<string, C
  * rule about the mailbox. Its phrases count even beside the name of a blocklist.
  */
 export const ABOUT_RETURN_PATH: Rule = {
-  means: 'sender_unverified',
+  meaning: 'sender_unverified',
   text: '<return-path> + user unknown | <return-path> + unknown user | <return-path> + no such user | <return-path> + no such recipient | <return-path> + no such mailbox | <return-path> + unknown recipient',
   example:
     '550 5.1.1 <b-abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop@send.acme.test>: user unknown',
@@ -142,7 +142,7 @@ function preparedOf(rules: readonly Rule[]): readonly Prepared[] {
     rule,
     phrases: rule.text?.split(' | ').map((phrase) => phrase.split(' + ')) ?? null,
     subjects: rule.enhanced?.map(subjectsOf) ?? null,
-    isAboutRecipient: RECIPIENT_CATEGORIES.has(MEANINGS[rule.means].category),
+    isAboutRecipient: RECIPIENT_CATEGORIES.has(MEANINGS[rule.meaning].category),
   }));
   PREPARED.set(rules, prepared);
   return prepared;

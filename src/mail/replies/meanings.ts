@@ -41,7 +41,7 @@ export type Meaning = Reason & {
   /** The provider asks for fewer connections. */
   slowDown?: true;
   /** Temporary even after a 5xx: the email is retried slowly and does not bounce. */
-  passes?: true;
+  isTemporary?: true;
 };
 
 /** The consequences of a meaning; a string is the advice alone. */
@@ -98,13 +98,13 @@ export const MEANINGS = {
     mailbox_too_busy: {
       advice:
         'The mailbox receives more mail than its provider allows: send fewer emails to it, or send later.',
-      passes: true,
+      isTemporary: true,
     },
   }),
   ...meanings('greylist', 'receiver', {
     greylisted: {
       advice: 'The server makes new senders wait; no action is needed.',
-      passes: true,
+      isTemporary: true,
     },
   }),
   ...meanings('policy', 'us', {
@@ -112,7 +112,7 @@ export const MEANINGS = {
       advice:
         'The provider accepts less mail at a time from this server; sending slows down automatically.',
       slowDown: true,
-      passes: true,
+      isTemporary: true,
     },
   }),
   ...meanings('reputation', 'us', {
@@ -120,7 +120,7 @@ export const MEANINGS = {
       advice:
         'The provider blocks this server temporarily because of complaints or sudden volume; sending slows down automatically.',
       slowDown: true,
-      passes: true,
+      isTemporary: true,
     },
     low_reputation: {
       advice:
@@ -233,19 +233,19 @@ export const MEANINGS = {
   ...meanings('network', 'receiver', {
     // Failures without a usable reply: only the connection is known.
     unreachable: "The recipient's mail server cannot be reached; the email will be retried.",
-    fell_silent:
+    connection_lost:
       "The recipient's mail server stopped answering or closed the connection; the email will be retried.",
     lost_in_doubt:
       'The connection was lost before the server confirmed the message: it may have arrived, and will be retried with the same Message-ID.',
   }),
   ...meanings('protocol', 'receiver', {
-    spoke_nonsense: 'The server violates the SMTP protocol; the email will be retried.',
+    protocol_violated: 'The server violates the SMTP protocol; the email will be retried.',
   }),
   ...meanings('tls', 'receiver', {
     no_tls: 'No TLS connection could be made: the server must offer TLS with a valid certificate.',
   }),
   ...meanings('network', 'us', {
-    taken_over:
+    lease_lost:
       'Another worker reclaimed the email before the message was sent; no action is needed.',
   }),
   ...meanings('mailbox', 'recipient', {
@@ -287,13 +287,13 @@ export type Classification = Reason & {
   retrySlowly?: true;
 };
 
-/** Returns what follows from a meaning. `saidPermanent`: the reply was a 5xx. */
+/** Returns what follows from a meaning. `isPermanent`: the reply was a 5xx, or the report says so. */
 export function classificationOf(
   name: MeaningName,
-  { saidPermanent }: { saidPermanent: boolean },
+  { isPermanent }: { isPermanent: boolean },
 ): Classification {
   const meaning: Meaning = MEANINGS[name];
-  const permanent = saidPermanent && meaning.passes !== true;
+  const permanent = isPermanent && meaning.isTemporary !== true;
   const suppress = permanent && meaning.suppress === true;
   const { suppressDays } = meaning;
   return {
@@ -303,7 +303,7 @@ export function classificationOf(
     ...(suppress && suppressDays !== undefined && { suppressDays }),
     ...(permanent && meaning.category === 'quota' && { mailboxFull: true }),
     ...(meaning.slowDown === true && { slowDown: true }),
-    ...(saidPermanent && !permanent && { retrySlowly: true }),
+    ...(isPermanent && !permanent && { retrySlowly: true }),
   };
 }
 

@@ -16,7 +16,7 @@ test('every rule matches its own example, and no earlier rule does', () => {
     assert.equal(
       found,
       rule,
-      `${rule.example} is recognised as ${found?.means}: ${found?.example}`,
+      `${rule.example} is recognised as ${found?.meaning}: ${found?.example}`,
     );
   }
 });
@@ -53,17 +53,17 @@ test('every category has a responsible party and one sentence of advice', () => 
 });
 
 test('every meaning of a reply has a rule', () => {
-  const used = new Set<string>(RULES.map((rule) => rule.means));
+  const used = new Set<string>(RULES.map((rule) => rule.meaning));
   const withoutRule = Object.keys(MEANINGS).filter((name) => !used.has(name));
   assert.deepEqual(withoutRule, [
     'session_refused',
     'unknown_permanent',
     'unknown_temporary',
     'unreachable',
-    'fell_silent',
+    'connection_lost',
     'lost_in_doubt',
-    'spoke_nonsense',
-    'taken_over',
+    'protocol_violated',
+    'lease_lost',
     'no_mail_host',
     'no_public_host',
     'dns_unavailable',

@@ -37,16 +37,16 @@ const REPLIES_MAX = 12;
 
 export function classifyReported({ texts, status, isDelay }: Reported): Classified {
   const said = texts.filter((text) => text !== '').map((text) => text.slice(0, TEXT_CHARS_MAX));
-  const { means, saidPermanent, ...rest } = readFirstKnown(said, status) ?? readCode(said, status);
+  const { meaning, isPermanent, ...rest } = readFirstKnown(said, status) ?? readCode(said, status);
   return {
-    classification: classificationOf(means, { saidPermanent: saidPermanent && !isDelay }),
+    classification: classificationOf(meaning, { isPermanent: isPermanent && !isDelay }),
     ...rest,
   };
 }
 
 type Reading = Pick<Classified, 'status' | 'code'> & {
-  means: MeaningName;
-  saidPermanent: boolean;
+  meaning: MeaningName;
+  isPermanent: boolean;
 };
 
 function readFirstKnown(texts: readonly string[], status: string | null): Reading | null {
@@ -80,13 +80,13 @@ const FOLLOWS_FROM_ANOTHER: ReadonlySet<MeaningName> = new Set([
 
 function readReply(answer: Answer): Reading | null {
   const rule = ruleAmong(RULES, answer);
-  if (rule === undefined || FOLLOWS_FROM_ANOTHER.has(rule.means)) return null;
-  return readingOf(rule.means, answer.reply);
+  if (rule === undefined || FOLLOWS_FROM_ANOTHER.has(rule.meaning)) return null;
+  return readingOf(rule.meaning, answer.reply);
 }
 
 /** Any 5xx is permanent, even a 552 to RCPT, because the reporting server has given up. */
-function readingOf(means: MeaningName, { code, enhancedCode }: SmtpReply): Reading {
-  return { means, saidPermanent: code >= 500, status: enhancedCode, code };
+function readingOf(meaning: MeaningName, { code, enhancedCode }: SmtpReply): Reading {
+  return { meaning, isPermanent: code >= 500, status: enhancedCode, code };
 }
 
 function readOwnWords(text: string, status: string | null): Reading | null {
@@ -94,16 +94,16 @@ function readOwnWords(text: string, status: string | null): Reading | null {
   const reply = { code: codeOf(enhancedCode), enhancedCode, message: text };
   const own = ruleAmong(REPORT_RULES, { phase: 'rcpt', reply });
   const reading =
-    own === undefined ? readReply({ phase: phaseIn(text), reply }) : readRule(own.means, reply);
+    own === undefined ? readReply({ phase: phaseIn(text), reply }) : readRule(own.meaning, reply);
   return reading && { ...reading, code: null };
 }
 
 /** After a network failure or an expired queue, a new attempt may succeed. */
-function readRule(means: MeaningName, reply: SmtpReply): Reading {
-  const { category } = MEANINGS[means];
+function readRule(meaning: MeaningName, reply: SmtpReply): Reading {
+  const { category } = MEANINGS[meaning];
   const mayPass = category === 'network' || category === 'expired';
-  const reading = readingOf(means, reply);
-  return { ...reading, saidPermanent: reading.saidPermanent && !mayPass };
+  const reading = readingOf(meaning, reply);
+  return { ...reading, isPermanent: reading.isPermanent && !mayPass };
 }
 
 /** Uses the code, wherever it occurs, when no rule matches. */
@@ -113,8 +113,8 @@ function readCode(texts: readonly string[], status: string | null): Reading {
     first?.reply.enhancedCode ?? status ?? texts.map(codeIn).find((code) => code !== null) ?? null;
   const code = first?.reply.code ?? codeOf(enhancedCode);
   const reply = { code, enhancedCode, message: first?.reply.message ?? '' };
-  const means = meaningOf({ phase: first?.phase ?? 'rcpt', reply });
-  return { ...readingOf(means, reply), code: first?.reply.code ?? null };
+  const meaning = meaningOf({ phase: first?.phase ?? 'rcpt', reply });
+  return { ...readingOf(meaning, reply), code: first?.reply.code ?? null };
 }
 
 function codeOf(enhancedCode: string | null): number {

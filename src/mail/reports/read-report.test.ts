@@ -265,7 +265,7 @@ test('every rule for report texts matches its example and each of its phrases', 
     for (const message of [rule.example, ...(rule.text?.split(' | ') ?? [])]) {
       const reply = { code: 550, enhancedCode: null, message: message.replaceAll(' + ', ' ... ') };
       const found = ruleAmong(REPORT_RULES, { phase: 'rcpt', reply });
-      assert.equal(found, rule, `${message} is recognised as ${found?.means}: ${found?.example}`);
+      assert.equal(found, rule, `${message} is recognised as ${found?.meaning}: ${found?.example}`);
     }
   }
 });
