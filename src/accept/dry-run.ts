@@ -5,7 +5,7 @@
  * reads facts and decides, delivery/attempt/message.ts composes and signs, and each destination gets its route. A dry
  * run is therefore refused for the same reasons and with the same sentences as the email.
  *
- * DNS look-ups have a time limit (net/dns/allowance.ts). A result that DNS does not return in time is `unknown`.
+ * DNS look-ups have a time limit (net/dns/lookup-allowance.ts). A result that DNS does not return in time is `unknown`.
  */
 import { type AuthenticationFinding, type RouteFinding, unknownRoute } from '../core/findings.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -18,7 +18,7 @@ import type { HeaderField } from '../mail/mime/header.ts';
 import { trackedIn } from '../mail/links/tracking-link.ts';
 import { lintEmail, type LintFinding } from '../mail/html/lint.ts';
 import { readHeader } from '../mail/mime/reader.ts';
-import type { BoundedLook, LookupAllowance } from '../net/dns/allowance.ts';
+import type { BoundedLookup, LookupAllowance } from '../net/dns/lookup-allowance.ts';
 import type { Rehearsal } from './store/full-path.ts';
 import type { StoredMessage } from '../delivery/attempt/message-store.ts';
 import type { NewEmail, NewRecipient } from './store/new-email.ts';
@@ -63,7 +63,10 @@ export type DryRunOptions = Pick<AcceptOptions, 'world' | 'dispatcher'> & {
     recipient: Pick<NewRecipient, 'address' | 'position'>,
   ) => Promise<{ parts: readonly Buffer[]; sizeBytes: number }>;
   /** Returns null when the domain has just been removed. */
-  authenticate: (message: StoredMessage, ask: BoundedLook) => Promise<AuthenticationFinding | null>;
+  authenticate: (
+    message: StoredMessage,
+    ask: BoundedLookup,
+  ) => Promise<AuthenticationFinding | null>;
   findRoute: (message: StoredMessage, destination: string) => Promise<RouteFinding>;
   allowance: Pick<LookupAllowance, 'forRequest'>;
 };

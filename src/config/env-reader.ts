@@ -7,7 +7,7 @@
 import { BlockList, isIP } from 'node:net';
 import { mostSimilar } from '../lib/similar.ts';
 import type { Env } from './env-file.ts';
-import { parseServer } from '../net/dns/exchange.ts';
+import { parseServer } from '../net/dns/dns-query.ts';
 import { urlsOf } from '../database/server/address.ts';
 
 export class EnvReader {

@@ -31,7 +31,7 @@ import { type DkimKeys, makeKeys, sealedKeys, TOO_MANY_AT_ONCE } from './dkim-ke
 import { cancelDkimRotation, NO_DOMAIN, rotateDkim } from './rotation.ts';
 import { readDkimKey, readSelector } from '../mail/dkim-import.ts';
 import { parseDomain } from '../mail/address.ts';
-import type { BoundedLook } from '../net/dns/allowance.ts';
+import type { BoundedLookup } from '../net/dns/lookup-allowance.ts';
 import { countWaiting } from './dkim-key-store.ts';
 import {
   changeDomain,
@@ -109,12 +109,12 @@ export function createDomainService(options: DomainServiceOptions) {
 
     /**
      * Predicts how receivers judge mail of this domain by the records in DNS. Stores nothing.
-     * @param wanted.ask may refuse the look-ups (`net/dns/allowance.ts`)
+     * @param wanted.ask may refuse the look-ups (`net/dns/lookup-allowance.ts`)
      * @returns null when the domain does not exist
      */
     async authentication(
       reach: Reach,
-      wanted: { id: string; dualSigned: boolean; ask: BoundedLook },
+      wanted: { id: string; dualSigned: boolean; ask: BoundedLookup },
     ): Promise<AuthenticationFinding | null> {
       const domain = await findDomain(db, reach, wanted.id);
       return domain && authenticationOf(options, domain, wanted);
@@ -279,7 +279,7 @@ async function openKeys(
 async function authenticationOf(
   { db, resolver, config }: DomainServiceOptions,
   domain: StoredDomain,
-  { dualSigned, ask }: { dualSigned: boolean; ask: BoundedLook },
+  { dualSigned, ask }: { dualSigned: boolean; ask: BoundedLookup },
 ): Promise<AuthenticationFinding> {
   const places = await placesOf(db, config);
   const expected = requiredRecords(setupOf(domain, places));

@@ -74,11 +74,11 @@ test('an email to a domain whose mail server is a CNAME to itself is deferred wi
 });
 
 const BROKEN: Record<string, { failure: FakeFailure; says: RegExp }> = {
-  'that is cut off even over TCP': { failure: 'truncated_only', says: /a wrong answer over TCP/ },
-  'that is noise': { failure: 'garbage', says: /a malformed answer/ },
+  'that is cut off even over TCP': { failure: 'truncated_only', says: /a wrong response over TCP/ },
+  'that is noise': { failure: 'garbage', says: /a malformed response/ },
   'that claims five thousand records and has one': {
     failure: 'overcounted',
-    says: /a malformed answer/,
+    says: /a malformed response/,
   },
   'that names other servers': { failure: 'referral', says: /a referral instead of an answer/ },
   'that is a refusal': { failure: 'refused', says: /REFUSED/ },

@@ -14,10 +14,10 @@ import { domainOf, needsSmtpUtf8 } from '../../mail/address.ts';
 import { parametersFor } from '../../mail/dsn-parameters.ts';
 import type { NextServer } from '../../mail/notice.ts';
 import { makeReturnPath } from '../../mail/links/return-path.ts';
-import type { Route } from '../../net/dns/mx.ts';
+import type { MailHosts } from '../../net/dns/mx.ts';
 import { refusalSubject } from '../../mail/replies/blocks.ts';
 import type { Transaction } from '../../net/smtp/client.ts';
-import { lacksSmtpUtf8 } from '../../net/smtp/transaction.ts';
+import { lacksSmtpUtf8 } from '../../net/smtp/client-transaction.ts';
 import type { Queryable } from '../../database/database.ts';
 import { stoppedNow } from '../queue/queue-store.ts';
 import type { SettleHealth } from '../../settle/health.ts';
@@ -73,7 +73,7 @@ export type AttemptOptions = {
 
 type Progress = RouteAttempt['progress'] & {
   message?: SignedMessage;
-  route?: Route;
+  route?: MailHosts;
   hasAsciiForm?: boolean;
   hasSentDot: boolean;
 };

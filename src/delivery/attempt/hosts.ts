@@ -7,10 +7,10 @@
  * minutes are skipped. If that is all of them, the delivery is released and no attempt is counted.
  */
 import type { SmtpPhase } from '../../mail/replies/smtp-reply.ts';
-import type { MxHost, Route } from '../../net/dns/mx.ts';
+import type { MxHost, MailHosts } from '../../net/dns/mx.ts';
 import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../../net/smtp/client.ts';
 import type { TlsResult, Transaction, TransactionResult } from '../../net/smtp/client.ts';
-import { lacksSmtpUtf8 } from '../../net/smtp/transaction.ts';
+import { lacksSmtpUtf8 } from '../../net/smtp/client-transaction.ts';
 import type { TlsRule } from '../../net/tls/policy.ts';
 import { type Connections, isSilence, type Unavailable } from '../shaping/connections.ts';
 import type { Target } from '../route/target.ts';
@@ -45,7 +45,7 @@ const SESSIONS_MAX = 2;
 const CROWDED_MAX = 4;
 
 export async function tryHosts(
-  route: Route,
+  route: MailHosts,
   connections: Connections,
   options: RouteAttempt,
 ): Promise<AttemptResult | Unavailable> {
@@ -117,7 +117,7 @@ function summaryOf(result: HostResult): string {
 
 /** Returns the provider of the host that replied. A domain may list hosts of other providers after its own. */
 export function providerAt(
-  { hosts, provider }: Extract<Route, { kind: 'hosts' }>,
+  { hosts, provider }: Extract<MailHosts, { kind: 'hosts' }>,
   hostName: string | null,
 ): string {
   return hosts.find(({ name }) => name === hostName)?.provider ?? provider;
@@ -126,7 +126,7 @@ export function providerAt(
 type Candidate = { host: string; address: string; provider: string; rule: TlsRule };
 
 function candidatesOf(
-  route: Extract<Route, { kind: 'hosts' }>,
+  route: Extract<MailHosts, { kind: 'hosts' }>,
   connections: Connections,
   options: RouteAttempt,
 ): Candidate[] {
@@ -171,7 +171,7 @@ function firstAlive(
 
 /** Sorts hosts with an idle session first among those of equal preference, because a new session costs more. */
 function openFirst(
-  { hosts, provider }: Extract<Route, { kind: 'hosts' }>,
+  { hosts, provider }: Extract<MailHosts, { kind: 'hosts' }>,
   connections: Connections,
   options: RouteAttempt,
 ): readonly MxHost[] {

@@ -18,7 +18,7 @@ import {
 } from '../../mail/replies/meanings.ts';
 import type { NextServer } from '../../mail/notice.ts';
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
-import type { Route } from '../../net/dns/mx.ts';
+import type { MailHosts } from '../../net/dns/mx.ts';
 import type { SmtpTlsFacts } from '../../net/smtp/client.ts';
 import type { TlsPolicyName } from '../../net/tls/policy.ts';
 import { newSettlement, type Settlement } from '../../settle/settlement.ts';
@@ -58,7 +58,7 @@ export type AttemptResult =
       source: string;
       transcript: readonly string[];
     }
-  | { kind: 'unroutable'; route: Exclude<Route, { kind: 'hosts' }> };
+  | { kind: 'unroutable'; route: Exclude<MailHosts, { kind: 'hosts' }> };
 
 type SmtpFacts = {
   code: number | null;

@@ -10,7 +10,7 @@
 import { lookup } from 'node:dns/promises';
 import type { World } from '../../lib/world.ts';
 import type { AddressGuard } from '../../net/addresses.ts';
-import { resolveRoute, type Route } from '../../net/dns/mx.ts';
+import { resolveMailHosts, type MailHosts } from '../../net/dns/mx.ts';
 import type { Resolver } from '../../net/dns/resolver.ts';
 import type { ProviderSuffixes } from '../../net/providers.ts';
 import { readInstallation } from '../../domains/mail-host-store.ts';
@@ -36,7 +36,7 @@ export class MailRouting {
   readonly #options: MailRoutingOptions;
   readonly #providers = new Map<string, string>();
   readonly #knownProviders = new Set<string>();
-  readonly #failures = new Map<string, { route: Route; untilMs: number }>();
+  readonly #failures = new Map<string, { route: MailHosts; untilMs: number }>();
 
   #ownNames: { names: ReadonlySet<string>; untilMs: number } | null = null;
 
@@ -60,20 +60,23 @@ export class MailRouting {
     return this.#resolve(destination).then(() => undefined);
   }
 
-  async find(destination: string): Promise<Route> {
+  async find(destination: string): Promise<MailHosts> {
     const failure = this.#failures.get(destination);
     const isFresh = failure && this.#options.world.monotonicMs() < failure.untilMs;
     if (isFresh && !this.#providers.has(destination)) return failure.route;
     return this.#resolve(destination);
   }
 
-  async #resolve(destination: string): Promise<Route> {
+  async #resolve(destination: string): Promise<MailHosts> {
     const { resolver, guard, world, relayHost, providerSuffixes } = this.#options;
     const random = (): number => world.random();
     const options = { resolver, guard, random, providerSuffixes };
     const route =
       relayHost === null
-        ? await resolveRoute(destination, { ...options, ownNames: await this.#hostNamesOfNodes() })
+        ? await resolveMailHosts(destination, {
+            ...options,
+            ownNames: await this.#hostNamesOfNodes(),
+          })
         : await relayRoute(relayHost);
     if (this.#providers.size + this.#failures.size >= REMEMBERED_MAX) {
       for (const memory of [this.#providers, this.#knownProviders, this.#failures]) memory.clear();
@@ -107,7 +110,7 @@ export class MailRouting {
 }
 
 /** Returns the route to the relay. The operator chose it, so its address may be private. */
-async function relayRoute(host: string): Promise<Route> {
+async function relayRoute(host: string): Promise<MailHosts> {
   try {
     const found = await lookup(host, { all: true });
     const addresses = found.map(({ address }) => address);

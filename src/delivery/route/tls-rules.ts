@@ -11,7 +11,7 @@ import type { World } from '../../lib/world.ts';
 import type { Resolver } from '../../net/dns/resolver.ts';
 import type { TlsResult } from '../../net/smtp/client.ts';
 import type { StsCache, StsPolicy } from '../../net/tls/mta-sts.ts';
-import type { MxHost, Route } from '../../net/dns/mx.ts';
+import type { MxHost, MailHosts } from '../../net/dns/mx.ts';
 import {
   type DaneFinding,
   findDane,
@@ -61,7 +61,7 @@ export class TlsRules {
   }
 
   /** Returns the rules for an attempt, without a promise when no host can have TLSA records. */
-  forAttempt(route: Route, wanted: TlsWanted): TlsForAttempt | Promise<TlsForAttempt> {
+  forAttempt(route: MailHosts, wanted: TlsWanted): TlsForAttempt | Promise<TlsForAttempt> {
     if (!mayHaveDane(route)) return this.#rules(wanted, null);
     const { resolver, port, world } = this.#options;
     const how = { resolver, port, domain: wanted.destination, nowMs: world.now() };
@@ -92,9 +92,9 @@ export class TlsRules {
   }
 }
 
-type Hosts = Extract<Route, { kind: 'hosts' }>;
+type Hosts = Extract<MailHosts, { kind: 'hosts' }>;
 
-function mayHaveDane(route: Route): route is Hosts {
+function mayHaveDane(route: MailHosts): route is Hosts {
   return route.kind === 'hosts' && route.hosts.some(({ daneNames }) => daneNames !== undefined);
 }
 

@@ -5,7 +5,7 @@
  */
 import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../../net/addresses.ts';
-import type { DnsAnswer } from '../../net/dns/resolver.ts';
+import type { DnsResult } from '../../net/dns/resolver.ts';
 import { type Lookups, organizationOf } from './judge-records.ts';
 
 export type Advice = {
@@ -126,7 +126,7 @@ async function reverseFinding({ ip, heloName }: Source, lookups: Lookups): Promi
 async function sourcesAt(heloName: string, lookups: Lookups): Promise<Source[] | null> {
   const answers = await Promise.all([lookups.a(heloName), lookups.aaaa(heloName)]);
   if (answers.some(({ kind }) => kind === 'error')) return null;
-  const recordsOf = (answer: DnsAnswer<string>) =>
+  const recordsOf = (answer: DnsResult<string>) =>
     answer.kind === 'records' ? answer.records : [];
   const ips = answers.flatMap(recordsOf).filter(isPublicAddress);
   return ips.map((ip) => ({ ip, heloName }));

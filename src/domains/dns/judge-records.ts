@@ -9,7 +9,7 @@ import type { ExpectedRecord, RecordStatus } from './records.ts';
 import { SPF_LOOKUPS_MAX } from '../spf/spf.ts';
 import type { SpfCoverage } from '../spf/coverage.ts';
 import { isSpf, parseSpf } from '../spf/record.ts';
-import type { DnsAnswer, MxRecord, Resolver } from '../../net/dns/resolver.ts';
+import type { DnsResult, MxRecord, Resolver } from '../../net/dns/resolver.ts';
 
 export type Judgement = {
   status: Exclude<RecordStatus, 'not_started'>;
@@ -370,7 +370,7 @@ async function isThere(expected: ExpectedRecord, name: string, lookups: Lookups)
   );
 }
 
-function has<T>(answer: DnsAnswer<T>, test: (record: T) => boolean): boolean {
+function has<T>(answer: DnsResult<T>, test: (record: T) => boolean): boolean {
   return answer.kind === 'records' && answer.records.some(test);
 }
 

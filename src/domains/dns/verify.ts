@@ -25,7 +25,7 @@ import { type Advice, adviseOn, type Source } from './advice.ts';
 import { type CheckedRecord, type ExpectedRecord, type Places, sufficientSpf } from './records.ts';
 import { spfCoverage } from '../spf/coverage.ts';
 import { FAILED_AFTER_MS } from '../limits.ts';
-import type { DnsAnswer, LookupOptions, MxRecord } from '../../net/dns/resolver.ts';
+import type { DnsResult, LookupOptions, MxRecord } from '../../net/dns/resolver.ts';
 import type { DomainStatus, StoredDomain } from '../domain-store.ts';
 
 export type DomainCheck = {
@@ -163,7 +163,7 @@ export async function checkRecord(
 
 async function judged<T>(
   expected: ExpectedRecord,
-  answer: DnsAnswer<T>,
+  answer: DnsResult<T>,
   rules: {
     text: (record: T) => string;
     judge: (records: readonly T[]) => Judgement;

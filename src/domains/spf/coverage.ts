@@ -3,7 +3,7 @@
  * `redirect=`, `a`, `mx` and `exists` (`spf.ts`). Ends within EVALUATION_MAX_MS and asks DNS for each name once.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { DnsAnswer } from '../../net/dns/resolver.ts';
+import type { DnsResult } from '../../net/dns/resolver.ts';
 import type { Places } from '../dns/records.ts';
 import { checkHost, type SpfClient, type SpfLookups, type SpfResult } from './spf.ts';
 
@@ -96,13 +96,13 @@ async function resultFor(mechanism: string, found: Found): Promise<SpfResult> {
  * a domain chooses how long the records are, and they must not block other work or the timer.
  */
 function boundLookups(lookups: SpfLookups, signal: AbortSignal): SpfLookups {
-  const late = new Promise<DnsAnswer<never>>((resolve) => {
+  const late = new Promise<DnsResult<never>>((resolve) => {
     const message = 'its look-ups took too long';
     signal.addEventListener('abort', () => resolve({ kind: 'error', message }), { once: true });
   });
-  const once = <T>(look: (name: string) => Promise<DnsAnswer<T>>) => {
-    const known = new Map<string, Promise<DnsAnswer<T>>>();
-    return async (name: string): Promise<DnsAnswer<T>> => {
+  const once = <T>(look: (name: string) => Promise<DnsResult<T>>) => {
+    const known = new Map<string, Promise<DnsResult<T>>>();
+    return async (name: string): Promise<DnsResult<T>> => {
       await nextTurn();
       if (signal.aborted) return late;
       const answer = known.get(name) ?? Promise.race([look(name), late]);

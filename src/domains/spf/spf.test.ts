@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { DnsAnswer } from '../../net/dns/resolver.ts';
+import type { DnsResult } from '../../net/dns/resolver.ts';
 import { checkHost, type SpfLookups } from './spf.ts';
 import { spfCoverage } from './coverage.ts';
 
@@ -57,7 +57,7 @@ const LOOKUPS: SpfLookups = {
 };
 
 function answering(type: 'A' | 'AAAA' | 'TXT' | 'PTR' | 'MX') {
-  return async (name: string): Promise<DnsAnswer<string>> => {
+  return async (name: string): Promise<DnsResult<string>> => {
     asked.push(name);
     const node = ZONE[name];
     if (node === 'down') return { kind: 'error', message: `the ${type} look-up of ${name} failed` };

@@ -5,7 +5,7 @@
  *
  * The facts come from the queue, the timeline and the states of providers (diagnosis-store.ts). Sentences about a
  * reply are those of the recipient's `reason` (mail/replies/meanings.ts). DNS look-ups have a time limit
- * (net/dns/allowance.ts), and only recipients without the email get one. The reason why a provider is slowed or
+ * (net/dns/lookup-allowance.ts), and only recipients without the email get one. The reason why a provider is slowed or
  * suspended is hidden, because it can quote a reply to another project's mail.
  */
 import {
@@ -14,7 +14,7 @@ import {
   unknownRoute,
 } from '../../core/findings.ts';
 import { domainOf, parseAddress } from '../../mail/address.ts';
-import type { BoundedLook, LookupAllowance } from '../../net/dns/allowance.ts';
+import type { BoundedLookup, LookupAllowance } from '../../net/dns/lookup-allowance.ts';
 import {
   countAhead,
   readRecipientStates,
@@ -42,7 +42,7 @@ type DiagnosisOptions = {
   authenticate: (
     email: EmailRef,
     sender: Pick<SenderState, 'domainId' | 'dualSigned'>,
-    ask: BoundedLook,
+    ask: BoundedLookup,
   ) => Promise<AuthenticationFinding | null>;
   findRoute: (
     email: EmailRef,
@@ -108,7 +108,7 @@ type Context = {
   sender: SenderState;
   providers: readonly ProviderState[];
   options: DiagnosisOptions;
-  ask: BoundedLook;
+  ask: BoundedLookup;
   routes: Map<string, Promise<RouteFinding>>;
 };
 

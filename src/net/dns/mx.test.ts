@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { startFakeDns, type FakeZone } from '../../../test/support/fake-dns.ts';
 import { createAddressGuard } from '../addresses.ts';
 import { createResolver } from './resolver.ts';
-import { resolveRoute, type Route, type RouteOptions } from './mx.ts';
+import { resolveMailHosts, type MailHosts, type MailHostOptions } from './mx.ts';
 import { groupOf, providerOf } from '../providers.ts';
 
 const STRICT = createAddressGuard({ allowPrivate: false });
@@ -11,8 +11,8 @@ const STRICT = createAddressGuard({ allowPrivate: false });
 /** Returns the route of acme.test in a zone, over real packets, with a fixed random number. */
 async function routeIn(
   zone: FakeZone,
-  options: Partial<RouteOptions> & { broken?: readonly string[]; authenticated?: boolean } = {},
-): Promise<Route> {
+  options: Partial<MailHostOptions> & { broken?: readonly string[]; authenticated?: boolean } = {},
+): Promise<MailHosts> {
   const { authenticated = false } = options;
   await using dns = await startFakeDns(zone, { authenticated });
   for (const name of options.broken ?? []) dns.setFailure(name, 'servfail');
@@ -21,7 +21,7 @@ async function routeIn(
     world: { monotonicMs: () => performance.now() },
     trustAuthenticatedData: authenticated,
   });
-  const route = await resolveRoute('acme.test', {
+  const route = await resolveMailHosts('acme.test', {
     resolver,
     guard: STRICT,
     random: () => 0.5,
@@ -31,7 +31,7 @@ async function routeIn(
   return route;
 }
 
-function hostsOf(route: Route): [string, readonly string[]][] {
+function hostsOf(route: MailHosts): [string, readonly string[]][] {
   assert.ok(route.kind === 'hosts', JSON.stringify(route));
   return route.hosts.map(({ name, addresses }) => [name, addresses]);
 }

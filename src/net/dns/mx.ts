@@ -12,7 +12,7 @@
  */
 import type { World } from '../../lib/world.ts';
 import type { AddressGuard } from '../addresses.ts';
-import type { DnsAnswer, MxRecord, Resolver } from './resolver.ts';
+import type { DnsResult, MxRecord, Resolver } from './resolver.ts';
 import { providerOf, type ProviderSuffixes } from '../providers.ts';
 
 /**
@@ -34,7 +34,7 @@ export type MxHost = {
 type DroppedHost = { name: string; reason: string };
 
 /** Every `message` is a sentence for the sender of the email. */
-export type Route =
+export type MailHosts =
   /** Hosts in the order of preference. `provider` is the key of the limits for these hosts. */
   | {
       kind: 'hosts';
@@ -56,7 +56,7 @@ export type Route =
   /** DNS did not answer: queue and retry (RFC 5321 §5.1), 4.4.3. */
   | { kind: 'temporary'; message: string };
 
-export type RouteOptions = {
+export type MailHostOptions = {
   resolver: Pick<Resolver, 'mx' | 'a' | 'aaaa'>;
   guard: AddressGuard;
   random: World['random'];
@@ -69,7 +69,7 @@ export type RouteOptions = {
 };
 
 type Candidate = { name: string; preference: number };
-type Located =
+type LocatedHost =
   | { kind: 'host'; host: MxHost }
   | { kind: 'unknown' | 'nowhere' | 'refused'; name: string; reason: string };
 
@@ -78,43 +78,46 @@ const MAX_HOSTS = 10;
 const MAX_ADDRESSES = 8;
 
 /** @param domain lower-case A-labels */
-export async function resolveRoute(domain: string, options: RouteOptions): Promise<Route> {
-  const answer = await options.resolver.mx(domain);
-  const candidates = candidatesOf(domain, answer);
+export async function resolveMailHosts(
+  domain: string,
+  options: MailHostOptions,
+): Promise<MailHosts> {
+  const mx = await options.resolver.mx(domain);
+  const candidates = mxCandidates(domain, mx);
   if ('kind' in candidates) return candidates;
-  const ordered = inOrder(candidates, options.random);
-  const foreign = withoutOurselves(ordered, options.ownNames).slice(0, MAX_HOSTS);
-  if (foreign.length === 0) {
+  const ordered = orderByPreference(candidates, options.random);
+  const hosts = dropOwnHosts(ordered, options.ownNames).slice(0, MAX_HOSTS);
+  if (hosts.length === 0) {
     const message = `the best mail server of ${domain} is this service itself, which does not receive mail for that domain`;
     return { kind: 'refused', message };
   }
-  const isSecure = 'authenticated' in answer && answer.authenticated;
-  const alias = answer.kind === 'records' ? answer.canonicalName : undefined;
-  const located = await Promise.all(
-    foreign.map((candidate) => locate(candidate, { ...options, isSecure, alias })),
+  const isSecure = 'authenticated' in mx && mx.authenticated;
+  const alias = mx.kind === 'records' ? mx.canonicalName : undefined;
+  const locatedHosts = await Promise.all(
+    hosts.map((candidate) => locateHost(candidate, { ...options, isSecure, alias })),
   );
-  return routeOf(domain, located, options.providerSuffixes);
+  return mailHostsFrom(domain, locatedHosts, options.providerSuffixes);
 }
 
-function candidatesOf(
+function mxCandidates(
   domain: string,
-  answer: DnsAnswer<MxRecord>,
-): readonly Candidate[] | Exclude<Route, { kind: 'hosts' }> {
-  if (answer.kind === 'error') return { kind: 'temporary', message: answer.message };
-  if (answer.kind === 'nxdomain') {
+  mx: DnsResult<MxRecord>,
+): readonly Candidate[] | Exclude<MailHosts, { kind: 'hosts' }> {
+  if (mx.kind === 'error') return { kind: 'temporary', message: mx.message };
+  if (mx.kind === 'nxdomain') {
     return { kind: 'no_such_domain', message: `the domain ${domain} does not exist` };
   }
-  if (answer.kind === 'nodata') return [{ name: domain, preference: 0 }];
+  if (mx.kind === 'nodata') return [{ name: domain, preference: 0 }];
   // RFC 7505 §3: "." beside other MX records is an error; it is ignored.
-  const named = answer.records.filter(({ exchange }) => exchange !== '.');
-  if (named.length === 0) {
+  const mailExchangers = mx.records.filter(({ exchange }) => exchange !== '.');
+  if (mailExchangers.length === 0) {
     return {
       kind: 'null_mx',
       message: `the domain ${domain} accepts no mail (null MX)`,
     };
   }
   const best = new Map<string, Candidate>();
-  for (const { exchange, preference } of named) {
+  for (const { exchange, preference } of mailExchangers) {
     const known = best.get(exchange);
     if (known === undefined || preference < known.preference) {
       best.set(exchange, { name: exchange, preference });
@@ -124,7 +127,7 @@ function candidatesOf(
 }
 
 /** Sorts by preference. Equal hosts are in random order, which spreads the load (RFC 5321 §5.1: MUST). */
-function inOrder(candidates: readonly Candidate[], random: World['random']): Candidate[] {
+function orderByPreference(candidates: readonly Candidate[], random: World['random']): Candidate[] {
   return candidates
     .map((candidate) => ({ candidate, random: random() }))
     .toSorted(
@@ -135,69 +138,67 @@ function inOrder(candidates: readonly Candidate[], random: World['random']): Can
 }
 
 /** Drops this service and all hosts that are not preferred to it, which prevents mail loops. */
-function withoutOurselves(
-  ordered: readonly Candidate[],
-  ownNames?: ReadonlySet<string>,
-): Candidate[] {
+function dropOwnHosts(ordered: readonly Candidate[], ownNames?: ReadonlySet<string>): Candidate[] {
   const own = ordered.find(({ name }) => ownNames?.has(name));
   return ordered.filter(({ preference }) => own === undefined || preference < own.preference);
 }
 
-async function locate(
+async function locateHost(
   candidate: Candidate,
-  options: RouteOptions & { isSecure: boolean; alias: string | undefined },
-): Promise<Located> {
+  options: MailHostOptions & { isSecure: boolean; alias: string | undefined },
+): Promise<LocatedHost> {
   const { resolver, guard, addressFamilies = [4, 6] } = options;
   const { name } = candidate;
-  const answers = await Promise.all(
+  const lookups = await Promise.all(
     addressFamilies.map((family) => (family === 4 ? resolver.a(name) : resolver.aaaa(name))),
   );
-  const addresses = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));
-  const open = addresses.filter((address) => guard.refuses(address) === null);
-  if (open.length > 0) {
-    const host = { ...candidate, addresses: open.slice(0, MAX_ADDRESSES) };
-    const daneNames = options.isSecure ? secureNames(name, answers) : [];
+  const addresses = lookups.flatMap((lookup) => (lookup.kind === 'records' ? lookup.records : []));
+  const permitted = addresses.filter((address) => guard.refuses(address) === null);
+  if (permitted.length > 0) {
+    const host = { ...candidate, addresses: permitted.slice(0, MAX_ADDRESSES) };
+    const daneNames = options.isSecure ? validatedNames(name, lookups) : [];
     if (daneNames.length === 0) return { kind: 'host', host };
     const { alias } = options;
     const daneAlias = alias === undefined ? {} : { daneAlias: alias };
     return { kind: 'host', host: { ...host, daneNames, ...daneAlias } };
   }
-  const failed = answers.find((answer) => answer.kind === 'error');
-  if (failed !== undefined) return { kind: 'unknown', name, reason: failed.message };
-  const [refused] = addresses;
-  if (refused === undefined) return { kind: 'nowhere', name, reason: `${name} has no address` };
-  return { kind: 'refused', name, reason: `${guard.refuses(refused)}` };
+  const failedLookup = lookups.find((lookup) => lookup.kind === 'error');
+  if (failedLookup !== undefined) return { kind: 'unknown', name, reason: failedLookup.message };
+  const [refusedAddress] = addresses;
+  if (refusedAddress === undefined)
+    return { kind: 'nowhere', name, reason: `${name} has no address` };
+  return { kind: 'refused', name, reason: `${guard.refuses(refusedAddress)}` };
 }
 
 /** Returns the end of the host's CNAMEs, then its own name; empty unless all its addresses are validated. */
-function secureNames(name: string, answers: readonly DnsAnswer<string>[]): string[] {
-  const found = answers.filter((answer) => answer.kind === 'records');
+function validatedNames(name: string, lookups: readonly DnsResult<string>[]): string[] {
+  const found = lookups.filter((lookup) => lookup.kind === 'records');
   if (!found.every(({ authenticated }) => authenticated)) return [];
   return [...new Set([found[0]?.canonicalName ?? name, name])];
 }
 
-function routeOf(
+function mailHostsFrom(
   domain: string,
-  located: readonly Located[],
+  located: readonly LocatedHost[],
   suffixes: ProviderSuffixes | undefined,
-): Route {
+): MailHosts {
   const hosts = located.flatMap((one) => (one.kind === 'host' ? [one.host] : []));
-  const without = located.flatMap((one) => (one.kind === 'host' ? [] : [one]));
+  const unusable = located.flatMap((one) => (one.kind === 'host' ? [] : [one]));
   if (hosts.length > 0) {
-    const dropped = without.map(({ name, reason }) => ({ name, reason }));
-    const best = bestOf(hosts);
+    const dropped = unusable.map(({ name, reason }) => ({ name, reason }));
+    const best = mostPreferred(hosts);
     const provider = providerOf(
       best.map(({ name }) => name),
       suffixes,
     );
-    const named = hosts.map((host) =>
+    const hostsWithProvider = hosts.map((host) =>
       best.includes(host) ? host : { ...host, provider: providerOf([host.name], suffixes) },
     );
-    return { kind: 'hosts', hosts: named, provider, dropped };
+    return { kind: 'hosts', hosts: hostsWithProvider, provider, dropped };
   }
-  const unknown = without.find(({ kind }) => kind === 'unknown');
+  const unknown = unusable.find(({ kind }) => kind === 'unknown');
   if (unknown !== undefined) return { kind: 'temporary', message: unknown.reason };
-  const refused = without.find(({ kind }) => kind === 'refused');
+  const refused = unusable.find(({ kind }) => kind === 'refused');
   if (refused !== undefined) {
     const message = `no mail server of ${domain} may be connected to: ${refused.name} is at an address that is not public (${refused.reason})`;
     return { kind: 'refused', message };
@@ -206,7 +207,7 @@ function routeOf(
 }
 
 /** Returns the most preferred hosts. Other hosts may belong to another operator. */
-function bestOf(hosts: readonly MxHost[]): MxHost[] {
+function mostPreferred(hosts: readonly MxHost[]): MxHost[] {
   const best = Math.min(...hosts.map(({ preference }) => preference));
   return hosts.filter(({ preference }) => preference === best);
 }

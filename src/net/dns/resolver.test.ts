@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFakeDns, type FakeFailure } from '../../../test/support/fake-dns.ts';
 import { createResolver, reverseName, type Resolver } from './resolver.ts';
-import { parseServer } from './exchange.ts';
+import { parseServer } from './dns-query.ts';
 
 /** Creates a resolver without a cache, and with short times if a test waits for them. */
 function resolverFor(
@@ -137,10 +137,10 @@ const UNANSWERED: readonly [FakeFailure, RegExp][] = [
   ['formerr', /FORMERR/],
   ['garbage', /malformed/],
   ['referral', /referral/],
-  ['timeout', /no answer in time/],
-  ['wrong_id', /no answer in time/],
-  ['wrong_question', /no answer in time/],
-  ['truncated_only', /wrong answer over TCP/],
+  ['timeout', /no response in time/],
+  ['wrong_id', /no response in time/],
+  ['wrong_question', /no response in time/],
+  ['truncated_only', /wrong response over TCP/],
 ];
 
 for (const [failure, said] of UNANSWERED) {

@@ -1,20 +1,20 @@
 /**
  * The resolver for MX routing, webhook hosts and domain checks. It does not use node:dns, which reads /etc/hosts,
- * shares the thread pool with DKIM signing, does not distinguish a truncated answer from an empty one, and has no
+ * shares the thread pool with DKIM signing, does not distinguish a truncated response from an empty one, and has no
  * limits.
  *
  * Every look-up ends within its budget (20 s) and returns a value, never an exception. "No such record" is returned
- * only when a server answered so. During a DNS outage the result is an error or, for addresses and MX, the last
- * answer, up to six hours after its TTL. Steps: the cache; a look-up in progress; the servers in order
- * (exchange.ts); CNAMEs (message.ts).
+ * only when a server responded so. During a DNS outage the result is an error or, for addresses and MX, the last
+ * records, up to six hours after their TTL. Steps: the cache (dns-cache.ts); a look-up in progress; the servers in
+ * order (dns-query.ts); CNAMEs (dns-message.ts).
  */
 import { getServers } from 'node:dns';
 import { isIPv6 } from 'node:net';
-import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
-import { type DnsServer, exchange, type Exchanged, parseServer } from './exchange.ts';
+import { CACHE_DEFAULTS, type CacheLimits, createDnsCache, type DnsCache } from './dns-cache.ts';
+import { type DnsServer, queryServer, type QueryResult, parseServer } from './dns-query.ts';
 import {
-  followChain,
+  followCnames,
   isDnsName,
   type MxRecord,
   type Question,
@@ -25,10 +25,10 @@ import {
   readTlsa,
   readTxt,
   type TlsaRecord,
-} from './message.ts';
-export type { MxRecord, TlsaRecord } from './message.ts';
+} from './dns-message.ts';
+export type { MxRecord, TlsaRecord } from './dns-message.ts';
 
-export type DnsAnswer<T> =
+export type DnsResult<T> =
   /** `authenticated`: validated by DNSSEC, CNAMEs included. `canonicalName`: the end of the CNAMEs, if any. */
   | { kind: 'records'; records: readonly T[]; authenticated: boolean; canonicalName?: string }
   /** The name exists without a record of this type; `authenticated` is set only when true. */
@@ -45,29 +45,29 @@ export type LookupOptions = {
 
 /** Names are accepted in any case, with or without a trailing dot. */
 export type Resolver = {
-  /** Sorted by preference; equal ones in the order of the answer. */
-  mx(name: string, options?: LookupOptions): Promise<DnsAnswer<MxRecord>>;
-  a(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
-  aaaa(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
+  /** Sorted by preference; equal ones in the order of the response. */
+  mx(name: string, options?: LookupOptions): Promise<DnsResult<MxRecord>>;
+  a(name: string, options?: LookupOptions): Promise<DnsResult<string>>;
+  aaaa(name: string, options?: LookupOptions): Promise<DnsResult<string>>;
   /** The strings of each record are joined. */
-  txt(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
-  cname(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
-  tlsa(name: string, options?: LookupOptions): Promise<DnsAnswer<TlsaRecord>>;
-  ptr(ip: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
+  txt(name: string, options?: LookupOptions): Promise<DnsResult<string>>;
+  cname(name: string, options?: LookupOptions): Promise<DnsResult<string>>;
+  tlsa(name: string, options?: LookupOptions): Promise<DnsResult<TlsaRecord>>;
+  ptr(ip: string, options?: LookupOptions): Promise<DnsResult<string>>;
   /** Closes every socket. Look-ups in progress end as errors. */
   close(): void;
 };
 
-/** Called after each look-up that asked servers. */
+/** Called after each look-up that queried servers. */
 export type OnLookup = (lookup: {
   type: Question['type'];
-  result: DnsAnswer<unknown>['kind'];
+  result: DnsResult<unknown>['kind'];
   seconds: number;
 }) => void;
 
-type Asker = {
+type LookupContext = {
   servers: readonly DnsServer[];
-  /** Index of the server that answered last, so that an unreachable first server costs one timeout. */
+  /** Index of the server that responded last, so that an unreachable first server costs one timeout. */
   preferred: number;
   queryTimeoutMs: number;
   budgetMs: number;
@@ -79,12 +79,12 @@ type Asker = {
 
 const DEFAULT_TIMES = { queryTimeoutMs: 5_000, budgetMs: 20_000 };
 const MAX_CNAME_HOPS = 8;
-/** UDP may lose a packet, so servers that did not answer are asked once more. */
+/** UDP may lose a packet, so servers that did not respond are queried once more. */
 const ROUNDS = 2;
 
 /**
- * @param options.servers `ip` or `ip:port`; asked in order, starting with the one that answered last
- * @param options.trustAuthenticatedData trust the AD flag: only for a validating resolver whose replies cannot be
+ * @param options.servers `ip` or `ip:port`; queried in order, starting with the one that responded last
+ * @param options.trustAuthenticatedData trust the AD flag: only for a validating resolver whose responses cannot be
  * modified on the way
  */
 export function createResolver(options: {
@@ -97,8 +97,8 @@ export function createResolver(options: {
   onLookup?: OnLookup;
 }): Resolver {
   const closing = new AbortController();
-  const asker: Asker = {
-    servers: options.servers.map(serverOrThrow),
+  const context: LookupContext = {
+    servers: options.servers.map(requireServer),
     preferred: 0,
     queryTimeoutMs: options.queryTimeoutMs ?? DEFAULT_TIMES.queryTimeoutMs,
     budgetMs: options.budgetMs ?? DEFAULT_TIMES.budgetMs,
@@ -110,17 +110,17 @@ export function createResolver(options: {
   const limits = { ...CACHE_DEFAULTS, ...options.cache };
   const noStale = { ...limits, staleMs: 0 };
   const now = () => options.world.monotonicMs();
-  const byType = <T>(type: Question['type'], read: ReadRecord<T>, keep = noStale) =>
-    createLookup({ asker, type, read, cache: createDnsCache<T>(keep, now) });
-  const ptr = byType('PTR', readName);
+  const lookupOf = <T>(type: Question['type'], read: ReadRecord<T>, keep = noStale) =>
+    createLookup({ context, type, read, cache: createDnsCache<T>(keep, now) });
+  const ptr = lookupOf('PTR', readName);
   return {
-    mx: byType('MX', readMx, limits),
-    a: byType('A', readAddress, limits),
-    aaaa: byType('AAAA', readAddress, limits),
-    txt: byType('TXT', readTxt),
-    cname: byType('CNAME', readName),
-    tlsa: byType('TLSA', readTlsa),
-    ptr: (ip, how) => ptr(reverseName(ip), how),
+    mx: lookupOf('MX', readMx, limits),
+    a: lookupOf('A', readAddress, limits),
+    aaaa: lookupOf('AAAA', readAddress, limits),
+    txt: lookupOf('TXT', readTxt),
+    cname: lookupOf('CNAME', readName),
+    tlsa: lookupOf('TLSA', readTlsa),
+    ptr: (ip, options) => ptr(reverseName(ip), options),
     close: () => closing.abort(),
   };
 }
@@ -143,100 +143,100 @@ export function reverseName(ip: string): string {
 }
 
 function createLookup<T>(parts: {
-  asker: Asker;
+  context: LookupContext;
   type: Question['type'];
   read: ReadRecord<T>;
-  cache: ReturnType<typeof createDnsCache<T>>;
-}): (name: string, options?: LookupOptions) => Promise<DnsAnswer<T>> {
-  const { asker, type, read, cache } = parts;
-  const underWay = new Map<string, Promise<DnsAnswer<T>>>();
+  cache: DnsCache<T>;
+}): (name: string, options?: LookupOptions) => Promise<DnsResult<T>> {
+  const { context, type, read, cache } = parts;
+  const inFlight = new Map<string, Promise<DnsResult<T>>>();
 
-  async function askAndStore(name: string, budgetMs: number): Promise<DnsAnswer<T>> {
-    const begunMs = asker.clock.monotonicMs();
-    const { answer, ttlS } = await chase(asker, { name, type }, { read, budgetMs });
-    const seconds = (asker.clock.monotonicMs() - begunMs) / 1_000;
-    asker.onLookup({ type, result: answer.kind, seconds });
-    cache.store(name, answer, ttlS);
-    return answer;
+  async function lookUpAndStore(name: string, budgetMs: number): Promise<DnsResult<T>> {
+    const startedMs = context.clock.monotonicMs();
+    const { result, ttlS } = await lookUpRecords(context, { name, type }, { read, budgetMs });
+    const seconds = (context.clock.monotonicMs() - startedMs) / 1_000;
+    context.onLookup({ type, result: result.kind, seconds });
+    cache.store(name, result, ttlS);
+    return result;
   }
 
   return async (anyName, options = {}) => {
     const name = anyName.toLowerCase().replace(/\.$/, '');
     if (!isDnsName(name)) return { kind: 'nxdomain' };
-    const budgetMs = options.budgetMs ?? asker.budgetMs;
-    if (options.fresh === true) return askAndStore(name, budgetMs);
-    const known = cache.fresh(name);
-    if (known !== null) return known;
-    let asking = underWay.get(name);
-    if (asking === undefined) {
-      asking = askAndStore(name, budgetMs).finally(() => underWay.delete(name));
-      underWay.set(name, asking);
+    const budgetMs = options.budgetMs ?? context.budgetMs;
+    if (options.fresh === true) return lookUpAndStore(name, budgetMs);
+    const cached = cache.getFresh(name);
+    if (cached !== null) return cached;
+    let pending = inFlight.get(name);
+    if (pending === undefined) {
+      pending = lookUpAndStore(name, budgetMs).finally(() => inFlight.delete(name));
+      inFlight.set(name, pending);
     }
-    const answer = await asking;
-    return answer.kind === 'error' ? (cache.stale(name) ?? answer) : answer;
+    const result = await pending;
+    return result.kind === 'error' ? (cache.getStale(name) ?? result) : result;
   };
 }
 
 /** Queries until the records are found, and follows CNAMEs that leave the message. */
-async function chase<T>(
-  asker: Asker,
+async function lookUpRecords<T>(
+  context: LookupContext,
   question: Question,
   options: { read: ReadRecord<T>; budgetMs: number },
-): Promise<{ answer: DnsAnswer<T>; ttlS: number }> {
-  const deadlineMs = asker.clock.monotonicMs() + options.budgetMs;
+): Promise<{ result: DnsResult<T>; ttlS: number }> {
+  const deadlineMs = context.clock.monotonicMs() + options.budgetMs;
   let { name } = question;
   let hopsLeft = MAX_CNAME_HOPS;
   let ttlS = Infinity;
-  let authenticated = asker.trustAuthenticatedData;
+  let authenticated = context.trustAuthenticatedData;
   for (;;) {
-    const reply = await askServers(asker, { ...question, name }, deadlineMs);
-    if (reply.kind !== 'reply')
-      return { answer: { kind: 'error', message: reply.message }, ttlS: 0 };
-    authenticated &&= reply.authenticated;
-    const chain = followChain(
-      reply.answers,
+    const response = await queryServers(context, { ...question, name }, deadlineMs);
+    if (response.kind !== 'response')
+      return { result: { kind: 'error', message: response.message }, ttlS: 0 };
+    authenticated &&= response.authenticated;
+    const chain = followCnames(
+      response.records,
       { ...question, name },
       { read: options.read, maxHops: hopsLeft },
     );
     hopsLeft -= chain.hops;
     ttlS = Math.min(ttlS, chain.ttlS);
-    if (hopsLeft < 0) return { answer: { kind: 'error', message: tooManyHops(question) }, ttlS: 0 };
+    if (hopsLeft < 0) return { result: { kind: 'error', message: tooManyHops(question) }, ttlS: 0 };
     if (chain.records.length > 0) {
       const alias = chain.name === question.name ? {} : { canonicalName: chain.name.toLowerCase() };
-      return { answer: { kind: 'records', records: chain.records, authenticated, ...alias }, ttlS };
+      return { result: { kind: 'records', records: chain.records, authenticated, ...alias }, ttlS };
     }
-    if (reply.nxdomain) return { answer: { kind: 'nxdomain' }, ttlS };
+    if (response.nxdomain) return { result: { kind: 'nxdomain' }, ttlS };
     if (chain.hops === 0) {
-      return { answer: { kind: 'nodata', ...(authenticated && { authenticated }) }, ttlS };
+      return { result: { kind: 'nodata', ...(authenticated && { authenticated }) }, ttlS };
     }
-    if (!isDnsName(chain.name)) return { answer: { kind: 'nxdomain' }, ttlS };
+    if (!isDnsName(chain.name)) return { result: { kind: 'nxdomain' }, ttlS };
     name = chain.name;
   }
 }
 
-/** Returns the first usable reply of any server, or why there is none. */
-async function askServers(
-  asker: Asker,
+/** Returns the first usable response of any server, or why there is none. */
+async function queryServers(
+  context: LookupContext,
   question: Question,
   deadlineMs: number,
-): Promise<Extract<Exchanged, { kind: 'reply' }> | { kind: 'error'; message: string }> {
-  const { servers, clock, signal } = asker;
+): Promise<Extract<QueryResult, { kind: 'response' }> | { kind: 'error'; message: string }> {
+  const { servers, clock, signal } = context;
   const failures = new Set<string>();
-  let candidates = servers.map((_, at) => (asker.preferred + at) % servers.length);
+  let candidates = servers.map((_, offset) => (context.preferred + offset) % servers.length);
   for (let round = 0; round < ROUNDS; round++) {
     const silent: number[] = [];
-    for (const at of candidates) {
-      const server = servers[at];
+    for (const index of candidates) {
+      const server = servers[index];
       const now = clock.monotonicMs();
       if (server === undefined || now >= deadlineMs) break;
-      const untilMs = Math.min(now + asker.queryTimeoutMs, deadlineMs);
-      const outcome = await exchange({ server, question, deadlineMs: untilMs, clock, signal });
-      if (outcome.kind === 'reply') {
-        asker.preferred = at;
+      const untilMs = Math.min(now + context.queryTimeoutMs, deadlineMs);
+      const outcome = await queryServer({ server, question, deadlineMs: untilMs, clock, signal });
+      if (outcome.kind === 'response') {
+        context.preferred = index;
         return outcome;
       }
       failures.add(outcome.message);
-      if (outcome.kind === 'silent') silent.push(at);
+      if (outcome.kind === 'silent') silent.push(index);
     }
     candidates = silent;
   }
@@ -245,7 +245,7 @@ async function askServers(
 
 /** Omits the addresses of the DNS servers, because senders read this message. */
 function failureText({ name, type }: Question, failures: ReadonlySet<string>): string {
-  const why = [...failures].join('; ') || 'no DNS server was asked';
+  const why = [...failures].join('; ') || 'no DNS server was queried';
   return `the ${type} look-up of ${name} failed (${why})`;
 }
 
@@ -253,77 +253,8 @@ function tooManyHops({ name }: Question): string {
   return `${name} leads through a loop or more than ${MAX_CNAME_HOPS} CNAME records`;
 }
 
-function serverOrThrow(text: string): DnsServer {
+function requireServer(text: string): DnsServer {
   const server = parseServer(text);
   if (server === null) throw new Error(`"${text}" is not the address of a DNS server`);
   return server;
-}
-
-type CacheLimits = {
-  /** Minimum lifetime: a TTL of 0 must not cause a look-up per email. */
-  minTtlMs: number;
-  /** Maximum lifetime: a changed mail server is noticed within this time. */
-  maxTtlMs: number;
-  /** Lifetime of "no such record" and "no such name". */
-  negativeTtlMs: number;
-  /** Milliseconds after its TTL for which an answer can replace a failed look-up. */
-  staleMs: number;
-  /** Approximate limit on all entries; the least recently used are evicted first. */
-  maxBytes: number;
-};
-
-const CACHE_DEFAULTS: CacheLimits = {
-  minTtlMs: 60_000,
-  maxTtlMs: 3_600_000,
-  negativeTtlMs: 300_000,
-  staleMs: 6 * 3_600_000,
-  maxBytes: 8 * 1024 * 1024,
-};
-
-type Entry<T> = { answer: DnsAnswer<T>; expiresMs: number };
-
-/** Memory of the entry, its key and the objects around the records. */
-const ENTRY_OVERHEAD_BYTES = 200;
-
-/**
- * The answers of one record type with their TTL. The size is limited, because senders choose the names. Expired
- * answers are kept for DNS outages (RFC 8767). Errors are not stored.
- */
-type DnsCache<T> = {
-  fresh(name: string): DnsAnswer<T> | null;
-  /** Returns records after their TTL, up to `staleMs`. */
-  stale(name: string): DnsAnswer<T> | null;
-  store(name: string, answer: DnsAnswer<T>, ttlS: number): void;
-  readonly sizeBytes: number;
-};
-
-/** @param nowMs a monotonic clock: a change of the wall clock must not extend a TTL */
-export function createDnsCache<T>(limits: CacheLimits, nowMs: () => number): DnsCache<T> {
-  const entries = new LRUCache<string, Entry<T>>({
-    maxSize: limits.maxBytes,
-    sizeCalculation: ({ answer }, name) =>
-      ENTRY_OVERHEAD_BYTES + name.length + JSON.stringify(answer).length,
-  });
-  return {
-    fresh(name) {
-      const entry = entries.get(name);
-      return entry !== undefined && nowMs() < entry.expiresMs ? entry.answer : null;
-    },
-    stale(name) {
-      const entry = entries.get(name);
-      if (entry === undefined || entry.answer.kind !== 'records') return null;
-      return nowMs() < entry.expiresMs + limits.staleMs ? entry.answer : null;
-    },
-    store(name, answer, ttlS) {
-      if (answer.kind === 'error') return;
-      const positive = answer.kind === 'records';
-      const ttlMs = positive
-        ? Math.min(Math.max(ttlS * 1000, limits.minTtlMs), limits.maxTtlMs)
-        : limits.negativeTtlMs;
-      entries.set(name, { answer, expiresMs: nowMs() + ttlMs });
-    },
-    get sizeBytes() {
-      return entries.calculatedSize;
-    },
-  };
 }

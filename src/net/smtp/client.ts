@@ -30,10 +30,10 @@ import {
   type Transaction,
   type TransactionResult,
   Transcript,
-} from './session.ts';
-import { proofMissing, secure } from './tls.ts';
-import { runTransaction } from './transaction.ts';
-import { type ReplyRead, isFailure, SmtpWire, type WireFailure } from './wire.ts';
+} from './client-session.ts';
+import { proofMissing, secure } from './client-tls.ts';
+import { runTransaction } from './client-transaction.ts';
+import { type ReplyRead, isFailure, SmtpWire, type WireFailure } from './client-wire.ts';
 export type { SmtpFailureCause } from '../../mail/replies/smtp-reply.ts';
 export type {
   Follower,
@@ -42,8 +42,8 @@ export type {
   SmtpTlsMode,
   Transaction,
   TransactionResult,
-} from './session.ts';
-export type { TlsResult } from './wire.ts';
+} from './client-session.ts';
+export type { TlsResult } from './client-wire.ts';
 
 export type ConnectResult =
   | { kind: 'ready'; connection: SmtpConnection }

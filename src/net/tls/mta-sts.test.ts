@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAddressGuard } from '../addresses.ts';
-import type { DnsAnswer } from '../dns/resolver.ts';
+import type { DnsResult } from '../dns/resolver.ts';
 import {
   parseStsPolicy,
   policyNames,
@@ -125,11 +125,11 @@ const STORED: StoredSts = {
 /** Returns a cache over a store and a DNS that the test controls. No policy host can be reached. */
 function cacheOver({ stored = NOTHING, txt = ['v=STSv1; id=1'] as string[] | null } = {}) {
   const state = { stored, txt, nowMs: 0, loads: 0, lookups: 0, failures: [] as string[] };
-  const answer = (): DnsAnswer<string> =>
+  const answer = (): DnsResult<string> =>
     state.txt === null
       ? { kind: 'error', message: 'SERVFAIL' }
       : { kind: 'records', records: state.txt, authenticated: false };
-  const nothing = async (): Promise<DnsAnswer<string>> => ({ kind: 'nxdomain' });
+  const nothing = async (): Promise<DnsResult<string>> => ({ kind: 'nxdomain' });
   const cache = new StsCache({
     resolver: {
       txt: async () => {

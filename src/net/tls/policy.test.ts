@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { DnsAnswer, TlsaRecord } from '../dns/resolver.ts';
+import type { DnsResult, TlsaRecord } from '../dns/resolver.ts';
 import type { StsPolicy } from './mta-sts.ts';
 import { type DaneFinding, findDane, tlsRuleFor, type TlsWishes } from './policy.ts';
 
@@ -60,7 +60,7 @@ test('no mail is sent in plain text to providers that refuse it', () => {
 });
 
 test('TLSA records are looked up at the target of the CNAMEs, then at the name itself', async () => {
-  const find = async (answers: Record<string, DnsAnswer<TlsaRecord>>) => {
+  const find = async (answers: Record<string, DnsResult<TlsaRecord>>) => {
     const asked: string[] = [];
     const resolver = {
       tlsa: async (name: string) => {

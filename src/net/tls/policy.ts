@@ -16,7 +16,7 @@ import type { Resolver, TlsaRecord } from '../dns/resolver.ts';
 import { policyNames, type StsPolicy, type StsResult } from './mta-sts.ts';
 import type { MxHost } from '../dns/mx.ts';
 import { takesOnlyTls } from '../providers.ts';
-import type { SmtpTlsMode } from '../smtp/session.ts';
+import type { SmtpTlsMode } from '../smtp/client-session.ts';
 
 /** The rule that applied, as the API shows it. `mta-sts-testing`: reported, not enforced. */
 export type TlsPolicyName =

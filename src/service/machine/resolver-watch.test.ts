@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { mock, type TestContext, test } from 'node:test';
-import type { DnsAnswer } from '../../net/dns/resolver.ts';
+import type { DnsResult } from '../../net/dns/resolver.ts';
 import { ResolverWatch } from './resolver-watch.ts';
 
-const ERROR: DnsAnswer<string> = { kind: 'error', message: 'the A look-up of x failed (timeout)' };
+const ERROR: DnsResult<string> = { kind: 'error', message: 'the A look-up of x failed (timeout)' };
 const host = hostname();
 
 function resolverWatch(t: TestContext) {
@@ -12,11 +12,11 @@ function resolverWatch(t: TestContext) {
   t.after(() => mock.timers.reset());
   const reports: string[] = [];
   let remedy = '';
-  const asked: PromiseWithResolvers<DnsAnswer<string>>[] = [];
+  const asked: PromiseWithResolvers<DnsResult<string>>[] = [];
   const watch = new ResolverWatch({
     resolver: {
       a: () => {
-        const question = Promise.withResolvers<DnsAnswer<string>>();
+        const question = Promise.withResolvers<DnsResult<string>>();
         asked.push(question);
         return question.promise;
       },
@@ -37,7 +37,7 @@ function resolverWatch(t: TestContext) {
     remedy: () => remedy,
     probes: () => asked.length,
     /** Answers the running probe, which the resolver reports, too. */
-    answer: async (answer: DnsAnswer<string>) => {
+    answer: async (answer: DnsResult<string>) => {
       watch.lookedUp(answer.kind);
       asked.at(-1)?.resolve(answer);
       await new Promise(setImmediate);

@@ -11,7 +11,7 @@ import { EarlyRetries } from '../../delivery/queue/early-retries.ts';
 import { ProviderBlocks } from '../../delivery/blocks/provider-blocks.ts';
 import { createFindRoute, type FindRoute } from '../../delivery/route/route-finding.ts';
 import type { ShapingSettings } from '../../delivery/shaping/settings.ts';
-import { timeoutsWithin } from '../../net/smtp/session.ts';
+import { timeoutsWithin } from '../../net/smtp/client-session.ts';
 import {
   type AcceptEmail,
   type AcceptOptions,

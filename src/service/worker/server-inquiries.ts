@@ -4,7 +4,7 @@
 import type { Environment } from '../../core/scope.ts';
 import { type FindRoute, SIMULATED_ROUTE } from '../../delivery/route/route-finding.ts';
 import type { DomainService } from '../../domains/domains.ts';
-import { LookupAllowance } from '../../net/dns/allowance.ts';
+import { LookupAllowance } from '../../net/dns/lookup-allowance.ts';
 import type { AcceptOptions } from '../../accept/accept.ts';
 import { createDiagnose, type Diagnose } from '../../emails/diagnosis/diagnosis.ts';
 import { createDryRun, type DryRun } from '../../accept/dry-run.ts';

@@ -3,15 +3,15 @@ import assert from 'node:assert/strict';
 import { encode } from 'dns-packet';
 import { usableRecords } from '../../../src/net/tls/dane.ts';
 import {
-  followChain,
+  followCnames,
   type Question,
   readAddress,
-  readMessage,
+  readResponse,
   readMx,
   readName,
   readTlsa,
   readTxt,
-} from '../../../src/net/dns/message.ts';
+} from '../../../src/net/dns/dns-message.ts';
 import { readStsRecord } from '../../../src/net/tls/mta-sts.ts';
 import type { RandomSource } from '../../chaos/random.ts';
 import { times } from '../generators.ts';
@@ -189,11 +189,11 @@ const READ = {
 
 function read({ kind, bytes }: Input): void {
   const question = { name: NAME, type: kind as Question['type'] };
-  const reading = readMessage(bytes, question, ID);
-  assert.equal(readMessage(bytes, question, ID + 1).kind, 'not_ours');
-  if (reading.kind !== 'reply') return;
-  const follow = <Value>(readRecord: Parameters<typeof followChain<Value>>[2]['read']) =>
-    followChain(reading.answers, question, { read: readRecord, maxHops: 8 });
+  const reading = readResponse(bytes, question, ID);
+  assert.equal(readResponse(bytes, question, ID + 1).kind, 'not_ours');
+  if (reading.kind !== 'response') return;
+  const follow = <Value>(readRecord: Parameters<typeof followCnames<Value>>[2]['read']) =>
+    followCnames(reading.records, question, { read: readRecord, maxHops: 8 });
   const { records, hops } = follow<unknown>(READ[question.type]);
   assert.ok(records.length <= 100 && hops <= 9);
   if (question.type === 'TLSA') assert.ok(usableRecords(follow(readTlsa).records).length <= 20);

@@ -3,16 +3,17 @@ import { createSocket } from 'node:dgram';
 import { test } from 'node:test';
 import { encode } from 'dns-packet';
 import fc from 'fast-check';
-import { createDnsCache, createResolver } from './resolver.ts';
+import { createDnsCache } from './dns-cache.ts';
+import { createResolver } from './resolver.ts';
 import { usableRecords } from '../tls/dane.ts';
 import {
   encodeQuestion,
-  followChain,
+  followCnames,
   readAddress,
-  readMessage,
+  readResponse,
   readTlsa,
   readTxt,
-} from './message.ts';
+} from './dns-message.ts';
 
 const question = { name: 'acme.test', type: 'A' } as const;
 
@@ -36,18 +37,18 @@ test('the smallest TTL of the CNAME chain counts', () => {
     { type: 'A', name: 'WWW.acme.test', ttl: 300, data: '192.0.2.1' } as const,
     { type: 'A', name: 'other.test', ttl: 1, data: '192.0.2.9' } as const,
   ];
-  const chain = followChain(answers, question, { read: readAddress, maxHops: 8 });
+  const chain = followCnames(answers, question, { read: readAddress, maxHops: 8 });
   assert.deepEqual(chain, { records: ['192.0.2.1'], name: 'www.acme.test', hops: 1, ttlS: 30 });
 });
 
 test('no bytes with the right id make the parser throw', () => {
   const read = (bytes: Buffer) => {
-    const reading = readMessage(bytes, question, 7);
-    if (reading.kind === 'reply') {
-      followChain(reading.answers, question, { read: readAddress, maxHops: 8 });
-      followChain(reading.answers, { ...question, type: 'TXT' }, { read: readTxt, maxHops: 8 });
+    const reading = readResponse(bytes, question, 7);
+    if (reading.kind === 'response') {
+      followCnames(reading.records, question, { read: readAddress, maxHops: 8 });
+      followCnames(reading.records, { ...question, type: 'TXT' }, { read: readTxt, maxHops: 8 });
       const asTlsa = { ...question, type: 'TLSA' } as const;
-      usableRecords(followChain(reading.answers, asTlsa, { read: readTlsa, maxHops: 8 }).records);
+      usableRecords(followCnames(reading.records, asTlsa, { read: readTlsa, maxHops: 8 }).records);
     }
     return true;
   };
@@ -84,12 +85,12 @@ test('compression pointers are followed for a bounded number of steps', () => {
     const a = record([last >> 8, last & 255], 1, Buffer.from([192, 0, 2, 1]));
     const bytes = Buffer.concat([asked, holder, a]);
     bytes.writeUInt16BE(2, 6);
-    return readMessage(bytes, question, 7);
+    return readResponse(bytes, question, 7);
   };
   const short = chained(10);
-  assert.equal(short.kind, 'reply');
-  const answers = short.kind === 'reply' ? short.answers : [];
-  const chain = followChain(answers, question, { read: readAddress, maxHops: 8 });
+  assert.equal(short.kind, 'response');
+  const answers = short.kind === 'response' ? short.records : [];
+  const chain = followCnames(answers, question, { read: readAddress, maxHops: 8 });
   assert.deepEqual(chain.records, ['192.0.2.1']);
   assert.equal(chained(5_000).kind, 'unusable');
 });
@@ -163,10 +164,10 @@ test('a TLSA record is read unchanged, even if empty', async () => {
     const answers = [{ type: 'TLSA', name: 'acme.test', ttl: 60, data } as const];
     const asked = { ...question, type: 'TLSA' } as const;
     const bytes = encode({ type: 'response', id: 7, questions: [asked], answers });
-    const reading = readMessage(bytes, asked, 7);
-    assert.equal(reading.kind, 'reply');
-    const found = reading.kind === 'reply' ? reading.answers : [];
-    return followChain(found, asked, { read: readTlsa, maxHops: 8 }).records;
+    const reading = readResponse(bytes, asked, 7);
+    assert.equal(reading.kind, 'response');
+    const found = reading.kind === 'response' ? reading.records : [];
+    return followCnames(found, asked, { read: readTlsa, maxHops: 8 }).records;
   };
   const dataHex = '07'.repeat(32);
   assert.deepEqual(read(tlsa), [{ usage: 3, selector: 1, matching: 1, dataHex }]);

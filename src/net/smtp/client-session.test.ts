@@ -7,7 +7,7 @@ import {
   pathCommand,
   SMTP_TIMEOUTS_MS,
   timeoutsWithin,
-} from './session.ts';
+} from './client-session.ts';
 
 const offered = (...lines: string[]) =>
   extensionsOf({ code: 250, enhancedCode: null, message: ['mx.test', ...lines].join('\n') });

@@ -9,7 +9,7 @@
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import type { DsnParameters } from '../../mail/dsn-parameters.ts';
 import type { DaneExpectation } from '../tls/dane.ts';
-import { type ReplyRead, isFailure, type SmtpWire, type TlsResult } from './wire.ts';
+import { type ReplyRead, isFailure, type SmtpWire, type TlsResult } from './client-wire.ts';
 
 /** Lines `S: …` and `C: …` of one attempt, at most 8 KB, without message content or passwords. */
 export type SmtpTranscript = readonly string[];

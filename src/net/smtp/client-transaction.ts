@@ -23,8 +23,8 @@ import {
   type SmtpFailure,
   type Transaction,
   type TransactionResult,
-} from './session.ts';
-import { type ReplyRead, isFailure } from './wire.ts';
+} from './client-session.ts';
+import { type ReplyRead, isFailure } from './client-wire.ts';
 
 type DialogueEnd =
   | { kind: 'replied'; phase: AnsweredPhase; reply: SmtpReply; hasDsn?: true }

@@ -10,35 +10,38 @@
 import type { Scope } from '../../core/scope.ts';
 import type { World } from '../../lib/world.ts';
 
-export type Looked<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
+export type LookupOutcome<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
 
-/** Look-ups of one request for one purpose. Rejects with the error of `look`. */
-export type BoundedLook = <T>(domain: string, look: () => T | Promise<T>) => Promise<Looked<T>>;
+/** Look-ups of one request for one purpose. Rejects with the error of `lookUp`. */
+export type BoundedLookup = <T>(
+  domain: string,
+  lookUp: () => T | Promise<T>,
+) => Promise<LookupOutcome<T>>;
 
 export type LookupBounds = {
   perRequestMax: number;
   /** For each project and environment, in this process. */
   perMinuteMax: number;
   atOnceMax: number;
-  withinMs: number;
+  requestTimeoutMs: number;
 };
 
 const DEFAULT_BOUNDS: LookupBounds = {
   perRequestMax: 10,
   perMinuteMax: 120,
   atOnceMax: 22,
-  withinMs: 3_000,
+  requestTimeoutMs: 3_000,
 };
 const MINUTE_MS = 60_000;
 
-/** A domain that is looked up again within the minute counts once, because its answers are cached. */
-type Used = { inMinute: Set<string>; atOnce: number };
+/** A domain that is looked up again within the minute counts once, because its results are cached. */
+type LookupUsage = { domainsInMinute: Set<string>; atOnce: number };
 
 export class LookupAllowance {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #bounds: LookupBounds;
   /** Uses by project and environment. Every minute, those without running look-ups are dropped. */
-  readonly #used = new Map<string, Used>();
+  readonly #usage = new Map<string, LookupUsage>();
   #minuteBeganMs = -Infinity;
 
   constructor(world: Pick<World, 'monotonicMs'>, bounds: Partial<LookupBounds> = {}) {
@@ -46,47 +49,52 @@ export class LookupAllowance {
     this.#bounds = { ...DEFAULT_BOUNDS, ...bounds };
   }
 
-  forRequest({ projectId, environment }: Scope): BoundedLook {
-    const { perRequestMax, withinMs } = this.#bounds;
-    const timeUp = AbortSignal.timeout(withinMs);
+  forRequest({ projectId, environment }: Scope): BoundedLookup {
+    const { perRequestMax, requestTimeoutMs: requestTimeoutMs } = this.#bounds;
+    const timeout = AbortSignal.timeout(requestTimeoutMs);
     let left = perRequestMax;
-    return async (domain, look) => {
+    return async (domain, lookUp) => {
       if (left === 0) return unknown(`one request looks up at most ${perRequestMax} domains`);
       left -= 1;
-      const used = this.#usedBy(`${projectId} ${environment}`);
-      const bound = this.#boundReached(used, domain);
-      if (bound !== null) return unknown(bound);
-      used.inMinute.add(domain);
-      used.atOnce += 1;
-      const looking = (async () => look())().finally(() => (used.atOnce -= 1));
+      const usage = this.#usageOf(`${projectId} ${environment}`);
+      const limitReached = this.#reachedLimit(usage, domain);
+      if (limitReached !== null) return unknown(limitReached);
+      usage.domainsInMinute.add(domain);
+      usage.atOnce += 1;
+      const lookup = (async () => lookUp())().finally(() => (usage.atOnce -= 1));
       return Promise.race([
-        looking.then((value) => ({ kind: 'known', value }) as const),
-        whenAborted(timeUp).then(() => unknown(`DNS gave no answer within ${withinMs / 1000} s`)),
+        lookup.then((value) => ({ kind: 'known', value }) as const),
+        whenAborted(timeout).then(() =>
+          unknown(`DNS did not respond within ${requestTimeoutMs / 1000} s`),
+        ),
       ]);
     };
   }
 
-  #boundReached({ inMinute, atOnce }: Used, domain: string): string | null {
+  #reachedLimit(
+    { domainsInMinute: domainsInMinute, atOnce }: LookupUsage,
+    domain: string,
+  ): string | null {
     const { perMinuteMax, atOnceMax } = this.#bounds;
-    if (inMinute.size >= perMinuteMax && !inMinute.has(domain)) {
+    if (domainsInMinute.size >= perMinuteMax && !domainsInMinute.has(domain)) {
       return `dry runs and diagnoses of this project have looked up ${perMinuteMax} domains within a minute; try again in a minute`;
     }
     if (atOnce < atOnceMax) return null;
-    return `${atOnceMax} look-ups of this project wait for name servers that do not answer; try again in half a minute`;
+    return `${atOnceMax} look-ups of this project wait for name servers that do not respond; try again in half a minute`;
   }
 
-  #usedBy(who: string): Used {
+  #usageOf(tenant: string): LookupUsage {
     const nowMs = this.#world.monotonicMs();
     if (nowMs - this.#minuteBeganMs >= MINUTE_MS) {
       this.#minuteBeganMs = nowMs;
-      for (const [key, used] of this.#used) {
-        used.inMinute.clear();
-        if (used.atOnce === 0) this.#used.delete(key);
+      for (const [key, usage] of this.#usage) {
+        usage.domainsInMinute.clear();
+        if (usage.atOnce === 0) this.#usage.delete(key);
       }
     }
-    const used = this.#used.get(who) ?? { inMinute: new Set<string>(), atOnce: 0 };
-    this.#used.set(who, used);
-    return used;
+    const usage = this.#usage.get(tenant) ?? { domainsInMinute: new Set<string>(), atOnce: 0 };
+    this.#usage.set(tenant, usage);
+    return usage;
   }
 }
 

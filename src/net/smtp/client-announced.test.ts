@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
-import type { Follower, SmtpTimeouts, Transaction } from './session.ts';
+import type { Follower, SmtpTimeouts, Transaction } from './client-session.ts';
 import { startFakeMx } from '../../../test/support/fake-mx.ts';
 import { connectTo, openTo, SILENCE_MS, summary } from '../../../test/support/smtp.ts';
 

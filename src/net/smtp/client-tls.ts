@@ -17,8 +17,8 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import { daneProblem } from '../tls/dane.ts';
-import type { SmtpOptions, SmtpTlsFacts } from './session.ts';
-import type { TlsResult, WireFailure } from './wire.ts';
+import type { SmtpOptions, SmtpTlsFacts } from './client-session.ts';
+import type { TlsResult, WireFailure } from './client-wire.ts';
 
 type Secured = { socket: TLSSocket; facts: SmtpTlsFacts } | WireFailure;
 

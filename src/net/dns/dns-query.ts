@@ -1,22 +1,22 @@
 /**
- * One question to one DNS server: over UDP, then over TCP if the reply is truncated. Each question uses a random id
- * and a connected socket with a random port, so a forged reply must guess both (RFC 5452). Replies that do not match
- * are ignored. Settles before its deadline and never throws.
+ * One query to one DNS server: over UDP, then over TCP if the response is truncated. Each query uses a random id
+ * and a connected socket with a random port, so a forged response must guess both (RFC 5452). Responses that do not
+ * match are ignored. Settles before its deadline and never throws.
  */
 import { randomInt } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { connect, isIP, isIPv6 } from 'node:net';
 import type { World } from '../../lib/world.ts';
-import { encodeQuestion, readMessage, type Question, type Reading } from './message.ts';
+import { encodeQuestion, readResponse, type Question, type ReadResponse } from './dns-message.ts';
 
 export type DnsServer = { ip: string; port: number };
 
-/** `silent`: no usable reply arrived. A packet may have been lost, so a retry may help. */
-export type Exchanged =
-  | Extract<Reading, { kind: 'reply' | 'unusable' }>
+/** `silent`: no usable response arrived. A packet may have been lost, so a retry may help. */
+export type QueryResult =
+  | Extract<ReadResponse, { kind: 'response' | 'unusable' }>
   | { kind: 'silent'; message: string };
 
-type Attempt = {
+type DnsQuery = {
   server: DnsServer;
   question: Question;
   edns: boolean;
@@ -37,51 +37,54 @@ export function parseServer(text: string): DnsServer | null {
   return { ip, port };
 }
 
-/** Asks one server. UDP and TCP share the deadline. */
-export async function exchange(attempt: Omit<Attempt, 'edns'>): Promise<Exchanged> {
-  const withEdns = await askOnce({ ...attempt, edns: true });
-  // A server without EDNS0 replies FORMERR (RFC 6891 §7).
-  if (withEdns.kind !== 'unusable' || withEdns.rcode !== 'FORMERR') return withEdns;
-  return askOnce({ ...attempt, edns: false });
+/** Queries one server. UDP and TCP share the deadline. */
+export async function queryServer(query: Omit<DnsQuery, 'edns'>): Promise<QueryResult> {
+  const resultWithEdns = await queryOnce({ ...query, edns: true });
+  // A server without EDNS0 responds with FORMERR (RFC 6891 §7).
+  if (resultWithEdns.kind !== 'unusable' || resultWithEdns.rcode !== 'FORMERR')
+    return resultWithEdns;
+  return queryOnce({ ...query, edns: false });
 }
 
-async function askOnce(attempt: Attempt): Promise<Exchanged> {
-  const overUdp = await askUdp(attempt);
-  return overUdp.kind === 'truncated' ? askTcp(attempt) : overUdp;
+async function queryOnce(query: DnsQuery): Promise<QueryResult> {
+  const overUdp = await queryOverUdp(query);
+  return overUdp.kind === 'truncated' ? queryOverTcp(query) : overUdp;
 }
 
-function askUdp(attempt: Attempt): Promise<Exchanged | { kind: 'truncated' }> {
-  const { server, question } = attempt;
-  return settleOnce(attempt, (settle) => {
+function queryOverUdp(query: DnsQuery): Promise<QueryResult | { kind: 'truncated' }> {
+  const { server, question } = query;
+  return settleOnce(query, (settle) => {
     const id = randomInt(0x10000);
     const socket = createSocket(isIPv6(server.ip) ? 'udp6' : 'udp4');
     socket.on('error', (error) => settle(silent(error.message)));
     socket.on('message', (bytes) => {
-      const reading = readMessage(bytes, question, id);
-      if (reading.kind !== 'not_ours') settle(reading);
+      const result = readResponse(bytes, question, id);
+      if (result.kind !== 'not_ours') settle(result);
     });
     socket.connect(server.port, server.ip, () => {
-      socket.send(encodeQuestion(question, id, attempt.edns));
+      socket.send(encodeQuestion(question, id, query.edns));
     });
     return () => socket.close();
   });
 }
 
-function askTcp(attempt: Attempt): Promise<Exchanged> {
-  const { server, question } = attempt;
-  return settleOnce(attempt, (settle) => {
+function queryOverTcp(query: DnsQuery): Promise<QueryResult> {
+  const { server, question } = query;
+  return settleOnce(query, (settle) => {
     const id = randomInt(0x10000);
     const socket = connect({ host: server.ip, port: server.port });
     let received = Buffer.alloc(0);
     socket.on('error', (error) => settle(silent(error.message)));
-    socket.on('close', () => settle(silent('the TCP connection closed before the answer')));
-    socket.on('connect', () => socket.write(prefixed(encodeQuestion(question, id, attempt.edns))));
+    socket.on('close', () => settle(silent('the TCP connection closed before the response')));
+    socket.on('connect', () =>
+      socket.write(withLengthPrefix(encodeQuestion(question, id, query.edns))),
+    );
     socket.on('data', (chunk) => {
       received = Buffer.concat([received, chunk as Buffer]);
       if (received.length < 2 || received.length < 2 + received.readUInt16BE(0)) return;
-      const reading = readMessage(received.subarray(2, 2 + received.readUInt16BE(0)), question, id);
-      const useless = reading.kind === 'not_ours' || reading.kind === 'truncated';
-      settle(useless ? silent('a wrong answer over TCP') : reading);
+      const result = readResponse(received.subarray(2, 2 + received.readUInt16BE(0)), question, id);
+      const isUnusable = result.kind === 'not_ours' || result.kind === 'truncated';
+      settle(isUnusable ? silent('a wrong response over TCP') : result);
     });
     return () => socket.destroy();
   });
@@ -89,7 +92,7 @@ function askTcp(attempt: Attempt): Promise<Exchanged> {
 
 /** Runs `start` until its first outcome, the deadline or the abort. `start` returns the release of its socket. */
 function settleOnce<T>(
-  { deadlineMs, clock, signal }: Attempt,
+  { deadlineMs, clock, signal }: DnsQuery,
   start: (settle: (outcome: T | { kind: 'silent'; message: string }) => void) => () => void,
 ): Promise<T | { kind: 'silent'; message: string }> {
   return new Promise((resolve) => {
@@ -106,7 +109,7 @@ function settleOnce<T>(
     };
     const onAbort = () => settle(silent('the resolver was closed'));
     const timeoutMs = Math.max(0, deadlineMs - clock.monotonicMs());
-    const timer = setTimeout(() => settle(silent('no answer in time')), timeoutMs);
+    const timer = setTimeout(() => settle(silent('no response in time')), timeoutMs);
     signal.addEventListener('abort', onAbort);
     if (signal.aborted) return onAbort();
     release = start(settle);
@@ -118,7 +121,7 @@ function silent(message: string): { kind: 'silent'; message: string } {
 }
 
 /** Over TCP the length precedes each message (RFC 1035 §4.2.2). */
-function prefixed(message: Buffer): Buffer {
+function withLengthPrefix(message: Buffer): Buffer {
   const length = Buffer.alloc(2);
   length.writeUInt16BE(message.length);
   return Buffer.concat([length, message]);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
-import { dotStuffed, finalDot } from './transaction.ts';
+import { dotStuffed, finalDot } from './client-transaction.ts';
 import { startFakeMx } from '../../../test/support/fake-mx.ts';
 import { connectTo, openTo, send, SILENCE_MS, summary } from '../../../test/support/smtp.ts';
 

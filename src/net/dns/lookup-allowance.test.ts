@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type BoundedLook, LookupAllowance } from './allowance.ts';
+import { type BoundedLookup, LookupAllowance } from './lookup-allowance.ts';
 
 const SCOPE = { projectId: 'p', environment: 'live' } as const;
 const OTHER = { projectId: 'q', environment: 'live' } as const;
@@ -11,7 +11,7 @@ function allowance(bounds: ConstructorParameters<typeof LookupAllowance>[1]) {
 }
 
 let domains = 0;
-const known = async (look: BoundedLook) =>
+const known = async (look: BoundedLookup) =>
   (await look(`${(domains += 1)}.test`, () => 'x')).kind === 'known';
 const never = () => new Promise<never>(() => {});
 
@@ -37,9 +37,9 @@ test('a project may look up a number of domains in a minute, which does not affe
 });
 
 test('with silent name servers the result is unknown in time, and only their own project is affected', async () => {
-  const { clock, allowance: bounded } = allowance({ withinMs: 20, atOnceMax: 1 });
+  const { clock, allowance: bounded } = allowance({ requestTimeoutMs: 20, atOnceMax: 1 });
   const silent = await bounded.forRequest(SCOPE)('a.test', never);
-  assert.deepEqual(silent, { kind: 'unknown', reason: 'DNS gave no answer within 0.02 s' });
+  assert.deepEqual(silent, { kind: 'unknown', reason: 'DNS did not respond within 0.02 s' });
   clock.nowMs += 60_000;
   const next = await bounded.forRequest(SCOPE)('a.test', () => 'x');
   assert.match(next.kind === 'unknown' ? next.reason : '', /^1 look-ups of this project wait/);
