@@ -10,7 +10,7 @@ import { newSender, type Sender } from '../test/support/mail-store.ts';
 import { testDatabase, type TestDatabase } from '../test/support/postgres.ts';
 import { type Exercise, EXERCISES, type Stage } from '../test/support/statements.ts';
 import { APP_ROLE, clientQueries, connectAsOwner, Database } from '../src/database/database.ts';
-import { firstUuidOf, newId } from '../src/database/ids.ts';
+import { firstUuidAt, newId } from '../src/database/ids.ts';
 import { registerNode } from '../src/delivery/queue/node-store.ts';
 import { WEEK_MS } from '../src/database/partitions.ts';
 import { removeOldPartitions } from '../src/retention/week-removal-store.ts';
@@ -116,7 +116,7 @@ async function someEmail({ db }: TestDatabase, { sender }: Stage): Promise<strin
   const [row] = await db.query<{ id: string }>(
     `select id from emails where project_id = $1 and environment = $2 and id > $3
       order by id limit 1`,
-    [sender.projectId, sender.environment, firstUuidOf(Date.now() - (WEEKS / 2) * WEEK_MS)],
+    [sender.projectId, sender.environment, firstUuidAt(Date.now() - (WEEKS / 2) * WEEK_MS)],
   );
   return row?.id ?? newId();
 }

@@ -13,16 +13,16 @@ const LENGTH_BYTES = 4;
 type Item = string | Buffer | readonly string[] | null;
 
 export function binaryArray(type: keyof typeof TYPE_OIDS, items: readonly Item[]): Buffer {
-  const lengths = items.map(lengthOf);
+  const lengths = items.map(byteLengthOf);
   const contentBytes = lengths.reduce((sum, length) => sum + Math.max(length, 0), 0);
   const array = Buffer.allocUnsafe(HEADER_BYTES + items.length * LENGTH_BYTES + contentBytes);
-  let at = 0;
+  let offset = 0;
   for (const field of [1, items.includes(null) ? 1 : 0, TYPE_OIDS[type], items.length, 1]) {
-    at = array.writeInt32BE(field, at);
+    offset = array.writeInt32BE(field, offset);
   }
   for (const [index, item] of items.entries()) {
-    at = array.writeInt32BE(lengths[index]!, at);
-    at = write(item, array, at);
+    offset = array.writeInt32BE(lengths[index]!, offset);
+    offset = writeItem(item, array, offset);
   }
   return array;
 }
@@ -32,15 +32,15 @@ export function literalArray(items: readonly (string | number)[]): string {
   return `{${items.join()}}`;
 }
 
-function lengthOf(item: Item): number {
+function byteLengthOf(item: Item): number {
   if (item === null) return NULL_LENGTH;
   if (typeof item === 'string' || Buffer.isBuffer(item)) return Buffer.byteLength(item);
   return item.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
 }
 
-function write(item: Item, array: Buffer, at: number): number {
-  if (item === null) return at;
-  if (typeof item === 'string') return at + array.write(item, at);
-  if (Buffer.isBuffer(item)) return at + item.copy(array, at);
-  return item.reduce((offset, piece) => offset + array.write(piece, offset), at);
+function writeItem(item: Item, array: Buffer, offset: number): number {
+  if (item === null) return offset;
+  if (typeof item === 'string') return offset + array.write(item, offset);
+  if (Buffer.isBuffer(item)) return offset + item.copy(array, offset);
+  return item.reduce((offset, piece) => offset + array.write(piece, offset), offset);
 }

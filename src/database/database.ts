@@ -8,9 +8,9 @@
 import pg from 'pg';
 import { Turns } from '../lib/turns.ts';
 import {
-  afterUnstalled,
+  setUnstalledTimeout,
   type DatabaseAddress,
-  pooledClient,
+  createPooledClientClass,
   READ_ONLY_SQLSTATE,
   Servers,
   type Session,
@@ -48,7 +48,7 @@ export class DatabaseUnavailable extends Error {
 }
 
 /** The tasks of a node's workers. All workers of a node have the same tasks. */
-export type Work = {
+export type WorkerTasks = {
   workers: number;
   accepts: boolean;
   delivers: boolean;
@@ -62,7 +62,7 @@ export type PoolSizes = Readonly<
 >;
 
 /** One worker with all tasks: for tests, commands and the supervisor. */
-export const SINGLE_WORKER: Work = {
+export const SINGLE_WORKER: WorkerTasks = {
   workers: 1,
   accepts: true,
   delivers: true,
@@ -73,15 +73,15 @@ export const SINGLE_WORKER: Work = {
 /** Connections for reads on one machine. Each worker has at least 2 and at most 4 of them. */
 const READERS_PER_MACHINE = 16;
 
-export function poolSizes(work: Work): PoolSizes {
-  const readers = Math.floor(READERS_PER_MACHINE / work.workers);
+export function poolSizes(tasks: WorkerTasks): PoolSizes {
+  const readers = Math.floor(READERS_PER_MACHINE / tasks.workers);
   return {
-    accept: work.accepts ? 1 : 0,
-    settle: work.delivers ? 2 : 0,
+    accept: tasks.accepts ? 1 : 0,
+    settle: tasks.delivers ? 2 : 0,
     heartbeat: 1,
-    webhooks: work.notifies ? 1 : 0,
-    inbound: work.receives ? 3 : 0,
-    check: work.accepts ? 2 : 1,
+    webhooks: tasks.notifies ? 1 : 0,
+    inbound: tasks.receives ? 3 : 0,
+    check: tasks.accepts ? 2 : 1,
     read: Math.min(4, Math.max(2, readers)),
   };
 }
@@ -118,7 +118,7 @@ export class Database implements Queryable {
   readonly accepting: Queryable & Pick<Database, 'transaction'>;
   readonly settling: Queryable;
   /** Only for heartbeats: a lease must not expire because a settlement waits for a lock. */
-  readonly beating: Queryable;
+  readonly heartbeat: Queryable;
   /** Only for webhooks, so that many events do not delay mail. */
   readonly notifying: Queryable;
   /** Only for received mail, so that many bounces do not delay accepted mail. */
@@ -140,44 +140,49 @@ export class Database implements Queryable {
     const sizes = options.sizes ?? poolSizes(SINGLE_WORKER);
     const role: SessionSettings = options.role === null ? {} : { role: options.role };
     const servers = new Servers(address);
-    const open = (max: number, own: SessionSettings, part: string, timeoutMs: number): Pool =>
+    const openPool = (
+      max: number,
+      taskSettings: SessionSettings,
+      task: string,
+      timeoutMs: number,
+    ): Pool =>
       // A pool of size 0 still opens one connection when it is used.
       new Pool(Math.max(1, max), servers, {
-        name: `letterhaus ${options.name} ${part}`,
+        name: `letterhaus ${options.name} ${task}`,
         settings: {
           ...role,
           ...COMMON_SETTINGS,
           statement_timeout: `${timeoutMs / 1_000}s`,
-          ...own,
+          ...taskSettings,
         },
         timeoutMs: connectTimeoutMs,
         queryTimeoutMs: timeoutMs + 1_000,
       });
-    const accepting = open(sizes.accept, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
-    const settling = open(sizes.settle, SETTLE_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
-    const beating = open(sizes.heartbeat, HOT_SETTINGS, 'heartbeat', HEARTBEAT_TIMEOUT_MS);
-    const notifying = open(sizes.webhooks, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
-    const receiving = open(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
-    const checking = open(sizes.check, SETTLE_SETTINGS, 'check', STATEMENT_TIMEOUT_MS);
-    this.#readers = open(sizes.read, {}, 'read', STATEMENT_TIMEOUT_MS);
+    const accepting = openPool(sizes.accept, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
+    const settling = openPool(sizes.settle, SETTLE_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
+    const heartbeat = openPool(sizes.heartbeat, HOT_SETTINGS, 'heartbeat', HEARTBEAT_TIMEOUT_MS);
+    const notifying = openPool(sizes.webhooks, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
+    const receiving = openPool(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
+    const checking = openPool(sizes.check, SETTLE_SETTINGS, 'check', STATEMENT_TIMEOUT_MS);
+    this.#readers = openPool(sizes.read, {}, 'read', STATEMENT_TIMEOUT_MS);
     this.#longReads = new Turns({ count: sizes.read - 1, perOwner: sizes.read - 2 });
     this.accepting = accepting;
     this.settling = settling;
-    this.beating = beating;
+    this.heartbeat = heartbeat;
     this.notifying = notifying;
     this.receiving = receiving;
     this.checking = checking;
     const essential: [Pool, number][] = [
       [accepting, sizes.accept],
       [settling, sizes.settle],
-      [beating, sizes.heartbeat],
+      [heartbeat, sizes.heartbeat],
       [notifying, sizes.webhooks],
       [checking, sizes.check],
       [this.#readers, sizes.read],
     ];
     this.#essential = essential.filter(([, size]) => size > 0).map(([pool]) => pool);
-    const writers = [accepting, settling, beating, notifying, receiving];
-    this.#pools = [...writers, checking, this.#readers];
+    const writerPools = [accepting, settling, heartbeat, notifying, receiving];
+    this.#pools = [...writerPools, checking, this.#readers];
   }
 
   query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
@@ -205,7 +210,7 @@ export class Database implements Queryable {
   }
 
   /**
-   * Closes all connections. A statement without an answer fails after 2 s, so that a silent server cannot delay the end
+   * Closes all connections. A statement without a result fails after 2 s, so that a silent server cannot delay the end
    * of a process.
    */
   async close(): Promise<void> {
@@ -213,7 +218,7 @@ export class Database implements Queryable {
   }
 }
 
-type Waiting = { go: () => void; fail: (error: Error) => void };
+type WaitingCaller = { enter: () => void; fail: (error: Error) => void };
 
 /**
  * The queue for a fixed number of connections, in order of arrival. A long wait is no failure of the database while
@@ -222,8 +227,8 @@ type Waiting = { go: () => void; fail: (error: Error) => void };
 class ConnectionQueue {
   #free: number;
   readonly #standstillMs: number;
-  readonly #waiting: Waiting[] = [];
-  #cancel: () => void = () => {};
+  readonly #waiting: WaitingCaller[] = [];
+  #cancelStandstillTimer: () => void = () => {};
 
   constructor(count: number, standstillMs: number) {
     this.#free = count;
@@ -236,22 +241,22 @@ class ConnectionQueue {
       return;
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#waiting.push({ go: resolve, fail: reject });
-    if (this.#waiting.length === 1) this.#watch();
+    this.#waiting.push({ enter: resolve, fail: reject });
+    if (this.#waiting.length === 1) this.#restartStandstillTimer();
     return promise;
   }
 
   leave(): void {
     const next = this.#waiting.shift();
     if (next === undefined) this.#free += 1;
-    else next.go();
-    this.#watch();
+    else next.enter();
+    this.#restartStandstillTimer();
   }
 
-  #watch(): void {
-    this.#cancel();
+  #restartStandstillTimer(): void {
+    this.#cancelStandstillTimer();
     if (this.#waiting.length === 0) return;
-    this.#cancel = afterUnstalled(this.#standstillMs, () => {
+    this.#cancelStandstillTimer = setUnstalledTimeout(this.#standstillMs, () => {
       const error = new Error('no connection became free in time');
       for (const { fail } of this.#waiting.splice(0)) fail(error);
     });
@@ -269,7 +274,7 @@ class Pool implements Queryable {
 
   constructor(max: number, servers: Servers, session: Session & { queryTimeoutMs: number }) {
     const { name, timeoutMs, queryTimeoutMs } = session;
-    const config = servers.config({ application_name: name, query_timeout: queryTimeoutMs });
+    const config = servers.clientConfig({ application_name: name, query_timeout: queryTimeoutMs });
     // pg awaits the result, although its types do not say so.
     const onConnect: (client: pg.ClientBase) => unknown = (client) =>
       setSession(client as pg.Client, session);
@@ -280,8 +285,8 @@ class Pool implements Queryable {
       min: 1,
       idleTimeoutMillis: 60_000,
       allowExitOnIdle: true,
-      Client: pooledClient(timeoutMs, (client) => {
-        servers.lead(client);
+      Client: createPooledClientClass(timeoutMs, (client) => {
+        servers.directToPrimary(client);
         this.#clients.add(client);
         client.once('end', () => this.#clients.delete(client));
       }),
@@ -291,7 +296,7 @@ class Pool implements Queryable {
     this.#queue = new ConnectionQueue(max, timeoutMs);
     // A broken connection fails its statement, and the next statement opens another one. An error event without a
     // listener would end the process.
-    this.#pool.on('error', () => servers.forget());
+    this.#pool.on('error', () => servers.forgetPrimary());
     this.#pool.on('connect', (client) => client.on('error', () => {}));
   }
 
@@ -302,9 +307,9 @@ class Pool implements Queryable {
       this.#release(client, false);
       return rows;
     } catch (error) {
-      // Only an answer of the server proves that the connection works.
+      // Only a reply of the server proves that the connection works.
       this.#release(client, !(error instanceof pg.DatabaseError));
-      if (isServerLost(error)) this.#servers.forget();
+      if (isServerLost(error)) this.#servers.forgetPrimary();
       throw error;
     }
   }
@@ -324,7 +329,7 @@ class Pool implements Queryable {
         () => !isServerLost(error),
         () => false,
       ));
-      if (isBroken) this.#servers.forget();
+      if (isBroken) this.#servers.forgetPrimary();
       throw error;
     } finally {
       this.#release(client, isBroken);
@@ -333,7 +338,7 @@ class Pool implements Queryable {
 
   /** Waits for the running statements, and cuts connections that do not close within CLOSE_WITHIN_MS. */
   async end(): Promise<void> {
-    afterUnstalled(CLOSE_WITHIN_MS, () => {
+    setUnstalledTimeout(CLOSE_WITHIN_MS, () => {
       for (const { connection } of this.#clients) {
         connection.stream.destroy(new Error('the connections of this process were closed'));
       }
@@ -344,18 +349,18 @@ class Pool implements Queryable {
   async #connect(): Promise<pg.PoolClient> {
     try {
       await this.#queue.enter();
-      return await this.#open().catch((error: unknown) => {
+      return await this.#openOnPrimary().catch((error: unknown) => {
         this.#queue.leave();
-        this.#servers.forget();
+        this.#servers.forgetPrimary();
         throw error;
       });
     } catch (cause) {
-      throw unavailable(cause as Error, { isUndone: true });
+      throw unavailableError(cause as Error, { isUndone: true });
     }
   }
 
-  async #open(): Promise<pg.PoolClient> {
-    if (this.#servers.areSeveral) await this.#servers.find();
+  async #openOnPrimary(): Promise<pg.PoolClient> {
+    if (this.#servers.hasSeveral) await this.#servers.findPrimary();
     return this.#pool.connect();
   }
 
@@ -403,7 +408,7 @@ export function clientQueries(client: pg.ClientBase): Queryable {
         const config = typeof statement === 'string' ? { text: statement } : statement;
         return (await client.query<Row>({ ...config, values: values as unknown[] })).rows;
       } catch (error) {
-        throw translated(error);
+        throw translateError(error);
       }
     },
   };
@@ -415,13 +420,13 @@ export function clientQueries(client: pg.ClientBase): Queryable {
  */
 export function connectAsOwner(
   address: DatabaseAddress,
-  part: string,
+  task: string,
   watching: Watching = {},
 ): Promise<pg.Client> {
-  const name = `letterhaus ${part}`;
+  const name = `letterhaus ${task}`;
   const session = { name, settings: COMMON_SETTINGS, timeoutMs: CONNECT_TIMEOUT_MS };
   return openSession(address, { ...session, ...watching }).catch((cause: Error) => {
-    throw unavailable(cause, { isUndone: true });
+    throw unavailableError(cause, { isUndone: true });
   });
 }
 
@@ -437,8 +442,8 @@ const LOCK_TIMEOUT_SQLSTATE = '55P03';
 
 /** Returns the SQLSTATE of an error; null when it is not from the server. */
 export function sqlStateOf(error: unknown): string | null {
-  const answer = error instanceof DatabaseUnavailable ? error.cause : error;
-  const { code } = (answer ?? {}) as { code?: unknown };
+  const source = error instanceof DatabaseUnavailable ? error.cause : error;
+  const { code } = (source ?? {}) as { code?: unknown };
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
 }
 
@@ -452,17 +457,17 @@ export function isReadOnlyError(error: unknown): boolean {
 }
 
 /** Converts errors of the connection or the server into DatabaseUnavailable. Returns other errors unchanged. */
-export function translated(error: unknown): unknown {
+export function translateError(error: unknown): unknown {
   if (error instanceof DatabaseUnavailable) return error;
   if (error instanceof pg.DatabaseError) {
     const code = error.code ?? '';
     if (!UNAVAILABLE_SQLSTATE.test(code)) return error;
-    return unavailable(error, { isUndone: !UNKNOWN_FATE_SQLSTATE.test(code) });
+    return unavailableError(error, { isUndone: !UNKNOWN_FATE_SQLSTATE.test(code) });
   }
   if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) {
     return error;
   }
-  return unavailable(error, { isUndone: false });
+  return unavailableError(error, { isUndone: false });
 }
 
 /**
@@ -476,7 +481,7 @@ function isServerLost(error: unknown): boolean {
 
 const READ_TIMEOUT = 'Query read timeout';
 
-function unavailable(cause: Error, { isUndone }: { isUndone: boolean }): DatabaseUnavailable {
+function unavailableError(cause: Error, { isUndone }: { isUndone: boolean }): DatabaseUnavailable {
   const isUnsuitable = cause instanceof UnsuitableDatabase;
   const reason = cause.message === READ_TIMEOUT ? 'a statement was not answered' : cause.message;
   const message = isUnsuitable ? cause.message : `the database cannot be reached: ${reason}`;

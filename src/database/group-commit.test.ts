@@ -54,7 +54,7 @@ test('small batches are paced; a first or full batch does not wait', async () =>
   await new Promise(setImmediate);
   await new Promise(setImmediate);
   assert.deepEqual(batches, [['first']]);
-  group.rejectWaiting(new Error('the end'));
+  group.rejectQueued(new Error('the end'));
   await assert.rejects(Promise.all(later), /the end/);
 
   const paced = newGroup(echo, { paceMs: 30 });
@@ -136,7 +136,7 @@ test('an item that waits for its batch can be refused, and then no longer counts
   const underWay = group.add('a');
   await new Promise(setImmediate);
   const waiting = [group.add('b'), group.add('c')];
-  group.rejectWaiting(new Error('away'));
+  group.rejectQueued(new Error('away'));
   for (const one of waiting) await assert.rejects(one, /away/);
   assert.deepEqual([group.pendingItems, group.pendingBytes], [1, 1]);
   first.resolve();

@@ -9,7 +9,7 @@
 const BATCH_ITEMS_MAX = 64;
 const BATCH_BYTES_MAX = 8 * 1024 * 1024;
 /** Size of an item that shares its batch with no other. */
-const BATCH_FULL = BATCH_BYTES_MAX + 1;
+const OWN_BATCH_BYTES = BATCH_BYTES_MAX + 1;
 
 export type GroupCommitOptions<Item, Result> = {
   /**
@@ -34,7 +34,7 @@ export type GroupCommitOptions<Item, Result> = {
   paceMs?: number;
 };
 
-type Waiting<Item, Result> = {
+type QueuedItem<Item, Result> = {
   item: Item;
   bytes: number;
   needsOwnBatch: boolean;
@@ -44,10 +44,10 @@ type Waiting<Item, Result> = {
 
 export class GroupCommit<Item, Result> {
   readonly #options: GroupCommitOptions<Item, Result>;
-  #waiting: Waiting<Item, Result>[] = [];
-  #underWay = 0;
-  #isDue = false;
-  #pacing: NodeJS.Timeout | undefined;
+  #queue: QueuedItem<Item, Result>[] = [];
+  #runningBatches = 0;
+  #isScheduled = false;
+  #paceTimer: NodeJS.Timeout | undefined;
   /** Items without a result, and their bytes: for back-pressure. */
   pendingItems = 0;
   pendingBytes = 0;
@@ -63,95 +63,95 @@ export class GroupCommit<Item, Result> {
     this.pendingItems += 1;
     this.pendingBytes += bytes;
     return new Promise<Result>((resolve, reject) => {
-      this.#waiting.push({ item, bytes, needsOwnBatch, resolve, reject });
+      this.#queue.push({ item, bytes, needsOwnBatch, resolve, reject });
       this.#schedule();
     });
   }
 
-  rejectWaiting(error: unknown): void {
-    const rejected = this.#waiting;
-    this.#waiting = [];
-    this.#forget(rejected);
-    for (const waiting of rejected) waiting.reject(error);
+  rejectQueued(error: unknown): void {
+    const rejected = this.#queue;
+    this.#queue = [];
+    this.#subtractPending(rejected);
+    for (const item of rejected) item.reject(error);
   }
 
   /**
    * Starts a batch after this turn of the event loop, so that all requests just read share it. `paceMs` may delay it.
    */
   #schedule(): void {
-    if (this.#isDue || this.#waiting.length === 0) return;
-    if (this.#underWay >= (this.#options.concurrency ?? 1)) return;
-    const isFull = this.#waiting.length >= BATCH_ITEMS_MAX || this.#waiting[0]!.needsOwnBatch;
-    if (this.#pacing !== undefined && !isFull) return;
-    this.#isDue = true;
+    if (this.#isScheduled || this.#queue.length === 0) return;
+    if (this.#runningBatches >= (this.#options.concurrency ?? 1)) return;
+    const isFull = this.#queue.length >= BATCH_ITEMS_MAX || this.#queue[0]!.needsOwnBatch;
+    if (this.#paceTimer !== undefined && !isFull) return;
+    this.#isScheduled = true;
     setImmediate(() => {
-      this.#isDue = false;
-      if (this.#waiting.length === 0) return;
-      this.#pace();
+      this.#isScheduled = false;
+      if (this.#queue.length === 0) return;
+      this.#startPaceTimer();
       void this.#run(this.#takeBatch());
     });
   }
 
-  #pace(): void {
+  #startPaceTimer(): void {
     if (this.#options.paceMs === undefined) return;
-    clearTimeout(this.#pacing);
-    this.#pacing = setTimeout(() => {
-      this.#pacing = undefined;
+    clearTimeout(this.#paceTimer);
+    this.#paceTimer = setTimeout(() => {
+      this.#paceTimer = undefined;
       this.#schedule();
     }, this.#options.paceMs);
   }
 
-  #takeBatch(): Waiting<Item, Result>[] {
-    const batch: Waiting<Item, Result>[] = [];
-    const later: Waiting<Item, Result>[] = [];
+  #takeBatch(): QueuedItem<Item, Result>[] {
+    const batch: QueuedItem<Item, Result>[] = [];
+    const excluded: QueuedItem<Item, Result>[] = [];
     const keys = new Set<string>();
     let bytes = 0;
     let index = 0;
-    for (; index < this.#waiting.length && batch.length < BATCH_ITEMS_MAX; index += 1) {
-      const waiting = this.#waiting[index]!;
-      const takesBytes = waiting.needsOwnBatch ? BATCH_FULL : waiting.bytes;
-      if (batch.length > 0 && bytes + takesBytes > BATCH_BYTES_MAX) break;
-      const key = this.#options.exclusiveKey?.(waiting.item) ?? null;
+    for (; index < this.#queue.length && batch.length < BATCH_ITEMS_MAX; index += 1) {
+      const queued = this.#queue[index]!;
+      const countedBytes = queued.needsOwnBatch ? OWN_BATCH_BYTES : queued.bytes;
+      if (batch.length > 0 && bytes + countedBytes > BATCH_BYTES_MAX) break;
+      const key = this.#options.exclusiveKey?.(queued.item) ?? null;
       if (key !== null && keys.has(key)) {
-        later.push(waiting);
+        excluded.push(queued);
         continue;
       }
       if (key !== null) keys.add(key);
-      bytes += takesBytes;
-      batch.push(waiting);
+      bytes += countedBytes;
+      batch.push(queued);
     }
-    this.#waiting = [...later, ...this.#waiting.slice(index)];
+    this.#queue = [...excluded, ...this.#queue.slice(index)];
     return batch;
   }
 
-  async #run(batch: Waiting<Item, Result>[]): Promise<void> {
-    this.#underWay += 1;
+  async #run(batch: QueuedItem<Item, Result>[]): Promise<void> {
+    this.#runningBatches += 1;
     this.#schedule();
     try {
       await this.#commitBatch(batch);
     } finally {
-      this.#underWay -= 1;
-      this.#forget(batch);
+      this.#runningBatches -= 1;
+      this.#subtractPending(batch);
       this.#schedule();
     }
   }
 
-  #forget(answered: readonly Waiting<Item, Result>[]): void {
-    this.pendingItems -= answered.length;
-    for (const { bytes } of answered) this.pendingBytes -= bytes;
+  #subtractPending(ended: readonly QueuedItem<Item, Result>[]): void {
+    this.pendingItems -= ended.length;
+    for (const { bytes } of ended) this.pendingBytes -= bytes;
   }
 
-  async #commitBatch(batch: Waiting<Item, Result>[]): Promise<void> {
+  async #commitBatch(batch: QueuedItem<Item, Result>[]): Promise<void> {
     try {
-      const results = await this.#options.commit(batch.map((waiting) => waiting.item));
+      const results = await this.#options.commit(batch.map((queued) => queued.item));
       if (results.length !== batch.length) return rejectMismatch(batch, results.length);
-      batch.forEach((waiting, index) => waiting.resolve(results[index]!));
+      batch.forEach((queued, index) => queued.resolve(results[index]!));
     } catch (error) {
       // Retries each item separately, so that an item that the database refuses does not fail the others.
       if (batch.length > 1 && this.#options.mayTryOneByOne(error)) {
-        for (const waiting of batch) await this.#commitBatch([waiting]);
+        for (const queued of batch) await this.#commitBatch([queued]);
       } else {
-        for (const waiting of batch) waiting.reject(error);
+        for (const queued of batch) queued.reject(error);
       }
     }
   }
@@ -163,8 +163,10 @@ export class GroupCommit<Item, Result> {
  */
 function rejectMismatch(
   batch: readonly { reject: (error: unknown) => void }[],
-  results: number,
+  resultCount: number,
 ): void {
-  const error = new Error(`a batch of ${batch.length} items was committed with ${results} results`);
-  for (const waiting of batch) waiting.reject(error);
+  const error = new Error(
+    `a batch of ${batch.length} items was committed with ${resultCount} results`,
+  );
+  for (const item of batch) item.reject(error);
 }

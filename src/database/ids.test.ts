@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
-import { firstUuidOf, idsFrom, isId, newId } from './ids.ts';
+import { firstUuidAt, createIdSource, isId, newId } from './ids.ts';
 import { makePartitions } from '../migration/migrate.ts';
 import { WEEK_MS } from './partitions.ts';
 
@@ -32,7 +32,10 @@ test('a text that is not in the format of an id is not an id', () => {
 
 function clockedIds() {
   const clock = { ms: Date.now() };
-  return { clock, id: idsFrom(() => firstUuidOf(clock.ms).slice(0, 18) + newId().slice(18)) };
+  return {
+    clock,
+    id: createIdSource(() => firstUuidAt(clock.ms).slice(0, 18) + newId().slice(18)),
+  };
 }
 
 test('ids keep their order when the clock is set back by seconds', () => {

@@ -12,15 +12,15 @@ const COUNTER_MAX = 0xfff;
 /** Length of the milliseconds in a UUID: `0193f2a4-7c1e`. */
 const TIME_LENGTH = 13;
 
-const SET_BACK_MAX_MS = 10_000;
+const CLOCK_SET_BACK_MAX_MS = 10_000;
 
-export const newId = idsFrom(randomUUIDv7);
+export const newId = createIdSource(randomUUIDv7);
 
-/** @param fresh makes UUIDv7s by a clock that may be set back */
-export function idsFrom(fresh: () => string): () => string {
+/** @param createUuid creates UUIDv7s by a clock that may be set back */
+export function createIdSource(createUuid: () => string): () => string {
   let last = { time: '', counter: 0 };
   return () => {
-    const uuid = fresh();
+    const uuid = createUuid();
     const time = uuid.slice(0, TIME_LENGTH);
     if (time !== last.time && (time > last.time || isFarBefore(time, last.time))) {
       last = { time, counter: Number.parseInt(uuid.slice(15, 18), 16) >> 1 };
@@ -31,7 +31,7 @@ export function idsFrom(fresh: () => string): () => string {
 }
 
 function isFarBefore(time: string, last: string): boolean {
-  return msOf(last) - msOf(time) > SET_BACK_MAX_MS;
+  return msOf(last) - msOf(time) > CLOCK_SET_BACK_MAX_MS;
 }
 
 function msOf(time: string): number {
@@ -52,7 +52,7 @@ export function isId(text: string): boolean {
 }
 
 /** Returns the smallest UUID whose first 48 bits are `ms`. */
-export function firstUuidOf(ms: number): string {
+export function firstUuidAt(ms: number): string {
   const hex = ms.toString(16).padStart(12, '0');
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
 }

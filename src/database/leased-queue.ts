@@ -6,11 +6,11 @@
  * number, which fences off outcomes of earlier claims (settle/outcome-batches.ts).
  *
  * Guarantee: a claim that only the table has is released, because nobody else would try it. Such a claim comes from a
- * commit whose answer was lost, from an error between the statement and memory, or from a fail-over to a standby that
+ * commit whose result was lost, from an error between the statement and memory, or from a fail-over to a standby that
  * lacks the last commits. The table is compared with memory every 5 minutes, after the database was unavailable or is
- * another server, and when an operator asks. Nothing is claimed during the comparison. The answer of a row that was
- * stored with its claim may still be on the way. Such a row is released when two comparisons find it, farther apart
- * than any answer takes. Memory includes claims whose release is running: it is retried while the database is
+ * another server, and when an operator asks. Nothing is claimed during the comparison. The result for a row that was
+ * stored with its claim may still be in flight. Such a row is released when two comparisons find it, farther apart
+ * than any result takes. Memory includes claims whose release is running: it is retried while the database is
  * unavailable, and keeps its delay.
  */
 import type { Logger } from 'pino';
@@ -18,7 +18,7 @@ import { LiveSet } from '../lib/live-set.ts';
 import type { World } from '../lib/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from './database.ts';
 import { GroupCommit } from './group-commit.ts';
-import { type LeasedTable, type Released, UNKNOWN_CLAIMS_MAX } from './leased-table.ts';
+import { type LeasedTable, type ClaimRelease, UNKNOWN_CLAIMS_MAX } from './leased-table.ts';
 
 type LeasedQueueOptions<Key extends object, Claim extends Key> = {
   db: Queryable;
@@ -27,30 +27,34 @@ type LeasedQueueOptions<Key extends object, Claim extends Key> = {
   lease: {
     holder(): string | null;
     /** Counter that grows whenever the table should be compared with memory. */
-    checksWanted(): number;
+    checksRequested(): number;
   };
   table: LeasedTable<Key, Claim>;
-  /** Claims as many rows as fit. @returns milliseconds until the next call; null: the interval */
-  claim: (holder: string) => Promise<number | null>;
-  known: () => Iterable<Key>;
+  /**
+   * Claims as many rows as fit.
+   * @returns milliseconds until the next call; null: the interval
+   */
+  claimDueRows: (holder: string) => Promise<number | null>;
+  /** The keys of claims in memory. */
+  knownKeys: () => Iterable<Key>;
   /** Forgets the low-water mark: the database may be another server, or a statement may have had no effect. */
-  startAnew: () => void;
+  resetLowWaterMark: () => void;
   /** Milliseconds between two polls while there is work. */
-  everyMs: number;
+  busyIntervalMs: number;
   unknownFateMs?: number;
 };
 
 /** After this time without work, polls are rarer: frequent ones take half of the CPU time of an idle worker. */
 const IDLE_AFTER_MS = 10_000;
-const IDLE_EVERY_MS = 2_000;
+const IDLE_INTERVAL_MS = 2_000;
 /** Events within this time share one poll. */
-const SOON_MS = 5;
+const POLL_SOON_MS = 5;
 /** Pause without a lease, or after an error. */
-const AGAIN_MS = 400;
+const RETRY_POLL_MS = 400;
 /** Pause before a statement is repeated while the database is unavailable. */
-export const AWAY_PAUSE_MS = 1_000;
-const COMPARE_EVERY_MS = 5 * 60_000;
-/** Statements end after 20 s. By then, one without an answer is committed or rolled back. */
+export const UNAVAILABLE_PAUSE_MS = 1_000;
+const COMPARE_INTERVAL_MS = 5 * 60_000;
+/** Statements end after 20 s. By then, one without a result is committed or rolled back. */
 const UNKNOWN_FATE_MS = 30_000;
 /** Approximate size of a release: 64 of them always fit a batch. */
 const RELEASE_BYTES = 200;
@@ -58,28 +62,28 @@ const RELEASE_BYTES = 200;
 export class LeasedQueue<Key extends object, Claim extends Key & { claim: number }> {
   readonly #options: LeasedQueueOptions<Key, Claim>;
   readonly #unknownFateMs: number;
-  readonly #releases: GroupCommit<Released<Claim>, undefined>;
-  readonly #releasing = new LiveSet<Released<Claim>>();
+  readonly #releases: GroupCommit<ClaimRelease<Claim>, undefined>;
+  readonly #releasing = new LiveSet<ClaimRelease<Claim>>();
   #timer: NodeJS.Timeout | undefined;
   #polling: Promise<void> | null = null;
   #isRunning = false;
-  #isSoon = false;
-  #workedMs = -Infinity;
+  #isPollRequested = false;
+  #lastWorkMs = -Infinity;
   #compareAtMs: number;
-  #checksSeen = 0;
-  /** Claims that the last comparison did not find in memory. Their answers may still have been on the way. */
+  #checksDone = 0;
+  /** Claims that the last comparison did not find in memory. Their results may still have been in flight. */
   #suspects: readonly Claim[] = [];
-  #suspectsAtMs = Infinity;
+  #checkSuspectsAtMs = Infinity;
 
   constructor(options: LeasedQueueOptions<Key, Claim>) {
     const { db, table, world, unknownFateMs = UNKNOWN_FATE_MS } = options;
     this.#options = options;
     this.#unknownFateMs = unknownFateMs;
-    this.#compareAtMs = world.monotonicMs() + COMPARE_EVERY_MS;
+    this.#compareAtMs = world.monotonicMs() + COMPARE_INTERVAL_MS;
     this.#releases = new GroupCommit({
       commit: async (batch) => {
         await whenAvailable(() => table.release(db, batch), {
-          pauseMs: AWAY_PAUSE_MS,
+          pauseMs: UNAVAILABLE_PAUSE_MS,
           mayRetry: () => this.#isRunning,
         });
         return batch.map(() => undefined);
@@ -94,11 +98,11 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
     this.#pollIn(0);
   }
 
-  /** Polls soon, because a row may be due or there is capacity again. May be called often. */
-  soon(): void {
-    if (this.#isSoon || !this.#isRunning) return;
-    this.#isSoon = true;
-    if (this.#polling === null) this.#pollIn(SOON_MS);
+  /** Polls within POLL_SOON_MS, because a row may be due or there is capacity again. Calls share one poll. */
+  pollSoon(): void {
+    if (this.#isPollRequested || !this.#isRunning) return;
+    this.#isPollRequested = true;
+    if (this.#polling === null) this.#pollIn(POLL_SOON_MS);
   }
 
   async stop(): Promise<void> {
@@ -107,13 +111,14 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
     await this.#polling;
   }
 
-  worked(): void {
-    this.#workedMs = this.#options.world.monotonicMs();
+  /** Keeps the short interval between polls. */
+  noteWork(): void {
+    this.#lastWorkMs = this.#options.world.monotonicMs();
   }
 
   get intervalMs(): number {
-    const idleMs = this.#options.world.monotonicMs() - this.#workedMs;
-    return idleMs < IDLE_AFTER_MS ? this.#options.everyMs : IDLE_EVERY_MS;
+    const idleMs = this.#options.world.monotonicMs() - this.#lastWorkMs;
+    return idleMs < IDLE_AFTER_MS ? this.#options.busyIntervalMs : IDLE_INTERVAL_MS;
   }
 
   /**
@@ -121,7 +126,7 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
    * unavailable, a release waits. After a stop it does not wait, and the rows become free when the lease ends. A retry
    * of a stored release has no effect, because the claim and the holder of the row have changed.
    */
-  async release(claims: readonly Released<Claim>[]): Promise<void> {
+  async release(claims: readonly ClaimRelease<Claim>[]): Promise<void> {
     const releases = claims.map((claim) => {
       this.#releasing.add(claim);
       return this.#releases.add(claim).finally(() => this.#releasing.delete(claim));
@@ -134,67 +139,74 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
   #pollIn(delayMs: number): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      this.#isSoon = false;
+      this.#isPollRequested = false;
       this.#polling = this.#poll().then((nextMs) => {
         this.#polling = null;
-        if (this.#isRunning) this.#pollIn(this.#isSoon ? Math.min(nextMs, SOON_MS) : nextMs);
+        if (this.#isRunning)
+          this.#pollIn(this.#isPollRequested ? Math.min(nextMs, POLL_SOON_MS) : nextMs);
       });
     }, delayMs);
   }
 
   async #poll(): Promise<number> {
-    const { lease, claim, startAnew, log, world } = this.#options;
+    const { lease, claimDueRows, resetLowWaterMark, log, world } = this.#options;
     const holder = lease.holder();
     if (holder === null) {
-      startAnew();
-      return AGAIN_MS;
+      resetLowWaterMark();
+      return RETRY_POLL_MS;
     }
     try {
-      await this.#compare(holder);
-      return (await claim(holder)) ?? this.intervalMs;
+      await this.#compareWithMemory(holder);
+      return (await claimDueRows(holder)) ?? this.intervalMs;
     } catch (error) {
-      // The claim may be committed although its answer was lost.
+      // The claim may be committed although its result was lost.
       this.#compareAtMs = world.monotonicMs() + this.#unknownFateMs;
-      startAnew();
+      resetLowWaterMark();
       if (!(error instanceof DatabaseUnavailable))
         log.error({ err: error }, 'claiming due work failed');
-      return AGAIN_MS;
+      return RETRY_POLL_MS;
     }
   }
 
-  async #compare(holder: string): Promise<void> {
-    const { db, world, lease, table, known, startAnew } = this.#options;
+  /** Finds claims that only the table has, when that is due. */
+  async #compareWithMemory(holder: string): Promise<void> {
+    const { db, world, lease, table, knownKeys, resetLowWaterMark } = this.#options;
     const nowMs = world.monotonicMs();
-    const wanted = lease.checksWanted();
-    if (wanted !== this.#checksSeen) {
-      startAnew();
+    const requested = lease.checksRequested();
+    if (requested !== this.#checksDone) {
+      resetLowWaterMark();
       this.#compareAtMs = -Infinity;
     }
-    if (nowMs >= this.#suspectsAtMs) {
-      // After a freeze, an answer may still be unread in its socket. One round trip later it has been read.
-      await db.query('select 1');
-      const suspects = this.#suspects;
-      this.#suspectsAtMs = Infinity;
-      await this.#releaseUnknown(suspects, holder);
-    }
+    if (nowMs >= this.#checkSuspectsAtMs) await this.#releaseSuspects(holder);
     if (nowMs < this.#compareAtMs) return;
-    const found = await table.findUnknown(db, holder, [...known()]);
+    const unknown = await table.findUnknown(db, holder, [...knownKeys()]);
+    const isInFlight = (claim: Claim): boolean => table.mayBeInFlight(claim);
     await this.#releaseUnknown(
-      found.filter((claim) => !table.mayBeOnItsWay(claim)),
+      unknown.filter((claim) => !isInFlight(claim)),
       holder,
     );
-    this.#checksSeen = wanted;
-    this.#suspects = found.filter(table.mayBeOnItsWay);
-    this.#suspectsAtMs = this.#suspects.length === 0 ? Infinity : nowMs + this.#unknownFateMs;
-    const isAll = found.length < UNKNOWN_CLAIMS_MAX;
-    this.#compareAtMs = nowMs + (isAll ? COMPARE_EVERY_MS : this.#unknownFateMs);
+    this.#checksDone = requested;
+    this.#suspects = unknown.filter(isInFlight);
+    this.#checkSuspectsAtMs = this.#suspects.length === 0 ? Infinity : nowMs + this.#unknownFateMs;
+    const isComplete = unknown.length < UNKNOWN_CLAIMS_MAX;
+    this.#compareAtMs = nowMs + (isComplete ? COMPARE_INTERVAL_MS : this.#unknownFateMs);
+  }
+
+  async #releaseSuspects(holder: string): Promise<void> {
+    // After a freeze, a result may still be unread in its socket. One round trip later it has been read.
+    await this.#options.db.query('select 1');
+    const suspects = this.#suspects;
+    this.#checkSuspectsAtMs = Infinity;
+    await this.#releaseUnknown(suspects, holder);
   }
 
   /** Releases claims that are still unknown. A newer claim of the row is fenced by its number. */
   async #releaseUnknown(claims: readonly Claim[], holder: string): Promise<void> {
-    const { db, table, known, log } = this.#options;
-    const inMemory = new Set([...known()].map(table.keyOf));
-    const releasing = new Map([...this.#releasing].map((one) => [table.keyOf(one), one.claim]));
+    const { db, table, knownKeys, log } = this.#options;
+    const inMemory = new Set([...knownKeys()].map(table.keyOf));
+    const releasing = new Map(
+      [...this.#releasing].map((release) => [table.keyOf(release), release.claim]),
+    );
     const unknown = claims.filter((claim) => {
       const key = table.keyOf(claim);
       return !inMemory.has(key) && releasing.get(key) !== claim.claim;
@@ -202,11 +214,11 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
     if (unknown.length === 0) return;
     const released = await table.release(
       db,
-      unknown.map((claim) => ({ ...claim, ...table.unknown, holder, delayMs: 0 })),
+      unknown.map((claim) => ({ ...claim, ...table.unknownClaimDefaults, holder, delayMs: 0 })),
     );
     if (released === 0) return;
-    const what = `${table.rows} claimed by this worker but not in its memory were released`;
-    log.warn({ released }, what);
+    const message = `${table.rowNoun} claimed by this worker but not in its memory were released`;
+    log.warn({ released }, message);
   }
 }
 
@@ -216,37 +228,43 @@ const FULL_SCAN_EVERY_MS = 60_000;
  * The due time from which claims read: every row below it is claimed. It is on the database's clock. It is reset when
  * that clock goes back, as after a fail-over to a server whose clock is behind, and once a minute.
  */
-export class LowWater {
+export class LowWaterMark {
   readonly #world: Pick<World, 'monotonicMs'>;
   #markMs = -Infinity;
-  #seenMs = -Infinity;
+  #lastDatabaseMs = -Infinity;
   #fullScanAtMs = -Infinity;
 
   constructor(world: Pick<World, 'monotonicMs'>) {
     this.#world = world;
   }
 
-  /** Returns the due time from which the next claim reads: the mark minus the margin; -Infinity: from the beginning. */
-  fromMs(marginMs: number): number {
+  /**
+   * Returns the due time from which the next claim reads: the mark minus the margin. Once a minute it returns -Infinity,
+   * so that the claim reads everything.
+   */
+  nextStartMs(marginMs: number): number {
     const nowMs = this.#world.monotonicMs();
     if (nowMs < this.#fullScanAtMs) return this.#markMs - marginMs;
     this.#fullScanAtMs = nowMs + FULL_SCAN_EVERY_MS;
     return -Infinity;
   }
 
-  /** Resets the mark when the database's clock went back since the last claim. @returns whether it did */
-  wentBack(databaseMs: number): boolean {
-    const wentBack = databaseMs < this.#seenMs;
-    this.#seenMs = databaseMs;
-    if (wentBack) this.startAnew();
-    return wentBack;
+  /**
+   * Resets the mark when the database's clock went back since the last claim.
+   * @returns whether it did
+   */
+  resetIfClockWentBack(databaseMs: number): boolean {
+    const hasGoneBack = databaseMs < this.#lastDatabaseMs;
+    this.#lastDatabaseMs = databaseMs;
+    if (hasGoneBack) this.reset();
+    return hasGoneBack;
   }
 
-  startAnew(): void {
+  reset(): void {
     this.#markMs = -Infinity;
   }
 
-  raise(databaseMs: number): void {
+  raiseTo(databaseMs: number): void {
     this.#markMs = databaseMs;
   }
 }

@@ -9,85 +9,108 @@ type Columns = Readonly<
 >;
 
 /** A claim to release, with its lease and the milliseconds until the row is due again. */
-export type Released<Claim> = Claim & { holder: string; delayMs: number };
+export type ClaimRelease<Claim> = Claim & { holder: string; delayMs: number };
 
 export type LeasedTable<Key extends object, Claim extends Key> = {
-  rows: 'recipients' | 'webhooks';
+  rowNoun: 'recipients' | 'webhooks';
   keyOf: (key: Key) => string;
-  /** Releases claims; rows under another lease do not change. @returns the number of released rows */
-  release: (db: Queryable, claims: readonly Released<Claim>[]) => Promise<number>;
+  /**
+   * Releases claims. Rows under another lease do not change.
+   * @returns the number of released rows
+   */
+  release: (db: Queryable, claims: readonly ClaimRelease<Claim>[]) => Promise<number>;
   /** Finds rows leased to `holder` that are not known, at most UNKNOWN_CLAIMS_MAX. Reads the whole table. */
   findUnknown: (db: Queryable, holder: string, known: readonly Key[]) => Promise<Claim[]>;
-  /** Whether the row was stored with this claim. Memory gets such a claim only with the answer of the statement. */
-  mayBeOnItsWay: (claim: Claim) => boolean;
-  unknown?: Partial<Claim>;
+  /** Returns whether the row was stored with this claim, so memory gets it only with the result of the statement. */
+  mayBeInFlight: (claim: Claim) => boolean;
+  unknownClaimDefaults?: Partial<Claim>;
 };
 
-type Shape<Claim> = Pick<
+type TableDefinition<Claim> = Pick<
   LeasedTable<object, Claim & object>,
-  'rows' | 'mayBeOnItsWay' | 'unknown'
+  'rowNoun' | 'mayBeInFlight' | 'unknownClaimDefaults'
 > & {
   name: string;
   key: Columns;
   /** Columns of an unknown claim, besides its key. */
-  found?: Columns;
+  claimColumns?: Columns;
   /** Further columns that a release may have. */
-  said?: Columns;
+  releaseColumns?: Columns;
   /** Assignments of a release, from the row `q` and the values `i` of the release. */
-  set: string;
+  setClause: string;
   beforeRelease?: () => void;
 };
 
 export const UNKNOWN_CLAIMS_MAX = 10_000;
 
-export function leasedTable<Key extends object, Claim extends Key>(
-  shape: Shape<Claim>,
+export function createLeasedTable<Key extends object, Claim extends Key>(
+  definition: TableDefinition<Claim>,
 ): LeasedTable<Key, Claim> {
-  const { name, rows, key, found = {}, said = {}, set, beforeRelease } = shape;
+  const { rowNoun, key, claimColumns = {}, releaseColumns = {}, beforeRelease } = definition;
   const ids: Columns = { project_id: 'uuid', ...key };
-  const fence: Columns = { ...ids, claim: 'int', holder: 'uuid' };
-  const columns: Columns = { ...fence, delay_ms: 'float8', ...found, ...said };
-  // The ids are repeated as arrays, so that any join plan starts from them.
-  const release = `
-update ${name} q set holder = null, ${set}
-  from unnest(${typesFrom(1, columns)}) as i(${Object.keys(columns).join()})
- where ${equal('q', 'i', fence)}
-   and ${Object.keys(ids)
-     .flatMap((id, at) => (ids[id] === 'uuid' ? [`q.${id} = any($${at + 1}::uuid[])`] : []))
-     .join(' and ')}
-returning 1`;
-  const selected = Object.keys({ ...ids, claim: 'int', ...found });
-  const findUnknown = `
-select ${selected.map((column) => `q.${column} as "${camelCased(column)}"`).join()} from ${name} q
- where q.holder = $1::uuid
-   and not exists (select from unnest(${typesFrom(2, key)}) as k(${Object.keys(key).join()})
-                    where ${equal('k', 'q', key)})
- limit ${UNKNOWN_CLAIMS_MAX}`;
+  const columns: Columns = {
+    ...ids,
+    claim: 'int',
+    holder: 'uuid',
+    delay_ms: 'float8',
+    ...claimColumns,
+    ...releaseColumns,
+  };
+  const release = { name: `${rowNoun}_release`, text: releaseSql(definition, ids, columns) };
+  const findUnknown = findUnknownSql(definition, { ...ids, claim: 'int', ...claimColumns });
   return {
-    ...shape,
-    keyOf: (one) =>
+    ...definition,
+    keyOf: (row) =>
       Object.keys(key)
-        .map((column) => valueOf(one, column))
+        .map((column) => valueOf(row, column))
         .join(' '),
     async release(db, claims) {
       beforeRelease?.();
-      const statement = { name: `${rows}_release`, text: release };
-      return (await db.query(statement, valuesOf(claims, columns))).length;
+      return (await db.query(release, valuesOf(claims, columns))).length;
     },
     findUnknown: (db, holder, known) =>
       db.query<Claim>(findUnknown, [holder, ...valuesOf(known, key)]),
   };
 }
 
-function typesFrom(first: number, columns: Columns): string {
+/** Fenced by claim and holder. The ids are repeated as arrays, so that any join plan starts from them. */
+function releaseSql(
+  { name, setClause }: Pick<TableDefinition<unknown>, 'name' | 'setClause'>,
+  ids: Columns,
+  columns: Columns,
+): string {
+  return `
+update ${name} q set holder = null, ${setClause}
+  from unnest(${typedParameters(1, columns)}) as i(${Object.keys(columns).join()})
+ where ${equalColumns('q', 'i', { ...ids, claim: 'int', holder: 'uuid' })}
+   and ${Object.keys(ids)
+     .flatMap((id, at) => (ids[id] === 'uuid' ? [`q.${id} = any($${at + 1}::uuid[])`] : []))
+     .join(' and ')}
+returning 1`;
+}
+
+function findUnknownSql(
+  { name, key }: Pick<TableDefinition<unknown>, 'name' | 'key'>,
+  selected: Columns,
+): string {
+  const aliased = Object.keys(selected).map((column) => `q.${column} as "${toCamelCase(column)}"`);
+  return `
+select ${aliased.join()} from ${name} q
+ where q.holder = $1::uuid
+   and not exists (select from unnest(${typedParameters(2, key)}) as k(${Object.keys(key).join()})
+                    where ${equalColumns('k', 'q', key)})
+ limit ${UNKNOWN_CLAIMS_MAX}`;
+}
+
+function typedParameters(first: number, columns: Columns): string {
   return Object.values(columns)
     .map((type, index) => `$${first + index}::${type}[]`)
     .join();
 }
 
-function equal(one: string, other: string, columns: Columns): string {
+function equalColumns(left: string, right: string, columns: Columns): string {
   return Object.keys(columns)
-    .map((column) => `${one}.${column} = ${other}.${column}`)
+    .map((column) => `${left}.${column} = ${right}.${column}`)
     .join(' and ');
 }
 
@@ -96,9 +119,9 @@ function valuesOf(items: readonly object[], columns: Columns): unknown[][] {
 }
 
 function valueOf(item: object, column: string): unknown {
-  return (item as Record<string, unknown>)[camelCased(column)] ?? null;
+  return (item as Record<string, unknown>)[toCamelCase(column)] ?? null;
 }
 
-function camelCased(column: string): string {
+function toCamelCase(column: string): string {
   return column.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
 }

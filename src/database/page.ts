@@ -8,7 +8,7 @@ export type Page = {
   before: string | null;
 };
 
-export type PageOf<Row> = {
+export type PageResult<Row> = {
   rows: Row[];
   hasMore: boolean;
 };
@@ -17,7 +17,7 @@ export type PageOf<Row> = {
  * Cuts the rows of a statement to the page.
  * @param found up to `limit + 1` rows: newest first, or oldest first when the page has `before`
  */
-export function pageOf<Row>(found: readonly Row[], page: Page): PageOf<Row> {
+export function cutToPage<Row>(found: readonly Row[], page: Page): PageResult<Row> {
   const rows = found.slice(0, page.limit);
   return {
     rows: page.before === null ? rows : rows.toReversed(),

@@ -6,9 +6,9 @@
  * (`like`) and then attached. `partition of` would block all inserts into the parent while a reader has it open.
  */
 import type { Queryable } from './database.ts';
-import { firstUuidOf } from './ids.ts';
+import { firstUuidAt } from './ids.ts';
 
-const PARTITIONED = {
+const PARTITION_COLUMNS = {
   emails: 'id',
   contents: 'email_id',
   recipients: 'email_id',
@@ -16,22 +16,22 @@ const PARTITIONED = {
   webhook_deliveries: 'event_id',
 } as const;
 
-export type Table = keyof typeof PARTITIONED;
-const TABLES = Object.keys(PARTITIONED) as Table[];
+export type PartitionedTable = keyof typeof PARTITION_COLUMNS;
+const TABLES = Object.keys(PARTITION_COLUMNS) as PartitionedTable[];
 
 /** Keeps values up to a page in the row; larger ones are moved to the TOAST table. */
-const WHOLE_ROWS = 'toast_tuple_target = 8160';
+const KEEP_ROWS_WHOLE = 'toast_tuple_target = 8160';
 
 /**
  * Storage settings of a partition, which `like` does not copy. Free space in a page lets an update stay there (HOT).
  * Rows of `contents` longer than 2 KB are compressed, as is PostgreSQL's default.
  */
-const SETTINGS: Record<Table, string> = {
-  emails: `fillfactor = 80, ${WHOLE_ROWS}`,
+const SETTINGS: Record<PartitionedTable, string> = {
+  emails: `fillfactor = 80, ${KEEP_ROWS_WHOLE}`,
   contents: 'fillfactor = 100',
-  recipients: `fillfactor = 70, ${WHOLE_ROWS}`,
-  events: WHOLE_ROWS,
-  webhook_deliveries: `fillfactor = 70, ${WHOLE_ROWS}`,
+  recipients: `fillfactor = 70, ${KEEP_ROWS_WHOLE}`,
+  events: KEEP_ROWS_WHOLE,
+  webhook_deliveries: `fillfactor = 70, ${KEEP_ROWS_WHOLE}`,
 };
 
 export const WEEK_MS = 7 * 24 * 3600 * 1000;
@@ -49,8 +49,8 @@ export async function ensurePartitions(db: Queryable, nowMs: number): Promise<vo
   const thisWeek = Math.floor(nowMs / WEEK_MS);
   for (let week = thisWeek - WEEKS_BEHIND; week <= thisWeek + WEEKS_AHEAD; week += 1) {
     for (const table of TABLES) {
-      const name = `${table}_${dayOf(week)}`;
-      if (!names.has(name)) await db.query(makePartition(table, week));
+      const name = `${table}_${compactDayOf(week)}`;
+      if (!names.has(name)) await db.query(createPartitionSql(table, week));
     }
   }
 }
@@ -60,24 +60,24 @@ export type Weeks = Readonly<Record<string, readonly number[]>>;
 
 export async function readWeeks(db: Queryable): Promise<Weeks> {
   const partitions = await listPartitions(db);
-  const weeksOf = (table: Table) =>
+  const weeksOf = (table: PartitionedTable) =>
     partitions.filter((one) => one.table === table).map(({ week }) => week);
   return Object.fromEntries(
     TABLES.map((table) => [table, weeksOf(table).toSorted((a, b) => a - b)]),
   );
 }
 
-export async function makeWeeks(db: Queryable, weeks: Weeks): Promise<void> {
+export async function createWeeks(db: Queryable, weeks: Weeks): Promise<void> {
   for (const table of TABLES) {
-    for (const week of weeks[table] ?? []) await db.query(makePartition(table, week));
+    for (const week of weeks[table] ?? []) await db.query(createPartitionSql(table, week));
   }
 }
 
-function makePartition(table: Table, week: number): string {
-  const column = PARTITIONED[table];
-  const name = `${table}_${dayOf(week)}`;
-  const from = firstUuidOf(week * WEEK_MS);
-  const to = firstUuidOf((week + 1) * WEEK_MS);
+function createPartitionSql(table: PartitionedTable, week: number): string {
+  const column = PARTITION_COLUMNS[table];
+  const name = `${table}_${compactDayOf(week)}`;
+  const from = firstUuidAt(week * WEEK_MS);
+  const to = firstUuidAt((week + 1) * WEEK_MS);
   return `
     create table if not exists ${name} (
       like ${table} including all,
@@ -88,22 +88,22 @@ function makePartition(table: Table, week: number): string {
 }
 
 /** Returns the first day of a week, for example `20261119`. Weeks begin on a Thursday, as 1970-01-01 was one. */
-function dayOf(week: number): string {
-  return isoDayOf(week).replaceAll('-', '');
+function compactDayOf(week: number): string {
+  return firstDayOf(week).replaceAll('-', '');
 }
 
-export function isoDayOf(week: number): string {
+export function firstDayOf(week: number): string {
   return new Date(week * WEEK_MS).toISOString().slice(0, 10);
 }
 
 /** Returns the week of the partition with this name; null for any other table. */
-function weekOf(table: string, name: string): number | null {
+function weekOfPartition(table: string, name: string): number | null {
   const [, year, month, day] = /^(\d{4})(\d{2})(\d{2})$/.exec(name.slice(table.length + 1)) ?? [];
   const week = Date.parse(`${year}-${month}-${day}`) / WEEK_MS;
-  return Number.isInteger(week) && name === `${table}_${dayOf(week)}` ? week : null;
+  return Number.isInteger(week) && name === `${table}_${compactDayOf(week)}` ? week : null;
 }
 
-export type Partition = { table: Table; name: string; week: number };
+export type Partition = { table: PartitionedTable; name: string; week: number };
 
 const LIST_PARTITIONS = `
 select p.relname as table, c.relname as name
@@ -113,10 +113,10 @@ select p.relname as table, c.relname as name
  where c.relnamespace = current_schema()::regnamespace and p.relname = any($1) and c.relkind = 'r'`;
 
 export async function listPartitions(db: Queryable): Promise<Partition[]> {
-  type Row = { table: Table; name: string };
+  type Row = { table: PartitionedTable; name: string };
   const rows = await db.query<Row>(LIST_PARTITIONS, [TABLES]);
   return rows.flatMap((row) => {
-    const week = weekOf(row.table, row.name);
+    const week = weekOfPartition(row.table, row.name);
     return week === null ? [] : [{ ...row, week }];
   });
 }

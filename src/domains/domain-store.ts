@@ -5,7 +5,7 @@
 import type { AlertFacts } from '../reputation/alert.ts';
 import type { Environment, Reach, Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
-import { type Page, type PageOf, pageOf } from '../database/page.ts';
+import { type Page, type PageResult, cutToPage } from '../database/page.ts';
 
 export const DOMAIN_STATUSES = [
   'not_started',
@@ -204,9 +204,9 @@ export async function listDomains(
   db: Queryable,
   { projectId, environment, domain = null }: Reach,
   page: Page,
-): Promise<PageOf<StoredDomain>> {
+): Promise<PageResult<StoredDomain>> {
   const values = [projectId, environment, page.after, page.before, page.limit + 1, domain];
-  return pageOf(await db.query<StoredDomain>(LIST, values), page);
+  return cutToPage(await db.query<StoredDomain>(LIST, values), page);
 }
 
 /** $4 is the only domain that the key may use; null allows any. */

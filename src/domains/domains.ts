@@ -48,7 +48,7 @@ import {
   type StoredDomain,
 } from './domain-store.ts';
 import { isId } from '../database/ids.ts';
-import type { Page, PageOf } from '../database/page.ts';
+import type { Page, PageResult } from '../database/page.ts';
 import type { Database } from '../database/database.ts';
 import type { SecretBox } from '../secrets/secret-store.ts';
 import { markUnusable, unmarkUnusable } from '../secrets/unusable-store.ts';
@@ -78,7 +78,8 @@ export function createDomainService(options: DomainServiceOptions) {
     ): Promise<StoredDomain | Refusal> =>
       createDomain(db, reach, { ...options, ...settings, name }),
 
-    list: (reach: Reach, page: Page): Promise<PageOf<StoredDomain>> => listDomains(db, reach, page),
+    list: (reach: Reach, page: Page): Promise<PageResult<StoredDomain>> =>
+      listDomains(db, reach, page),
 
     get: async (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
       (isId(id) ? await findDomain(db, reach, id) : null) ?? NO_DOMAIN,

@@ -10,10 +10,14 @@ import type { Environment, Scope } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
 import type { Reason } from '../mail/replies/meanings.ts';
 import type { Queryable } from '../database/database.ts';
-import { type AddressIndex, BY_INDEX, indexesOf } from '../database/address-keys.ts';
+import {
+  type AddressIndex,
+  INDEX_CONDITIONS,
+  findAddressIndexes,
+} from '../database/address-keys.ts';
 import { EVENT_DATA, EVENT_EMAIL } from '../events/event-store.ts';
-import { type Page, type PageOf, pageOf } from '../database/page.ts';
-import { firstUuidOf } from '../database/ids.ts';
+import { type Page, type PageResult, cutToPage } from '../database/page.ts';
+import { firstUuidAt } from '../database/ids.ts';
 
 export type EmailSummary = {
   id: string;
@@ -253,7 +257,7 @@ export type EmailFilter = {
   keyId: string | null;
 };
 
-export type EmailPage = PageOf<EmailSummary> & {
+export type EmailPage = PageResult<EmailSummary> & {
   /** The last searched email, if the search stopped before the end of the list. */
   scannedUntil: string | null;
 };
@@ -264,7 +268,7 @@ export async function listEmails(
   { page, filter }: { page: Page; filter: EmailFilter },
 ): Promise<EmailPage> {
   const { projectId } = scope;
-  const by = filter.to === null ? [] : await indexesOf(db, { projectId, key: filter.to });
+  const by = filter.to === null ? [] : await findAddressIndexes(db, { projectId, key: filter.to });
   const look: Look = { by, order: page.before === null ? 'desc' : 'asc' };
   const where = [
     scope.projectId,
@@ -273,7 +277,7 @@ export async function listEmails(
     filter.to,
   ];
   const values = [...where, ...conditions(filter), page.limit + 1];
-  const found = pageOf((await db.query<SummaryRow>(list(look), values)).map(withStatus), page);
+  const found = cutToPage((await db.query<SummaryRow>(list(look), values)).map(withStatus), page);
   if (found.hasMore) return { ...found, scannedUntil: null };
   const [last] = await db.query<{ id: string }>(lastScanned(look), where);
   return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };
@@ -290,7 +294,7 @@ const IN_RANGE = `
 /** Both indexes contain ids as bytes, which sort like ids. */
 const scanBy = (index: AddressIndex, order: Look['order']): string => `
     select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
-     where ${BY_INDEX[index]('$5')}${IN_RANGE}
+     where ${INDEX_CONDITIONS[index]('$5')}${IN_RANGE}
      order by place ${order} limit ${SCAN_MAX}`;
 
 const scanRecipients = ({ by, order }: Look): string => {
@@ -389,7 +393,7 @@ async function idRange(
 function idAt(time: Date | null, shiftMs: number): string | null {
   if (time === null) return null;
   const ms = Math.round(time.getTime() + shiftMs);
-  return firstUuidOf(Math.min(Math.max(ms, 0), 2 ** 48 - 1));
+  return firstUuidAt(Math.min(Math.max(ms, 0), 2 ** 48 - 1));
 }
 
 function least(a: string | null, b: string | null): string | null {

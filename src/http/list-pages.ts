@@ -1,7 +1,7 @@
 /** Pages of lists: their parameters, cursors and answers. */
 import { badFields } from './errors.ts';
 import { isId } from '../database/ids.ts';
-import type { Page, PageOf } from '../database/page.ts';
+import type { Page, PageResult } from '../database/page.ts';
 
 type ListResponse<Row> = { object: 'list'; data: Row[]; has_more: boolean };
 
@@ -11,7 +11,7 @@ export function listResponse<Row>(rows: readonly Row[], limit: number): ListResp
 }
 
 export function pageResponse<Row, Wire>(
-  { rows, hasMore }: PageOf<Row>,
+  { rows, hasMore }: PageResult<Row>,
   toWire: (row: Row) => Wire,
 ): ListResponse<Wire> {
   return { object: 'list', data: rows.map(toWire), has_more: hasMore };

@@ -7,7 +7,7 @@
  * of the ring.
  */
 import type { Environment } from '../core/scope.ts';
-import { firstUuidOf, isId } from '../database/ids.ts';
+import { firstUuidAt, isId } from '../database/ids.ts';
 import { type Queryable, type Database, DatabaseUnavailable } from '../database/database.ts';
 import { messageRow, type NewInboundMessage } from './report-store.ts';
 import { GroupCommit } from '../database/group-commit.ts';
@@ -117,7 +117,7 @@ async function forgetIn(
     `select extract(epoch from app_now() - $1::int * interval '1 hour')::float8 * 1000 as ms`,
     [ageH],
   );
-  const before = firstUuidOf(Math.max(0, Math.floor(now?.ms ?? 0)));
+  const before = firstUuidAt(Math.max(0, Math.floor(now?.ms ?? 0)));
   const gone =
     projectId === null
       ? await db.query(forget(table), [before])

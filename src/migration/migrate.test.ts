@@ -17,7 +17,7 @@ import {
 } from '../database/database.ts';
 import { lockMigrations, makePartitions, migrate } from './migrate.ts';
 import { ensurePartitions } from '../database/partitions.ts';
-import { firstUuidOf, newId } from '../database/ids.ts';
+import { firstUuidAt, newId } from '../database/ids.ts';
 import { expireWorker, registerNode } from '../delivery/queue/node-store.ts';
 import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { MIGRATIONS, schemaRequired } from './schema-version.ts';
@@ -228,9 +228,9 @@ test('partitions exist for the next eight weeks, and one more a week later', asy
                   values (gen_random_uuid(), 'live', $1, 1, $1, 'x', now(), '{}')`;
   await asOwner(database.address, async (db) => {
     for (let week = -1; week <= 8; week += 1) {
-      await db.query(insert, [firstUuidOf(NOW_MS + week * WEEK_MS)]);
+      await db.query(insert, [firstUuidAt(NOW_MS + week * WEEK_MS)]);
     }
-    const ninth = [firstUuidOf(NOW_MS + 9 * WEEK_MS)];
+    const ninth = [firstUuidAt(NOW_MS + 9 * WEEK_MS)];
     await assert.rejects(db.query(insert, ninth), /no partition/);
     await Promise.all([1, 2].map(() => makePartitions(database.address, NOW_MS + WEEK_MS)));
     await db.query(insert, ninth);

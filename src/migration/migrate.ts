@@ -16,7 +16,7 @@ import {
   connectAsOwner,
   type DatabaseAddress,
   type Queryable,
-  translated,
+  translateError,
 } from '../database/database.ts';
 import { isUnsuitable, requireSessions } from '../database/server/connect.ts';
 import { refuseUnusable } from '../database/server/usable.ts';
@@ -98,7 +98,7 @@ export async function migrate(
   const db = clientQueries(client);
   try {
     await requireSessions(client, connect).catch((error: unknown) => {
-      throw isUnsuitable(error) ? error : translated(error);
+      throw isUnsuitable(error) ? error : translateError(error);
     });
     await refuseServer(db, options);
     // Another node's migration may take any time, so this wait has no limit.

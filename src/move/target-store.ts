@@ -13,14 +13,14 @@ import {
   createdByMigrations,
   type SnapshotFacts,
 } from '../backup/store/source.ts';
-import { makeWeeks, readWeeks, type Weeks } from '../database/partitions.ts';
+import { createWeeks, readWeeks, type Weeks } from '../database/partitions.ts';
 import { isUnsuitable, requireSessions } from '../database/server/connect.ts';
 import {
   clientQueries,
   connectAsOwner,
   type DatabaseAddress,
   type Queryable,
-  translated,
+  translateError,
 } from '../database/database.ts';
 import { refuseServer, versionOf } from '../migration/migrate.ts';
 import { DatabaseUnusable } from '../database/server/unusable.ts';
@@ -66,7 +66,7 @@ export class MoveTarget implements AsyncDisposable {
     try {
       await requireSessions(client, () => connectAsOwner(address, 'move')).catch(
         (error: unknown) => {
-          throw isUnsuitable(error) ? error : translated(error);
+          throw isUnsuitable(error) ? error : translateError(error);
         },
       );
       const target = new MoveTarget(client);
@@ -171,7 +171,7 @@ export class MoveTarget implements AsyncDisposable {
       table,
       list.filter((week) => !present[table]?.includes(week)),
     ]);
-    await makeWeeks(this.#db, Object.fromEntries(missing) as Weeks);
+    await createWeeks(this.#db, Object.fromEntries(missing) as Weeks);
   }
 
   async #load(

@@ -10,7 +10,7 @@ import type { Address } from '../mail/address.ts';
 import type { NoticeFacts, NoticeKind } from '../mail/notice.ts';
 import type { Queryable } from '../database/database.ts';
 import type { Settlement } from '../settle/settlement.ts';
-import { forgetting } from '../database/expiry.ts';
+import { batchDelete } from '../database/expiry.ts';
 
 /** A delay is reported to the sender once it has lasted this long, not after each attempt. */
 const DELAY_HOURS = 4;
@@ -135,4 +135,4 @@ export async function endNotice(
 }
 
 // Reports arrive for as long as a return path is valid.
-export const forgetNotices = forgetting('notices', "created_at < app_now() - interval '45 days'");
+export const forgetNotices = batchDelete('notices', "created_at < app_now() - interval '45 days'");

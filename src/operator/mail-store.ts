@@ -11,7 +11,7 @@ import type { Scope } from '../core/scope.ts';
 import { type Address, addressKey } from '../mail/address.ts';
 import { createKey } from '../accounts/keys/key-store.ts';
 import type { Database, Queryable } from '../database/database.ts';
-import { forgetting } from '../database/expiry.ts';
+import { batchDelete } from '../database/expiry.ts';
 
 /** A mail about the failure of this mail would not arrive, and would queue the next one. */
 export const NOT_MAILED: ConditionType = 'operator.unreachable';
@@ -160,7 +160,7 @@ export function operatorMailKey(
 }
 
 // The events stay in the stream of the operator's keys.
-export const forgetOperatorMail = forgetting(
+export const forgetOperatorMail = batchDelete(
   'operator_mail_queue',
   "at < app_now() - interval '30 days'",
 );

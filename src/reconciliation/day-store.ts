@@ -4,7 +4,7 @@
  */
 import type { Difference, Statuses } from './differences.ts';
 import type { Queryable } from '../database/database.ts';
-import { forgetting } from '../database/expiry.ts';
+import { batchDelete } from '../database/expiry.ts';
 
 export type ReconciledDay = {
   projectId: string;
@@ -117,7 +117,7 @@ export async function noteFinished(db: Queryable, isNews: boolean): Promise<void
 }
 
 /** Kept as long as the counters of days (stats/counts.ts). */
-export const forgetReconciledDays = forgetting(
+export const forgetReconciledDays = batchDelete(
   'reconciled_days',
   "day < (app_now() - interval '400 days')::date",
 );

@@ -20,7 +20,7 @@ import {
 import { EVENT_OF_STATUS } from '../core/events.ts';
 import { ENVIRONMENTS } from '../core/scope.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../core/statuses.ts';
-import { firstUuidOf } from '../database/ids.ts';
+import { firstUuidAt } from '../database/ids.ts';
 import type { Database, Queryable } from '../database/database.ts';
 
 /** A project's mail of a day. @property day in the format 2026-11-25 */
@@ -245,7 +245,7 @@ export type DayStep = {
 };
 
 export const firstOfDay = ({ day }: ProjectDay): string =>
-  firstUuidOf(Date.parse(day) - CLOCKS_DIFFER_MS);
+  firstUuidAt(Date.parse(day) - CLOCKS_DIFFER_MS);
 
 export function walkDay(
   db: Pick<Database, 'transaction'>,
@@ -259,11 +259,11 @@ export function walkDay(
     const [row] = await tx.query<Omit<DayStep, 'next'> & { passed: number; last: string }>(STEP, [
       projectId,
       after,
-      firstUuidOf(endMs + CLOCKS_DIFFER_MS),
+      firstUuidAt(endMs + CLOCKS_DIFFER_MS),
       new Date(startMs),
       new Date(endMs),
-      firstUuidOf(startMs),
-      firstUuidOf(endMs),
+      firstUuidAt(startMs),
+      firstUuidAt(endMs),
     ]);
     if (!row) throw new Error('a step over a day returned nothing');
     const { counts, problems, passed, last } = row;

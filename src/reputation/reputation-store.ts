@@ -9,8 +9,8 @@ import type { OutcomeCounts, AlertKind, OwnAlertRule } from './alert.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import type { Settlement } from '../settle/settlement.ts';
-import { Sums } from '../database/sums.ts';
-import { forgetting } from '../database/expiry.ts';
+import { BufferedSums } from '../database/buffered-sums.ts';
+import { batchDelete } from '../database/expiry.ts';
 
 export type SenderDomain = Scope & { domain: string };
 export type ReputationCount = SenderDomain & OutcomeCounts;
@@ -45,7 +45,7 @@ export async function addReputation(
 
 const KEPT_DAYS = 30;
 
-export const forgetReputation = forgetting(
+export const forgetReputation = batchDelete(
   'reputation_counts',
   `hour < app_now() - interval '${KEPT_DAYS} days'`,
 );
@@ -225,12 +225,12 @@ function isOurs(reason: object | null): boolean {
 }
 
 export class ReputationCounters {
-  readonly #sums: Sums<ReputationCount>;
+  readonly #sums: BufferedSums<ReputationCount>;
 
   constructor(write: (counts: readonly ReputationCount[]) => Promise<void>) {
-    this.#sums = new Sums({
+    this.#sums = new BufferedSums({
       write,
-      keyOf: ({ projectId, environment, domain }) => `${projectId} ${environment} ${domain}`,
+      kindOf: ({ projectId, environment, domain }) => `${projectId} ${environment} ${domain}`,
       merge: (sum, { ended, bounced, complained }) => {
         sum.ended += ended;
         sum.bounced += bounced;

@@ -4,8 +4,8 @@
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
-import { type Page, type PageOf, pageOf } from '../database/page.ts';
-import { forgetting } from '../database/expiry.ts';
+import { type Page, type PageResult, cutToPage } from '../database/page.ts';
+import { batchDelete } from '../database/expiry.ts';
 
 export type ApiRequest = {
   id: string;
@@ -103,11 +103,11 @@ export async function listApiRequests(
   scope: Scope,
   page: Page,
   { statuses, method, keyId }: ApiRequestFilter,
-): Promise<PageOf<StoredApiRequest>> {
+): Promise<PageResult<StoredApiRequest>> {
   const place = [scope.projectId, scope.environment, page.limit + 1, page.after, page.before];
   const values = [...place, statuses?.from ?? null, statuses?.to ?? null, method, keyId];
   const statement = list(page.before === null ? 'desc' : 'asc');
-  return pageOf(await db.query<StoredApiRequest>(statement, values), page);
+  return cutToPage(await db.query<StoredApiRequest>(statement, values), page);
 }
 
 const FIND = `
@@ -127,7 +127,7 @@ export async function findApiRequest(
 
 const KEPT_DAYS = 7;
 
-export const forgetApiRequests = forgetting(
+export const forgetApiRequests = batchDelete(
   'api_requests',
   `created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at`,
 );

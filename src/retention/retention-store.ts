@@ -8,8 +8,8 @@
  */
 import type { Retention } from '../core/retention.ts';
 import type { Queryable } from '../database/database.ts';
-import { forgetting } from '../database/expiry.ts';
-import { firstUuidOf } from '../database/ids.ts';
+import { batchDelete } from '../database/expiry.ts';
+import { firstUuidAt } from '../database/ids.ts';
 import { purgeAuthWindows } from '../accounts/limits/limit-store.ts';
 import { forgetEndedKeys } from '../accounts/keys/key-store.ts';
 import { forgetHistory } from '../suppressions/history-store.ts';
@@ -108,7 +108,7 @@ async function idBefore(db: Queryable, ageH: number): Promise<string> {
     `select extract(epoch from app_now() - $1::int * interval '1 hour')::float8 * 1000 as ms`,
     [ageH],
   );
-  return firstUuidOf(Math.max(0, Math.floor(row?.ms ?? 0)));
+  return firstUuidAt(Math.max(0, Math.floor(row?.ms ?? 0)));
 }
 
 type Batch = { looked: number; removed: number; last: string | null };
@@ -287,7 +287,7 @@ export async function* trimLogs(
 
 const EXPIRED_BATCH = 5_000;
 
-const forgetIdempotencyKeys = forgetting('idempotency', 'expires_at <= app_now()');
+const forgetIdempotencyKeys = batchDelete('idempotency', 'expires_at <= app_now()');
 
 /** Each room exports the function that deletes its own expired rows. */
 const EXPIRING = [

@@ -14,12 +14,12 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../database/database.ts';
-import { firstUuidOf } from '../database/ids.ts';
+import { firstUuidAt } from '../database/ids.ts';
 import {
-  isoDayOf,
+  firstDayOf,
   listPartitions,
   type Partition,
-  type Table,
+  type PartitionedTable,
   WEEK_MS,
   WEEKS_BEHIND,
 } from '../database/partitions.ts';
@@ -41,7 +41,7 @@ const STATEMENT_TIMEOUT_MS = 10 * 60_000;
 const HOUR_MS = 3600_000;
 
 /** Emails are removed first: from then on the week is invisible, even if the rest is interrupted. */
-const METADATA: readonly Table[] = ['emails', 'recipients', 'events', 'contents'];
+const METADATA: readonly PartitionedTable[] = ['emails', 'recipients', 'events', 'contents'];
 
 /**
  * Removes the weeks that are past `retention` by the database's clock, at most a tenth of them in a day
@@ -109,7 +109,7 @@ async function removeDue(db: Queryable, retention: Retention): Promise<Removal> 
     // Empty weeks do not count: a node with a wrong clock creates such weeks.
     const counts = !wasBegun(due) && (await holdsData(db, due));
     if (counts && allowed < 1) {
-      removal.waiting.push(isoDayOf(week));
+      removal.waiting.push(firstDayOf(week));
       continue;
     }
     if (due.some(({ table }) => table !== 'contents')) await noteRemoval(db, week);
@@ -147,7 +147,7 @@ function dueOf(
   // The previous week may still get mail, and would be created again at once.
   if (week >= Math.floor(nowMs / WEEK_MS) - WEEKS_BEHIND) return [];
   const ageH = (nowMs - (week + 1) * WEEK_MS) / HOUR_MS;
-  const order: Table[] = [];
+  const order: PartitionedTable[] = [];
   if (ageH >= (retention.metadataH ?? Infinity)) order.push(...METADATA, 'webhook_deliveries');
   else if (ageH >= (retention.contentH ?? Infinity)) order.push('contents');
   return order.flatMap((table) =>
@@ -170,7 +170,7 @@ async function whyKept(
   week: number,
   due: readonly Partition[],
 ): Promise<string | null> {
-  const bounds = [firstUuidOf(week * WEEK_MS), firstUuidOf((week + 1) * WEEK_MS)];
+  const bounds = [firstUuidAt(week * WEEK_MS), firstUuidAt((week + 1) * WEEK_MS)];
   const finds = async (sql: string): Promise<boolean> => (await db.query(sql, bounds)).length > 0;
   if ((await finds(HAS_QUEUED)) || (await finds(HAS_OPEN))) return 'it has mail that has not ended';
   const isMetadata = due.some(({ table }) => table !== 'contents');

@@ -14,7 +14,7 @@ import {
   connectAsOwner,
   Database,
   type DatabaseAddress,
-  type Work,
+  type WorkerTasks,
 } from '../database/database.ts';
 import {
   type ConnectionNeeds,
@@ -81,7 +81,7 @@ type Opened = {
 type Opening = {
   log: Logger;
   world: World;
-  work: Work;
+  work: WorkerTasks;
   /** Ends the opening, whatever it waits for, and closes everything that was opened. */
   signal: AbortSignal;
 };

@@ -45,7 +45,7 @@ import { systemWorld } from './machine/system-world.ts';
 import { type Part, PARTS, type WorkerSetup } from './worker/messages.ts';
 import { WorkerPool, WorkersCannotRun } from './worker/pool.ts';
 import { isUnsuitable } from '../database/server/connect.ts';
-import { DatabaseUnavailable, poolSizes, type Work } from '../database/database.ts';
+import { DatabaseUnavailable, poolSizes, type WorkerTasks } from '../database/database.ts';
 import { alreadyRunning, readRunning } from '../database/embedded/lock.ts';
 import { EngineProblem } from '../database/embedded/problem.ts';
 import { DatabaseUnusable } from '../database/server/unusable.ts';
@@ -179,7 +179,7 @@ async function keepOperatorNotified(
   await keepOperatorWebhook(db, options);
 }
 
-function workOf({ inboundPort, submissionPorts }: Config, options: RunOptions): Work {
+function workOf({ inboundPort, submissionPorts }: Config, options: RunOptions): WorkerTasks {
   const parts = options.only ?? PARTS;
   return {
     workers: options.workers ?? availableParallelism(),
@@ -307,7 +307,7 @@ function setupFor(parts: {
   options: RunOptions;
   database: ServiceDatabase;
   certificate: CertificateFiles | null;
-  work: Work;
+  work: WorkerTasks;
   hold: Hold | null;
   adminSocket: string;
 }): WorkerSetup {

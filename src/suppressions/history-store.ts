@@ -6,7 +6,7 @@ import type { Environment, Scope } from '../core/scope.ts';
 import { addressKey } from '../mail/address.ts';
 import type { Queryable } from '../database/database.ts';
 import type { ChangedBy, SuppressionReason } from './suppression-store.ts';
-import { forgetting } from '../database/expiry.ts';
+import { batchDelete } from '../database/expiry.ts';
 
 export type HistoryEntry = {
   action: 'added' | 'removed';
@@ -45,7 +45,7 @@ export function presentHistory(entry: HistoryEntry) {
   };
 }
 
-export const forgetHistory = forgetting(
+export const forgetHistory = batchDelete(
   'suppression_history',
   "at <= app_now() - interval '400 days' order by at",
 );

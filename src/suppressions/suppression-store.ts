@@ -14,10 +14,10 @@ import type { Database, Queryable } from '../database/database.ts';
 import { recordEvent, FAN_OUT } from '../events/event-store.ts';
 import { isSimulated } from './held-back-store.ts';
 import type { SuppressionsMaximum } from '../accounts/limits/maximum-store.ts';
-import type { PageOf } from '../database/page.ts';
+import type { PageResult } from '../database/page.ts';
 import { addressKey } from '../mail/address.ts';
 import { newId } from '../database/ids.ts';
-import { forgetting } from '../database/expiry.ts';
+import { batchDelete } from '../database/expiry.ts';
 
 export const SUPPRESSION_REASONS = ['hard_bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
@@ -286,7 +286,7 @@ export async function listSuppressions(
   db: Queryable,
   scope: Scope,
   { page, filter }: { page: SuppressionPage; filter: SuppressionFilter },
-): Promise<PageOf<Suppression>> {
+): Promise<PageResult<Suppression>> {
   const { limit, after, before } = page;
   const { prefix, reason } = filter;
   const direction = before === null ? 'asc' : 'desc';
@@ -422,7 +422,7 @@ export function noteQuotaFailure(
   });
 }
 
-export const forgetQuotaFailures = forgetting(
+export const forgetQuotaFailures = batchDelete(
   'quota_failures',
   `failed_at <= app_now() - interval '${QUOTA_DAYS} days' order by failed_at`,
 );

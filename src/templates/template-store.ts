@@ -6,7 +6,7 @@
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import { isId, newId } from '../database/ids.ts';
-import { type Page, type PageOf, pageOf } from '../database/page.ts';
+import { type Page, type PageResult, cutToPage } from '../database/page.ts';
 
 export const VARIABLE_TYPES = ['string', 'number', 'boolean', 'list', 'object'] as const;
 export type VariableType = (typeof VARIABLE_TYPES)[number];
@@ -96,9 +96,9 @@ export async function listTemplates(
   db: Queryable,
   { projectId, environment }: Scope,
   { part = null, ...page }: Page & { part?: string | null },
-): Promise<PageOf<TemplateHead>> {
+): Promise<PageResult<TemplateHead>> {
   const values = [projectId, environment, page.limit + 1, page.after, page.before, part];
-  return pageOf(await db.query<TemplateHead>(LIST, values), page);
+  return cutToPage(await db.query<TemplateHead>(LIST, values), page);
 }
 
 const FIND = `

@@ -12,7 +12,7 @@ import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../cor
 import type { Scope } from '../core/scope.ts';
 import { Turns } from '../lib/turns.ts';
 import type { Database, Queryable } from '../database/database.ts';
-import type { Page, PageOf } from '../database/page.ts';
+import type { Page, PageResult } from '../database/page.ts';
 import * as store from './template-store.ts';
 import { readPart, type TemplatePart } from './liquid.ts';
 import type { Syntax } from '../move-in/translate.ts';
@@ -52,7 +52,10 @@ export class TemplateService {
   }
 
   /** @param page.part text in the name or alias, in any case; null lists all */
-  list(scope: Scope, page: Page & { part?: string | null }): Promise<PageOf<store.TemplateHead>> {
+  list(
+    scope: Scope,
+    page: Page & { part?: string | null },
+  ): Promise<PageResult<store.TemplateHead>> {
     return store.listTemplates(this.#db.readsOf(scope.projectId), scope, page);
   }
 

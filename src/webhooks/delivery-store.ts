@@ -6,8 +6,8 @@
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import { EVENT_DATA, EVENT_EMAIL } from '../events/event-store.ts';
-import { type Page, type PageOf, pageOf } from '../database/page.ts';
-import { firstUuidOf } from '../database/ids.ts';
+import { type Page, type PageResult, cutToPage } from '../database/page.ts';
+import { firstUuidAt } from '../database/ids.ts';
 
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed';
 
@@ -78,7 +78,7 @@ select event_id as id from (${scan(look)}) scanned offset ${SCAN_MAX - 1}`;
 
 export type DeliveryFilter = { status: DeliveryStatus | null; type: string | null };
 
-export type DeliveryPage = PageOf<WebhookDelivery> & {
+export type DeliveryPage = PageResult<WebhookDelivery> & {
   /** The last delivery searched, if the search stopped before the end of the list. */
   scannedUntil: string | null;
 };
@@ -92,7 +92,7 @@ export async function listDeliveries(
   const look: Look = { order, failed: status === 'failed' };
   const where = [scope.projectId, scope.environment, endpointId, page.before ?? page.after];
   const values = [...where, status, type, page.limit + 1];
-  const found = pageOf(await db.query<WebhookDelivery>(list(look), values), page);
+  const found = cutToPage(await db.query<WebhookDelivery>(list(look), values), page);
   const isFiltered = status !== null || type !== null;
   if (found.hasMore || !isFiltered) return { ...found, scannedUntil: null };
   const [last] = await db.query<{ id: string }>(lastScanned(look), where);
@@ -196,8 +196,8 @@ export async function countDeliveries(
 
 function rangeValues(scope: Scope, range: DeliveryRange, after: string | null): unknown[] {
   const { endpointId, since, until, status } = range;
-  const first = firstUuidOf(Math.max(0, since.getTime() - ID_MARGIN_MS));
-  const last = firstUuidOf(until.getTime() + ID_MARGIN_MS);
+  const first = firstUuidAt(Math.max(0, since.getTime() - ID_MARGIN_MS));
+  const last = firstUuidAt(until.getTime() + ID_MARGIN_MS);
   const ids = [after !== null && after > first ? after : first, last];
   return [scope.projectId, scope.environment, endpointId, ...ids, since, until, status];
 }

@@ -5,7 +5,7 @@
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
-import { type Page, type PageOf, pageOf } from '../database/page.ts';
+import { type Page, type PageResult, cutToPage } from '../database/page.ts';
 
 export type EndpointStatus = 'enabled' | 'disabled';
 
@@ -74,9 +74,9 @@ export async function listEndpoints(
   db: Queryable,
   scope: Scope,
   page: Page,
-): Promise<PageOf<WebhookEndpoint>> {
+): Promise<PageResult<WebhookEndpoint>> {
   const values = [scope.projectId, scope.environment, page.limit + 1, page.after, page.before];
-  return pageOf(await db.query<WebhookEndpoint>(LIST, values), page);
+  return cutToPage(await db.query<WebhookEndpoint>(LIST, values), page);
 }
 
 const FIND = `

@@ -10,7 +10,7 @@ import { type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import { checkOutboundUrl } from '../net/http/guarded-client.ts';
 import { isId, newId } from '../database/ids.ts';
-import type { Page, PageOf } from '../database/page.ts';
+import type { Page, PageResult } from '../database/page.ts';
 import * as deliveries from './delivery-store.ts';
 import * as endpoints from './endpoint-store.ts';
 import { unmarkUnusable } from '../secrets/unusable-store.ts';
@@ -66,7 +66,7 @@ export class WebhookService {
     return { refused: 'conflict', message };
   }
 
-  list(scope: Scope, page: Page): Promise<PageOf<WebhookEndpoint>> {
+  list(scope: Scope, page: Page): Promise<PageResult<WebhookEndpoint>> {
     return endpoints.listEndpoints(this.#db, scope, page);
   }
 

@@ -11,7 +11,7 @@ import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
 import { type DeliveryRange, type DeliveryStatus, findDeliveryIds } from './delivery-store.ts';
-import { forgetting } from '../database/expiry.ts';
+import { batchDelete } from '../database/expiry.ts';
 
 // Lock order: the queue row first, then the delivery, as in sending/queue-store.ts.
 const replay = (condition: string, isFirst: string) => `
@@ -204,7 +204,7 @@ async function step(db: Queryable, running: Running): Promise<boolean> {
   return true;
 }
 
-export const forgetReplays = forgetting(
+export const forgetReplays = batchDelete(
   'webhook_replays',
   `status <> 'running' and completed_at <= app_now() - interval '30 days'`,
 );

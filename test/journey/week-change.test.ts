@@ -5,7 +5,7 @@
  */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { firstUuidOf } from '../../src/database/ids.ts';
+import { firstUuidAt } from '../../src/database/ids.ts';
 import { WEEK_MS } from '../../src/database/partitions.ts';
 import { startJourney } from '../support/journey.ts';
 import { assertSettled, runLoad } from '../support/load.ts';
@@ -38,9 +38,9 @@ async function divideWeek(boundaryMs: number): Promise<void> {
       alter table ${table} detach partition ${name};
       alter table ${name} rename to ${name}_whole;
       create table ${name} partition of ${table}
-        for values from ('${firstUuidOf(week * WEEK_MS)}') to ('${firstUuidOf(boundaryMs)}');
+        for values from ('${firstUuidAt(week * WEEK_MS)}') to ('${firstUuidAt(boundaryMs)}');
       create table ${name}_second partition of ${table}
-        for values from ('${firstUuidOf(boundaryMs)}') to ('${firstUuidOf((week + 1) * WEEK_MS)}');
+        for values from ('${firstUuidAt(boundaryMs)}') to ('${firstUuidAt((week + 1) * WEEK_MS)}');
       insert into ${table} select * from ${name}_whole;
       drop table ${name}_whole;`;
   });
@@ -52,7 +52,7 @@ async function partsOfWeek(boundaryMs: number): Promise<[number, number]> {
   const [row] = await service.sql(
     `select count(*) filter (where id < $1)::int as before, count(*) filter (where id >= $1)::int as after
        from emails`,
-    [firstUuidOf(boundaryMs)],
+    [firstUuidAt(boundaryMs)],
   );
   return [row.before, row.after];
 }
@@ -149,9 +149,9 @@ test("when SQL's clock passes a week under load, nothing waits or is lost", asyn
   await nothingWaits();
   // The emails that were open when eight days passed at once have expired, and no others.
   const expired = new Set(await listed('/v1/emails?status=failed'));
-  assert.ok([...expired].every((id) => id < firstUuidOf(advancedAtMs)));
+  assert.ok([...expired].every((id) => id < firstUuidAt(advancedAtMs)));
   const others = sent.filter((id) => !expired.has(id));
-  assert.ok(others.some((id) => id > firstUuidOf(advancedAtMs)));
+  assert.ok(others.some((id) => id > firstUuidAt(advancedAtMs)));
   await assertSettled(service, others);
   const all = await listed('/v1/emails');
   assert.deepEqual(all.toSorted(), [...earlier, ...sent].toSorted());

@@ -56,7 +56,10 @@ export type ExplainingDatabase = AsyncDisposable & {
 };
 
 /** The compiler reports a renamed pool here. */
-type Pool = keyof Pick<Database, 'accepting' | 'settling' | 'beating' | 'notifying' | 'receiving'>;
+type Pool = keyof Pick<
+  Database,
+  'accepting' | 'settling' | 'heartbeat' | 'notifying' | 'receiving'
+>;
 
 const READER_SETTINGS = { plan_cache_mode: 'force_custom_plan' };
 
@@ -71,7 +74,7 @@ export async function explainingDatabase(
   const pools: Record<Pool, Queryable> = {
     accepting: hot,
     settling: hot,
-    beating: hot,
+    heartbeat: hot,
     notifying: hot,
     receiving: hot,
   };

@@ -17,8 +17,8 @@ export async function useMailHosts({ db }: Stage): Promise<void> {
 
 export async function useNodes({ db }: Stage): Promise<void> {
   const id = newId();
-  await nodes.registerNode(db.beating, { id, instance: newId(), host: 'here', pid: 1 });
-  await nodes.heartbeat(db.beating, id);
+  await nodes.registerNode(db.heartbeat, { id, instance: newId(), host: 'here', pid: 1 });
+  await nodes.heartbeat(db.heartbeat, id);
   await nodes.setUplinkDown(db, id, false);
   await nodes.listNodes(db);
   await nodes.readWatched(db);

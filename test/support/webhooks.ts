@@ -94,7 +94,7 @@ export async function webhookTest(
         ...outbound,
         holder: () => holder,
         isFresh: () => true,
-        checksWanted: () => 0,
+        checksRequested: () => 0,
         ...options,
       });
       loops.push(loop);

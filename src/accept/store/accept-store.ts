@@ -107,8 +107,8 @@ export class AcceptStore {
   }
 
   #rejectWaiting(error: DatabaseUnavailable): void {
-    this.#fastCommits.rejectWaiting(error);
-    this.#commits.rejectWaiting(error);
+    this.#fastCommits.rejectQueued(error);
+    this.#commits.rejectQueued(error);
   }
 
   async #commitByFastPath(

@@ -8,7 +8,7 @@
 import { formatMailbox, type Mailbox } from '../../mail/address.ts';
 import type { Attachment } from '../../mail/email.ts';
 import type { NewEmail, NewRecipient } from './new-email.ts';
-import { storedKeyOf } from '../../database/address-keys.ts';
+import { storedAddressKey } from '../../database/address-keys.ts';
 import { binaryArray } from '../../database/binary-array.ts';
 
 type Item = Parameters<typeof binaryArray>[1][number];
@@ -33,7 +33,7 @@ const isLarge = (html: string | null): boolean =>
 
 export const EMAIL_COLUMNS: readonly Column<NewEmail>[] = [
   { name: 'from_address', type: 'text', value: ({ from }) => from.address },
-  { name: 'from_key', type: 'text', value: ({ from }) => storedKeyOf(from) },
+  { name: 'from_key', type: 'text', value: ({ from }) => storedAddressKey(from) },
   { name: 'from_name', type: 'text', value: ({ from }) => from.name },
   { name: 'to_list', type: 'text[]', absent: '{}', value: ({ to }) => listOf(to) },
   { name: 'cc_list', type: 'text[]', absent: '{}', value: ({ cc }) => listOf(cc) },
@@ -58,7 +58,7 @@ export const CONTENT_COLUMNS: readonly Column<NewEmail>[] = [
 
 export const RECIPIENT_COLUMNS: readonly Column<NewRecipient>[] = [
   { name: 'address', type: 'text', value: ({ address }) => address },
-  { name: 'address_key', type: 'text', value: (recipient) => storedKeyOf(recipient) },
+  { name: 'address_key', type: 'text', value: (recipient) => storedAddressKey(recipient) },
   { name: 'kind', type: 'text', value: ({ kind }) => kind },
 ];
 

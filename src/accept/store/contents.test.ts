@@ -8,7 +8,7 @@ import { asOwner, emptyDatabase, testDatabase } from '../../../test/support/post
 import { AcceptStore } from './accept-store.ts';
 import { findEmail } from '../../emails/email-store.ts';
 import { loadMessages } from '../../delivery/attempt/message-store.ts';
-import { firstUuidOf, newId } from '../../database/ids.ts';
+import { firstUuidAt, newId } from '../../database/ids.ts';
 import { WEEK_MS } from '../../database/partitions.ts';
 import type { Database } from '../../database/database.ts';
 import { migrate } from '../../migration/migrate.ts';
@@ -126,7 +126,7 @@ test('partitions of an older schema compress new content after the migration', a
   const html = ITEM.repeat(50);
   await asOwner(database.address, async (db) => {
     const sizeAt = async (ms: number): Promise<number> => {
-      const id = firstUuidOf(ms);
+      const id = firstUuidAt(ms);
       const insert = `insert into contents (project_id, email_id, html) values ($1, $1, $2)`;
       await db.query(insert, [id, html]);
       const size = `select pg_column_size(html) as size from contents where email_id = $1`;

@@ -2,8 +2,8 @@
 import type { Environment } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
-import { type Page, type PageOf, pageOf } from '../../database/page.ts';
-import { forgetting } from '../../database/expiry.ts';
+import { type Page, type PageResult, cutToPage } from '../../database/page.ts';
+import { batchDelete } from '../../database/expiry.ts';
 
 export const ACTOR_TYPES = ['member', 'api_key', 'command'] as const;
 
@@ -55,15 +55,15 @@ export async function listAuditEvents(
   db: Queryable,
   organizationId: string,
   page: Page,
-): Promise<PageOf<StoredAuditEvent>> {
+): Promise<PageResult<StoredAuditEvent>> {
   const values = [organizationId, page.limit + 1, page.after, page.before];
   const statement = `${LIST} ${page.before === null ? 'desc' : 'asc'} limit $2`;
-  return pageOf(await db.query<StoredAuditEvent>(statement, values), page);
+  return cutToPage(await db.query<StoredAuditEvent>(statement, values), page);
 }
 
 const KEPT_DAYS = 400;
 
-export const forgetAuditEvents = forgetting(
+export const forgetAuditEvents = batchDelete(
   'audit_log',
   `created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at`,
 );

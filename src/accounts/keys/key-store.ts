@@ -8,7 +8,7 @@ import type { Caller, Environment, KeyLimits, Scope } from '../../core/scope.ts'
 import { ADVISORY_LOCKS } from '../../database/advisory-locks.ts';
 import type { Queryable, Database } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
-import { type Page, type PageOf, pageOf } from '../../database/page.ts';
+import { type Page, type PageResult, cutToPage } from '../../database/page.ts';
 
 export type ApiKey = KeyLimits & {
   id: string;
@@ -102,9 +102,9 @@ export async function listKeys(
   scope: Scope,
   page: Page,
   within = UNLIMITED,
-): Promise<PageOf<ApiKey>> {
+): Promise<PageResult<ApiKey>> {
   const values = [page.limit + 1, ...limitsOf(within), page.after, page.before];
-  return pageOf(
+  return cutToPage(
     await db.query<ApiKey>(LIST, [scope.projectId, scope.environment, ...values]),
     page,
   );

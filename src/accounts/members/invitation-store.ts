@@ -2,8 +2,8 @@
 import type { Role } from '../../core/roles.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
-import { type Page, type PageOf, pageOf } from '../../database/page.ts';
-import { forgetting } from '../../database/expiry.ts';
+import { type Page, type PageResult, cutToPage } from '../../database/page.ts';
+import { batchDelete } from '../../database/expiry.ts';
 
 export const INVITATION_DAYS = 7;
 
@@ -67,9 +67,9 @@ export async function listInvitations(
   db: Queryable,
   organizationId: string,
   page: Page,
-): Promise<PageOf<Invitation>> {
+): Promise<PageResult<Invitation>> {
   const values = [organizationId, page.limit + 1, page.after, page.before];
-  return pageOf(await db.query<Invitation>(LIST, values), page);
+  return cutToPage(await db.query<Invitation>(LIST, values), page);
 }
 
 const REVOKE = `
@@ -85,4 +85,4 @@ export async function revokeInvitation(
   return (await db.query(REVOKE, [organizationId, id, ofOwners])).length > 0;
 }
 
-export const forgetInvitations = forgetting('invitations', 'expires_at <= app_now()');
+export const forgetInvitations = batchDelete('invitations', 'expires_at <= app_now()');

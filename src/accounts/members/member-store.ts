@@ -7,7 +7,7 @@ import type { Role } from '../../core/roles.ts';
 import { ADVISORY_LOCKS } from '../../database/advisory-locks.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
-import { type Page, type PageOf, pageOf } from '../../database/page.ts';
+import { type Page, type PageResult, cutToPage } from '../../database/page.ts';
 
 export type Member = {
   id: string;
@@ -95,9 +95,9 @@ export async function listMembers(
   db: Queryable,
   organizationId: string,
   page: Page,
-): Promise<PageOf<Member>> {
+): Promise<PageResult<Member>> {
   const values = [organizationId, page.limit + 1, page.after, page.before];
-  return pageOf(await db.query<Member>(LIST, values), page);
+  return cutToPage(await db.query<Member>(LIST, values), page);
 }
 
 const FIND_IN = `select ${COLUMNS} from members where organization_id = $1 and id = $2`;

@@ -1,6 +1,6 @@
 /** One-time links that expire: one creates the first owner, one sets a member's password. */
 import type { Queryable } from '../../database/database.ts';
-import { forgetting } from '../../database/expiry.ts';
+import { batchDelete } from '../../database/expiry.ts';
 
 export type LinkPurpose = 'owner' | 'password';
 
@@ -46,4 +46,4 @@ export async function useLink(
   return (await db.query<Link>(USE, [sha256, purpose]))[0] ?? null;
 }
 
-export const forgetLinks = forgetting('sign_in_links', 'expires_at <= app_now()');
+export const forgetLinks = batchDelete('sign_in_links', 'expires_at <= app_now()');

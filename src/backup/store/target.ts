@@ -9,7 +9,7 @@
 import type { Writable } from 'node:stream';
 import type pg from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
-import { makeWeeks } from '../../database/partitions.ts';
+import { createWeeks } from '../../database/partitions.ts';
 import { requireSessions } from '../../database/server/connect.ts';
 import { tryAdvisoryLock } from '../../database/advisory-locks.ts';
 import {
@@ -94,7 +94,7 @@ export async function makeSchema(
   { schema, weeks, tables }: SnapshotFacts,
 ): Promise<void> {
   await migrateTo(db, schema);
-  await makeWeeks(db, weeks);
+  await createWeeks(db, weeks);
   for (const { name, columns } of tables) {
     requireColumns(name, columns, await columnsOf(db, name));
     await db.query(`delete from ${name}`);

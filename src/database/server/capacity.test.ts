@@ -2,11 +2,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { connectionNeeds, connectionsProblem } from './capacity.ts';
-import { clientQueries, connectAsOwner, poolSizes, SINGLE_WORKER, type Work } from '../database.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  poolSizes,
+  SINGLE_WORKER,
+  type WorkerTasks,
+} from '../database.ts';
 import { memoryOf, sizedSettings } from '../embedded/cluster.ts';
 
-const EVERYTHING: Work = SINGLE_WORKER;
-const SENDING_ONLY: Work = { ...EVERYTHING, receives: false };
+const EVERYTHING: WorkerTasks = SINGLE_WORKER;
+const SENDING_ONLY: WorkerTasks = { ...EVERYTHING, receives: false };
 const GB = 1024 ** 3;
 
 test('a worker keeps connections only for its work, and fewer readers beside many workers', () => {

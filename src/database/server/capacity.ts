@@ -11,7 +11,7 @@ import pg from 'pg';
 import { Overloaded } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
 import { UnsuitableDatabase } from './connect.ts';
-import { DatabaseUnavailable, poolSizes, type Queryable, type Work } from '../database.ts';
+import { DatabaseUnavailable, poolSizes, type Queryable, type WorkerTasks } from '../database.ts';
 
 /** Connections of the supervisor: 4 for its tasks, 2 in the owner's role for partitions and retention. */
 const SUPERVISOR = 4 + 2;
@@ -23,7 +23,7 @@ export type ConnectionNeeds = {
   least: number;
 };
 
-export function connectionNeeds(work: Work): ConnectionNeeds {
+export function connectionNeeds(work: WorkerTasks): ConnectionNeeds {
   const sizes = Object.values(poolSizes(work));
   const perWorker = sizes.reduce((sum, size) => sum + size, 0);
   const kinds = sizes.filter((size) => size > 0).length;

@@ -22,7 +22,7 @@ export function isUnsuitable(error: unknown): error is Error {
   return error instanceof Error && error.cause instanceof UnsuitableDatabase;
 }
 
-type Place = { host: string; port: number };
+type ServerPlace = { host: string; port: number };
 
 const PROBE_TIMEOUT_MS = 3_000;
 
@@ -32,32 +32,32 @@ export const READ_ONLY_SQLSTATE = '25006';
 const IS_WRITABLE = `select current_setting('transaction_read_only') = 'off' as is_writable`;
 
 /**
- * The servers of an address. With several, all are asked at once. The first in order that accepts writes is used until
- * `forget`.
+ * The servers of an address. With several, all are probed at once. The first in order that accepts writes is used until
+ * `forgetPrimary`.
  */
 export class Servers {
   readonly #config: pg.ClientConfig;
-  readonly #places: readonly Place[];
-  #finding: Promise<Place> | null = null;
-  #present: Place;
+  readonly #places: readonly ServerPlace[];
+  #finding: Promise<ServerPlace> | null = null;
+  #primary: ServerPlace;
 
   constructor(address: DatabaseAddress) {
     const { connectionString: url, ...rest } = address;
     const urls = url === undefined ? null : (urlsOf(url) ?? [url]);
     this.#config = urls === null ? rest : { ...rest, connectionString: urls[0] };
     this.#places = (urls ?? [url]).map((one) => placeOf({ ...rest, connectionString: one }));
-    this.#present = this.#places[0]!;
+    this.#primary = this.#places[0]!;
   }
 
-  get areSeveral(): boolean {
+  get hasSeveral(): boolean {
     return this.#places.length > 1;
   }
 
-  async find(): Promise<void> {
-    if (!this.areSeveral) return;
-    this.#finding ??= this.#ask();
+  async findPrimary(): Promise<void> {
+    if (!this.hasSeveral) return;
+    this.#finding ??= this.#probeAll();
     try {
-      this.#present = await this.#finding;
+      this.#primary = await this.#finding;
     } catch (error) {
       this.#finding = null;
       throw error;
@@ -65,40 +65,44 @@ export class Servers {
   }
 
   /** Forgets the selected server, after it failed or refused writes. */
-  forget(): void {
+  forgetPrimary(): void {
     this.#finding = null;
   }
 
-  config(more: pg.ClientConfig): pg.ClientConfig {
-    return { ...this.#config, ...more };
+  clientConfig(extra: pg.ClientConfig): pg.ClientConfig {
+    return { ...this.#config, ...extra };
   }
 
   /** Directs a client that has not connected yet to the server in use. */
-  lead(client: pg.Client): void {
-    client.host = this.#present.host;
-    client.port = this.#present.port;
+  directToPrimary(client: pg.Client): void {
+    client.host = this.#primary.host;
+    client.port = this.#primary.port;
   }
 
-  /** Asks all servers in parallel, so that silent ones cost one timeout. Returns the first in order. */
-  async #ask(): Promise<Place> {
-    const answers = this.#places.map((place) => this.#problemOf(place));
+  /** Probes all servers in parallel, so that silent ones cost one timeout. Returns the first in order. */
+  async #probeAll(): Promise<ServerPlace> {
+    const probes = this.#places.map((place) => this.#probe(place));
     const problems: string[] = [];
-    for (const [index, answer] of answers.entries()) {
-      const problem = await answer;
+    for (const [index, probe] of probes.entries()) {
+      const problem = await probe;
       const place = this.#places[index]!;
       if (problem === null) return place;
       problems.push(`${place.host}:${place.port} ${problem}`);
     }
     const error = new Error(`none of the servers accepts writes: ${problems.join('; ')}`);
-    const isUp = problems.some((problem) => problem.endsWith(READ_ONLY));
-    throw isUp ? Object.assign(error, { code: READ_ONLY_SQLSTATE }) : error;
+    const isReadOnly = problems.some((problem) => problem.endsWith(READ_ONLY));
+    throw isReadOnly ? Object.assign(error, { code: READ_ONLY_SQLSTATE }) : error;
   }
 
   /** Returns null when the server accepts writes, else the problem. */
-  async #problemOf(place: Place): Promise<string | null> {
+  async #probe(place: ServerPlace): Promise<string | null> {
     const [connectionTimeoutMillis, query_timeout] = [PROBE_TIMEOUT_MS, PROBE_TIMEOUT_MS];
-    const about = { application_name: 'letterhaus probe', connectionTimeoutMillis, query_timeout };
-    const client = new pg.Client(this.config(about));
+    const probeConfig = {
+      application_name: 'letterhaus probe',
+      connectionTimeoutMillis,
+      query_timeout,
+    };
+    const client = new pg.Client(this.clientConfig(probeConfig));
     client.on('error', () => {}); // the running statement fails with the reason
     client.host = place.host;
     client.port = place.port;
@@ -109,12 +113,12 @@ export class Servers {
     } catch (error) {
       return (error as Error).message;
     } finally {
-      void endWithin(client);
+      void endOrDestroy(client);
     }
   }
 }
 
-function placeOf(config: pg.ClientConfig): Place {
+function placeOf(config: pg.ClientConfig): ServerPlace {
   const { host, port } = new pg.Client(config);
   return { host, port };
 }
@@ -122,18 +126,18 @@ function placeOf(config: pg.ClientConfig): Place {
 /** Settings and name of a session. Without a role among its settings, it keeps the role that logged in. */
 export type Session = { settings: SessionSettings; name: string; timeoutMs: number };
 
-const SET = `
+const SET_SETTINGS = `
 select pg_backend_pid() as pid,
        array(select set_config(name, value, false)
                from unnest($1::text[], $2::text[]) with ordinality as s (name, value, i)
               order by i) as values`;
 
-const READ_BACK = `
+const READ_SETTINGS = `
 select pg_backend_pid() as pid,
        array(select current_setting(name)
                from unnest($1::text[]) with ordinality as s (name, i) order by i) as values`;
 
-type Answer = { pid: number; values: string[] };
+type SettingsRow = { pid: number; values: string[] };
 
 /**
  * Makes the settings of a session and reads them back.
@@ -141,33 +145,33 @@ type Answer = { pid: number; values: string[] };
  * @throws UnsuitableDatabase when the settings were not kept
  */
 export async function setSession(client: pg.Client, session: Session): Promise<number> {
-  const cancel = afterUnstalled(session.timeoutMs, () => {
+  const cancel = setUnstalledTimeout(session.timeoutMs, () => {
     client.connection.stream.destroy(new Error('no connection in time'));
   });
   try {
     const names = Object.keys(session.settings);
-    const wanted = Object.values(session.settings);
-    const set = await client.query<Answer>(SET, [names, wanted]);
-    const read = await client.query<Answer>(READ_BACK, [names]);
-    const present = read.rows[0];
-    if (present === undefined || set.rows[0]?.pid !== present.pid)
-      throw new UnsuitableDatabase(NO_SESSIONS);
-    const others = names.filter((_, index) => present.values[index] !== wanted[index]);
-    if (others.length > 0) throw new UnsuitableDatabase(doesNotKeep(others));
-    return present.pid;
+    const values = Object.values(session.settings);
+    const set = await client.query<SettingsRow>(SET_SETTINGS, [names, values]);
+    const read = await client.query<SettingsRow>(READ_SETTINGS, [names]);
+    const current = read.rows[0];
+    if (current === undefined || set.rows[0]?.pid !== current.pid)
+      throw new UnsuitableDatabase(NO_SESSIONS_MESSAGE);
+    const lost = names.filter((_, index) => current.values[index] !== values[index]);
+    if (lost.length > 0) throw new UnsuitableDatabase(lostSettingsMessage(lost));
+    return current.pid;
   } finally {
     cancel();
   }
 }
 
-function doesNotKeep(names: readonly string[]): string {
+function lostSettingsMessage(names: readonly string[]): string {
   return (
     `The connection to the database does not keep its settings (${names.join(', ')}): ` +
     'connect to PostgreSQL itself, or through a pooler in session mode.'
   );
 }
 
-const NO_SESSIONS =
+const NO_SESSIONS_MESSAGE =
   'DATABASE_URL points to a pooler that gives each transaction another connection, and Letterhaus ' +
   'needs sessions: set pool_mode=session for this database there, or connect to PostgreSQL itself.';
 
@@ -176,28 +180,28 @@ const PERIOD_PARTS = 20;
 
 /**
  * Calls `end` after a time that does not count event-loop stalls. In a process with ten thousand requests, timers run
- * late, before the process reads an answer that has already arrived. A plain timeout would call an available database
+ * late, before the process reads a reply that has already arrived. A plain timeout would call an available database
  * unavailable.
  * @returns a function that cancels it
  */
-export function afterUnstalled(ms: number, end: () => void): () => void {
+export function setUnstalledTimeout(ms: number, onTimeout: () => void): () => void {
   let parts = 0;
   const timer = setInterval(() => {
     parts += 1;
     if (parts < PERIOD_PARTS) return;
     clearInterval(timer);
-    end();
+    onTimeout();
   }, ms / PERIOD_PARTS).unref();
   return () => clearInterval(timer);
 }
 
 /** Returns a client class for pg's pool. Its clients fail when they do not connect within `timeoutMs`. */
-export function pooledClient(timeoutMs: number, lead: (client: pg.Client) => void) {
+export function createPooledClientClass(timeoutMs: number, onCreate: (client: pg.Client) => void) {
   return class PooledClient extends pg.Client {
     constructor(config?: string | pg.ClientConfig) {
       super(config);
-      lead(this);
-      const cancel = afterUnstalled(timeoutMs, () => {
+      onCreate(this);
+      const cancel = setUnstalledTimeout(timeoutMs, () => {
         this.connection.stream.destroy(new Error('no connection in time'));
       });
       this.once('connect', cancel);
@@ -209,16 +213,16 @@ export function pooledClient(timeoutMs: number, lead: (client: pg.Client) => voi
 const END_WITHIN_MS = 2_000;
 
 /** Ends a connection within END_WITHIN_MS. pg waits for the server to close it, which a silent one never does. */
-export async function endWithin(
+export async function endOrDestroy(
   client: pg.Client,
   end: () => Promise<void> = () => client.end(),
 ): Promise<void> {
-  const cancel = afterUnstalled(END_WITHIN_MS, () => client.connection.stream.destroy());
+  const cancel = setUnstalledTimeout(END_WITHIN_MS, () => client.connection.stream.destroy());
   await end();
   cancel();
 }
 
-/** Protocol violation: pgBouncer's answer to a statement outside of its pooling mode. */
+/** Protocol violation: pgBouncer's reply to a statement outside of its pooling mode. */
 const REFUSED_BY_POOLER = '08P01';
 
 /**
@@ -240,27 +244,28 @@ export async function requireSessions(
       [second, first],
     ];
     for (const order of orders) {
-      if (!(await keepTheirs([first, second], order))) throw new UnsuitableDatabase(NO_SESSIONS);
+      if (!(await keepTheirServers([first, second], order)))
+        throw new UnsuitableDatabase(NO_SESSIONS_MESSAGE);
     }
   } catch (error) {
     const isRefused = (error as { code?: string }).code === REFUSED_BY_POOLER;
-    throw isRefused ? new UnsuitableDatabase(NO_SESSIONS) : error;
+    throw isRefused ? new UnsuitableDatabase(NO_SESSIONS_MESSAGE) : error;
   } finally {
     await second.end();
   }
 }
 
-async function keepTheirs(
+async function keepTheirServers(
   clients: readonly pg.Client[],
   order: readonly pg.Client[],
 ): Promise<boolean> {
-  const idle = [];
-  for (const client of clients) idle.push(await pidOf(client));
-  if (new Set(idle).size < clients.length) return false;
+  const pids = [];
+  for (const client of clients) pids.push(await pidOf(client));
+  if (new Set(pids).size < clients.length) return false;
   for (const client of clients) await client.query('begin');
   for (const client of order) await client.query('commit');
   for (const [index, client] of clients.entries()) {
-    if ((await pidOf(client)) !== idle[index]) return false;
+    if ((await pidOf(client)) !== pids[index]) return false;
   }
   return true;
 }

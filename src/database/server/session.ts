@@ -8,7 +8,13 @@
  */
 import { addAbortListener } from 'node:events';
 import pg from 'pg';
-import { type DatabaseAddress, endWithin, Servers, type Session, setSession } from './connect.ts';
+import {
+  type DatabaseAddress,
+  endOrDestroy,
+  Servers,
+  type Session,
+  setSession,
+} from './connect.ts';
 
 export type SilenceLimits = {
   everyMs: number;
@@ -35,10 +41,10 @@ export async function openSession(
 ): Promise<pg.Client> {
   const { signal, silence = SILENCE, name, timeoutMs } = session;
   const servers = new Servers(address);
-  await untilAborted(servers.find(), signal);
+  await untilAborted(servers.findPrimary(), signal);
   const about = { application_name: name, connectionTimeoutMillis: timeoutMs };
-  const client = new pg.Client(servers.config(about));
-  servers.lead(client);
+  const client = new pg.Client(servers.clientConfig(about));
+  servers.directToPrimary(client);
   client.on('error', () => {}); // the running statement fails with the reason
   endOnAbort(client, signal);
   try {
@@ -46,7 +52,7 @@ export async function openSession(
     const pid = await setSession(client, session);
     watchForSilence(client, silence, () => problemOf(pid, { address, name, silence }));
   } catch (error) {
-    void endWithin(client);
+    void endOrDestroy(client);
     throw error;
   }
   return client;
@@ -107,7 +113,7 @@ function watchForSilence(
     });
   };
   const end = client.end.bind(client);
-  Object.assign(client, { query: watched, end: () => endWithin(client, end) });
+  Object.assign(client, { query: watched, end: () => endOrDestroy(client, end) });
 }
 
 /** A server process that waits for its client is idle: the statement or its answer was lost. */
@@ -122,10 +128,12 @@ async function problemOf(pid: number, { address, name, silence }: Asking): Promi
   const { timeoutMs } = silence;
   const servers = new Servers(address);
   try {
-    await servers.find();
+    await servers.findPrimary();
     const limits = { connectionTimeoutMillis: timeoutMs, query_timeout: timeoutMs };
-    const client = new pg.Client(servers.config({ application_name: `${name} check`, ...limits }));
-    servers.lead(client);
+    const client = new pg.Client(
+      servers.clientConfig({ application_name: `${name} check`, ...limits }),
+    );
+    servers.directToPrimary(client);
     client.on('error', () => {}); // the running statement fails with the reason
     try {
       await client.connect();
@@ -134,7 +142,7 @@ async function problemOf(pid: number, { address, name, silence }: Asking): Promi
         ? 'a statement was not answered on a dead connection'
         : null;
     } finally {
-      void endWithin(client);
+      void endOrDestroy(client);
     }
   } catch (error) {
     // The server answers but cannot check, for example because it has no free connection.

@@ -9,7 +9,7 @@
  */
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
-import { LowWater } from '../../database/leased-queue.ts';
+import { LowWaterMark } from '../../database/leased-queue.ts';
 import {
   claimQueues,
   claimOldest,
@@ -49,7 +49,7 @@ export class Claims {
   readonly #fairQueue: FairQueue;
   readonly #connections: Pick<Connections, 'suspendedForMs'>;
   readonly #mailRouting: Pick<MailRouting, 'providerOf' | 'knows'>;
-  readonly #lowWater: LowWater;
+  readonly #lowWater: LowWaterMark;
   #isBacklog = false;
   #project: string;
   readonly #cursors = new Map<string, string>();
@@ -71,12 +71,12 @@ export class Claims {
     this.#connections = options.connections;
     this.#mailRouting = options.mailRouting;
     this.#project = randomProjectId(options.world);
-    this.#lowWater = new LowWater(options.world);
+    this.#lowWater = new LowWaterMark(options.world);
   }
 
   /** Makes claims read all due rows again, because the database may be another server. */
   startAnew(): void {
-    this.#lowWater.startAnew();
+    this.#lowWater.reset();
   }
 
   /** Claims due recipients while there is memory. @throws DatabaseUnavailable */
@@ -92,7 +92,7 @@ export class Claims {
   }
 
   #from(): Date {
-    return new Date(Math.max(0, this.#lowWater.fromMs(LOW_WATER_MARGIN_MS)));
+    return new Date(Math.max(0, this.#lowWater.nextStartMs(LOW_WATER_MARGIN_MS)));
   }
 
   /** Claims the oldest due recipients; null: there is a backlog. */
@@ -107,12 +107,12 @@ export class Claims {
       fullProjects: this.#fairQueue.fullProjects(),
       fullQueues: queues.map(({ projectId, provider }) => tenantQueueKey(projectId, provider)),
     });
-    const wentBack = this.#lowWater.wentBack(nowMs);
+    const wentBack = this.#lowWater.resetIfClockWentBack(nowMs);
     if (seen >= CLAIM_MAX) return null;
     this.hasMore = claimed.length < seen;
     const newest = claimed.at(-1);
     // The mark moves only if nothing is left, because unclaimed rows may be older than the newest claimed one.
-    if (newest && !this.hasMore && !wentBack) this.#lowWater.raise(newest.dueAt.getTime());
+    if (newest && !this.hasMore && !wentBack) this.#lowWater.raiseTo(newest.dueAt.getTime());
     return claimed;
   }
 
@@ -128,7 +128,7 @@ export class Claims {
     });
     const { queues, leftOut } = this.#shares(found);
     this.#moveOn(found, leftOut);
-    const wentBack = found.length > 0 && this.#lowWater.wentBack(found[0]!.nowMs);
+    const wentBack = found.length > 0 && this.#lowWater.resetIfClockWentBack(found[0]!.nowMs);
     const claimed =
       queues.length === 0
         ? []

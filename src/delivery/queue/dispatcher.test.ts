@@ -44,7 +44,7 @@ function newScene(
     db: options.queries ?? db,
     world: systemWorld,
     log: pino({ level: 'silent' }),
-    lease: { holder: () => holder, isFresh: () => true, checksWanted: () => checks.asked },
+    lease: { holder: () => holder, isFresh: () => true, checksRequested: () => checks.asked },
     deliver,
     contents: { keep: () => {} },
     connections: {

@@ -17,7 +17,7 @@ import { failpoint } from '../../lib/failpoint.ts';
 import { LiveSet } from '../../lib/live-set.ts';
 import type { World } from '../../lib/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from '../../database/database.ts';
-import { AWAY_PAUSE_MS, LeasedQueue } from '../../database/leased-queue.ts';
+import { UNAVAILABLE_PAUSE_MS, LeasedQueue } from '../../database/leased-queue.ts';
 import { headOf, loadHeads, loadMessages, type StoredMessage } from '../attempt/message-store.ts';
 import {
   RECIPIENTS,
@@ -42,7 +42,7 @@ type DispatcherOptions = {
   db: Queryable;
   world: World;
   log: Logger;
-  lease: { holder(): string | null; isFresh(): boolean; checksWanted(): number };
+  lease: { holder(): string | null; isFresh(): boolean; checksRequested(): number };
   deliver: Deliver;
   contents: Pick<Contents, 'keep'>;
   connections: ProviderRules & Pick<Connections, 'onChange' | 'onPrompt'>;
@@ -105,10 +105,10 @@ export class Dispatcher {
     this.#queue = new LeasedQueue({
       ...options,
       table: RECIPIENTS,
-      claim: (holder) => this.#claim(holder),
-      known: () => this.#known(),
-      startAnew: () => this.#claims.startAnew(),
-      everyMs: POLL_MS,
+      claimDueRows: (holder) => this.#claim(holder),
+      knownKeys: () => this.#known(),
+      resetLowWaterMark: () => this.#claims.startAnew(),
+      busyIntervalMs: POLL_MS,
     });
     connections.onPrompt((provider) => {
       this.#fairQueue.answersPromptly(provider);
@@ -117,7 +117,7 @@ export class Dispatcher {
     connections.onChange((provider) => {
       this.#fairQueue.open(provider);
       this.#pump();
-      if (this.#claims.hasMore) this.#queue.soon();
+      if (this.#claims.hasMore) this.#queue.pollSoon();
     });
   }
 
@@ -202,7 +202,7 @@ export class Dispatcher {
   }
 
   look(): void {
-    this.#queue.soon();
+    this.#queue.pollSoon();
   }
 
   /** Releases emails whose accept statement had no answer, if they were stored. */
@@ -328,12 +328,12 @@ export class Dispatcher {
 
   async #run(delivery: Delivery): Promise<void> {
     const { deliver, log } = this.#options;
-    this.#queue.worked();
+    this.#queue.noteWork();
     const watch = setInterval(() => this.#leaveSlot(delivery, watch), SILENT_AFTER_MS);
     try {
       // A lock timeout is thrown. The delivery is then released, or found again by the leased queue.
       const result = await whenAvailable(() => deliver(delivery, this.#cutoff), {
-        pauseMs: AWAY_PAUSE_MS,
+        pauseMs: UNAVAILABLE_PAUSE_MS,
         mayRetry: () => this.#isRunning,
       });
       if (result?.kind !== 'settled') await this.#release([delivery], () => result?.delayMs ?? 0);
@@ -359,7 +359,7 @@ export class Dispatcher {
   }
 
   #claimMore(delivery: Delivery): void {
-    if (this.#claims.hasMore && this.#fairQueue.wantsMore(delivery)) this.#queue.soon();
+    if (this.#claims.hasMore && this.#fairQueue.wantsMore(delivery)) this.#queue.pollSoon();
   }
 
   #countDone(delivery: Delivery): void {

@@ -98,7 +98,7 @@ test('a silently dropped connection is replaced before the lease expires', async
   const { role } = await migrate(address, { nowMs: Date.now(), acceptAnyDurability: true });
   const direct = new Database(address, { role, name: 'direct' });
   const own = new Database({ connectionString: url }, { role, name: 'test' });
-  const lease = newLease(systemWorld, [], own.beating);
+  const lease = newLease(systemWorld, [], own.heartbeat);
   await lease.start();
   const beats = async (): Promise<number> => (await listNodes(direct))[0]?.beat ?? 0;
   const last = await beats();

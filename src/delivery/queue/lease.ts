@@ -30,7 +30,7 @@ type LeaseOptions = {
 export class Lease {
   readonly #options: LeaseOptions;
   #holder: string | null = null;
-  #checksWanted = 0;
+  #checksRequested = 0;
   #lastHeartbeat: Heartbeat | null = null;
   #needsComparison = false;
   #isOutageLogged = false;
@@ -50,7 +50,7 @@ export class Lease {
    * Returns a counter that grows whenever the table must be compared with memory (database/leased-queue.ts): an
    * operator requested it, the database was unavailable, or its server changed and may lack the last commits.
    */
-  checksWanted = (): number => this.#checksWanted;
+  checksRequested = (): number => this.#checksRequested;
 
   /**
    * Returns whether the work of this worker cannot have been reclaimed. Uses the larger age of two clocks: the
@@ -129,7 +129,7 @@ export class Lease {
     const last = this.#lastHeartbeat;
     const isAsked = counted.checksAsked !== (last?.checksAsked ?? 0);
     const isElsewhere = last !== null && last.server !== counted.server;
-    if (isAsked || isElsewhere || this.#needsComparison) this.#checksWanted += 1;
+    if (isAsked || isElsewhere || this.#needsComparison) this.#checksRequested += 1;
     this.#lastHeartbeat = counted;
     this.#needsComparison = false;
   }

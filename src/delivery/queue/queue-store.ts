@@ -13,9 +13,9 @@ import { failpoint } from '../../lib/failpoint.ts';
 import type { Scope, Environment } from '../../core/scope.ts';
 import { addressKey, type Address } from '../../mail/address.ts';
 import { holdsBack } from '../../suppressions/held-back-store.ts';
-import { keyOf } from '../../database/address-keys.ts';
+import { addressKeySql } from '../../database/address-keys.ts';
 import type { Queryable } from '../../database/database.ts';
-import { leasedTable } from '../../database/leased-table.ts';
+import { createLeasedTable } from '../../database/leased-table.ts';
 
 /** True without a holder. With `holder is null` the planner could read all waiting mail by a partial index. */
 export const IS_FREE = 'num_nulls(q.holder) = 1';
@@ -36,20 +36,20 @@ export type RecipientClaim = RecipientKey & {
 };
 
 /** Leased rows of the queue table. Without a delay a released row keeps its age. */
-export const RECIPIENTS = leasedTable<RecipientKey, RecipientClaim>({
+export const RECIPIENTS = createLeasedTable<RecipientKey, RecipientClaim>({
   name: 'queue',
-  rows: 'recipients',
+  rowNoun: 'recipients',
   key: { email_id: 'uuid', position: 'smallint' },
-  found: { provider: 'text' },
-  said: { in_doubt: 'boolean', on_hold: 'boolean' },
-  set: `provider = i.provider, in_doubt = q.in_doubt or coalesce(i.in_doubt, false),
+  claimColumns: { provider: 'text' },
+  releaseColumns: { in_doubt: 'boolean', on_hold: 'boolean' },
+  setClause: `provider = i.provider, in_doubt = q.in_doubt or coalesce(i.in_doubt, false),
        held = q.held or coalesce(i.on_hold, false),
        due_at = case when i.delay_ms > 0 then app_now() + i.delay_ms * interval '1 millisecond'
                      else ${DUE_BY_AGE} end`,
   beforeRelease: () => failpoint('give_back_before_commit'),
   // An accept stores the first claim of the recipients that it hands over.
-  mayBeOnItsWay: ({ claim }) => claim <= 1,
-  unknown: { inDoubt: true },
+  mayBeInFlight: ({ claim }) => claim <= 1,
+  unknownClaimDefaults: { inDoubt: true },
 });
 
 const RELEASE_EMAILS = `
@@ -126,7 +126,7 @@ taken as materialized (
          extract(epoch from e.expires_at - app_now())::float8 * 1000 as "remainingMs",
          exists (select from suppressions s
                   where s.project_id = c.project_id and s.environment = c.environment
-                    and s.address_key = ${keyOf('r')}
+                    and s.address_key = ${addressKeySql('r')}
                     and ${holdsBack('app_now()')}) as suppressed,
          d.deleted_at is not null as "domainDeleted", d.status <> 'verified' as "domainUnverified",
          d.paused_at is not null and not c.passes_pause as "isPaused"

@@ -2,7 +2,7 @@
  * Releases emails whose accept had no answer, so that no worker has them in memory. They may be stored later, because
  * the network can delay a statement for minutes.
  */
-import { AWAY_PAUSE_MS } from '../../database/leased-queue.ts';
+import { UNAVAILABLE_PAUSE_MS } from '../../database/leased-queue.ts';
 import type { Queryable } from '../../database/database.ts';
 import { type QueuedEmail, releaseEmails } from './queue-store.ts';
 
@@ -24,5 +24,5 @@ export function releaseWhenStored(
       );
     }, waitMs).unref();
   };
-  releaseAfter(AWAY_PAUSE_MS);
+  releaseAfter(UNAVAILABLE_PAUSE_MS);
 }

@@ -19,7 +19,7 @@ import {
   type TlsRule,
   tlsRuleFor,
 } from '../../net/tls/policy.ts';
-import { Sums } from '../../database/sums.ts';
+import { BufferedSums } from '../../database/buffered-sums.ts';
 import type { TlsCount } from './transport-security-store.ts';
 
 export type TlsForAttempt = {
@@ -192,12 +192,12 @@ const KINDS_MAX = 2_000;
 
 /** Counts results of TLS sessions (RFC 8460) in memory. A crash loses the counts of the last seconds. */
 export class TlsCounters {
-  readonly #sums: Sums<TlsCount>;
+  readonly #sums: BufferedSums<TlsCount>;
 
   constructor(write: (counts: readonly TlsCount[]) => Promise<void>) {
-    this.#sums = new Sums({
+    this.#sums = new BufferedSums({
       write,
-      keyOf: ({ domain, policy, result }) => `${domain} ${policy} ${result}`,
+      kindOf: ({ domain, policy, result }) => `${domain} ${policy} ${result}`,
       merge: (sum, { sessions }) => (sum.sessions += sessions),
     });
   }

@@ -4,7 +4,7 @@
  */
 import type { Queryable } from '../../database/database.ts';
 import { GroupCommit } from '../../database/group-commit.ts';
-import { forgetting } from '../../database/expiry.ts';
+import { batchDelete } from '../../database/expiry.ts';
 
 type Policy = { mode: 'enforce' | 'testing' | 'none'; mx: readonly string[]; maxAgeS: number };
 
@@ -94,7 +94,7 @@ export async function policiesToRenew(db: Queryable, limit: number): Promise<str
   return (await db.query<{ domain: string }>(TO_RENEW, [limit])).map(({ domain }) => domain);
 }
 
-export const forgetStsPolicies = forgetting(
+export const forgetStsPolicies = batchDelete(
   'mta_sts_policies',
   `coalesce(expires_at, '-infinity') <= app_now()
      and coalesce(failed_at, '-infinity') <= app_now() - interval '1 hour'`,
@@ -143,7 +143,7 @@ export function readTlsResults(
 /** Days; enough for daily reports and a review of the last month. */
 const KEPT_DAYS = 30;
 
-export const forgetTlsResults = forgetting(
+export const forgetTlsResults = batchDelete(
   'tls_results',
   `day < (app_now() at time zone 'UTC')::date - ${KEPT_DAYS}`,
 );

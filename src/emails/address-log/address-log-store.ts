@@ -6,7 +6,12 @@
  * address, and then the events of the newest `limit` emails.
  */
 import type { Environment } from '../../core/scope.ts';
-import { type AddressIndex, BY_INDEX, indexesOf, keyOf } from '../../database/address-keys.ts';
+import {
+  type AddressIndex,
+  INDEX_CONDITIONS,
+  findAddressIndexes,
+  addressKeySql,
+} from '../../database/address-keys.ts';
 import { isSimulated } from '../../suppressions/held-back-store.ts';
 import type { Queryable } from '../../database/database.ts';
 import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
@@ -47,7 +52,7 @@ const SCAN_MAX = 50_000;
 const newestBy = (index: AddressIndex): string => `
 select $1::uuid as "projectId", id from (
   select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
-   where ${BY_INDEX[index]('$2')}
+   where ${INDEX_CONDITIONS[index]('$2')}
    order by place desc limit ${SCAN_MAX}) scanned
  limit $3`;
 
@@ -57,7 +62,7 @@ with sent as (
    cross join lateral (
      select array_agg(r.position) as positions from recipients r
       where r.project_id = mail.project_id and r.email_id = mail.email_id
-        and ${keyOf('r')} = $2::text) own
+        and ${addressKeySql('r')} = $2::text) own
    cross join lateral (
      select e.created_at as at, e.project_id, e.environment, e.subject_id as email_id, e.type,
             e.data -> 'smtp' as smtp, e.data -> 'reason' as reason
@@ -101,7 +106,7 @@ export async function readAddressLog(
   // Keyed by id, because an email may have several recipients with this key.
   const found = new Map<string, Mail>();
   for (const projectId of projectIds) {
-    for (const index of await indexesOf(db, { projectId, key: addressKey })) {
+    for (const index of await findAddressIndexes(db, { projectId, key: addressKey })) {
       const newest = await db.query<Mail>(newestBy(index), [projectId, addressKey, limit]);
       for (const mail of newest) found.set(mail.id, mail);
     }

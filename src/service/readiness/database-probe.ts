@@ -7,7 +7,7 @@
  * for 3 s. The first answer ends that.
  */
 import type { Unready } from '../../core/readiness.ts';
-import { afterUnstalled } from '../../database/server/connect.ts';
+import { setUnstalledTimeout } from '../../database/server/connect.ts';
 import { acceptsWrites } from '../../database/server/failover.ts';
 import { isReadOnlyError, type Queryable } from '../../database/database.ts';
 
@@ -64,7 +64,7 @@ export class DatabaseProbe {
   }
 
   async #ask(): Promise<void> {
-    const cancel = afterUnstalled(SILENT_MAX_MS, () => this.#note(SILENT));
+    const cancel = setUnstalledTimeout(SILENT_MAX_MS, () => this.#note(SILENT));
     try {
       const isWritable = await acceptsWrites(this.#options.db);
       this.#failures = 0;

@@ -18,7 +18,7 @@ const UNWRITTEN_MAX_MS = 10_000;
 const LOOK_EVERY_MS = 1_000;
 
 type ReadinessOptions = {
-  db: Pick<Database, 'beating'>;
+  db: Pick<Database, 'heartbeat'>;
   lease: Pick<Lease, 'unwrittenMs'>;
   world: Pick<World, 'monotonicMs'>;
   /** Reasons that the supervisor reports. */
@@ -40,7 +40,7 @@ export class Readiness {
     const { db, world } = options;
     this.#options = options;
     this.diskFull = new DiskFullMemory(world);
-    this.#probe = new DatabaseProbe({ db: db.beating });
+    this.#probe = new DatabaseProbe({ db: db.heartbeat });
   }
 
   start(): void {

@@ -80,7 +80,7 @@ export function createWorkerContext(
       resolverWatch.stop();
     },
     ...network,
-    lease: new Lease({ db: db.beating, world, log, ...who, onHolder }),
+    lease: new Lease({ db: db.heartbeat, world, log, ...who, onHolder }),
     builder: new MessageBuilder(db, secrets, { world }),
     operatorEvents,
     reputation,

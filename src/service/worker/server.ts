@@ -78,8 +78,8 @@ export async function createServer(
 ): Promise<WorkerServer> {
   const context = createWorkerContext(setup, supervisor.onHolder);
   const { config, db, lease, resolver } = context;
-  const { holder, isFresh, checksWanted } = lease;
-  const leased = { holder, isFresh, checksWanted };
+  const { holder, isFresh, checksRequested } = lease;
+  const leased = { holder, isFresh, checksRequested };
   const webhooks = new WebhookLoop({ ...context, world: systemWorld, ...leased });
   const delivery = createDelivery(context, {
     onNotified: () => webhooks.wake(),

@@ -34,7 +34,7 @@ function scene(t: TestContext) {
     guard: createAddressGuard({ allowPrivate: true }),
     holder: () => 'worker',
     isFresh: () => true,
-    checksWanted: () => 0,
+    checksRequested: () => 0,
   });
   const advance = async (ms: number): Promise<typeof searches> => {
     for (let passed = 0; passed < ms; passed += 5) {

@@ -13,7 +13,7 @@
  */
 import type { Logger } from 'pino';
 import type { Database } from '../../database/database.ts';
-import { LeasedQueue, LowWater } from '../../database/leased-queue.ts';
+import { LeasedQueue, LowWaterMark } from '../../database/leased-queue.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import { feedReplays } from '../replay-store.ts';
 import type { Outbound } from './attempt.ts';
@@ -38,7 +38,7 @@ export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
   /** Called before each POST. Returns whether no other worker can have reclaimed this worker's deliveries. */
   isFresh: () => boolean;
   /** Incremented when the table should be compared with memory (`delivery/queue/lease.ts`). */
-  checksWanted: () => number;
+  checksRequested: () => number;
 };
 
 /** Finds retries and deliveries queued by other nodes. `wake` finds those of this process at once. */
@@ -60,7 +60,7 @@ export class WebhookLoop {
   readonly #queue: LeasedQueue<WebhookKey, WebhookClaim>;
   readonly #endpoints = new EndpointQueue();
   readonly #closed = new Map<string, DueEndpoint>();
-  readonly #lowWater: LowWater;
+  readonly #lowWater: LowWaterMark;
   #searchedAtMs = -Infinity;
   #nextSearchAtMs = -Infinity;
   #nextDeepSearchAtMs = -Infinity;
@@ -68,19 +68,19 @@ export class WebhookLoop {
   constructor(options: WebhookLoopOptions) {
     const db = options.db.notifying;
     this.#options = options;
-    this.#lowWater = new LowWater(options.world);
+    this.#lowWater = new LowWaterMark(options.world);
     this.#queue = new LeasedQueue({
       ...options,
       db,
       lease: options,
       table: WEBHOOKS,
-      claim: (holder) => this.#claim(holder),
-      known: () => this.#sender.leased(),
-      startAnew: () => {
-        this.#lowWater.startAnew();
+      claimDueRows: (holder) => this.#claim(holder),
+      knownKeys: () => this.#sender.leased(),
+      resetLowWaterMark: () => {
+        this.#lowWater.reset();
         this.#nextSearchAtMs = -Infinity;
       },
-      everyMs: SEARCH_EVERY_MS,
+      busyIntervalMs: SEARCH_EVERY_MS,
     });
     this.#sender = new Sender({
       ...options,
@@ -97,7 +97,7 @@ export class WebhookLoop {
   /** Call it after this process queued a delivery: the loop searches now. It may be called often. */
   wake(): void {
     this.#nextSearchAtMs = Math.min(this.#nextSearchAtMs, this.#searchedAtMs + SEARCH_PAUSE_MS);
-    this.#queue.soon();
+    this.#queue.pollSoon();
   }
 
   pause(): Promise<void> {
@@ -133,19 +133,19 @@ export class WebhookLoop {
     const nowMs = this.#options.world.monotonicMs();
     const isDeep = nowMs >= this.#nextDeepSearchAtMs;
     if (isDeep) this.#nextDeepSearchAtMs = nowMs + DEEP_SEARCH_EVERY_MS;
-    const sinceMs = this.#lowWater.fromMs(isDeep ? DEEP_SEARCH_BACK_MS : SEARCH_BACK_MS);
+    const sinceMs = this.#lowWater.nextStartMs(isDeep ? DEEP_SEARCH_BACK_MS : SEARCH_BACK_MS);
     this.#searchedAtMs = nowMs;
     // A delivery that is queued during the statement makes the loop search again at once.
     this.#nextSearchAtMs = Infinity;
     const { endpoints, nowMs: seenMs, hasReplays } = await findDueEndpoints(db, sinceMs);
-    const isBehind = this.#lowWater.wentBack(seenMs);
-    if (!isBehind) this.#lowWater.raise(seenMs);
+    const isBehind = this.#lowWater.resetIfClockWentBack(seenMs);
+    if (!isBehind) this.#lowWater.raiseTo(seenMs);
     for (const endpoint of endpoints) {
       if (endpoint.isClosed) this.#closed.set(endpoint.endpointId, endpoint);
       else this.#endpoints.add(endpoint);
     }
     const hasFed = hasReplays && (await feedReplays(db));
-    if (hasReplays || endpoints.length > 0) this.#queue.worked();
+    if (hasReplays || endpoints.length > 0) this.#queue.noteWork();
     if (hasFed || isBehind) this.wake();
     this.#nextSearchAtMs = Math.min(this.#nextSearchAtMs, nowMs + this.#queue.intervalMs);
   }
@@ -172,11 +172,11 @@ export class WebhookLoop {
     const timer = setTimeout(() => {
       hasWaited = true;
       this.#endpoints.markWaiting(claimed);
-      this.#queue.soon();
+      this.#queue.pollSoon();
     }, QUICK_MS);
     const pace = await this.#sender.send(claimed);
     clearTimeout(timer);
     this.#endpoints.finished(claimed, pace, { hasWaited });
-    this.#queue.soon();
+    this.#queue.pollSoon();
   }
 }

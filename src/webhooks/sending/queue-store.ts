@@ -10,7 +10,7 @@
  */
 import { EVENT_DATA, EVENT_EMAIL } from '../../events/event-store.ts';
 import type { Queryable } from '../../database/database.ts';
-import { leasedTable } from '../../database/leased-table.ts';
+import { createLeasedTable } from '../../database/leased-table.ts';
 import type { DeliveryStatus, LoggedAttempt } from '../delivery-store.ts';
 import type { EndpointStatus, PayloadFormat, SealedSecrets } from '../endpoint-store.ts';
 
@@ -147,12 +147,12 @@ export function claimWebhooks(
 export type WebhookKey = Pick<ClaimedWebhook, 'endpointId' | 'eventId'>;
 export type WebhookClaim = WebhookKey & Pick<ClaimedWebhook, 'projectId' | 'claim'>;
 
-export const WEBHOOKS = leasedTable<WebhookKey, WebhookClaim>({
+export const WEBHOOKS = createLeasedTable<WebhookKey, WebhookClaim>({
   name: 'webhook_queue',
-  rows: 'webhooks',
+  rowNoun: 'webhooks',
   key: { endpoint_id: 'uuid', event_id: 'uuid' },
-  set: `due_at = app_now() + i.delay_ms * interval '1 millisecond'`,
-  mayBeOnItsWay: () => false,
+  setClause: `due_at = app_now() + i.delay_ms * interval '1 millisecond'`,
+  mayBeInFlight: () => false,
 });
 
 // Sorted, with the ids as an array: with statistics of one busy endpoint, the planner read the whole queue.

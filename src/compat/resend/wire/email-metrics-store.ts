@@ -4,7 +4,7 @@
  */
 import type { Scope } from '../../../core/scope.ts';
 import type { Queryable } from '../../../database/database.ts';
-import { firstUuidOf } from '../../../database/ids.ts';
+import { firstUuidAt } from '../../../database/ids.ts';
 
 export const METRIC_EMAILS_MAX = 10_000;
 
@@ -85,8 +85,8 @@ export async function countMetrics(
   query: MetricsQuery,
 ): Promise<MetricCount[] | null> {
   const { since, until, dimensions, granularity, domainIds, emailIds } = query;
-  const first = firstUuidOf(Math.max(0, since.getTime() - CLOCK_SLACK_MS));
-  const last = firstUuidOf(until.getTime() + CLOCK_SLACK_MS);
+  const first = firstUuidAt(Math.max(0, since.getTime() - CLOCK_SLACK_MS));
+  const last = firstUuidAt(until.getTime() + CLOCK_SLACK_MS);
   const rows = await db.query<MetricCount & { emails: number }>(COUNT, [
     projectId,
     environment,

@@ -4,8 +4,8 @@
  */
 import type { Scope } from '../../../core/scope.ts';
 import type { Queryable } from '../../../database/database.ts';
-import { type Page, type PageOf, pageOf } from '../../../database/page.ts';
-import { forgetting } from '../../../database/expiry.ts';
+import { type Page, type PageResult, cutToPage } from '../../../database/page.ts';
+import { batchDelete } from '../../../database/expiry.ts';
 
 export type LoggedRequest = {
   id: string;
@@ -58,10 +58,10 @@ export async function listRequests(
   db: Queryable,
   scope: Scope,
   page: Page,
-): Promise<PageOf<StoredRequest>> {
+): Promise<PageResult<StoredRequest>> {
   const values = [scope.projectId, scope.environment, page.limit + 1, page.after, page.before];
   const statement = list(page.before === null ? 'desc' : 'asc');
-  return pageOf(await db.query<StoredRequest>(statement, values), page);
+  return cutToPage(await db.query<StoredRequest>(statement, values), page);
 }
 
 const FIND = `
@@ -78,7 +78,7 @@ export async function findRequest(
 
 const KEPT_DAYS = 7;
 
-export const forgetRequests = forgetting(
+export const forgetRequests = batchDelete(
   'request_log',
   `created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at`,
 );

@@ -8,19 +8,19 @@ const WRITE_EVERY_MS = 5_000;
 /** Limits memory while the database is unavailable; more kinds are then not counted. */
 const KINDS_MAX = 20_000;
 
-export type SumsOptions<Count> = {
+export type BufferedSumsOptions<Count> = {
   write: (counts: readonly Count[]) => Promise<void>;
-  keyOf: (count: Count) => string;
+  kindOf: (count: Count) => string;
   merge: (sum: Count, count: Count) => void;
 };
 
-export class Sums<Count> {
-  readonly #options: SumsOptions<Count>;
+export class BufferedSums<Count> {
+  readonly #options: BufferedSumsOptions<Count>;
   #sums = new Map<string, Count>();
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(options: SumsOptions<Count>) {
+  constructor(options: BufferedSumsOptions<Count>) {
     this.#options = options;
   }
 
@@ -28,10 +28,13 @@ export class Sums<Count> {
     return this.#sums.size;
   }
 
-  /** @returns whether this is the first of its kind */
+  /**
+   * Adds a count to the sum of its kind.
+   * @returns whether it is the first of its kind
+   */
   add(count: Count): boolean {
     this.#timer ??= setTimeout(() => void this.flush(), WRITE_EVERY_MS).unref();
-    const key = this.#options.keyOf(count);
+    const key = this.#options.kindOf(count);
     const known = this.#sums.get(key);
     if (known !== undefined) this.#options.merge(known, count);
     else if (this.#sums.size < KINDS_MAX) this.#sums.set(key, count);
