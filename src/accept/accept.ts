@@ -15,7 +15,7 @@ import { MAIL_LIFETIME_S, SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 import type { Caller, Environment, Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import { type Address, addressKey, domainOf } from '../mail/address.ts';
-import { AcceptedUnknown, type AcceptStore, findRemembered } from './store/accept-store.ts';
+import { AcceptedUnknown, type AcceptStore, findEarlierRequest } from './store/accept-store.ts';
 import type { AcceptRow, NewEmail, NewRecipient } from './store/new-email.ts';
 import type { StoredMessage } from '../delivery/attempt/message-store.ts';
 import { emailEventData } from '../events/event-store.ts';
@@ -265,7 +265,7 @@ export async function findReplay(
   caller: Scope,
   idempotency: NonNullable<NewEmail['idempotency']>,
 ): Promise<AcceptOutcome | null> {
-  const earlier = await findRemembered(db, caller, idempotency.key);
+  const earlier = await findEarlierRequest(db, caller, idempotency.key);
   return earlier && answerAgain({ ...earlier, limit: null }, idempotency);
 }
 
@@ -329,8 +329,8 @@ export function refusalOf(
 }
 
 /** Names the field as the client did: in JSON, or in the header of a submitted message. */
-function tooFarAhead({ written }: NewEmail): FieldProblem {
-  const field = written === null ? 'scheduled_at' : 'X-Letterhaus-Scheduled-At';
+function tooFarAhead({ submitted }: NewEmail): FieldProblem {
+  const field = submitted === null ? 'scheduled_at' : 'X-Letterhaus-Scheduled-At';
   return { field, message: TOO_FAR_AHEAD };
 }
 

@@ -11,7 +11,7 @@ const GOOD: DraftInput = {
   subject: 'Hi',
   html: '<p>Hi</p>',
 };
-const LIVE = { environment: 'live', allowPrivateNetworks: false, pagesAt: null } as const;
+const LIVE = { environment: 'live', allowPrivateNetworks: false, pagesUrl: null } as const;
 const TEST = { ...LIVE, environment: 'test' } as const;
 
 function draftOf(change: Partial<DraftInput>, rules: Partial<DraftRules> = {}) {
@@ -46,7 +46,7 @@ test('the smallest email needs from, to, subject and a content', () => {
       unsubscribeUrl: null,
       tls: null,
       tracking: { opens: null, clicks: null, base: null },
-      written: null,
+      submitted: null,
     },
     bcc: [],
     recipients: [{ kind: 'to', address: 'jo@mail.org' }],
@@ -207,18 +207,21 @@ test('an attachment without content is refused, never sent empty', () => {
 });
 
 test('tracking that is impossible is refused, unless only the domain requests it', () => {
-  const trackedAt = 'https://links.acme.com';
+  const trackingUrl = 'https://links.acme.com';
   const wanted = { tracking: { opens: true, clicks: null } };
   assert.match(problemOf(wanted), /^tracking.opens: needs LETTERHAUS_TRACKING_URL or /);
   const long = 'x'.repeat(256 * 1024 + 1);
   for (const html of [null, '', long]) {
     const email = { text: 'Hi', html, ...wanted };
-    assert.match(problemOf(email, { trackedAt }), /^tracking.opens: needs html, of at most 256 K/);
-    const { tracking } = draftOf({ text: 'Hi', html }, { trackedAt }).email;
+    assert.match(
+      problemOf(email, { trackingUrl }),
+      /^tracking.opens: needs html, of at most 256 K/,
+    );
+    const { tracking } = draftOf({ text: 'Hi', html }, { trackingUrl }).email;
     assert.deepEqual(tracking, { opens: null, clicks: null, base: null });
   }
-  const { tracking } = draftOf(wanted, { trackedAt }).email;
-  assert.deepEqual(tracking, { opens: true, clicks: null, base: trackedAt });
+  const { tracking } = draftOf(wanted, { trackingUrl }).email;
+  assert.deepEqual(tracking, { opens: true, clicks: null, base: trackingUrl });
   draftOf({ tracking: { opens: false, clicks: false } });
 });
 
@@ -308,7 +311,7 @@ test('tags, metadata, expiry and unsubscribe keep to their limits', () => {
 test('hosted unsubscribe pages need an address at which recipients reach them', () => {
   const hosted = { ...GOOD, unsubscribe: true };
   assert.match(problemOf(hosted), /^unsubscribe: needs LETTERHAUS_PUBLIC_URL/);
-  const draft = makeDraft(hosted, { ...LIVE, pagesAt: 'https://mail.acme.com' });
+  const draft = makeDraft(hosted, { ...LIVE, pagesUrl: 'https://mail.acme.com' });
   assert.ok(!isRefusal(draft));
   assert.equal(draft.email.unsubscribeUrl, 'hosted:https://mail.acme.com/u/');
   assert.equal(draftOf({ unsubscribe: false }).email.unsubscribeUrl, null);

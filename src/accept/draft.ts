@@ -75,10 +75,10 @@ export type DraftRules = {
   environment: Environment;
   allowPrivateNetworks: boolean;
   /** null or absent: this service has no pages for recipients. */
-  pagesAt?: string | null;
-  takesMail?: boolean;
+  pagesUrl?: string | null;
+  receivesMail?: boolean;
   /** null or absent: nothing can be tracked. */
-  trackedAt?: string | null;
+  trackingUrl?: string | null;
 };
 
 /** Adds a problem. `message` continues the sentence that begins with the field's name. */
@@ -92,7 +92,7 @@ export const METADATA_NAME_MAX = 256;
 export const METADATA_VALUE_MAX = 1_024;
 export const EXPIRES_IN_S = { min: 60, max: 432_000 };
 const HEADERS_MAX = 50;
-const URL_MAX = 900;
+const URL_MAX_LENGTH = 900;
 const ATTACHMENTS_MAX = 100;
 const FILENAME_MAX_BYTES = 255;
 
@@ -123,7 +123,7 @@ export function makeDraft(input: DraftInput, rules: DraftRules): EmailDraft | Re
     unsubscribeUrl: readUnsubscribe(input, rules, addProblem),
     tls: input.tls ?? null,
     tracking: readTracking(input, rules, addProblem),
-    written: null,
+    submitted: null,
   };
   const scheduledAt = readScheduledAt('scheduled_at', input.scheduled_at, addProblem);
   const expiresInS = readExpiry(input.expires_in, addProblem);
@@ -153,16 +153,16 @@ function readMailbox(field: string, text: string, addProblem: AddProblem): Mailb
 
 function readRecipients(input: DraftInput, rules: DraftRules, addProblem: AddProblem): Recipients {
   const none: Recipients = { to: [], cc: [], bcc: [], replyTo: [] };
-  const count = countOf(input.to) + countOf(input.cc) + countOf(input.bcc);
-  if (count > RECIPIENTS_MAX || countOf(input.reply_to) > RECIPIENTS_MAX) {
+  const count = countAddresses(input.to) + countAddresses(input.cc) + countAddresses(input.bcc);
+  if (count > RECIPIENTS_MAX || countAddresses(input.reply_to) > RECIPIENTS_MAX) {
     const field = count > RECIPIENTS_MAX ? 'to' : 'reply_to';
     addProblem(field, `there are more than ${RECIPIENTS_MAX} addresses (to, cc and bcc together)`);
     return none;
   }
-  if (countOf(input.to) === 0) addProblem('to', 'needs at least one address');
+  if (countAddresses(input.to) === 0) addProblem('to', 'needs at least one address');
   const isAllowed = rules.environment === 'test' || rules.allowPrivateNetworks;
   const read = (field: string, value: DraftInput['cc'], mayBeReserved = isAllowed): Mailbox[] =>
-    eachOf(field, value).flatMap(([name, text]) => {
+    nameAddresses(field, value).flatMap(([name, text]) => {
       const mailbox = readMailbox(name, text, addProblem);
       if (mailbox && !mayBeReserved) refuseReserved(name, mailbox, addProblem);
       return mailbox ?? [];
@@ -182,24 +182,25 @@ export function refuseReserved(field: string, { address }: Mailbox, addProblem: 
   addProblem(field, `${domain} is a reserved domain that receives no mail; use a test key for it`);
 }
 
-function countOf(value: DraftInput['cc']): number {
+function countAddresses(value: DraftInput['cc']): number {
   return typeof value === 'string' ? 1 : (value?.length ?? 0);
 }
 
 /** Pairs each address with its field name: `to` for a single address, `to[2]` in a list. */
-function eachOf(field: string, value: DraftInput['cc']): [string, string][] {
+function nameAddresses(field: string, value: DraftInput['cc']): [string, string][] {
   if (typeof value === 'string') return [[field, value]];
   return (value ?? []).map((text, index) => [`${field}[${index}]`, text]);
 }
 
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
 
 function readSubject(subject: string, addProblem: AddProblem): string {
   if (subject === '') addProblem('subject', 'is empty; give the email a subject');
   if (isLongerThan(SUBJECT_MAX, subject)) {
     addProblem('subject', `is longer than ${SUBJECT_MAX} characters`);
   }
-  if (CONTROL.test(subject)) addProblem('subject', 'has control characters; remove line breaks');
+  if (CONTROL_CHARACTER.test(subject))
+    addProblem('subject', 'has control characters; remove line breaks');
   return subject;
 }
 
@@ -216,9 +217,12 @@ function readHeaders(input: DraftInput, addProblem: AddProblem): Email['headers'
     const isTwice = seen.has(name.toLowerCase());
     seen.add(name.toLowerCase());
     const problem = checkCustomHeader(name, value) ?? clashWithUnsubscribe(name, input);
-    if (problem) addProblem(`headers.${shown(name)}`, problem);
+    if (problem) addProblem(`headers.${printableName(name)}`, problem);
     else if (isTwice)
-      addProblem(`headers.${shown(name)}`, 'appears twice; upper and lower case are the same name');
+      addProblem(
+        `headers.${printableName(name)}`,
+        'appears twice; upper and lower case are the same name',
+      );
   }
   return headers;
 }
@@ -246,7 +250,7 @@ function readMetadata(
   const entries = Object.entries(metadata);
   if (entries.length > TAGS_MAX) addProblem('metadata', `has more than ${TAGS_MAX} members`);
   for (const [name, value] of entries.slice(0, TAGS_MAX)) {
-    const field = `metadata.${shown(name)}`;
+    const field = `metadata.${printableName(name)}`;
     if (name === '' || name.length > METADATA_NAME_MAX) {
       addProblem(field, `must have a name of 1-${METADATA_NAME_MAX} characters`);
     }
@@ -295,7 +299,7 @@ export function readScheduledAt(
   return null;
 }
 
-const NO_PAGES =
+const NO_PUBLIC_URL =
   'needs LETTERHAUS_PUBLIC_URL, the https address at which recipients reach this service ' +
   `(${PUBLIC_URL_MAX_LENGTH} characters at most); set it, or give an https URL of yours`;
 
@@ -305,47 +309,55 @@ const NO_PAGES =
  */
 function readUnsubscribe(
   { unsubscribe }: DraftInput,
-  { pagesAt = null, takesMail = false }: Pick<DraftRules, 'pagesAt' | 'takesMail'>,
+  { pagesUrl = null, receivesMail = false }: Pick<DraftRules, 'pagesUrl' | 'receivesMail'>,
   addProblem: AddProblem,
 ): string | null {
   if (unsubscribe === true) {
-    if (pagesAt !== null) return hostedAt(pagesAt, { byMail: takesMail });
-    addProblem('unsubscribe', NO_PAGES);
+    if (pagesUrl !== null) return hostedAt(pagesUrl, { byMail: receivesMail });
+    addProblem('unsubscribe', NO_PUBLIC_URL);
   }
   if (typeof unsubscribe !== 'string') return null;
   const url = URL.parse(unsubscribe);
   const isPlain = /^https:\/\/[!-~]+$/i.test(unsubscribe) && !/[<>"]/.test(unsubscribe);
-  if (isPlain && url?.protocol === 'https:' && !url.username && unsubscribe.length <= URL_MAX) {
+  if (
+    isPlain &&
+    url?.protocol === 'https:' &&
+    !url.username &&
+    unsubscribe.length <= URL_MAX_LENGTH
+  ) {
     return unsubscribe;
   }
-  addProblem('unsubscribe', `must be an https URL of at most ${URL_MAX} characters, %-escaped`);
+  addProblem(
+    'unsubscribe',
+    `must be an https URL of at most ${URL_MAX_LENGTH} characters, %-escaped`,
+  );
   return null;
 }
 
-export const NOTHING_TRACKED_AT =
+export const NO_TRACKING_URL =
   'needs LETTERHAUS_TRACKING_URL or LETTERHAUS_PUBLIC_URL, the https address at which recipients reach ' +
   `this service (${PUBLIC_URL_MAX_LENGTH} characters at most)`;
 
 /** The domain's setting does not track an email without such html either. */
 function readTracking(
   { tracking, html }: DraftInput,
-  { trackedAt = null }: Pick<DraftRules, 'trackedAt'>,
+  { trackingUrl = null }: Pick<DraftRules, 'trackingUrl'>,
   addProblem: AddProblem,
 ): Tracking {
   const isTrackable = Boolean(html) && html!.length <= TRACKED_HTML_MAX_LENGTH;
   const { opens = null, clicks = null } = tracking ?? {};
   for (const [name, isAsked] of Object.entries({ opens, clicks })) {
-    if (isAsked && trackedAt === null) addProblem(`tracking.${name}`, NOTHING_TRACKED_AT);
+    if (isAsked && trackingUrl === null) addProblem(`tracking.${name}`, NO_TRACKING_URL);
     else if (isAsked && !isTrackable) {
       const max = `${TRACKED_HTML_MAX_LENGTH / 1024} K`;
       addProblem(`tracking.${name}`, `needs html, of at most ${max} characters`);
     }
   }
-  return { opens, clicks, base: isTrackable ? trackedAt : null };
+  return { opens, clicks, base: isTrackable ? trackingUrl : null };
 }
 
 /** Shortens a client's name to 64 printable characters, for responses and logs. */
-function shown(name: string): string {
+function printableName(name: string): string {
   const plain = name.replace(/[^!-~]/g, '?');
   return plain.length <= 64 ? plain : `${plain.slice(0, 64)}…`;
 }
@@ -376,7 +388,7 @@ function readFilename(field: string, filename: string, addProblem: AddProblem): 
   if (bytes === 0 || bytes > FILENAME_MAX_BYTES) {
     addProblem(field, `must have 1-${FILENAME_MAX_BYTES} bytes`);
   }
-  if (CONTROL.test(filename)) addProblem(field, 'has control characters');
+  if (CONTROL_CHARACTER.test(filename)) addProblem(field, 'has control characters');
   return filename;
 }
 

@@ -160,7 +160,7 @@ export const dryRun = z
   .meta({ id: 'DryRun' });
 
 /** The 200 of POST /v1/emails: `object` says whether it is an email or a dry run. */
-export const firstAnswerOrDryRun = z.discriminatedUnion('object', [acceptedEmail, dryRun]).meta({
+export const acceptedEmailOrDryRun = z.discriminatedUnion('object', [acceptedEmail, dryRun]).meta({
   id: 'AcceptedEmailOrDryRun',
   discriminator: {
     propertyName: 'object',

@@ -79,16 +79,16 @@ export function createDryRun(options: DryRunOptions): DryRun {
     const row = await options.rehearse(email);
     const outcome = answer(row, email);
     if (outcome.kind === 'refused') return outcome;
-    if (outcome.kind === 'replayed') return { kind: 'described', report: replay(row) };
+    if (outcome.kind === 'replayed') return { kind: 'described', report: describeReplay(row) };
     const { domainId } = row;
     if (domainId === null) throw new Error('an email without a domain is refused');
     const message = messageOf(email, draft, { ...row, domainId });
-    const report = await describe(message, { caller, email, row, options });
+    const report = await describeEmail(message, { caller, email, row, options });
     return { kind: 'described', report };
   };
 }
 
-function replay({ response, limit }: Rehearsal): DryRunReport {
+function describeReplay({ response, limit }: Rehearsal): DryRunReport {
   const { id } = JSON.parse(response ?? '{}') as { id?: string };
   return {
     outcome: 'replay',
@@ -106,9 +106,9 @@ function replay({ response, limit }: Rehearsal): DryRunReport {
 /** Composing and reading 20 MB takes half a second, so each project runs one at a time. */
 const turns = new Turns({ perOwner: 1 });
 
-type Parts = { caller: Caller; email: NewEmail; row: Rehearsal; options: DryRunOptions };
+type DryRunContext = { caller: Caller; email: NewEmail; row: Rehearsal; options: DryRunOptions };
 
-async function describe(message: StoredMessage, parts: Parts): Promise<DryRunReport> {
+async function describeEmail(message: StoredMessage, parts: DryRunContext): Promise<DryRunReport> {
   const { caller, row, options } = parts;
   const [sender, recipients, composed] = await Promise.all([
     options.authenticate(message, options.allowance.forRequest(caller)),
@@ -130,7 +130,7 @@ async function describe(message: StoredMessage, parts: Parts): Promise<DryRunRep
 
 async function composeAndLint(
   message: StoredMessage,
-  parts: Parts,
+  parts: DryRunContext,
 ): Promise<Pick<DryRunReport, 'message' | 'lint'>> {
   await nextTurn();
   const composed = await compose(message, parts);
@@ -144,7 +144,7 @@ async function composeAndLint(
  */
 async function compose(
   message: StoredMessage,
-  { email, row, options }: Parts,
+  { email, row, options }: DryRunContext,
 ): Promise<DryRunReport['message']> {
   const first = email.recipients.find(
     ({ position }) => !row.suppressedPositions.includes(position),
@@ -157,7 +157,7 @@ async function compose(
 
 function recipientsOf(
   message: StoredMessage,
-  { caller, email, row, options }: Parts,
+  { caller, email, row, options }: DryRunContext,
 ): Promise<DryRunRecipient[]> {
   const ask = options.allowance.forRequest(caller);
   const suppressions = new Map(row.suppressions.map((entry) => [entry.position, entry]));

@@ -3,7 +3,7 @@
  * that it names by URL. Both use the template and the files at the time of the request.
  *
  * A repeated request with the same Idempotency-Key gets its first answer, even if the template or the files have
- * changed since and would now be refused (`replayOf`).
+ * changed since and would now be refused (`findReplayOfRequest`).
  */
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
@@ -29,7 +29,7 @@ function rulesFor(services: HttpServices, caller: Caller): DraftRules {
     environment: caller.environment,
     allowPrivateNetworks,
     ...recipientUrls(config, { environment: caller.environment, localUrl }),
-    takesMail: inboundPort !== null,
+    receivesMail: inboundPort !== null,
   };
 }
 
@@ -39,7 +39,7 @@ export type MakeDraft = (body: z.output<typeof emailCreation>) => Promise<EmailD
  * Returns the function that makes the drafts of one request. They share downloads and the rendering budget.
  * @param options.numbersAsText see templates/variables.ts
  */
-export function draftsFor(
+export function createMakeDraft(
   services: HttpServices,
   request: FastifyRequest,
   options: { numbersAsText?: boolean } = {},
@@ -56,31 +56,31 @@ export function draftsFor(
     downloads: () =>
       (downloads ??= services.attachmentUrls.forRequest({ projectId, ...resources })),
   };
-  const rendering = new Rendering(services, caller, resources);
+  const rendering = new TemplateRendering(services, caller, resources);
   return async ({ template, subject, ...rest }) => {
-    if (template == null) return draftFrom({ ...rest, subject: subject ?? '' }, context);
+    if (template == null) return draftWithDownloads({ ...rest, subject: subject ?? '' }, context);
     const own = subject ? { subject } : {};
     // Checks the other fields first, so that an invalid email is not rendered.
-    const blank = makeDraft({ ...rest, ...BLANK, ...own }, context.rules);
+    const blank = makeDraft({ ...rest, ...PLACEHOLDERS, ...own }, context.rules);
     if (isRefusal(blank)) return blank;
     const from = domainOf(blank.email.from.address);
     const { id, variables } = template;
     const wanted = { id, variables: variables ?? {}, withSubject: !subject, ...options };
     const rendered = await rendering.contentOf(wanted, from);
     if (isRefusal(rendered)) return rendered;
-    const draft = await draftFrom({ ...rest, ...rendered, ...own }, context);
-    return isRefusal(draft) ? asTemplateProblem(draft) : draft;
+    const draft = await draftWithDownloads({ ...rest, ...rendered, ...own }, context);
+    return isRefusal(draft) ? toTemplateRefusal(draft) : draft;
   };
 }
 
 /** Placeholders for the check before rendering. */
-const BLANK = { subject: '-', html: '-', text: '-', attachments: null };
+const PLACEHOLDERS = { subject: '-', html: '-', text: '-', attachments: null };
 
 /** Limit on the text that templates may render for one request, in characters. */
-const RENDERED_MAX = BODY_MAX_BYTES;
+const RENDERED_CHARS_MAX = BODY_MAX_BYTES;
 
 /** Renders the templates of one request. Rendered text counts towards the same memory as the request's body. */
-class Rendering {
+class TemplateRendering {
   readonly #services: HttpServices;
   readonly #caller: Caller;
   readonly #refusals = new Map<string, Promise<Refusal | null>>();
@@ -111,7 +111,7 @@ class Rendering {
     const { html, text } = rendered;
     const characters = (html?.length ?? 0) + (text?.length ?? 0);
     this.#characters += characters;
-    if (this.#characters > RENDERED_MAX) return RENDERED_TOO_LARGE;
+    if (this.#characters > RENDERED_CHARS_MAX) return RENDERED_TOO_LARGE;
     if (this.#resources.take(characters)) return rendered;
     throw new Overloaded('too many large requests are in progress');
   }
@@ -134,18 +134,18 @@ const RENDERED_TOO_LARGE: Refusal = refuseFields([
   },
 ]);
 
-type Input = Omit<DraftInput, 'attachments'> & {
+type InputWithUrls = Omit<DraftInput, 'attachments'> & {
   attachments?: readonly NamedAttachment[] | null | undefined;
 };
 
 /** Checks the other fields first, so that an invalid email downloads nothing. */
-async function draftFrom(
-  input: Input,
+async function draftWithDownloads(
+  input: InputWithUrls,
   { rules, downloads }: { rules: DraftRules; downloads: () => RequestDownloads },
 ): Promise<EmailDraft | Refusal> {
   const { attachments } = input;
-  if (!attachments?.some(namesUrl)) return makeDraft(input, rules);
-  const withEmpty = attachments.map((one) => (namesUrl(one) ? { ...one, content: '' } : one));
+  if (!attachments?.some(hasUrl)) return makeDraft(input, rules);
+  const withEmpty = attachments.map((one) => (hasUrl(one) ? { ...one, content: '' } : one));
   const draft = makeDraft({ ...input, attachments: withEmpty }, rules);
   if (isRefusal(draft)) return draft;
   const downloaded = await downloads().download(attachments);
@@ -154,12 +154,12 @@ async function draftFrom(
     : makeDraft({ ...input, attachments: downloaded }, rules);
 }
 
-function namesUrl(attachment: { path?: unknown }): boolean {
+function hasUrl(attachment: { path?: unknown }): boolean {
   return attachment.path != null;
 }
 
 /** Reports problems of rendered content under `template`, the field that the client sent. */
-function asTemplateProblem(refusal: Refusal): Refusal {
+function toTemplateRefusal(refusal: Refusal): Refusal {
   if (refusal.details === undefined) return refusal;
   return refuseFields(
     refusal.details.map(({ field, message }) =>
@@ -175,7 +175,7 @@ function asTemplateProblem(refusal: Refusal): Refusal {
  * @param emails the request's emails as sent. Emails without template and URL need no look-up: a repetition is
  *   refused for the same reason as the first request.
  */
-export async function replayOf(
+export async function findReplayOfRequest(
   { db }: HttpServices,
   request: FastifyRequest,
   {
@@ -186,7 +186,7 @@ export async function replayOf(
     idempotency: { key: string; fingerprint: string } | null;
   },
 ): Promise<AcceptOutcome | null> {
-  if (idempotency === null || !emails.some(dependsOnOthers)) return null;
+  if (idempotency === null || !emails.some(usesTemplateOrUrl)) return null;
   return findReplay(db, callerOf(request), idempotency);
 }
 
@@ -194,7 +194,7 @@ export async function replayOf(
  * Returns whether an email uses a template or a URL, so that the same request may be refused later. The email need
  * not be valid.
  */
-function dependsOnOthers(email: unknown): boolean {
+function usesTemplateOrUrl(email: unknown): boolean {
   if (typeof email !== 'object' || email === null) return false;
   const { template, attachments } = email as { template?: unknown; attachments?: unknown };
   if (template != null) return true;

@@ -13,11 +13,11 @@ import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { AcceptOutcome } from './accept.ts';
 import type { EmailDraft } from './draft.ts';
 import { type DryRunOutcome, presentDryRun } from './dry-run.ts';
-import { firstAnswerOrDryRun, noQuery, sendQuery } from './dry-run-schemas.ts';
+import { acceptedEmailOrDryRun, noQuery, sendQuery } from './dry-run-schemas.ts';
 import { BATCH_MAX, BATCH_VALIDATIONS, type BatchValidation } from './email-batch.ts';
 import { fingerprintOf, isIdempotencyKey } from './fingerprint.ts';
-import { draftsFor, type MakeDraft, replayOf } from './http-draft.ts';
-import { countToLimit } from '../accounts/limits/http-limits.ts';
+import { createMakeDraft, type MakeDraft, findReplayOfRequest } from './http-draft.ts';
+import { countTowardsLimit } from '../accounts/limits/http-limits.ts';
 import { acceptedBatch, acceptedEmail } from '../emails/schemas.ts';
 import { callerOf, KEY_REFUSED } from '../http/access.ts';
 import { BadRequest, JSON_TYPE, malformed, refuse, setLimitHeaders } from '../http/errors.ts';
@@ -46,7 +46,7 @@ export function registerSendRoute(app: App, services: HttpServices): void {
       body: emailCreation,
       response: {
         202: acceptedEmail,
-        200: firstAnswerOrDryRun,
+        200: acceptedEmailOrDryRun,
         ...failures(400, 409, 413, 415, 422),
       },
     },
@@ -55,17 +55,17 @@ export function registerSendRoute(app: App, services: HttpServices): void {
       const idempotency = idempotencyOf(request, 'POST /v1/emails');
       const { body } = request;
       const isDry = request.query.dry_run === 'true';
-      if (isDry && !(await countToLimit(services, request, reply, 'dry_runs'))) return reply;
-      const draft = await draftsFor(services, request)(body);
+      if (isDry && !(await countTowardsLimit(services, request, reply, 'dry_runs'))) return reply;
+      const draft = await createMakeDraft(services, request)(body);
       if (isRefusal(draft)) {
         const emails = isDry ? [] : [body];
-        const replay = await replayOf(services, request, { emails, idempotency });
-        return replay === null ? refuse(reply, draft) : answerSending(reply, replay);
+        const replay = await findReplayOfRequest(services, request, { emails, idempotency });
+        return replay === null ? refuse(reply, draft) : sendOutcome(reply, replay);
       }
       if (isDry) {
-        return answerDryRun(reply, await dryRun(caller, draft, idempotency));
+        return sendDryRun(reply, await dryRun(caller, draft, idempotency));
       }
-      return answerSending(reply, await accept(caller, draft, idempotency));
+      return sendOutcome(reply, await accept(caller, draft, idempotency));
     },
   });
 }
@@ -88,7 +88,7 @@ export function idempotencyOf(
 }
 
 /** Answers with the headers of the dry-run limit, or of the sending limit if that one refuses the email. */
-function answerDryRun(reply: FastifyReply, outcome: DryRunOutcome): FastifyReply {
+function sendDryRun(reply: FastifyReply, outcome: DryRunOutcome): FastifyReply {
   if (outcome.kind === 'refused') {
     const { limit, ...refusal } = outcome;
     return refuseSending(
@@ -111,7 +111,7 @@ export function refuseSending(
   return refuse(reply, { ...outcome, message });
 }
 
-export function answerSending(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
+export function sendOutcome(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
   if (outcome.kind === 'refused') return refuseSending(reply, outcome);
   if (outcome.limit !== null) setLimitHeaders(reply, outcome.limit);
   if (outcome.kind === 'replayed') reply.header('idempotent-replayed', 'true');
@@ -151,15 +151,15 @@ export function registerEmailBatchRoute(app: App, services: HttpServices): void 
       const validation = validationOf(request);
       const idempotency = idempotencyOf(request, 'POST /v1/emails/batch');
       const items: (EmailDraft | Refusal)[] = [];
-      const makeDraft = draftsFor(services, request);
+      const makeDraft = createMakeDraft(services, request);
       // Sequential, so that other requests get a turn between two renderings.
-      for (const item of request.body) items.push(await draftOf(item, makeDraft));
+      for (const item of request.body) items.push(await draftItem(item, makeDraft));
       if (items.some(isRefusal)) {
         const emails = request.body;
-        const replay = await replayOf(services, request, { emails, idempotency });
-        if (replay !== null) return answerSending(reply, replay);
+        const replay = await findReplayOfRequest(services, request, { emails, idempotency });
+        if (replay !== null) return sendOutcome(reply, replay);
       }
-      return answerSending(reply, await acceptBatch(caller, items, { validation, idempotency }));
+      return sendOutcome(reply, await acceptBatch(caller, items, { validation, idempotency }));
     },
   });
 }
@@ -183,7 +183,10 @@ export function validationOf({ headers }: FastifyRequest): BatchValidation {
   );
 }
 
-export async function draftOf(item: unknown, makeDraft: MakeDraft): Promise<EmailDraft | Refusal> {
+export async function draftItem(
+  item: unknown,
+  makeDraft: MakeDraft,
+): Promise<EmailDraft | Refusal> {
   const checked = checkItem(emailCreation, item);
   return 'problems' in checked ? refuseFields(checked.problems) : makeDraft(checked.value);
 }

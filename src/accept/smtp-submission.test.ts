@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Overloaded, REFUSAL_CODES } from '../core/refusals.ts';
-import { replyTo, replyToThrown } from './smtp-submission.ts';
+import { replyToRefusal, replyToError } from './smtp-submission.ts';
 import { AcceptedUnknown } from './store/accept-store.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 
 test('every refusal has a reply with consistent codes, temporary only where a retry can succeed', () => {
   for (const refused of REFUSAL_CODES) {
-    const { code, enhanced, text } = replyTo({ refused, message: 'No.' });
+    const { code, enhanced, text } = replyToRefusal({ refused, message: 'No.' });
     assert.equal(String(code)[0], enhanced?.[0], refused);
     assert.equal(text, 'No.');
     const isTemporary = ['rate_limit_error', 'service_unavailable'].includes(refused);
@@ -17,14 +17,14 @@ test('every refusal has a reply with consistent codes, temporary only where a re
 
 test('a problem with From gets a reply about permission', () => {
   const details = [{ field: 'From', message: 'is missing' }];
-  const { code, enhanced } = replyTo({ refused: 'validation_error', message: 'x', details });
+  const { code, enhanced } = replyToRefusal({ refused: 'validation_error', message: 'x', details });
   assert.deepEqual([code, enhanced], [550, '5.7.1']);
 });
 
 test('without the database the reply says whether the message may be stored; an internal error reveals nothing', () => {
-  const said = (error: Error) => replyToThrown(error)?.text ?? '';
+  const said = (error: Error) => replyToError(error)?.text ?? '';
   assert.match(said(new Overloaded('the disk is nearly full')), /Nothing .*: the disk is nearly/);
   assert.match(said(new AcceptedUnknown('x')), /may have been accepted\. .* is safe\.$/);
   assert.match(said(new DatabaseUnavailable('x')), /nothing was accepted/);
-  assert.equal(replyToThrown(new Error('a bug')), null);
+  assert.equal(replyToError(new Error('a bug')), null);
 });

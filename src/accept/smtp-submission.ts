@@ -44,12 +44,16 @@ export type SubmissionOptions = {
   log: Logger;
 };
 
-const WRONG = answerOf(
+const INVALID_KEY = answerOf(
   535,
   '5.7.8',
   'The password must be a valid API key; the user name may be letterhaus or any other.',
 );
-const NOT_NOW = answerOf(454, '4.7.0', 'The database cannot be reached; try again in a moment.');
+const DATABASE_AWAY = answerOf(
+  454,
+  '4.7.0',
+  'The database cannot be reached; try again in a moment.',
+);
 
 /**
  * Accepts any valid key. Disconnects a client after too many invalid attempts. Ignores the user name: the key alone
@@ -64,15 +68,15 @@ export function createLogIn({ keys, limiter, use }: SubmissionOptions): SmtpLogI
         return { user: caller };
       }
       const { allowed, limit } = await limiter.count(session.client);
-      return { refused: allowed ? WRONG : tooMany(limit.resetS) };
+      return { refused: allowed ? INVALID_KEY : tooManyAttempts(limit.resetS) };
     } catch (error) {
-      if (replyToThrown(error) === null) throw error;
-      return { refused: NOT_NOW };
+      if (replyToError(error) === null) throw error;
+      return { refused: DATABASE_AWAY };
     }
   };
 }
 
-function tooMany(resetS: number): SmtpAnswer {
+function tooManyAttempts(resetS: number): SmtpAnswer {
   const why = 'Too many attempts without a valid API key came from your address';
   return closing(421, '4.7.0', `${why}; try again in ${resetS} s.`);
 }
@@ -86,37 +90,37 @@ export function createSubmission(options: SubmissionOptions): SmtpHandlers<Calle
     },
     async onMessage(session, envelope, message) {
       const startedMs = world.monotonicMs();
-      const { answer, emailId } = await take({ session, envelope, message }, options);
+      const { reply, emailId } = await acceptMessage({ session, envelope, message }, options);
       // Logs no mail addresses and no content, like the log of HTTP requests.
       log.info(
         {
           session_id: session.id,
           client: plainAddress(session.remoteAddress),
           project_id: session.user?.projectId,
-          code: answer.code,
-          enhanced_code: answer.enhanced ?? undefined,
+          code: reply.code,
+          enhanced_code: reply.enhanced ?? undefined,
           email_id: emailId,
           duration_ms: Math.round((world.monotonicMs() - startedMs) * 10) / 10,
         },
         'submission',
       );
-      return answer;
+      return reply;
     },
   };
 }
 
-type Taken = { answer: SmtpAnswer; emailId?: string };
+type SubmissionResult = { reply: SmtpAnswer; emailId?: string };
 
-type Submitted = {
+type SubmittedBy = {
   session: SmtpSession<Caller>;
   envelope: SmtpEnvelope;
   message: SmtpMessage;
 };
 
-async function take(
-  { session, envelope, message }: Submitted,
+async function acceptMessage(
+  { session, envelope, message }: SubmittedBy,
   options: SubmissionOptions,
-): Promise<Taken> {
+): Promise<SubmissionResult> {
   const { world, config } = options;
   const caller = callerOf(session);
   const rules = rulesFor(session, options);
@@ -127,7 +131,7 @@ async function take(
     dsn,
     projectId: caller.projectId,
     feedbackKey: options.secrets.derive(FEEDBACK_ID),
-    trackedAt: rules.trackedAt,
+    trackingUrl: rules.trackingUrl,
     trace: {
       client: config.submissionShowsClient
         ? { helo: session.helo, address: session.remoteAddress }
@@ -138,14 +142,14 @@ async function take(
       at: new Date(world.now()),
     },
   });
-  if (isRefusal(submission)) return { answer: replyTo(submission) };
+  if (isRefusal(submission)) return { reply: replyToRefusal(submission) };
   try {
     const { draft, idempotency } = submission;
-    return answerTo(await options.accept(caller, draft, idempotency));
+    return replyToOutcome(await options.accept(caller, draft, idempotency));
   } catch (error) {
-    const answer = replyToThrown(error);
-    if (answer === null) throw error;
-    return { answer };
+    const reply = replyToError(error);
+    if (reply === null) throw error;
+    return { reply };
   }
 }
 
@@ -170,19 +174,19 @@ function readEnvelope(
   };
 }
 
-function answerTo(outcome: AcceptOutcome): Taken {
-  if (outcome.kind === 'refused') return { answer: replyTo(outcome) };
+function replyToOutcome(outcome: AcceptOutcome): SubmissionResult {
+  if (outcome.kind === 'refused') return { reply: replyToRefusal(outcome) };
   const { id } = JSON.parse(outcome.body) as { id: string };
   // Mail libraries look for Postfix's words and read the rest of the line as the id.
-  const answer = answerOf(250, '2.0.0', `Ok: queued as ${id}`);
-  if (outcome.kind === 'replayed') answer.before = 'Accepted before';
-  return { answer, emailId: id };
+  const reply = answerOf(250, '2.0.0', `Ok: queued as ${id}`);
+  if (outcome.kind === 'replayed') reply.before = 'Accepted before';
+  return { reply, emailId: id };
 }
 
 function rulesFor(session: SmtpSession<Caller>, { config, localUrl }: SubmissionOptions) {
   const { environment } = callerOf(session);
-  const { trackedAt } = recipientUrls(config, { environment, localUrl });
-  return { environment, allowPrivateNetworks: config.allowPrivateNetworks, trackedAt };
+  const { trackingUrl } = recipientUrls(config, { environment, localUrl });
+  return { environment, allowPrivateNetworks: config.allowPrivateNetworks, trackingUrl };
 }
 
 function callerOf({ user }: SmtpSession<Caller>): Caller {
@@ -208,7 +212,7 @@ const REPLIES = {
   service_unavailable: [451, '4.3.0'],
 } as const satisfies Record<RefusalCode, readonly [code: number, enhanced: string]>;
 
-export function replyTo({ refused, message, details, isStorageFull }: Refusal): SmtpAnswer {
+export function replyToRefusal({ refused, message, details, isStorageFull }: Refusal): SmtpAnswer {
   if (isStorageFull) return answerOf(452, '4.3.1', message);
   // The client has no permission to use this sender.
   if (/^(?:from|sender|resent-.*)$/i.test(details?.[0]?.field ?? ''))
@@ -217,7 +221,7 @@ export function replyTo({ refused, message, details, isStorageFull }: Refusal): 
   return answerOf(code, enhanced, message);
 }
 
-export function replyToThrown(error: unknown): SmtpAnswer | null {
+export function replyToError(error: unknown): SmtpAnswer | null {
   const unavailable = (text: string) => answerOf(451, '4.3.0', text);
   if (error instanceof Overloaded) {
     return unavailable(`Nothing was accepted: ${error.message}; try again in a moment.`);

@@ -34,7 +34,7 @@ function read(content: Buffer | string, changes: Partial<SubmittedMessage> = {})
 function rawOf(content: Buffer | string): string {
   const submission = read(content);
   assert.ok(!isRefusal(submission), JSON.stringify(submission));
-  return submission.draft.email.written?.raw.toString('latin1') ?? '';
+  return submission.draft.email.submitted?.raw.toString('latin1') ?? '';
 }
 
 const FRONT =
@@ -86,14 +86,16 @@ test('a From or Sender with comments stays unchanged where all receivers read it
 });
 
 test('a message with an html part is tracked by its domain, however its type is written', () => {
-  const trackedAt = 'https://links.acme.test';
+  const trackingUrl = 'https://links.acme.test';
   for (const [type, base] of [
-    ['text/html', trackedAt],
-    ['TEXT/HTML; charset=utf-8', trackedAt],
-    ['text (x) /\r\n\tHtml', trackedAt],
+    ['text/html', trackingUrl],
+    ['TEXT/HTML; charset=utf-8', trackingUrl],
+    ['text (x) /\r\n\tHtml', trackingUrl],
     ['text/plain', null],
   ] as const) {
-    const submission = read(`From: a@acme.test\r\nContent-Type: ${type}\r\n\r\n<p>`, { trackedAt });
+    const submission = read(`From: a@acme.test\r\nContent-Type: ${type}\r\n\r\n<p>`, {
+      trackingUrl,
+    });
     assert.ok(!isRefusal(submission), type);
     assert.equal(submission.draft.email.tracking.base, base, type);
   }
@@ -126,7 +128,7 @@ test('the scheduled time is read from the header and removed from the message', 
   assert.ok(!isRefusal(submission));
   const { scheduledAt, email } = submission.draft;
   assert.equal(scheduledAt?.toISOString(), '2027-01-31T08:00:00.000Z');
-  const raw = email.written?.raw.toString() ?? '';
+  const raw = email.submitted?.raw.toString() ?? '';
   assert.doesNotMatch(raw, /scheduled/i);
   assert.match(raw, /^Date: Sun, 31 Jan 2027 08:00:00 \+0000\r$/m);
   for (const wrong of ['X-Letterhaus-Scheduled-At: tomorrow\r\n', at + at]) {
@@ -141,7 +143,7 @@ test('the EHLO name of a client cannot add a header', () => {
   const evil = { ...TRACE, client };
   const submission = read('From: a@acme.test\r\n\r\n', { trace: evil });
   assert.ok(!isRefusal(submission));
-  const raw = submission.draft.email.written?.raw.toString() ?? '';
+  const raw = submission.draft.email.submitted?.raw.toString() ?? '';
   assert.match(raw, /^Received: from unknown \(\[IPv6:2001:db8::1\]\)\r\n\tby /);
 });
 
@@ -241,7 +243,7 @@ test('any octets give a draft or a refusal, and the body is never changed', () =
       const content = Buffer.from(`${header}\r\n\r\n${body}\r\n`, 'latin1');
       const submission = read(content);
       if (isRefusal(submission)) return assert.ok(submission.message.length > 0);
-      const raw = submission.draft.email.written?.raw;
+      const raw = submission.draft.email.submitted?.raw;
       assert.ok(raw?.toString('latin1').endsWith(`\r\n${body}\r\n`));
     }),
     { numRuns: 1_000 },

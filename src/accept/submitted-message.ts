@@ -25,10 +25,15 @@ import {
   readAddressList,
   readOne,
 } from '../mail/address-fields.ts';
-import { HOPS_MAX, partsAsWritten, passedOn, type Trace } from '../mail/mime/raw-message.ts';
+import {
+  HOPS_MAX,
+  splitRawMessage,
+  buildRawMessage,
+  type Trace,
+} from '../mail/mime/raw-message.ts';
 import { feedbackIdOf, messageIdOf } from '../mail/compose.ts';
 import type { DsnRequest } from '../mail/dsn-parameters.ts';
-import { type Email, EMAIL_DEFAULTS, type Tag, type WrittenMessage } from '../mail/email.ts';
+import { type Email, EMAIL_DEFAULTS, type Tag, type RawMessage } from '../mail/email.ts';
 import { addressField, dateText, field, type HeaderField } from '../mail/mime/header.ts';
 import { mayHaveHtml } from '../mail/html/tracked-message.ts';
 import { NOT_TRACKED, type Tracking } from '../mail/links/tracking-link.ts';
@@ -65,7 +70,7 @@ export type SubmittedMessage = {
   /** CRLF line ends. */
   content: Buffer;
   longestLine: number;
-  trackedAt?: string | null;
+  trackingUrl?: string | null;
   /** The envelope's recipients, independent of the header. */
   recipients: readonly Address[];
   dsn?: DsnRequest | undefined;
@@ -108,34 +113,40 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
   const problems: FieldProblem[] = [];
   const addProblem: AddProblem = (name, what) => void problems.push({ field: name, message: what });
   const header = readHeader(content);
-  refuseWhatMailCannotCarry(message, header, addProblem);
+  refuseUnsendable(message, header, addProblem);
   refuseAmbiguousFields(content, header, addProblem);
-  refuseTwice(header, addProblem);
+  refuseRepeatedFields(header, addProblem);
   const from = readFrom(header, addProblem);
   if (from !== null) refuseOtherSenders(header, domainOf(from.address), addProblem);
   const options = readOptions(header, addProblem);
   if (problems.length > 0 || from === null) return refuseFields(problems);
 
-  const { bcc, ...shown } = shownFields(message, header);
+  const { bcc, ...displayFields } = displayFieldsOf(message, header);
   const { tags, scheduledAt, expiresInS, key } = options;
-  const sender = senderAnew(header);
-  const rawMessage = rawMessageBy(from, (instead) =>
-    rawMessageOf(message, { header, from, tags, scheduledAt, instead: [...instead, ...sender] }),
+  const sender = rewriteSender(header);
+  const rawMessage = buildWithAuthor(from, (replacements) =>
+    buildSubmitted(message, {
+      header,
+      from,
+      tags,
+      scheduledAt,
+      replacements: [...replacements, ...sender],
+    }),
   );
-  if (rawMessage === null) return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
+  if (rawMessage === null) return refuseFields([{ field: 'From', message: AMBIGUOUS_AUTHOR }]);
   const draft: EmailDraft = {
     email: {
       ...EMAIL_DEFAULTS,
       text: '',
       from,
-      ...shown,
+      ...displayFields,
       tags,
       tracking: trackingFor(message),
-      written: rawMessage,
+      submitted: rawMessage,
       ...(message.dsn && { dsn: message.dsn }),
     },
     bcc,
-    recipients: recipientsOf(message, shown),
+    recipients: recipientsOf(message, displayFields),
     emailId: message.trace.emailId,
     scheduledAt,
     expiresInS,
@@ -147,8 +158,8 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
 }
 
 /** A message with html is tracked as its domain's setting says. SMTP has no option for it. */
-function trackingFor({ content, trackedAt = null }: SubmittedMessage): Tracking {
-  const base = trackedAt !== null && mayHaveHtml(content) ? trackedAt : null;
+function trackingFor({ content, trackingUrl = null }: SubmittedMessage): Tracking {
+  const base = trackingUrl !== null && mayHaveHtml(content) ? trackingUrl : null;
   return { ...NOT_TRACKED, base };
 }
 
@@ -156,20 +167,20 @@ function trackingFor({ content, trackedAt = null }: SubmittedMessage): Tracking 
  * Builds the message to send, with the checked author. Rewrites a valid From that receivers may read as another
  * address, such as one with a comment in the address. Returns null when From names another author.
  */
-function rawMessageBy(
+function buildWithAuthor(
   { name, address }: Mailbox,
-  write: (instead: readonly HeaderField[]) => WrittenMessage,
-): WrittenMessage | null {
-  const rawMessage = write([]);
-  const { headers } = partsAsWritten(rawMessage.raw);
+  build: (replacements: readonly HeaderField[]) => RawMessage,
+): RawMessage | null {
+  const rawMessage = build([]);
+  const { headers } = splitRawMessage(rawMessage.raw);
   if (authorOf(headers) === address) return rawMessage;
   if (authorOf(headers, addressInAnyForm) !== address) return null;
-  return write([addressField('From', [{ name, address }])]);
+  return build([addressField('From', [{ name, address }])]);
 }
 
-const NOT_ONE_AUTHOR = 'can be read in more than one way; write it as Name <name@example.com>';
+const AMBIGUOUS_AUTHOR = 'can be read in more than one way; write it as Name <name@example.com>';
 
-function refuseWhatMailCannotCarry(
+function refuseUnsendable(
   { content, longestLine }: SubmittedMessage,
   { fields, bodyStart, isCut }: Header,
   addProblem: AddProblem,
@@ -225,18 +236,18 @@ function refuseAmbiguousFields(
 }
 
 /** Fields that may occur once (RFC 5322 §3.6). Receivers refuse a second one, or show one that is not signed. */
-const ONCE = new Set(
+const SINGLE_FIELDS = new Set(
   'from sender reply-to to cc message-id in-reply-to references subject date mime-version content-type content-transfer-encoding x-letterhaus-scheduled-at'.split(
     ' ',
   ),
 );
 
-function refuseTwice({ fields }: Header, addProblem: AddProblem): void {
+function refuseRepeatedFields({ fields }: Header, addProblem: AddProblem): void {
   const seen = new Set<string>();
   for (const { name } of fields) {
     const key = name.toLowerCase();
     if (seen.has(key)) addProblem(name, 'appears twice in the header; it may appear once');
-    if (ONCE.has(key)) seen.add(key);
+    if (SINGLE_FIELDS.has(key)) seen.add(key);
   }
 }
 
@@ -276,29 +287,30 @@ function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddP
 }
 
 /** Rewrites a Sender that receivers may read as another address, like From. */
-function senderAnew({ fields }: Header): HeaderField[] {
+function rewriteSender({ fields }: Header): HeaderField[] {
   const value = valueOf(fields, 'sender');
   const sender = value === undefined || addressOf(value) !== null ? null : readOne(value);
   return sender === null ? [] : [addressField('Sender', [sender])];
 }
 
-type Options = {
+type SubmissionOptions = {
   tags: readonly Tag[];
   scheduledAt: Date | null;
   expiresInS: number | null;
   key: string | null;
 };
 
-const OPTIONS = new Set(['idempotency-key', 'tags', 'scheduled-at', 'expires-in']);
-const PREFIX = 'x-letterhaus-';
+const OPTION_NAMES = new Set(['idempotency-key', 'tags', 'scheduled-at', 'expires-in']);
+const OPTION_PREFIX = 'x-letterhaus-';
 
-function readOptions({ fields }: Header, addProblem: AddProblem): Options {
+function readOptions({ fields }: Header, addProblem: AddProblem): SubmissionOptions {
   for (const { name } of fields) {
     const key = name.toLowerCase();
-    if (!key.startsWith(PREFIX) || OPTIONS.has(key.slice(PREFIX.length))) continue;
+    if (!key.startsWith(OPTION_PREFIX) || OPTION_NAMES.has(key.slice(OPTION_PREFIX.length)))
+      continue;
     addProblem(
       name,
-      `is unknown; the known ones are ${[...OPTIONS].map((one) => PREFIX + one).join(', ')}`,
+      `is unknown; the known ones are ${[...OPTION_NAMES].map((one) => OPTION_PREFIX + one).join(', ')}`,
     );
   }
   const key =
@@ -336,21 +348,21 @@ function readSeconds(text: string | undefined, addProblem: AddProblem): number |
   return readExpiry(seconds, (_field, message) => addProblem('X-Letterhaus-Expires-In', message));
 }
 
-type Shown = Pick<Email, 'to' | 'cc' | 'replyTo' | 'subject'>;
+type DisplayFields = Pick<Email, 'to' | 'cc' | 'replyTo' | 'subject'>;
 
 /** Reads the fields for display. RCPT determines the recipients, not To and Cc. */
-function shownFields(
+function displayFieldsOf(
   { recipients }: SubmittedMessage,
   { fields }: Header,
-): Shown & { bcc: Mailbox[] } {
+): DisplayFields & { bcc: Mailbox[] } {
   const listOf = (name: string) => readAddressList(valuesOf(fields, name).join(','));
   const [to, cc] = [listOf('to'), listOf('cc')];
   const named = new Set([...to, ...cc].map(({ address }) => addressKey(address)));
   const subject = decodedValue(fields, 'subject') ?? '';
   const mailed = new Set(recipients.map(addressKey));
   return {
-    to: shownOf(to, mailed),
-    cc: shownOf(cc, mailed),
+    to: cutList(to, mailed),
+    cc: cutList(cc, mailed),
     bcc: recipients
       .filter((address) => !named.has(addressKey(address)))
       .map((address) => ({ name: null, address })),
@@ -363,27 +375,27 @@ function shownFields(
 }
 
 /** Cuts a long list, because each event repeats it. Recipients of the message come first, then other addresses. */
-function shownOf(list: readonly Mailbox[], mailed: ReadonlySet<string>): readonly Mailbox[] {
+function cutList(list: readonly Mailbox[], mailed: ReadonlySet<string>): readonly Mailbox[] {
   if (list.length <= ENVELOPE_RECIPIENTS_MAX) return list;
   const isMailed = ({ address }: Mailbox) => mailed.has(addressKey(address));
   const others = list.filter((mailbox) => !isMailed(mailbox));
   return [...list.filter(isMailed), ...others].slice(0, ENVELOPE_RECIPIENTS_MAX);
 }
 
-function rawMessageOf(
+function buildSubmitted(
   { projectId, feedbackKey, content, trace }: SubmittedMessage,
   {
     header,
     from,
     tags,
     scheduledAt,
-    instead,
-  }: Pick<Options, 'tags' | 'scheduledAt'> & {
+    replacements,
+  }: Pick<SubmissionOptions, 'tags' | 'scheduledAt'> & {
     header: Header;
     from: Mailbox;
-    instead: readonly HeaderField[];
+    replacements: readonly HeaderField[];
   },
-): WrittenMessage {
+): RawMessage {
   const fromDomain = domainOf(from.address);
   const own = MESSAGE_ID.exec(valueOf(header.fields, 'message-id') ?? '')?.[0];
   const messageId = own ?? messageIdOf(trace.emailId, fromDomain);
@@ -396,14 +408,14 @@ function rawMessageOf(
       ? []
       : [field('Feedback-ID', [feedbackIdOf({ tags, projectId, fromDomain }, feedbackKey)])]),
   ];
-  return { raw: passedOn(content, { header, trace, missing, instead }), messageId };
+  return { raw: buildRawMessage(content, { header, trace, missing, replacements }), messageId };
 }
 
 const MESSAGE_ID = /<[^<>\s]{1,900}>/;
 
 function recipientsOf(
   { recipients }: SubmittedMessage,
-  { to, cc }: Pick<Shown, 'to' | 'cc'>,
+  { to, cc }: Pick<DisplayFields, 'to' | 'cc'>,
 ): DraftRecipient[] {
   const inTo = new Set(to.map(({ address }) => addressKey(address)));
   const inCc = new Set(cc.map(({ address }) => addressKey(address)));
@@ -414,7 +426,7 @@ function recipientsOf(
 }
 
 /** Fields that differ in each repetition, or that are not content. */
-const LEFT_OUT =
+const NOT_FINGERPRINTED =
   /^(?:date|message-id|received|received-spf|return-path|authentication-results|arc-.*|dkim-signature|mime-version|content-.*|x-mailer|user-agent|x-letterhaus-idempotency-key|resend-idempotency-key)$/i;
 
 /**
@@ -425,7 +437,7 @@ const LEFT_OUT =
 function fingerprintOfMessage(content: Buffer, recipients: readonly string[]): string {
   const message = readMessage(content);
   const fields = message.fields
-    .filter(({ name }) => !LEFT_OUT.test(name))
+    .filter(({ name }) => !NOT_FINGERPRINTED.test(name))
     .map(({ name, value }) => [name.toLowerCase(), value]);
   const parts = [...partsWithin(message)]
     .filter(({ contentType }) => !contentType.type.startsWith('multipart/'))

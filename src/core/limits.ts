@@ -5,10 +5,10 @@
  * - `sending`: emails and recipients. Decided by accept/store/decision.ts and accept/store/fast-path.ts, counted by
  *   accept/store/insert.ts and accept/store/fast-path.ts. A large limit is counted in blocks
  *   (accept/store/limit-blocks.ts).
- * - `dry_runs`: dry runs, as many as emails. Counted by accept/routes.ts (countToLimit).
- * - `verification`: verifications of a domain. Counted by domains/routes.ts (countToLimit).
- * - `domains`: added domains. Counted by domains/routes.ts (countToLimit).
- * - `webhooks`: tests and replays. Counted by webhooks/routes.ts (countToLimit).
+ * - `dry_runs`: dry runs, as many as emails. Counted by accept/routes.ts (countTowardsLimit).
+ * - `verification`: verifications of a domain. Counted by domains/routes.ts (countTowardsLimit).
+ * - `domains`: added domains. Counted by domains/routes.ts (countTowardsLimit).
+ * - `webhooks`: tests and replays. Counted by webhooks/routes.ts (countTowardsLimit).
  * - `auth`: requests and log-ins without a valid key or session, per client; ended sessions do not count. Counted by
  *   http/access.ts, accounts/sessions/http-sessions.ts and accept/smtp-submission.ts (accounts/keys/auth-limiter.ts).
  *   Failed sign-ins are counted per client, account and network, or browser, by accounts/sign-in/limits.ts.
@@ -17,7 +17,7 @@
  *
  * Refusals: `limitRefusal`, and `batchLimitRefusal` for a whole batch. In a permissive batch, each refused email has
  * its own sentence (`refusalOf`, accept/accept.ts). HTTP answers 429 with headers (`refuse`, http/errors.ts). SMTP
- * replies 451, and 421 to a log-in (`tooMany`, accept/smtp-submission.ts).
+ * replies 451, and 421 to a log-in (`tooManyAttempts`, accept/smtp-submission.ts).
  */
 import type { Refusal } from './refusals.ts';
 

@@ -4,7 +4,7 @@ import { isRefusal } from '../core/refusals.ts';
 import { presentDomain } from './view.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
-import { countToLimit } from '../accounts/limits/http-limits.ts';
+import { countTowardsLimit } from '../accounts/limits/http-limits.ts';
 import { pageResponse, readPage } from '../http/list-pages.ts';
 import {
   doc,
@@ -49,7 +49,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     },
     handler: async (request, reply) => {
       const { name, ...settings } = request.body;
-      if (!(await countToLimit(services, request, reply, 'domains'))) return reply;
+      if (!(await countTowardsLimit(services, request, reply, 'domains'))) return reply;
       const added = await domains.create(callerOf(request), name, settings);
       if (isRefusal(added)) return refuse(reply, added);
       return reply.code(201).send(presentDomain(added));
@@ -162,7 +162,7 @@ function registerVerify(app: App, services: HttpServices): void {
       const caller = callerOf(request);
       const found = await domains.get(caller, request.params.id);
       if (isRefusal(found)) return refuse(reply, found);
-      if (!(await countToLimit(services, request, reply, 'verification'))) return reply;
+      if (!(await countTowardsLimit(services, request, reply, 'verification'))) return reply;
       const verified = await domains.verify(caller, request.params.id);
       return isRefusal(verified) ? refuse(reply, verified) : presentDomain(verified);
     },
@@ -188,7 +188,7 @@ function registerRotation(app: App, services: HttpServices): void {
       const caller = callerOf(request);
       const found = await domains.get(caller, request.params.id);
       if (isRefusal(found)) return refuse(reply, found);
-      if (!(await countToLimit(services, request, reply, 'domains'))) return reply;
+      if (!(await countTowardsLimit(services, request, reply, 'domains'))) return reply;
       const rotated = await domains.rotateDkim(caller, request.params.id);
       return isRefusal(rotated) ? refuse(reply, rotated) : presentDomain(rotated);
     },

@@ -100,14 +100,14 @@ export const SUMMARY_COLUMNS = `e.id, e.environment, e.created_at as "createdAt"
  * The status of recipient `r` of `e`: `sending` while a worker has leased it, and `queued` after its scheduled time.
  * No statement stores these two.
  */
-const PRESENT_STATUS = `case when q.holder is not null then 'sending'
+const CURRENT_STATUS = `case when q.holder is not null then 'sending'
                        when r.status <> 'scheduled' then r.status
                        when e.scheduled_at <= app_now() then 'queued'
                        else r.status end`;
 
 export const OPEN_STATUSES = `
   left join lateral (
-    select array_agg(distinct ${PRESENT_STATUS}) as statuses
+    select array_agg(distinct ${CURRENT_STATUS}) as statuses
       from recipients r
       left join queue q on q.project_id = r.project_id and q.email_id = r.email_id
                          and q.position = r.position
@@ -146,7 +146,7 @@ select ${SUMMARY_COLUMNS}, c.tracking, content.bytes as "contentBytes",
        case when content.bytes <= $6 then substring(c.raw from 1 for ${RAW_BYTES_READ}) end as raw,
        (select json_agg(json_build_object(
                  'address', r.address, 'kind', r.kind,
-                 'status', ${PRESENT_STATUS},
+                 'status', ${CURRENT_STATUS},
                  'attempts', r.attempts, 'next_attempt_at', wire_time(${NEXT_ATTEMPT_AT}),
                  'completed_at', wire_time(r.completed_at), 'reason', r.reason, 'smtp', r.smtp)
                  order by r.position)
@@ -161,7 +161,7 @@ select ${SUMMARY_COLUMNS}, c.tracking, content.bytes as "contentBytes",
    and ($4::uuid is null or e.key_id = $4)
    and ($5::text is null or right(e.from_address, length($5) + 1) = '@' || $5)`;
 
-export const WHOLE_CONTENT = 2 ** 31 - 1;
+export const CONTENT_BYTES_UNLIMITED = 2 ** 31 - 1;
 
 /**
  * Returns the email with its recipients; null when it does not exist for the caller.
@@ -170,7 +170,7 @@ export const WHOLE_CONTENT = 2 ** 31 - 1;
 export async function findEmail(
   db: Queryable,
   ref: EmailRef,
-  contentBytesMax = WHOLE_CONTENT,
+  contentBytesMax = CONTENT_BYTES_UNLIMITED,
 ): Promise<EmailDetail | null> {
   const values = [...valuesOf(ref), contentBytesMax];
   const [row] = await db.query<SummaryRow & Omit<EmailDetail, 'status'>>(FIND, values);
@@ -191,7 +191,7 @@ select reason ->> 'category' as category, reason ->> 'advice' as advice from rec
  where project_id = $1 and email_id = $2 and position = $3 and reason is not null`;
 
 /** Returns why the last attempt at a recipient failed; null: none failed. */
-export async function lastReason(
+export async function findLastReason(
   db: Queryable,
   { projectId, emailId, position }: { projectId: string; emailId: string; position: number },
 ): Promise<Pick<Reason, 'category' | 'advice'> | null> {
@@ -206,7 +206,7 @@ select count(*)::int as doubts from events e
    and e.attempt ->> 'in_doubt' = 'true'`;
 
 /** Counts the attempts after which the receiver may have the message. */
-export async function countDoubts(
+export async function countInDoubt(
   db: Queryable,
   { projectId, environment, emailId, position }: Scope & { emailId: string; position: number },
 ): Promise<number> {
@@ -268,8 +268,8 @@ export async function listEmails(
   { page, filter }: { page: Page; filter: EmailFilter },
 ): Promise<EmailPage> {
   const { projectId } = scope;
-  const by = filter.to === null ? [] : await findAddressIndexes(db, { projectId, key: filter.to });
-  const look: Look = { by, order: page.before === null ? 'desc' : 'asc' };
+  const indexes = filter.to === null ? [] : await findAddressIndexes(db, { projectId, key: filter.to });
+  const scan: ListScan = { indexes, order: page.before === null ? 'desc' : 'asc' };
   const where = [
     scope.projectId,
     scope.environment,
@@ -277,14 +277,14 @@ export async function listEmails(
     filter.to,
   ];
   const values = [...where, ...conditions(filter), page.limit + 1];
-  const found = cutToPage((await db.query<SummaryRow>(list(look), values)).map(withStatus), page);
+  const found = cutToPage((await db.query<SummaryRow>(listSql(scan), values)).map(withStatus), page);
   if (found.hasMore) return { ...found, scannedUntil: null };
-  const [last] = await db.query<{ id: string }>(lastScanned(look), where);
+  const [last] = await db.query<{ id: string }>(lastScannedSql(scan), where);
   return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };
 }
 
-/** `by` has the recipient indexes to search; empty: search all emails. */
-type Look = { by: readonly AddressIndex[]; order: 'desc' | 'asc' };
+/** `indexes` are the recipient indexes to search; empty: all emails are searched. */
+type ListScan = { indexes: readonly AddressIndex[]; order: 'desc' | 'asc' };
 
 const IN_RANGE = `
        and ($3::uuid is null or (email_id < $3 and uuid_send(email_id) < uuid_send($3)))
@@ -292,13 +292,13 @@ const IN_RANGE = `
        and $2::text is not null`;
 
 /** Both indexes contain ids as bytes, which sort like ids. */
-const scanBy = (index: AddressIndex, order: Look['order']): string => `
+const scanIndexSql = (index: AddressIndex, order: ListScan['order']): string => `
     select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
      where ${INDEX_CONDITIONS[index]('$5')}${IN_RANGE}
      order by place ${order} limit ${SCAN_MAX}`;
 
-const scanRecipients = ({ by, order }: Look): string => {
-  const scans = by.map((index) => scanBy(index, order));
+const scanRecipientsSql = ({ indexes, order }: ListScan): string => {
+  const scans = indexes.map((index) => scanIndexSql(index, order));
   if (scans.length === 1) return scans[0]!;
   return `
     select distinct on (place) id, place from ((${scans.join(') union all (')})) found
@@ -306,28 +306,28 @@ const scanRecipients = ({ by, order }: Look): string => {
 };
 
 /** The ids to search, in order. $3 and $4 exclude newer and older ids; $5 is the recipient or null. */
-const scan = (look: Look, columns = 'id'): string =>
-  look.by.length > 0
-    ? scanRecipients(look)
+const scanSql = (scan: ListScan, columns = 'id'): string =>
+  scan.indexes.length > 0
+    ? scanRecipientsSql(scan)
     : `
     select ${columns} from emails
      where project_id = $1 and environment = $2 and $5::text is null
        and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
-     order by id ${look.order} limit ${SCAN_MAX}`;
+     order by id ${scan.order} limit ${SCAN_MAX}`;
 
 /** The emails to search. With a recipient each is read by its id, otherwise in order. */
-const scannedEmails = (look: Look): string =>
-  look.by.length > 0
+const scannedEmailsSql = (scan: ListScan): string =>
+  scan.indexes.length > 0
     ? `
-    select scanned.place, found.* from (${scanRecipients(look)}) scanned
+    select scanned.place, found.* from (${scanRecipientsSql(scan)}) scanned
      cross join lateral (
         select * from emails
          where project_id = $1 and environment = $2 and id = scanned.id offset 0) found`
-    : scan(look, '*');
+    : scanSql(scan, '*');
 
-const list = (look: Look) => `
+const listSql = (scan: ListScan) => `
 select ${SUMMARY_COLUMNS}
-  from (${scannedEmails(look)}) e${OPEN_STATUSES}
+  from (${scannedEmailsSql(scan)}) e${OPEN_STATUSES}
  where ($6::text is null or coalesce(e.from_key, lower(e.from_address collate "C")) = $6)
    and ($7::text[] is null or (strpos(lower(e.subject), lower($7[1])) > 0 and not exists (
           select from unnest($7[2:]) part where strpos(lower(e.subject), lower(part)) = 0)))
@@ -338,11 +338,11 @@ select ${SUMMARY_COLUMNS}
    and ($12::timestamptz is null or e.created_at < $12)
    and ($13::smallint is null or (e.open_count = 0 and e.worst = $13))
    and ($14::text is null or ($14 = any(open.statuses) and not open.statuses && $15::text[]))
- order by ${look.by.length > 0 ? 'e.place' : 'e.id'} ${look.order}
+ order by ${scan.indexes.length > 0 ? 'e.place' : 'e.id'} ${scan.order}
  limit $16`;
 
-const lastScanned = (look: Look) => `
-select id from (${scan(look)}) scanned offset ${SCAN_MAX - 1}`;
+const lastScannedSql = (scan: ListScan) => `
+select id from (${scanSql(scan)}) scanned offset ${SCAN_MAX - 1}`;
 
 /** An email with open recipients has the first of these statuses that one of them has. */
 const OPEN_IN_ORDER: readonly Status[] = ['sending', 'queued', 'deferred', 'scheduled'];

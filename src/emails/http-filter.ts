@@ -4,7 +4,7 @@ import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../cor
 import { parseDomain } from '../mail/address.ts';
 import type { EmailFilter } from './email-store.ts';
 import type { emailQuery } from './schemas.ts';
-import { keyOfAddress, parseTag, readSearch, withSearch } from './search.ts';
+import { parseAddressKey, parseTag, readSearch, mergeSearch } from './search.ts';
 
 /** @param own restricts the list to emails sent by this key, from this domain; null: any */
 export function filterFrom(
@@ -24,8 +24,8 @@ export function filterFrom(
     return value;
   };
   const filter = {
-    to: read('to', keyOfAddress, 'an email address'),
-    from: read('from', keyOfAddress, 'an email address'),
+    to: read('to', parseAddressKey, 'an email address'),
+    from: read('from', parseAddressKey, 'an email address'),
     tag: read('tag', parseTag, 'a tag, like kind or kind:receipt'),
     domain: read('domain', parseDomain, 'a domain name, like acme.com'),
     status: query.status ?? null,
@@ -49,9 +49,9 @@ function searchedBy(text: string, filter: EmailFilter): EmailFilter | Refusal {
   if ('problems' in search) {
     return refuseFields(search.problems.map((message) => ({ field: 'q', message })));
   }
-  const searched = withSearch(filter, search);
-  if (!('twice' in searched)) return searched;
-  const message = `has ${searched.twice}, which another parameter gives as well; leave one of them out`;
+  const searched = mergeSearch(filter, search);
+  if (!('duplicate' in searched)) return searched;
+  const message = `has ${searched.duplicate}, which another parameter gives as well; leave one of them out`;
   return refuseFields([{ field: 'q', message }]);
 }
 

@@ -18,10 +18,10 @@ import { isId } from '../database/ids.ts';
 import { callerOf } from '../http/access.ts';
 import {
   asJson,
-  changeEmail,
-  countAnswer,
+  changeInTurn,
+  reserveResponse,
   readInTurn,
-  sendEmail,
+  respondWithEmail,
 } from './inspection/http-content-reads.ts';
 import { notFound, refuse } from '../http/errors.ts';
 import { filterFrom } from './http-filter.ts';
@@ -91,7 +91,7 @@ function registerOne(app: App, { db }: HttpServices): void {
       const ref = refOf(request);
       const { projectId: owner } = callerOf(request);
       const show = (found: EmailDetail) => asJson(presentEmail(found));
-      const sent = ref && (await sendEmail({ db, owner, reply }, ref, show));
+      const sent = ref && (await respondWithEmail({ db, owner, reply }, ref, show));
       return sent ?? notFound(reply, 'email');
     },
   });
@@ -118,7 +118,7 @@ function registerChanges(app: App, { db }: HttpServices): void {
       const { scheduled_at: time } = request.body;
       const { projectId: owner } = callerOf(request);
       const turn = { db, owner, reply };
-      const found = await changeEmail(turn, ref, () => reschedule(db, ref, time));
+      const found = await changeInTurn(turn, ref, () => reschedule(db, ref, time));
       return 'refused' in found ? refuse(reply, found) : presentEmail(found);
     },
   });
@@ -141,7 +141,7 @@ function registerChanges(app: App, { db }: HttpServices): void {
       if (ref === null) return notFound(reply, 'email');
       const { projectId: owner } = callerOf(request);
       const turn = { db, owner, reply };
-      const found = await changeEmail(turn, ref, () => cancel(db, ref));
+      const found = await changeInTurn(turn, ref, () => cancel(db, ref));
       return 'refused' in found ? refuse(reply, found) : presentEmail(found);
     },
   });
@@ -193,7 +193,7 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
         if (recipient === null) return refuse(reply, NO_SUCH_RECIPIENT);
         const bytes = await contentOf({ ...ref, recipient });
         if (bytes === null) return refuse(reply, CONTENT_GONE);
-        countAnswer(callerOf(request).projectId, reply, bytes.length);
+        reserveResponse(callerOf(request).projectId, reply, bytes.length);
         // A browser must not render a customer's HTML.
         return (reply as FastifyReply)
           .headers({

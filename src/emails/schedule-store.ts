@@ -29,13 +29,13 @@ async function lockEmail(tx: Queryable, ref: EmailRef): Promise<boolean> {
 }
 
 const CANCELED = `jsonb_build_object('status', 'canceled', 'recipients', x.recipients)`;
-const MOVED = `jsonb_build_object('status', x.status, 'scheduled_at', wire_time(x.starts_at))`;
+const RESCHEDULED = `jsonb_build_object('status', x.status, 'scheduled_at', wire_time(x.starts_at))`;
 
 const eventData = (added: string): string => `
          (select (v.data::jsonb - 'scheduled_at' || ${added})::json from events v
            where v.project_id = $1 and v.environment = $2 and v.subject_id = $3 and v.seq = 1)`;
 
-const UNFREE = `
+const UNCANCELABLE_COUNTS = `
        (select count(*) from queue q
          where q.project_id = $1 and q.email_id = $3 and q.holder is not null)::int as sending,
        (select count(*) from queue q
@@ -81,15 +81,15 @@ new_events as (
   returning project_id, environment, subject_id, seq, id, type
 ),
 ${FAN_OUT}
-select (select count(*) from canceled)::int as canceled, ${UNFREE}
+select (select count(*) from canceled)::int as canceled, ${UNCANCELABLE_COUNTS}
  where (select assert_equal((select count(*) from canceled), (select count(*) from free),
                             'recipients canceled of those that are free'))`;
 
 /** Numbers of recipients that a worker has leased, and that may have been delivered. */
-export type Unfree = { sending: number; inDoubt: number };
+export type UncancelableCounts = { sending: number; inDoubt: number };
 
 /** Nothing was changed unless `canceled` is positive. */
-export type Cancellation = Unfree & { canceled: number };
+export type Cancellation = UncancelableCounts & { canceled: number };
 
 export function cancelEmail(
   db: Pick<Database, 'transaction'>,
@@ -155,17 +155,17 @@ counted as (
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
   select $1, $2, $3, c.event_count, $4, 'email.' || x.status, t.now,
-         ${eventData(MOVED)}
+         ${eventData(RESCHEDULED)}
     from t, counted c, change x
   returning project_id, environment, subject_id, seq, id, type
 ),
 ${FAN_OUT}
 select case when not p.is_here then 'left' when p.is_too_far then 'too_far'
-            when p.is_same then 'same' else 'moved' end as kind, ${UNFREE}
+            when p.is_same then 'same' else 'moved' end as kind, ${UNCANCELABLE_COUNTS}
   from present p`;
 
 /** `same`: it already had this time. */
-export type Rescheduling = Unfree & { kind: 'moved' | 'same' | 'left' | 'too_far' };
+export type Rescheduling = UncancelableCounts & { kind: 'moved' | 'same' | 'left' | 'too_far' };
 
 /**
  * Changes the time of an email. A time in the past means now.

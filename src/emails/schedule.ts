@@ -3,11 +3,11 @@ import { type FieldProblem, type Refusal, refuseFields, noSuch } from '../core/r
 import { isFinal } from '../core/statuses.ts';
 import { type EmailDetail, type EmailRef, findEmail } from './email-store.ts';
 import type { Database } from '../database/database.ts';
-import { cancelEmail, rescheduleEmail, type Unfree } from './schedule-store.ts';
+import { cancelEmail, rescheduleEmail, type UncancelableCounts } from './schedule-store.ts';
 import { TOO_FAR_AHEAD } from '../accept/accept.ts';
 import { readScheduledAt } from '../accept/draft.ts';
 
-const NO_EMAIL = noSuch('email');
+const NO_SUCH_EMAIL = noSuch('email');
 
 /**
  * Cancels the recipients that are scheduled, queued or deferred.
@@ -21,7 +21,7 @@ export async function cancel(
 ): Promise<EmailDetail | Refusal> {
   const cancellation = await cancelEmail(db, ref);
   const email = cancellation && (await findEmail(db, ref, contentBytesMax));
-  if (!cancellation || !email) return NO_EMAIL;
+  if (!cancellation || !email) return NO_SUCH_EMAIL;
   if (cancellation.canceled > 0) return email;
   return conflict('There is nothing left to cancel', email, cancellation);
 }
@@ -41,7 +41,7 @@ export async function reschedule(
   if (!(scheduledAt instanceof Date)) return scheduledAt;
   const rescheduling = await rescheduleEmail(db, ref, scheduledAt);
   const email = rescheduling && (await findEmail(db, ref, contentBytesMax));
-  if (!rescheduling || !email) return NO_EMAIL;
+  if (!rescheduling || !email) return NO_SUCH_EMAIL;
   switch (rescheduling.kind) {
     case 'moved':
     case 'same':
@@ -62,7 +62,11 @@ function readTime(text: string): Date | Refusal {
 }
 
 /** Names a temporary reason before a permanent one. */
-function conflict(what: string, { status }: EmailDetail, { sending, inDoubt }: Unfree): Refusal {
+function conflict(
+  what: string,
+  { status }: EmailDetail,
+  { sending, inDoubt }: UncancelableCounts,
+): Refusal {
   const refusal = (why: string): Refusal => ({ refused: 'conflict', message: `${what}: ${why}.` });
   if (sending > 0) return refusal('a worker is sending the email; try again in a moment');
   if (inDoubt > 0) {

@@ -15,7 +15,7 @@ const WORDS_MAX = 8;
 
 export type Search = Omit<EmailFilter, 'keyId'>;
 
-const NOTHING: Search = {
+const NO_FILTERS: Search = {
   to: null,
   from: null,
   status: null,
@@ -38,13 +38,13 @@ type Operator = {
 const A_DATE = 'a date or a time with its offset, like 2026-11-21 or 2026-11-21T09:00:00+01:00';
 
 const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
-  ['to', { field: 'to', parse: keyOfAddress, what: 'an email address' }],
-  ['from', { field: 'from', parse: keyOfAddress, what: 'an email address' }],
-  ['status', { field: 'status', parse: statusNamed, what: `one of ${STATUSES.join(', ')}` }],
+  ['to', { field: 'to', parse: parseAddressKey, what: 'an email address' }],
+  ['from', { field: 'from', parse: parseAddressKey, what: 'an email address' }],
+  ['status', { field: 'status', parse: parseStatus, what: `one of ${STATUSES.join(', ')}` }],
   ['domain', { field: 'domain', parse: parseDomain, what: 'a domain name, like acme.com' }],
   ['tag', { field: 'tag', parse: parseTag, what: 'a tag, like kind or kind:receipt' }],
-  ['after', { field: 'createdAfter', parse: timeNamed, what: A_DATE }],
-  ['before', { field: 'createdBefore', parse: timeNamed, what: A_DATE }],
+  ['after', { field: 'createdAfter', parse: parseTime, what: A_DATE }],
+  ['before', { field: 'createdBefore', parse: parseTime, what: A_DATE }],
 ]);
 
 const NAMES = [...OPERATORS.keys()].map((name) => `${name}:`).join(', ');
@@ -75,7 +75,7 @@ export function readSearch(text: string): Search | { problems: string[] } {
     problems.push(`has more than ${WORDS_MAX} words; put consecutive words in quotation marks`);
   }
   if (problems.length > 0) return { problems };
-  return { ...NOTHING, ...found, subject: words.length === 0 ? null : words };
+  return { ...NO_FILTERS, ...found, subject: words.length === 0 ? null : words };
 }
 
 function unknownOperator(name: string): string {
@@ -104,16 +104,19 @@ function* termsOf(text: string, problems: string[]): Generator<Term> {
 }
 
 /** Combines both. @returns `twice`: the operator whose filter is already set */
-export function withSearch(filter: EmailFilter, search: Search): EmailFilter | { twice: string } {
+export function mergeSearch(
+  filter: EmailFilter,
+  search: Search,
+): EmailFilter | { duplicate: string } {
   const given = Object.entries(search).filter(([, value]) => value !== null);
   const twice = given.find(([field]) => filter[field as keyof Search] !== null)?.[0];
   if (twice === undefined) return { ...filter, ...Object.fromEntries(given) };
   const operator = [...OPERATORS].find(([, { field }]) => field === twice);
-  return { twice: operator === undefined ? 'a part of the subject' : `${operator[0]}:` };
+  return { duplicate: operator === undefined ? 'a part of the subject' : `${operator[0]}:` };
 }
 
 /** Returns an addressKey, the format of the filters. */
-export function keyOfAddress(text: string): string | null {
+export function parseAddressKey(text: string): string | null {
   const mailbox = parseMailbox(text);
   return mailbox && addressKey(mailbox.address);
 }
@@ -126,13 +129,13 @@ export function parseTag(text: string): EmailFilter['tag'] {
   return TAG_PATTERN.test(value) ? { name, value } : null;
 }
 
-function statusNamed(text: string): Status | null {
+function parseStatus(text: string): Status | null {
   return STATUSES.find((status) => status === text.toLowerCase()) ?? null;
 }
 
 const DATE_OR_TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i;
 
-function timeNamed(text: string): Date | null {
+function parseTime(text: string): Date | null {
   if (!DATE_OR_TIME.test(text)) return null;
   const time = new Date(text.toUpperCase());
   if (Number.isNaN(time.getTime())) return null;

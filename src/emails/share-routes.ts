@@ -15,7 +15,7 @@ import { makeShareToken, readShareToken, SHARE } from '../mail/links/share-link.
 import { presentEmail } from './view.ts';
 import { emailExists, type EmailDetail } from './email-store.ts';
 import { callerOf } from '../http/access.ts';
-import { sendEmail } from './inspection/http-content-reads.ts';
+import { respondWithEmail } from './inspection/http-content-reads.ts';
 import { refuse } from '../http/errors.ts';
 import { strangersPolicy } from '../http/dashboard/html-page.ts';
 import { failures, idParams } from '../http/schemas.ts';
@@ -141,7 +141,7 @@ function registerPage(app: App, { db, secrets, world }: HttpServices): void {
           reply.headers({ ...HEADERS, 'content-security-policy': strangersPolicy({ remote }) });
         return shown;
       };
-      const sent = await sendEmail({ db, owner, reply }, ref, show);
+      const sent = await respondWithEmail({ db, owner, reply }, ref, show);
       return sent ?? sendGone(reply);
     },
   });

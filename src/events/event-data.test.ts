@@ -57,20 +57,20 @@ const HARD = {
 };
 
 const email = (
-  changes: Partial<Pick<NewEmail, 'html' | 'written' | 'mayHandOver'>> = {},
+  changes: Partial<Pick<NewEmail, 'html' | 'submitted' | 'mayHandOver'>> = {},
 ): NewEmail => {
   const made = newEmail(sender, { ...HARD, ...changes });
   return { ...made, eventData: emailEventData(made.from, { status: 'queued' }) };
 };
 
-const common = ({ id, from, written }: NewEmail) => ({
+const common = ({ id, from, submitted }: NewEmail) => ({
   email_id: id,
   from: '"Shop, \\"The\\" Zo\u00eb" <hello@acme.com>',
   to: ['jo@example.net'],
   subject: HARD.subject,
   tags: HARD.tags,
   metadata: HARD.metadata,
-  message_id: written?.messageId ?? `<${id}@${from.address.split('@')[1]}>`,
+  message_id: submitted?.messageId ?? `<${id}@${from.address.split('@')[1]}>`,
 });
 
 /** Reads the data of these events from the stream, which waits for older transactions, even those of other tests. */
@@ -107,7 +107,7 @@ test('events about an email have its fields, although these are not stored with 
   const delivered = email();
   const submitted = email({
     html: null,
-    written: { raw: Buffer.from('Subject: x\r\n\r\nx'), messageId: '<own"id@acme.com>' },
+    submitted: { raw: Buffer.from('Subject: x\r\n\r\nx'), messageId: '<own"id@acme.com>' },
   });
   await acceptAll(accepting, [delivered, submitted]);
   const smtp = { code: 250, message: 'Ok' };

@@ -25,7 +25,7 @@ import type { Caller } from '../core/scope.ts';
 import { createBodyAccounting } from './socket/bodies.ts';
 import type { Connections } from './socket/client-connections.ts';
 import { BODY_MAX_BYTES, refuse, refusesEncoding, sendProblem, TOO_LARGE } from './errors.ts';
-import { limitHeadersAlways } from '../accounts/limits/http-limits.ts';
+import { createLimitHeadersHook } from '../accounts/limits/http-limits.ts';
 import { admitOperator } from './admin-socket.ts';
 import { isLocalOperator, isFromLocalOperator } from './local-operator.ts';
 import { LEAST_ROLES, OPERATOR_KEY_OPERATIONS, LOCAL_OPERATOR_OPERATIONS } from './roles.ts';
@@ -122,7 +122,7 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   // The accept statement checks the key again, so a cached caller is sufficient here.
   const needsKeyToSend = requireKey({ ...checking, find: (text) => keys.find(text) });
   const sessions = new Sessions({ ...services, db: db.checking, limiter, connections });
-  const setsLimitHeaders = limitHeadersAlways(services);
+  const setsLimitHeaders = createLimitHeadersHook(services);
   app.decorateRequest('caller', null);
   app.decorateRequest('bodyAccount', null);
   app.decorateRequest('session', null);

@@ -18,7 +18,7 @@ import type { RefusedLogIn } from '../accounts/sign-in/refused-log-ins.ts';
 import { Overloaded } from '../core/refusals.ts';
 import { checkRoutes } from './access.ts';
 import { isFromLocalOperator } from './local-operator.ts';
-import { noteRequests } from '../requests/http-log.ts';
+import { registerRequestLog } from '../requests/http-log.ts';
 import { auditChanges } from '../accounts/audit/http-audit.ts';
 import { wholeBodyParser } from './socket/bodies.ts';
 import {
@@ -131,7 +131,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   app.addHook('onRequest', firstChecks(app, services, connections));
   checkRoutes(app, services, connections);
   auditChanges(app, services);
-  noteRequests(app, services);
+  registerRequestLog(app, services);
   app.addHook('preClose', (done) => {
     services.attachmentUrls.stop();
     done();

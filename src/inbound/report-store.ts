@@ -16,7 +16,7 @@ import {
 } from '../database/database.ts';
 import { GroupCommit } from '../database/group-commit.ts';
 import { queueReported } from '../notices/notice-store.ts';
-import { runSettle } from '../settle/full-path.ts';
+import { storeFull } from '../settle/full-path.ts';
 import type { Settlement } from '../settle/settlement.ts';
 import type { Environment } from '../core/scope.ts';
 import { type Address, type Mailbox, parseMailbox } from '../mail/address.ts';
@@ -132,7 +132,7 @@ async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise
       notified: 0,
     };
   }
-  const { counted, notified } = await runSettle(tx, settlements, { holder: null, extent: 'all' });
+  const { counted, notified } = await storeFull(tx, settlements, { holder: null, extent: 'all' });
   const changed = new Set(settlements.filter((_, index) => counted[index]).map(keyOf));
   await takeBackWorst(
     tx,

@@ -105,7 +105,7 @@ function strictAddress({ phrase, comments, address: written }: MailboxParts): Ad
     !hasHiddenControl(comment) && !/[@<>]/.test(comment) && !/[@<>]/.test(decodeWords(comment));
   if (!comments.every(isHarmless)) return null;
   const address = parseAddress(written);
-  return address !== null && isClear(address) && isAsWritten(address, written) ? address : null;
+  return address !== null && isClear(address) && isUnchanged(address, written) ? address : null;
 }
 
 /** Decoded encoded words may contain a character that ends the field for some parsers. */
@@ -135,7 +135,7 @@ function trimmed(text: string): string {
 }
 
 /** Returns whether Unicode mapping (UTS #46) leaves the domain unchanged. */
-function isAsWritten(address: Address, written: string): boolean {
+function isUnchanged(address: Address, written: string): boolean {
   const domain = written.slice(written.lastIndexOf('@') + 1).toLowerCase();
   return domain === domainOf(address) || domain === domainToUnicode(domainOf(address));
 }

@@ -10,7 +10,7 @@ import { createHash, generateKeyPair, hash, type Hash, type KeyObject, sign } fr
 import { promisify } from 'node:util';
 import { authorOf } from './address-fields.ts';
 import { domainOf } from './address.ts';
-import type { WrittenParts } from './mime/raw-message.ts';
+import type { RawMessageParts } from './mime/raw-message.ts';
 import type { ComposedMessage } from './compose.ts';
 import { field, type HeaderField, headerLine } from './mime/header.ts';
 
@@ -80,8 +80,8 @@ export async function signMessage(
 }
 
 /** Signs a raw submitted message: the signatures precede it. */
-export async function signWritten(
-  { raw, headers, body, isCut }: WrittenParts,
+export async function signRawMessage(
+  { raw, headers, body, isCut }: RawMessageParts,
   {
     fromDomain,
     keys,

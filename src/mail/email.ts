@@ -16,7 +16,7 @@ export type Email = MessageContent & {
   tls: 'opportunistic' | 'enforced' | null;
   tracking: Tracking;
   /** null: the message is composed from the fields above. */
-  written: WrittenMessage | null;
+  submitted: RawMessage | null;
   /** The delivery notices that the sender asks for; absent: none, as over HTTP. */
   dsn?: Dsn;
 };
@@ -50,7 +50,7 @@ export type Attachment = {
 export type Tag = { name: string; value: string };
 
 /** A message that is sent as its SMTP client wrote it. The other fields of the email only describe it. */
-export type WrittenMessage = {
+export type RawMessage = {
   /** The whole message except our signatures. */
   raw: Buffer;
   messageId: string;
@@ -68,5 +68,5 @@ export const EMAIL_DEFAULTS = {
   metadata: {},
   tls: null,
   tracking: NOT_TRACKED,
-  written: null,
+  submitted: null,
 } as const satisfies Partial<Email>;

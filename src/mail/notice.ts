@@ -8,7 +8,7 @@
 import { isAscii } from 'node:buffer';
 import type { StoredStatus } from '../core/statuses.ts';
 import { type Address, domainOf, type Mailbox } from './address.ts';
-import { partsAsWritten } from './mime/raw-message.ts';
+import { splitRawMessage } from './mime/raw-message.ts';
 import {
   decodedXtext,
   type Dsn,
@@ -177,7 +177,7 @@ type Part = { type: string; encoding: string; body: Buffer };
 /** Returns the original or its header. A header outside of ASCII needs the global types (RFC 6533 §4). */
 function returnedPart({ facts, request, original }: NoticeMessage): Part {
   const { raw } = original;
-  const { headerBytes } = partsAsWritten(raw);
+  const { headerBytes } = splitRawMessage(raw);
   const isWhole =
     facts.action === 'failed' && request.ret === 'FULL' && raw.length <= RETURNED_BYTES_MAX;
   const isPlain = isAscii(headerBytes);

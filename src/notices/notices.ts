@@ -132,8 +132,8 @@ export class Notices {
   /** Returns null when nobody may get the notice. */
   #draftOf(notice: DueNotice, original: StoredMessage): EmailDraft | null {
     const { world, config } = this.#options;
-    const { dsn: request, written } = original;
-    if (request?.kind !== 'request' || request.sender === null || written === null) return null;
+    const { dsn: request, submitted } = original;
+    if (request?.kind !== 'request' || request.sender === null || submitted === null) return null;
     if (!notice.isAllowed || notice.isTooOld) return null;
     const { facts, createdAt: at, recipient } = notice;
     const from = noticeSender(original.from);
@@ -150,7 +150,7 @@ export class Notices {
       messageId,
       hostname: config.hostname,
       original: {
-        raw: written.raw,
+        raw: submitted.raw,
         messageId: messageIdIn(original),
         arrivedAt: original.createdAt,
         expiresAt: original.expiresAt,
@@ -165,7 +165,7 @@ export class Notices {
         subject: SUBJECTS[facts.action],
         text: '',
         tags: [{ name: 'letterhaus_notice', value: facts.action }],
-        written: { raw, messageId },
+        submitted: { raw, messageId },
         dsn: { kind: 'notice' },
       },
       bcc: [],

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TurnsPerMinute } from './http-log.ts';
+import { EntriesPerMinute } from './http-log.ts';
 
 test('a project has a hundred entries a minute, whatever others have', () => {
   let nowMs = 1_000_000;
-  const turns = new TurnsPerMinute({ monotonicMs: () => nowMs });
+  const turns = new EntriesPerMinute({ monotonicMs: () => nowMs });
   const taken = (project: string, count: number) =>
     Array.from({ length: count }, () => turns.take(project)).filter(Boolean).length;
   assert.equal(taken('one', 130), 100);

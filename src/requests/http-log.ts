@@ -14,24 +14,27 @@ import { WriteBehind } from '../lib/write-behind.ts';
 import type { Access, App, HttpServices } from '../http/services.ts';
 
 /** Limit per project in this process, so that a program in a loop does not fill the disk. */
-const NOTED_PER_MINUTE = 100;
+const ENTRIES_PER_MINUTE = 100;
 const MINUTE_MS = 60_000;
 const PATH_MAX = 300;
 const MESSAGE_MAX = 1_000;
 const USER_AGENT_MAX = 200;
 
 /** Their requests concern members, not a project; the audit log has those that changed something. */
-const ABOUT_MEMBERS: ReadonlySet<Access> = new Set<Access>(['session', 'sign_in']);
+const MEMBER_ACCESS: ReadonlySet<Access> = new Set<Access>(['session', 'sign_in']);
 
 /** Call it before the routes are registered. */
-export function noteRequests(app: App, { db, world }: Pick<HttpServices, 'db' | 'world'>): void {
+export function registerRequestLog(
+  app: App,
+  { db, world }: Pick<HttpServices, 'db' | 'world'>,
+): void {
   const notes = new WriteBehind<NewApiRequest>((rows) => addApiRequests(db, rows));
-  const turns = new TurnsPerMinute(world);
+  const turns = new EntriesPerMinute(world);
   const note: onResponseHookHandler = (request, reply, done) => {
     const { caller } = request;
     const isOfProject =
-      caller !== null && !isFromLocalOperator(request) && !ABOUT_MEMBERS.has(accessOf(request));
-    if (isOfProject && turns.take(caller.projectId)) notes.add(noteOf(request, reply, caller));
+      caller !== null && !isFromLocalOperator(request) && !MEMBER_ACCESS.has(accessOf(request));
+    if (isOfProject && turns.take(caller.projectId)) notes.add(entryOf(request, reply, caller));
     done();
   };
   app.decorateRequest('problem', null);
@@ -40,7 +43,7 @@ export function noteRequests(app: App, { db, world }: Pick<HttpServices, 'db' | 
     else done();
   });
   app.addHook('onRoute', (route) => {
-    if (!isNotedChange(route)) return;
+    if (!isLoggedChange(route)) return;
     const onSuccess: onResponseHookHandler = (request, reply, done) => {
       if (reply.statusCode < 400) note.call(app, request, reply, done);
       else done();
@@ -54,12 +57,12 @@ function accessOf({ routeOptions }: FastifyRequest): Access {
   return routeOptions.config.access ?? 'full_access';
 }
 
-function isNotedChange({ method, config }: RouteOptions): boolean {
+function isLoggedChange({ method, config }: RouteOptions): boolean {
   const isRead = [method].flat().every((one) => one === 'GET' || one === 'HEAD');
   return !isRead && config?.limit !== 'sending';
 }
 
-export class TurnsPerMinute {
+export class EntriesPerMinute {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #taken = new Map<string, number>();
   #startedMs = 0;
@@ -76,11 +79,11 @@ export class TurnsPerMinute {
     }
     const taken = this.#taken.get(projectId) ?? 0;
     this.#taken.set(projectId, taken + 1);
-    return taken < NOTED_PER_MINUTE;
+    return taken < ENTRIES_PER_MINUTE;
   }
 }
 
-function noteOf(request: FastifyRequest, reply: FastifyReply, caller: Caller): NewApiRequest {
+function entryOf(request: FastifyRequest, reply: FastifyReply, caller: Caller): NewApiRequest {
   const { id, method, problem, body, headers, session } = request;
   const { projectId, environment } = caller;
   const { statusCode: status } = reply;
@@ -92,18 +95,18 @@ function noteOf(request: FastifyRequest, reply: FastifyReply, caller: Caller): N
     memberId: session?.memberId ?? null,
     method,
     // The query is left out, because it has search texts and tokens of links.
-    path: stored(request.url.split('?', 1)[0], PATH_MAX) ?? '',
+    path: storableText(request.url.split('?', 1)[0], PATH_MAX) ?? '',
     status,
     durationMs: Math.round(reply.elapsedTime),
     network: networkOf(request.ip),
-    userAgent: stored(headers['user-agent'], USER_AGENT_MAX),
+    userAgent: storableText(headers['user-agent'], USER_AGENT_MAX),
     errorCode: problem?.code ?? null,
-    errorMessage: stored(problem?.message, MESSAGE_MAX),
+    errorMessage: storableText(problem?.message, MESSAGE_MAX),
     body: problem === null || body === undefined || body === null ? null : outlineOf(body),
   };
 }
 
 /** PostgreSQL stores no NUL, and no half of a surrogate pair. */
-function stored(text: string | undefined, max: number): string | null {
+function storableText(text: string | undefined, max: number): string | null {
   return text?.slice(0, max).replaceAll('\0', '').toWellFormed() ?? null;
 }

@@ -9,12 +9,12 @@ import { newEmail, newSender, type Sender, settlement } from '../../test/support
 import { testDatabase } from '../../test/support/postgres.ts';
 import { EVENT_OF_STATUS } from '../core/events.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
-import { runBatch } from '../accept/store/full-path.ts';
+import { storeEmails } from '../accept/store/full-path.ts';
 import { newId } from '../database/ids.ts';
 import { type Queryable, sqlStateOf } from '../database/database.ts';
-import { runSettle } from './full-path.ts';
+import { storeFull } from './full-path.ts';
 import type { Settlement } from './settlement.ts';
-import { fastOutcomesOf, runFast } from './fast-path.ts';
+import { fastOutcomesOf, storeFast } from './fast-path.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
 
 const database = await testDatabase();
@@ -168,7 +168,7 @@ async function store(tx: Queryable, wanted: StoredEmail, scope: Scoped): Promise
     tags: wanted.tags.map((value) => ({ name: 'kind', value })),
   };
   const options = { limit: { max: 1_000, windowS: 60 }, holder: HOLDER, onNotified: () => {} };
-  const [row] = await runBatch(tx, [email], options);
+  const [row] = await storeEmails(tx, [email], options);
   assert.equal(row?.outcome, 'accepted');
   await tx.query(
     `update emails set created_at = created_at - $2::int * interval '1 second', from_address = $3,
@@ -272,7 +272,7 @@ async function orUndone<Result>(
 }
 
 async function full(tx: Queryable, batch: readonly Settlement[]): Promise<Stored> {
-  const { counted, notified } = await runSettle(tx, batch, { holder: HOLDER, extent: 'all' });
+  const { counted, notified } = await storeFull(tx, batch, { holder: HOLDER, extent: 'all' });
   return { counted, isNotified: notified > 0 };
 }
 
@@ -281,7 +281,7 @@ const seen = { stored: 0, left: 0, failed: 0, refused: 0, notified: 0 };
 /** Tries the fast path first, and the full path for skipped outcomes, like the store. */
 async function shortThenFull(tx: Queryable, batch: readonly Settlement[]): Promise<Stored> {
   const fast = fastOutcomesOf(batch);
-  const short = fast.length > 0 && (await orUndone(tx, () => runFast(tx, fast, HOLDER)));
+  const short = fast.length > 0 && (await orUndone(tx, () => storeFast(tx, fast, HOLDER)));
   const { stored, notified } = typeof short === 'object' ? short : { stored: [], notified: 0 };
   if (typeof short === 'string') seen.failed += 1;
   const left = batch.filter((one) => !stored.includes(one));
@@ -346,12 +346,12 @@ test('a locked email is skipped without waiting for its lock', async () => {
   const sender = await newSender(db);
   const emails = [0, 1, 2].map(() => newEmail(sender));
   const options = { limit: { max: 1_000, windowS: 60 }, holder: HOLDER, onNotified: () => {} };
-  await runBatch(db.accepting, emails, options);
+  await storeEmails(db.accepting, emails, options);
   const [, locked] = emails;
   const fast = fastOutcomesOf(emails.map((email) => settlement(email)));
   const { stored } = await db.transaction(async (tx) => {
     await tx.query('select from emails where id = $1 for update', [locked!.id]);
-    return runFast(db.settling, fast, HOLDER);
+    return storeFast(db.settling, fast, HOLDER);
   });
   assert.deepEqual(
     stored.map(({ emailId }) => emailId).toSorted(),

@@ -27,7 +27,7 @@ const OPEN = OPEN_STATUSES.map((status) => `'${status}'`).join();
  * starts, which saves a quarter of the CPU of a batch of one. `between 1 and $1` makes the planner expect one row, so
  * that it finds each row by its key, even if the tables were empty when the plan was made.
  */
-const change = (status: FastStatus, type: EventType): string => `
+const changeSql = (status: FastStatus, type: EventType): string => `
 with email as materialized (
   select i.ord, now() + (select skew from clock) as now, q.position, e.project_id, e.environment, e.id,
          e.event_count + 1 as seq, e.created_at, e.scheduled_at, e.from_address, e.key_id, e.tags
@@ -73,7 +73,7 @@ finished as (
   returning 1
 ),`;
 
-const notify = (status: FastStatus, type: EventType): string => `
+const notifySql = (status: FastStatus, type: EventType): string => `
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at,
                       data, attempt)
@@ -122,7 +122,7 @@ const STATEMENTS: Readonly<Record<FastStatus, Statement>> = {
 
 function statementFor(status: FastStatus): Statement {
   const type = EVENT_OF_STATUS[status];
-  return { name: `settle_fast_${status}`, text: change(status, type) + notify(status, type) };
+  return { name: `settle_fast_${status}`, text: changeSql(status, type) + notifySql(status, type) };
 }
 
 /** An outcome for the fast path, with its JSON as stored. */
@@ -170,7 +170,7 @@ function hasEscapedCharacter(json: string | null): boolean {
  * Stores outcomes in one transaction, or none of them.
  * @returns the stored outcomes, and the number of webhook deliveries queued
  */
-export async function runFast(
+export async function storeFast(
   db: Queryable,
   fast: readonly FastOutcome[],
   holder: string,

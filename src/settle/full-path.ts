@@ -169,7 +169,7 @@ select n.ord, 0 as notified from numbered n${ASSERTIONS}`;
  * @param holder null: all outcomes are late
  * @returns which outcomes counted, and the number of webhook deliveries queued
  */
-export async function runSettle(
+export async function storeFull(
   db: Queryable,
   batch: readonly Settlement[],
   { holder, extent }: { holder: string | null; extent: Extent },
@@ -181,7 +181,7 @@ export async function runSettle(
   const emailIds = batch.map((one) => one.emailId);
   const inOrder = emailIds.toSorted();
   const rows = await db.query<{ ord: number; notified: number }>(statement, [
-    JSON.stringify(batch.map(settlementInput)),
+    JSON.stringify(batch.map(settlementJson)),
     emailIds,
     holder,
     inOrder[0],
@@ -191,7 +191,7 @@ export async function runSettle(
   return { counted: batch.map((_, ord) => counted.has(ord)), notified: rows[0]?.notified ?? 0 };
 }
 
-function settlementInput(one: Settlement, ord: number): object {
+function settlementJson(one: Settlement, ord: number): object {
   return {
     ord,
     project_id: one.projectId,

@@ -6,11 +6,11 @@ test('settling is healthy until the database is unreachable, and again once a ba
   const health = new SettleHealth();
   health.batchStarted();
   assert.equal(health.isStuck, false);
-  assert.equal(await health.recovers(0), true);
-  health.stuck();
+  assert.equal(await health.waitForRecovery(0), true);
+  health.markStuck();
   assert.equal(health.isStuck, true);
-  assert.equal(await health.recovers(1), false);
-  const waiting = [health.recovers(60_000), health.recovers(60_000)];
+  assert.equal(await health.waitForRecovery(1), false);
+  const waiting = [health.waitForRecovery(60_000), health.waitForRecovery(60_000)];
   health.batchStored();
   assert.deepEqual(await Promise.all(waiting), [true, true]);
   assert.equal(health.isStuck, false);

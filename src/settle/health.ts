@@ -17,17 +17,17 @@ export class SettleHealth {
   }
 
   batchStarted(): void {
-    this.#timer = setTimeout(() => this.stuck(), STUCK_AFTER_MS).unref();
+    this.#timer = setTimeout(() => this.markStuck(), STUCK_AFTER_MS).unref();
   }
 
-  stuck(): void {
+  markStuck(): void {
     this.#recovered ??= Promise.withResolvers();
   }
 
   /** The database refuses every outcome: stuck until a batch is stored. */
   batchRefused(): void {
     clearTimeout(this.#timer);
-    this.stuck();
+    this.markStuck();
   }
 
   /** The batch was stored or fenced off. */
@@ -38,7 +38,7 @@ export class SettleHealth {
   }
 
   /** @returns whether batches are stored again within the time */
-  async recovers(withinMs: number): Promise<boolean> {
+  async waitForRecovery(withinMs: number): Promise<boolean> {
     if (this.#recovered === null) return true;
     await atMost(withinMs, this.#recovered.promise);
     return !this.isStuck;

@@ -17,14 +17,14 @@ function newStore() {
   };
   const store = new OutcomeBatches<number, string>({
     holder: () => 'worker',
-    fenced: 'fenced',
+    fencedResult: 'fenced',
     write: async (batch) => batch.map(() => 'full path'),
     writeFast: async () => {
       throw scene.error;
     },
-    shorter: (item) => item,
+    shorten: (item) => item,
     describe: (item) => ({ item }),
-    lockOf: String,
+    lockKeyOf: String,
     itemBytes: 1,
     log: log as never,
     world: { ...systemWorld, monotonicMs: () => scene.nowMs },

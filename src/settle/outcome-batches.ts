@@ -13,24 +13,24 @@ import { SettleHealth } from './health.ts';
 import { type Extent, isRowAtFault, Unsettled, type UnsettledOptions } from './unsettled.ts';
 
 /** The lease under which a batch is stored, and the extent of its outcomes. */
-export type Writing = { holder: string; extent: Extent };
+export type WriteContext = { holder: string; extent: Extent };
 
 type OutcomeBatchesOptions<Item, Result> = Pick<
   UnsettledOptions<Item, Result>,
-  'describe' | 'lockOf' | 'onFailure' | 'log' | 'world'
+  'describe' | 'lockKeyOf' | 'onFailure' | 'log' | 'world'
 > &
   Pick<GroupCommitOptions<Item, Result>, 'exclusiveKey' | 'paceMs'> & {
     /** null while there is no lease. Rows that were claimed under the last one belong to other workers. */
     holder: () => string | null;
-    fenced: Result;
+    fencedResult: Result;
     /** Stores a batch in one commit, or throws. @returns one result per item */
-    write: (batch: readonly Item[], writing: Writing) => Promise<readonly Result[]>;
+    write: (batch: readonly Item[], writing: WriteContext) => Promise<readonly Result[]>;
     /**
      * Stores the part of a batch that a cheaper statement can. `write` gets the rest, and everything after a failure.
      */
     writeFast?: (batch: readonly Item[], holder: string) => Promise<ReadonlyMap<Item, Result>>;
     /** Returns the item without the details that the database may refuse. */
-    shorter: (item: Item, extent: Exclude<Extent, 'all'>) => Item;
+    shorten: (item: Item, extent: Exclude<Extent, 'all'>) => Item;
     /** Called for each item once it is stored or fenced off. */
     onSettled?: (item: Item, result: Result) => void;
     itemBytes: number;
@@ -100,7 +100,7 @@ export class OutcomeBatches<Item, Result> {
 
   async #settle(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
     const stored = await this.#writeFast(batch);
-    if (stored.size > 0) this.#unsettled.othersStored();
+    if (stored.size > 0) this.#unsettled.noteOthersStored();
     const left = batch.filter((item) => !stored.has(item));
     const settled = left.length === 0 ? [] : await this.#unsettled.settle(left);
     let next = 0;
@@ -116,7 +116,7 @@ export class OutcomeBatches<Item, Result> {
     const current = holder();
     if (writeFast === undefined || current === null || this.isBlocked) return new Map();
     return writeFast(batch, current).catch((error: unknown) => {
-      this.#fastPathFailed(error);
+      this.#logFastPathFailure(error);
       return new Map<Item, Result>();
     });
   }
@@ -125,7 +125,7 @@ export class OutcomeBatches<Item, Result> {
    * Logs errors that the fast path must not have, once a minute, because the full path hides them at nearly twice the
    * cost. A lost connection and a refused row are expected: `write` waits for the one and bisects the other.
    */
-  #fastPathFailed(error: unknown): void {
+  #logFastPathFailure(error: unknown): void {
     const sqlState = sqlStateOf(error);
     const isExpected = sqlState !== null && isRowAtFault(sqlState);
     if (isExpected || error instanceof DatabaseUnavailable) return;
@@ -140,13 +140,15 @@ export class OutcomeBatches<Item, Result> {
   }
 
   #write(batch: readonly Item[], extent: Extent): Promise<readonly Result[]> {
-    const { holder, fenced, shorter, write } = this.#options;
-    const shown = extent === 'all' ? batch : batch.map((item) => shorter(item, extent));
+    const { holder, fencedResult, shorten, write } = this.#options;
+    const items = extent === 'all' ? batch : batch.map((item) => shorten(item, extent));
     const attempt = async (): Promise<readonly Result[]> => {
       const current = holder();
-      return current === null ? batch.map(() => fenced) : write(shown, { holder: current, extent });
+      return current === null
+        ? batch.map(() => fencedResult)
+        : write(items, { holder: current, extent });
     };
-    const onFailure = () => this.health.stuck();
+    const onFailure = () => this.health.markStuck();
     return whenAvailable(attempt, { pauseMs: UNAVAILABLE_PAUSE_MS, onFailure });
   }
 

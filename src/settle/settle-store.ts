@@ -9,9 +9,9 @@ import type { Logger } from 'pino';
 import { failpoint } from '../lib/failpoint.ts';
 import type { World } from '../lib/world.ts';
 import type { Queryable } from '../database/database.ts';
-import { OutcomeBatches, type Writing } from './outcome-batches.ts';
-import { fastOutcomesOf, runFast } from './fast-path.ts';
-import { runSettle } from './full-path.ts';
+import { OutcomeBatches, type WriteContext } from './outcome-batches.ts';
+import { fastOutcomesOf, storeFast } from './fast-path.ts';
+import { storeFull } from './full-path.ts';
 import type { Settlement } from './settlement.ts';
 import type { Extent } from './unsettled.ts';
 
@@ -25,7 +25,7 @@ type SettleStoreOptions = {
 };
 
 /** A rough size: 64 outcomes always fit a batch. */
-const OUTCOME_BYTES = 2_000;
+const OUTCOME_BYTES_ESTIMATE = 2_000;
 /** Outcomes wait up to this long for a batch. If the process dies meanwhile, their mail is sent again. */
 const SETTLE_PACE_MS = 25;
 
@@ -38,22 +38,22 @@ export class SettleStore extends OutcomeBatches<Settlement, boolean> {
     const { onNotified, onSettled } = options;
     super({
       ...options,
-      fenced: false,
+      fencedResult: false,
       write: (batch, writing) => settleBatch(db, batch, { ...writing, onNotified }),
       writeFast: (batch, holder) => settleFast(db, batch, { holder, onNotified }),
-      shorter,
+      shorten: shortenSettlement,
       describe: ({ emailId, position, status }) => ({ email_id: emailId, position, status }),
-      lockOf: ({ emailId }) => emailId,
+      lockKeyOf: ({ emailId }) => emailId,
       onSettled: (settlement, counts) => counts && onSettled?.(settlement),
       exclusiveKey: ({ emailId, position }) => `${emailId} ${position}`,
-      itemBytes: OUTCOME_BYTES,
+      itemBytes: OUTCOME_BYTES_ESTIMATE,
       paceMs: SETTLE_PACE_MS,
     });
   }
 }
 
 /** Removes text of remote servers. `bare` also sends no webhooks and suppresses no address. */
-function shorter(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
+function shortenSettlement(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
   const { reason: _reason, smtp: _smtp, ...data } = one.data as Record<string, unknown>;
   const { number } = (one.attempt ?? {}) as { number?: number };
   return {
@@ -73,7 +73,7 @@ function shorter(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
  * The fast path runs only for this many outcomes, because a mixed batch runs both statements. A batch that is all for
  * the fast path may be smaller.
  */
-const FAST_MIN = 32;
+const FAST_PATH_MIN = 32;
 
 /** Stores the outcomes that the fast path takes, if there are enough of them. */
 async function settleFast(
@@ -82,8 +82,8 @@ async function settleFast(
   { holder, onNotified }: { holder: string; onNotified: () => void },
 ): Promise<ReadonlyMap<Settlement, true>> {
   const fast = fastOutcomesOf(batch);
-  if (fast.length < Math.min(batch.length, FAST_MIN)) return new Map();
-  const { stored } = await commit(() => runFast(db, fast, holder), onNotified);
+  if (fast.length < Math.min(batch.length, FAST_PATH_MIN)) return new Map();
+  const { stored } = await commit(() => storeFast(db, fast, holder), onNotified);
   return new Map(stored.map((one) => [one, true]));
 }
 
@@ -91,9 +91,9 @@ async function settleFast(
 export async function settleBatch(
   db: Queryable,
   batch: readonly Settlement[],
-  { holder, onNotified, extent }: Writing & { onNotified: () => void },
+  { holder, onNotified, extent }: WriteContext & { onNotified: () => void },
 ): Promise<boolean[]> {
-  const { counted } = await commit(() => runSettle(db, batch, { holder, extent }), onNotified);
+  const { counted } = await commit(() => storeFull(db, batch, { holder, extent }), onNotified);
   return counted;
 }
 

@@ -40,7 +40,7 @@ export type Settlement = {
 };
 
 /** The outcome of an attempt, or of a report that arrived later. */
-type Change = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
+type OutcomeChange = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
   suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
   /** How the next server handles requested notices. */
   nextServer?: NextServer;
@@ -53,7 +53,7 @@ type SettledRecipient = Pick<Settlement, 'projectId' | 'environment' | 'position
 
 export function newSettlement(
   { projectId, environment, position, address, email }: SettledRecipient,
-  change: Change,
+  change: OutcomeChange,
   world: Pick<World, 'newId'>,
   claimed: Pick<Settlement, 'claim' | 'attempt' | 'retryMs' | 'provider' | 'late'>,
 ): Settlement {

@@ -22,7 +22,7 @@ function newStore() {
       return items.map((item) => `stored ${item}`);
     },
     describe: (item) => ({ item }),
-    lockOf: (item) => String(item % 10),
+    lockKeyOf: (item) => String(item % 10),
     onSettled: (item) => void scene.stored.push(item),
     log: log as never,
     world: { ...systemWorld, random: () => 0 },
@@ -99,7 +99,7 @@ test('refusals because of rows do not block the store while others store outcome
   for (let item = 1; item <= 5; item += 1) {
     assert.deepEqual(await store.unsettled.settle([item]), ['kept']);
     assert.equal(store.unsettled.isBlocked, false);
-    store.unsettled.othersStored();
+    store.unsettled.noteOthersStored();
   }
   await store.unsettled.stop(0);
 });

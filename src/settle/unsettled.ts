@@ -27,7 +27,7 @@ export type UnsettledOptions<Item, Result> = {
   write: (items: readonly Item[], extent: Extent) => Promise<readonly Result[]>;
   /** Identifies an outcome in the log, without content. */
   describe: (item: Item) => object;
-  lockOf: (item: Item) => string;
+  lockKeyOf: (item: Item) => string;
   onSettled: (item: Item, result: Result) => void;
   onChange?: () => void;
   onFailure?: (sqlState: string) => void;
@@ -35,7 +35,7 @@ export type UnsettledOptions<Item, Result> = {
   world: Pick<World, 'monotonicMs' | 'random'>;
 };
 
-type Kept<Item> = {
+type KeptOutcome<Item> = {
   item: Item;
   failures: number;
   sqlState: string;
@@ -45,7 +45,7 @@ type Kept<Item> = {
 };
 
 /** The progress of a batch: stored outcomes and failed statements. */
-type Course<Item, Result> = { results: Map<Item, Result>; failures: number };
+type BatchProgress<Item, Result> = { results: Map<Item, Result>; failures: number };
 
 const WAIT_FIRST_MS = 500;
 const WAIT_MAX_MS = 30_000;
@@ -53,21 +53,21 @@ const WAIT_MAX_MS = 30_000;
 const KEPT_MAX = 1_000;
 /** Failed statements after which the rest of a batch is kept. Bisecting 64 takes 7 for the first outcome. */
 const FAILED_STATEMENTS_MAX = 10;
-const SHORTER_AFTER_FAILURES = 4;
+const WITHOUT_DETAILS_AFTER_FAILURES = 4;
 const BARE_AFTER_FAILURES = 6;
 /** Data exceptions, integrity constraints, program limits, assertions: the row is probably at fault, not the schema. */
-const OWN_FAULT = /^(22|23|54|P0004)/;
+const ROW_FAULT = /^(22|23|54|P0004)/;
 /** Emails in succession that may be at fault before the schema is assumed to be. */
-const AT_FAULT_MAX = 3;
-const NAMED_AT_STOP_MAX = 50;
+const FAULTY_EMAILS_MAX = 3;
+const LOGGED_AT_STOP_MAX = 50;
 const STOP_PAUSE_MS = 250;
 
-export const isRowAtFault = (sqlState: string): boolean => OWN_FAULT.test(sqlState);
+export const isRowAtFault = (sqlState: string): boolean => ROW_FAULT.test(sqlState);
 
 export class Unsettled<Item, Result> {
   readonly #options: UnsettledOptions<Item, Result>;
-  readonly #kept = new Map<Item, Kept<Item>>();
-  #nothingGetsThrough = false;
+  readonly #kept = new Map<Item, KeptOutcome<Item>>();
+  #refusesEverything = false;
   #storedCount = 0;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> = Promise.resolve();
@@ -78,7 +78,7 @@ export class Unsettled<Item, Result> {
   }
 
   get isBlocked(): boolean {
-    return this.#nothingGetsThrough || this.#kept.size >= KEPT_MAX;
+    return this.#refusesEverything || this.#kept.size >= KEPT_MAX;
   }
 
   get size(): number {
@@ -92,32 +92,34 @@ export class Unsettled<Item, Result> {
   /** Stores a batch. @returns one result per item; `kept`: it is stored later */
   async settle(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
     const results = new Map<Item, Result>();
-    const waiting = this.#nothingGetsThrough ? batch : batch.filter((item) => this.#waits(item));
+    const waiting = this.#refusesEverything
+      ? batch
+      : batch.filter((item) => this.#isBehindLock(item));
     for (const item of waiting) this.#keep(item, null);
     const tried = waiting.length === 0 ? batch : batch.filter((item) => !this.#kept.has(item));
     if (tried.length > 0) {
-      await this.#writeApart(tried, { results, failures: 0 });
-      if (results.size > 0) this.#storedSome();
-      else this.#nothingGetsThrough = !this.#areRowsAtFault();
+      await this.#writeBisected(tried, { results, failures: 0 });
+      if (results.size > 0) this.#noteStored();
+      else this.#refusesEverything = !this.#areRowsAtFault();
       this.#options.onChange?.();
     }
     return batch.map((item) => results.get(item) ?? 'kept');
   }
 
   /** Called when the fast path has stored outcomes: refusals now are not a general failure. */
-  othersStored(): void {
-    this.#storedSome();
+  noteOthersStored(): void {
+    this.#noteStored();
   }
 
   /** Retries everything in every extent for up to `withinMs`, and logs the rest. */
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
     clearTimeout(this.#timer);
-    await atMost(withinMs, this.#writeAll(this.#options.world.monotonicMs() + withinMs));
+    await atMost(withinMs, this.#retryAll(this.#options.world.monotonicMs() + withinMs));
     if (this.#kept.size === 0) return;
-    const named = [...this.#kept.values()].slice(0, NAMED_AT_STOP_MAX);
+    const named = [...this.#kept.values()].slice(0, LOGGED_AT_STOP_MAX);
     this.#options.log.error(
-      { unsettled: this.#kept.size, outcomes: named.map((one) => this.#facts(one)) },
+      { unsettled: this.#kept.size, outcomes: named.map((one) => this.#logFieldsOf(one)) },
       'stopped with outcomes that could not be stored: their deliveries will be repeated',
     );
   }
@@ -130,19 +132,21 @@ export class Unsettled<Item, Result> {
     const failing = [...this.#kept.values()].filter(
       ({ storedBefore }) => storedBefore === this.#storedCount,
     );
-    const locks = new Set(failing.map(({ item }) => this.#options.lockOf(item)));
-    return locks.size <= AT_FAULT_MAX && failing.every(({ sqlState }) => isRowAtFault(sqlState));
-  }
-
-  #waits(item: Item): boolean {
-    if (this.#kept.size === 0) return false;
-    const lock = this.#options.lockOf(item);
-    return [...this.#kept.values()].some(
-      (one) => one.isLocked && this.#options.lockOf(one.item) === lock,
+    const locks = new Set(failing.map(({ item }) => this.#options.lockKeyOf(item)));
+    return (
+      locks.size <= FAULTY_EMAILS_MAX && failing.every(({ sqlState }) => isRowAtFault(sqlState))
     );
   }
 
-  async #writeApart(part: readonly Item[], course: Course<Item, Result>): Promise<void> {
+  #isBehindLock(item: Item): boolean {
+    if (this.#kept.size === 0) return false;
+    const lock = this.#options.lockKeyOf(item);
+    return [...this.#kept.values()].some(
+      (one) => one.isLocked && this.#options.lockKeyOf(one.item) === lock,
+    );
+  }
+
+  async #writeBisected(part: readonly Item[], course: BatchProgress<Item, Result>): Promise<void> {
     if (course.results.size === 0 && course.failures >= FAILED_STATEMENTS_MAX) {
       for (const item of part) this.#keep(item, null);
       return;
@@ -159,13 +163,13 @@ export class Unsettled<Item, Result> {
       }
     }
     const middle = Math.ceil(part.length / 2);
-    await this.#writeApart(part.slice(0, middle), course);
-    await this.#writeApart(part.slice(middle), course);
+    await this.#writeBisected(part.slice(0, middle), course);
+    await this.#writeBisected(part.slice(middle), course);
   }
 
   /** @param error null: no attempt was made */
   #keep(item: Item, error: unknown): void {
-    const kept: Kept<Item> = {
+    const kept: KeptOutcome<Item> = {
       item,
       failures: 0,
       sqlState: '',
@@ -174,11 +178,11 @@ export class Unsettled<Item, Result> {
       dueAtMs: this.#options.world.monotonicMs() + WAIT_FIRST_MS,
     };
     this.#kept.set(item, kept);
-    if (error !== null) this.#failed(kept, error);
+    if (error !== null) this.#noteFailure(kept, error);
     this.#schedule();
   }
 
-  #failed(kept: Kept<Item>, error: unknown): void {
+  #noteFailure(kept: KeptOutcome<Item>, error: unknown): void {
     const { world, log, onFailure } = this.#options;
     kept.failures += 1;
     kept.sqlState = sqlStateOf(error) ?? 'none';
@@ -189,20 +193,20 @@ export class Unsettled<Item, Result> {
     // Logs the 1st, 2nd, 4th, … failure, so that a broken schema does not fill the disk.
     if (Number.isInteger(Math.log2(kept.failures))) {
       log.error(
-        { ...this.#facts(kept), retry_in_ms: Math.round(kept.dueAtMs - world.monotonicMs()) },
+        { ...this.#logFieldsOf(kept), retry_in_ms: Math.round(kept.dueAtMs - world.monotonicMs()) },
         'an outcome could not be stored; it is kept and retried, and its delivery is not repeated',
       );
     }
   }
 
-  #facts({ item, sqlState, failures }: Kept<Item>): object {
+  #logFieldsOf({ item, sqlState, failures }: KeptOutcome<Item>): object {
     return { ...this.#options.describe(item), sqlstate: sqlState, failures };
   }
 
-  #storedSome(): void {
+  #noteStored(): void {
     this.#storedCount += 1;
-    if (!this.#nothingGetsThrough) return;
-    this.#nothingGetsThrough = false;
+    if (!this.#refusesEverything) return;
+    this.#refusesEverything = false;
     for (const kept of this.#kept.values()) kept.dueAtMs = 0;
     this.#schedule();
   }
@@ -213,38 +217,38 @@ export class Unsettled<Item, Result> {
     const dueAtMs = Math.min(...[...this.#kept.values()].map((one) => one.dueAtMs));
     const waitMs = Math.max(0, dueAtMs - this.#options.world.monotonicMs());
     this.#timer = setTimeout(() => {
-      this.#round = this.#round.then(() => this.#tryDue()).finally(() => this.#schedule());
+      this.#round = this.#round.then(() => this.#retryDue()).finally(() => this.#schedule());
     }, waitMs).unref();
   }
 
-  async #tryDue(): Promise<void> {
+  async #retryDue(): Promise<void> {
     const nowMs = this.#options.world.monotonicMs();
     const due = [...this.#kept.values()].filter(({ dueAtMs }) => dueAtMs <= nowMs);
     for (const kept of due.toSorted((one, other) => one.dueAtMs - other.dueAtMs)) {
       if (this.#isStopping) return;
-      await this.#tryAgain(kept);
-      if (this.#nothingGetsThrough) return;
+      await this.#retry(kept);
+      if (this.#refusesEverything) return;
     }
   }
 
-  async #writeAll(untilMs: number): Promise<void> {
+  async #retryAll(untilMs: number): Promise<void> {
     await this.#round;
     while (this.#kept.size > 0 && this.#options.world.monotonicMs() < untilMs) {
-      for (const kept of this.#kept.values()) await this.#tryAgain(kept);
+      for (const kept of this.#kept.values()) await this.#retry(kept);
       if (this.#kept.size > 0) await new Promise((resolve) => setTimeout(resolve, STOP_PAUSE_MS));
     }
   }
 
-  async #tryAgain(kept: Kept<Item>): Promise<void> {
+  async #retry(kept: KeptOutcome<Item>): Promise<void> {
     const { write, onSettled, onChange, log } = this.#options;
     let failure: unknown;
-    for (const extent of this.#extents(kept)) {
+    for (const extent of this.#extentsFor(kept)) {
       try {
         const [result] = await write([kept.item], extent);
         this.#kept.delete(kept.item);
-        this.#storedSome();
+        this.#noteStored();
         log.warn(
-          { ...this.#facts(kept), extent },
+          { ...this.#logFieldsOf(kept), extent },
           'an outcome that the database had refused is stored',
         );
         onSettled(kept.item, result!);
@@ -255,15 +259,15 @@ export class Unsettled<Item, Result> {
         failure ??= error;
       }
     }
-    this.#failed(kept, failure);
+    this.#noteFailure(kept, failure);
   }
 
-  #extents({ failures, sqlState, isLocked, storedBefore }: Kept<Item>): Extent[] {
+  #extentsFor({ failures, sqlState, isLocked, storedBefore }: KeptOutcome<Item>): Extent[] {
     const mayShrink = isRowAtFault(sqlState) || this.#storedCount > storedBefore;
     if (isLocked || !(mayShrink || this.#isStopping)) return ['all'];
     if (failures >= BARE_AFTER_FAILURES || this.#isStopping) {
       return ['all', 'without_details', 'bare'];
     }
-    return failures >= SHORTER_AFTER_FAILURES ? ['all', 'without_details'] : ['all'];
+    return failures >= WITHOUT_DETAILS_AFTER_FAILURES ? ['all', 'without_details'] : ['all'];
   }
 }

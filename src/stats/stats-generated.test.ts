@@ -18,7 +18,7 @@ import { STATS_DIMENSIONS, STATS_GRANULARITIES } from './counts.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
-import { runBatch } from '../accept/store/full-path.ts';
+import { storeEmails } from '../accept/store/full-path.ts';
 import { insertDomain, listDomains } from '../domains/domain-store.ts';
 import { newId } from '../database/ids.ts';
 import { createKey } from '../accounts/keys/key-store.ts';
@@ -32,7 +32,7 @@ import {
 } from '../reconciliation/reconciliation-store.ts';
 import { NO_ID } from '../retention/retention-store.ts';
 import { cancelEmail } from '../emails/schedule-store.ts';
-import { runSettle } from '../settle/full-path.ts';
+import { storeFull } from '../settle/full-path.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 import { foldStats, readStats } from './stats-store.ts';
 import { addSuppression } from '../suppressions/suppression-store.ts';
@@ -160,7 +160,7 @@ class Actions {
     const change = { status, eventType: EVENT_OF_STATUS[status], position: one.position };
     const late = { late: true, attempt: null, provider: '' };
     const batch = [settlement(one.email, { ...change, ...late })];
-    const { counted } = await runSettle(db, batch, { holder: null, extent: 'all' });
+    const { counted } = await storeFull(db, batch, { holder: null, extent: 'all' });
     assert.deepEqual(counted, [true]);
     one.status = status;
   }
@@ -202,7 +202,7 @@ class Actions {
     const { sender } = this.#random.pick(this.#senders);
     const options = { limit: LIMIT, holder: this.#holder, onNotified: () => {} };
     const dying = db.transaction(async (tx) => {
-      await runBatch(tx, [newEmail(sender)], options);
+      await storeEmails(tx, [newEmail(sender)], options);
       throw new Error('died');
     });
     await assert.rejects(dying, /died/);

@@ -22,11 +22,11 @@ import {
 import type { StoredStatus } from '../core/statuses.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
-import { runBatch } from '../accept/store/full-path.ts';
+import { storeEmails } from '../accept/store/full-path.ts';
 import { newId } from '../database/ids.ts';
 import { registerNode } from '../delivery/queue/node-store.ts';
 import { forgetExpired } from '../retention/retention-store.ts';
-import { runSettle } from '../settle/full-path.ts';
+import { storeFull } from '../settle/full-path.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 import type { Settlement } from '../settle/settlement.ts';
 import { foldStats, readStats, type StatsRow } from './stats-store.ts';
@@ -113,8 +113,8 @@ test('rolled-back changes do not count, and neither do outcomes of recipients th
   const options = { limit: LIMIT, holder, onNotified: () => {} };
   const died = new Error('the process dies here');
   const dying = db.transaction(async (tx) => {
-    await runBatch(tx, [lost], options);
-    await runSettle(tx, [settlement(kept)], { holder, extent: 'all' });
+    await storeEmails(tx, [lost], options);
+    await storeFull(tx, [settlement(kept)], { holder, extent: 'all' });
     throw died;
   });
   await assert.rejects(dying, died);

@@ -5,7 +5,7 @@
 import { isRefusal } from '../core/refusals.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
-import { countToLimit } from '../accounts/limits/http-limits.ts';
+import { countTowardsLimit } from '../accounts/limits/http-limits.ts';
 import { pageResponse, readPage } from '../http/list-pages.ts';
 import { failures, idParams, pageQuery } from '../http/schemas.ts';
 import {
@@ -168,7 +168,7 @@ function registerSecretAndTest(app: App, services: HttpServices): void {
       const { id } = request.params;
       const found = await webhooks.get(callerOf(request), id);
       if (isRefusal(found)) return refuse(reply, found);
-      if (!(await countToLimit(services, request, reply, 'webhooks'))) return reply;
+      if (!(await countTowardsLimit(services, request, reply, 'webhooks'))) return reply;
       const tested = await webhooks.test(callerOf(request), id);
       return isRefusal(tested) ? refuse(reply, tested) : presentDeliveryDetail(tested);
     },
@@ -233,7 +233,7 @@ function registerReplay(app: App, services: HttpServices): void {
       const which = deliveryOf(request.params);
       const found = await webhooks.delivery(callerOf(request), which);
       if (isRefusal(found)) return refuse(reply, found);
-      if (!(await countToLimit(services, request, reply, 'webhooks'))) return reply;
+      if (!(await countTowardsLimit(services, request, reply, 'webhooks'))) return reply;
       const replayed = await webhooks.replay(callerOf(request), which);
       if (isRefusal(replayed)) return refuse(reply, replayed);
       return reply.code(202).send(presentDeliveryDetail(replayed));
@@ -260,7 +260,7 @@ function registerReplay(app: App, services: HttpServices): void {
       const { id } = request.params;
       const found = await webhooks.get(callerOf(request), id);
       if (isRefusal(found)) return refuse(reply, found);
-      if (!(await countToLimit(services, request, reply, 'webhooks'))) return reply;
+      if (!(await countTowardsLimit(services, request, reply, 'webhooks'))) return reply;
       const range = { since: new Date(since), until: new Date(until), status };
       const replay = await webhooks.replayRange(callerOf(request), id, range);
       if (isRefusal(replay)) return refuse(reply, replay);

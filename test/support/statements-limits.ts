@@ -1,6 +1,6 @@
 /** Accepts emails of a project whose limit has blocks, for database/plans.test.ts. */
-import { runBatch, runEmailBatch } from '../../src/accept/store/full-path.ts';
-import { runFastPath, runFastPathTogether } from '../../src/accept/store/fast-path.ts';
+import { storeEmails, storeBatch } from '../../src/accept/store/full-path.ts';
+import { storeEmailsFast, storeBatchFast } from '../../src/accept/store/fast-path.ts';
 import { newId } from '../../src/database/ids.ts';
 import { makeBlocks } from '../../src/accept/store/limit-blocks.ts';
 import { listLimits } from '../../src/accounts/limits/limit-store.ts';
@@ -36,12 +36,12 @@ async function acceptFromBlocks({ db, sender, holder }: Stage): Promise<void> {
     );
   await makeBlocks(db, sender);
   await db.query(`update limit_blocks set made_at = made_at - interval '1 hour'`);
-  await runBatch(db.accepting, emails(), options);
-  await runBatch(db.accepting, emails(), options);
-  await runFastPath(db.accepting, emails(), options);
-  await runFastPath(db.accepting, emails(true), options);
-  await runFastPathTogether(db.accepting, emailBatch(emails()), options);
-  await runEmailBatch(db.accepting, emailBatch(emails()), options);
+  await storeEmails(db.accepting, emails(), options);
+  await storeEmails(db.accepting, emails(), options);
+  await storeEmailsFast(db.accepting, emails(), options);
+  await storeEmailsFast(db.accepting, emails(true), options);
+  await storeBatchFast(db.accepting, emailBatch(emails()), options);
+  await storeBatch(db.accepting, emailBatch(emails()), options);
   await db.query('delete from limit_blocks');
   await db.query('update limit_windows set has_blocks = false, used = 0, recipients_used = 0');
 }

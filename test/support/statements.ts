@@ -1,7 +1,7 @@
 /** Runs every statement of the service; database/plans.test.ts checks their reads. New ones need a line here. */
 import assert from 'node:assert/strict';
 import type { Database } from '../../src/database/database.ts';
-import { AcceptStore, findRemembered, findStored } from '../../src/accept/store/accept-store.ts';
+import { AcceptStore, findEarlierRequest, findStoredEmails } from '../../src/accept/store/accept-store.ts';
 import * as addressLog from '../../src/emails/address-log/address-log-store.ts';
 import { AHEAD_MAX } from '../../src/emails/diagnosis/diagnosis-store.ts';
 import * as diagnosis from '../../src/emails/diagnosis/diagnosis-store.ts';
@@ -201,8 +201,8 @@ async function useKeys({ db, sender }: Stage): Promise<void> {
 }
 
 async function useLimits({ db, sender }: Stage): Promise<void> {
-  await limits.takeOne(db, { ...sender, category: 'verification' }, LIMIT);
-  await limits.takeOne(db, { ...sender, category: 'dry_runs' }, LIMIT);
+  await limits.countRequest(db, { ...sender, category: 'verification' }, LIMIT);
+  await limits.countRequest(db, { ...sender, category: 'dry_runs' }, LIMIT);
   await limits.peekLimit(db, { ...sender, category: 'sending' }, LIMIT);
   await limits.countAuthFailure(db, '192.0.2.1', LIMIT);
   await limits.setLimit(db, { ...sender, category: 'verification' }, null);
@@ -226,7 +226,7 @@ async function readAddressLog({ db, sender }: Stage): Promise<void> {
   const busy = { projectIds: [sender.projectId], environment: null, addressKey: BUSY_ADDRESS };
   await addressLog.readAddressLog(db, { ...busy, limit: 20 });
   await addressLog.readAddressLog(db, { ...busy, addressKey: 'jö@one.test', limit: 20 });
-  await addressLog.suppressedIn(db, busy);
+  await addressLog.findActiveSuppressions(db, busy);
 }
 
 async function useSuppressions({ db, sender }: Stage): Promise<void> {
@@ -312,12 +312,12 @@ export const EXERCISES: readonly Exercise[] = [
   {
     what: 'what a key was answered',
     asks: 1,
-    run: ({ db, sender }) => findRemembered(db, sender, newId()),
+    run: ({ db, sender }) => findEarlierRequest(db, sender, newId()),
   },
   {
     what: 'what became of a batch',
     asks: BATCH,
-    run: async (stage) => findStored(stage.db, await acceptBatch(stage), stage.holder),
+    run: async (stage) => findStoredEmails(stage.db, await acceptBatch(stage), stage.holder),
   },
   {
     what: 'what a fail-over lost',
@@ -400,8 +400,8 @@ export const EXERCISES: readonly Exercise[] = [
       const ref = { ...sender, id, keyId: null, domain: null };
       await emails.findEmail(db, ref);
       await emails.emailExists(db, ref);
-      await emails.lastReason(db, { ...sender, emailId: id, position: 0 });
-      await emails.countDoubts(db, { ...sender, emailId: id, position: 0 });
+      await emails.findLastReason(db, { ...sender, emailId: id, position: 0 });
+      await emails.countInDoubt(db, { ...sender, emailId: id, position: 0 });
       await emails.listTimeline(db, ref, { after: 0, limit: 100 });
     },
   },

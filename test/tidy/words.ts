@@ -16,9 +16,8 @@ export const STILL_THERE = [
   'HELD Held held',
   'heldById held_back held_by held_until isHeld isHeldDown',
   'largeHeld smallHeld',
-  'WRITTEN WRITTEN_WITHIN_MS Written WrittenMessage WrittenParts bytesWritten',
-  'isAsWritten partsAsWritten signWritten written',
-  'writtenFor',
+  'WRITTEN WRITTEN_WITHIN_MS Written bytesWritten',
+  'written',
 ];
 
 /** @param exceptions lines of identifiers that keep such a word for now */

@@ -14,11 +14,11 @@ import { isUtf8 } from 'node:buffer';
 import { isMediaType } from '../../mail/mime/header.ts';
 import { readContentType } from '../../mail/mime/fields.ts';
 
-const UNKNOWN = 'application/octet-stream';
+const UNKNOWN_TYPE = 'application/octet-stream';
 
 export function typeByName(filename: string): string {
   const extension = filename.slice(filename.lastIndexOf('.') + 1).toLowerCase();
-  return TYPE_OF_EXTENSION.get(extension) ?? UNKNOWN;
+  return TYPE_OF_EXTENSION.get(extension) ?? UNKNOWN_TYPE;
 }
 
 const TYPE_OF_EXTENSION = new Map([
@@ -59,16 +59,16 @@ const ESCAPE = 0x1b;
 
 function isTextInUtf8(bytes: Buffer, mediaType: string): boolean {
   if (!isUtf8(bytes) || bytes.includes(NUL) || bytes.includes(ESCAPE)) return false;
-  const declared = DECLARING.test(mediaType) ? declaredIn(bytes) : null;
+  const declared = DECLARING_TYPE.test(mediaType) ? declaredCharset(bytes) : null;
   return declared === null || /^utf-?8$/i.test(declared);
 }
 
-const DECLARING = /^text\/(?:html|css|xml|.*\+xml)$/;
+const DECLARING_TYPE = /^text\/(?:html|css|xml|.*\+xml)$/;
 const DECLARED_WITHIN_BYTES = 1_024;
 /** `<meta charset="…">`, `content="text/html; charset=…"`, `<?xml … encoding="…"?>`, `@charset "…"` */
 const DECLARATION =
   /(?:(?<!accept-)(?:charset|encoding)\s{0,9}=|@charset)\s{0,9}["']?\s{0,9}([\w.:-]{1,40})/i;
 
-function declaredIn(bytes: Buffer): string | null {
+function declaredCharset(bytes: Buffer): string | null {
   return DECLARATION.exec(bytes.toString('latin1', 0, DECLARED_WITHIN_BYTES))?.[1] ?? null;
 }

@@ -24,7 +24,7 @@ const PROJECT_MAX = 4;
 const PROJECT_WAITING_MAX = 64;
 const PROCESS_MAX = 256;
 const REQUEST_MS = 30_000;
-const LEAST_MS = 10;
+const DOWNLOAD_MIN_MS = 10;
 /** Limit on base64 in one request, like the limit on a request's body (http/app.ts). */
 const REQUEST_MAX_BYTES = 45 * 1024 * 1024;
 
@@ -74,7 +74,12 @@ export class AttachmentUrls {
   forRequest(request: DownloadingRequest): RequestDownloads {
     const { world, requestMs = REQUEST_MS } = this.#options;
     const deadlineMs = world.monotonicMs() + requestMs;
-    const files = new Files({ ...this.#options, requestMs, deadlineMs, take: request.take });
+    const files = new DownloadedFiles({
+      ...this.#options,
+      requestMs,
+      deadlineMs,
+      take: request.take,
+    });
     let signal: AbortSignal | null = null;
     return {
       download: async (attachments) => {
@@ -82,7 +87,7 @@ export class AttachmentUrls {
         const problems = attachments.flatMap((one, index) => this.#check(one, index));
         if (problems.length > 0) return refuseFields(problems);
         const end = (signal ??= AbortSignal.any([this.#stopping.signal, request.gone()]));
-        return this.#inTurn(request.projectId, () => files.fill(attachments, end), end);
+        return this.#takeTurn(request.projectId, () => files.fill(attachments, end), end);
       },
     };
   }
@@ -96,7 +101,7 @@ export class AttachmentUrls {
     return message === null ? [] : [{ field, message }];
   }
 
-  async #inTurn<Result>(
+  async #takeTurn<Result>(
     projectId: string,
     work: () => Promise<Result>,
     signal: AbortSignal,
@@ -119,11 +124,11 @@ type FilesOptions = Required<AttachmentUrlOptions> & {
   take: (bytes: number) => boolean;
 };
 
-type Missing = { message: string };
+type DownloadProblem = { message: string };
 
-class Files {
+class DownloadedFiles {
   readonly #options: FilesOptions;
-  readonly #base64 = new Map<string, string | Missing>();
+  readonly #base64 = new Map<string, string | DownloadProblem>();
   #bytes = 0;
   #hasBegun = false;
 
@@ -151,23 +156,23 @@ class Files {
     return filled;
   }
 
-  async #contentOf(url: string, signal: AbortSignal): Promise<string | Missing> {
+  async #contentOf(url: string, signal: AbortSignal): Promise<string | DownloadProblem> {
     const known = this.#base64.get(url);
     if (known !== undefined) {
-      const fits = typeof known !== 'string' || this.#count(known.length);
-      return fits ? known : this.#tooMuch();
+      const fits = typeof known !== 'string' || this.#takeMemory(known.length);
+      return fits ? known : this.#refuseTooLarge();
     }
     const content = await this.#download(url, signal);
     this.#base64.set(url, content);
     return content;
   }
 
-  async #download(url: string, signal: AbortSignal): Promise<string | Missing> {
+  async #download(url: string, signal: AbortSignal): Promise<string | DownloadProblem> {
     const { guard, resolver, world, deadlineMs, requestMs } = this.#options;
     signal.throwIfAborted();
     const timeoutMs = deadlineMs - world.monotonicMs();
     if (!this.#hasBegun && timeoutMs < requestMs / 10) throw new Overloaded(BUSY);
-    if (timeoutMs < LEAST_MS) {
+    if (timeoutMs < DOWNLOAD_MIN_MS) {
       return { message: `the attachments of a request must arrive within ${requestMs / 1000} s` };
     }
     this.#hasBegun = true;
@@ -179,22 +184,22 @@ class Files {
       world,
       timeoutMs,
       allowHttp: guard.allowPrivate,
-      take: (bytes) => !(isTooMuch ||= !this.#count((bytes * 4) / 3)),
+      take: (bytes) => !(isTooMuch ||= !this.#takeMemory((bytes * 4) / 3)),
       signal,
     });
     signal.throwIfAborted();
-    if (isTooMuch) return this.#tooMuch();
+    if (isTooMuch) return this.#refuseTooLarge();
     if (outcome.kind === 'failed') return { message: outcome.shown };
     return outcome.bytes.toString('base64');
   }
 
-  #count(bytes: number): boolean {
+  #takeMemory(bytes: number): boolean {
     this.#bytes += bytes;
     return this.#bytes <= REQUEST_MAX_BYTES && this.#options.take(bytes);
   }
 
   /** @throws Overloaded unless the request itself is too large */
-  #tooMuch(): Missing {
+  #refuseTooLarge(): DownloadProblem {
     if (this.#bytes > REQUEST_MAX_BYTES) return { message: TOO_LARGE };
     throw new Overloaded('too many large requests are in progress');
   }

@@ -15,12 +15,12 @@ export type UrlSettings = {
 export function recipientUrls(
   { publicUrl, trackingUrl, allowPrivateNetworks }: UrlSettings,
   { environment, localUrl }: { environment: Environment; localUrl: string },
-): Required<Pick<DraftRules, 'pagesAt' | 'trackedAt'>> {
+): Required<Pick<DraftRules, 'pagesUrl' | 'trackingUrl'>> {
   const localWillDo = environment === 'test' || allowPrivateNetworks;
   const usable = (configured: string | null): string | null => {
     const url = configured ?? (localWillDo ? localUrl : null);
     if (url === null || url.length > PUBLIC_URL_MAX_LENGTH) return null;
     return url.startsWith('https://') || localWillDo ? url : null;
   };
-  return { pagesAt: usable(publicUrl), trackedAt: usable(trackingUrl ?? publicUrl) };
+  return { pagesUrl: usable(publicUrl), trackingUrl: usable(trackingUrl ?? publicUrl) };
 }

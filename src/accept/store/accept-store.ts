@@ -17,10 +17,10 @@ import type { AcceptRow, EmailBatch, NewEmail } from './new-email.ts';
 import {
   type FastPathOptions,
   isForFastPath,
-  runFastPath,
-  runFastPathTogether,
+  storeEmailsFast,
+  storeBatchFast,
 } from './fast-path.ts';
-import { runBatch, runEmailBatch } from './full-path.ts';
+import { storeEmails, storeBatch } from './full-path.ts';
 import { makeBlocks, needsBlocks } from './limit-blocks.ts';
 import type { QueuedEmail } from '../../delivery/queue/queue-store.ts';
 import { DatabaseUnavailable, isLockTimeout, type Queryable } from '../../database/database.ts';
@@ -288,9 +288,9 @@ async function storeOrFind<Rows extends readonly AcceptRow[] | null>(
   const holder = options.holder();
   const { withBlocks } = options;
   const hasBlocks = requests.some((request) => withBlocks.has(limitOf(request)));
-  const onBlocks = (scope: Scope): void => void withBlocks.add(limitOf(scope));
+  const onBlocksFound = (scope: Scope): void => void withBlocks.add(limitOf(scope));
   try {
-    return await store(db, requests, { ...options, holder, hasBlocks, onBlocks });
+    return await store(db, requests, { ...options, holder, hasBlocks, onBlocksFound });
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable) || error.isUndone) throw error;
     const truth = findTruth(db, requests, { holder, options, cause: error });
@@ -300,15 +300,15 @@ async function storeOrFind<Rows extends readonly AcceptRow[] | null>(
 
 const storeByFastPath: Store<readonly AcceptRow[] | null> = async (db, requests, options) => {
   const [first] = requests;
-  if (first && isBatch(first)) return [await runFastPathTogether(db, first, options)];
-  const rows = await runFastPath(db, requests.filter(isEmail), options);
+  if (first && isBatch(first)) return [await storeBatchFast(db, first, options)];
+  const rows = await storeEmailsFast(db, requests.filter(isEmail), options);
   return rows.map((row) => row && [row]);
 };
 
 const decideAll: Store<readonly AcceptRow[]> = async (db, requests, options) => {
   const [first] = requests;
-  if (first && isBatch(first)) return [await runEmailBatch(db, first, options)];
-  const rows = await runBatch(db, requests.filter(isEmail), options);
+  if (first && isBatch(first)) return [await storeBatch(db, first, options)];
+  const rows = await storeEmails(db, requests.filter(isEmail), options);
   return rows.map((row) => [row]);
 };
 
@@ -325,7 +325,7 @@ async function findTruth(
   const batch = first && isBatch(first) ? first : null;
   const emails = batch?.emails ?? requests.filter(isEmail);
   // The reasons for which emails of a permissive batch were refused are not stored.
-  const rows = batch?.isStrict === false ? null : await findStored(db, emails, holder);
+  const rows = batch?.isStrict === false ? null : await findStoredEmails(db, emails, holder);
   if (rows !== null && batch !== null) {
     const response = batch.respond(rows.map(() => 'accepted'));
     return [rows.map((row) => ({ ...row, response }))];
@@ -341,12 +341,12 @@ select response, encode(fingerprint, 'hex') as fingerprint from idempotency
  where project_id = $1 and environment = $2 and key = $3 and expires_at > app_now()`;
 
 /** Returns the answer to an earlier request with this Idempotency-Key, or null when there was none within 24 hours. */
-export async function findRemembered(
+export async function findEarlierRequest(
   db: Queryable,
   { projectId, environment }: Scope,
   key: string,
-): Promise<EmailFacts['earlier']> {
-  const found = await db.query<NonNullable<EmailFacts['earlier']>>(FIND_KEY, [
+): Promise<EmailFacts['earlierRequest']> {
+  const found = await db.query<NonNullable<EmailFacts['earlierRequest']>>(FIND_KEY, [
     projectId,
     environment,
     key,
@@ -392,7 +392,7 @@ type FoundEmail = {
  * Looks for emails after a lost connection. Found emails were accepted. Null: none was found in time, and all are
  * unknown, because the statement may still run on a server that has not noticed the lost connection.
  */
-export async function findStored(
+export async function findStoredEmails(
   db: Queryable,
   emails: readonly NewEmail[],
   holder: string | null,

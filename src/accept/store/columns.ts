@@ -35,14 +35,14 @@ export const EMAIL_COLUMNS: readonly Column<NewEmail>[] = [
   { name: 'from_address', type: 'text', value: ({ from }) => from.address },
   { name: 'from_key', type: 'text', value: ({ from }) => storedAddressKey(from) },
   { name: 'from_name', type: 'text', value: ({ from }) => from.name },
-  { name: 'to_list', type: 'text[]', absent: '{}', value: ({ to }) => listOf(to) },
-  { name: 'cc_list', type: 'text[]', absent: '{}', value: ({ cc }) => listOf(cc) },
-  { name: 'bcc_list', type: 'text[]', absent: '{}', value: ({ bcc }) => listOf(bcc) },
-  { name: 'reply_to', type: 'text[]', absent: '{}', value: ({ replyTo }) => listOf(replyTo) },
+  { name: 'to_list', type: 'text[]', absent: '{}', value: ({ to }) => textArrayOf(to) },
+  { name: 'cc_list', type: 'text[]', absent: '{}', value: ({ cc }) => textArrayOf(cc) },
+  { name: 'bcc_list', type: 'text[]', absent: '{}', value: ({ bcc }) => textArrayOf(bcc) },
+  { name: 'reply_to', type: 'text[]', absent: '{}', value: ({ replyTo }) => textArrayOf(replyTo) },
   { name: 'subject', type: 'text', value: ({ subject }) => subject },
   { name: 'tags', type: 'jsonb', absent: '[]', value: ({ tags }) => jsonOf(tags) },
   { name: 'metadata', type: 'jsonb', absent: '{}', value: ({ metadata }) => jsonOf(metadata) },
-  { name: 'message_id', type: 'text', value: ({ written }) => written?.messageId ?? null },
+  { name: 'message_id', type: 'text', value: ({ submitted }) => submitted?.messageId ?? null },
 ];
 
 export const CONTENT_COLUMNS: readonly Column<NewEmail>[] = [
@@ -50,9 +50,9 @@ export const CONTENT_COLUMNS: readonly Column<NewEmail>[] = [
   { name: 'large_html', type: 'text', value: ({ html }) => (isLarge(html) ? html : null) },
   { name: 'body_text', type: 'text', value: ({ text }) => text },
   { name: 'headers', type: 'json', value: ({ headers }) => jsonOf(headers) },
-  { name: 'attachments', type: 'json', value: ({ attachments }) => piecesOf(attachments) },
+  { name: 'attachments', type: 'json', value: ({ attachments }) => attachmentPieces(attachments) },
   { name: 'unsubscribe_url', type: 'text', value: ({ unsubscribeUrl }) => unsubscribeUrl },
-  { name: 'raw', type: 'bytea', value: ({ written }) => written?.raw ?? null },
+  { name: 'raw', type: 'bytea', value: ({ submitted }) => submitted?.raw ?? null },
   { name: 'dsn', type: 'json', value: ({ dsn }) => (dsn ? JSON.stringify(dsn) : null) },
 ];
 
@@ -72,14 +72,14 @@ function jsonOf(value: object): string | null {
   return null;
 }
 
-function listOf(mailboxes: readonly Mailbox[]): string | null {
+function textArrayOf(mailboxes: readonly Mailbox[]): string | null {
   if (mailboxes.length === 0) return null;
   const items = mailboxes.map((one) => `"${formatMailbox(one).replace(/[\\"]/g, '\\$&')}"`);
   return `{${items.join()}}`;
 }
 
 /** Returns JSON in pieces, so that no content is copied: base64 needs no escaping. null: no attachments. */
-function piecesOf(attachments: readonly Attachment[]): string[] | null {
+function attachmentPieces(attachments: readonly Attachment[]): string[] | null {
   if (attachments.length === 0) return null;
   const pieces = attachments.flatMap(({ content, ...rest }, index) => [
     `${index === 0 ? '[' : ','}${JSON.stringify(rest).slice(0, -1)},"content":"`,
@@ -89,8 +89,8 @@ function piecesOf(attachments: readonly Attachment[]): string[] | null {
   return [...pieces, ']'];
 }
 
-/** SQL of an insert: the names of columns and their values. `of` has each value by name. */
-type Inserted = { names: string; values: string; of: Record<string, string> };
+/** SQL of an insert: the names of columns and their values. `byName` has each value by its column. */
+type InsertSql = { names: string; values: string; byName: Record<string, string> };
 
 /** Numbers the parameters of a statement, one array for each column. */
 export class ColumnParameters {
@@ -101,10 +101,10 @@ export class ColumnParameters {
   }
 
   /** Returns the values of row `ord`. Arrays are indexed where they are inserted, because steps would copy them. */
-  elements(columns: readonly Column<never>[]): Inserted {
+  elements(columns: readonly Column<never>[]): InsertSql {
     const values = columns.map((column) => valueOf(column, `(${this.#array(column)})[ord]`));
-    const of = Object.fromEntries(columns.map(({ name }, index) => [name, values[index]!]));
-    return { names: namesOf(columns), values: values.join(', '), of };
+    const byName = Object.fromEntries(columns.map(({ name }, index) => [name, values[index]!]));
+    return { names: namesOf(columns), values: values.join(', '), byName };
   }
 
   /** Returns the rows as `r`. Indexing long arrays of texts one by one would take too long. */

@@ -32,8 +32,8 @@ test('html and text of more than 2 KB are compressed, submitted messages are not
   const sender = await newSender(db);
   const [html, text] = [ITEM.repeat(50), 'Espresso, 250 g, no. 7: \u20ac 12.50\n'.repeat(100)];
   const raw = Buffer.from(html);
-  const written = { raw, messageId: '<one@acme.com>' };
-  const emails = [newEmail(sender, { html, text }), newEmail(sender, { html: null, written })];
+  const submitted = { raw, messageId: '<one@acme.com>' };
+  const emails = [newEmail(sender, { html, text }), newEmail(sender, { html: null, submitted })];
   await acceptAll(storeOf(db), emails);
   const stored = await db.query<{ html: number; text: number; raw: number }>(
     `select pg_column_size(html) as html, pg_column_size(body_text) as text, pg_column_size(raw) as raw
@@ -95,7 +95,7 @@ test('content over the given limit is not read', async () => {
     newEmail(sender, { html: 'c'.repeat(9_000), text: null }),
     newEmail(sender, {
       html: null,
-      written: { raw: Buffer.alloc(300), messageId: '<1@acme.com>' },
+      submitted: { raw: Buffer.alloc(300), messageId: '<1@acme.com>' },
     }),
   ];
   await acceptAll(storeOf(db), emails);

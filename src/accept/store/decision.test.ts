@@ -5,7 +5,7 @@ import { address } from '../../../test/support/deliveries.ts';
 import { emailBatch, newEmail } from '../../../test/support/mail-store.ts';
 import {
   decide,
-  decideTogether,
+  decideBatch,
   type EmailFacts,
   type Facts,
   type LimitWindow,
@@ -36,7 +36,7 @@ const KNOWN: Omit<EmailFacts, 'window'> = {
   isKeyValid: true,
   domain: DOMAIN,
   suppressed: [],
-  earlier: null,
+  earlierRequest: null,
 };
 const holding = (...positions: number[]) => ({
   suppressed: positions.map((position) => ({
@@ -49,13 +49,13 @@ const factsOf = (window: LimitWindow, ...of: Partial<EmailFacts>[]): Facts => ({
   now: NOW,
   time: NOW.toISOString(),
   exactNow: '2026-11-26 12:00:00.123456+00',
-  of: of.map((own) => ({ ...KNOWN, window, ...own })),
+  byEmail: of.map((own) => ({ ...KNOWN, window, ...own })),
 });
 const email = (changes: Parameters<typeof newEmail>[1] = {}): NewEmail => newEmail(SENDER, changes);
 const inHours = (hours: number) => ({ scheduledAt: new Date(NOW.getTime() + hours * HOUR_MS) });
 
 const KEY = { idempotency: { key: 'order 1', fingerprint: 'aa' } };
-const EARLIER = { earlier: { fingerprint: 'bb', response: 'earlier' } };
+const EARLIER = { earlierRequest: { fingerprint: 'bb', response: 'earlier' } };
 const REFUSED_KEY = { isKeyValid: false };
 const NO_DOMAIN = { domain: null };
 
@@ -176,24 +176,24 @@ const outcomesOf = (decisions: ReturnType<typeof decide>) =>
 
 test('a strict batch is stored as a whole or not stored', () => {
   const batch = emailBatch([email(), elsewhere, email()], { idempotency: KEY.idempotency });
-  const all = decideTogether(batch, factsOf(windowOf(3), {}, {}, {}));
+  const all = decideBatch(batch, factsOf(windowOf(3), {}, {}, {}));
   assert.equal(outcomesOf(all), 'accepted accepted accepted');
   assert.deepEqual(
     all.map(({ key }) => key?.key),
     ['order 1', undefined, undefined],
   );
-  const one = decideTogether(batch, factsOf(windowOf(3), {}, NO_DOMAIN, {}));
+  const one = decideBatch(batch, factsOf(windowOf(3), {}, NO_DOMAIN, {}));
   assert.equal(outcomesOf(one), 'withheld domain_refused withheld');
   assert.ok(one.every(({ key }) => key === null));
-  const beyond = decideTogether(batch, factsOf(windowOf(2), {}, {}, {}));
+  const beyond = decideBatch(batch, factsOf(windowOf(2), {}, {}, {}));
   assert.equal(outcomesOf(beyond), 'withheld withheld limited');
-  const again = decideTogether(batch, factsOf(windowOf(3), EARLIER, {}, REFUSED_KEY));
+  const again = decideBatch(batch, factsOf(windowOf(3), EARLIER, {}, REFUSED_KEY));
   assert.equal(outcomesOf(again), 'replayed replayed key_refused');
 });
 
 test('a permissive batch stores the valid emails, and its key with the first of them', () => {
   const batch = emailBatch([elsewhere, email(), email()], { ...KEY, permissive: true });
-  const decisions = decideTogether(batch, factsOf(windowOf(1), NO_DOMAIN, {}, {}));
+  const decisions = decideBatch(batch, factsOf(windowOf(1), NO_DOMAIN, {}, {}));
   assert.equal(outcomesOf(decisions), 'domain_refused accepted limited');
   const response = batch.respond(['domain_refused', 'accepted', 'limited']);
   assert.equal(decisions[0]?.response, response);

@@ -18,7 +18,7 @@ export type Facts = {
   time: string;
   /** `now` to the microsecond, in PostgreSQL's format. */
   exactNow: string;
-  of: readonly EmailFacts[];
+  byEmail: readonly EmailFacts[];
 };
 
 export type EmailFacts = {
@@ -28,7 +28,7 @@ export type EmailFacts = {
   window: LimitWindow;
   suppressed: readonly RecipientSuppression[];
   /** The earlier request with the idempotency key; null: none within 24 hours. */
-  earlier: { fingerprint: string; response: string } | null;
+  earlierRequest: { fingerprint: string; response: string } | null;
 };
 
 export type SendingDomain = {
@@ -76,15 +76,15 @@ const DAY_MS = 86_400_000;
 
 export function decide(emails: readonly NewEmail[], facts: Facts): Decision[] {
   return refuseBeyondLimits(
-    emails.map((email, index) => decideOne(email, facts.of[index]!, facts)),
+    emails.map((email, index) => decideOne(email, facts.byEmail[index]!, facts)),
   );
 }
 
 /** Decides about the emails of one request. The first decision has the batch's response. */
-export function decideTogether(batch: EmailBatch, facts: Facts): Decision[] {
+export function decideBatch(batch: EmailBatch, facts: Facts): Decision[] {
   const { idempotency, isStrict, respond } = batch;
   const decisions = decide(batch.emails, facts);
-  const earlier = idempotency && facts.of[0]!.earlier;
+  const earlier = idempotency && facts.byEmail[0]!.earlierRequest;
   if (earlier) {
     return decisions.map((one) =>
       one.outcome === 'key_refused' ? one : { ...one, ...earlier, outcome: 'replayed' },
@@ -104,7 +104,7 @@ export function decideTogether(batch: EmailBatch, facts: Facts): Decision[] {
 }
 
 function decideOne(email: NewEmail, facts: EmailFacts, { now, time }: Facts): Decision {
-  const earlier = email.idempotency && facts.earlier;
+  const earlier = email.idempotency && facts.earlierRequest;
   const openCount = email.recipients.length - facts.suppressed.length;
   const aheadMs = email.scheduledAt === null ? 0 : email.scheduledAt.getTime() - now.getTime();
   const common = {

@@ -51,7 +51,7 @@ const EARLIER = `
        where m.project_id = ($5::uuid[])[r.origin] and m.environment = ($6::text[])[r.origin]
          and m.key = r.key and m.expires_at > t.now limit 1) m`;
 
-const count = (prefix: '' | 'recipients_', length: string): string => `
+const limitCountJson = (prefix: '' | 'recipients_', length: string): string => `
        json_build_object(
          'max', w.${prefix}max, 'leftInRow', w.${prefix}max - c.${prefix}used,
          'left', w.${prefix}max - c.${prefix}used + b.${prefix}permits,
@@ -72,7 +72,7 @@ select t.now, t.now::text as "exactNow", wire_time(t.now) as time,
        case when d.id is not null then json_build_object(
          'id', d.id, 'dualSigned', d.ed25519_verified, 'tls', d.tls, 'tracksOpens', d.track_opens,
          'tracksClicks', d.track_clicks, 'isPaused', d.is_paused) end as domain,
-       ${count('', 'w.length')} as emails, ${count('recipients_', 'w.recipients_length')} as recipients,
+       ${limitCountJson('', 'w.length')} as emails, ${limitCountJson('recipients_', 'w.recipients_length')} as recipients,
        w.has_blocks as "hasBlocks", b.is_to_fill as "isToFill",
        case when i.origin = 1 then (${SUPPRESSED}) end as suppressed,
        case when i.origin = 1 then (${EARLIER}) end as earlier
@@ -87,7 +87,7 @@ select t.now, t.now::text as "exactNow", wire_time(t.now) as time,
   left join lateral (${VERIFIED_DOMAIN}) d on true`,
 };
 
-type OriginRow = Pick<Facts, 'now' | 'exactNow' | 'time'> &
+type GroupRow = Pick<Facts, 'now' | 'exactNow' | 'time'> &
   Pick<EmailFacts, 'isKeyValid' | 'domain'> &
   LimitWindow & {
     origin: number;
@@ -95,18 +95,18 @@ type OriginRow = Pick<Facts, 'now' | 'exactNow' | 'time'> &
     earlier: [ord: number, fingerprint: string, response: string][] | null;
   };
 
-type Question = LimitDefaults & {
+type FactsQuery = LimitDefaults & {
   emails: readonly NewEmail[];
   /** The idempotency key of each email. A batch has one key, at the first email. */
   keys: readonly (string | null)[];
   /** Whether to use a prepared statement. */
-  isHot?: boolean;
+  isPrepared?: boolean;
 };
 
 /** @throws Error when a project was removed meanwhile */
-export async function readFacts(db: Queryable, question: Question): Promise<Facts> {
-  const { emails, keys, isHot = true } = question;
-  const { origins, originOf } = originsOf(emails);
+export async function readFacts(db: Queryable, query: FactsQuery): Promise<Facts> {
+  const { emails, keys, isPrepared = true } = query;
+  const { groups, groupNumbers } = groupEmails(emails);
   const recipients = emails.flatMap((email, index) =>
     email.recipients.map(({ addressKey, position }) => ({ addressKey, position, index })),
   );
@@ -115,21 +115,21 @@ export async function readFacts(db: Queryable, question: Question): Promise<Fact
     return key === null ? [] : [{ key, index }];
   });
   const text = (items: readonly string[]) => binaryArray('text', items);
-  const rows = await db.query<OriginRow>(isHot ? FACTS : FACTS.text, [
-    ...defaultLimits(question),
-    literalArray(origins.map(({ projectId }) => projectId)),
-    literalArray(origins.map(({ environment }) => environment)),
-    literalArray(origins.map(({ keyId }) => keyId)),
-    text(origins.map(({ from }) => domainOf(from.address))),
-    literalArray(recipients.map(({ index }) => originOf[index]!)),
+  const rows = await db.query<GroupRow>(isPrepared ? FACTS : FACTS.text, [
+    ...defaultLimits(query),
+    literalArray(groups.map(({ projectId }) => projectId)),
+    literalArray(groups.map(({ environment }) => environment)),
+    literalArray(groups.map(({ keyId }) => keyId)),
+    text(groups.map(({ from }) => domainOf(from.address))),
+    literalArray(recipients.map(({ index }) => groupNumbers[index]!)),
     text(recipients.map(({ addressKey }) => addressKey)),
-    literalArray(keyed.map(({ index }) => originOf[index]!)),
+    literalArray(keyed.map(({ index }) => groupNumbers[index]!)),
     text(keyed.map(({ key }) => key)),
   ]);
-  if (rows.length !== origins.length) throw new Error('the limits of a project are missing');
+  if (rows.length !== groups.length) throw new Error('the limits of a project are missing');
   rows.sort((one, other) => one.origin - other.origin);
   const { now, time, exactNow, suppressed, earlier } = rows[0]!;
-  const windows = windowsOf(rows, origins);
+  const windows = windowsOf(rows, groups);
   const suppressedOf = new Map(emails.map((_, index) => [index, [] as RecipientSuppression[]]));
   for (const [ord, reason, expires_at] of suppressed ?? []) {
     const { index, position } = recipients[ord - 1]!;
@@ -141,38 +141,38 @@ export async function readFacts(db: Queryable, question: Question): Promise<Fact
       { fingerprint, response },
     ]),
   );
-  const of = originOf.map((origin, index): EmailFacts => {
-    const { isKeyValid, domain } = rows[origin - 1]!;
+  const byEmail = groupNumbers.map((groupNumber, index): EmailFacts => {
+    const { isKeyValid, domain } = rows[groupNumber - 1]!;
     return {
       isKeyValid,
       domain,
-      window: windows[origin - 1]!,
+      window: windows[groupNumber - 1]!,
       suppressed: suppressedOf.get(index)!,
-      earlier: used.get(index) ?? null,
+      earlierRequest: used.get(index) ?? null,
     };
   });
-  return { now, time, exactNow, of };
+  return { now, time, exactNow, byEmail };
 }
 
 /** Groups emails that share look-ups. Returns one email of each group, and the number of each email's group from 1. */
-function originsOf(emails: readonly NewEmail[]): { origins: NewEmail[]; originOf: number[] } {
+function groupEmails(emails: readonly NewEmail[]): { groups: NewEmail[]; groupNumbers: number[] } {
   const numbers = new Map<string, number>();
-  const origins: NewEmail[] = [];
-  const originOf = emails.map((email) => {
+  const groups: NewEmail[] = [];
+  const groupNumbers = emails.map((email) => {
     const { projectId, environment, keyId, from } = email;
     const text = `${projectId} ${environment} ${keyId} ${domainOf(from.address)}`;
-    const number = numbers.get(text) ?? origins.push(email);
+    const number = numbers.get(text) ?? groups.push(email);
     numbers.set(text, number);
     return number;
   });
-  return { origins, originOf };
+  return { groups, groupNumbers };
 }
 
 /** Returns one shared object for each project and environment, so that decisions can group by it. */
-function windowsOf(rows: readonly OriginRow[], origins: readonly NewEmail[]): LimitWindow[] {
+function windowsOf(rows: readonly GroupRow[], groups: readonly NewEmail[]): LimitWindow[] {
   const windows = new Map<string, LimitWindow>();
   return rows.map(({ emails, recipients, hasBlocks, isToFill }, index) => {
-    const { projectId, environment } = origins[index]!;
+    const { projectId, environment } = groups[index]!;
     const scope = `${projectId} ${environment}`;
     const window = windows.get(scope) ?? { emails, recipients, hasBlocks, isToFill };
     windows.set(scope, window);

@@ -12,10 +12,10 @@ import type { AcceptRow, NewEmail } from './new-email.ts';
 import {
   type FastPathOptions,
   isForFastPath,
-  runFastPath,
-  runFastPathTogether,
+  storeEmailsFast,
+  storeBatchFast,
 } from './fast-path.ts';
-import { runBatch, runEmailBatch } from './full-path.ts';
+import { storeEmails, storeBatch } from './full-path.ts';
 import { insertDomain } from '../../domains/domain-store.ts';
 import { newId } from '../../database/ids.ts';
 import { createKey } from '../../accounts/keys/key-store.ts';
@@ -186,7 +186,7 @@ function emailOf(wanted: Wanted, stage: Stage): NewEmail {
     })),
     tags: wanted.tags.map((value) => ({ name: 'kind', value })),
     attachments: wanted.attachment === null ? [] : [attachmentOf(wanted.attachment)],
-    written: wanted.raw && { raw: wanted.raw, messageId: `<${id}@acme.com>` },
+    submitted: wanted.raw && { raw: wanted.raw, messageId: `<${id}@acme.com>` },
     eventData: { email_id: id, subject: 'quote " and \\ and ü', status: 'queued' },
     response: JSON.stringify({ id, status: '@status', created_at: '@created_at' }),
     acceptsSuppressed: wanted.acceptsSuppressed ?? false,
@@ -330,10 +330,10 @@ async function shortThenFull(
 ): Promise<AcceptRow[]> {
   assert.ok(emails.every(isForFastPath));
   const before = await permitsOf(tx);
-  const short = await runFastPath(tx, emails, options);
+  const short = await storeEmailsFast(tx, emails, options);
   seen.fromBlocks += before - (await permitsOf(tx));
   const left = emails.filter((_, index) => short[index] === null);
-  const decided = left.length === 0 ? [] : await runBatch(tx, left, options);
+  const decided = left.length === 0 ? [] : await storeEmails(tx, left, options);
   seen.stored += emails.length - left.length;
   seen.left += left.length;
   const acceptedLater = (email: NewEmail): number =>
@@ -360,13 +360,13 @@ async function compareApart(
   }: { emails: readonly NewEmail[]; options: Omit<FastPathOptions, 'onNotified'> },
 ): Promise<void> {
   const full = await tried(tx, stage, (onNotified) =>
-    runBatch(tx, emails, { ...options, onNotified }),
+    storeEmails(tx, emails, { ...options, onNotified }),
   );
   const short = await tried(tx, stage, (onNotified) =>
     shortThenFull(tx, emails, { ...options, onNotified }),
   );
   assert.deepEqual(short, full);
-  await runBatch(tx, emails, { ...options, onNotified: () => {} });
+  await storeEmails(tx, emails, { ...options, onNotified: () => {} });
 }
 
 async function compareTogether(
@@ -387,15 +387,15 @@ async function compareTogether(
   const emails = own.map((email) => ({ ...email, idempotency: null }));
   const batch = emailBatch(emails, { idempotency: first!.idempotency, permissive });
   const full = await tried(tx, stage, (onNotified) =>
-    runEmailBatch(tx, batch, { ...options, onNotified }),
+    storeBatch(tx, batch, { ...options, onNotified }),
   );
   const short = await tried(tx, stage, async (onNotified) => {
-    const stored = await runFastPathTogether(tx, batch, { ...options, onNotified });
+    const stored = await storeBatchFast(tx, batch, { ...options, onNotified });
     seen[stored === null ? 'leftTogether' : 'storedTogether'] += 1;
-    return stored ?? (await runEmailBatch(tx, batch, { ...options, onNotified }));
+    return stored ?? (await storeBatch(tx, batch, { ...options, onNotified }));
   });
   assert.deepEqual(short, full);
-  await runEmailBatch(tx, batch, { ...options, onNotified: () => {} });
+  await storeBatch(tx, batch, { ...options, onNotified: () => {} });
 }
 
 test('both paths give the same answers and leave the same rows', async () => {

@@ -68,20 +68,20 @@ const EVENT_COLUMNS: readonly Column<NewEmail>[] = [
 ];
 
 /** Columns that are constant on this path, or shared by an origin. They are not passed for each email. */
-const KNOWN = ['cc_list', 'bcc_list', 'reply_to', 'tags'];
-const PARAMETERS = EMAIL_COLUMNS.filter(({ name }) => !KNOWN.includes(name));
+const NOT_PASSED = ['cc_list', 'bcc_list', 'reply_to', 'tags'];
+const PASSED_EMAIL_COLUMNS = EMAIL_COLUMNS.filter(({ name }) => !NOT_PASSED.includes(name));
 
 const parameters = new ColumnParameters(11);
-const EMAIL = parameters.elements(PARAMETERS);
+const EMAIL = parameters.elements(PASSED_EMAIL_COLUMNS);
 const CONTENT = parameters.elements(CONTENT_COLUMNS);
 const RECIPIENT = parameters.elements(RECIPIENT_COLUMNS);
 const QUEUE = parameters.elements(QUEUE_COLUMNS);
 const EVENT = parameters.elements(EVENT_COLUMNS);
 /** Only statements for emails with idempotency keys have these. */
-const KEY = parameters.elements(KEY_COLUMNS).of;
+const KEY = parameters.elements(KEY_COLUMNS).byName;
 
 /** Indexes arrays where their elements are used: passing elements through the steps would copy them. */
-const candidate = (hasBlocks: boolean): string => `
+const candidateSql = (hasBlocks: boolean): string => `
 with origin as materialized (
   select i.*, t.now, to_char(t.now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as time,
          d.id as domain_id, d.ed25519_verified as dual_signed, coalesce(i.tls, d.tls) as effective_tls,
@@ -116,7 +116,7 @@ candidate as (
 const WITHOUT_KEYS = `
 accepted as materialized (select * from candidate),`;
 
-const remembered = (response: string, condition: string) => `
+const rememberKeySql = (response: string, condition: string) => `
 remembered as (
   insert into idempotency (project_id, environment, key, fingerprint, email_id, response, expires_at)
   select project_id, environment, ${KEY['key']}, decode(${KEY['fingerprint']}, 'hex'), id, ${response},
@@ -128,7 +128,7 @@ remembered as (
   returning email_id
 ),`;
 
-const WITH_KEYS = `${remembered(
+const WITH_KEYS = `${rememberKeySql(
   `replace(replace(${KEY['response']}, '@created_at', c.time), '@status', 'queued')`,
   'true',
 )}
@@ -138,11 +138,11 @@ accepted as materialized (
 ),`;
 
 /** For the emails of one request: all or none. Its key is stored with the first of them. */
-const ALL = '(select count(*) from candidate) = $7';
-const TOGETHER = `${remembered(KEY['response']!, ALL)}
+const ALL_ARE_CANDIDATES = '(select count(*) from candidate) = $7';
+const BATCH = `${rememberKeySql(KEY['response']!, ALL_ARE_CANDIDATES)}
 accepted as materialized (
   select * from candidate
-   where ${ALL} and (${KEY['key']!.replace('[ord]', '[1]')} is null or exists (select from remembered))
+   where ${ALL_ARE_CANDIDATES} and (${KEY['key']!.replace('[ord]', '[1]')} is null or exists (select from remembered))
 ),`;
 
 const SPENDING_BLOCKS = `,
@@ -186,7 +186,7 @@ new_events as (
 notification as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
-  select a.project_id, a.environment, w.id, ${EVENT.of['id']}, a.id, 1, 'email.queued', a.now
+  select a.project_id, a.environment, w.id, ${EVENT.byName['id']}, a.id, 1, 'email.queued', a.now
     from origin o
    cross join lateral (
       select w.id from webhook_endpoints w
@@ -216,7 +216,7 @@ new_counts as (
 ),
 `;
 
-const counting = (hasBlocks: boolean): string => `
+const countingSql = (hasBlocks: boolean): string => `
 spent as materialized (
   select project_id, environment, used, started_at, recipients_used, recipients_started_at,
          sum(count)::int as count${hasBlocks ? ', slot' : ''}
@@ -243,29 +243,29 @@ select c.ords, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tracking, c
  * The statements for projects with blocks (limit-blocks.ts) take 0.14 ms longer to start. The plain ones store
  * nothing if an email of the batch belongs to such a project.
  */
-type Kinds = { plain: Statement; withBlocks: Statement };
+type StatementVariants = { plain: Statement; withBlocks: Statement };
 
-function twoKinds(name: string, accepting: string): Kinds {
+function statementVariants(name: string, accepting: string): StatementVariants {
   const text = (hasBlocks: boolean) =>
-    `${candidate(hasBlocks)}${accepting}${STORING}${counting(hasBlocks)}`;
+    `${candidateSql(hasBlocks)}${accepting}${STORING}${countingSql(hasBlocks)}`;
   return {
     plain: { name, text: text(false) },
     withBlocks: { name: `${name}_with_blocks`, text: text(true) },
   };
 }
 
-const FAST_WITHOUT_KEYS = twoKinds('accept_fast', WITHOUT_KEYS);
-const FAST_WITH_KEYS = twoKinds('accept_fast_with_keys', WITH_KEYS);
-const FAST_TOGETHER = twoKinds('accept_fast_together', TOGETHER);
+const FAST_WITHOUT_KEYS = statementVariants('accept_fast', WITHOUT_KEYS);
+const FAST_WITH_KEYS = statementVariants('accept_fast_with_keys', WITH_KEYS);
+const FAST_BATCH = statementVariants('accept_fast_together', BATCH);
 
 export type FastPathOptions = FullPathOptions & {
   /** Whether the limit of one of the projects is known to have blocks. */
   hasBlocks?: boolean;
 };
 
-type OriginRow = {
+type GroupRow = {
   /** Numbers of the stored emails, from 1. */
-  ords: number[];
+  email_numbers: number[];
   domain_id: string;
   dual_signed: boolean;
   tls: AcceptRow['tls'];
@@ -298,7 +298,7 @@ export function isForFastPath({ scheduledAt, recipients, to, cc, bcc, dsn }: New
  * Stores emails for which `isForFastPath` holds, in one transaction.
  * @returns one row per email, in order; null: skipped, for the full path to decide
  */
-export async function runFastPath(
+export async function storeEmailsFast(
   db: Queryable,
   emails: readonly NewEmail[],
   options: FastPathOptions,
@@ -308,11 +308,11 @@ export async function runFastPath(
   const keys = emails.map(
     ({ idempotency, response }) => idempotency && { ...idempotency, response },
   );
-  return store(db, statement, { ...options, emails, keys: hasKeys ? keys : null });
+  return runStatement(db, statement, { ...options, emails, keys: hasKeys ? keys : null });
 }
 
 /** Stores the emails of one request. @returns null when nothing was stored */
-export async function runFastPathTogether(
+export async function storeBatchFast(
   db: Queryable,
   batch: EmailBatch,
   options: FastPathOptions,
@@ -320,32 +320,32 @@ export async function runFastPathTogether(
   const { emails, idempotency } = batch;
   const response = batch.respond(emails.map(() => 'accepted'));
   const keys = [idempotency && { ...idempotency, response }];
-  const rows = await store(db, FAST_TOGETHER, { ...options, emails, keys });
+  const rows = await runStatement(db, FAST_BATCH, { ...options, emails, keys });
   const stored = rows.filter((row) => row !== null);
   if (stored.length < rows.length) return null;
   return stored.map((row, index) => ({ ...row, response: index === 0 ? response : null }));
 }
 
-type Storing = FastPathOptions & {
+type FastPathInput = FastPathOptions & {
   emails: readonly NewEmail[];
   keys: readonly (Key | null)[] | null;
 };
 
-async function store(
+async function runStatement(
   db: Queryable,
-  { plain, withBlocks }: Kinds,
-  { emails, keys, ...options }: Storing,
+  { plain, withBlocks }: StatementVariants,
+  { emails, keys, ...options }: FastPathInput,
 ): Promise<(AcceptRow | null)[]> {
   const statement = options.hasBlocks ? withBlocks : plain;
   const values = valuesOf(emails, options);
   if (keys !== null) values.push(...arraysOf(KEY_COLUMNS, keys));
-  const origins = await commitAccepted<OriginRow>(db, { statement, values }, options.onNotified);
-  return rowsOf(emails, origins, options.holder);
+  const origins = await commitAccepted<GroupRow>(db, { statement, values }, options.onNotified);
+  return acceptRowsOf(emails, origins, options.holder);
 }
 
 function valuesOf(emails: readonly NewEmail[], options: FastPathOptions): unknown[] {
   const { holder } = options;
-  const { origins, numbers } = originsOf(emails, holder !== null);
+  const { origins, numbers } = groupEmails(emails, holder !== null);
   const recipients = emails.map((email) => email.recipients[0]!);
   return [
     ...defaultLimits(options),
@@ -359,24 +359,24 @@ function valuesOf(emails: readonly NewEmail[], options: FastPathOptions): unknow
       recipients.map(({ addressKey }) => addressKey),
     ),
     literalArray([...new Set(emails.map((email) => email.projectId))]),
-    ...arraysOf(PARAMETERS, emails),
+    ...arraysOf(PASSED_EMAIL_COLUMNS, emails),
     ...arraysOf(CONTENT_COLUMNS, emails),
     ...arraysOf([...RECIPIENT_COLUMNS, ...QUEUE_COLUMNS], recipients),
     ...arraysOf(EVENT_COLUMNS, emails),
   ];
 }
 
-type Origin = ReturnType<typeof originOf>;
+type EmailGroup = ReturnType<typeof groupOf>;
 
 /** Returns the distinct origins in the order in which limits are locked, and each email's origin number. */
-function originsOf(
+function groupEmails(
   emails: readonly NewEmail[],
   hasLease: boolean,
 ): { origins: object[]; numbers: number[] } {
-  const byText = new Map<string, Origin>();
+  const byText = new Map<string, EmailGroup>();
   const counts = new Map<string, number>();
   const texts = emails.map((email) => {
-    const origin = originOf(email, hasLease);
+    const origin = groupOf(email, hasLease);
     const text = JSON.stringify(origin);
     byText.set(text, origin);
     counts.set(scopeOf(email), (counts.get(scopeOf(email)) ?? 0) + 1);
@@ -393,7 +393,7 @@ function originsOf(
   return { origins, numbers: texts.map((text) => numbers.get(text)!) };
 }
 
-function originOf(email: NewEmail, hasLease: boolean) {
+function groupOf(email: NewEmail, hasLease: boolean) {
   return {
     project_id: email.projectId,
     environment: email.environment,
@@ -414,28 +414,28 @@ function scopeOf({ projectId, environment }: NewEmail): string {
   return `${projectId} ${environment}`;
 }
 
-function rowsOf(
+function acceptRowsOf(
   emails: readonly NewEmail[],
-  origins: readonly OriginRow[],
+  origins: readonly GroupRow[],
   holder: string | null,
 ): (AcceptRow | null)[] {
   const stored = new Map<string, number>();
-  for (const { ords } of origins) {
-    const scope = scopeOf(emails[ords[0]! - 1]!);
-    stored.set(scope, (stored.get(scope) ?? 0) + ords.length);
+  for (const { email_numbers } of origins) {
+    const scope = scopeOf(emails[email_numbers[0]! - 1]!);
+    stored.set(scope, (stored.get(scope) ?? 0) + email_numbers.length);
   }
   const rows = emails.map((): AcceptRow | null => null);
   for (const origin of origins) {
-    for (const ord of origin.ords) {
+    for (const ord of origin.email_numbers) {
       const email = emails[ord - 1]!;
       const remaining = origin.remaining - stored.get(scopeOf(email))!;
-      rows[ord - 1] = rowOf(email, { ...origin, remaining }, holder);
+      rows[ord - 1] = acceptRowOf(email, { ...origin, remaining }, holder);
     }
   }
   return rows;
 }
 
-function rowOf(email: NewEmail, origin: OriginRow, holder: string | null): AcceptRow {
+function acceptRowOf(email: NewEmail, origin: GroupRow, holder: string | null): AcceptRow {
   return {
     outcome: 'accepted',
     response: email.response.replaceAll('@created_at', origin.time).replaceAll('@status', 'queued'),

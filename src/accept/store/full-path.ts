@@ -14,7 +14,7 @@ import type { LimitState } from '../../core/limits.ts';
 import type { Scope } from '../../core/scope.ts';
 import {
   decide,
-  decideTogether,
+  decideBatch,
   type Facts,
   limitState,
   type RecipientSuppression,
@@ -25,16 +25,16 @@ import type { AcceptRow, EmailBatch, NewEmail } from './new-email.ts';
 import { readFacts } from './facts.ts';
 import { type Accepted, insertAccepted, type InsertOptions } from './insert.ts';
 import { shareLimits } from './limit-blocks.ts';
-import type { LimitDefaults, Wanted } from './limit-windows.ts';
+import type { LimitDefaults, LimitDemand } from './limit-windows.ts';
 import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
 
 export type FullPathOptions = InsertOptions & {
   /** The lease under which accepted recipients are stored; null: they wait in the queue table. */
   holder: string | null;
-  onBlocks?: (scope: Scope) => void;
+  onBlocksFound?: (scope: Scope) => void;
 };
 
-type Request = {
+type FullPathRequest = {
   emails: readonly NewEmail[];
   keys: readonly (string | null)[];
   decide: (facts: Facts) => Decision[];
@@ -42,11 +42,11 @@ type Request = {
 };
 
 /** After this limit, requests that share a commit are retried one by one (database/group-commit.ts). */
-const SHARED_ROUNDS_MAX = 10;
+const GROUP_ROUNDS_MAX = 10;
 const OWN_ROUNDS_MAX = 100;
 
 /** Stores emails in one transaction. @returns one row per email, in order */
-export function runBatch(
+export function storeEmails(
   db: Queryable,
   emails: readonly NewEmail[],
   options: FullPathOptions,
@@ -55,13 +55,13 @@ export function runBatch(
     emails,
     keys: emails.map(({ idempotency }) => idempotency?.key ?? null),
     decide: (facts: Facts) => decide(emails, facts),
-    roundsMax: emails.length > 1 ? SHARED_ROUNDS_MAX : OWN_ROUNDS_MAX,
+    roundsMax: emails.length > 1 ? GROUP_ROUNDS_MAX : OWN_ROUNDS_MAX,
   };
-  return run(db, request, options);
+  return decideAndStore(db, request, options);
 }
 
 /** Stores the emails of one request, as many as it allows. @returns one row per email, in order */
-export function runEmailBatch(
+export function storeBatch(
   db: Queryable,
   batch: EmailBatch,
   options: FullPathOptions,
@@ -69,24 +69,24 @@ export function runEmailBatch(
   const request = {
     emails: batch.emails,
     keys: [batch.idempotency?.key ?? null],
-    decide: (facts: Facts) => decideTogether(batch, facts),
+    decide: (facts: Facts) => decideBatch(batch, facts),
     roundsMax: OWN_ROUNDS_MAX,
   };
-  return run(db, request, options);
+  return decideAndStore(db, request, options);
 }
 
-async function run(
+async function decideAndStore(
   db: Queryable,
-  request: Request,
+  request: FullPathRequest,
   options: FullPathOptions,
 ): Promise<AcceptRow[]> {
   const { emails, keys, roundsMax } = request;
-  const { holder, onBlocks } = options;
+  const { holder, onBlocksFound } = options;
   for (let round = 0; round < roundsMax; round += 1) {
-    const facts = await nothingStored(readFacts(db, { ...options, emails, keys }));
+    const facts = await markUndone(readFacts(db, { ...options, emails, keys }));
     const decisions = request.decide(facts);
-    for (const [index, { window }] of facts.of.entries()) {
-      if (window.hasBlocks) onBlocks?.(emails[index]!);
+    for (const [index, { window }] of facts.byEmail.entries()) {
+      if (window.hasBlocks) onBlocksFound?.(emails[index]!);
     }
     const rows = rowsOf(emails, decisions, { now: facts.now, holder });
     const accepted = emails.flatMap((email, index): Accepted[] => {
@@ -96,16 +96,16 @@ async function run(
         : [];
     });
     if (accepted.length === 0) return rows;
-    const wanted = wantedOf(accepted);
-    await nothingStored(shareLimits(db, wanted.filter(needsSharing), options));
-    if (await insertAccepted(db, accepted, { ...options, facts, wanted })) return rows;
+    const demands = demandsOf(accepted);
+    await markUndone(shareLimits(db, demands.filter(needsSharing), options));
+    if (await insertAccepted(db, accepted, { ...options, facts, demands })) return rows;
   }
   throw new Overloaded('too many requests change the limit of this project');
 }
 
-type WantedOfWindow = Wanted & { window: Facts['of'][number]['window'] };
+type WindowDemand = LimitDemand & { window: Facts['byEmail'][number]['window'] };
 
-function wantedOf(accepted: readonly Accepted[]): WantedOfWindow[] {
+function demandsOf(accepted: readonly Accepted[]): WindowDemand[] {
   const byWindow = Map.groupBy(accepted, ({ decision }) => decision.facts.window);
   return [...byWindow].map(([window, own]) => ({
     projectId: own[0]!.email.projectId,
@@ -117,13 +117,13 @@ function wantedOf(accepted: readonly Accepted[]): WantedOfWindow[] {
 }
 
 /** Returns whether the capacity is in blocks, or blocks are nearly empty. */
-function needsSharing({ window, emails, recipients }: WantedOfWindow): boolean {
+function needsSharing({ window, emails, recipients }: WindowDemand): boolean {
   const isShort = emails > window.emails.leftInRow || recipients > window.recipients.leftInRow;
   return window.hasBlocks && (isShort || window.isToFill);
 }
 
 /** Marks an error as undone: a connection lost before the insert has stored nothing. */
-async function nothingStored<Result>(work: Promise<Result>): Promise<Result> {
+async function markUndone<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work;
   } catch (error) {
@@ -148,7 +148,7 @@ export async function rehearse(
   options: LimitDefaults,
 ): Promise<Rehearsal> {
   const keys = [email.idempotency?.key ?? null];
-  const facts = await readFacts(db, { ...options, emails: [email], keys, isHot: false });
+  const facts = await readFacts(db, { ...options, emails: [email], keys, isPrepared: false });
   const decisions = decide([email], facts);
   const [row] = rowsOf([email], decisions, { now: facts.now, holder: null });
   const [decision] = decisions;

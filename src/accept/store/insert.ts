@@ -32,9 +32,9 @@ import {
   type LimitDefaults,
   limitWindow,
   openWindows,
-  WANTED,
-  type Wanted,
-  wantedValues,
+  DEMANDS,
+  type LimitDemand,
+  demandValues,
   withLockTimeout,
 } from './limit-windows.ts';
 import { type Queryable, sqlStateOf, type Statement } from '../../database/database.ts';
@@ -50,13 +50,17 @@ export type Accepted = { email: NewEmail; decision: Decision; holder: string | n
  */
 type AcceptedRecipient = Accepted & { ord: number; recipient: NewRecipient; seq: number | null };
 
-const SHARED: readonly Column<Accepted>[] = [
+const COMMON_COLUMNS: readonly Column<Accepted>[] = [
   { name: 'project_id', type: 'uuid', value: ({ email }) => email.projectId },
   { name: 'environment', type: 'text', value: ({ email }) => email.environment },
   { name: 'id', type: 'uuid', value: ({ email }) => email.id },
   { name: 'key_id', type: 'uuid', value: ({ email }) => email.keyId },
-  { name: 'domain_id', type: 'uuid', value: ({ decision }) => domainIn(decision).id },
-  { name: 'dual_signed', type: 'boolean', value: ({ decision }) => domainIn(decision).dualSigned },
+  { name: 'domain_id', type: 'uuid', value: ({ decision }) => verifiedDomainOf(decision).id },
+  {
+    name: 'dual_signed',
+    type: 'boolean',
+    value: ({ decision }) => verifiedDomainOf(decision).dualSigned,
+  },
   { name: 'scheduled_at', type: 'timestamptz', value: (one) => scheduledAt(one) },
   { name: 'lifetime_s', type: 'int', value: ({ email }) => email.lifetimeS },
   { name: 'open', type: 'int', value: ({ decision }) => decision.openCount },
@@ -66,18 +70,18 @@ const SHARED: readonly Column<Accepted>[] = [
   { name: 'status', type: 'text', value: ({ decision }) => statusOf(decision) },
 ];
 
-const DECIDED: readonly Column<Accepted>[] = [
+const DECISION_COLUMNS: readonly Column<Accepted>[] = [
   { name: 'tls', type: 'text', value: ({ email, decision }) => tlsOf(email, decision.facts) },
   { name: 'tracking', type: 'text', value: (one) => storedTracking(one.email, one.decision.facts) },
   { name: 'event_id', type: 'uuid', value: ({ email }) => email.eventId },
-  { name: 'event_data', type: 'json', value: (one) => eventData(one) },
+  { name: 'event_data', type: 'json', value: (one) => eventDataJson(one) },
   { name: 'domain', type: 'text', value: ({ email }) => domainOf(email.from.address) },
   { name: 'key', type: 'text', value: ({ decision }) => decision.key?.key ?? null },
   { name: 'fingerprint', type: 'text', value: ({ decision }) => decision.key?.fingerprint ?? null },
   { name: 'response', type: 'text', value: ({ decision }) => decision.key?.response ?? null },
 ];
 
-const DECIDED_OF_RECIPIENT: readonly Column<AcceptedRecipient>[] = [
+const RECIPIENT_DECISION_COLUMNS: readonly Column<AcceptedRecipient>[] = [
   { name: 'ord', type: 'int', value: ({ ord }) => ord },
   { name: 'position', type: 'int', value: ({ recipient }) => recipient.position },
   {
@@ -87,11 +91,11 @@ const DECIDED_OF_RECIPIENT: readonly Column<AcceptedRecipient>[] = [
   },
   { name: 'event_id', type: 'uuid', value: ({ recipient }) => recipient.eventId },
   { name: 'seq', type: 'int', value: ({ seq }) => seq },
-  { name: 'event_data', type: 'json', value: (one) => suppressedData(one) },
-  { name: 'notice', type: 'json', value: (one) => noticeOf(one) },
+  { name: 'event_data', type: 'json', value: (one) => suppressedEventJson(one) },
+  { name: 'notice', type: 'json', value: (one) => noticeJson(one) },
 ];
 
-const GIVEN_OF_RECIPIENT = [...RECIPIENT_COLUMNS, ...QUEUE_COLUMNS];
+const RECIPIENT_REQUEST_COLUMNS = [...RECIPIENT_COLUMNS, ...QUEUE_COLUMNS];
 
 const GUARD = `
 with t as materialized (select $10::timestamptz as now),
@@ -100,7 +104,7 @@ windows as materialized (
          i.emails <= w.max - c.used and i.recipients <= w.recipients_max - c.recipients_used
            as has_room
     from t
-   cross join ${WANTED}
+   cross join ${DEMANDS}
    cross join lateral (${limitWindow(withLockTimeout('$9'))}) w
    cross join lateral (${openWindows('w')}) o
    cross join lateral (select ${CURRENT_COUNTS}) c
@@ -125,17 +129,17 @@ spending as (
 )`;
 
 const parameters = new ColumnParameters(12);
-const SHARED_SQL = Object.entries(parameters.elements(SHARED).of);
+const COMMON_SQL = Object.entries(parameters.elements(COMMON_COLUMNS).byName);
 const EMAIL = parameters.elements(EMAIL_COLUMNS);
 const CONTENT = parameters.elements(CONTENT_COLUMNS);
-const DECIDED_SQL = parameters.elements(DECIDED).of;
-const RECIPIENTS = parameters.rows([...DECIDED_OF_RECIPIENT, ...GIVEN_OF_RECIPIENT]);
+const DECISION_SQL = parameters.elements(DECISION_COLUMNS).byName;
+const RECIPIENTS = parameters.rows([...RECIPIENT_DECISION_COLUMNS, ...RECIPIENT_REQUEST_COLUMNS]);
 
 const STORING = `
 accepted as materialized (
   select a.*, t.now, coalesce(a.scheduled_at, t.now) as starts_at
     from t, guard, lateral (
-      select ord, ${SHARED_SQL.map(([name, sql]) => `${sql} as ${name}`).join(', ')}
+      select ord, ${COMMON_SQL.map(([name, sql]) => `${sql} as ${name}`).join(', ')}
         from generate_series(1, $11::int) as ord where guard.holds) a
 ),
 recipient as materialized (
@@ -146,9 +150,9 @@ recipient as materialized (
 remembered as (
   insert into idempotency as m (project_id, environment, key, fingerprint, email_id, response,
                                 expires_at)
-  select project_id, environment, ${DECIDED_SQL['key']}, decode(${DECIDED_SQL['fingerprint']}, 'hex'), id,
-         ${DECIDED_SQL['response']}, now + interval '24 hours'
-    from accepted where ${DECIDED_SQL['key']} is not null order by 1, 2, 3
+  select project_id, environment, ${DECISION_SQL['key']}, decode(${DECISION_SQL['fingerprint']}, 'hex'), id,
+         ${DECISION_SQL['response']}, now + interval '24 hours'
+    from accepted where ${DECISION_SQL['key']} is not null order by 1, 2, 3
   on conflict (project_id, environment, key) do update
      set fingerprint = excluded.fingerprint, email_id = excluded.email_id,
          response = excluded.response, expires_at = excluded.expires_at
@@ -168,7 +172,7 @@ new_emails as (
 ),
 new_contents as (
   insert into contents (project_id, email_id, tls, tracking, ${CONTENT.names})
-  select project_id, id, ${DECIDED_SQL['tls']}, ${DECIDED_SQL['tracking']}, ${CONTENT.values} from accepted
+  select project_id, id, ${DECISION_SQL['tls']}, ${DECISION_SQL['tracking']}, ${CONTENT.values} from accepted
 ),
 -- Only suppressed recipients end here. Settling queues the notices of the others.
 new_notices as (
@@ -194,9 +198,9 @@ new_queue as (
 ),
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at, data)
-  select project_id, environment, id, 1, ${DECIDED_SQL['event_id']}, 'email.' || status, null::smallint,
+  select project_id, environment, id, 1, ${DECISION_SQL['event_id']}, 'email.' || status, null::smallint,
          now,
-         ${DECIDED_SQL['event_data']}
+         ${DECISION_SQL['event_data']}
     from accepted
   union all
   select project_id, environment, email_id, seq, event_id, 'email.suppressed', position, now,
@@ -207,7 +211,7 @@ new_events as (
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, emails,
                             recipients, suppressed)
-  select project_id, environment, now, 'accepted', ${DECIDED_SQL['domain']}, key_id, ${EMAIL.of['tags']},
+  select project_id, environment, now, 'accepted', ${DECISION_SQL['domain']}, key_id, ${EMAIL.byName['tags']},
          1, open + suppressed, suppressed
     from accepted
 ),${SPENDING}
@@ -229,25 +233,25 @@ export type InsertOptions = LimitDefaults & {
 export async function insertAccepted(
   db: Queryable,
   accepted: readonly Accepted[],
-  options: InsertOptions & { facts: Facts; wanted: readonly Wanted[] },
+  options: InsertOptions & { facts: Facts; demands: readonly LimitDemand[] },
 ): Promise<boolean> {
-  const { facts, wanted, lockTimeoutMs = null, onNotified } = options;
+  const { facts, demands, lockTimeoutMs = null, onNotified } = options;
   const emails = accepted.map(({ email }) => email);
   const recipients = accepted.flatMap(recipientsOf);
   const values = [
     ...defaultLimits(options),
-    ...wantedValues(wanted),
+    ...demandValues(demands),
     lockTimeoutMs,
     facts.exactNow,
     accepted.length,
     accepted.filter(({ decision }) => decision.key !== null).length,
-    ...arraysOf(SHARED, accepted),
+    ...arraysOf(COMMON_COLUMNS, accepted),
     ...arraysOf(EMAIL_COLUMNS, emails),
     ...arraysOf(CONTENT_COLUMNS, emails),
-    ...arraysOf(DECIDED, accepted),
-    ...arraysOf(DECIDED_OF_RECIPIENT, recipients),
+    ...arraysOf(DECISION_COLUMNS, accepted),
+    ...arraysOf(RECIPIENT_DECISION_COLUMNS, recipients),
     ...arraysOf(
-      GIVEN_OF_RECIPIENT,
+      RECIPIENT_REQUEST_COLUMNS,
       recipients.map(({ recipient }) => recipient),
     ),
   ];
@@ -289,7 +293,9 @@ function recipientsOf(one: Accepted, index: number): AcceptedRecipient[] {
   }));
 }
 
-function domainIn({ facts: { domain } }: Decision): NonNullable<Decision['facts']['domain']> {
+function verifiedDomainOf({
+  facts: { domain },
+}: Decision): NonNullable<Decision['facts']['domain']> {
   if (domain === null) throw new Error('an email without a verified domain is refused');
   return domain;
 }
@@ -300,7 +306,7 @@ function scheduledAt({ email, decision }: Accepted): string | null {
 
 /** A scheduled email of a paused domain is put on hold at its scheduled time, not now. */
 function isOnHold(decision: Decision): boolean {
-  return domainIn(decision).isPaused && !decision.isScheduled;
+  return verifiedDomainOf(decision).isPaused && !decision.isScheduled;
 }
 
 function isSuppressed({ facts }: Decision, { position }: NewRecipient): boolean {
@@ -311,12 +317,12 @@ function statusOf({ isScheduled }: Decision): string {
   return isScheduled ? 'scheduled' : 'queued';
 }
 
-function eventData(one: Accepted): string {
+function eventDataJson(one: Accepted): string {
   const scheduled = { status: 'scheduled', scheduled_at: scheduledAt(one) };
   return JSON.stringify({ ...one.email.eventData, ...(one.decision.isScheduled && scheduled) });
 }
 
-function suppressedData({ email, recipient, seq }: AcceptedRecipient): string | null {
+function suppressedEventJson({ email, recipient, seq }: AcceptedRecipient): string | null {
   if (seq === null) return null;
   const own = { recipient: recipient.address, status: 'suppressed' };
   return JSON.stringify({ ...email.eventData, ...own });
@@ -325,7 +331,7 @@ function suppressedData({ email, recipient, seq }: AcceptedRecipient): string | 
 /** Outcome of a recipient that is suppressed when the email is accepted. */
 const SUPPRESSED = { status: 'suppressed', smtp: null, reason: null } as const;
 
-function noticeOf({ email, recipient, seq }: AcceptedRecipient): string | null {
+function noticeJson({ email, recipient, seq }: AcceptedRecipient): string | null {
   if (seq === null || !email.dsn) return null;
   const notice = noticeFor(email.dsn, recipient.address, SUPPRESSED);
   return notice ? JSON.stringify(notice.facts) : null;

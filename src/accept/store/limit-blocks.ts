@@ -30,9 +30,9 @@ import {
   type LimitDefaults,
   limitWindow,
   openWindows,
-  type Wanted,
-  WANTED,
-  wantedValues,
+  type LimitDemand,
+  DEMANDS,
+  demandValues,
   withLockTimeout,
 } from './limit-windows.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -44,7 +44,7 @@ const PARTS = 16;
 /** A block with fewer permits is filled, and fewer are not set aside. */
 const PERMITS_MIN = 128;
 /** A project gets blocks from this number of emails in a window. */
-const BUSY_FROM = 1_000;
+const BLOCKS_FROM_EMAILS = 1_000;
 /**
  * Age from which a new block is filled: longer than any statement runs (the timeout is 20 s), so that every statement
  * that takes blocks back sees it.
@@ -97,13 +97,13 @@ const CHANGES = `
                                 for update skip locked) b) b`;
 
 /** Finds blocks by their slots alone, because the snapshot may have an earlier state of the other columns. */
-const SHARE = {
+const SHARE_LIMITS = {
   name: 'share_limits',
   text: `
 with windows as materialized (
   select w.*, b.*, coalesce(cardinality(b.slots) * b.permits, 0) as set_aside
     from (select now() + skew as now from clock) t
-   cross join ${WANTED}
+   cross join ${DEMANDS}
    cross join lateral (${limitWindow(withLockTimeout('$9'))}) w
    cross join lateral (${openWindows('w')}) o
    cross join lateral (${SHARING}) s
@@ -127,13 +127,13 @@ update limit_windows l
 /** Takes back the blocks of limits whose row has too little capacity for the emails. Fills the others' blocks. */
 export async function shareLimits(
   db: Queryable,
-  wanted: readonly Wanted[],
+  wanted: readonly LimitDemand[],
   options: LimitDefaults & { lockTimeoutMs?: number | null },
 ): Promise<void> {
   if (wanted.length === 0) return;
-  await db.query(SHARE, [
+  await db.query(SHARE_LIMITS, [
     ...defaultLimits(options),
-    ...wantedValues(wanted),
+    ...demandValues(wanted),
     options.lockTimeoutMs ?? null,
   ]);
 }
@@ -171,7 +171,7 @@ export const FREE_BLOCK = `
                where s.is_usable and ${OF_PROJECT} and ${IS_USABLE}
                limit 1 for update skip locked) b`;
 
-const MAKE = {
+const MAKE_BLOCKS = {
   name: 'make_limit_blocks',
   text: `
 with made as (
@@ -190,9 +190,9 @@ export async function makeBlocks(
   { projectId, environment }: Scope,
   lockTimeoutMs: number | null = null,
 ): Promise<void> {
-  await db.query(MAKE, [projectId, environment, lockTimeoutMs]);
+  await db.query(MAKE_BLOCKS, [projectId, environment, lockTimeoutMs]);
 }
 
 export function needsBlocks({ limit, remaining }: LimitState): boolean {
-  return limit - remaining >= BUSY_FROM && remaining >= PARTS * PERMITS_MIN;
+  return limit - remaining >= BLOCKS_FROM_EMAILS && remaining >= PARTS * PERMITS_MIN;
 }

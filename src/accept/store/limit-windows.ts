@@ -22,10 +22,10 @@ export function defaultLimits({ limit, recipientLimit }: LimitDefaults): unknown
 }
 
 /** The emails and recipients to count in a limit row. */
-export type Wanted = Scope & { emails: number; recipients: number };
+export type LimitDemand = Scope & { emails: number; recipients: number };
 
 /** Returns the parameters $5 to $8, in the order in which rows are locked. */
-export function wantedValues(wanted: readonly Wanted[]): unknown[] {
+export function demandValues(wanted: readonly LimitDemand[]): unknown[] {
   const order = ({ projectId, environment }: Scope) => `${projectId} ${environment}`;
   const sorted = wanted.toSorted((one, other) => (order(one) < order(other) ? -1 : 1));
   return [
@@ -36,7 +36,7 @@ export function wantedValues(wanted: readonly Wanted[]): unknown[] {
   ];
 }
 
-export const WANTED = `unnest($5::uuid[], $6::text[], $7::int[], $8::int[])
+export const DEMANDS = `unnest($5::uuid[], $6::text[], $7::int[], $8::int[])
            as i(project_id, environment, emails, recipients)`;
 
 /**

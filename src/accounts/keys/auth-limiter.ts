@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache';
 import type { Limit, LimitState } from '../../core/limits.ts';
 import { agesBy, type World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
-import { countAuthFailure, returnAuthAttempt, type Taken } from '../limits/limit-store.ts';
+import { countAuthFailure, returnAuthAttempt, type CountResult } from '../limits/limit-store.ts';
 
 const BLOCKED_WITHOUT_ASKING_MS = 1_000;
 const BLOCKED_MAX = 10_000;
@@ -27,7 +27,7 @@ export class AuthLimiter {
    * Counts a failure of this client (net/addresses.ts) and returns whether it was still allowed.
    * @throws DatabaseUnavailable
    */
-  async count(client: string): Promise<Taken> {
+  async count(client: string): Promise<CountResult> {
     const blocked = this.#blocked.get(client);
     if (blocked) return { allowed: false, limit: blocked };
     const taken = await countAuthFailure(this.#db, client, this.#limit);

@@ -24,7 +24,7 @@ test('mail that was stored before projects had a maximum is counted once, in bat
     newEmail(one, { html: 'c'.repeat(90_000), to: ['jo@example.net', 'kim@example.net'] }),
     newEmail(one, {
       html: null,
-      written: { raw: Buffer.alloc(20_000), messageId: '<1@acme.com>' },
+      submitted: { raw: Buffer.alloc(20_000), messageId: '<1@acme.com>' },
     }),
     newEmail(other, { html: 'd'.repeat(50_000) }),
   ];

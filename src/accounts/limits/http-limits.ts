@@ -8,10 +8,10 @@ import { type Limit, limitRefusal, type LimitState } from '../../core/limits.ts'
 import { refuse, setLimitHeaders } from '../../http/errors.ts';
 import { isFromLocalOperator } from '../../http/local-operator.ts';
 import type { HttpServices } from '../../http/services.ts';
-import { peekLimit, type RequestCategory, takeOne } from './limit-store.ts';
+import { peekLimit, type RequestCategory, countRequest } from './limit-store.ts';
 
 /** Returns a hook that sets the headers even if the request failed before it was counted, if the database answers. */
-export function limitHeadersAlways({ db, config }: HttpServices): onSendHookHandler {
+export function createLimitHeadersHook({ db, config }: HttpServices): onSendHookHandler {
   return (request, reply, _payload, done) => {
     const { caller, routeOptions } = request;
     const { limit: category } = routeOptions.config;
@@ -27,7 +27,7 @@ export function limitHeadersAlways({ db, config }: HttpServices): onSendHookHand
 }
 
 /** Counts a request towards its limit and sets the headers. @returns false when it was answered with 429 */
-export async function countToLimit(
+export async function countTowardsLimit(
   { db, config }: HttpServices,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -39,9 +39,9 @@ export async function countToLimit(
   if (isFromLocalOperator(request)) return true;
   const size =
     category === 'dry_runs'
-      ? sizeOf(await peekLimit(db, { ...caller, category: 'sending' }, config.limits.sending))
+      ? limitOf(await peekLimit(db, { ...caller, category: 'sending' }, config.limits.sending))
       : config.limits[category];
-  const { allowed, limit } = await takeOne(db, { ...caller, category }, size);
+  const { allowed, limit } = await countRequest(db, { ...caller, category }, size);
   if (allowed) {
     setLimitHeaders(reply, limit);
     return true;
@@ -51,6 +51,6 @@ export async function countToLimit(
 }
 
 /** Returns the limit of dry runs: it is the limit of sending, as it was set for the project. */
-function sizeOf({ limit, windowS }: LimitState): Limit {
+function limitOf({ limit, windowS }: LimitState): Limit {
   return { max: limit, windowS };
 }

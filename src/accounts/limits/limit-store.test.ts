@@ -8,17 +8,17 @@ import {
   peekLimit,
   purgeAuthWindows,
   setLimit,
-  takeOne,
-  type Taken,
+  countRequest,
+  type CountResult,
 } from './limit-store.ts';
 import { createOrganization, createProject } from '../projects/project-store.ts';
 
 const LIMIT = { max: 10, windowS: 60 };
 
-type Db = Parameters<typeof takeOne>[0];
+type Db = Parameters<typeof countRequest>[0];
 
 const takeVerification = (on: Db, scope: Scope, limit: Limit) =>
-  takeOne(on, { ...scope, category: 'verification' }, limit);
+  countRequest(on, { ...scope, category: 'verification' }, limit);
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -38,7 +38,7 @@ function times<Result>(count: number, work: () => Promise<Result>): Promise<Resu
   return Promise.all(Array.from({ length: count }, work));
 }
 
-function allowed(results: readonly Taken[]): number {
+function allowed(results: readonly CountResult[]): number {
   return results.filter((result) => result.allowed).length;
 }
 

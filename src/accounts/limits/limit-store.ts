@@ -13,7 +13,7 @@ import type { Queryable } from '../../database/database.ts';
 export type ScopeCategory = 'sending' | 'verification' | 'domains' | 'webhooks';
 /** Categories that one statement counts per request. */
 export type RequestCategory = Exclude<ScopeCategory, 'sending'> | 'dry_runs';
-export type Taken = { allowed: boolean; limit: LimitState };
+export type CountResult = { allowed: boolean; limit: LimitState };
 
 type Window = { max: number; used: number; reset_s: number; window_s: number };
 
@@ -35,15 +35,15 @@ returning coalesce(max, $4)::int as max, used, coalesce(window_s, $5)::int as wi
  * Counts one dry run, verification, added domain, or test or replay of a webhook, if the limit allows it.
  * @param byDefault applies if the project has no limit of its own
  */
-export async function takeOne(
+export async function countRequest(
   db: Queryable,
   scope: Scope & { category: RequestCategory },
   byDefault: Limit,
-): Promise<Taken> {
+): Promise<CountResult> {
   const values = [scope.projectId, scope.environment, scope.category];
   const [row] = await db.query<Window>(TAKE, [...values, byDefault.max, byDefault.windowS]);
   if (!row) throw new Error('the limit was not returned');
-  return taken(row);
+  return countResultOf(row);
 }
 
 const PEEK = `
@@ -70,7 +70,7 @@ export async function peekLimit(
   const values = [scope.projectId, scope.environment, scope.category];
   const [row] = await db.query<Window>(PEEK, [...values, byDefault.max, byDefault.windowS]);
   const { max, windowS } = byDefault;
-  return taken(row ?? { max, used: 0, reset_s: windowS, window_s: windowS }).limit;
+  return countResultOf(row ?? { max, used: 0, reset_s: windowS, window_s: windowS }).limit;
 }
 
 // The row of sending also has the limit on recipients. Dry runs use the limit of sending.
@@ -133,7 +133,11 @@ export async function listLimits<Category extends AnyCategory>(
     byDefault.map(([, limit]) => limit?.max ?? null),
     byDefault.map(([, limit]) => limit?.windowS ?? null),
   ]);
-  return rows.map((row) => ({ ...taken(row).limit, category: row.category, isOwn: row.isOwn }));
+  return rows.map((row) => ({
+    ...countResultOf(row).limit,
+    category: row.category,
+    isOwn: row.isOwn,
+  }));
 }
 
 const COUNT_FAILURE = `
@@ -153,10 +157,10 @@ export async function countAuthFailure(
   db: Queryable,
   client: string,
   limit: Limit,
-): Promise<Taken> {
+): Promise<CountResult> {
   const [row] = await db.query<Window>(COUNT_FAILURE, [client, limit.max, limit.windowS]);
   if (!row) throw new Error('the limit was not returned');
-  return taken(row);
+  return countResultOf(row);
 }
 
 const RETURN_ATTEMPT = `
@@ -202,7 +206,7 @@ export async function setLimit(
   else await db.query(SET, [projectId, environment, category, ...values]);
 }
 
-function taken(row: Window): Taken {
+function countResultOf(row: Window): CountResult {
   return {
     allowed: row.used <= row.max,
     limit: {

@@ -18,15 +18,15 @@ export const PROJECTS_MAX = 100;
 export const MEMBERS_MAX = 500;
 
 /** Stops counting at the maximum. */
-const atMost = (rows: string): string => `
+const countUpToMax = (rows: string): string => `
 select count(*)::int as count from (select from ${rows} limit $1) counted`;
 
-const COUNT_KEYS = atMost(`api_keys
+const COUNT_KEYS = countUpToMax(`api_keys
  where project_id = $2 and environment = $3 and member_id is null and revoked_at is null
    and (expires_at is null or expires_at > app_now())`);
-const COUNT_SUPPRESSIONS = atMost('suppressions where project_id = $2 and environment = $3');
-const COUNT_PROJECTS = atMost('projects where organization_id = $2');
-const COUNT_MEMBERS = atMost(`(
+const COUNT_SUPPRESSIONS = countUpToMax('suppressions where project_id = $2 and environment = $3');
+const COUNT_PROJECTS = countUpToMax('projects where organization_id = $2');
+const COUNT_MEMBERS = countUpToMax(`(
   select from members where organization_id = $2
    union all
   select from invitations

@@ -39,15 +39,15 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
     },
     handler: async (request) => {
       const caller = callerOf(request);
-      const byDefault = CATEGORIES.map((name) => [name, config.limits[setAs(name)]] as const);
+      const byDefault = CATEGORIES.map((name) => [name, config.limits[settingOf(name)]] as const);
       const [listed, domains, own, storage] = await Promise.all([
         listLimits(db, caller, byDefault),
         domainCapacity(db, { ...caller, name: '' }, config.domainsMax),
         findRetention(db, caller.projectId),
         readStorage(db, caller.projectId),
       ]);
-      const metadata = shortest(own.metadataH, config.retention.metadataH);
-      const content = shortest(own.contentH, config.retention.contentH, metadata);
+      const metadata = shortestPeriod(own.metadataH, config.retention.metadataH);
+      const content = shortestPeriod(own.contentH, config.retention.contentH, metadata);
       return {
         object: 'limits' as const,
         limits: listed.map(toWire),
@@ -60,11 +60,11 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
 }
 
 /** Dry runs have the limit of sending. */
-function setAs(category: (typeof CATEGORIES)[number]) {
+function settingOf(category: (typeof CATEGORIES)[number]) {
   return category === 'dry_runs' ? 'sending' : category;
 }
 
-function shortest(...hours: (number | null)[]): number | null {
+function shortestPeriod(...hours: (number | null)[]): number | null {
   const some = hours.filter((one) => one !== null);
   return some.length === 0 ? null : Math.min(...some);
 }
@@ -78,7 +78,7 @@ function toWire({ category, isOwn, limit, windowS, remaining, resetS }: ListedLi
     remaining,
     reset_s: resetS,
     is_own: isOwn,
-    variable: `LETTERHAUS_LIMIT_${setAs(category).toUpperCase()}`,
+    variable: `LETTERHAUS_LIMIT_${settingOf(category).toUpperCase()}`,
   };
 }
 

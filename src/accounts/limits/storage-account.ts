@@ -18,19 +18,19 @@ const CHUNK_BYTES = 4 * 1024 ** 2;
 /** Emails of this size or more reserve their own bytes. */
 const SMALL_BYTES = 1024 ** 2;
 /** Milliseconds for which a full project is refused without another query. */
-const FULL_FOR_MS = 1_000;
+const REFUSED_FOR_MS = 1_000;
 const RELEASE_EVERY_MS = 60_000;
 const DAY_MS = 24 * 3_600_000;
 
 type Sized = Pick<NewEmail, 'projectId' | 'scheduledAt'> & Parameters<typeof storedBytes>[0];
-type Full = { neededBytes: number; untilMs: number; refusal: Refusal };
+type FullProject = { neededBytes: number; untilMs: number; refusal: Refusal };
 
 export class StorageAccount {
   readonly #db: Queryable;
   readonly #world: Pick<World, 'now' | 'monotonicMs'>;
-  readonly #left = new Map<string, Reservation>();
-  readonly #asking = new Map<string, Promise<unknown>>();
-  readonly #full = new Map<string, Full>();
+  readonly #reserved = new Map<string, Reservation>();
+  readonly #queries = new Map<string, Promise<unknown>>();
+  readonly #fullProjects = new Map<string, FullProject>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(
@@ -57,10 +57,10 @@ export class StorageAccount {
   /** Takes the bytes of all emails of a request, or of none. */
   async takeAll(emails: readonly Sized[]): Promise<Refusal | null> {
     const taken: Reservation[] = [];
-    for (const need of together(emails.map((email) => this.#needOf(email)))) {
+    for (const need of mergeByDay(emails.map((email) => this.#needOf(email)))) {
       const refusal = await this.#take(need);
       if (refusal !== null) {
-        for (const one of taken) this.#add(one);
+        for (const one of taken) this.#addReserved(one);
         return refusal;
       }
       taken.push(need);
@@ -69,7 +69,7 @@ export class StorageAccount {
   }
 
   giveBack(email: Sized): void {
-    this.#add(this.#needOf(email));
+    this.#addReserved(this.#needOf(email));
   }
 
   /** Gives back unused bytes, if the database is reachable. */
@@ -79,9 +79,9 @@ export class StorageAccount {
   }
 
   async #release(): Promise<void> {
-    const unused = [...this.#left.values()].filter(({ bytes }) => bytes > 0);
-    this.#left.clear();
-    this.#full.clear();
+    const unused = [...this.#reserved.values()].filter(({ bytes }) => bytes > 0);
+    this.#reserved.clear();
+    this.#fullProjects.clear();
     for (const one of unused) await releaseStorage(this.#db, one);
   }
 
@@ -95,24 +95,24 @@ export class StorageAccount {
   }
 
   #take(need: Reservation): Refusal | null | Promise<Refusal | null> {
-    return this.#spend(need) ? null : (this.#knownFull(need) ?? this.#reserve(need));
+    return this.#takeReserved(need) ? null : (this.#knownRefusal(need) ?? this.#reserve(need));
   }
 
-  #spend(need: Reservation): boolean {
-    const left = this.#left.get(keyOf(need));
+  #takeReserved(need: Reservation): boolean {
+    const left = this.#reserved.get(keyOf(need));
     if (left === undefined || left.bytes < need.bytes) return false;
     left.bytes -= need.bytes;
     return true;
   }
 
-  #add(more: Reservation): void {
-    const left = this.#left.get(keyOf(more));
+  #addReserved(more: Reservation): void {
+    const left = this.#reserved.get(keyOf(more));
     if (left) left.bytes += more.bytes;
-    else this.#left.set(keyOf(more), { ...more });
+    else this.#reserved.set(keyOf(more), { ...more });
   }
 
-  #knownFull({ projectId, bytes }: Reservation): Refusal | null {
-    const full = this.#full.get(projectId);
+  #knownRefusal({ projectId, bytes }: Reservation): Refusal | null {
+    const full = this.#fullProjects.get(projectId);
     if (full === undefined || bytes < full.neededBytes) return null;
     return this.#world.monotonicMs() < full.untilMs ? full.refusal : null;
   }
@@ -120,29 +120,29 @@ export class StorageAccount {
   /** Sends one query at a time for a project; concurrent callers use what it reserves. */
   async #reserve(need: Reservation): Promise<Refusal | null> {
     const { projectId } = need;
-    for (let other = this.#asking.get(projectId); other; other = this.#asking.get(projectId)) {
+    for (let other = this.#queries.get(projectId); other; other = this.#queries.get(projectId)) {
       await other.catch(() => {});
-      if (this.#spend(need)) return null;
-      const refusal = this.#knownFull(need);
+      if (this.#takeReserved(need)) return null;
+      const refusal = this.#knownRefusal(need);
       if (refusal !== null) return refusal;
     }
-    const asking = this.#ask(need).finally(() => this.#asking.delete(projectId));
-    this.#asking.set(projectId, asking);
+    const asking = this.#queryReservation(need).finally(() => this.#queries.delete(projectId));
+    this.#queries.set(projectId, asking);
     return asking;
   }
 
-  async #ask(need: Reservation): Promise<Refusal | null> {
+  async #queryReservation(need: Reservation): Promise<Refusal | null> {
     const { projectId, bytes: neededBytes } = need;
     const isSmall = neededBytes < SMALL_BYTES;
     const asked = isSmall && (await reserveStorage(this.#db, need, CHUNK_BYTES));
     const state = asked && asked.bytes > 0 ? asked : await reserveStorage(this.#db, need, 0);
     if (state.bytes > 0) {
-      this.#add({ ...need, bytes: state.bytes - neededBytes });
+      this.#addReserved({ ...need, bytes: state.bytes - neededBytes });
       return null;
     }
     const refusal = storageRefusal(state, neededBytes);
-    const untilMs = this.#world.monotonicMs() + FULL_FOR_MS;
-    this.#full.set(projectId, { neededBytes, untilMs, refusal });
+    const untilMs = this.#world.monotonicMs() + REFUSED_FOR_MS;
+    this.#fullProjects.set(projectId, { neededBytes, untilMs, refusal });
     return refusal;
   }
 }
@@ -161,7 +161,7 @@ function dayOf(ms: number): string {
 }
 
 /** Merges the needs of each day. */
-function together(needs: readonly Reservation[]): Reservation[] {
+function mergeByDay(needs: readonly Reservation[]): Reservation[] {
   return [...Map.groupBy(needs, keyOf).values()].map((same) => ({
     ...same[0]!,
     bytes: same.reduce((sum, { bytes }) => sum + bytes, 0),

@@ -18,7 +18,7 @@ type Options = {
   operatorEvents: OperatorEvents;
 };
 
-const EARLIER_BATCH = 2_000;
+const EARLIER_BATCH_EMAILS = 2_000;
 /** Batches in one run. The next run is due after 30 s. */
 const EARLIER_BATCHES = 40;
 
@@ -47,7 +47,7 @@ export class StorageWatch {
   async #countEarlier(): Promise<void> {
     const { db } = this.#options.database;
     for (let batch = 0; batch < EARLIER_BATCHES && !this.#isCounted; batch += 1) {
-      this.#isCounted = (await countEarlierMail(db, EARLIER_BATCH)) === 0;
+      this.#isCounted = (await countEarlierMail(db, EARLIER_BATCH_EMAILS)) === 0;
     }
   }
 

@@ -11,7 +11,7 @@ type Stored = {
   headers: readonly (readonly [name: string, value: string])[];
   tags: readonly { name: string; value: string }[];
   metadata: Readonly<Record<string, string>>;
-  written: { raw: Buffer } | null;
+  submitted: { raw: Buffer } | null;
   recipients: readonly unknown[];
 };
 
@@ -24,8 +24,8 @@ const DEFAULT_SHARE = 0.5;
 const MEGABYTE = 1024 ** 2;
 
 export function storedBytes(email: Stored): number {
-  const { html, text, attachments, headers, tags, metadata, written, recipients } = email;
-  let bytes = recipients.length * RECIPIENT_BYTES + (written?.raw.length ?? 0);
+  const { html, text, attachments, headers, tags, metadata, submitted, recipients } = email;
+  let bytes = recipients.length * RECIPIENT_BYTES + (submitted?.raw.length ?? 0);
   bytes += Buffer.byteLength(html ?? '') + Buffer.byteLength(text ?? '');
   for (const { content } of attachments) bytes += content.length;
   for (const [name, value] of headers) bytes += name.length + value.length;

@@ -6,7 +6,7 @@ import { DOMAIN_TLS, type StoredDomain } from '../../domains/domain-store.ts';
 import { resendDomain, resendRecords } from './wire/webhook-payload.ts';
 import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
-import { countToLimit } from '../../accounts/limits/http-limits.ts';
+import { countTowardsLimit } from '../../accounts/limits/http-limits.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
@@ -28,7 +28,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
       const change = changeOf(settings);
       const refusal = refuseSettings(settings) ?? domains.refuseChange(caller, change);
       if (refusal !== null) return refuse(reply, withTheirNames(refusal));
-      if (!(await countToLimit(services, request, reply, 'domains'))) return reply;
+      if (!(await countTowardsLimit(services, request, reply, 'domains'))) return reply;
       const added = await domains.create(caller, name, { tls: change.tls });
       if (isRefusal(added)) return refuse(reply, added);
       const { opens, clicks } = change.tracking;
@@ -90,7 +90,7 @@ function registerVerify(app: App, services: HttpServices): void {
       const caller = callerOf(request);
       const found = await domains.get(caller, request.params.id);
       if (isRefusal(found)) return refuse(reply, found);
-      if (!(await countToLimit(services, request, reply, 'verification'))) return reply;
+      if (!(await countTowardsLimit(services, request, reply, 'verification'))) return reply;
       const verified = await domains.verify(caller, found.id);
       // Resend returns only the id and checks later. Here the result is known at once.
       return isRefusal(verified) ? refuse(reply, verified) : present(verified);

@@ -13,14 +13,14 @@ import type { EmailDraft } from '../../accept/draft.ts';
 import { cancel, reschedule } from '../../emails/schedule.ts';
 import { type EmailDetail, listEmails } from '../../emails/email-store.ts';
 import { callerOf } from '../../http/access.ts';
-import { asJson, sendEmail } from '../../emails/inspection/http-content-reads.ts';
-import { draftsFor, type MakeDraft, replayOf } from '../../accept/http-draft.ts';
+import { asJson, respondWithEmail } from '../../emails/inspection/http-content-reads.ts';
+import { createMakeDraft, type MakeDraft, findReplayOfRequest } from '../../accept/http-draft.ts';
 import { notFound, refuse, setLimitHeaders } from '../../http/errors.ts';
 import { filterFrom } from '../../emails/http-filter.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
 import {
   arrayOfItems,
-  draftOf,
+  draftItem,
   idempotencyOf,
   refuseSending,
   validationOf,
@@ -49,11 +49,11 @@ function registerSendAt(app: App, services: HttpServices, path: string): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const idempotency = idempotencyOf(request, 'POST /emails');
-      const makeDraft = draftsFor(services, request, NUMBERS_AS_TEXT);
+      const makeDraft = createMakeDraft(services, request, NUMBERS_AS_TEXT);
       const draft = await draftFor(request.body, { makeDraft, nowMs: services.world.now() });
       if (isRefusal(draft)) {
         const emails = [request.body];
-        const replay = await replayOf(services, request, { emails, idempotency });
+        const replay = await findReplayOfRequest(services, request, { emails, idempotency });
         return replay === null ? refuse(reply, draft) : answerOne(reply, replay);
       }
       return answerOne(reply, await services.accept(caller, draft, idempotency));
@@ -70,7 +70,7 @@ async function draftFor(
 ): Promise<EmailDraft | Refusal> {
   const read = readNewEmail(body, nowMs);
   if (isRefusal(read)) return read;
-  const draft = await draftOf(read.body, makeDraft);
+  const draft = await draftItem(read.body, makeDraft);
   return isRefusal(draft) ? draft : { ...draft, acceptsSuppressed: true };
 }
 
@@ -100,13 +100,13 @@ function registerBatch(app: App, services: HttpServices): void {
       const items: (EmailDraft | Refusal)[] = [];
       // One after the other, as in /v1, because each may render a template.
       const drafting = {
-        makeDraft: draftsFor(services, request, NUMBERS_AS_TEXT),
+        makeDraft: createMakeDraft(services, request, NUMBERS_AS_TEXT),
         nowMs: services.world.now(),
       };
       for (const item of request.body) items.push(await draftFor(item, drafting));
       const emails = items.some(isRefusal) ? request.body : [];
       const outcome =
-        (await replayOf(services, request, { emails, idempotency })) ??
+        (await findReplayOfRequest(services, request, { emails, idempotency })) ??
         (await services.acceptBatch(caller, items, { validation, idempotency }));
       if (outcome.kind === 'refused') return refuseSending(reply, outcome);
       const { data, errors } = accepted(reply, outcome) as Batch;
@@ -142,7 +142,7 @@ function registerReading(app: App, { db }: HttpServices): void {
       const ref = refOf(request);
       const { projectId: owner } = callerOf(request);
       const show = (found: EmailDetail) => asJson(presentOne(found));
-      const sent = ref && (await sendEmail({ db, owner, reply }, ref, show));
+      const sent = ref && (await respondWithEmail({ db, owner, reply }, ref, show));
       return sent ?? notFound(reply, 'email');
     },
   });

@@ -14,7 +14,7 @@ import { namesOf, nameOfType, subscriptionTo } from './wire/webhook-payload.ts';
 import { payloadOf } from '../../webhooks/sending/attempt.ts';
 import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
-import { countToLimit } from '../../accounts/limits/http-limits.ts';
+import { countTowardsLimit } from '../../accounts/limits/http-limits.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
@@ -162,7 +162,7 @@ function registerReplay(app: App, services: HttpServices): void {
       const which = { endpointId, id };
       const found = await webhooks.delivery(callerOf(request), which);
       if (isRefusal(found)) return refuse(reply, found);
-      if (!(await countToLimit(services, request, reply, 'webhooks'))) return reply;
+      if (!(await countTowardsLimit(services, request, reply, 'webhooks'))) return reply;
       const replayed = await webhooks.replay(callerOf(request), which);
       return isRefusal(replayed) ? refuse(reply, replayed) : { object: 'webhook_event', id };
     },

@@ -60,7 +60,7 @@ export type AttemptOptions = {
   tls: TlsRules;
   connections: Connections;
   blocks: Pick<ProviderBlocks, 'visit' | 'blockOf'>;
-  settling: { health: Pick<SettleHealth, 'isStuck' | 'recovers'> };
+  settling: { health: Pick<SettleHealth, 'isStuck' | 'waitForRecovery'> };
   /** True with a relay, where a 250 means `sent`, not `delivered`. */
   viaRelay: boolean;
   /** Minimum TLS for every email; `enforced` with a relay, whose password must only reach a verified server. */
@@ -247,7 +247,8 @@ function transactionOf(
       // Checked before waiting: after a freeze the lease has expired, and the attempt ends at once.
       if (!isOurs() || (!isStuck && !isLate)) return decide();
       const waitAndDecide = async (): Promise<boolean> => {
-        if (isStuck && !(await settling.health.recovers(OUTCOMES_STORED_WITHIN_MS))) return false;
+        if (isStuck && !(await settling.health.waitForRecovery(OUTCOMES_STORED_WITHIN_MS)))
+          return false;
         if (isLate && (await isStopped(delivery, options))) return false;
         return decide();
       };

@@ -115,6 +115,6 @@ export function isLarge(bytes: number): boolean {
 
 export function sizeOf(message: StoredMessage): number {
   const attachments = message.attachments.reduce((sum, one) => sum + one.content.length, 0);
-  const raw = message.written?.raw.length ?? 0;
+  const raw = message.submitted?.raw.length ?? 0;
   return 1_000 + (message.html?.length ?? 0) + (message.text?.length ?? 0) + attachments + raw;
 }

@@ -125,7 +125,7 @@ function deliverTo(
         settled.push(settlement);
         return true;
       },
-      health: { isStuck: false, recovers: async () => true, ...health },
+      health: { isStuck: false, waitForRecovery: async () => true, ...health },
     },
     onAttempt: () => {},
     ...changes,
@@ -168,7 +168,7 @@ test('a worker that resumes from a freeze before the final dot does not send it,
         return hasSlept;
       },
       // The next heartbeat succeeds while the attempt waits for outcomes.
-      recovers: async () => {
+      waitForRecovery: async () => {
         hasSlept = false;
         return true;
       },

@@ -9,7 +9,7 @@ import { domainOf } from '../../mail/address.ts';
 import { Unsignable } from '../../mail/dkim.ts';
 import { loggedRecipient, type LogRecipients } from '../../mail/logged-recipient.ts';
 import type { Database, Queryable } from '../../database/database.ts';
-import { countDoubts, lastReason } from '../../emails/email-store.ts';
+import { countInDoubt, findLastReason } from '../../emails/email-store.ts';
 import { stoppedNow } from '../queue/queue-store.ts';
 import { SecretUnopenable } from '../../secrets/secret-store.ts';
 import type { SettleStore } from '../../settle/settle-store.ts';
@@ -124,7 +124,7 @@ async function expired(
   const block = blocks.blockOf({ provider, message });
   if (block !== null) return expiredByBlock(block);
   const { projectId, id: emailId } = message;
-  const category = (await lastReason(db, { projectId, emailId, position }))?.category;
+  const category = (await findLastReason(db, { projectId, emailId, position }))?.category;
   // It may have waited for the end of a block that this worker has not read yet.
   if (category === 'reputation') return EXPIRED_REFUSED;
   if (attempts === 0) return expiredUntried(connections.outageReasonOf(provider));
@@ -194,7 +194,7 @@ async function deferUncounted(
   const { message, position } = delivery;
   const which = { projectId: message.projectId, emailId: message.id, position };
   const retryMs = Math.min(delayMs, delivery.expiresAtMs - options.world.monotonicMs());
-  const last = await lastReason(options.db, which);
+  const last = await findLastReason(options.db, which);
   if (last?.advice === outcome.reason?.advice) {
     return { kind: 'release', delayMs: Math.max(1, retryMs) };
   }
@@ -295,7 +295,7 @@ async function afterDoubt(
   if (outcome.inDoubt !== true || attempts + 1 < DOUBTS_MAX) return outcome;
   const { projectId, environment, id: emailId } = message;
   const which = { projectId, environment, emailId, position };
-  const doubts = await countDoubts(db, which).catch((error: unknown) => {
+  const doubts = await countInDoubt(db, which).catch((error: unknown) => {
     log.warn(
       { email_id: emailId, err: error },
       'attempts in doubt were not counted; the email is retried',

@@ -20,13 +20,13 @@ export type StoredMessage = Email & {
   dualSigned: boolean;
 };
 
-export type MessageHead = Omit<StoredMessage, 'html' | 'text' | 'attachments' | 'written'> & {
-  written: { messageId: string } | null;
+export type MessageHead = Omit<StoredMessage, 'html' | 'text' | 'attachments' | 'submitted'> & {
+  submitted: { messageId: string } | null;
 };
 
 export function headOf(message: StoredMessage): MessageHead {
-  const { html: _html, text: _text, attachments: _attachments, written, ...head } = message;
-  return { ...head, written: written && { messageId: written.messageId } };
+  const { html: _html, text: _text, attachments: _attachments, submitted, ...head } = message;
+  return { ...head, submitted: submitted && { messageId: submitted.messageId } };
 }
 
 const LOAD = (join: 'join' | 'left join', content = ''): string => `
@@ -126,7 +126,7 @@ function headOfRow(row: HeadRow): MessageHead {
     unsubscribeUrl: row.unsubscribe_url,
     tls: row.tls,
     tracking: trackingOf(row.tracking),
-    written: row.message_id === null ? null : { messageId: row.message_id },
+    submitted: row.message_id === null ? null : { messageId: row.message_id },
     ...(row.dsn && { dsn: row.dsn }),
   };
 }
@@ -138,7 +138,7 @@ function messageOf(row: MessageRow): StoredMessage {
     html: row.html,
     text: row.body_text,
     attachments: row.attachments ?? [],
-    written: raw === null || messageId === null ? null : { raw, messageId },
+    submitted: raw === null || messageId === null ? null : { raw, messageId },
   };
 }
 
@@ -160,11 +160,11 @@ export async function sentSha256(
 
 /** Returns the Message-ID with angle brackets. */
 export function messageIdIn({
-  written,
+  submitted,
   id,
   from,
-}: Pick<MessageHead, 'written' | 'id' | 'from'>): string {
-  return written?.messageId ?? messageIdOf(id, domainOf(from.address));
+}: Pick<MessageHead, 'submitted' | 'id' | 'from'>): string {
+  return submitted?.messageId ?? messageIdOf(id, domainOf(from.address));
 }
 
 /** Stored mailboxes were parsed at acceptance, so a parse error is a bug. */

@@ -15,7 +15,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
 import { type Address, domainOf, type Mailbox, needsSmtpUtf8 } from '../../mail/address.ts';
-import { partsAsWritten, type WrittenParts } from '../../mail/mime/raw-message.ts';
+import { splitRawMessage, type RawMessageParts } from '../../mail/mime/raw-message.ts';
 import { withAsciiHeader } from '../../mail/mime/ascii-header.ts';
 import { composeMessage, FEEDBACK_ID, feedbackIdOf, type Message } from '../../mail/compose.ts';
 import {
@@ -23,7 +23,7 @@ import {
   type SignatureTimes,
   signingAlgorithms,
   signMessage,
-  signWritten,
+  signRawMessage,
 } from '../../mail/dkim.ts';
 import { textFromHtml } from '../../mail/html/text-from-html.ts';
 import { trackMessage } from '../../mail/html/tracked-message.ts';
@@ -81,9 +81,9 @@ export type MessageRecipient = { address: Address; position: number };
  * ASCII form.
  */
 export function hasAsciiForm(message: StoredMessage, { address }: MessageRecipient): boolean {
-  const { written, from, to, cc, replyTo } = message;
+  const { submitted, from, to, cc, replyTo } = message;
   if (needsSmtpUtf8(address)) return false;
-  if (written !== null) return withAsciiHeader(written.raw) !== null;
+  if (submitted !== null) return withAsciiHeader(submitted.raw) !== null;
   return namesUtf8(to, cc) && !namesUtf8([from], replyTo);
 }
 
@@ -238,19 +238,20 @@ export class MessageBuilder {
   }
 
   /** Returns a message that an SMTP client submitted; null: the message is composed. */
-  async #writtenFor(
+  async #submittedPartsFor(
     message: StoredMessage,
     recipient: MessageRecipient,
     { asciiOnly }: MessageForm,
-  ): Promise<WrittenParts | null> {
-    if (message.written === null) return null;
-    const raw = (asciiOnly ? withAsciiHeader(message.written.raw) : null) ?? message.written.raw;
-    if (message.tracking.base === null) return partsAsWritten(raw);
+  ): Promise<RawMessageParts | null> {
+    if (message.submitted === null) return null;
+    const raw =
+      (asciiOnly ? withAsciiHeader(message.submitted.raw) : null) ?? message.submitted.raw;
+    if (message.tracking.base === null) return splitRawMessage(raw);
     const isUntracked = unsubscribesAt(
       null,
-      partsAsWritten(raw).headers.map(({ name, value }) => [name, value]),
+      splitRawMessage(raw).headers.map(({ name, value }) => [name, value]),
     );
-    return partsAsWritten(
+    return splitRawMessage(
       trackMessage(raw, await this.#trackerFor(message, { recipient, isUntracked })),
     );
   }
@@ -276,11 +277,11 @@ export class MessageBuilder {
   ): Promise<SignedMessage> {
     const times = timesOf(message);
     const fromDomain = domainOf(message.from.address);
-    const written = await this.#writtenFor(message, recipient, form);
+    const submittedParts = await this.#submittedPartsFor(message, recipient, form);
     // Encoding 20 MB takes a quarter of a second, so other work runs first.
     if ((message.html?.length ?? 0) + (message.text?.length ?? 0) > LARGE_CHARS) await nextTurn();
     const parts =
-      written === null
+      submittedParts === null
         ? await signMessage(
             composeMessage({
               ...toCompose(message, await this.#copyFor(message, recipient)),
@@ -293,12 +294,12 @@ export class MessageBuilder {
             signWith,
             times,
           )
-        : await signWritten(written, { fromDomain, keys: signWith, times });
+        : await signRawMessage(submittedParts, { fromDomain, keys: signWith, times });
     const { from, to, cc, replyTo } = message;
-    const smtpUtf8 = written
-      ? !isAscii(written.headerBytes)
+    const smtpUtf8 = submittedParts
+      ? !isAscii(submittedParts.headerBytes)
       : namesUtf8([from], replyTo) || (!form.asciiOnly && namesUtf8(to, cc));
-    const is8Bit = written !== null && !isAscii(written.raw);
+    const is8Bit = submittedParts !== null && !isAscii(submittedParts.raw);
     return { parts, sizeBytes: sizeOf(parts), sha256: sha256Of(parts), smtpUtf8, is8Bit };
   }
 
@@ -380,8 +381,10 @@ function unsubscribesAt(
   headers: StoredMessage['headers'],
 ): (target: string) => boolean {
   const fields = headers.filter(([name]) => /^list-unsubscribe$/i.test(name));
-  const written = fields.flatMap(([, value]) => value.match(/(?<=<)https?:[^<>]+(?=>)/gi) ?? []);
-  const links = new Set([url ?? '', ...written].map(targetOf));
+  const customLinks = fields.flatMap(
+    ([, value]) => value.match(/(?<=<)https?:[^<>]+(?=>)/gi) ?? [],
+  );
+  const links = new Set([url ?? '', ...customLinks].map(targetOf));
   const hosted = hostedOf(url)?.base;
   return (target) => links.has(target) || (hosted !== undefined && target.startsWith(hosted));
 }

@@ -4,7 +4,7 @@
  */
 import { isIPv6 } from 'node:net';
 import type { Queryable } from '../../database/database.ts';
-import { lastReason } from '../../emails/email-store.ts';
+import { findLastReason } from '../../emails/email-store.ts';
 import { domainOf } from '../../mail/address.ts';
 import type { RefusalSubject } from '../../mail/replies/blocks.ts';
 import type { Attempted, Outcome } from '../attempt/outcome.ts';
@@ -139,7 +139,7 @@ export class BlockVisit {
     const { message, position, attempts } = this.#delivery;
     if (attempts === 0) return false;
     const which = { projectId: message.projectId, emailId: message.id, position };
-    const last = await lastReason(this.#options.db, which).catch(() => null);
+    const last = await findLastReason(this.#options.db, which).catch(() => null);
     return last?.category === category;
   }
 

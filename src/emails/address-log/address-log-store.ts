@@ -48,8 +48,8 @@ const EVENTS_PER_EMAIL_MAX = 200;
 
 const SCAN_MAX = 50_000;
 
-// Same bound as scanBy in emails/email-store.ts. The indexes sort the emails of one project to the address.
-const newestBy = (index: AddressIndex): string => `
+// Same bound as scanIndexSql in emails/email-store.ts. The indexes sort the emails of one project to the address.
+const newestEmailsSql = (index: AddressIndex): string => `
 select $1::uuid as "projectId", id from (
   select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
    where ${INDEX_CONDITIONS[index]('$2')}
@@ -97,17 +97,21 @@ select at, project_id, environment, email_id, type, null, null, null, null, null
  order by at desc, type
  limit $4`;
 
-type Mail = { projectId: string; id: string };
+type FoundEmail = { projectId: string; id: string };
 
 export async function readAddressLog(
   db: Queryable,
   { projectIds, environment, addressKey, limit }: AddressLogQuery,
 ): Promise<AddressLogEntry[]> {
   // Keyed by id, because an email may have several recipients with this key.
-  const found = new Map<string, Mail>();
+  const found = new Map<string, FoundEmail>();
   for (const projectId of projectIds) {
     for (const index of await findAddressIndexes(db, { projectId, key: addressKey })) {
-      const newest = await db.query<Mail>(newestBy(index), [projectId, addressKey, limit]);
+      const newest = await db.query<FoundEmail>(newestEmailsSql(index), [
+        projectId,
+        addressKey,
+        limit,
+      ]);
       for (const mail of newest) found.set(mail.id, mail);
     }
   }
@@ -124,7 +128,7 @@ export async function readAddressLog(
   ]);
 }
 
-export type SuppressedIn = {
+export type ActiveSuppression = {
   projectId: string;
   environment: Environment;
   reason: SuppressionReason;
@@ -135,7 +139,7 @@ export type SuppressedIn = {
   isSimulated: boolean;
 };
 
-const SUPPRESSED_IN = `
+const ACTIVE_SUPPRESSIONS = `
 select s.project_id as "projectId", s.environment, s.reason, s.created_at as "createdAt",
        s.expires_at as "expiresAt", s.source_email_id as "sourceEmailId",
        ${isSimulated('s.')} as "isSimulated"
@@ -146,9 +150,9 @@ select s.project_id as "projectId", s.environment, s.reason, s.created_at as "cr
    and (s.expires_at is null or s.expires_at > app_now())
  order by s.created_at desc`;
 
-export function suppressedIn(
+export function findActiveSuppressions(
   db: Queryable,
   { projectIds, environment, addressKey }: Omit<AddressLogQuery, 'limit'>,
-): Promise<SuppressedIn[]> {
-  return db.query<SuppressedIn>(SUPPRESSED_IN, [projectIds, addressKey, environment]);
+): Promise<ActiveSuppression[]> {
+  return db.query<ActiveSuppression>(ACTIVE_SUPPRESSIONS, [projectIds, addressKey, environment]);
 }

@@ -5,8 +5,8 @@ import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts'
 import {
   type AddressLogEntry,
   readAddressLog,
-  type SuppressedIn,
-  suppressedIn,
+  type ActiveSuppression,
+  findActiveSuppressions,
 } from './address-log-store.ts';
 import { listProjects } from '../../accounts/projects/project-store.ts';
 import { SUPPRESSION_REASONS } from '../../suppressions/suppression-store.ts';
@@ -50,7 +50,7 @@ export function registerRecipientLogRoute(app: App, { db }: HttpServices): void 
       };
       const [found, lists] = await Promise.all([
         readAddressLog(db, { ...about, limit: limit + 1 }),
-        suppressedIn(db, about),
+        findActiveSuppressions(db, about),
       ]);
       return {
         object: 'list' as const,
@@ -89,7 +89,7 @@ function entryToWire(entry: AddressLogEntry, names: ReadonlyMap<string, string>)
   };
 }
 
-function suppressionToWire(one: SuppressedIn, names: ReadonlyMap<string, string>) {
+function suppressionToWire(one: ActiveSuppression, names: ReadonlyMap<string, string>) {
   return {
     project_id: one.projectId,
     project: names.get(one.projectId) ?? '',

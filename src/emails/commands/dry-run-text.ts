@@ -29,7 +29,7 @@ export function dryRunText(cli: Cli, answer: DryRun): string {
         one.address,
         one.outcome,
         one.route?.provider ?? '-',
-        wayOf(one),
+        routeCell(one),
       ]),
       none: 'No recipients.',
     }),
@@ -70,7 +70,7 @@ export function senderText(cli: Cli, { dkim, spf, dmarc }: AuthenticationFinding
   });
 }
 
-function wayOf({ suppression, route }: DryRun['recipients'][number]): string {
+function routeCell({ suppression, route }: DryRun['recipients'][number]): string {
   if (suppression) return `suppressed (${suppression.reason})`;
   return route ? routeText(route) : '-';
 }

@@ -31,10 +31,10 @@ import {
 import {
   explainWait,
   lastAttemptOf,
-  nextStepOf,
+  describeNextStep,
   type Wait,
-  wordsOnEmail,
-  wordsOnLastAttempt,
+  describeEmail,
+  describeLastAttempt,
 } from './sentences.ts';
 
 type DiagnosisOptions = {
@@ -60,7 +60,7 @@ export type Diagnose = ReturnType<typeof createDiagnose>;
 export function createDiagnose(options: DiagnosisOptions) {
   const { db, allowance } = options;
   return async (ref: EmailRef) => {
-    const read = await db.transaction((tx) => readAtOneMoment(tx, ref));
+    const read = await db.transaction((tx) => readSnapshot(tx, ref));
     if (read === null) return null;
     const { email, sender, states, providers } = read;
     const context = { ref, email, sender, providers, options };
@@ -69,7 +69,7 @@ export function createDiagnose(options: DiagnosisOptions) {
     const [recipients, authentication] = await Promise.all([
       Promise.all(
         email.recipients.map((recipient, index) =>
-          diagnose(recipient, states[index], { ...context, ask, routes }),
+          diagnoseRecipient(recipient, states[index], { ...context, ask, routes }),
         ),
       ),
       options.authenticate(ref, sender, allowance.forRequest(ref)),
@@ -78,7 +78,7 @@ export function createDiagnose(options: DiagnosisOptions) {
       object: 'diagnosis' as const,
       id: email.id,
       status: email.status,
-      summary: wordsOnEmail(email),
+      summary: describeEmail(email),
       created_at: email.createdAt.toISOString(),
       scheduled_at: email.scheduledAt?.toISOString() ?? null,
       expires_at: sender.expiresAt.toISOString(),
@@ -93,7 +93,7 @@ export function createDiagnose(options: DiagnosisOptions) {
 }
 
 /** Reads one snapshot, so that an attempt settled meanwhile is in all parts of the answer or in none. */
-async function readAtOneMoment(tx: Queryable, ref: EmailRef) {
+async function readSnapshot(tx: Queryable, ref: EmailRef) {
   await tx.query('set transaction isolation level repeatable read, read only');
   const email = await findEmail(tx, ref, 0);
   const sender = email && (await readSenderState(tx, ref));
@@ -112,7 +112,7 @@ type Context = {
   routes: Map<string, Promise<RouteFinding>>;
 };
 
-async function diagnose(
+async function diagnoseRecipient(
   recipient: RecipientView,
   state: RecipientState | undefined,
   context: Context,
@@ -120,14 +120,14 @@ async function diagnose(
   const { address, kind, status, attempts, reason } = recipient;
   const [wait, route] = await Promise.all([
     state === undefined ? null : waitOf(recipient, state, context),
-    isOfInterest(recipient) ? routeOf(address, context) : null,
+    needsRoute(recipient) ? routeOf(address, context) : null,
   ]);
   return {
     address,
     kind,
     status,
     attempts,
-    what_happened: wordsOnLastAttempt(recipient, state),
+    what_happened: describeLastAttempt(recipient, state),
     last_attempt: state ? lastAttemptOf(recipient, state) : null,
     reason,
     held_by: wait && {
@@ -136,12 +136,12 @@ async function diagnose(
       until: wait.until?.toISOString() ?? null,
     },
     route,
-    next_step: nextStepOf(recipient, wait, route),
+    next_step: describeNextStep(recipient, wait, route),
   };
 }
 
 /** Skips recipients that DNS cannot affect any more. */
-function isOfInterest({ status }: RecipientView): boolean {
+function needsRoute({ status }: RecipientView): boolean {
   return !['delivered', 'sent', 'complained', 'suppressed', 'canceled'].includes(status);
 }
 

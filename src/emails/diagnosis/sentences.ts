@@ -36,7 +36,7 @@ export type Wait = {
   until: Date | null;
 };
 
-type Waiting = {
+type WaitFacts = {
   state: RecipientState & { provider: string; dueAt: Date };
   recipient: RecipientView;
   sender: SenderState;
@@ -48,20 +48,20 @@ type Waiting = {
   isDatabaseStuck: boolean;
 };
 
-export function explainWait(waiting: Waiting): Wait {
+export function explainWait(waiting: WaitFacts): Wait {
   const { state, sender, isDatabaseStuck } = waiting;
   if (state.isWithWorker) {
     if (isDatabaseStuck) return DATABASE;
-    return byProvider(waiting) ?? ATTEMPT;
+    return explainProvider(waiting) ?? ATTEMPT;
   }
   return (
-    byHold(waiting) ??
-    byInstallation(waiting) ??
-    byTime(waiting) ??
+    explainHold(waiting) ??
+    explainInstallationHold(waiting) ??
+    explainDueTime(waiting) ??
     (sender.hasWorkers ? null : NO_WORKER) ??
-    bySigningKey(waiting, null) ??
-    byProvider(waiting) ??
-    byTurn(waiting)
+    explainSigningKey(waiting, null) ??
+    explainProvider(waiting) ??
+    explainTurn(waiting)
   );
 }
 
@@ -81,7 +81,7 @@ const NO_WORKER: Wait = {
   until: null,
 };
 
-function byHold({ state, sender }: Waiting): Wait | null {
+function explainHold({ state, sender }: WaitFacts): Wait | null {
   if (!state.isOnHold) return null;
   const expiry = `Unless released, it expires at ${sender.expiresAt.toISOString()}.`;
   if (sender.isPaused) {
@@ -96,7 +96,7 @@ function byHold({ state, sender }: Waiting): Wait | null {
   return { limit: 'hold', message, until: null };
 }
 
-function byInstallation({ sender }: Waiting): Wait | null {
+function explainInstallationHold({ sender }: WaitFacts): Wait | null {
   if (sender.onHoldSince === null) return null;
   const since = sender.onHoldSince.toISOString();
   const message = `The service was restored from a backup and has been on hold since ${since}. It sends nothing until you run letterhaus release.`;
@@ -109,7 +109,7 @@ function byInstallation({ sender }: Waiting): Wait | null {
  */
 const RESUMES_WITHIN_MS = 15_000;
 
-function byTime(waiting: Waiting): Wait | null {
+function explainDueTime(waiting: WaitFacts): Wait | null {
   const { state, recipient, sender, scheduledAt, provider } = waiting;
   if (state.dueInMs <= 0) return null;
   const { dueAt: until } = state;
@@ -121,9 +121,9 @@ function byTime(waiting: Waiting): Wait | null {
     const message = `The sending domain is ${sender.domainStatus === null ? 'removed' : 'not verified'}. Its records are checked again at the next attempt, ${at}.`;
     return { limit: 'sender', message, until };
   }
-  const unsigned = bySigningKey(waiting, until);
+  const unsigned = explainSigningKey(waiting, until);
   if (unsigned !== null) return unsigned;
-  const suspension = byProvider(waiting);
+  const suspension = explainProvider(waiting);
   if (suspension?.limit === 'suspension') {
     const isDueThen = state.dueInMs <= (provider?.forMs ?? 0) + RESUMES_WITHIN_MS;
     if (isDueThen) return { ...suspension, until };
@@ -135,19 +135,19 @@ function byTime(waiting: Waiting): Wait | null {
   return { limit: 'retry', message, until };
 }
 
-function bySigningKey({ sender }: Waiting, until: Date | null): Wait | null {
+function explainSigningKey({ sender }: WaitFacts, until: Date | null): Wait | null {
   if (!sender.isKeyUnusable) return null;
   const next = until === null ? '' : ` The next attempt is at ${until.toISOString()}.`;
   const message = `The secret key of this service cannot decrypt the DKIM key of the sending domain, so its emails cannot be signed.${next}`;
   return { limit: 'signing_key', message, until };
 }
 
-function byProvider({ provider, state }: Waiting): Wait | null {
+function explainProvider({ provider, state }: WaitFacts): Wait | null {
   const wait = provider && waitForProvider(state.provider, provider);
   return wait && { ...wait, until: null };
 }
 
-function byTurn({ ahead, state }: Waiting): Wait {
+function explainTurn({ ahead, state }: WaitFacts): Wait {
   const count = ahead >= AHEAD_MAX ? `${AHEAD_MAX} or more` : String(ahead);
   const message =
     ahead === 0
@@ -156,7 +156,7 @@ function byTurn({ ahead, state }: Waiting): Wait {
   return { limit: 'project', message, until: null };
 }
 
-const STEPS: Readonly<Record<string, string>> = {
+const PHASE_TEXTS: Readonly<Record<string, string>> = {
   dns: 'at the look-up of its mail servers',
   connect: 'at the connection',
   tls: 'at the TLS handshake',
@@ -172,7 +172,7 @@ const STEPS: Readonly<Record<string, string>> = {
 };
 
 /** Describes the last attempt in one sentence, or why there was none. */
-export function wordsOnLastAttempt(
+export function describeLastAttempt(
   { attempts, smtp, status, reason }: RecipientView,
   state: RecipientState | undefined,
 ): string {
@@ -185,14 +185,14 @@ export function wordsOnLastAttempt(
       ? 'No attempt has been made yet.'
       : `Attempt ${attempts} ended without a reply from a mail server.`;
   }
-  const step = STEPS[String(state.attempt['phase'])] ?? '';
+  const step = PHASE_TEXTS[String(state.attempt['phase'])] ?? '';
   const server = smtp.mx === null ? 'DNS' : smtp.ip === null ? smtp.mx : `${smtp.mx} [${smtp.ip}]`;
   const code = [smtp.code, smtp.enhanced_code].filter((one) => one !== null).join(' ');
-  const said = smtp.message.replaceAll('\n', ' ');
+  const replyText = smtp.message.replaceAll('\n', ' ');
   if (smtp.code !== null) {
-    return `Attempt ${attempts}: ${server} replied ${step}: ${code} ${said}`;
+    return `Attempt ${attempts}: ${server} replied ${step}: ${code} ${replyText}`;
   }
-  return `Attempt ${attempts} failed ${step}${smtp.mx === null ? '' : ` of ${server}`}: ${said}`;
+  return `Attempt ${attempts} failed ${step}${smtp.mx === null ? '' : ` of ${server}`}: ${replyText}`;
 }
 
 export function lastAttemptOf(
@@ -220,7 +220,7 @@ export function lastAttemptOf(
   };
 }
 
-export function nextStepOf(
+export function describeNextStep(
   { status, reason }: RecipientView,
   wait: Wait | null,
   route: RouteFinding | null,
@@ -236,14 +236,15 @@ export function nextStepOf(
     return 'If the address works again, remove it from the suppression list and send the email again.';
   }
   const isWaiting = wait !== null;
-  if (isWaiting && BY_LIMIT[wait.limit] !== undefined) return BY_LIMIT[wait.limit]!;
+  if (isWaiting && NEXT_STEP_OF_LIMIT[wait.limit] !== undefined)
+    return NEXT_STEP_OF_LIMIT[wait.limit]!;
   if (reason !== null) return reason.advice;
   if (route?.verdict === 'none') return `Check the address: ${route.problem}.`;
   return isWaiting ? 'Nothing to do: it will be attempted automatically.' : 'See the timeline.';
 }
 
 /** Next steps for limits that waiting does not end. */
-const BY_LIMIT: Partial<Record<Wait['limit'], string>> = {
+const NEXT_STEP_OF_LIMIT: Partial<Record<Wait['limit'], string>> = {
   database: 'The operator must restore the database.',
   hold: 'Ask an admin to release it (page Queue, or letterhaus queue release), or cancel it.',
   pause: 'Fix the cause of the bounces or complaints, then ask the operator to resume the domain.',
@@ -255,7 +256,7 @@ const BY_LIMIT: Partial<Record<Wait['limit'], string>> = {
   installation: 'The operator must release the service (letterhaus release).',
 };
 
-export function wordsOnEmail({ status, recipients }: EmailDetail): string {
+export function describeEmail({ status, recipients }: EmailDetail): string {
   const counts = Object.entries(Object.groupBy(recipients, (one) => one.status)).map(
     ([name, ones]) => `${ones.length} ${name}`,
   );

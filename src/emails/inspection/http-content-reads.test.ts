@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { Overloaded } from '../../core/refusals.ts';
-import { countAnswer, readInTurn } from './http-content-reads.ts';
+import { reserveResponse, readInTurn } from './http-content-reads.ts';
 
 const MB = 1024 * 1024;
 
@@ -14,7 +14,7 @@ function requestOf(owner: string) {
 
 function count(projectId: string, bytes: number) {
   const { owner, reply } = requestOf(projectId);
-  countAnswer(owner, reply, bytes);
+  reserveResponse(owner, reply, bytes);
   return { isSent: () => reply.raw.emit('close') };
 }
 

@@ -15,12 +15,12 @@ import { JSON_TYPE } from '../../http/errors.ts';
 const MB = 1024 * 1024;
 const WAITING_MAX = 20;
 /** Limits on answers in memory: clients may read them slowly. */
-const ANSWERS = { totalBytes: 192 * MB, ownerBytes: 64 * MB };
+const RESPONSE_LIMITS = { totalBytes: 192 * MB, ownerBytes: 64 * MB };
 /** Smaller answers do not count. */
 const COUNTED_BYTES_MIN = 256 * 1024;
 
 const turns = new Turns({ count: 2, perOwner: 1 });
-const budget = new BodyBudget(ANSWERS);
+const budget = new BodyBudget(RESPONSE_LIMITS);
 
 /**
  * Runs `work` in the owner's turn.
@@ -49,17 +49,21 @@ export async function readInTurn<Result>(
  * Counts an answer until it is sent.
  * @throws Overloaded when the answers in progress leave too little memory for it
  */
-export function countAnswer(owner: string, reply: Pick<FastifyReply, 'raw'>, bytes: number): void {
+export function reserveResponse(
+  owner: string,
+  reply: Pick<FastifyReply, 'raw'>,
+  bytes: number,
+): void {
   if (bytes < COUNTED_BYTES_MIN) return;
   // A single answer always fits. JSON of some characters is six times as long.
-  const counted = Math.min(bytes, ANSWERS.ownerBytes);
+  const counted = Math.min(bytes, RESPONSE_LIMITS.ownerBytes);
   if (new BodyAccount(budget, owner, reply).take(counted)) return;
   throw new Overloaded('too many large answers are being sent');
 }
 
-type Shown = { type: string; text: string };
+type ResponseBody = { type: string; text: string };
 
-export function asJson(value: unknown): Shown {
+export function asJson(value: unknown): ResponseBody {
   return { type: JSON_TYPE, text: JSON.stringify(value) };
 }
 
@@ -69,12 +73,12 @@ export function asJson(value: unknown): Shown {
  * @returns null when the email does not exist for the caller, or has nothing to show
  * @throws Overloaded
  */
-export async function sendEmail(
+export async function respondWithEmail(
   { db, owner, reply }: { db: Queryable; owner: string; reply: FastifyReply },
   ref: EmailRef,
-  show: (email: EmailDetail) => Promise<Shown | null> | Shown | null,
+  show: (email: EmailDetail) => Promise<ResponseBody | null> | ResponseBody | null,
 ): Promise<FastifyReply | null> {
-  const send = (shown: Shown | null) =>
+  const send = (shown: ResponseBody | null) =>
     shown && reply.header('content-type', shown.type).send(shown.text);
   const found = await findEmail(db, ref, COUNTED_BYTES_MIN);
   if (found === null) return null;
@@ -82,7 +86,7 @@ export async function sendEmail(
   return readInTurn(owner, reply, async () => {
     const whole = await findEmail(db, ref);
     const shown = whole && (await show(whole));
-    if (shown) countAnswer(owner, reply, Buffer.byteLength(shown.text));
+    if (shown) reserveResponse(owner, reply, Buffer.byteLength(shown.text));
     return send(shown);
   });
 }
@@ -92,7 +96,7 @@ export async function sendEmail(
  * answer before the change.
  * @throws Overloaded
  */
-export async function changeEmail<Changed>(
+export async function changeInTurn<Changed>(
   { db, owner, reply }: { db: Queryable; owner: string; reply: FastifyReply },
   ref: EmailRef,
   change: () => Promise<Changed>,
@@ -100,7 +104,7 @@ export async function changeEmail<Changed>(
   const known = await findEmail(db, ref, 0);
   if (known === null || known.contentBytes <= COUNTED_BYTES_MIN) return change();
   return readInTurn(owner, reply, () => {
-    countAnswer(owner, reply, known.contentBytes);
+    reserveResponse(owner, reply, known.contentBytes);
     return change();
   });
 }

@@ -15,7 +15,7 @@ import { emailExists, type EmailDetail, type EmailRef, findEmail } from '../emai
 import { listDeliveriesOfEmail } from '../../webhooks/delivery-store.ts';
 import { presentDelivery } from '../../webhooks/view.ts';
 import { callerOf } from '../../http/access.ts';
-import { countAnswer, readInTurn } from './http-content-reads.ts';
+import { reserveResponse, readInTurn } from './http-content-reads.ts';
 import { notFound, refuse } from '../../http/errors.ts';
 import { listResponse } from '../../http/list-pages.ts';
 import { failures, idParams } from '../../http/schemas.ts';
@@ -55,7 +55,7 @@ function registerInspection(app: App, services: HttpServices): void {
         if (found === null) return notFound(reply, 'email');
         if (found.bytes === null) return refuse(reply, CONTENT_GONE);
         const inspection = await presentInspection(found.email, found.bytes);
-        countAnswer(callerOf(request).projectId, reply, inspection.text?.length ?? 0);
+        reserveResponse(callerOf(request).projectId, reply, inspection.text?.length ?? 0);
         return inspection;
       }),
   });
@@ -88,7 +88,7 @@ function registerAttachment(app: App, services: HttpServices): void {
 
 /** Sends a stranger's file so that a browser stores it and does not show it. */
 export function sendFile(reply: FastifyReply, owner: string, file: AttachedFile): FastifyReply {
-  countAnswer(owner, reply, file.content.length);
+  reserveResponse(owner, reply, file.content.length);
   return reply
     .headers({
       'content-type': 'application/octet-stream',

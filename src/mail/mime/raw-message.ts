@@ -36,14 +36,17 @@ type Changes = {
   /** Required fields that the message lacks. They are added at the beginning. */
   missing: readonly HeaderField[];
   /** Fields that replace those of the same name. */
-  instead: readonly HeaderField[];
+  replacements: readonly HeaderField[];
 };
 
-export function passedOn(content: Buffer, { header, trace, missing, instead }: Changes): Buffer {
+export function buildRawMessage(
+  content: Buffer,
+  { header, trace, missing, replacements }: Changes,
+): Buffer {
   const kept = header.fields
     .filter(({ name }) => !REMOVED.test(name))
     .map(({ name, start, end }) => {
-      const other = instead.find((field) => field.name.toLowerCase() === name.toLowerCase());
+      const other = replacements.find((field) => field.name.toLowerCase() === name.toLowerCase());
       return other === undefined ? content.subarray(start, end) : Buffer.from(headerLine(other));
     });
   const front = `${receivedLine(trace)}${missing.map(headerLine).join('')}`;
@@ -64,7 +67,7 @@ function clientText({ helo, address }: NonNullable<Trace['client']>): string {
   return `${name} ([${plain.includes(':') ? `IPv6:${plain}` : plain}])`;
 }
 
-export type WrittenParts = {
+export type RawMessageParts = {
   raw: Buffer;
   headers: readonly HeaderField[];
   headerBytes: Buffer;
@@ -73,7 +76,7 @@ export type WrittenParts = {
   isCut: boolean;
 };
 
-export function partsAsWritten(raw: Buffer): WrittenParts {
+export function splitRawMessage(raw: Buffer): RawMessageParts {
   const { fields, bodyStart, isCut } = readHeader(raw);
   const headers = fields.map(({ name, start, end }) => {
     const text = raw.toString('utf8', start, end);

@@ -46,22 +46,22 @@ export class WebhookOutcomes extends OutcomeBatches<WebhookOutcome, SettledWebho
   constructor(db: Queryable, options: WebhookOutcomesOptions) {
     super({
       ...options,
-      fenced: 'fenced',
+      fencedResult: 'fenced',
       write: (batch, { holder }) => commit(db, batch, { holder, world: options.world }),
-      shorter,
+      shorten,
       describe: ({ endpointId, eventId, meaning }) => ({
         endpoint_id: endpointId,
         event_id: eventId,
         meaning,
       }),
-      lockOf: ({ endpointId }) => endpointId,
+      lockKeyOf: ({ endpointId }) => endpointId,
       itemBytes: OUTCOME_BYTES,
       paceMs: SETTLE_PACE_MS,
     });
   }
 }
 
-function shorter(outcome: WebhookOutcome, extent: Extent): WebhookOutcome {
+function shorten(outcome: WebhookOutcome, extent: Extent): WebhookOutcome {
   if (outcome.attempt === null) return outcome;
   const attempt = { ...outcome.attempt, answer: null, error: null };
   return { ...outcome, attempt: extent === 'bare' ? null : attempt };
