@@ -150,13 +150,13 @@ test('a full cache evicts the least recently used names', () => {
   cache.store('ours.test', answer, 3_600);
   for (let at = 0; at < 1_000; at++) {
     cache.store(`n${at}.test`, answer, 3_600);
-    assert.ok(cache.fresh('ours.test'), 'what is in use stays');
+    assert.ok(cache.getFresh('ours.test'), 'what is in use stays');
   }
   assert.ok(cache.sizeBytes <= 50_000);
-  assert.equal(cache.fresh('n0.test'), null);
-  assert.ok(cache.fresh('n999.test'));
+  assert.equal(cache.getFresh('n0.test'), null);
+  assert.ok(cache.getFresh('n999.test'));
   cache.store('n999.test', { kind: 'nxdomain' }, 0);
-  assert.deepEqual(cache.fresh('n999.test'), { kind: 'nxdomain' });
+  assert.deepEqual(cache.getFresh('n999.test'), { kind: 'nxdomain' });
 });
 
 test('a TLSA record is read unchanged, even if empty', async () => {
