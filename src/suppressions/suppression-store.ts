@@ -9,6 +9,7 @@
  * it as its last reply.
  */
 import { hash } from 'node:crypto';
+import type { Logger } from 'pino';
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from '../database/database.ts';
 import { recordEvent, FAN_OUT } from '../events/event-store.ts';
@@ -419,6 +420,16 @@ export function noteQuotaFailure(
       by: 'delivery',
     });
     return isNew;
+  });
+}
+
+/** Notes a full mailbox after its outcome was settled. Never rejects: nobody can repeat it, so an error is logged. */
+export async function countFullMailbox(
+  { db, log }: { db: Pick<Database, 'transaction'>; log: Pick<Logger, 'warn'> },
+  failure: Scope & { emailId: string; address: string },
+): Promise<void> {
+  await noteQuotaFailure(db, failure).catch((error: unknown) => {
+    log.warn({ email_id: failure.emailId, err: error }, 'a full mailbox was not counted');
   });
 }
 

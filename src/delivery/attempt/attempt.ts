@@ -38,7 +38,7 @@ import {
   DEFAULT_FORM,
 } from './message.ts';
 import {
-  type Attempted,
+  type Disposition,
   attemptRecord,
   type AttemptResult,
   isUnanswered,
@@ -87,7 +87,7 @@ export async function attemptLive(
   delivery: Delivery,
   cutoff: Cutoff,
   options: AttemptOptions,
-): Promise<Attempted> {
+): Promise<Disposition> {
   const visit = options.blocks.visit(delivery);
   try {
     return await visit.applyBlocks(await attemptOnce(delivery, cutoff, { ...options, visit }));
@@ -103,7 +103,7 @@ async function attemptOnce(
   delivery: Delivery,
   cutoff: Cutoff,
   options: VisitOptions,
-): Promise<Attempted> {
+): Promise<Disposition> {
   const { world, connections, log } = options;
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
@@ -143,7 +143,7 @@ async function attemptOnce(
   }
   const durationMs = world.monotonicMs() - startedMs;
   const attempt = attemptRecord(delivery, result, { message, startedAt, durationMs });
-  return { kind: 'ended', outcome, attempt, startedMs, isUnanswered: isUnanswered(result) };
+  return { kind: 'settle', outcome, attempt, startedMs, isUnanswered: isUnanswered(result) };
 }
 
 /** Returns `passed_on` if the server reports success itself: it has DSN, and this service receives reports. */
@@ -153,9 +153,9 @@ function nextServerOf(result: AttemptResult, { takesReports }: AttemptOptions): 
     : 'relayed';
 }
 
-function afterUnavailable({ delayMs, block }: Unavailable): Attempted {
+function afterUnavailable({ delayMs, block }: Unavailable): Disposition {
   if (block === undefined) return { kind: 'release', delayMs: Math.ceil(delayMs) };
-  return { kind: 'deferred', outcome: deferredByBlock(block), delayMs: Math.ceil(delayMs) };
+  return { kind: 'defer', outcome: deferredByBlock(block), delayMs: Math.ceil(delayMs) };
 }
 
 function noteAnswer(

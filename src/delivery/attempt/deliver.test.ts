@@ -81,7 +81,7 @@ function deliverTo(
     world,
     log: pino({ level: 'silent' }),
     lease: { holder: () => delivery.holder, isFresh: () => true },
-    attempted: () => {},
+    onAttemptEnded: () => {},
     takesReports: true,
     earlyRetries: { note: () => {}, retryMs: () => 1_000 },
     isLeased: () => true,
@@ -127,7 +127,7 @@ function deliverTo(
       },
       health: { isStuck: false, waitForRecovery: async () => true, ...health },
     },
-    onAttempt: () => {},
+    onAttemptSettled: () => {},
     ...changes,
   });
 }

@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { newDelivery, newMessage } from '../../../test/support/deliveries.ts';
-import { newId } from '../../database/ids.ts';
-import { EXPIRED } from './endings.ts';
-import { type AttemptResult, outcomeOf, settlementOf } from './outcome.ts';
+import { type AttemptResult, outcomeOf } from './outcome.ts';
 
 const via = { mx: 'mx.example.net', ip: '192.0.2.1', tls: null, tls_policy: 'none' } as const;
-const world = { newId, random: () => 0.5 };
 
 function replied(phase: 'rcpt' | 'data' | 'greeting', code: number, text: string): AttemptResult {
   const [, enhancedCode = null, message = text] = /^(\d\.\d+\.\d+) (.*)$/.exec(text) ?? [];
@@ -64,45 +60,4 @@ test('mail to a domain without a mail server ends at once with the reason', () =
   assert.equal(of('no_mail_host').status, 'bounced');
   assert.equal(of('refused').status, 'failed');
   assert.equal(of('temporary').status, 'deferred');
-});
-
-test('the first retry comes after about a minute, after seconds for a test key', () => {
-  const deferred = outcomeOf(replied('rcpt', 451, '4.7.1 Greylisted'), 'delivered');
-  const retryMs = (environment: 'live' | 'test') =>
-    settlementOf(
-      newDelivery('jo@example.net', { message: newMessage({ environment }) }),
-      deferred,
-      {
-        attempt: {},
-        world,
-      },
-    ).retryMs;
-  assert.equal(retryMs('live'), 60_000);
-  assert.equal(retryMs('test'), 2_000);
-});
-
-test('a 5xx that is temporary defers the email for at least half an hour', () => {
-  const limited = outcomeOf(replied('rcpt', 550, 'Ip frequency limited'), 'delivered');
-  assert.equal(limited.status, 'deferred');
-  assert.equal(limited.suppress, null);
-  const retryMs = (attempts: number) =>
-    settlementOf({ ...newDelivery('jo@example.net'), attempts }, limited, { attempt: {}, world })
-      .retryMs;
-  assert.equal(retryMs(0), 30 * 60_000);
-  assert.equal(retryMs(6), 2 * 60 * 60_000);
-});
-
-test('the event has recipient, sender, status and reason; the email has the rest', () => {
-  const delivery = newDelivery('jo@example.net');
-  const outcome = outcomeOf(replied('rcpt', 550, '5.1.1 No such user'), 'delivered');
-  const settled = settlementOf(delivery, outcome, { attempt: {}, world });
-  assert.equal(settled.eventType, 'email.bounced');
-  assert.deepEqual(settled.data, {
-    recipient: 'jo@example.net',
-    from: 'Acme <hello@acme.com>',
-    status: 'bounced',
-    reason: outcome.reason,
-    smtp: outcome.smtp,
-  });
-  assert.equal(settlementOf(delivery, EXPIRED, { attempt: null, world }).eventType, 'email.failed');
 });

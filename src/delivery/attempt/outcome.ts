@@ -1,13 +1,12 @@
 /**
  * Decides the outcome of an attempt. Pure decisions, no I/O. mail/replies/meanings.ts decides what a reply means and
- * whether it suppresses the address. endings.ts has the outcomes of deliveries without a reply.
+ * whether it suppresses the address. endings.ts has the outcomes of deliveries without a reply, and
+ * settle-outcome.ts stores an outcome.
  *
- * `bounced`: a permanent answer of the recipient's server or DNS (no such domain, null MX). `failed`: the service
- * gave up. Everything else is deferred until it expires.
+ * `bounced`: a permanent reply of the recipient's server, or a permanent result of DNS (no such domain, null MX).
+ * `failed`: the service gave up. Everything else is deferred until it expires.
  */
-import { mailRetryDelayMs, simulatedRetryDelayMs } from '../../core/retry.ts';
 import type { StoredStatus } from '../../core/statuses.ts';
-import type { World } from '../../lib/world.ts';
 import { classifyFailure, classifyReply } from '../../mail/replies/classify.ts';
 import {
   type MeaningName,
@@ -21,7 +20,6 @@ import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../../mail/replies/
 import type { MailHosts } from '../../net/dns/mx.ts';
 import type { SmtpTlsFacts } from '../../net/smtp/client.ts';
 import type { TlsPolicyName } from '../../net/tls/policy.ts';
-import { newSettlement, type Settlement } from '../../settle/settlement.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import type { SignedMessage } from './message.ts';
 
@@ -85,30 +83,47 @@ export type Outcome = {
   nextServer?: NextServer;
 };
 
-/** The end of an attempt: settle its outcome, or release a delivery that was not sent. */
-export type Attempted =
-  | {
-      kind: 'ended';
-      outcome: Outcome;
-      /** The attempt in the form of the timeline; null: nothing was attempted. */
-      attempt: object | null;
-      /** On the monotonic clock; null: nothing was attempted. */
-      startedMs: number | null;
-      thenComplains?: boolean;
-      /** True when no server answered and nothing was sent. */
-      isUnanswered?: boolean;
-      /** Milliseconds that replace the scheduled wait. */
-      retryMs?: number;
-    }
+/** An outcome to settle, with the facts of the attempt. */
+export type ConcludedAttempt = {
+  outcome: Outcome;
+  /** The attempt in the form of the timeline; null: nothing was attempted. */
+  attempt: object | null;
+  /** On the monotonic clock; null: nothing was attempted. */
+  startedMs: number | null;
+  /** True when a complaint follows the outcome, for a test key. */
+  thenComplains?: boolean;
+  /** True when no server replied and nothing was sent. */
+  isUnanswered?: boolean;
+  /** Milliseconds that replace the scheduled wait. */
+  retryMs?: number;
+};
+
+/** The next step of the worker for a delivery that was attempted, or was not allowed to be. */
+export type Disposition =
+  | ({ kind: 'settle' } & ConcludedAttempt)
   /** Nothing was sent and no attempt is counted. The timeline shows the reason once. */
-  | { kind: 'deferred'; outcome: Outcome; delayMs: number }
+  | { kind: 'defer'; outcome: Outcome; delayMs: number; isUnanswered?: boolean }
+  /** Nothing was sent, and nothing is stored. */
   | { kind: 'release'; delayMs: number };
 
-/** @param accepted status after a 250 to the message: `delivered` by MX, `sent` through a relay */
-export function outcomeOf(result: AttemptResult, accepted: 'delivered' | 'sent'): Outcome {
+type AcceptedStatus = 'delivered' | 'sent';
+type Unroutable = Extract<AttemptResult, { kind: 'unroutable' }>['route'];
+
+type RouteOutcome = { meaning: MeaningName; enhancedCode: string; status: StoredStatus };
+
+const OUTCOME_OF_ROUTE: Readonly<Record<Unroutable['kind'], RouteOutcome>> = {
+  null_mx: { meaning: 'domain_takes_no_mail', enhancedCode: '5.1.10', status: 'bounced' },
+  no_such_domain: { meaning: 'no_such_domain', enhancedCode: '5.1.2', status: 'bounced' },
+  no_mail_host: { meaning: 'no_mail_host', enhancedCode: '5.4.4', status: 'bounced' },
+  refused: { meaning: 'no_public_host', enhancedCode: '5.4.6', status: 'failed' },
+  temporary: { meaning: 'dns_unavailable', enhancedCode: '4.4.3', status: 'deferred' },
+};
+
+/** @param acceptedStatus status after a 250 to the message: `delivered` by MX, `sent` through a relay */
+export function outcomeOf(result: AttemptResult, acceptedStatus: AcceptedStatus): Outcome {
   switch (result.kind) {
     case 'replied':
-      return outcomeOfReply(result, accepted);
+      return outcomeOfReply(result, acceptedStatus);
     case 'failed':
       return outcomeOfFailure(result);
     case 'unroutable':
@@ -118,7 +133,7 @@ export function outcomeOf(result: AttemptResult, accepted: 'delivered' | 'sent')
 
 function outcomeOfReply(
   result: Extract<AttemptResult, { kind: 'replied' }>,
-  accepted: 'delivered' | 'sent',
+  acceptedStatus: AcceptedStatus,
 ): Outcome {
   const { phase, reply, via } = result;
   const smtp: SmtpFacts = {
@@ -128,39 +143,27 @@ function outcomeOfReply(
     ...via,
   };
   if (phase === 'data' && reply.code >= 200 && reply.code < 300) {
-    return { status: accepted, reason: null, smtp, suppress: null, slowDown: false };
+    return { status: acceptedStatus, reason: null, smtp, suppress: null, slowDown: false };
   }
-  return outcomeBy(classifyReply({ phase, reply }), smtp);
+  return outcomeFrom(classifyReply({ phase, reply }), smtp);
 }
 
 function outcomeOfFailure(result: Extract<AttemptResult, { kind: 'failed' }>): Outcome {
   const smtp = { code: null, enhanced_code: null, message: result.message, ...result.via };
-  const outcome = outcomeBy(classifyFailure(result), smtp);
+  const outcome = outcomeFrom(classifyFailure(result), smtp);
   // Each further attempt may deliver another copy.
   return result.inDoubt ? { ...outcome, inDoubt: true, retrySlowly: true } : outcome;
 }
 
-type Unroutable = Extract<AttemptResult, { kind: 'unroutable' }>['route'];
-
-type RouteOutcome = { meaning: MeaningName; enhancedCode: string; status: StoredStatus };
-
-const ROUTES: Readonly<Record<Unroutable['kind'], RouteOutcome>> = {
-  null_mx: { meaning: 'domain_takes_no_mail', enhancedCode: '5.1.10', status: 'bounced' },
-  no_such_domain: { meaning: 'no_such_domain', enhancedCode: '5.1.2', status: 'bounced' },
-  no_mail_host: { meaning: 'no_mail_host', enhancedCode: '5.4.4', status: 'bounced' },
-  refused: { meaning: 'no_public_host', enhancedCode: '5.4.6', status: 'failed' },
-  temporary: { meaning: 'dns_unavailable', enhancedCode: '4.4.3', status: 'deferred' },
-};
-
 function outcomeOfRoute({ kind, message }: Unroutable): Outcome {
-  const { meaning, enhancedCode, status } = ROUTES[kind];
-  const nowhere = { mx: null, ip: null, tls: null, tls_policy: null };
-  const smtp = { code: null, enhanced_code: enhancedCode, message, ...nowhere };
+  const { meaning, enhancedCode, status } = OUTCOME_OF_ROUTE[kind];
+  const noServer = { mx: null, ip: null, tls: null, tls_policy: null };
+  const smtp = { code: null, enhanced_code: enhancedCode, message, ...noServer };
   const classification = classificationOf(meaning, { isPermanent: status !== 'deferred' });
-  return { ...outcomeBy(classification, smtp), status };
+  return { ...outcomeFrom(classification, smtp), status };
 }
 
-function outcomeBy(classification: Classification, smtp: SmtpFacts): Outcome {
+function outcomeFrom(classification: Classification, smtp: SmtpFacts): Outcome {
   return {
     status: classification.permanent ? 'bounced' : 'deferred',
     reason: reasonOf(classification),
@@ -174,14 +177,17 @@ function outcomeBy(classification: Classification, smtp: SmtpFacts): Outcome {
   };
 }
 
-/** Returns whether no server answered and the message was not sent. While the uplink is down, that is the reason. */
+/** Returns whether no server replied and the message was not sent. While the uplink is down, that is the reason. */
 export function isUnanswered(result: AttemptResult): boolean {
   if (result.kind === 'unroutable') return result.route.kind === 'temporary';
   if (result.kind === 'replied' || result.inDoubt) return false;
   return /^(?:unreachable|timeout|closed)$/.test(result.cause);
 }
 
-/** Returns the attempt in the form of the timeline. @param facts.message null: no server was ready for it */
+/**
+ * Returns the attempt in the form of the timeline.
+ * @param facts.message null: no server was ready for it
+ */
 export function attemptRecord(
   delivery: Delivery,
   result: AttemptResult,
@@ -204,49 +210,4 @@ export function attemptRecord(
     ...result.via,
     transcript: result.transcript,
   };
-}
-
-type SettlementOptions = {
-  attempt: object | null;
-  world: Pick<World, 'newId' | 'random'>;
-  late?: boolean;
-  /** Milliseconds to wait after each attempt; core/retry.ts has the defaults. */
-  retryWaitsMs?: readonly number[];
-  retryMs?: number;
-};
-
-type SettledDelivery = Pick<
-  Delivery,
-  'message' | 'position' | 'claim' | 'attempts' | 'provider' | 'address'
->;
-
-export function settlementOf(
-  delivery: SettledDelivery,
-  outcome: Outcome,
-  options: SettlementOptions,
-): Settlement {
-  const { message, claim, provider } = delivery;
-  const { attempt, world, late = false } = options;
-  const { projectId, environment } = message;
-  const { position, address } = delivery;
-  const recipient = { projectId, environment, position, address, email: message };
-  const isDeferred = outcome.status === 'deferred';
-  const waitMs = isDeferred ? retryDelayMs(delivery, outcome, options) : null;
-  const retryMs = waitMs && (options.retryMs ?? waitMs);
-  return newSettlement(recipient, outcome, world, { claim, provider, attempt, retryMs, late });
-}
-
-function retryDelayMs(
-  delivery: SettledDelivery,
-  outcome: Outcome,
-  options: SettlementOptions,
-): number {
-  const { world, retryWaitsMs } = options;
-  const attempts = delivery.attempts + 1;
-  if (delivery.message.environment === 'test')
-    return simulatedRetryDelayMs(attempts, world.random());
-  return mailRetryDelayMs(attempts, world.random(), {
-    ...(retryWaitsMs && { waitsMs: retryWaitsMs }),
-    slowly: outcome.retrySlowly ?? false,
-  });
 }

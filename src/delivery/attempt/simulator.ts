@@ -13,7 +13,7 @@ import type { Contents } from './contents.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import type { MessageBuilder } from './message.ts';
 import { SUPPRESSED } from './endings.ts';
-import { type Attempted, attemptRecord, type AttemptResult, outcomeOf } from './outcome.ts';
+import { type Disposition, attemptRecord, type AttemptResult, outcomeOf } from './outcome.ts';
 
 type Simulated =
   | { kind: 'replied'; phase: 'rcpt' | 'data'; reply: SmtpReply; thenComplains: boolean }
@@ -33,7 +33,7 @@ type SimulatorOptions = {
 export async function attemptSimulated(
   delivery: Delivery,
   { world, builder, contents }: SimulatorOptions,
-): Promise<Attempted> {
+): Promise<Disposition> {
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
   // The message is built and signed as for a live key, so that the same errors occur.
@@ -45,7 +45,7 @@ export async function attemptSimulated(
   const simulated = simulate(delivery.address, delivery.attempts, delivery.claim);
   if (simulated.kind === 'wait') return { kind: 'release', delayMs: simulated.delayMs };
   if (simulated.kind === 'suppressed') {
-    return { kind: 'ended', outcome: SUPPRESSED, attempt: null, startedMs: null };
+    return { kind: 'settle', outcome: SUPPRESSED, attempt: null, startedMs: null };
   }
   const { phase, reply, thenComplains } = simulated;
   const result: AttemptResult = {
@@ -59,7 +59,7 @@ export async function attemptSimulated(
   const outcome = outcomeOf(result, 'delivered');
   const durationMs = world.monotonicMs() - startedMs;
   const attempt = attemptRecord(delivery, result, { message, startedAt, durationMs });
-  return { kind: 'ended', outcome, attempt, startedMs, thenComplains };
+  return { kind: 'settle', outcome, attempt, startedMs, thenComplains };
 }
 
 const SLOW_DELAY_MS = 30_000;

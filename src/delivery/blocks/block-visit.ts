@@ -7,7 +7,7 @@ import type { Queryable } from '../../database/database.ts';
 import { findLastReason } from '../../emails/email-store.ts';
 import { domainOf } from '../../mail/address.ts';
 import type { RefusalSubject } from '../../mail/replies/blocks.ts';
-import type { Attempted, Outcome } from '../attempt/outcome.ts';
+import type { Disposition, Outcome } from '../attempt/outcome.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import { type Source, sourcesFor } from '../shaping/sources.ts';
 import { deferredByRefusal, refusedByBlock } from './block-outcomes.ts';
@@ -84,25 +84,25 @@ export class BlockVisit {
   }
 
   /** Counts the answer, and returns the outcome and retry time that follow from it. Never rejects. */
-  async applyBlocks(attempted: Attempted): Promise<Attempted> {
+  async applyBlocks(disposition: Disposition): Promise<Disposition> {
     const answered = this.#answered;
-    if (attempted.kind !== 'ended' || answered === null) {
+    if (disposition.kind !== 'settle' || answered === null) {
       await this.#leaveProbes([]);
-      return attempted;
+      return disposition;
     }
-    const { outcome } = attempted;
+    const { outcome } = disposition;
     const keys = this.#keysAt(answered);
     if (outcome.status === 'delivered' || outcome.status === 'sent') {
       // Not awaited, so that the outcome is settled without delay.
       for (const key of keys) this.#blocks.delivered(key);
       void this.#leaveProbes(keys);
-      return attempted;
+      return disposition;
     }
     if (answered.about === null) {
       await this.#leaveProbes([]);
-      return attempted;
+      return disposition;
     }
-    return { ...attempted, ...(await this.#refused(outcome, answered.about, keys)) };
+    return { ...disposition, ...(await this.#refused(outcome, answered.about, keys)) };
   }
 
   async abandon(): Promise<void> {

@@ -23,7 +23,7 @@ import {
 } from './drop-store.ts';
 import { settleBatch } from '../../settle/settle-store.ts';
 import { DROPPED } from '../attempt/endings.ts';
-import { settlementOf } from '../attempt/outcome.ts';
+import { settlementOf } from '../attempt/settle-outcome.ts';
 
 export type DropContext = {
   db: Database;

@@ -9,7 +9,7 @@ import type { NewEmail } from '../../accept/store/new-email.ts';
 import { DatabaseUnavailable, type Queryable, type Statement } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
-import type { Deliver, Ending } from '../attempt/deliver.ts';
+import type { Deliver, DeliverResult } from '../attempt/deliver.ts';
 import { Dispatcher } from './dispatcher.ts';
 
 const database = await testDatabase();
@@ -156,7 +156,7 @@ test('an error in an attempt keeps the mail', async () => {
 });
 
 test('a stop releases queued deliveries and waits for running ones', async () => {
-  const finish = Promise.withResolvers<Ending>();
+  const finish = Promise.withResolvers<DeliverResult>();
   const scene = newScene({ deliver: () => finish.promise, window: 1 });
   const emails = [await queued('first@turn.example.net'), await queued('next@turn.example.net')];
   scene.dispatcher.start();
@@ -173,7 +173,7 @@ test('a stop releases queued deliveries and waits for running ones', async () =>
 });
 
 test('a provider starts its next attempt before the outcome of the last one is settled', async () => {
-  const settled = Promise.withResolvers<Ending>();
+  const settled = Promise.withResolvers<DeliverResult>();
   await using scene = newScene({
     window: 1,
     deliver: (delivery) => {
@@ -224,7 +224,7 @@ test("claims that are not in the worker's memory are released on request", async
 });
 
 test("claims in the worker's memory are not released on request", async () => {
-  const finish = Promise.withResolvers<Ending>();
+  const finish = Promise.withResolvers<DeliverResult>();
   await using scene = newScene({ unknownFateMs: 0, deliver: () => finish.promise, window: 1 });
   const emails = [await queued('one@known.test'), await queued('two@known.test')];
   scene.dispatcher.start();
@@ -273,7 +273,7 @@ test('mail that is released while the database is unavailable is not in doubt an
 });
 
 test('a release whose reply was lost does not release a later claim', async () => {
-  const finish = Promise.withResolvers<Ending>();
+  const finish = Promise.withResolvers<DeliverResult>();
   const claims: number[] = [];
   const releases = { lost: 0, retried: 0 };
   const queries: Queryable = {
@@ -307,7 +307,7 @@ test('a release whose reply was lost does not release a later claim', async () =
 
 test('a short database outage delays an attempt by its duration', async () => {
   let tries = 0;
-  const deliver = (): Promise<Ending> => {
+  const deliver = (): Promise<DeliverResult> => {
     tries += 1;
     if (tries === 1) return Promise.reject(new DatabaseUnavailable('connection refused'));
     return Promise.resolve({ kind: 'settled' });

@@ -31,7 +31,10 @@ export type Rule = {
 type Criteria = string | Pick<Rule, 'enhanced' | 'codes' | 'text'>;
 
 /** Returns rules of one meaning, keyed by their examples. `[data] 550 …` is a reply to another step than RCPT. */
-export function rulesFor(meaning: MeaningName, examples: Readonly<Record<string, Criteria>>): Rule[] {
+export function rulesFor(
+  meaning: MeaningName,
+  examples: Readonly<Record<string, Criteria>>,
+): Rule[] {
   return Object.entries(examples).map(([key, how]) => {
     const [, phase, example = key] = /^\[(\w+)\] (.*)$/s.exec(key) ?? [];
     const by = typeof how === 'string' ? { text: how } : how;

@@ -33,7 +33,7 @@ import {
 } from '../../accept/smtp-submission.ts';
 import { InboundStore } from '../../inbound/report-store.ts';
 import type { DiskFullMemory } from '../../database/server/capacity.ts';
-import { noteQuotaFailure, addSuppressionIn } from '../../suppressions/suppression-store.ts';
+import { addSuppressionIn, countFullMailbox } from '../../suppressions/suppression-store.ts';
 import { UnmatchedStore } from '../../inbound/message-store.ts';
 
 export type SmtpPorts = {
@@ -226,11 +226,7 @@ function inboundOptions(
       if (isNew) onNotified();
       return isNew;
     },
-    onMailboxFull: (failure) => {
-      noteQuotaFailure(db, failure).catch((error: unknown) => {
-        log.warn({ email_id: failure.emailId, err: error }, 'a full mailbox was not counted');
-      });
-    },
+    onMailboxFull: (failure) => void countFullMailbox({ db, log }, failure),
   });
   const { smtpClientTimeoutMs } = config;
   return {

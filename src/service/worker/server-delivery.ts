@@ -5,6 +5,7 @@ import { Broker, BrokerTimer } from '../../delivery/broker/broker.ts';
 import { Connections } from '../../delivery/shaping/connections.ts';
 import { Contents } from '../../delivery/attempt/contents.ts';
 import { createDeliver, type DeliverOptions } from '../../delivery/attempt/deliver.ts';
+import type { SettledAttempt } from '../../delivery/attempt/settle-outcome.ts';
 import { Dispatcher } from '../../delivery/queue/dispatcher.ts';
 import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/messages.ts';
 import { EarlyRetries } from '../../delivery/queue/early-retries.ts';
@@ -82,7 +83,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     world,
     contents,
     earlyRetries,
-    attempted: (delivery) => dispatcher.attempted(delivery),
+    onAttemptEnded: (delivery) => dispatcher.attempted(delivery),
     isLeased: (delivery) => dispatcher.isLeased(delivery),
     connections,
     mailRouting,
@@ -93,7 +94,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     tls,
     settling,
     returnPathSecret: () => context.secrets.derive('return path'),
-    onAttempt: (attempt) => countAttempt(metrics, context, attempt),
+    onAttemptSettled: (attempt) => countAttempt(metrics, context, attempt),
   });
   const dispatcher = new Dispatcher({
     db: db.settling,
@@ -335,7 +336,7 @@ function mayIntroduceItself({ hostname, relay, allowPrivateNetworks }: Config): 
 function countAttempt(
   metrics: ServiceMetrics,
   { activity }: WorkerContext,
-  attempt: Parameters<DeliverOptions['onAttempt']>[0],
+  attempt: SettledAttempt,
 ): void {
   activity.attempted(attempt);
   metrics.attempts.inc({ status: attempt.status });
