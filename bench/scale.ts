@@ -11,7 +11,7 @@ import { testDatabase, type TestDatabase } from '../test/support/postgres.ts';
 import { type Exercise, EXERCISES, type Stage } from '../test/support/statements.ts';
 import { APP_ROLE, clientQueries, connectAsOwner, Database } from '../src/database/database.ts';
 import { firstUuidAt, newId } from '../src/database/ids.ts';
-import { registerNode } from '../src/delivery/queue/node-store.ts';
+import { registerWorker } from '../src/delivery/queue/node-store.ts';
 import { WEEK_MS } from '../src/database/partitions.ts';
 import { removeOldPartitions } from '../src/retention/week-removal-store.ts';
 import { createEndpoint } from '../src/webhooks/endpoint-store.ts';
@@ -69,7 +69,7 @@ export async function measureScale(
 
 async function setStage({ db }: TestDatabase, sender: Sender): Promise<Stage> {
   const [holder, endpointId, deadEndpointId] = [newId(), newId(), newId()];
-  await registerNode(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
   for (const id of [endpointId, deadEndpointId]) {
     const endpoint = { id, url: 'https://x.test', events: ['email.bounced' as const] };
     await createEndpoint(db, sender, { ...endpoint, secret: Buffer.from('x') });

@@ -25,7 +25,7 @@ import { LIMIT_EXERCISES } from '../../test/support/statements-limits.ts';
 import { QUEUE_EXERCISES } from '../../test/support/statements-queue.ts';
 import { APP_ROLE, clientQueries, connectAsOwner, type Queryable } from './database.ts';
 import { newId } from './ids.ts';
-import { registerNode } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/node-store.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
 
 const SMALL = 10_000;
@@ -77,7 +77,7 @@ async function forbidStatistics(owner: Queryable): Promise<void> {
 
 async function setStage(sender: Sender): Promise<Stage> {
   const [holder, endpointId, deadEndpointId] = [newId(), newId(), newId()];
-  await registerNode(database.db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  await registerWorker(database.db, { id: holder, instance: newId(), host: 'here', pid: 1 });
   for (const id of [endpointId, deadEndpointId]) {
     const endpoint = { id, url: 'https://x.test', events: ['email.bounced' as const] };
     await createEndpoint(database.db, sender, { ...endpoint, secret: Buffer.from('x') });

@@ -5,7 +5,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { newId } from '../database/ids.ts';
-import { expireWorker, registerNode, releaseOrphans } from '../delivery/queue/node-store.ts';
+import { expireWorker, registerWorker, releaseOrphans } from '../delivery/queue/node-store.ts';
 import type { Queryable } from '../database/database.ts';
 import {
   changeQueueStep,
@@ -42,7 +42,7 @@ async function accepted(
 
 async function newHolder(): Promise<string> {
   const id = newId();
-  await registerNode(db, { id, instance: newId(), host: 'here', pid: 1 });
+  await registerWorker(db, { id, instance: newId(), host: 'here', pid: 1 });
   return id;
 }
 

@@ -18,7 +18,7 @@ import { listTimeline } from '../emails/email-store.ts';
 import { emailEventData } from './event-store.ts';
 import { BEGINNING, type PageRequest, readStream } from './stream-store.ts';
 import { newId } from '../database/ids.ts';
-import { registerNode } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/node-store.ts';
 import { cancelEmail } from '../emails/schedule-store.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 import { newSettlement } from '../settle/settlement.ts';
@@ -32,7 +32,7 @@ after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 const sender = await newSender(db);
 const holder = newId();
-await registerNode(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
 const endpointId = newId();
 await createEndpoint(db, sender, {
   id: endpointId,

@@ -18,7 +18,7 @@ import {
 import { lockMigrations, makePartitions, migrate } from './migrate.ts';
 import { ensurePartitions } from '../database/partitions.ts';
 import { firstUuidAt, newId } from '../database/ids.ts';
-import { expireWorker, registerNode } from '../delivery/queue/node-store.ts';
+import { expireWorker, registerWorker } from '../delivery/queue/node-store.ts';
 import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { MIGRATIONS, schemaRequired } from './schema-version.ts';
 
@@ -155,7 +155,7 @@ test('before something is removed, workers that need it get time to end', async 
   await using database = await testDatabase();
   const { db } = database;
   const id = newId();
-  await registerNode(db, { id, instance: newId(), host: 'here', pid: 1 });
+  await registerWorker(db, { id, instance: newId(), host: 'here', pid: 1 });
   const next = nextVersion({
     '9001.do.asks.sql': 'update installation set schema_required = 9001;',
     '9002.do.shrunk.sql': 'drop table clock_of_old; ',

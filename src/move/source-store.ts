@@ -17,7 +17,7 @@ import {
   readTable,
   type Snapshot,
 } from '../backup/store/source.ts';
-import { expireWorker, listNodes, releaseOrphans } from '../delivery/queue/node-store.ts';
+import { expireWorker, listWorkers, releaseOrphans } from '../delivery/queue/node-store.ts';
 import { readWeeks, type Weeks } from '../database/partitions.ts';
 import { ADVISORY_LOCKS, tryAdvisoryLock } from '../database/advisory-locks.ts';
 import {
@@ -252,12 +252,12 @@ export class MoveSource implements AsyncDisposable {
     nowMs: number,
   ): Promise<void> {
     if (nowMs < SILENT_MS) {
-      for (const { id, beat } of await listNodes(this.#db)) {
+      for (const { id, beat } of await listWorkers(this.#db)) {
         if (heartbeats.get(id)?.beat !== beat) heartbeats.set(id, { beat, sinceMs: nowMs });
       }
       return;
     }
-    for (const { id, beat } of await listNodes(this.#db)) {
+    for (const { id, beat } of await listWorkers(this.#db)) {
       const seen = heartbeats.get(id);
       if (seen?.beat !== beat) heartbeats.set(id, { beat, sinceMs: nowMs });
       else if (nowMs - seen.sinceMs >= SILENT_MS) await expireWorker(this.#db, { id, beat });

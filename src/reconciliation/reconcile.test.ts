@@ -16,7 +16,7 @@ import type { EndedCondition, NewCondition } from '../core/operator-events.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { newId } from '../database/ids.ts';
-import { registerNode } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/node-store.ts';
 import { removeOldPartitions } from '../retention/week-removal-store.ts';
 import { claimDay } from './reconciliation-store.ts';
 import { acknowledgeDay, listReconciledDays, readReconciliation } from './day-store.ts';
@@ -36,7 +36,7 @@ async function start() {
   const { db } = database;
   const sender = await newSender(db);
   const holder = newId();
-  await registerNode(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
   const accepting = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
     holder: () => holder,

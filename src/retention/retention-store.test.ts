@@ -12,7 +12,7 @@ import { type TestDatabase, testDatabase } from '../../test/support/postgres.ts'
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import { recordEvent } from '../events/event-store.ts';
 import { newId } from '../database/ids.ts';
-import { registerNode } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/node-store.ts';
 import { projectsToTrim, setRetention, trimLogs, trimProject } from './retention-store.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
 import { SettleStore } from '../settle/settle-store.ts';
@@ -24,7 +24,7 @@ const TABLES = ['emails', 'contents', 'recipients', 'events'];
 async function newMail({ db }: TestDatabase, count: number) {
   const sender = await newSender(db);
   const holder = newId();
-  await registerNode(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
   const accepting = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
     holder: () => holder,

@@ -32,7 +32,7 @@ import { takeLock, untilNoArrival } from '../database/embedded/lock.ts';
 import type { ServiceAddresses } from '../database/embedded/problem.ts';
 import { instanceOf, readSecretKey } from '../secrets/secret-store.ts';
 import { type BackUp, migrate, type MigrationResult } from '../migration/migrate.ts';
-import { expireWorker, listNodes } from '../delivery/queue/node-store.ts';
+import { expireWorker, listWorkers } from '../delivery/queue/node-store.ts';
 import {
   DatabaseMoved,
   type Departure,
@@ -301,7 +301,7 @@ function serverDisk(address: DatabaseAddress, signal: AbortSignal): () => Promis
 
 /** Expires workers of this installation. The caller has the lock of the data directory, so they are dead. */
 async function expirePredecessor(db: Database, instance: string, log: Logger): Promise<void> {
-  for (const node of await listNodes(db)) {
+  for (const node of await listWorkers(db)) {
     if (node.instance !== instance) continue;
     const freed = await expireWorker(db, { id: node.id, beat: null });
     log.info({ node: node.id, freed }, 'work of a worker that was killed was released');

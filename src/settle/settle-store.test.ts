@@ -8,7 +8,7 @@ import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { APP_ROLE, Database } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
-import { expireWorker, registerNode, releaseOrphans } from '../delivery/queue/node-store.ts';
+import { expireWorker, registerWorker, releaseOrphans } from '../delivery/queue/node-store.ts';
 import { claimOldest } from '../delivery/queue/queue-store.ts';
 import { SettleStore } from './settle-store.ts';
 import type { Settlement } from './settlement.ts';
@@ -141,7 +141,7 @@ test('an outcome that would break the event count of its email is kept', async (
 test('an outcome of a worker that lost the recipient does nothing', async () => {
   const [first, second] = [newWorker(), newWorker()];
   const email = await accepted(first);
-  await registerNode(db, { id: first.holder, instance: newId(), host: 'a', pid: 1 });
+  await registerWorker(db, { id: first.holder, instance: newId(), host: 'a', pid: 1 });
   assert.equal(await expireWorker(db, { id: first.holder, beat: null }), 1);
   assert.equal(await first.settle.settle(settlement(email)), false);
   const { claimed } = await claimOldest(db, {
@@ -160,7 +160,7 @@ test('an outcome of a worker that lost the recipient does nothing', async () => 
 
 test('emails that a worker accepted with its last statement are released after its death', async () => {
   const [dead, alive] = [newWorker(), newWorker()];
-  await registerNode(db, { id: alive.holder, instance: newId(), host: 'a', pid: 1 });
+  await registerWorker(db, { id: alive.holder, instance: newId(), host: 'a', pid: 1 });
   // Its lease has expired before the server commits its statement.
   const orphan = await accepted(dead);
   const kept = await accepted(alive);

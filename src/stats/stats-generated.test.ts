@@ -22,7 +22,7 @@ import { storeEmails } from '../accept/store/full-path.ts';
 import { insertDomain, listDomains } from '../domains/domain-store.ts';
 import { newId } from '../database/ids.ts';
 import { createKey } from '../accounts/keys/key-store.ts';
-import { registerNode } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/node-store.ts';
 import { claimOldest } from '../delivery/queue/queue-store.ts';
 import {
   type DayStep,
@@ -247,7 +247,7 @@ test('after generated actions the counts match the emails and their events, and 
   const seed = 4711;
   const senders = [await fullSender(), await fullSender()];
   const holder = newId();
-  await registerNode(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
   const actions = new Actions(randomFor(seed, 'stats'), senders, holder);
   await actions.accept();
   for (let left = ACTIONS; left > 0; left -= 1) await actions.next();

@@ -24,7 +24,7 @@ import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { storeEmails } from '../accept/store/full-path.ts';
 import { newId } from '../database/ids.ts';
-import { registerNode } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/node-store.ts';
 import { forgetExpired } from '../retention/retention-store.ts';
 import { storeFull } from '../settle/full-path.ts';
 import { SettleStore } from '../settle/settle-store.ts';
@@ -39,7 +39,7 @@ const { db } = database;
 const LIMIT = { max: 1_000_000, windowS: 60 };
 const ALWAYS = { from: new Date(0), to: new Date('2200-01-01') };
 const holder = newId();
-await registerNode(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
 
 const accepting = new AcceptStore(db.accepting, {
   limit: LIMIT,

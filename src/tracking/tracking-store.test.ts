@@ -11,7 +11,7 @@ import { type TestDatabase, testDatabase } from '../../test/support/postgres.ts'
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import { listTimeline } from '../emails/email-store.ts';
 import { newId } from '../database/ids.ts';
-import { registerNode } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/node-store.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 import { recordVisits, type TrackedVisit, VISITS_STORED_MAX } from './tracking-store.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
@@ -20,7 +20,7 @@ import { createEndpoint } from '../webhooks/endpoint-store.ts';
 async function newMail({ db }: TestDatabase) {
   const sender = await newSender(db);
   const holder = newId();
-  await registerNode(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
   const accepting = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
     holder: () => holder,

@@ -17,11 +17,11 @@ export async function useMailHosts({ db }: Stage): Promise<void> {
 
 export async function useNodes({ db }: Stage): Promise<void> {
   const id = newId();
-  await nodes.registerNode(db.heartbeat, { id, instance: newId(), host: 'here', pid: 1 });
+  await nodes.registerWorker(db.heartbeat, { id, instance: newId(), host: 'here', pid: 1 });
   await nodes.heartbeat(db.heartbeat, id);
   await nodes.setUplinkDown(db, id, false);
-  await nodes.listNodes(db);
-  await nodes.readWatched(db);
+  await nodes.listWorkers(db);
+  await nodes.readWorkersAndSchema(db);
   await nodes.databaseClockMs(db);
   const provider = { provider: 'a.test', state: 'open', reason: null, forMs: null } as const;
   const changed = [{ ...provider, connectionsMax: 2, connectionsOpen: 1 }];

@@ -254,7 +254,7 @@ async function useSuppressions({ db, sender }: Stage): Promise<void> {
       await listSuppressions(db, sender, { page, filter: { reason, prefix: 'gone0' } });
     }
   }
-  await queue.stoppedNow(db.settling, { ...sender, address: 'gone10@nowhere.test' });
+  await queue.readStopReasons(db.settling, { ...sender, address: 'gone10@nowhere.test' });
 }
 
 /** fillMail makes nothing as old as a year: everything is read, nothing is removed. */

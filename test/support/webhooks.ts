@@ -9,7 +9,7 @@ import { createResolver } from '../../src/net/dns/resolver.ts';
 import { Database } from '../../src/database/database.ts';
 import { recordEvent } from '../../src/events/event-store.ts';
 import { newId } from '../../src/database/ids.ts';
-import { registerNode } from '../../src/delivery/queue/node-store.ts';
+import { registerWorker } from '../../src/delivery/queue/node-store.ts';
 import { createOrganization, createProject } from '../../src/accounts/projects/project-store.ts';
 import { SecretBox } from '../../src/secrets/secret-store.ts';
 import { systemWorld } from '../../src/service/machine/system-world.ts';
@@ -88,7 +88,7 @@ export async function webhookTest(
     },
     async startLoop(options) {
       const holder = newId();
-      await registerNode(db, { id: holder, instance: randomUUID(), host: 'test', pid: 1 });
+      await registerWorker(db, { id: holder, instance: randomUUID(), host: 'test', pid: 1 });
       const loop = new WebhookLoop({
         db,
         ...outbound,

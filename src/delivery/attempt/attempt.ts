@@ -19,7 +19,7 @@ import { refusalSubject } from '../../mail/replies/blocks.ts';
 import type { Transaction } from '../../net/smtp/client.ts';
 import { lacksSmtpUtf8 } from '../../net/smtp/client-transaction.ts';
 import type { Queryable } from '../../database/database.ts';
-import { stoppedNow } from '../queue/queue-store.ts';
+import { readStopReasons } from '../queue/queue-store.ts';
 import type { SettleHealth } from '../../settle/health.ts';
 import { deferredByBlock } from '../blocks/block-outcomes.ts';
 import type { Connections, Unavailable } from '../shaping/connections.ts';
@@ -259,7 +259,7 @@ function transactionOf(
 
 /** Returns whether the email must not be sent, or cannot be checked. The next claim settles the reason. */
 function isStopped({ message, address }: Delivery, { db, log }: AttemptOptions): Promise<boolean> {
-  return stoppedNow(db, { ...message, address }).then(
+  return readStopReasons(db, { ...message, address }).then(
     ({ suppressed, domainDeleted }) => suppressed || domainDeleted,
     (error: unknown) => {
       log.warn(

@@ -83,7 +83,7 @@ function deliverTo(
     lease: { holder: () => delivery.holder, isFresh: () => true },
     onAttemptEnded: () => {},
     takesReports: true,
-    earlyRetries: { note: () => {}, retryMs: () => 1_000 },
+    earlyRetries: { noteWaiting: () => {}, retryMs: () => 1_000 },
     isLeased: () => true,
     builder: {
       build: async () => ({

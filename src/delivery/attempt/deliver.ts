@@ -7,7 +7,7 @@
 import { domainOf } from '../../mail/address.ts';
 import { Unsignable } from '../../mail/dkim.ts';
 import { findLastReason } from '../../emails/email-store.ts';
-import { stoppedNow } from '../queue/queue-store.ts';
+import { readStopReasons } from '../queue/queue-store.ts';
 import { SecretUnopenable } from '../../secrets/secret-store.ts';
 import { isDomainUnusable, noteUnusable } from '../../secrets/unusable-store.ts';
 import { attemptLive, type AttemptOptions, RECHECK_AFTER_MS } from './attempt.ts';
@@ -87,7 +87,7 @@ async function outcomeBeforeAttempt(
   if (delivery.contentMissing === true) return missingContentOutcome(delivery, options);
   if (!hasHostName && delivery.message.environment === 'live') return NO_HOST_NAME;
   if (nowMs - delivery.leasedSinceMs < RECHECK_AFTER_MS) return null;
-  const { domainDeleted, suppressed } = await stoppedNow(db, {
+  const { domainDeleted, suppressed } = await readStopReasons(db, {
     ...delivery.message,
     address: delivery.address,
   });

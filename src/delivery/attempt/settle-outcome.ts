@@ -38,7 +38,7 @@ export type OutcomeSettlerOptions = {
   settling: Pick<SettleStore, 'settle'>;
   /** Returns whether this worker leases the delivery. Outcomes of other deliveries must not be settled. */
   isLeased: (delivery: Delivery) => boolean;
-  earlyRetries: Pick<EarlyRetries, 'note'>;
+  earlyRetries: Pick<EarlyRetries, 'noteWaiting'>;
   /** Milliseconds to wait after each failed attempt (core/retry.ts). */
   retryWaitsMs: readonly number[];
   /** How log lines of attempts show the recipient. */
@@ -102,7 +102,7 @@ export class OutcomeSettler {
     const settlement = settlementOf(delivery, outcome, { attempt, world, retryWaitsMs, retryMs });
     const decidedMs = world.monotonicMs();
     const isStored = await settling.settle(settlement);
-    if (isUnanswered === true || retryMs !== undefined) earlyRetries.note([delivery], decidedMs);
+    if (isUnanswered === true || retryMs !== undefined) earlyRetries.noteWaiting([delivery], decidedMs);
     return isStored === true && outcome.mailboxFull === true;
   }
 

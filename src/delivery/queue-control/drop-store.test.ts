@@ -5,7 +5,7 @@ import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { newId } from '../../database/ids.ts';
-import { expireWorker, registerNode, releaseOrphans } from '../queue/node-store.ts';
+import { expireWorker, registerWorker, releaseOrphans } from '../queue/node-store.ts';
 import { findProject } from '../../accounts/projects/project-store.ts';
 import {
   changeQueueStep,
@@ -67,7 +67,7 @@ test('mail that is being dropped stays on hold when the process dies', async () 
     () => db.query('delete from nodes').then(() => releaseOrphans(db)),
   ]) {
     const holder = newId();
-    await registerNode(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+    await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
     const part = { selector: markedBy(drop), from: QUEUE_START };
     const { taken } = await takeOutStep(db, holder, part);
     assert.equal(taken.length, 1);

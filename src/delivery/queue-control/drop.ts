@@ -4,7 +4,7 @@
  */
 import type { World } from '../../lib/world.ts';
 import { loadHeads } from '../attempt/message-store.ts';
-import { expireWorker, heartbeat, registerNode } from '../queue/node-store.ts';
+import { expireWorker, heartbeat, registerWorker } from '../queue/node-store.ts';
 import type { Database } from '../../database/database.ts';
 import {
   QUEUE_START,
@@ -43,7 +43,7 @@ export async function* dropFromQueue(
   selector: QueueSelector,
 ): AsyncGenerator<QueueStep> {
   const holder = world.newId();
-  await registerNode(db, { id: holder, instance: world.newId(), ...process });
+  await registerWorker(db, { id: holder, instance: world.newId(), ...process });
   try {
     let from: QueuePlace | null = QUEUE_START;
     while (from !== null) {

@@ -32,17 +32,17 @@ const LOW_WATER_MARGIN_MS = 60_000;
 /** Limits for destinations without a known provider, which may be thousands at one unreachable provider. */
 const UNKNOWN_PROVIDER_MAX = 2;
 const UNKNOWN_PROVIDERS_MAX = 32;
-const WITH_MORE_MAX = 1_000;
-const SPREAD_MS = 2 * 365 * 24 * 3600_000;
+const QUEUES_WITH_MORE_MAX = 1_000;
+const START_SPREAD_MS = 2 * 365 * 24 * 3600_000;
 const FIRST_PROJECT = '00000000-0000-0000-0000-000000000000';
 
-type Claimed = {
+type ClaimResult = {
   claimed: ClaimedRecipient[];
   /** `more`: poll again at once. `walking`: the walk is not complete. `done`: nothing to do. */
-  outlook: 'more' | 'walking' | 'done';
+  nextPoll: 'more' | 'walking' | 'done';
 };
 
-type TenantQueue = { projectId: string; provider: string; max: number };
+type QueueClaim = { projectId: string; provider: string; max: number };
 
 export class Claims {
   readonly #db: Queryable;
@@ -51,11 +51,11 @@ export class Claims {
   readonly #mailRouting: Pick<MailRouting, 'providerOf' | 'knows'>;
   readonly #lowWater: LowWaterMark;
   #isBacklog = false;
-  #project: string;
+  #lastProject: string;
   readonly #cursors = new Map<string, string>();
-  #steps = { withoutWork: 0, isRound: false };
+  #walkSteps = { withoutWork: 0, isComplete: false };
   /** Tenant queues that had more mail than was claimed. They are claimed from again without waiting for the walk. */
-  readonly #withMore = new Map<string, Omit<TenantQueue, 'max'>>();
+  readonly #queuesWithMore = new Map<string, Omit<QueueClaim, 'max'>>();
   /** True when more is due than was claimed. The table is then polled as soon as a tenant queue has space. */
   hasMore = false;
 
@@ -70,40 +70,40 @@ export class Claims {
     this.#fairQueue = options.fairQueue;
     this.#connections = options.connections;
     this.#mailRouting = options.mailRouting;
-    this.#project = randomProjectId(options.world);
+    this.#lastProject = randomProjectId(options.world);
     this.#lowWater = new LowWaterMark(options.world);
   }
 
   /** Makes claims read all due rows again, because the database may be another server. */
-  startAnew(): void {
+  resetLowWaterMark(): void {
     this.#lowWater.reset();
   }
 
   /** Claims due recipients while there is memory. @throws DatabaseUnavailable */
-  async take(holder: string): Promise<Claimed> {
-    if (this.#fairQueue.claimableInAll === 0) return { claimed: [], outlook: 'done' };
+  async claimDue(holder: string): Promise<ClaimResult> {
+    if (this.#fairQueue.totalClaimLimit === 0) return { claimed: [], nextPoll: 'done' };
     if (!this.#isBacklog) {
-      const claimed = await this.#takeOldest(holder);
-      if (claimed !== null) return { claimed, outlook: 'done' };
+      const claimed = await this.#claimOldest(holder);
+      if (claimed !== null) return { claimed, nextPoll: 'done' };
       this.#isBacklog = true;
       this.hasMore = true;
     }
-    return this.#takeFairly(holder);
+    return this.#claimFairly(holder);
   }
 
-  #from(): Date {
+  #claimFrom(): Date {
     return new Date(Math.max(0, this.#lowWater.nextStartMs(LOW_WATER_MARGIN_MS)));
   }
 
   /** Claims the oldest due recipients; null: there is a backlog. */
-  async #takeOldest(holder: string): Promise<ClaimedRecipient[] | null> {
+  async #claimOldest(holder: string): Promise<ClaimedRecipient[] | null> {
     const queues = this.#fairQueue.fullQueues();
-    const max = Math.min(CLAIM_MAX, this.#fairQueue.claimableInAll);
+    const max = Math.min(CLAIM_MAX, this.#fairQueue.totalClaimLimit);
     const { claimed, seen, nowMs } = await claimOldest(this.#db, {
       holder,
       max,
       window: CLAIM_MAX,
-      from: this.#from(),
+      from: this.#claimFrom(),
       fullProjects: this.#fairQueue.fullProjects(),
       fullQueues: queues.map(({ projectId, provider }) => tenantQueueKey(projectId, provider)),
     });
@@ -116,43 +116,43 @@ export class Claims {
     return claimed;
   }
 
-  async #takeFairly(holder: string): Promise<Claimed> {
-    const from = this.#from();
+  async #claimFairly(holder: string): Promise<ClaimResult> {
+    const from = this.#claimFrom();
     const found = await findQueues(this.#db, {
-      project: this.#project,
+      project: this.#lastProject,
       projects: WALK_PROJECTS_MAX,
       probes: WALK_PROVIDERS_MAX,
       cursors: this.#cursors,
       from,
       oldest: CLAIM_MAX,
     });
-    const { queues, leftOut } = this.#shares(found);
-    this.#moveOn(found, leftOut);
+    const { queues, leftOut } = this.#planClaims(found);
+    this.#advanceCursors(found, leftOut);
     const wentBack = found.length > 0 && this.#lowWater.resetIfClockWentBack(found[0]!.nowMs);
     const claimed =
       queues.length === 0
         ? []
         : await claimQueues(this.#db, { holder, queues, from: wentBack ? new Date(0) : from });
-    this.#noteMore(queues, claimed);
-    return { claimed, outlook: this.#outlook(claimed.length > 0) };
+    this.#noteQueuesWithMore(queues, claimed);
+    return { claimed, nextPoll: this.#nextPoll(claimed.length > 0) };
   }
 
   /** Decides how much to claim of each tenant queue that can be served: projects in turn, equal parts. */
-  #shares(found: readonly FoundQueue[]): { queues: TenantQueue[]; leftOut: Set<string> } {
-    const known = new Map<string, TenantQueue>();
-    const unknown = new Map<string, TenantQueue>();
+  #planClaims(found: readonly FoundQueue[]): { queues: QueueClaim[]; leftOut: Set<string> } {
+    const known = new Map<string, QueueClaim>();
+    const unknown = new Map<string, QueueClaim>();
     const due = found.filter((queue): queue is FoundQueue & { provider: string } => {
       return queue.provider !== null && queue.isDue;
     });
-    for (const { projectId, provider } of inTurn([[...this.#withMore.values()], due])) {
-      const max = this.#claimable(projectId, provider);
+    for (const { projectId, provider } of interleave([[...this.#queuesWithMore.values()], due])) {
+      const max = this.#claimLimit(projectId, provider);
       if (max === 0) continue;
-      const queues = this.#knows(provider) ? known : unknown;
+      const queues = this.#isRouteKnown(provider) ? known : unknown;
       queues.set(tenantQueueKey(projectId, provider), { projectId, provider, max });
     }
-    const inAll = Math.min(CLAIM_MAX, this.#fairQueue.claimableInAll);
-    const few = byProjectInTurn(unknown.values()).slice(0, UNKNOWN_PROVIDERS_MAX);
-    const queues = byProjectInTurn([...known.values(), ...few]).slice(0, inAll);
+    const inAll = Math.min(CLAIM_MAX, this.#fairQueue.totalClaimLimit);
+    const few = interleaveByProject(unknown.values()).slice(0, UNKNOWN_PROVIDERS_MAX);
+    const queues = interleaveByProject([...known.values(), ...few]).slice(0, inAll);
     for (const { projectId, provider } of queues) known.delete(tenantQueueKey(projectId, provider));
     const part = Math.ceil(inAll / Math.max(1, queues.length));
     let left = inAll;
@@ -163,18 +163,18 @@ export class Claims {
     return { queues: queues.filter(({ max }) => max > 0), leftOut: new Set(known.keys()) };
   }
 
-  #knows(provider: string): boolean {
+  #isRouteKnown(provider: string): boolean {
     return provider === SIMULATOR_PROVIDER || this.#mailRouting.knows(provider);
   }
 
-  #claimable(projectId: string, provider: string): number {
+  #claimLimit(projectId: string, provider: string): number {
     const now = this.#mailRouting.providerOf(provider);
     if (this.#connections.suspendedForMs(now) > 0) return 0;
-    const max = this.#fairQueue.claimable(projectId, now);
-    return this.#knows(provider) ? max : Math.min(max, UNKNOWN_PROVIDER_MAX);
+    const max = this.#fairQueue.claimLimit(projectId, now);
+    return this.#isRouteKnown(provider) ? max : Math.min(max, UNKNOWN_PROVIDER_MAX);
   }
 
-  #noteMore(queues: readonly TenantQueue[], claimed: readonly ClaimedRecipient[]): void {
+  #noteQueuesWithMore(queues: readonly QueueClaim[], claimed: readonly ClaimedRecipient[]): void {
     const counts = new Map<string, number>();
     for (const { projectId, provider } of claimed) {
       const key = tenantQueueKey(projectId, provider);
@@ -182,13 +182,13 @@ export class Claims {
     }
     for (const { projectId, provider, max } of queues) {
       const key = tenantQueueKey(projectId, provider);
-      this.#withMore.delete(key);
-      if (counts.get(key) === max && this.#knows(provider))
-        this.#withMore.set(key, { projectId, provider });
+      this.#queuesWithMore.delete(key);
+      if (counts.get(key) === max && this.#isRouteKnown(provider))
+        this.#queuesWithMore.set(key, { projectId, provider });
     }
-    for (const key of this.#withMore.keys()) {
-      if (this.#withMore.size <= WITH_MORE_MAX) break;
-      this.#withMore.delete(key);
+    for (const key of this.#queuesWithMore.keys()) {
+      if (this.#queuesWithMore.size <= QUEUES_WITH_MORE_MAX) break;
+      this.#queuesWithMore.delete(key);
     }
   }
 
@@ -196,11 +196,11 @@ export class Claims {
    * Moves the cursors to the last row seen, but not past queues that were left out for lack of space. At the end of a
    * list a cursor returns to its beginning.
    */
-  #moveOn(found: readonly FoundQueue[], leftOut: ReadonlySet<string>): void {
+  #advanceCursors(found: readonly FoundQueue[], leftOut: ReadonlySet<string>): void {
     const walked = found.filter(({ isOldest }) => !isOldest);
     const projects = Map.groupBy(walked, ({ projectId }) => projectId);
     for (const [projectId, queues] of projects) {
-      const providers = queues.map(({ provider }) => provider ?? '').toSorted(byCodeUnits);
+      const providers = queues.map(({ provider }) => provider ?? '').toSorted(compareCodeUnits);
       const next = providers.findIndex((provider) =>
         leftOut.has(tenantQueueKey(projectId, provider)),
       );
@@ -210,35 +210,35 @@ export class Claims {
       else if (next === -1) this.#cursors.delete(projectId);
     }
     const hasMore = projects.size === WALK_PROJECTS_MAX;
-    const last = [...projects.keys()].toSorted(byCodeUnits).at(-1);
-    this.#steps.isRound = !hasMore && this.#cursors.size === 0;
-    this.#project = hasMore && last !== undefined ? last : FIRST_PROJECT;
+    const last = [...projects.keys()].toSorted(compareCodeUnits).at(-1);
+    this.#walkSteps.isComplete = !hasMore && this.#cursors.size === 0;
+    this.#lastProject = hasMore && last !== undefined ? last : FIRST_PROJECT;
   }
 
-  #outlook(hasWork: boolean): Claimed['outlook'] {
-    const { isRound } = this.#steps;
-    this.#steps.withoutWork = hasWork ? 0 : this.#steps.withoutWork + 1;
+  #nextPoll(hasWork: boolean): ClaimResult['nextPoll'] {
+    const { isComplete } = this.#walkSteps;
+    this.#walkSteps.withoutWork = hasWork ? 0 : this.#walkSteps.withoutWork + 1;
     if (hasWork) return 'more';
     // Two complete walks are needed, because the first one may have begun in the middle.
-    if (!isRound || this.#steps.withoutWork < 2) return 'walking';
-    this.#steps.withoutWork = 0;
+    if (!isComplete || this.#walkSteps.withoutWork < 2) return 'walking';
+    this.#walkSteps.withoutWork = 0;
     this.#isBacklog = false;
-    this.#withMore.clear();
+    this.#queuesWithMore.clear();
     return 'done';
   }
 }
 
-function byProjectInTurn(queues: Iterable<TenantQueue>): TenantQueue[] {
-  return inTurn([...Map.groupBy(queues, ({ projectId }) => projectId).values()]);
+function interleaveByProject(queues: Iterable<QueueClaim>): QueueClaim[] {
+  return interleave([...Map.groupBy(queues, ({ projectId }) => projectId).values()]);
 }
 
 /** Compares in the order of the index; provider names are ASCII. */
-function byCodeUnits(one: string, other: string): number {
+function compareCodeUnits(one: string, other: string): number {
   if (one === other) return 0;
   return one < other ? -1 : 1;
 }
 
-function inTurn<Item>(lists: readonly (readonly Item[])[]): Item[] {
+function interleave<Item>(lists: readonly (readonly Item[])[]): Item[] {
   const length = Math.max(0, ...lists.map((list) => list.length));
   return Array.from({ length }, (_, index) =>
     lists.flatMap((list) => list.slice(index, index + 1)),
@@ -247,7 +247,7 @@ function inTurn<Item>(lists: readonly (readonly Item[])[]): Item[] {
 
 /** Returns a random project id to begin after, so that workers rarely compete. Ids begin with their time. */
 function randomProjectId(world: Pick<World, 'now' | 'random'>): string {
-  const createdMs = Math.floor(world.now() - world.random() * SPREAD_MS);
+  const createdMs = Math.floor(world.now() - world.random() * START_SPREAD_MS);
   const digits = createdMs.toString(16).padStart(12, '0');
   return `${digits.slice(0, 8)}-${digits.slice(8)}${FIRST_PROJECT.slice(13)}`;
 }

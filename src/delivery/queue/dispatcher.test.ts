@@ -59,7 +59,7 @@ function newScene(
       knows: () => true,
       lookUpProvider: () => null,
     },
-    earlyRetries: { note: () => {} },
+    earlyRetries: { noteWaiting: () => {} },
     unsettled: { isBlocked: false, kept: () => [] },
     unknownFateMs: options.unknownFateMs ?? 30_000,
   });
@@ -160,7 +160,7 @@ test('a stop releases queued deliveries and waits for running ones', async () =>
   const scene = newScene({ deliver: () => finish.promise, window: 1 });
   const emails = [await queued('first@turn.example.net'), await queued('next@turn.example.net')];
   scene.dispatcher.start();
-  await waitFor(() => scene.dispatcher.underWay === 1 && scene.dispatcher.waiting === 1, {
+  await waitFor(() => scene.dispatcher.runningCount === 1 && scene.dispatcher.waitingCount === 1, {
     what: 'one under way and one waiting',
   });
   let hasStopped = false;
@@ -177,7 +177,7 @@ test('a provider starts its next attempt before the outcome of the last one is s
   await using scene = newScene({
     window: 1,
     deliver: (delivery) => {
-      scene.dispatcher.attempted(delivery);
+      scene.dispatcher.endAttempt(delivery);
       return settled.promise;
     },
   });
@@ -186,7 +186,7 @@ test('a provider starts its next attempt before the outcome of the last one is s
   scene.dispatcher.start();
   const both = ['one@settling.test', 'two@settling.test'];
   await waitFor(() => both.every((one) => scene.taken.includes(one)), { what: 'both attempts' });
-  assert.equal(scene.dispatcher.underWay, scene.taken.length);
+  assert.equal(scene.dispatcher.runningCount, scene.taken.length);
   settled.resolve({ kind: 'settled' });
 });
 
@@ -228,7 +228,7 @@ test("claims in the worker's memory are not released on request", async () => {
   await using scene = newScene({ unknownFateMs: 0, deliver: () => finish.promise, window: 1 });
   const emails = [await queued('one@known.test'), await queued('two@known.test')];
   scene.dispatcher.start();
-  await waitFor(() => scene.dispatcher.underWay + scene.dispatcher.waiting === 2, {
+  await waitFor(() => scene.dispatcher.runningCount + scene.dispatcher.waitingCount === 2, {
     what: 'both in memory',
   });
   const claims = await Promise.all(emails.map(claimOf));
@@ -321,7 +321,7 @@ test('a short database outage delays an attempt by its duration', async () => {
 test('an email whose accept had no reply is released within seconds of its commit', async () => {
   await using scene = newScene();
   const email = newEmail(await newSender(db), { to: ['unheard@example.net'] });
-  scene.dispatcher.releaseLater([email]);
+  scene.dispatcher.releaseWhenStored([email]);
   const store = new AcceptStore(db.accepting, {
     limit: { max: 100, windowS: 60 },
     holder: () => scene.holder,
@@ -371,7 +371,9 @@ test("a backlog is delivered when the database's clock goes back while it waits"
   scene.dispatcher.start();
   await waitFor(() => scene.taken.includes('first@step.test'), { what: 'the first delivery' });
   await Promise.all(many.map(queued));
-  await waitFor(() => scene.dispatcher.waiting > 0, { what: 'a part of the backlog in memory' });
+  await waitFor(() => scene.dispatcher.waitingCount > 0, {
+    what: 'a part of the backlog in memory',
+  });
   await setClock(-300);
   try {
     await db.query(

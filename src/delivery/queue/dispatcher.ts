@@ -47,7 +47,7 @@ type DispatcherOptions = {
   contents: Pick<Contents, 'keep'>;
   connections: ProviderRules & Pick<Connections, 'onChange' | 'onPrompt'>;
   mailRouting: Pick<MailRouting, 'providerOf' | 'knows' | 'lookUpProvider'>;
-  earlyRetries: Pick<EarlyRetries, 'note'>;
+  earlyRetries: Pick<EarlyRetries, 'noteWaiting'>;
   /** Outcomes that the database refuses, kept in memory (settle/unsettled.ts). */
   unsettled: {
     /** True while no delivery may start, until the outcomes are stored. */
@@ -58,14 +58,14 @@ type DispatcherOptions = {
 };
 
 /** An accepted email whose recipients this worker has claimed already. accept/accept.ts creates it. */
-type HandedOver = {
+type HandedOverEmail = {
   message: StoredMessage;
   recipients: readonly Pick<Delivery, 'position' | 'address' | 'destination'>[];
   holder: string;
   lifetimeMs: number;
 };
 
-type Incoming = Omit<Delivery, 'provider' | 'weightBytes'>;
+type UnroutedDelivery = Omit<Delivery, 'provider' | 'weightBytes'>;
 
 const SIMULATOR_WINDOW = 32;
 const POLL_MS = 400;
@@ -88,7 +88,7 @@ export class Dispatcher {
   #cutoff = new Cutoff();
   readonly #queue: LeasedQueue<RecipientKey, RecipientClaim>;
   #isRunning = false;
-  #idle: (() => void) | undefined;
+  #resolveIdle: (() => void) | undefined;
   /** Deliveries that have not ended. Other rows under this lease are unknown (database/leased-queue.ts). */
   readonly #inMemory = new LiveSet<Delivery>();
 
@@ -106,17 +106,17 @@ export class Dispatcher {
       ...options,
       table: RECIPIENTS,
       claimDueRows: (holder) => this.#claim(holder),
-      knownKeys: () => this.#known(),
-      resetLowWaterMark: () => this.#claims.startAnew(),
+      knownKeys: () => this.#keysInMemory(),
+      resetLowWaterMark: () => this.#claims.resetLowWaterMark(),
       busyIntervalMs: POLL_MS,
     });
     connections.onPrompt((provider) => {
-      this.#fairQueue.answersPromptly(provider);
-      this.#pump();
+      this.#fairQueue.markPrompt(provider);
+      this.#startReady();
     });
     connections.onChange((provider) => {
-      this.#fairQueue.open(provider);
-      this.#pump();
+      this.#fairQueue.openProvider(provider);
+      this.#startReady();
       if (this.#claims.hasMore) this.#queue.pollSoon();
     });
   }
@@ -162,11 +162,11 @@ export class Dispatcher {
   }
 
   /** Records the end of an attempt whose outcome will be settled. Never throws: the message may have been sent. */
-  attempted(delivery: Delivery): void {
+  endAttempt(delivery: Delivery): void {
     try {
-      this.#fairQueue.attempted(delivery);
-      this.#pump();
-      this.#claimMore(delivery);
+      this.#fairQueue.endAttempt(delivery);
+      this.#startReady();
+      this.#pollForMore(delivery);
     } catch (error) {
       const facts = { err: error, email_id: delivery.message.id };
       this.#options.log.error(facts, 'the end of an attempt was not counted');
@@ -174,7 +174,7 @@ export class Dispatcher {
   }
 
   /** Takes recipients that the accept path stored under this worker's lease. */
-  handOver({ message, recipients, holder, lifetimeMs }: HandedOver): void {
+  handOver({ message, recipients, holder, lifetimeMs }: HandedOverEmail): void {
     const leasedSinceMs = this.#options.world.monotonicMs();
     const contentBytes = sizeOf(message);
     if (isLarge(contentBytes)) this.#options.contents.keep(message);
@@ -196,27 +196,27 @@ export class Dispatcher {
       recipients.map((recipient) => ({ ...recipient, ...claimed })),
     );
     if (!this.#isRunning) return void this.#release(deliveries, () => 0);
-    for (const delivery of deliveries) this.#add(delivery);
+    for (const delivery of deliveries) this.#enqueue(delivery);
     void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
-    this.#pump();
+    this.#startReady();
   }
 
-  look(): void {
+  pollSoon(): void {
     this.#queue.pollSoon();
   }
 
   /** Releases emails whose accept statement had no answer, if they were stored. */
-  releaseLater(emails: readonly QueuedEmail[]): void {
+  releaseWhenStored(emails: readonly QueuedEmail[]): void {
     const holder = this.#options.lease.holder();
     if (holder !== null) releaseWhenStored(this.#options.db, emails, holder);
   }
 
-  get waiting(): number {
-    return this.#fairQueue.waiting;
+  get waitingCount(): number {
+    return this.#fairQueue.waitingCount;
   }
 
-  get underWay(): number {
-    return this.#fairQueue.underWay;
+  get runningCount(): number {
+    return this.#fairQueue.runningCount;
   }
 
   /**
@@ -226,25 +226,25 @@ export class Dispatcher {
   async pause(): Promise<void> {
     this.#isRunning = false;
     await this.#queue.stop();
-    await this.#release(this.#fairQueue.drain(), () => 0);
-    await this.#untilIdle(STOP_UNSENT_WITHIN_MS);
+    await this.#release(this.#fairQueue.takeAllWaiting(), () => 0);
+    await this.#waitUntilIdle(STOP_UNSENT_WITHIN_MS);
     this.#cutoff.cutUnsent();
   }
 
   /** Pauses, and waits at most 25 s for replies to the final dot. Those without one end in doubt. */
   async stop(): Promise<void> {
     await this.pause();
-    await this.#untilIdle(STOP_WITHIN_MS - STOP_UNSENT_WITHIN_MS);
+    await this.#waitUntilIdle(STOP_WITHIN_MS - STOP_UNSENT_WITHIN_MS);
     this.#cutoff.cutAll();
-    await this.#untilIdle(STOP_SETTLE_WITHIN_MS);
+    await this.#waitUntilIdle(STOP_SETTLE_WITHIN_MS);
   }
 
-  async #untilIdle(withinMs: number): Promise<void> {
-    if (this.#fairQueue.underWay === 0) return;
-    await atMost(withinMs, new Promise<void>((resolve) => (this.#idle = resolve)));
+  async #waitUntilIdle(withinMs: number): Promise<void> {
+    if (this.#fairQueue.runningCount === 0) return;
+    await atMost(withinMs, new Promise<void>((resolve) => (this.#resolveIdle = resolve)));
   }
 
-  #deliveriesOf(incoming: readonly Incoming[]): Delivery[] {
+  #deliveriesOf(incoming: readonly UnroutedDelivery[]): Delivery[] {
     return incoming.map((one) =>
       Object.assign(one, {
         provider: this.providerOf(one.message.environment, one.destination),
@@ -254,37 +254,38 @@ export class Dispatcher {
   }
 
   /** Queues a delivery. While its route is not known, the tenant queue is closed and the route is looked up. */
-  #add(delivery: Delivery): void {
+  #enqueue(delivery: Delivery): void {
     this.#inMemory.add(delivery);
     this.#fairQueue.add(delivery);
     const { provider, destination } = delivery;
-    if (provider === SIMULATOR_PROVIDER || this.#fairQueue.isClosed(provider)) return;
+    if (provider === SIMULATOR_PROVIDER || this.#fairQueue.isProviderClosed(provider)) return;
     const finding = this.#options.mailRouting.lookUpProvider(destination);
     if (finding === null) return;
-    this.#fairQueue.close(provider);
-    void finding.then(() => this.#reopen(provider, destination));
+    this.#fairQueue.closeProvider(provider);
+    void finding.then(() => this.#openAfterLookUp(provider, destination));
   }
 
-  #reopen(provider: string, destination: string): void {
+  #openAfterLookUp(provider: string, destination: string): void {
     const now = this.#options.mailRouting.providerOf(destination);
-    const moved = this.#fairQueue.reopen(provider, now);
+    const moved = this.#fairQueue.reopenProvider(provider, now);
     const projects = new Set(moved.map((delivery) => delivery.message.projectId));
     const excess = [...projects].flatMap((projectId) => this.#fairQueue.takeExcess(projectId, now));
     void this.#release(excess, () => 0);
-    this.#pump();
+    this.#startReady();
   }
 
-  #pump(): void {
+  #startReady(): void {
     if (this.#options.unsettled.isBlocked) return;
-    for (let delivery = this.#next(); delivery !== null; delivery = this.#next()) {
+    for (let delivery = this.#startNext(); delivery !== null; delivery = this.#startNext()) {
       void this.#run(delivery);
     }
-    for (const provider of this.#fairQueue.takeSuspended()) this.#releaseSuspended(provider);
+    for (const provider of this.#fairQueue.takeSuspendedProviders())
+      this.#releaseSuspended(provider);
   }
 
-  #next(): Delivery | null {
+  #startNext(): Delivery | null {
     try {
-      return this.#fairQueue.next();
+      return this.#fairQueue.startNext();
     } catch (error) {
       this.#options.log.error({ err: error }, 'a delivery was not started');
       return null;
@@ -294,20 +295,22 @@ export class Dispatcher {
   /** Releases the deliveries of a suspended provider until the suspension ends, except those that expire before. */
   #releaseSuspended(provider: string): void {
     const { connections, world } = this.#options;
-    const restMs = connections.suspendedForMs(provider);
+    const suspendedForMs = connections.suspendedForMs(provider);
     const nowMs = world.monotonicMs();
-    const later: Delivery[] = [];
-    for (const delivery of this.#fairQueue.takeOut(provider)) {
-      const isUrgent = delivery.expiresAtMs - nowMs < restMs;
-      if (!isUrgent || this.#fairQueue.isFull(provider)) {
-        later.push(delivery);
+    const toRelease: Delivery[] = [];
+    for (const delivery of this.#fairQueue.takeWaiting(provider)) {
+      const isUrgent = delivery.expiresAtMs - nowMs < suspendedForMs;
+      if (!isUrgent || this.#fairQueue.isProviderFull(provider)) {
+        toRelease.push(delivery);
         continue;
       }
       this.#fairQueue.startOutOfTurn(delivery);
       void this.#run(delivery);
     }
-    void this.#release(later, ({ expiresAtMs }) =>
-      expiresAtMs - nowMs < restMs ? URGENT_AGAIN_MS : restMs + world.random() * RESUME_SPREAD_MS,
+    void this.#release(toRelease, ({ expiresAtMs }) =>
+      expiresAtMs - nowMs < suspendedForMs
+        ? URGENT_AGAIN_MS
+        : suspendedForMs + world.random() * RESUME_SPREAD_MS,
     );
   }
 
@@ -323,13 +326,13 @@ export class Dispatcher {
     });
     await this.#queue.release(claims);
     const later = claims.filter(({ delayMs }) => delayMs >= EARLY_RETRIES_FROM_MS);
-    this.#options.earlyRetries.note(later, decidedMs);
+    this.#options.earlyRetries.noteWaiting(later, decidedMs);
   }
 
   async #run(delivery: Delivery): Promise<void> {
     const { deliver, log } = this.#options;
     this.#queue.noteWork();
-    const watch = setInterval(() => this.#leaveSlot(delivery, watch), SILENT_AFTER_MS);
+    const slotTimer = setInterval(() => this.#leaveSlot(delivery, slotTimer), SILENT_AFTER_MS);
     try {
       // A lock timeout is thrown. The delivery is then released, or found again by the leased queue.
       const result = await whenAvailable(() => deliver(delivery, this.#cutoff), {
@@ -343,28 +346,28 @@ export class Dispatcher {
       log[level]({ err: error, email_id: delivery.message.id }, 'an attempt ended in an error');
       await this.#release([delivery], () => 60_000);
     } finally {
-      clearInterval(watch);
+      clearInterval(slotTimer);
       this.#inMemory.delete(delivery);
-      this.#countDone(delivery);
-      this.#pump();
-      if (this.#fairQueue.underWay === 0) this.#idle?.();
-      this.#claimMore(delivery);
+      this.#endDelivery(delivery);
+      this.#startReady();
+      if (this.#fairQueue.runningCount === 0) this.#resolveIdle?.();
+      this.#pollForMore(delivery);
     }
   }
 
   /** Checks a delivery each second. One that waits for a silent server leaves its slot to others. */
-  #leaveSlot(delivery: Delivery, watch: NodeJS.Timeout): void {
-    if (this.#fairQueue.leaveSlot(delivery)) clearInterval(watch);
-    this.#pump();
+  #leaveSlot(delivery: Delivery, slotTimer: NodeJS.Timeout): void {
+    if (this.#fairQueue.leaveSlot(delivery)) clearInterval(slotTimer);
+    this.#startReady();
   }
 
-  #claimMore(delivery: Delivery): void {
-    if (this.#claims.hasMore && this.#fairQueue.wantsMore(delivery)) this.#queue.pollSoon();
+  #pollForMore(delivery: Delivery): void {
+    if (this.#claims.hasMore && this.#fairQueue.needsClaims(delivery)) this.#queue.pollSoon();
   }
 
-  #countDone(delivery: Delivery): void {
+  #endDelivery(delivery: Delivery): void {
     try {
-      this.#fairQueue.done(delivery);
+      this.#fairQueue.endDelivery(delivery);
     } catch (error) {
       const facts = { err: error, email_id: delivery.message.id };
       this.#options.log.error(facts, 'the end of a delivery was not counted');
@@ -374,18 +377,18 @@ export class Dispatcher {
   /** Claims due recipients while there is memory. @returns milliseconds until the next poll; null: the default */
   async #claim(holder: string): Promise<number | null> {
     if (this.#options.unsettled.isBlocked) return null;
-    this.#pump();
-    const { claimed, outlook } = await this.#claims.take(holder);
-    await this.#takeIn(await this.#withoutPaused(claimed, holder), holder);
-    return { more: 0, walking: WALK_EVERY_MS, done: null }[outlook];
+    this.#startReady();
+    const { claimed, nextPoll } = await this.#claims.claimDue(holder);
+    await this.#takeIn(await this.#holdPaused(claimed, holder), holder);
+    return { more: 0, walking: WALK_EVERY_MS, done: null }[nextPoll];
   }
 
-  *#known(): Iterable<RecipientKey> {
+  *#keysInMemory(): Iterable<RecipientKey> {
     for (const { message, position } of this.#inMemory) yield { emailId: message.id, position };
     yield* this.#options.unsettled.kept();
   }
 
-  async #withoutPaused(
+  async #holdPaused(
     claimed: readonly ClaimedRecipient[],
     holder: string,
   ): Promise<readonly ClaimedRecipient[]> {
@@ -418,8 +421,8 @@ export class Dispatcher {
       const times = { leasedSinceMs, expiresAtMs, dueAtMs };
       return { ...one, message, content, contentMissing, contentBytes, holder, ...times };
     });
-    for (const delivery of this.#deliveriesOf(incoming)) this.#add(delivery);
+    for (const delivery of this.#deliveriesOf(incoming)) this.#enqueue(delivery);
     void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
-    this.#pump();
+    this.#startReady();
   }
 }

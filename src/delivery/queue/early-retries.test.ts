@@ -73,7 +73,7 @@ function isDueWithin(delivery: Delivery, ms: number): Promise<boolean> {
 test('mail that waits while the uplink is down is retried soon, and at once when it is up', async () => {
   const scene = new Scene();
   const delivery = await scene.waiting();
-  scene.earlyRetries.note([delivery], scene.nowMs);
+  scene.earlyRetries.noteWaiting([delivery], scene.nowMs);
   scene.nowMs += PHASE_MS / 2;
   scene.change(true);
   await isDueWithin(delivery, 2 * RULES.retryMs);
@@ -93,8 +93,8 @@ test('mail on hold, claimed mail and mail that waited before is not made due ear
   ];
   await db.query('update queue set held = true where email_id = $1', [onHold.message.id]);
   await db.query('update queue set claim = claim + 1 where email_id = $1', [claimed.message.id]);
-  scene.earlyRetries.note([older], scene.nowMs - 2 * PHASE_MS);
-  scene.earlyRetries.note([onHold, claimed, moved], scene.nowMs);
+  scene.earlyRetries.noteWaiting([older], scene.nowMs - 2 * PHASE_MS);
+  scene.earlyRetries.noteWaiting([onHold, claimed, moved], scene.nowMs);
   scene.change(true);
   scene.change(false);
   await isDueWithin(moved, 0);
@@ -108,7 +108,7 @@ test('mail whose wait is committed after the uplink is up again is due at once, 
   scene.change(true);
   scene.nowMs += 1_000;
   scene.change(false);
-  scene.earlyRetries.note([delivery], decidedMs);
+  scene.earlyRetries.noteWaiting([delivery], decidedMs);
   await isDueWithin(delivery, 0);
 });
 
@@ -120,12 +120,12 @@ test('when a block ends, mail that was deferred a moment before or after is due 
     await scene.waiting(),
     await scene.waiting(),
   ];
-  scene.earlyRetries.note([long], scene.nowMs - 60_000);
-  scene.earlyRetries.note([before, { ...other, provider: 'mx.other.test' }], scene.nowMs);
-  scene.earlyRetries.blockEnded(before.provider);
+  scene.earlyRetries.noteWaiting([long], scene.nowMs - 60_000);
+  scene.earlyRetries.noteWaiting([before, { ...other, provider: 'mx.other.test' }], scene.nowMs);
+  scene.earlyRetries.retryAfterBlock(before.provider);
   await isDueWithin(before, 0);
   scene.nowMs += 1_000;
-  scene.earlyRetries.note([later], scene.nowMs);
+  scene.earlyRetries.noteWaiting([later], scene.nowMs);
   await isDueWithin(later, 0);
   for (const one of [long, other]) assert.ok((await dueInMs(one)) > HOUR_MS / 2);
 });
@@ -135,6 +135,6 @@ test('retries become slower when much mail waits', () => {
   const few = scene.earlyRetries.retryMs();
   assert.ok(few >= RULES.retryMs && few <= 2 * RULES.retryMs);
   const many = Array.from({ length: 8_000 }, () => newDelivery());
-  scene.earlyRetries.note(many, scene.nowMs);
+  scene.earlyRetries.noteWaiting(many, scene.nowMs);
   assert.ok(scene.earlyRetries.retryMs() >= 40_000);
 });

@@ -29,67 +29,68 @@ type Waiting = WaitingClaim & { provider: string; decidedMs: number };
 
 const AWAY_PAUSE_MS = 1_000;
 const REMEMBERED_MAX = 10_000;
-const STEP = 500;
+const BATCH_ROWS = 500;
 /** Retries are spread, and slower when more mail waits: at most about 200 a second per worker. */
 const SPREAD_MS = 10_000;
-const EACH_MS = 5;
+const SPREAD_PER_DELIVERY_MS = 5;
 /** Milliseconds that messages between processes and the begin of an attempt precede a counted failure. */
-const SLACK_MS = 2_000;
+const UPLINK_SLACK_MS = 2_000;
 /** Milliseconds until other workers read the end of a block. Mail deferred earlier is found in the queue. */
 const BLOCK_KNOWN_WITHIN_MS = 15_000;
 /** Milliseconds between the check of a block and the decision, which may need a query. */
 const BLOCK_SLACK_MS = 5_000;
-const ENDED_MAX = 5_000;
+const ENDED_BLOCKS_MAX = 5_000;
 
 export class EarlyRetries {
   readonly #options: EarlyRetriesOptions;
   readonly #waiting = new Map<string, Waiting>();
   /** The last change, and the time since which mail waits because of it. */
-  #last: { isDown: boolean; fromMs: number; atMs: number } | null = null;
-  readonly #endedAtMs = new Map<string, number>();
+  #lastUplinkChange: { isDown: boolean; fromMs: number; atMs: number } | null = null;
+  readonly #blockEndedAtMs = new Map<string, number>();
 
   constructor(options: EarlyRetriesOptions) {
     this.#options = options;
-    options.uplink.onChange((change) => this.#changed(change));
+    options.uplink.onChange((change) => this.#noteUplinkChange(change));
   }
 
   retryMs(): number {
     const { uplink, world } = this.#options;
-    const waitMs = Math.max(uplink.retryMs, this.#waiting.size * EACH_MS);
+    const waitMs = Math.max(uplink.retryMs, this.#waiting.size * SPREAD_PER_DELIVERY_MS);
     return Math.round(waitMs + world.random() * Math.min(SPREAD_MS, waitMs));
   }
 
   /** Notes deliveries whose wait was decided at `decidedMs` and is committed now. */
-  note(deliveries: readonly NotedDelivery[], decidedMs: number) {
+  noteWaiting(deliveries: readonly NotedDelivery[], decidedMs: number) {
     const noted = deliveries.map(({ message, position, claim, provider }) => {
       const { projectId, id: emailId } = message;
       return { projectId, emailId, position, claim, provider, decidedMs };
     });
     for (const one of noted) this.#remember(one);
-    const last = this.#last;
+    const last = this.#lastUplinkChange;
     if (last !== null && decidedMs <= last.atMs && decidedMs >= last.fromMs) {
       void this.#bringForward(noted, last.isDown);
       return;
     }
     const sinceMs = decidedMs - BLOCK_SLACK_MS;
-    const over = noted.filter(
-      ({ provider }) => (this.#endedAtMs.get(provider) ?? -Infinity) >= sinceMs,
+    const unblocked = noted.filter(
+      ({ provider }) => (this.#blockEndedAtMs.get(provider) ?? -Infinity) >= sinceMs,
     );
-    if (over.length > 0) void this.#bringForward(over, this.#last?.isDown === true);
+    if (unblocked.length > 0)
+      void this.#bringForward(unblocked, this.#lastUplinkChange?.isDown === true);
   }
 
   /** Makes recent waiting mail for the provider due, because its block ended on any worker or node. */
-  blockEnded(provider: string): void {
+  retryAfterBlock(provider: string): void {
     const nowMs = this.#options.world.monotonicMs();
-    this.#endedAtMs.delete(provider);
-    this.#endedAtMs.set(provider, nowMs);
-    if (this.#endedAtMs.size > ENDED_MAX) {
-      this.#endedAtMs.delete(this.#endedAtMs.keys().next().value!);
+    this.#blockEndedAtMs.delete(provider);
+    this.#blockEndedAtMs.set(provider, nowMs);
+    if (this.#blockEndedAtMs.size > ENDED_BLOCKS_MAX) {
+      this.#blockEndedAtMs.delete(this.#blockEndedAtMs.keys().next().value!);
     }
     const recent = [...this.#waiting.values()].filter(
       (one) => one.provider === provider && one.decidedMs >= nowMs - BLOCK_KNOWN_WITHIN_MS,
     );
-    void this.#bringForward(recent, this.#last?.isDown === true);
+    void this.#bringForward(recent, this.#lastUplinkChange?.isDown === true);
   }
 
   #remember(one: Waiting): void {
@@ -100,10 +101,10 @@ export class EarlyRetries {
     this.#waiting.delete(this.#waiting.keys().next().value!);
   }
 
-  #changed({ isDown, failedForMs }: UplinkChange): void {
+  #noteUplinkChange({ isDown, failedForMs }: UplinkChange): void {
     const atMs = this.#options.world.monotonicMs();
-    const fromMs = atMs - failedForMs - SLACK_MS;
-    this.#last = { isDown, fromMs, atMs };
+    const fromMs = atMs - failedForMs - UPLINK_SLACK_MS;
+    this.#lastUplinkChange = { isDown, fromMs, atMs };
     const since = [...this.#waiting.values()].filter(({ decidedMs }) => decidedMs >= fromMs);
     if (!isDown) this.#waiting.clear();
     void this.#bringForward(since, isDown);
@@ -113,13 +114,13 @@ export class EarlyRetries {
   async #bringForward(claims: readonly Waiting[], isDown: boolean): Promise<void> {
     const { db, log, onDue } = this.#options;
     try {
-      for (let from = 0; from < claims.length; from += STEP) {
-        const step = claims.slice(from, from + STEP).map((claim) => {
+      for (let from = 0; from < claims.length; from += BATCH_ROWS) {
+        const step = claims.slice(from, from + BATCH_ROWS).map((claim) => {
           return { ...claim, delayMs: isDown ? this.retryMs() : 0 };
         });
         await whenAvailable(() => bringForward(db, step), {
           pauseMs: AWAY_PAUSE_MS,
-          mayRetry: () => (this.#last?.isDown ?? false) === isDown,
+          mayRetry: () => (this.#lastUplinkChange?.isDown ?? false) === isDown,
         });
         if (!isDown) onDue();
       }

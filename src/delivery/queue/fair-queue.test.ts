@@ -28,7 +28,7 @@ function addAll(providers: FairQueue, deliveries: readonly Delivery[]): void {
 }
 
 function names(providers: FairQueue, count: number): (string | undefined)[] {
-  return Array.from({ length: count }, () => providers.next()?.address);
+  return Array.from({ length: count }, () => providers.startNext()?.address);
 }
 
 test('within a project a backlog for one destination does not delay another', () => {
@@ -65,25 +65,25 @@ test('a provider runs no more deliveries than its window, and projects share it'
   const providers = newFairQueue(2);
   addAll(providers, deliveriesOf('a', many(5, 'x.net')));
   addAll(providers, deliveriesOf('b', ['b@x.net']));
-  const [first, second] = [providers.next()!, providers.next()!];
+  const [first, second] = [providers.startNext()!, providers.startNext()!];
   assert.deepEqual([first.address, second.address], ['n0@x.net', 'b@x.net']);
-  assert.equal(providers.next(), null);
-  providers.done(second);
+  assert.equal(providers.startNext(), null);
+  providers.endDelivery(second);
   assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
 });
 
 test('a provider starts the next attempt while the outcome of another is settled', () => {
   const providers = newFairQueue(1);
   addAll(providers, deliveriesOf('a', many(3, 'x.net')));
-  const first = providers.next()!;
-  assert.equal(providers.next(), null);
-  providers.attempted(first);
-  providers.attempted(first);
+  const first = providers.startNext()!;
+  assert.equal(providers.startNext(), null);
+  providers.endAttempt(first);
+  providers.endAttempt(first);
   assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
-  assert.equal(providers.underWay, 2);
-  providers.done(first);
-  assert.equal(providers.next(), null, 'the attempt freed only one place');
-  assert.equal(providers.underWay, 1);
+  assert.equal(providers.runningCount, 2);
+  providers.endDelivery(first);
+  assert.equal(providers.startNext(), null, 'the attempt freed only one place');
+  assert.equal(providers.runningCount, 1);
 });
 
 test('a provider is served at once when its window grows', () => {
@@ -92,13 +92,13 @@ test('a provider is served at once when its window grows', () => {
   addAll(providers, deliveriesOf('a', many(3, 'x.net')));
   assert.deepEqual(names(providers, 2), ['n0@x.net', undefined]);
   window = 2;
-  providers.open('x.net');
+  providers.openProvider('x.net');
   assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
 });
 
 function startAll(queue: FairQueue): Delivery[] {
   const started: Delivery[] = [];
-  for (let next = queue.next(); next !== null; next = queue.next()) started.push(next);
+  for (let next = queue.startNext(); next !== null; next = queue.startNext()) started.push(next);
   return started;
 }
 
@@ -107,7 +107,7 @@ test('a project leaves as many slots as it takes', () => {
   addAll(providers, deliveriesOf('a', many(600, 'hangs.net')));
   assert.equal(startAll(providers).length, 128);
   addAll(providers, deliveriesOf('b', ['b@x.net']));
-  assert.equal(providers.next()?.address, 'b@x.net');
+  assert.equal(providers.startNext()?.address, 'b@x.net');
 });
 
 test('mail to a provider that answered has separate slots and comes first in its project', () => {
@@ -115,9 +115,9 @@ test('mail to a provider that answered has separate slots and comes first in its
   addAll(queue, deliveriesOf('a', ['first@alive.net']));
   const [first] = startAll(queue);
   first!.slot!.greeted();
-  queue.done(first!);
+  queue.endDelivery(first!);
   addAll(queue, deliveriesOf('a', [...many(600, 'hangs.net'), 'reset@alive.net']));
-  assert.equal(queue.next()?.address, 'reset@alive.net');
+  assert.equal(queue.startNext()?.address, 'reset@alive.net');
   assert.equal(startAll(queue).length, 128);
   addAll(queue, deliveriesOf('a', many(600, 'alive.net')));
   assert.equal(startAll(queue).length, 255);
@@ -131,13 +131,13 @@ test('a provider that answered another worker comes first, and each change is re
     promptChanged: (...change) => changes.push(change),
   });
   addAll(queue, deliveriesOf('a', [...many(600, 'hangs.net'), ...many(4, 'alive.net')]));
-  queue.answersPromptly('alive.net');
-  const first = Array.from({ length: 4 }, () => queue.next()!);
+  queue.markPrompt('alive.net');
+  const first = Array.from({ length: 4 }, () => queue.startNext()!);
   assert.deepEqual(new Set(first.map(({ provider }) => provider)), new Set(['alive.net']));
   assert.deepEqual(changes, [], 'the other worker has reported it');
   for (const delivery of first.splice(0, 2)) {
     delivery.slot!.greeted();
-    queue.done(delivery);
+    queue.endDelivery(delivery);
   }
   for (const delivery of first) assert.ok(queue.leaveSlot(delivery));
   assert.deepEqual(changes, [['alive.net', false]]);
@@ -148,12 +148,12 @@ test('deliveries without a session leave their slots, and their provider returns
   addAll(queue, deliveriesOf('a', ['first@x.net']));
   const [first] = startAll(queue);
   first!.slot!.greeted();
-  queue.done(first!);
+  queue.endDelivery(first!);
   addAll(queue, deliveriesOf('a', many(300, 'x.net')));
   const started = startAll(queue);
   assert.equal(started.length, 256);
   for (const delivery of started) assert.ok(queue.leaveSlot(delivery));
-  assert.equal(queue.underWay, 256);
+  assert.equal(queue.runningCount, 256);
   assert.equal(startAll(queue).length, 44);
   addAll(queue, deliveriesOf('a', many(200, 'x.net')));
   assert.equal(startAll(queue).length, 84, 'they get trial slots now');
@@ -162,11 +162,12 @@ test('deliveries without a session leave their slots, and their provider returns
 test('mail with an unknown route waits and moves to its provider after the lookup', () => {
   const providers = newFairQueue(2);
   addAll(providers, deliveriesOf('a', ['a@one.net', 'b@two.net', 'c@three.net']));
-  for (const name of ['one.net', 'two.net', 'three.net']) providers.close(name);
-  assert.equal(providers.next(), null);
-  for (const name of ['one.net', 'two.net', 'three.net']) providers.reopen(name, 'provider');
+  for (const name of ['one.net', 'two.net', 'three.net']) providers.closeProvider(name);
+  assert.equal(providers.startNext(), null);
+  for (const name of ['one.net', 'two.net', 'three.net'])
+    providers.reopenProvider(name, 'provider');
   assert.deepEqual(names(providers, 3), ['a@one.net', 'b@two.net', undefined]);
-  assert.equal(providers.waiting, 1);
+  assert.equal(providers.waitingCount, 1);
 });
 
 test('a suspended provider starts nothing and is reported once, and its deliveries can be taken out', () => {
@@ -178,12 +179,15 @@ test('a suspended provider starts nothing and is reported once, and its deliveri
   });
   addAll(providers, deliveriesOf('a', ['a@dead.net', 'b@alive.net', 'c@dead.net']));
   assert.deepEqual(names(providers, 2), ['b@alive.net', undefined]);
-  assert.deepEqual([providers.takeSuspended(), providers.takeSuspended()], [['dead.net'], []]);
   assert.deepEqual(
-    providers.takeOut('dead.net').map(({ address }) => address),
+    [providers.takeSuspendedProviders(), providers.takeSuspendedProviders()],
+    [['dead.net'], []],
+  );
+  assert.deepEqual(
+    providers.takeWaiting('dead.net').map(({ address }) => address),
     ['a@dead.net', 'c@dead.net'],
   );
-  assert.equal(providers.waiting, 0);
+  assert.equal(providers.waitingCount, 0);
 });
 
 test('a backlog of one queue leaves memory for another queue and for another project', () => {
@@ -219,12 +223,12 @@ test('deliveries of a project with thousands of destinations are released before
 
 test('a queue takes from the table as much as its window can use, and nothing beyond its share', () => {
   const providers = newFairQueue((provider) => (provider === 'fast.net' ? 20 : 1));
-  assert.equal(providers.claimable('a', 'fast.net'), 256);
-  assert.equal(providers.claimable('a', 'slow.net'), 16);
+  assert.equal(providers.claimLimit('a', 'fast.net'), 256);
+  assert.equal(providers.claimLimit('a', 'slow.net'), 16);
   addAll(providers, deliveriesOf('a', many(16, 'slow.net')));
-  assert.equal(providers.claimable('a', 'slow.net'), 0);
+  assert.equal(providers.claimLimit('a', 'slow.net'), 0);
   assert.deepEqual(providers.fullQueues(), [{ projectId: 'a', provider: 'slow.net' }]);
-  assert.ok(providers.claimable('b', 'slow.net') > 0);
+  assert.ok(providers.claimLimit('b', 'slow.net') > 0);
 });
 
 test('all counts return to zero at the end', () => {
@@ -234,34 +238,37 @@ test('all counts return to zero at the end', () => {
     ...deliveriesOf('b', ['c@y.net']),
   ];
   addAll(providers, deliveries);
-  assert.equal(providers.waiting, 3);
+  assert.equal(providers.waitingCount, 3);
   assert.equal(providers.weightBytes, 3 * 24 * 1024);
-  for (const delivery of deliveries) assert.notEqual(providers.next(), null, delivery.address);
-  for (const delivery of deliveries) providers.done(delivery);
-  assert.deepEqual([providers.waiting, providers.weightBytes, providers.underWay], [0, 0, 0]);
+  for (const delivery of deliveries) assert.notEqual(providers.startNext(), null, delivery.address);
+  for (const delivery of deliveries) providers.endDelivery(delivery);
+  assert.deepEqual(
+    [providers.waitingCount, providers.weightBytes, providers.runningCount],
+    [0, 0, 0],
+  );
 });
 
 test('a delivery that does not run cannot end, and a running one cannot start again', () => {
   const queue = newFairQueue(10);
   const [first, second] = deliveriesOf('a', ['a@x.net', 'b@x.net']);
   addAll(queue, [first!, second!]);
-  assert.equal(queue.next(), first);
-  assert.throws(() => queue.done(second!), /not running/);
+  assert.equal(queue.startNext(), first);
+  assert.throws(() => queue.endDelivery(second!), /not running/);
   assert.throws(() => queue.startOutOfTurn(first!), /already running/);
-  queue.done(first!);
-  assert.throws(() => queue.done(first!), /not running/);
-  assert.equal(queue.next(), second);
-  queue.done(second!);
-  assert.deepEqual([queue.waiting, queue.weightBytes, queue.underWay], [0, 0, 0]);
+  queue.endDelivery(first!);
+  assert.throws(() => queue.endDelivery(first!), /not running/);
+  assert.equal(queue.startNext(), second);
+  queue.endDelivery(second!);
+  assert.deepEqual([queue.waitingCount, queue.weightBytes, queue.runningCount], [0, 0, 0]);
 });
 
 test('a count that would fall below zero is an error, not a negative number', () => {
   const queue = newFairQueue(10);
   const [delivery] = deliveriesOf('a', ['a@x.net']);
   addAll(queue, [delivery!]);
-  queue.next();
+  queue.startNext();
   delivery!.provider = 'elsewhere.net';
-  assert.throws(() => queue.done(delivery!), /would be -1/);
+  assert.throws(() => queue.endDelivery(delivery!), /would be -1/);
   assert.equal(queue.weightBytes, 24 * 1024);
 });
 
@@ -269,8 +276,8 @@ test('draining takes out only deliveries that have not started', () => {
   const providers = newFairQueue(1);
   const deliveries = deliveriesOf('a', ['a@x.net', 'b@x.net', 'c@y.net']);
   addAll(providers, deliveries);
-  assert.equal(providers.next(), deliveries[0]);
-  assert.deepEqual(new Set(providers.drain()), new Set([deliveries[1], deliveries[2]]));
-  assert.equal(providers.next(), null);
-  assert.equal(providers.underWay, 1);
+  assert.equal(providers.startNext(), deliveries[0]);
+  assert.deepEqual(new Set(providers.takeAllWaiting()), new Set([deliveries[1], deliveries[2]]));
+  assert.equal(providers.startNext(), null);
+  assert.equal(providers.runningCount, 1);
 });

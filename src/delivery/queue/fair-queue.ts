@@ -66,11 +66,11 @@ const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
 const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
 const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
 const WAITING_BYTES_MAX = 0.5 * MEMORY_BYTES_MAX;
-const QUEUE_ALWAYS = 4;
+const QUEUE_DELIVERIES_MIN = 4;
 /** A tenant queue claims as many deliveries as keep its provider busy until the next claim. */
 const QUEUE_CLAIMED_PER_WINDOW = 16;
 const QUEUE_CLAIMED_MAX = 256;
-const PROMPT_MAX = 10_000;
+const PROMPT_PROVIDERS_MAX = 10_000;
 const SLOT_KINDS = ['prompt', 'trial'] as const;
 
 export class FairQueue {
@@ -81,24 +81,24 @@ export class FairQueue {
   readonly #rules: ProviderRules;
   readonly #slots = new Slots({ waitingBytesMax: WAITING_BYTES_MAX });
   readonly #prompt = new Set<string>();
-  readonly #underWay = new LiveSet<Delivery>();
+  readonly #running = new LiveSet<Delivery>();
   readonly #attempts = new LiveSet<Delivery>();
-  waiting = 0;
+  waitingCount = 0;
   weightBytes = 0;
 
   constructor(rules: ProviderRules) {
     this.#rules = rules;
   }
 
-  get underWay(): number {
-    return this.#underWay.size;
+  get runningCount(): number {
+    return this.#running.size;
   }
 
   add(delivery: Delivery): void {
-    const queue = this.#queue(delivery);
+    const queue = this.#queueOf(delivery);
     insertByAge(queue.deliveries, delivery);
-    this.waiting += 1;
-    this.#weigh(queue, delivery.weightBytes);
+    this.waitingCount += 1;
+    this.#addWeight(queue, delivery.weightBytes);
     if (!queue.provider.parked.has(queue)) this.#makeReady(queue);
   }
 
@@ -106,18 +106,18 @@ export class FairQueue {
    * Returns the next delivery to start; null when none may start now.
    * @throws when it is already running, because a second attempt would send the message twice
    */
-  next(): Delivery | null {
+  startNext(): Delivery | null {
     for (const project of this.#ready) {
-      const found = this.#turnOf(project);
+      const found = this.#nextTurn(project);
       if (found === null && hasTurns(project)) continue;
       // Moves the project to the end, after those that wait for their turn.
       this.#ready.delete(project);
       if (found === null) continue;
       const { queue, slotKind } = found;
       const delivery = queue.deliveries.shift()!;
-      if (queue.deliveries.length > 0) project.turns[slotKind].return(queue);
+      if (queue.deliveries.length > 0) project.turns[slotKind].addServed(queue);
       if (hasTurns(project)) this.#ready.add(project);
-      this.waiting -= 1;
+      this.waitingCount -= 1;
       this.#start(queue, delivery);
       return delivery;
     }
@@ -129,43 +129,43 @@ export class FairQueue {
     if (delivery.slot === undefined || !this.#attempts.has(delivery)) return true;
     const hadSlot = delivery.slot.slotKind !== null;
     const hasLeft = this.#slots.leave(delivery.slot);
-    if (hadSlot && hasLeft) this.#found(delivery.provider, false);
+    if (hadSlot && hasLeft) this.#notePrompt(delivery.provider, false);
     return hasLeft;
   }
 
   /** Records the end of an attempt whose outcome will be settled. The provider may start another one. */
-  attempted(delivery: Delivery): void {
+  endAttempt(delivery: Delivery): void {
     if (!this.#attempts.delete(delivery)) return;
-    const { provider } = this.#queue(delivery);
-    provider.attempts = reduced(provider.attempts, 1);
+    const { provider } = this.#queueOf(delivery);
+    provider.attemptCount = subtractCount(provider.attemptCount, 1);
     const { hasSession, slotKind } = delivery.slot!;
-    if (hasSession && slotKind !== null) this.#found(delivery.provider, true);
-    this.open(delivery.provider);
+    if (hasSession && slotKind !== null) this.#notePrompt(delivery.provider, true);
+    this.openProvider(delivery.provider);
   }
 
   /** Ends a running delivery. @throws when it is not running; no count changes then */
-  done(delivery: Delivery): void {
-    if (!this.#underWay.delete(delivery)) {
+  endDelivery(delivery: Delivery): void {
+    if (!this.#running.delete(delivery)) {
       throw new Error('a delivery ended that is not running');
     }
-    this.attempted(delivery);
-    const queue = this.#queue(delivery);
+    this.endAttempt(delivery);
+    const queue = this.#queueOf(delivery);
     this.#slots.end(delivery.slot!);
     delete delivery.slot;
-    this.#weigh(queue, -delivery.weightBytes);
-    this.#forgetIfEmpty(queue);
-    this.open(delivery.provider);
+    this.#addWeight(queue, -delivery.weightBytes);
+    this.#deleteIfEmpty(queue);
+    this.openProvider(delivery.provider);
   }
 
-  answersPromptly(name: string): void {
+  markPrompt(name: string): void {
     this.#setPrompt(name, true);
   }
 
   /** Makes parked tenant queues ready, in turn, as far as the provider's window allows. */
-  open(name: string): void {
+  openProvider(name: string): void {
     const provider = this.#providers.get(name);
     if (!provider || provider.isClosed) return;
-    let free = this.#rules.windowOf(name) - provider.attempts;
+    let free = this.#rules.windowOf(name) - provider.attemptCount;
     for (const queue of provider.parked) {
       if (free <= 0) return;
       provider.parked.delete(queue);
@@ -174,19 +174,19 @@ export class FairQueue {
     }
   }
 
-  close(name: string): void {
+  closeProvider(name: string): void {
     const provider = this.#providers.get(name);
     if (provider) provider.isClosed = true;
   }
 
   /** Ends `close`. From here on the deliveries belong to the provider `now`. @returns the deliveries that moved */
-  reopen(name: string, now: string): Delivery[] {
+  reopenProvider(name: string, now: string): Delivery[] {
     const provider = this.#providers.get(name);
     if (!provider) return [];
     provider.isClosed = false;
-    this.open(name);
+    this.openProvider(name);
     if (now === name) return [];
-    const moved = this.takeOut(name);
+    const moved = this.takeWaiting(name);
     for (const delivery of moved) {
       delivery.provider = now;
       this.add(delivery);
@@ -194,49 +194,49 @@ export class FairQueue {
     return moved;
   }
 
-  isClosed(name: string): boolean {
+  isProviderClosed(name: string): boolean {
     return this.#providers.get(name)?.isClosed ?? false;
   }
 
   /** Returns providers that were found suspended with deliveries in memory since the last call. */
-  takeSuspended(): string[] {
+  takeSuspendedProviders(): string[] {
     const suspended = [...this.#suspended];
     this.#suspended.clear();
     return suspended;
   }
 
-  takeOut(name: string): Delivery[] {
+  takeWaiting(name: string): Delivery[] {
     const queues = [...(this.#providers.get(name)?.queues.values() ?? [])];
-    return queues.flatMap((queue) => this.#cut(queue, 0));
+    return queues.flatMap((queue) => this.#takeBeyond(queue, 0));
   }
 
-  drain(): Delivery[] {
-    return [...this.#providers.keys()].flatMap((name) => this.takeOut(name));
+  takeAllWaiting(): Delivery[] {
+    return [...this.#providers.keys()].flatMap((name) => this.takeWaiting(name));
   }
 
   startOutOfTurn(delivery: Delivery): void {
-    const queue = this.#queue(delivery);
+    const queue = this.#queueOf(delivery);
     this.#start(queue, delivery);
-    this.#weigh(queue, delivery.weightBytes);
+    this.#addWeight(queue, delivery.weightBytes);
   }
 
-  isFull(provider: string): boolean {
-    return (this.#providers.get(provider)?.attempts ?? 0) >= this.#rules.windowOf(provider);
+  isProviderFull(provider: string): boolean {
+    return (this.#providers.get(provider)?.attemptCount ?? 0) >= this.#rules.windowOf(provider);
   }
 
   /** Returns whether each tenant queue of an email has few deliveries, or leaves as much memory as it uses. */
   hasSpaceFor(projectId: string, providers: readonly string[], weightBytes: number): boolean {
     if (this.weightBytes + weightBytes > MEMORY_BYTES_MAX) return false;
-    const share = this.#shareOf(projectId, MEMORY_BYTES_MAX);
+    const share = this.#memoryShareOf(projectId, MEMORY_BYTES_MAX);
     return providers.every((name) => {
       const queue = this.#providers.get(name)?.queues.get(projectId);
-      if (!queue || queue.deliveries.length < QUEUE_ALWAYS) return true;
+      if (!queue || queue.deliveries.length < QUEUE_DELIVERIES_MIN) return true;
       return queue.weightBytes + weightBytes / providers.length <= share;
     });
   }
 
-  claimable(projectId: string, name: string): number {
-    const share = this.#shareOf(projectId, CLAIMED_BYTES_MAX);
+  claimLimit(projectId: string, name: string): number {
+    const share = this.#memoryShareOf(projectId, CLAIMED_BYTES_MAX);
     const queue = this.#providers.get(name)?.queues.get(projectId);
     if (queue && queue.weightBytes >= share) return 0;
     const wanted = this.#rules.windowOf(name) * QUEUE_CLAIMED_PER_WINDOW;
@@ -245,12 +245,12 @@ export class FairQueue {
   }
 
   /** Returns whether the tenant queue of an ended delivery is less than half full. */
-  wantsMore({ provider, message: { projectId } }: Delivery): boolean {
+  needsClaims({ provider, message: { projectId } }: Delivery): boolean {
     const waiting = this.#providers.get(provider)?.queues.get(projectId)?.deliveries.length ?? 0;
-    return this.claimable(projectId, provider) > waiting;
+    return this.claimLimit(projectId, provider) > waiting;
   }
 
-  get claimableInAll(): number {
+  get totalClaimLimit(): number {
     return Math.max(0, Math.floor((CLAIMED_BYTES_MAX - this.weightBytes) / WEIGHT_BYTES));
   }
 
@@ -259,12 +259,12 @@ export class FairQueue {
     return [...this.#projects.values()]
       .flatMap((project) => [...project.queues])
       .map((queue) => ({ projectId: queue.project.id, provider: queue.provider.name }))
-      .filter(({ projectId, provider }) => this.claimable(projectId, provider) === 0);
+      .filter(({ projectId, provider }) => this.claimLimit(projectId, provider) === 0);
   }
 
   fullProjects(): string[] {
     return [...this.#projects.keys()].filter(
-      (id) => this.#shareOf(id, CLAIMED_BYTES_MAX) < WEIGHT_BYTES,
+      (id) => this.#memoryShareOf(id, CLAIMED_BYTES_MAX) < WEIGHT_BYTES,
     );
   }
 
@@ -273,7 +273,7 @@ export class FairQueue {
     const queue = this.#providers.get(name)?.queues.get(projectId);
     if (!queue) return [];
     const keep = Math.min(QUEUE_CLAIMED_MAX, this.#rules.windowOf(name) * QUEUE_CLAIMED_PER_WINDOW);
-    return this.#cut(queue, keep);
+    return this.#takeBeyond(queue, keep);
   }
 
   /** Takes out the newest deliveries of the projects with the most mail, when the memory is above CROWDED_BYTES. */
@@ -281,46 +281,46 @@ export class FairQueue {
     const taken: Delivery[] = [];
     if (this.weightBytes <= CROWDED_BYTES) return taken;
     while (this.weightBytes > UNCROWDED_BYTES) {
-      const project = largest(this.#projects.values(), ({ queues }) => waitingIn(queues));
+      const project = largest(this.#projects.values(), ({ queues }) => waitingBytesOf(queues));
       const queue = project && largest(project.queues, ({ deliveries }) => deliveries.length);
       if (!queue || queue.deliveries.length === 0) break;
-      taken.push(...this.#cut(queue, Math.floor(queue.deliveries.length * 0.75)));
+      taken.push(...this.#takeBeyond(queue, Math.floor(queue.deliveries.length * 0.75)));
     }
     return taken;
   }
 
   /** Returns the bytes that a tenant queue or project may use: as many as the project leaves free of `maxBytes`. */
-  #shareOf(projectId: string, maxBytes: number): number {
+  #memoryShareOf(projectId: string, maxBytes: number): number {
     const own = this.#projects.get(projectId)?.weightBytes ?? 0;
     return Math.max(0, maxBytes - this.weightBytes - own);
   }
 
-  #turnOf(project: Project): { queue: TenantQueue; slotKind: SlotKind } | null {
+  #nextTurn(project: Project): { queue: TenantQueue; slotKind: SlotKind } | null {
     for (const slotKind of SLOT_KINDS) {
       if (!this.#slots.mayStart(slotKind, project.id)) continue;
-      const queue = this.#openQueue(project.turns[slotKind]);
+      const queue = this.#takeOpenQueue(project.turns[slotKind]);
       if (queue !== null) return { queue, slotKind };
     }
     return null;
   }
 
-  #openQueue(turns: Turns<TenantQueue>): TenantQueue | null {
+  #takeOpenQueue(turns: Turns<TenantQueue>): TenantQueue | null {
     for (;;) {
-      const queue = turns.take();
+      const queue = turns.takeNext();
       if (queue === null || this.#isOpen(queue.provider)) return queue;
       queue.provider.parked.add(queue);
     }
   }
 
-  #isOpen({ name, isClosed, attempts }: Provider): boolean {
-    if (isClosed || attempts >= this.#rules.windowOf(name)) return false;
+  #isOpen({ name, isClosed, attemptCount }: Provider): boolean {
+    if (isClosed || attemptCount >= this.#rules.windowOf(name)) return false;
     if (this.#rules.suspendedForMs(name) <= 0) return true;
     this.#suspended.add(name);
     return false;
   }
 
   #makeReady(queue: TenantQueue): void {
-    queue.project.turns[this.#slotKindOf(queue.provider.name)].arrive(queue);
+    queue.project.turns[this.#slotKindOf(queue.provider.name)].addNew(queue);
     this.#ready.add(queue.project);
   }
 
@@ -328,7 +328,7 @@ export class FairQueue {
     return this.#prompt.has(provider) ? 'prompt' : 'trial';
   }
 
-  #found(name: string, isPrompt: boolean): void {
+  #notePrompt(name: string, isPrompt: boolean): void {
     if (this.#setPrompt(name, isPrompt)) this.#rules.promptChanged(name, isPrompt);
   }
 
@@ -337,57 +337,58 @@ export class FairQueue {
     if (this.#prompt.has(name) === isPrompt) return false;
     if (!isPrompt) this.#prompt.delete(name);
     else this.#prompt.add(name);
-    if (this.#prompt.size > PROMPT_MAX) this.#prompt.delete(this.#prompt.keys().next().value!);
+    if (this.#prompt.size > PROMPT_PROVIDERS_MAX)
+      this.#prompt.delete(this.#prompt.keys().next().value!);
     const [from, to] = isPrompt ? (['trial', 'prompt'] as const) : (['prompt', 'trial'] as const);
     for (const queue of this.#providers.get(name)?.queues.values() ?? []) {
-      if (queue.project.turns[from].delete(queue)) queue.project.turns[to].return(queue);
+      if (queue.project.turns[from].delete(queue)) queue.project.turns[to].addServed(queue);
     }
     return true;
   }
 
   #start(queue: TenantQueue, delivery: Delivery): void {
-    if (this.#underWay.has(delivery)) throw new Error('a delivery is already running');
-    this.#underWay.add(delivery);
+    if (this.#running.has(delivery)) throw new Error('a delivery is already running');
+    this.#running.add(delivery);
     this.#attempts.add(delivery);
-    queue.provider.attempts += 1;
+    queue.provider.attemptCount += 1;
     const slotKind = this.#slotKindOf(queue.provider.name);
     delivery.slot = this.#slots.start(slotKind, queue.project.id, delivery.weightBytes);
   }
 
-  #cut(queue: TenantQueue, keep: number): Delivery[] {
+  #takeBeyond(queue: TenantQueue, keep: number): Delivery[] {
     const deliveries = queue.deliveries.splice(keep);
-    this.waiting = reduced(this.waiting, deliveries.length);
-    for (const delivery of deliveries) this.#weigh(queue, -delivery.weightBytes);
+    this.waitingCount = subtractCount(this.waitingCount, deliveries.length);
+    for (const delivery of deliveries) this.#addWeight(queue, -delivery.weightBytes);
     if (queue.deliveries.length === 0) {
       for (const slotKind of SLOT_KINDS) queue.project.turns[slotKind].delete(queue);
       queue.provider.parked.delete(queue);
     }
-    this.#forgetIfEmpty(queue);
+    this.#deleteIfEmpty(queue);
     return deliveries;
   }
 
-  #weigh(queue: TenantQueue, bytes: number): void {
-    queue.weightBytes = reduced(queue.weightBytes, -bytes);
-    queue.project.weightBytes = reduced(queue.project.weightBytes, -bytes);
-    this.weightBytes = reduced(this.weightBytes, -bytes);
+  #addWeight(queue: TenantQueue, bytes: number): void {
+    queue.weightBytes = subtractCount(queue.weightBytes, -bytes);
+    queue.project.weightBytes = subtractCount(queue.project.weightBytes, -bytes);
+    this.weightBytes = subtractCount(this.weightBytes, -bytes);
   }
 
-  #queue({ provider: name, message: { projectId } }: Delivery): TenantQueue {
+  #queueOf({ provider: name, message: { projectId } }: Delivery): TenantQueue {
     let provider = this.#providers.get(name);
     if (!provider) {
-      provider = { name, queues: new Map(), parked: new Set(), attempts: 0, isClosed: false };
+      provider = { name, queues: new Map(), parked: new Set(), attemptCount: 0, isClosed: false };
       this.#providers.set(name, provider);
     }
     let queue = provider.queues.get(projectId);
     if (!queue) {
-      queue = { project: this.#project(projectId), provider, deliveries: [], weightBytes: 0 };
+      queue = { project: this.#projectOf(projectId), provider, deliveries: [], weightBytes: 0 };
       provider.queues.set(projectId, queue);
       queue.project.queues.add(queue);
     }
     return queue;
   }
 
-  #project(id: string): Project {
+  #projectOf(id: string): Project {
     let project = this.#projects.get(id);
     if (!project) {
       const turns = { prompt: new Turns<TenantQueue>(), trial: new Turns<TenantQueue>() };
@@ -397,7 +398,7 @@ export class FairQueue {
     return project;
   }
 
-  #forgetIfEmpty(queue: TenantQueue): void {
+  #deleteIfEmpty(queue: TenantQueue): void {
     const { project, provider } = queue;
     // Every delivery has a weight, so at 0 nothing waits and nothing runs.
     if (queue.weightBytes > 0) return;
@@ -415,7 +416,7 @@ type Provider = {
   queues: Map<string, TenantQueue>;
   /** Tenant queues with deliveries that cannot start now, in turn. */
   parked: Set<TenantQueue>;
-  attempts: number;
+  attemptCount: number;
   isClosed: boolean;
 };
 
@@ -444,7 +445,7 @@ function insertByAge(deliveries: Delivery[], delivery: Delivery): void {
   deliveries.splice(index, 0, delivery);
 }
 
-function waitingIn(queues: Iterable<TenantQueue>): number {
+function waitingBytesOf(queues: Iterable<TenantQueue>): number {
   let waiting = 0;
   for (const queue of queues) waiting += queue.weightBytes * Math.sign(queue.deliveries.length);
   return waiting;
@@ -461,7 +462,7 @@ function largest<Item>(items: Iterable<Item>, measure: (item: Item) => number): 
 }
 
 /** @throws when a count would fall below 0: deliveries were counted wrongly, so no count is reliable */
-function reduced(count: number, by: number): number {
+function subtractCount(count: number, by: number): number {
   if (count < by) throw new Error(`a count of the fair queue would be ${count - by}`);
   return count - by;
 }

@@ -7,7 +7,7 @@ import type { World } from '../../lib/world.ts';
 import { Database, type Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { migrate } from '../../migration/migrate.ts';
-import { expireWorker, listNodes } from './node-store.ts';
+import { expireWorker, listWorkers } from './node-store.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 import { Lease } from './lease.ts';
 
@@ -40,11 +40,11 @@ test('a worker has a lease from the first heartbeat to the stop', async () => {
   assert.equal(lease.isFresh(), false);
   await lease.start();
   const holder = lease.holder();
-  assert.ok(holder && (await listNodes(db)).some(({ id }) => id === holder));
+  assert.ok(holder && (await listWorkers(db)).some(({ id }) => id === holder));
   assert.equal(lease.isFresh(), true);
   await lease.stop();
   assert.equal(lease.isFresh(), false);
-  assert.ok(!(await listNodes(db)).some(({ id }) => id === holder));
+  assert.ok(!(await listWorkers(db)).some(({ id }) => id === holder));
 });
 
 test('ten seconds after its last heartbeat a worker may not send, by either clock', async () => {
@@ -88,7 +88,7 @@ test('a node with a new heartbeat is not expired', async () => {
   await lease.start();
   const holder = lease.holder()!;
   await expireWorker(db, { id: holder, beat: 12345 });
-  assert.ok((await listNodes(db)).some(({ id }) => id === holder));
+  assert.ok((await listWorkers(db)).some(({ id }) => id === holder));
   await lease.stop();
 });
 
@@ -100,7 +100,7 @@ test('a silently dropped connection is replaced before the lease expires', async
   const own = new Database({ connectionString: url }, { role, name: 'test' });
   const lease = newLease(systemWorld, [], own.heartbeat);
   await lease.start();
-  const beats = async (): Promise<number> => (await listNodes(direct))[0]?.beat ?? 0;
+  const beats = async (): Promise<number> => (await listWorkers(direct))[0]?.beat ?? 0;
   const last = await beats();
   proxy.forget();
   await waitFor(async () => (await beats()) > last, { what: 'another heartbeat' });

@@ -10,7 +10,7 @@ import { atMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
-import { type Heartbeat, heartbeat, expireWorker, registerNode } from './node-store.ts';
+import { type Heartbeat, heartbeat, expireWorker, registerWorker } from './node-store.ts';
 
 const STOP_WITHIN_MS = 3_000;
 const HEARTBEAT_EVERY_MS = 2_000;
@@ -37,7 +37,7 @@ export class Lease {
   /** Start of the last confirmed heartbeat, on both clocks. */
   #lastConfirmed = { monotonicMs: 0, wallMs: 0 };
   #timer: NodeJS.Timeout | undefined;
-  #stopped = false;
+  #isStopped = false;
   #inProgress: Promise<void> = Promise.resolve();
 
   constructor(options: LeaseOptions) {
@@ -66,7 +66,8 @@ export class Lease {
   };
 
   /** Returns the milliseconds since the last confirmed heartbeat. Ignores the wall clock, which may jump. */
-  unwrittenMs = (): number => this.#options.world.monotonicMs() - this.#lastConfirmed.monotonicMs;
+  heartbeatAgeMs = (): number =>
+    this.#options.world.monotonicMs() - this.#lastConfirmed.monotonicMs;
 
   /** Registers the worker and sends heartbeats. Resolves after the first try, whether or not it succeeded. */
   async start(): Promise<void> {
@@ -76,12 +77,12 @@ export class Lease {
 
   /** Ends the lease, so that its work is free at once; with a silent database, after it expires. */
   async stop(): Promise<void> {
-    this.#stopped = true;
+    this.#isStopped = true;
     clearTimeout(this.#timer);
-    await atMost(STOP_WITHIN_MS, this.#end());
+    await atMost(STOP_WITHIN_MS, this.#endLease());
   }
 
-  async #end(): Promise<void> {
+  async #endLease(): Promise<void> {
     await this.#inProgress;
     const holder = this.#holder;
     this.#holder = null;
@@ -91,7 +92,7 @@ export class Lease {
   }
 
   #schedule(): void {
-    if (this.#stopped) return;
+    if (this.#isStopped) return;
     this.#timer = setTimeout(() => {
       this.#inProgress = this.#heartbeatOnce().finally(() => this.#schedule());
     }, HEARTBEAT_EVERY_MS);
@@ -119,18 +120,18 @@ export class Lease {
   async #register(): Promise<boolean> {
     const { db, instance, host, pid, world, onHolder } = this.#options;
     const id = world.newId();
-    this.#lastHeartbeat = await registerNode(db, { id, instance, host, pid });
+    this.#lastHeartbeat = await registerWorker(db, { id, instance, host, pid });
     this.#holder = id;
     onHolder(id);
     return true;
   }
 
-  #compare(counted: Heartbeat): void {
+  #noteHeartbeat(heartbeat: Heartbeat): void {
     const last = this.#lastHeartbeat;
-    const isAsked = counted.checksAsked !== (last?.checksAsked ?? 0);
-    const isElsewhere = last !== null && last.server !== counted.server;
-    if (isAsked || isElsewhere || this.#needsComparison) this.#checksRequested += 1;
-    this.#lastHeartbeat = counted;
+    const isRequested = heartbeat.checksAsked !== (last?.checksAsked ?? 0);
+    const isOtherServer = last !== null && last.server !== heartbeat.server;
+    if (isRequested || isOtherServer || this.#needsComparison) this.#checksRequested += 1;
+    this.#lastHeartbeat = heartbeat;
     this.#needsComparison = false;
   }
 
@@ -138,7 +139,7 @@ export class Lease {
     const { db, log } = this.#options;
     const counted = this.#holder === null ? null : await heartbeat(db, this.#holder);
     if (counted !== null) {
-      this.#compare(counted);
+      this.#noteHeartbeat(counted);
       return true;
     }
     log.warn(

@@ -19,7 +19,7 @@ export type Heartbeat = {
 
 const HEARTBEAT = `checks_asked as "checksAsked", pg_postmaster_start_time()::text as server`;
 
-export async function registerNode(
+export async function registerWorker(
   db: Queryable,
   node: { id: string; instance: string; host: string; pid: number },
 ): Promise<Heartbeat> {
@@ -44,14 +44,14 @@ export async function setUplinkDown(db: Queryable, id: string, isDown: boolean):
   await db.query('update nodes set uplink_down = $2 where id = $1', [id, isDown]);
 }
 
-export function listNodes(
+export function listWorkers(
   db: Queryable,
 ): Promise<{ id: string; instance: string; beat: number }[]> {
   return db.query('select id, instance, beat from nodes');
 }
 
 /** Returns all workers and the schema that they need, in one statement, because supervisors poll it. */
-export async function readWatched(
+export async function readWorkersAndSchema(
   db: Queryable,
 ): Promise<{ nodes: { id: string; beat: number }[]; schemaRequired: number }> {
   const text = `select i.schema_required as required, n.id, n.beat

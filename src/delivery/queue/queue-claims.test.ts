@@ -10,7 +10,7 @@ import {
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { newId } from '../../database/ids.ts';
-import { expireWorker, registerNode, setUplinkDown } from './node-store.ts';
+import { expireWorker, registerWorker, setUplinkDown } from './node-store.ts';
 import { RECIPIENTS, claimQueues, claimOldest, findQueues, tenantQueueKey } from './queue-store.ts';
 import { SettleStore } from '../../settle/settle-store.ts';
 
@@ -158,7 +158,7 @@ test('the oldest rows of each queue are claimed, and concurrent claims skip each
 test('mail of a dead worker comes before younger mail of its queue', async () => {
   const sender = await newSender(db);
   const id = newId();
-  await registerNode(db, { id, instance: newId(), host: 'test', pid: 1 });
+  await registerWorker(db, { id, instance: newId(), host: 'test', pid: 1 });
   await enqueue(sender, ['old@one.example']);
   await db.query(`update queue set due_at = due_at - interval '30 seconds'`);
   await oldest({ holder: id });
@@ -194,7 +194,7 @@ test('released mail is due at the given time, under the provider that is now kno
 /** Registers a worker of a separate node. @returns its lease */
 async function newNode(): Promise<string> {
   const id = newId();
-  await registerNode(db, { id, instance: newId(), host: 'test', pid: 1 });
+  await registerWorker(db, { id, instance: newId(), host: 'test', pid: 1 });
   return id;
 }
 

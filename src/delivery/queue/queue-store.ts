@@ -76,7 +76,7 @@ select exists (select from suppressions s
                 where d.project_id = $1 and d.id = $4
                   and d.deleted_at is not null) as "domainDeleted"`;
 
-export async function stoppedNow(
+export async function readStopReasons(
   db: Queryable,
   recipient: Scope & { address: string; domainId: string },
 ): Promise<{ suppressed: boolean; domainDeleted: boolean }> {
@@ -112,7 +112,7 @@ export type ClaimedRecipient = {
 };
 
 /** Claims the locked rows `due (project_id, email_id, position)`, and returns the columns that delivery needs. */
-const TAKE = `
+const CLAIM_AND_READ = `
 claimed as (
   update queue q set holder = $1::uuid, claim = q.claim + 1
     from due
@@ -156,13 +156,13 @@ taken as materialized (
  * For two minutes after it is due, only the node of its last attempt may claim a row, while that node lives and its
  * uplink is up. A server that greylists accepts a retry only from the address that it has seen.
  */
-const OTHERS = `
+const OTHER_NODES = `
 others as materialized (
   select coalesce(array_agg(n.instance), '{}') as instances from nodes n
    where n.instance is distinct from (select w.instance from nodes w where w.id = $1::uuid)
      and not n.uplink_down
 )`;
-const MAY_TAKE = `
+const MAY_CLAIM = `
 (q.last_instance is null or q.last_instance <> all ((select instances from others)::uuid[])
   or q.due_at <= app_now() - interval '2 minutes')`;
 
@@ -172,12 +172,12 @@ const MAY_TAKE = `
  * worker claims are skipped.
  */
 const CLAIM_OLDEST = `
-with ${OTHERS},
+with ${OTHER_NODES},
 seen as materialized (
   select q.email_id, q.position, q.project_id, q.provider, q.due_at
     from queue q
    where q.holder is null and q.claim >= 0
-     and q.due_at >= $3::timestamptz and q.due_at <= app_now() and ${MAY_TAKE}
+     and q.due_at >= $3::timestamptz and q.due_at <= app_now() and ${MAY_CLAIM}
    order by q.due_at
    limit $4
 ),
@@ -192,7 +192,7 @@ due as materialized (
    where (select count(*) from seen) < $4
      and s.project_id <> all($5::uuid[]) and s.project_id || ' ' || s.provider <> all($6::text[])
    limit $2
-),${TAKE}
+),${CLAIM_AND_READ}
 select seen.count as seen, extract(epoch from app_now())::float8 * 1000 as "nowMs", t.*
   from (select count(*)::int as count from seen) seen
   left join taken t on true
@@ -333,18 +333,18 @@ export function findQueues(
 }
 
 const CLAIM_QUEUES = `
-with ${OTHERS},
+with ${OTHER_NODES},
 due as materialized (
   select free.project_id, free.email_id, free.position
     from unnest($2::uuid[], $3::text[], $4::int[]) as wanted(project_id, provider, max)
    cross join lateral (
       select q.project_id, q.email_id, q.position from queue q
        where q.holder is null and q.project_id = wanted.project_id and q.provider = wanted.provider
-         and q.due_at >= $5::timestamptz and q.due_at <= app_now() and ${MAY_TAKE}
+         and q.due_at >= $5::timestamptz and q.due_at <= app_now() and ${MAY_CLAIM}
        order by q.due_at
        limit wanted.max
          for update skip locked) free
-),${TAKE}
+),${CLAIM_AND_READ}
 select * from taken order by "dueAt"`;
 
 export function claimQueues(

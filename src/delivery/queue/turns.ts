@@ -9,14 +9,14 @@ export class Turns<Queue> {
   readonly #inTurn = new Set<Queue>();
   /** Queues that came since the set was last empty. Some have had their turn since. */
   #latest: Queue[] = [];
-  #isForLatest = false;
+  #isLatestNext = false;
 
   get size(): number {
     return this.#inTurn.size;
   }
 
   /** Adds a queue with a delivery to start. It is served after the others, and before them in every second turn. */
-  arrive(queue: Queue): void {
+  addNew(queue: Queue): void {
     if (this.#inTurn.has(queue)) return;
     this.#inTurn.add(queue);
     if (this.#inTurn.size > 1) this.#latest.push(queue);
@@ -24,19 +24,19 @@ export class Turns<Queue> {
   }
 
   /** Adds a queue that has had its turn and has more deliveries, after the others. */
-  return(queue: Queue): void {
+  addServed(queue: Queue): void {
     this.#inTurn.add(queue);
   }
 
   delete(queue: Queue): boolean {
-    const was = this.#inTurn.delete(queue);
+    const wasReady = this.#inTurn.delete(queue);
     if (this.#inTurn.size === 0) this.#latest = [];
-    return was;
+    return wasReady;
   }
 
-  take(): Queue | null {
-    const latest = this.#isForLatest ? this.#takeLatest() : undefined;
-    this.#isForLatest = !this.#isForLatest;
+  takeNext(): Queue | null {
+    const latest = this.#isLatestNext ? this.#takeLatest() : undefined;
+    this.#isLatestNext = !this.#isLatestNext;
     const [queue] = latest === undefined ? this.#inTurn : [latest];
     if (queue === undefined) return null;
     this.delete(queue);

@@ -7,7 +7,7 @@ import {
   readProviderStates,
   writeProviderStates,
 } from './provider-state-store.ts';
-import { expireWorker, registerNode, setUplinkDown } from '../queue/node-store.ts';
+import { expireWorker, registerWorker, setUplinkDown } from '../queue/node-store.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -17,7 +17,7 @@ beforeEach(() => db.query('delete from nodes'));
 
 async function newNode(instance = newId()): Promise<string> {
   const id = newId();
-  await registerNode(db, { id, instance, host: 'here', pid: 1 });
+  await registerWorker(db, { id, instance, host: 'here', pid: 1 });
   return id;
 }
 

@@ -85,9 +85,9 @@ test('deliveries with a session are never given up, so others keep their slots',
 
 test('every second turn goes to the queue that came last', () => {
   const turns = new Turns<string>();
-  for (const name of ['a', 'b', 'c', 'd']) turns.arrive(name);
+  for (const name of ['a', 'b', 'c', 'd']) turns.addNew(name);
   assert.deepEqual(
-    Array.from({ length: 5 }, () => turns.take()),
+    Array.from({ length: 5 }, () => turns.takeNext()),
     ['a', 'd', 'b', 'c', null],
   );
 });

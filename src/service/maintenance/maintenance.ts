@@ -34,7 +34,11 @@ import { databaseTimeline } from '../../database/server/failover.ts';
 import { makePartitions } from '../../migration/migrate.ts';
 import { databaseBytes } from '../../database/server/capacity.ts';
 import { outdatedProblem } from '../../migration/schema-version.ts';
-import { expireWorker, readWatched, releaseOrphans } from '../../delivery/queue/node-store.ts';
+import {
+  expireWorker,
+  readWorkersAndSchema,
+  releaseOrphans,
+} from '../../delivery/queue/node-store.ts';
 import type { SecretBox } from '../../secrets/secret-store.ts';
 import { reportDisk, reportSize } from './space-conditions.ts';
 import { ReconciliationWatch } from '../../reconciliation/watch.ts';
@@ -286,7 +290,7 @@ export class Maintenance implements AsyncDisposable {
   }
 
   async #watch(): Promise<void> {
-    const { nodes, schemaRequired } = await readWatched(this.#options.database.db);
+    const { nodes, schemaRequired } = await readWorkersAndSchema(this.#options.database.db);
     this.#checkSchema(schemaRequired);
     await this.#checkNodes(nodes);
   }

@@ -19,7 +19,7 @@ const LOOK_EVERY_MS = 1_000;
 
 type ReadinessOptions = {
   db: Pick<Database, 'heartbeat'>;
-  lease: Pick<Lease, 'unwrittenMs'>;
+  lease: Pick<Lease, 'heartbeatAgeMs'>;
   world: Pick<World, 'monotonicMs'>;
   /** Reasons that the supervisor reports. */
   refusals: () => readonly Unready[];
@@ -97,7 +97,7 @@ export class Readiness {
     if (full !== null) yield { code: 'disk_full', reason: full };
     const { problem } = this.#probe;
     if (problem !== null) yield problem;
-    else if (lease.unwrittenMs() > UNWRITTEN_MAX_MS) yield UNWRITTEN;
+    else if (lease.heartbeatAgeMs() > UNWRITTEN_MAX_MS) yield UNWRITTEN;
     if (isOverloaded()) yield OVERLOADED;
     if (this.isStopping) yield STOPPING;
   }

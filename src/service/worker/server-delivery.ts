@@ -75,7 +75,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const connections = connectionsOf(context, listeners.sendToBroker);
   const { mailRouting, tls, leastTls, stopTls } = createRouting(context);
   const contents = contentsOf(context);
-  const onDue = () => dispatcher.look();
+  const onDue = () => dispatcher.pollSoon();
   const { earlyRetries, blocks } = waitingOf(context, connections, onDue);
   const deliver = createDeliver({
     ...context,
@@ -83,7 +83,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     world,
     contents,
     earlyRetries,
-    onAttemptEnded: (delivery) => dispatcher.attempted(delivery),
+    onAttemptEnded: (delivery) => dispatcher.endAttempt(delivery),
     isLeased: (delivery) => dispatcher.isLeased(delivery),
     connections,
     mailRouting,
@@ -138,8 +138,8 @@ function metricsOf(
   { dispatcher, settling, connections }: Measured,
 ): ServiceMetrics {
   return createMetrics(registry, labels, {
-    waiting: () => dispatcher.waiting,
-    underWay: () => dispatcher.underWay,
+    waiting: () => dispatcher.waitingCount,
+    underWay: () => dispatcher.runningCount,
     unsettled: () => ({ delivery: settling.keptCount, webhook: unsettledWebhooks() }),
     isUplinkDown: () => connections.uplink.isDown,
     providers: () => [...connections.providers].map((provider) => provider.describe()),
@@ -170,7 +170,7 @@ function waitingOf(
     sources,
     heloName: hostname,
     onDue,
-    onEnded: (provider) => earlyRetries.blockEnded(provider),
+    onEnded: (provider) => earlyRetries.retryAfterBlock(provider),
   });
   addBlockGauge(registry, labels, () => blocks.blocks);
   blocks.start();
@@ -238,7 +238,7 @@ function acceptInto(
     recipientLimit: config.limits.recipients,
     holder: lease.holder,
     onNotified,
-    onUnknown: (emails) => dispatcher.releaseLater(emails),
+    onUnknown: (emails) => dispatcher.releaseWhenStored(emails),
   });
   const options: AcceptOptions = {
     store,

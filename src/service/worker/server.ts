@@ -133,7 +133,7 @@ export async function createServer(
     release: () => sending.release(),
     pause: (isPaused) => sending.pause(isPaused),
     look: () => {
-      delivery.dispatcher.look();
+      delivery.dispatcher.pollSoon();
       webhooks.wake();
     },
     failedOver: () => delivery.logLost(),
@@ -160,7 +160,7 @@ function addMetrics(
   addWebhookCounter(registry, () => webhooks.stats);
   addReadiness(registry, () => ({
     codes: readiness.reasons().map(({ code }) => code),
-    unwrittenS: lease.unwrittenMs() / 1_000,
+    unwrittenS: lease.heartbeatAgeMs() / 1_000,
   }));
 }
 
