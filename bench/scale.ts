@@ -11,7 +11,7 @@ import { testDatabase, type TestDatabase } from '../test/support/postgres.ts';
 import { type Exercise, EXERCISES, type Stage } from '../test/support/statements.ts';
 import { APP_ROLE, clientQueries, connectAsOwner, Database } from '../src/database/database.ts';
 import { firstUuidAt, newId } from '../src/database/ids.ts';
-import { registerWorker } from '../src/delivery/queue/node-store.ts';
+import { registerWorker } from '../src/delivery/queue/worker-store.ts';
 import { WEEK_MS } from '../src/database/partitions.ts';
 import { removeOldPartitions } from '../src/retention/week-removal-store.ts';
 import { createEndpoint } from '../src/webhooks/endpoint-store.ts';

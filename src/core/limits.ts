@@ -45,6 +45,14 @@ export const DEFAULT_LIMITS: Readonly<Record<LimitCategory, Limit>> = {
   auth: { max: 20, windowS: 60 },
 };
 
+const COUNTED_UNITS = {
+  sending: 'emails',
+  dry_runs: 'dry runs',
+  verification: 'verifications',
+  domains: 'domains',
+  webhooks: 'tests and replays',
+} as const;
+
 /** Returns the refusal of an exceeded limit. `recipients` are those of the email, for `sending`. */
 export function limitRefusal(
   category: CountedCategory,
@@ -80,21 +88,13 @@ function limitMessage(category: CountedCategory, state: LimitState, recipients: 
     return `Too many requests without a valid API key came from your address; try again in ${resetS} s.`;
   }
   if (counts !== 'recipients') {
-    return `The limit of ${limit} ${COUNTED[category]} per ${windowS} s is used up; try again in ${resetS} s.`;
+    return `The limit of ${limit} ${COUNTED_UNITS[category]} per ${windowS} s is used up; try again in ${resetS} s.`;
   }
   if (recipients > limit) {
     return `This email has ${recipients} recipients, more than the limit of ${limit} recipients per ${windowS} s; send it to fewer at once.`;
   }
   return `This email has ${recipients} recipients, but only ${remaining} of the limit of ${limit} recipients per ${windowS} s are left; try again in ${resetS} s.`;
 }
-
-const COUNTED = {
-  sending: 'emails',
-  dry_runs: 'dry runs',
-  verification: 'verifications',
-  domains: 'domains',
-  webhooks: 'tests and replays',
-} as const;
 
 /** Parses `100/60` (100 requests in 60 s); null when the form or a number is invalid. */
 export function parseLimit(text: string): Limit | null {

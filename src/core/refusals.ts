@@ -53,7 +53,7 @@ export function refuseFields(problems: readonly FieldProblem[]): Refusal {
   if (!first) throw new Error('a refusal needs a problem');
   return {
     refused: 'validation_error',
-    message: `${sentence(first)}${andMore(problems.length - 1)}`,
+    message: `${sentence(first)}${moreProblems(problems.length - 1)}`,
     details: problems.slice(0, DETAILS_MAX),
   };
 }
@@ -62,7 +62,7 @@ function sentence({ field, message }: FieldProblem): string {
   return field === '' ? message : `${field}: ${message}`;
 }
 
-function andMore(count: number): string {
+function moreProblems(count: number): string {
   if (count === 0) return '';
   return count === 1 ? ' (and 1 more problem)' : ` (and ${count} more problems)`;
 }

@@ -21,7 +21,7 @@ export function parsePeriodH(text: string): number | null {
   return hours >= HOURS_MIN && hours <= HOURS_MAX ? hours : null;
 }
 
-/** `45d`, `36h`, `ever`. */
+/** Formats a period as `45d`, `36h` or `ever`. */
 export function showPeriod(hours: number | null): string {
   if (hours === null) return 'ever';
   return hours % 24 === 0 ? `${hours / 24}d` : `${hours}h`;

@@ -44,6 +44,8 @@ const WEBHOOK_WAITS_MS = [
 
 const JITTER = 0.15;
 
+const UNITS_MS: Readonly<Record<string, number>> = { s: 1000, m: MINUTE_MS, h: HOUR_MS };
+
 /**
  * Returns the milliseconds until the next delivery attempt, ±15 %. RFC 5321 §4.5.4.1 suggests 30 minutes and allows
  * other strategies. The first waits are short because most servers end greylisting within five minutes.
@@ -63,8 +65,6 @@ export function simulatedRetryDelayMs(attempts: number, random: number): number 
   const wait = SIMULATED_FIRST_WAIT_MS * 2 ** Math.min(attempts - 1, 20);
   return jittered(Math.min(wait, 4 * HOUR_MS), random);
 }
-
-const UNITS_MS: Readonly<Record<string, number>> = { s: 1000, m: MINUTE_MS, h: HOUR_MS };
 
 /** Parses `90s`, `15m` or `4h`, from 10 seconds to a day; null for anything else. */
 export function parseRetryWaitMs(text: string): number | null {

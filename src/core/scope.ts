@@ -16,8 +16,8 @@ export type Reach = Scope & { domain?: string | null };
 export type Caller = Scope & KeyLimits & { organizationId: string; keyId: string };
 
 /** Returns whether the first key has more access or a later expiry than the second one. */
-export function isBroader(one: KeyLimits, other: KeyLimits): boolean {
-  if (one.permission === 'full_access' && other.permission !== 'full_access') return true;
-  if (other.domain !== null && one.domain !== other.domain) return true;
-  return other.expiresAt !== null && (one.expiresAt === null || one.expiresAt > other.expiresAt);
+export function isBroader(key: KeyLimits, than: KeyLimits): boolean {
+  if (key.permission === 'full_access' && than.permission !== 'full_access') return true;
+  if (than.domain !== null && key.domain !== than.domain) return true;
+  return than.expiresAt !== null && (key.expiresAt === null || key.expiresAt > than.expiresAt);
 }

@@ -25,7 +25,7 @@ import { LIMIT_EXERCISES } from '../../test/support/statements-limits.ts';
 import { QUEUE_EXERCISES } from '../../test/support/statements-queue.ts';
 import { APP_ROLE, clientQueries, connectAsOwner, type Queryable } from './database.ts';
 import { newId } from './ids.ts';
-import { registerWorker } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/worker-store.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
 
 const SMALL = 10_000;

@@ -5,7 +5,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { newId } from '../database/ids.ts';
-import { expireWorker, registerWorker, releaseOrphans } from '../delivery/queue/node-store.ts';
+import { expireWorker, registerWorker, releaseOrphans } from '../delivery/queue/worker-store.ts';
 import type { Queryable } from '../database/database.ts';
 import {
   changeQueueStep,

@@ -18,7 +18,7 @@ import { listTimeline } from '../emails/email-store.ts';
 import { emailEventData } from './event-store.ts';
 import { BEGINNING, type PageRequest, readStream } from './stream-store.ts';
 import { newId } from '../database/ids.ts';
-import { registerWorker } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/worker-store.ts';
 import { cancelEmail } from '../emails/schedule-store.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 import { newSettlement } from '../settle/settlement.ts';

@@ -18,7 +18,7 @@ import {
 import { lockMigrations, makePartitions, migrate } from './migrate.ts';
 import { ensurePartitions } from '../database/partitions.ts';
 import { firstUuidAt, newId } from '../database/ids.ts';
-import { expireWorker, registerWorker } from '../delivery/queue/node-store.ts';
+import { expireWorker, registerWorker } from '../delivery/queue/worker-store.ts';
 import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { MIGRATIONS, schemaRequired } from './schema-version.ts';
 

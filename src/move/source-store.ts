@@ -17,7 +17,7 @@ import {
   readTable,
   type Snapshot,
 } from '../backup/store/source.ts';
-import { expireWorker, listWorkers, releaseOrphans } from '../delivery/queue/node-store.ts';
+import { expireWorker, listWorkers, releaseOrphans } from '../delivery/queue/worker-store.ts';
 import { readWeeks, type Weeks } from '../database/partitions.ts';
 import { ADVISORY_LOCKS, tryAdvisoryLock } from '../database/advisory-locks.ts';
 import {

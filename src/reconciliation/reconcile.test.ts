@@ -16,7 +16,7 @@ import type { EndedCondition, NewCondition } from '../core/operator-events.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { newId } from '../database/ids.ts';
-import { registerWorker } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/worker-store.ts';
 import { removeOldPartitions } from '../retention/week-removal-store.ts';
 import { claimDay } from './reconciliation-store.ts';
 import { acknowledgeDay, listReconciledDays, readReconciliation } from './day-store.ts';

@@ -5,7 +5,7 @@ import {
   ALERT_KINDS,
   type AlertKind,
   type AlertRule,
-  judgeReputation,
+  alertChange,
   parsePercent,
   ratePpm,
   showPercent,
@@ -22,7 +22,7 @@ function judge(
   { kind = 'bounce', active = null, own = {} }: Situation = {},
 ) {
   const all = { bounced: 0, complained: 0, ...counts };
-  return judgeReputation(kind, all, { rule: { ...rule, ...own }, active });
+  return alertChange(kind, all, { rule: { ...rule, ...own }, active });
 }
 
 test('more than 5 % bounces or 0.3 % complaints among 500 emails raise an alert', () => {
@@ -67,7 +67,7 @@ test('for any counts, only an inactive alert is raised and only an active one en
       fc.record({ ended: count, bounced: count, complained: count }),
       fc.option(fc.record({ isPaused: fc.boolean(), belowForMs: fc.option(fc.nat(7_200_000)) })),
       (kind, counts, active) => {
-        const judgement = judgeReputation(kind, counts, { rule, active });
+        const judgement = alertChange(kind, counts, { rule, active });
         if (active === null) assert.match(judgement, /^(raises|stays)$/);
         else assert.notEqual(judgement, 'raises');
         if (judgement === 'raises') assert.ok(counts.ended >= rule.emailsMin);

@@ -1,7 +1,7 @@
 /**
  * Reputation alerts: the shares of bounces and complaints among the recipients that ended in the last 24 hours, by
  * sending domain. Receivers block senders at about these shares, and for a long time. Pure: reputation-store.ts
- * counts, watch.ts acts.
+ * counts, reputation-watch.ts acts.
  */
 
 export const ALERT_KINDS = ['bounce', 'complaint'] as const;
@@ -13,7 +13,7 @@ export type AlertRule = {
   bouncesPpm: number;
   complaintsPpm: number;
   emailsMin: number;
-  /** Whether an alert puts new mail on hold until it is released. */
+  /** True when an alert puts new mail on hold until it is released. */
   pauses: boolean;
 };
 
@@ -26,7 +26,7 @@ export const DEFAULT_ALERT_RULE: AlertRule = {
 };
 
 /** A project's settings; null: the default. */
-export type OwnAlertRule = {
+export type ProjectAlertRule = {
   isOn: boolean;
   bouncesPpm: number | null;
   complaintsPpm: number | null;
@@ -34,7 +34,7 @@ export type OwnAlertRule = {
   pauses: boolean;
 };
 
-export function alertRule(own: OwnAlertRule | undefined): AlertRule {
+export function effectiveAlertRule(own: ProjectAlertRule | undefined): AlertRule {
   if (own === undefined) return DEFAULT_ALERT_RULE;
   return {
     isOn: own.isOn,
@@ -51,18 +51,18 @@ export type OutcomeCounts = { ended: number; bounced: number; complained: number
 /** An active alert. `belowForMs`: time since the share became clearly lower; null: it is not lower. */
 export type ActiveAlert = { isPaused: boolean; belowForMs: number | null };
 
-export type Judgement = 'raises' | 'recovers' | 'gets_better' | 'gets_worse' | 'stays';
+export type AlertChange = 'raises' | 'recovers' | 'gets_better' | 'gets_worse' | 'stays';
 
 /** An alert ends when the share stays below this part of the threshold, or mail below `emailsMin`, … */
 const BETTER_SHARE = 0.8;
 /** … for this time, so that an alert does not start and end with every batch of mail. */
 const BETTER_FOR_MS = 3600_000;
 
-export function judgeReputation(
+export function alertChange(
   kind: AlertKind,
   counts: OutcomeCounts,
   { rule, active }: { rule: AlertRule; active: ActiveAlert | null },
-): Judgement {
+): AlertChange {
   const thresholdPpm = thresholdOf(kind, rule);
   const isEnough = counts.ended >= rule.emailsMin;
   const ppm = ratePpm(countOf(kind, counts), counts.ended);
@@ -99,7 +99,7 @@ export type AlertFacts = {
   ended: number;
   thresholdPpm: number;
   since: Date;
-  /** Whether mail of the domain is on hold until it is released. */
+  /** True while mail of the domain is on hold until it is released. */
   isPaused: boolean;
 };
 

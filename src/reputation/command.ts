@@ -66,15 +66,15 @@ function parseMin(text: string): number | 'default' {
 async function setReputationAlert(
   api: Api,
   options: Options,
-  [wanted]: [string | undefined],
+  [project]: [string | undefined],
 ): Promise<Outcome> {
   const { bounces, complaints, min, pause, off } = options;
-  const settings = await changeSettings(api, wanted ?? options.project, {
+  const settings = await updateProjectSettings(api, project ?? options.project, {
     reputation_alert: {
       on: off !== true,
-      bounces: orNull(bounces),
-      complaints: orNull(complaints),
-      min: orNull(min),
+      bounces: nullIfDefault(bounces),
+      complaints: nullIfDefault(complaints),
+      min: nullIfDefault(min),
       pause,
     },
   });
@@ -99,18 +99,21 @@ async function resume({ client }: Api, projectId: string) {
   return { domains, released };
 }
 
-/** null restores the installation's setting. */
-export function orNull<Value>(value: Value | 'default'): Value | null {
+/** Returns null for `default`, which restores the installation's setting. */
+export function nullIfDefault<Value>(value: Value | 'default'): Value | null {
   return value === 'default' ? null : value;
 }
 
-/** @param project name or id; absent: the only project */
-export async function changeSettings(
+/**
+ * Changes settings of a project.
+ * @param project name or id; absent: the only project
+ */
+export async function updateProjectSettings(
   api: Api,
   project: string | undefined,
   change: ProjectSettingsChange,
 ): Promise<ProjectSettings> {
-  // The answer names the project, or the reason why there is none.
+  // The response names the project, or refuses an unknown one.
   await api.of({ project }).projects.limits();
   return api.client.operator.updateProjectSettings(api.answeredBy().projectId ?? '', change);
 }

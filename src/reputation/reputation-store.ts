@@ -1,11 +1,11 @@
 /**
  * Stores counts of outcomes by sending domain and hour, the rules of projects, and active alerts. alert.ts has the
- * rule, watch.ts applies it.
+ * rule, reputation-watch.ts applies it.
  *
  * Workers sum counts in memory and store them every few seconds. A crash loses the last seconds, which does not
  * matter for a rate over a day.
  */
-import type { OutcomeCounts, AlertKind, OwnAlertRule } from './alert.ts';
+import type { OutcomeCounts, AlertKind, ProjectAlertRule } from './alert.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import type { Settlement } from '../settle/settlement.ts';
@@ -51,13 +51,13 @@ export const forgetReputation = batchDelete(
 );
 
 /** The input of the rule: a domain whose counts changed or that has an active alert. */
-export type Standing = SenderDomain &
+export type SenderCounts = SenderDomain &
   OutcomeCounts & {
     alerts: { kind: AlertKind; belowForMs: number | null; isPaused: boolean }[];
     now: Date;
   };
 
-const STANDINGS = `
+const SENDER_COUNTS = `
 with changed as (
   select project_id, environment, domain from reputation_counts where changed_at >= $1
   union
@@ -78,9 +78,9 @@ select c.project_id as "projectId", c.environment, c.domain, s.ended, s.bounced,
       from reputation_alerts g
      where g.project_id = c.project_id and g.environment = c.environment and g.domain = c.domain) t`;
 
-/** @param since omits domains without an active alert whose counts did not change since then */
-export function readStandings(db: Queryable, since: Date): Promise<Standing[]> {
-  return db.query<Standing>(STANDINGS, [since]);
+/** Returns the domains whose counts have changed since `since`, and those with an active alert. */
+export function readSenderCounts(db: Queryable, since: Date): Promise<SenderCounts[]> {
+  return db.query<SenderCounts>(SENDER_COUNTS, [since]);
 }
 
 const ENDED = `
@@ -95,7 +95,7 @@ export type EndedCounts = { now: Date; today: number; month: number };
  * Counts the recipients that ended today and this month, in UTC. The last seconds are missing, and on the 31st also
  * the first day of the month (KEPT_DAYS).
  */
-export async function readEnded(
+export async function countEnded(
   db: Queryable,
   { projectId, environment }: Scope,
 ): Promise<EndedCounts> {
@@ -110,7 +110,7 @@ export type Alert = SenderDomain & {
   count: number;
   ended: number;
   thresholdPpm: number;
-  /** Whether mail of the domain is on hold until it is released. */
+  /** True while mail of the domain is on hold until it is released. */
   isPaused: boolean;
 };
 
@@ -174,7 +174,9 @@ export function listAlerts(
 const RULE_COLUMNS = `project_id as "projectId", is_on as "isOn", bounces_ppm as "bouncesPpm",
        complaints_ppm as "complaintsPpm", emails_min as "emailsMin", pauses`;
 
-export function listAlertRules(db: Queryable): Promise<(OwnAlertRule & { projectId: string })[]> {
+export function listAlertRules(
+  db: Queryable,
+): Promise<(ProjectAlertRule & { projectId: string })[]> {
   return db.query(`select ${RULE_COLUMNS} from reputation_rules`);
 }
 
@@ -189,7 +191,7 @@ on conflict (project_id) do update
 export async function setAlertRule(
   db: Queryable,
   projectId: string,
-  { isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: OwnAlertRule,
+  { isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: ProjectAlertRule,
 ): Promise<void> {
   await db.query(SET_RULE, [projectId, isOn, bouncesPpm, complaintsPpm, emailsMin, pauses]);
 }

@@ -12,7 +12,7 @@ import { type TestDatabase, testDatabase } from '../../test/support/postgres.ts'
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import { recordEvent } from '../events/event-store.ts';
 import { newId } from '../database/ids.ts';
-import { registerWorker } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/worker-store.ts';
 import { projectsToTrim, setRetention, trimLogs, trimProject } from './retention-store.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
 import { SettleStore } from '../settle/settle-store.ts';

@@ -41,7 +41,7 @@ const RETURN_PATHS_DAYS = 50;
 const DAY_MS = 24 * 3600_000;
 const KEY_BYTES = 32;
 const NODES_EVERY_MS = 500;
-/** A worker without a heartbeat for this time is dead (delivery/queue/node-store.ts). */
+/** A worker without a heartbeat for this time is dead (delivery/queue/worker-store.ts). */
 const SILENT_FOR_MS = 20_000;
 
 export function describeSecrets(secrets: Command, cli: Cli): void {

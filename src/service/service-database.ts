@@ -32,7 +32,7 @@ import { takeLock, untilNoArrival } from '../database/embedded/lock.ts';
 import type { ServiceAddresses } from '../database/embedded/problem.ts';
 import { instanceOf, readSecretKey } from '../secrets/secret-store.ts';
 import { type BackUp, migrate, type MigrationResult } from '../migration/migrate.ts';
-import { expireWorker, listWorkers } from '../delivery/queue/node-store.ts';
+import { expireWorker, listWorkers } from '../delivery/queue/worker-store.ts';
 import {
   DatabaseMoved,
   type Departure,

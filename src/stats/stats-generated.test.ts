@@ -22,7 +22,7 @@ import { storeEmails } from '../accept/store/full-path.ts';
 import { insertDomain, listDomains } from '../domains/domain-store.ts';
 import { newId } from '../database/ids.ts';
 import { createKey } from '../accounts/keys/key-store.ts';
-import { registerWorker } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/worker-store.ts';
 import { claimOldest } from '../delivery/queue/queue-store.ts';
 import {
   type DayStep,

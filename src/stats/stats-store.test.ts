@@ -24,7 +24,7 @@ import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { storeEmails } from '../accept/store/full-path.ts';
 import { newId } from '../database/ids.ts';
-import { registerWorker } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/worker-store.ts';
 import { forgetExpired } from '../retention/retention-store.ts';
 import { storeFull } from '../settle/full-path.ts';
 import { SettleStore } from '../settle/settle-store.ts';

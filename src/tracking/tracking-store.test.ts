@@ -11,7 +11,7 @@ import { type TestDatabase, testDatabase } from '../../test/support/postgres.ts'
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import { listTimeline } from '../emails/email-store.ts';
 import { newId } from '../database/ids.ts';
-import { registerWorker } from '../delivery/queue/node-store.ts';
+import { registerWorker } from '../delivery/queue/worker-store.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 import { recordVisits, type TrackedVisit, VISITS_STORED_MAX } from './tracking-store.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';

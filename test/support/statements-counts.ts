@@ -27,8 +27,8 @@ export async function useReputation({ db, sender }: Stage): Promise<void> {
   const { projectId, environment } = sender;
   const standing = { projectId, environment, domain: 'acme.com', ended: 600 };
   await reputation.addReputation(db, [{ ...standing, bounced: 60, complained: 0 }]);
-  await reputation.readStandings(db, new Date(0));
-  await reputation.readEnded(db, sender);
+  await reputation.readSenderCounts(db, new Date(0));
+  await reputation.countEnded(db, sender);
   const alert = {
     ...standing,
     kind: 'bounce',

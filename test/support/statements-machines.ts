@@ -1,7 +1,7 @@
 /** Statements about running machines: nodes, their host names, their view of providers. */
 import { newId } from '../../src/database/ids.ts';
 import * as mailHosts from '../../src/domains/mail-host-store.ts';
-import * as nodes from '../../src/delivery/queue/node-store.ts';
+import * as nodes from '../../src/delivery/queue/worker-store.ts';
 import {
   readProviderStates,
   writeProviderStates,

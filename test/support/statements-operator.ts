@@ -33,8 +33,8 @@ export async function useBlocks({ db }: Stage): Promise<void> {
   await blocks.readBlocks(db, new Date(), 0);
   await blocks.listBlocks(db, 10);
   await blocks.probeNow(db, key.provider);
-  await blocks.projectsSending(db, key.subject);
-  await blocks.makeSomeDue(db, key.provider, 0);
+  await blocks.listSendingProjects(db, key.subject);
+  await blocks.makeDueForProbe(db, key.provider, 0);
   await blocks.endBlock(db, key);
   await blocks.forgetBlocks(db);
 }

@@ -6,13 +6,13 @@ import { bringForward } from '../../src/delivery/queue/early-retries-store.ts';
 import {
   changeQueueStep,
   QUEUE_START,
-  takeOutStep,
+  claimStep,
   WHOLE_QUEUE,
 } from '../../src/delivery/queue-control/change-store.ts';
 import {
   createDrop,
   deleteDrop,
-  dropsToDo,
+  listUnfinishedDrops,
   listDrops,
   markDropStep,
   restoreStep,
@@ -27,7 +27,7 @@ import {
 import { findProject } from '../../src/accounts/projects/project-store.ts';
 import {
   countByIndex,
-  lastAnswers,
+  readLastReplies,
   readQueue,
 } from '../../src/delivery/queue-control/report-store.ts';
 import type { Exercise, Stage } from './statements.ts';
@@ -57,7 +57,7 @@ export async function operate({ db, holder, sender }: Stage): Promise<void> {
   for (const change of ['retry', 'hold', 'release'] as const) {
     await changeQueueStep(db, change, { selector, from: QUEUE_START });
   }
-  await takeOutStep(db, holder, { selector, from: QUEUE_START });
+  await claimStep(db, holder, { selector, from: QUEUE_START });
 }
 
 /** Runs them with and without the project. */
@@ -75,7 +75,7 @@ async function showQueue({ db, sender }: Stage): Promise<void> {
   await readQueue(db, { ...asked, provider: null });
   await countByIndex(db, { ...within, provider: null, limit: 100 });
   await countByIndex(db, { ...within, provider: 'customers1.test', limit: 1 });
-  await lastAnswers(db, within, { provider: 'customers1.test', limit: 10 });
+  await readLastReplies(db, within, { provider: 'customers1.test', limit: 10 });
 }
 
 async function dropAndUndo({ db, sender }: Stage): Promise<void> {
@@ -86,7 +86,7 @@ async function dropAndUndo({ db, sender }: Stage): Promise<void> {
   const { id } = await createDrop(db, { id: newId(), ...owner, ...what });
   await markDropStep(db, id);
   await listDrops(db, { ...owner, isMember: true });
-  await dropsToDo(db);
+  await listUnfinishedDrops(db);
   const drop = await undoDrop(db, id, owner);
   await restoreStep(db, drop!, QUEUE_START);
   await deleteDrop(db, id);

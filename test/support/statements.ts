@@ -21,10 +21,9 @@ import * as keys from '../../src/accounts/keys/key-store.ts';
 import { onFirstStart } from '../../src/accounts/keys/key-store.ts';
 import * as limits from '../../src/accounts/limits/limit-store.ts';
 import { loadHeads, loadMessages, sentSha256 } from '../../src/delivery/attempt/message-store.ts';
-import * as nodes from '../../src/delivery/queue/node-store.ts';
+import * as nodes from '../../src/delivery/queue/worker-store.ts';
 import type { Page } from '../../src/database/page.ts';
 import * as projects from '../../src/accounts/projects/project-store.ts';
-import { providersInQueue } from '../../src/delivery/queue-control/change-store.ts';
 import * as queue from '../../src/delivery/queue/queue-store.ts';
 import { cancelEmail, rescheduleEmail } from '../../src/emails/schedule-store.ts';
 import * as suppressions from '../../src/suppressions/suppression-store.ts';
@@ -354,11 +353,6 @@ export const EXERCISES: readonly Exercise[] = [
   },
   { what: 'reschedule and cancel an email', asks: 1, run: changeScheduled },
   { what: 'change what waits, a step', asks: 2_000, run: operate },
-  {
-    what: 'the queue by provider, for people',
-    asks: Infinity,
-    run: ({ db }) => providersInQueue(db, { projectId: null, limit: 30 }),
-  },
   {
     what: 'diagnose an email',
     asks: AHEAD_MAX,

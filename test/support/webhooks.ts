@@ -9,7 +9,7 @@ import { createResolver } from '../../src/net/dns/resolver.ts';
 import { Database } from '../../src/database/database.ts';
 import { recordEvent } from '../../src/events/event-store.ts';
 import { newId } from '../../src/database/ids.ts';
-import { registerWorker } from '../../src/delivery/queue/node-store.ts';
+import { registerWorker } from '../../src/delivery/queue/worker-store.ts';
 import { createOrganization, createProject } from '../../src/accounts/projects/project-store.ts';
 import { SecretBox } from '../../src/secrets/secret-store.ts';
 import { systemWorld } from '../../src/service/machine/system-world.ts';

@@ -9,9 +9,9 @@ import { type Limit, parseLimit } from '../../core/limits.ts';
 import { parsePeriodH } from '../../core/retention.ts';
 import { ENVIRONMENTS } from '../../core/scope.ts';
 import {
-  changeSettings,
+  updateProjectSettings,
   describeReputationAlert,
-  orNull,
+  nullIfDefault,
   showRule,
 } from '../../reputation/command.ts';
 import { inMegabytes, STORAGE_WARNING } from '../limits/storage.ts';
@@ -140,7 +140,7 @@ async function limit(
   const environments = mode === undefined ? [...ENVIRONMENTS] : [mode];
   const own = value && { max: value.max, window_s: value.windowS };
   const limits = environments.map((environment) => ({ environment, category, limit: own }));
-  const settings = await changeSettings(api, project, { limits });
+  const settings = await updateProjectSettings(api, project, { limits });
   const what = own === null ? 'the default' : `${own.max} per ${own.window_s} s`;
   return {
     data: { ...settings, category, limit: own, environments },
@@ -153,7 +153,7 @@ async function domainsMax(
   { project }: ApiOptions,
   [{ value }]: [OrDefault<number>],
 ): Promise<Outcome> {
-  const settings = await changeSettings(api, project, { domains_max: value });
+  const settings = await updateProjectSettings(api, project, { domains_max: value });
   const text = `${settings.name} may have ${settings.domains_max} domains in each environment.`;
   return { data: settings, text };
 }
@@ -163,7 +163,7 @@ async function storageMax(
   { project }: ApiOptions,
   [{ value }]: [OrDefault<number>],
 ): Promise<Outcome> {
-  const settings = await changeSettings(api, project, { storage_max_bytes: value });
+  const settings = await updateProjectSettings(api, project, { storage_max_bytes: value });
   return { data: settings, text: `${settings.name} stores ${showStorage(settings.storage)}.` };
 }
 
@@ -187,8 +187,8 @@ type RetentionOptions = ApiOptions & { content?: string; metadata?: string };
 
 async function retention(api: Api, options: RetentionOptions): Promise<Outcome> {
   const { project, content, metadata } = options;
-  const change = { content: orNull(content), metadata: orNull(metadata) };
-  const settings = await changeSettings(api, project, change);
+  const change = { content: nullIfDefault(content), metadata: nullIfDefault(metadata) };
+  const settings = await updateProjectSettings(api, project, change);
   const { name, kept } = settings;
   const text = `${name} keeps content for ${kept.content} and metadata for ${kept.metadata}.`;
   return { data: settings, text };

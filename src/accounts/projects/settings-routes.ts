@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import {
-  alertRule,
+  effectiveAlertRule,
   type AlertRule,
   describeAlert,
   ratePpm,
@@ -41,7 +41,7 @@ import {
 } from './settings-schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION } from '../sessions/http-sessions.ts';
-import { fromStartOr, nextText } from '../../delivery/queue-control/routes.ts';
+import { parsePlace, showPlace } from '../../delivery/queue-control/routes.ts';
 
 const TAGS = ['Operator'];
 const ALERTS_MAX = 1_000;
@@ -79,7 +79,7 @@ function registerList(app: App, { db }: HttpServices): void {
         const isOf = ({ projectId }: { projectId: string }) => projectId === project.id;
         return {
           ...projectToWire(project),
-          reputation_alert: ruleToWire(alertRule(rules.find(isOf))),
+          reputation_alert: ruleToWire(effectiveAlertRule(rules.find(isOf))),
           warnings: alerts.filter(isOf).map(alertToWire),
           storage: storageToWire(stored.find(isOf) ?? NOTHING_STORED),
         };
@@ -158,14 +158,14 @@ function registerResume(app: App, { db, world }: HttpServices): void {
       const domains = await resumeSenders(db, projectId);
       const untilMs = world.monotonicMs() + BUDGET_MS;
       let released = 0;
-      let next: QueuePlace | null = fromStartOr(request.body.from);
+      let next: QueuePlace | null = parsePlace(request.body.from);
       do {
         const place = { selector: { ...WHOLE_QUEUE, projectId }, from: next };
         const step = await changeQueueStep(db, 'release', place);
         released += step.changed;
         next = step.next;
       } while (next !== null && world.monotonicMs() < untilMs);
-      return { object: 'project_resumed' as const, domains, released, next: nextText(next) };
+      return { object: 'project_resumed' as const, domains, released, next: showPlace(next) };
     },
   });
 }
@@ -194,7 +194,7 @@ async function settingsOf({ db, config }: HttpServices, project: Project) {
     content: retention.contentH === null ? null : showPeriod(retention.contentH),
     metadata: retention.metadataH === null ? null : showPeriod(retention.metadataH),
     kept: { content: showPeriod(kept.contentH), metadata: showPeriod(kept.metadataH) },
-    reputation_alert: ruleToWire(alertRule(alert)),
+    reputation_alert: ruleToWire(effectiveAlertRule(alert)),
     warnings: alerts.map(alertToWire),
   };
 }

@@ -5,7 +5,7 @@
  */
 import type { Limit } from '../../core/limits.ts';
 import type { Refusal } from '../../core/refusals.ts';
-import type { OwnAlertRule } from '../../reputation/alert.ts';
+import type { ProjectAlertRule } from '../../reputation/alert.ts';
 import { type Retention, retentionProblem } from '../../core/retention.ts';
 import { type Environment, ENVIRONMENTS } from '../../core/scope.ts';
 import { domainCapacity, setDomainsMax } from '../../domains/domain-store.ts';
@@ -45,7 +45,7 @@ export type ProjectSettings = {
   domainsMax: number;
   storage: StorageState;
   retention: Retention;
-  alert: OwnAlertRule | undefined;
+  alert: ProjectAlertRule | undefined;
   alerts: Alert[];
 };
 
@@ -79,7 +79,7 @@ export type ProjectChange = {
   domainsMax?: number | null;
   storageBytesMax?: number | null;
   retention?: Partial<Retention>;
-  alert?: Partial<OwnAlertRule>;
+  alert?: Partial<ProjectAlertRule>;
 };
 
 /** @param longest the retention of the installation */
@@ -110,7 +110,7 @@ export function changeProjectSettings(
   });
 }
 
-const NO_RULE: OwnAlertRule = {
+const NO_RULE: ProjectAlertRule = {
   isOn: true,
   bouncesPpm: null,
   complaintsPpm: null,

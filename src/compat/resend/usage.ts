@@ -5,7 +5,7 @@
 import type { LimitState } from '../../core/limits.ts';
 import { domainCapacity } from '../../domains/domain-store.ts';
 import { peekLimit } from '../../accounts/limits/limit-store.ts';
-import { type EndedCounts, readEnded } from '../../reputation/reputation-store.ts';
+import { type EndedCounts, countEnded } from '../../reputation/reputation-store.ts';
 import { callerOf } from '../../http/access.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { HIDDEN } from './wire/shapes.ts';
@@ -21,7 +21,7 @@ export function registerResendUsage(app: App, { db, config }: HttpServices): voi
     handler: async (request) => {
       const caller = callerOf(request);
       const [ended, sending, domains] = await Promise.all([
-        readEnded(db, caller),
+        countEnded(db, caller),
         peekLimit(db, { ...caller, category: 'sending' }, config.limits.sending),
         domainCapacity(db, { ...caller, name: '' }, 0),
       ]);

@@ -22,7 +22,7 @@ import type { Queryable } from '../../database/database.ts';
 import { readStopReasons } from '../queue/queue-store.ts';
 import type { SettleHealth } from '../../settle/health.ts';
 import { deferredByBlock } from '../blocks/block-outcomes.ts';
-import type { Connections, Unavailable } from '../shaping/connections.ts';
+import type { SmtpConnections, Unavailable } from '../shaping/smtp-connections.ts';
 import type { Contents } from './contents.ts';
 import type { Cutoff } from './cutoff.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
@@ -45,9 +45,9 @@ import {
   type Outcome,
   outcomeOf,
 } from './outcome.ts';
-import type { BlockVisit } from '../blocks/block-visit.ts';
+import type { AttemptBlocks } from '../blocks/attempt-blocks.ts';
 import type { ProviderBlocks } from '../blocks/provider-blocks.ts';
-import type { TlsRules, TlsWanted } from '../route/tls-rules.ts';
+import type { TlsRules, TlsRequest } from '../route/tls-rules.ts';
 
 export type AttemptOptions = {
   db: Queryable;
@@ -56,10 +56,10 @@ export type AttemptOptions = {
   lease: { holder(): string | null; isFresh(): boolean };
   builder: Pick<MessageBuilder, 'build'>;
   contents: Pick<Contents, 'use' | 'unavailable'>;
-  mailRouting: Pick<MailRouting, 'find'>;
+  mailRouting: Pick<MailRouting, 'findRoute'>;
   tls: TlsRules;
-  connections: Connections;
-  blocks: Pick<ProviderBlocks, 'visit' | 'blockOf'>;
+  connections: SmtpConnections;
+  blocks: Pick<ProviderBlocks, 'forAttempt' | 'blockOf'>;
   settling: { health: Pick<SettleHealth, 'isStuck' | 'waitForRecovery'> };
   /** True with a relay, where a 250 means `sent`, not `delivered`. */
   viaRelay: boolean;
@@ -88,16 +88,16 @@ export async function attemptLive(
   cutoff: Cutoff,
   options: AttemptOptions,
 ): Promise<Disposition> {
-  const visit = options.blocks.visit(delivery);
+  const visit = options.blocks.forAttempt(delivery);
   try {
     return await visit.applyBlocks(await attemptOnce(delivery, cutoff, { ...options, visit }));
   } catch (error) {
-    await visit.abandon();
+    await visit.abandonProbes();
     throw error;
   }
 }
 
-type VisitOptions = AttemptOptions & { visit: BlockVisit };
+type VisitOptions = AttemptOptions & { visit: AttemptBlocks };
 
 async function attemptOnce(
   delivery: Delivery,
@@ -139,7 +139,7 @@ async function attemptOnce(
     noteAnswer(options.visit, result, { provider, delivery });
   }
   if (result.kind === 'unroutable' && result.route.kind === 'temporary') {
-    connections.uplink.unresolved(delivery.provider);
+    connections.uplink.reportUnresolved(delivery.provider);
   }
   const durationMs = world.monotonicMs() - startedMs;
   const attempt = attemptRecord(delivery, result, { message, startedAt, durationMs });
@@ -159,13 +159,13 @@ function afterUnavailable({ delayMs, block }: Unavailable): Disposition {
 }
 
 function noteAnswer(
-  visit: BlockVisit,
+  visit: AttemptBlocks,
   result: Exclude<AttemptResult, { kind: 'unroutable' }>,
   { provider, delivery }: { provider: string; delivery: Delivery },
 ): void {
   if (result.kind !== 'replied') return;
   const about = refusalSubject(result, domainOf(delivery.message.from.address));
-  visit.note({ provider, source: result.source, ip: result.via.ip, about });
+  visit.noteReply({ provider, source: result.source, ip: result.via.ip, about });
 }
 
 async function buildAndSend(
@@ -180,12 +180,12 @@ async function buildAndSend(
   if (unavailable !== null) return unavailable;
   const [message, route, sts] = await Promise.all([
     content && builder.build(content, delivery),
-    options.mailRouting.find(destination),
+    options.mailRouting.findRoute(destination),
     options.tls.policyOf(destination),
   ]);
   Object.assign(progress, { route, ...(message && { message }) });
   const untilExpiryMs = delivery.expiresAtMs - startedMs;
-  const sendUnder = async (wanted: TlsWanted, form = DEFAULT_FORM) => {
+  const sendUnder = async (wanted: TlsRequest, form = DEFAULT_FORM) => {
     const tls = await options.tls.forAttempt(route, wanted);
     const transaction = transactionOf(delivery, options, { progress, cutoff });
     const isDefault = form === DEFAULT_FORM;
@@ -194,7 +194,7 @@ async function buildAndSend(
     if (signed !== null && !isDefault) progress.message = signed;
     const withMessage =
       signed === null ? loadFor(transaction, delivery, { ...options, progress }, form) : null;
-    const gate = options.visit.gate.bind(options.visit);
+    const gate = options.visit.checkServer.bind(options.visit);
     const { slot } = delivery;
     const attempt = { transaction, withMessage, untilExpiryMs, progress, gate, slot };
     return tryHosts(route, connections, { ...tls, ...attempt });
@@ -338,12 +338,13 @@ function cutResult(
 }
 
 function adjustWindow(
-  connections: Connections,
+  connections: SmtpConnections,
   provider: string,
   { source, outcome }: { source: string; outcome: Outcome },
 ): void {
-  if (outcome.slowDown) connections.shrink(provider, source, outcome.smtp?.message ?? '');
+  if (outcome.slowDown)
+    connections.reportSlowdownReply(provider, source, outcome.smtp?.message ?? '');
   else if (outcome.status === 'delivered' || outcome.status === 'sent') {
-    connections.grow(provider, source);
+    connections.recordAccepted(provider, source);
   }
 }

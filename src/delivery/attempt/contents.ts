@@ -12,7 +12,7 @@
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
 import type { MessageHead, StoredMessage } from './message-store.ts';
-import type { Unavailable } from '../shaping/connections.ts';
+import type { Unavailable } from '../shaping/smtp-connections.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 
 /** Limit on a small message, which counts as WEIGHT_BYTES in memory (delivery/queue/fair-queue.ts). */

@@ -7,9 +7,9 @@ import { newDelivery } from '../../../test/support/deliveries.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { newId } from '../../database/ids.ts';
 import type { Settlement } from '../../settle/settlement.ts';
-import type { BrokerMessage, WorkerMessage } from '../broker/messages.ts';
+import type { BrokerMessage, WorkerMessage } from '../broker/broker-messages.ts';
 import { Broker } from '../broker/broker.ts';
-import { Connections } from '../shaping/connections.ts';
+import { SmtpConnections } from '../shaping/smtp-connections.ts';
 import { Cutoff } from './cutoff.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
@@ -29,15 +29,15 @@ const world = {
 
 const NEVER = { after: new Promise(() => {}), reply: '250 2.0.0 Taken' };
 
-function connectionsTo({ port }: FakeMx): Connections {
+function connectionsTo({ port }: FakeMx): SmtpConnections {
   const broker = new Broker({
     settings: DEFAULT_SHAPING,
     world,
     send: (_, messages: readonly BrokerMessage[]) =>
       setImmediate(() => connections.receive(messages)),
   });
-  broker.join(0);
-  const connections = new Connections({
+  broker.addWorker(0);
+  const connections = new SmtpConnections({
     world,
     port,
     heloName: 'out.letterhaus.test',
@@ -100,7 +100,7 @@ function deliverTo(
     connections,
     blocks: blocksWithout(),
     mailRouting: {
-      find: async () => ({
+      findRoute: async () => ({
         kind: 'hosts',
         provider: 'receiver.test',
         hosts: [{ name: 'mx.receiver.test', preference: 10, addresses: [mx.address] }],
@@ -202,7 +202,11 @@ test('mail that expires untried names why it waited', async () => {
   const deliver = deliverTo(mx, delivery, settled, { connections });
   await deliver(delivery, new Cutoff());
   for (let times = 0; times < 3; times += 1) {
-    connections.unreached('receiver.test', [mx.address], 'mx.receiver.test: no route to host');
+    connections.reportUnreached(
+      'receiver.test',
+      [mx.address],
+      'mx.receiver.test: no route to host',
+    );
   }
   await waitFor(() => connections.suspendedForMs('receiver.test') > 0, { what: 'the suspension' });
   await deliver(delivery, new Cutoff());
@@ -255,7 +259,7 @@ function newWaitingDelivery() {
   });
   const slots = new Slots({ waitingBytesMax: Infinity });
   const slot = slots.start('trial', 'project', delivery.weightBytes);
-  slots.leave(slot);
+  slots.leaveSlot(slot);
   return { ...delivery, slot };
 }
 
@@ -277,7 +281,7 @@ test('a silent server that is given up is a failed attempt, and its connection i
 test('a lookup that is given up is no attempt and is repeated after a minute', async () => {
   await using mx = await startFakeMx();
   const delivery = newWaitingDelivery();
-  const mailRouting = { find: () => new Promise<never>(() => {}) };
+  const mailRouting = { findRoute: () => new Promise<never>(() => {}) };
   const delivered = deliverTo(mx, delivery, [], { mailRouting })(delivery, new Cutoff());
   delivery.slot.giveUp();
   assert.deepEqual(await delivered, { kind: 'release', delayMs: 60_000 });

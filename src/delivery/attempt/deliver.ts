@@ -126,7 +126,7 @@ async function attemptDelivery(
   options: DeliverOptions,
 ): Promise<Disposition> {
   const isTest = delivery.message.environment === 'test';
-  if (isTest) delivery.slot?.greeted();
+  if (isTest) delivery.slot?.markGreeted();
   try {
     return await (isTest
       ? attemptSimulated(delivery, options)

@@ -132,7 +132,7 @@ export const EXPIRED_UNSIGNED = withoutReply('failed', {
     'The operator must restore it.',
 });
 
-/** Attempts in doubt after which a message is not sent again. */
+/** Number of attempts in doubt. After the last one the message is not sent again. */
 export const DOUBTS_MAX = 3;
 
 export function givenUpInDoubt(outcome: Outcome): Outcome {

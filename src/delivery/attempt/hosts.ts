@@ -12,10 +12,10 @@ import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../../net/sm
 import type { TlsResult, Transaction, TransactionResult } from '../../net/smtp/client.ts';
 import { lacksSmtpUtf8 } from '../../net/smtp/client-transaction.ts';
 import type { TlsRule } from '../../net/tls/policy.ts';
-import { type Connections, isSilence, type Unavailable } from '../shaping/connections.ts';
-import type { Target } from '../route/target.ts';
+import { type SmtpConnections, hasNoReply, type Unavailable } from '../shaping/smtp-connections.ts';
+import type { SmtpTarget } from '../route/smtp-target.ts';
 import type { AttemptResult, Via } from './outcome.ts';
-import type { BlockVisit, Closed } from '../blocks/block-visit.ts';
+import type { AttemptBlocks, BlockedServer } from '../blocks/attempt-blocks.ts';
 import type { SlotHolder } from '../shaping/slots.ts';
 import type { TlsForAttempt } from '../route/tls-rules.ts';
 
@@ -27,8 +27,8 @@ export type RouteAttempt = TlsForAttempt & {
   untilExpiryMs: number;
   /** Set before the message is sent, because an attempt may be ended without a result. */
   progress: { startedMs: number; session: { via: Via; source: string } };
-  /** Returns whether a block allows the server to be tried (delivery/blocks/block-visit.ts). */
-  gate: BlockVisit['gate'];
+  /** Returns whether a block allows the server to be tried (delivery/blocks/attempt-blocks.ts). */
+  gate: AttemptBlocks['checkServer'];
   slot: SlotHolder | undefined;
 };
 
@@ -46,7 +46,7 @@ const CROWDED_MAX = 4;
 
 export async function tryHosts(
   route: MailHosts,
-  connections: Connections,
+  connections: SmtpConnections,
   options: RouteAttempt,
 ): Promise<AttemptResult | Unavailable> {
   if (route.kind !== 'hosts') return { kind: 'unroutable', route };
@@ -54,7 +54,7 @@ export async function tryHosts(
   let lacking: HostResult | null = null;
   let sessions = 0;
   let delayMs = Infinity;
-  let closed: Closed | null = null;
+  let closed: BlockedServer | null = null;
   const silent = new Map<string, string[]>();
   const candidates = candidatesOf(route, connections, options);
   for (const [index, { host, address, provider, rule }] of candidates.entries()) {
@@ -91,22 +91,23 @@ export async function tryHosts(
     }
     last = result;
     if (options.slot?.signal.aborted === true) return last;
-    if (isSilence(result)) silent.set(provider, [...(silent.get(provider) ?? []), address]);
+    if (hasNoReply(result)) silent.set(provider, [...(silent.get(provider) ?? []), address]);
     if (result.phase !== 'connect') sessions += 1;
     if (isAnswer(result) || sessions >= SESSIONS_MAX) break;
   }
   if (last === null && delayMs < Infinity) return { kind: 'unavailable', delayMs };
   if (last === null && closed !== null) return { kind: 'unavailable', ...closed };
   if (last === null) return lacking ?? noAddress();
-  if (!isSilence(last)) return last;
+  if (!hasNoReply(last)) return last;
   if (isExcused(connections, options)) return last;
   const reason = summaryOf(last);
-  for (const [provider, addresses] of silent) connections.unreached(provider, addresses, reason);
+  for (const [provider, addresses] of silent)
+    connections.reportUnreached(provider, addresses, reason);
   return last;
 }
 
 /** Returns whether the uplink was down when the attempt began, and is up now. */
-function isExcused({ uplink }: Connections, { progress }: RouteAttempt): boolean {
+function isExcused({ uplink }: SmtpConnections, { progress }: RouteAttempt): boolean {
   return !uplink.isDown && uplink.wasDownSince(progress.startedMs);
 }
 
@@ -127,7 +128,7 @@ type Candidate = { host: string; address: string; provider: string; rule: TlsRul
 
 function candidatesOf(
   route: Extract<MailHosts, { kind: 'hosts' }>,
-  connections: Connections,
+  connections: SmtpConnections,
   options: RouteAttempt,
 ): Candidate[] {
   const candidates: Candidate[] = [];
@@ -172,7 +173,7 @@ function firstAlive(
 /** Sorts hosts with an idle session first among those of equal preference, because a new session costs more. */
 function openFirst(
   { hosts, provider }: Extract<MailHosts, { kind: 'hosts' }>,
-  connections: Connections,
+  connections: SmtpConnections,
   options: RouteAttempt,
 ): readonly MxHost[] {
   if (hosts.length === 1) return hosts;
@@ -199,7 +200,7 @@ function barred(host: string, { why, policy }: Extract<TlsRule, { mode: 'barred'
 
 type OpenRule = Exclude<TlsRule, { mode: 'barred' }>;
 type HostTry = {
-  connections: Connections;
+  connections: SmtpConnections;
   rule: OpenRule;
   options: RouteAttempt;
   hasOthers: boolean;
@@ -209,10 +210,10 @@ type HostTry = {
 };
 
 function firstTarget(
-  where: Pick<Target, 'provider' | 'host' | 'address'>,
+  where: Pick<SmtpTarget, 'provider' | 'host' | 'address'>,
   rule: OpenRule,
   { tlsMemory }: RouteAttempt,
-): Target {
+): SmtpTarget {
   const { host } = where;
   const reduced = tlsMemory.needsReduced(host) ? { reducedHello: true } : {};
   if (rule.mode === 'opportunistic') {
@@ -224,7 +225,7 @@ function firstTarget(
 }
 
 /** Tries one address. An address that is skipped is tried if the message would expire earlier. */
-async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult | Unavailable> {
+async function tryTarget(target: SmtpTarget, hostTry: HostTry): Promise<HostResult | Unavailable> {
   const { connections, rule, options, needsNewSession, hasOthers } = hostTry;
   const { transaction, untilExpiryMs, slot } = options;
   const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
@@ -242,7 +243,7 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
     }
     const easier = easierTarget(target, opened);
     const mustWait = lacksExpectedTls(target, opened);
-    if (easier?.tls === 'off' || mustWait) options.tlsMemory.failed(target.host);
+    if (easier?.tls === 'off' || mustWait) options.tlsMemory.recordFailure(target.host);
     if (easier !== null) return tryTarget(easier, hostTry);
     if (opened.kind === 'failed' && (opened.phase === 'tls' || opened.cause === 'tls')) {
       options.onTls(rule, opened.tlsResult ?? 'validation-failure');
@@ -256,10 +257,10 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
     return { ...opened, message, inDoubt: false, via };
   }
   const { session, reused, announced } = opened;
-  slot?.greeted();
+  slot?.markGreeted();
   if (reused !== true) {
     const { host, reducedHello: reduced = false } = target;
-    if (session.tls !== null) options.tlsMemory.worked(host, { reduced });
+    if (session.tls !== null) options.tlsMemory.recordSuccess(host, { reduced });
     options.onTls(rule, rule.problem ?? resultOf(target, rule, session.tls));
   }
   const via = { ...where, tls: shown(session.tls) };
@@ -271,7 +272,8 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
   });
   const isSuspect = sent.kind !== 'unavailable' && reused === true && isAboutTheSession(sent);
   session.release(!isSuspect);
-  if (sent.kind === 'replied' && !('local' in sent)) connections.uplink.answered(target.provider);
+  if (sent.kind === 'replied' && !('local' in sent))
+    connections.uplink.reportReply(target.provider);
   if (sent.kind === 'unavailable') return sent;
   if (announced === true && sent.phase === 'mail') {
     // It refused the envelope that came with the dot, or never answered it.
@@ -291,7 +293,7 @@ function isDead({ phase, cause }: { phase: SmtpPhase; cause: SmtpFailureCause })
 }
 
 /** Returns the next target after a failed handshake: a small ClientHello, then plain text if opportunistic. */
-function easierTarget(target: Target, failure: SessionFailure): Target | null {
+function easierTarget(target: SmtpTarget, failure: SessionFailure): SmtpTarget | null {
   if (failure.kind !== 'failed' || failure.phase !== 'tls') return null;
   if (failure.tlsResult !== undefined) return null;
   if (target.reducedHello !== true) return { ...target, reducedHello: true };
@@ -300,13 +302,16 @@ function easierTarget(target: Target, failure: SessionFailure): Target | null {
 }
 
 /** Returns whether TLS failed that has worked before. TlsMemory decides how long the mail waits. */
-function lacksExpectedTls({ expectsTls, reducedHello }: Target, failure: SessionFailure): boolean {
+function lacksExpectedTls(
+  { expectsTls, reducedHello }: SmtpTarget,
+  failure: SessionFailure,
+): boolean {
   if (expectsTls !== true || failure.kind !== 'failed') return false;
   return failure.phase === 'starttls' || (failure.phase === 'tls' && reducedHello === true);
 }
 
 /** Returns the TLS result for reports. A bad certificate is a failure only under a policy. */
-function resultOf(target: Target, { policy }: TlsRule, tls: SmtpTlsFacts | null): TlsResult {
+function resultOf(target: SmtpTarget, { policy }: TlsRule, tls: SmtpTlsFacts | null): TlsResult {
   if (tls !== null) return policy === 'none' || policy === 'provider' ? null : tls.result;
   return target.tls === 'off' ? 'validation-failure' : 'starttls-not-supported';
 }

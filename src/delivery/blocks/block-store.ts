@@ -31,7 +31,7 @@ export type BlockRules = {
   longestMs: number;
 };
 
-export function nameOf({ provider, about, subject }: BlockKey): string {
+export function blockNameOf({ provider, about, subject }: BlockKey): string {
   return `${provider}\n${about}\n${subject}`;
 }
 
@@ -40,7 +40,10 @@ const SENDERS_MAX = 100;
 const PROBING_MAX_MS = 15 * 60_000;
 
 const PROBES = '(b.probing_until is null or b.probing_until <= t.now)';
-/** @param firstMs placeholder of the statement's parameter with the first wait */
+/**
+ * Returns the columns of a block.
+ * @param firstMs placeholder of the statement's parameter with the first wait
+ */
 const columns = (firstMs: string): string => `
        b.provider, b.about, b.subject, b.refusals, b.senders, b.category, b.reply, b.since,
        (extract(epoch from t.now - b.refused_at) * 1000)::float8 as "refusedForMs",
@@ -78,7 +81,7 @@ counted as (
 )
 select ${columns('$8')} from counted b, t`;
 
-type Refused = {
+type CountedRefusal = {
   senderDomain: string;
   subject: RefusalSubject;
   category: string;
@@ -90,7 +93,7 @@ type Refused = {
 export async function countRefusal(
   db: Queryable,
   { provider, about, subject }: BlockKey,
-  refused: Refused & { rules: BlockRules },
+  refused: CountedRefusal & { rules: BlockRules },
 ): Promise<ProviderBlock> {
   const { senderDomain, category, reply, isProbe, rules } = refused;
   // An unclear reply counts for the domain until several domains are refused.
@@ -103,7 +106,7 @@ export async function countRefusal(
     isClear,
     senderDomain,
     category,
-    storable(reply),
+    withoutNul(reply),
     firstMs,
     longestMs,
     afterRefusals,
@@ -167,7 +170,10 @@ reset as (
 )
 select since is not null as "wasBlocked" from before`;
 
-/** Resets the count after a delivery. @returns whether this ended a block */
+/**
+ * Resets the count after a delivery.
+ * @returns whether this ended a block
+ */
 export async function endBlock(
   db: Queryable,
   { provider, about, subject }: BlockKey,
@@ -216,7 +222,10 @@ update provider_blocks b
  where b.provider = $1 and b.since is not null
 returning 1`;
 
-/** Makes the next message of each block a probe. Workers read it within seconds. @returns the number of blocks */
+/**
+ * Makes the next message of each block a probe. Workers read it within seconds.
+ * @returns the number of blocks
+ */
 export async function probeNow(db: Queryable, provider: string): Promise<number> {
   return (await db.query(PROBE_NOW, [provider])).length;
 }
@@ -239,8 +248,11 @@ update queue q set due_at = app_now() + $2::float8 * interval '1 millisecond'
                       and e.scheduled_at > app_now())
 returning 1`;
 
-/** Makes some of each project's mail for the provider due after `delayMs`. @returns the number of recipients */
-export async function makeSomeDue(
+/**
+ * Makes some of each project's mail for the provider due after `delayMs`.
+ * @returns the number of recipients
+ */
+export async function makeDueForProbe(
   db: Queryable,
   provider: string,
   delayMs: number,
@@ -250,7 +262,7 @@ export async function makeSomeDue(
 
 const SENDER_PROJECTS = `select distinct project_id as id from domains where name = $1 and deleted_at is null`;
 
-export async function projectsSending(db: Queryable, domain: string): Promise<string[]> {
+export async function listSendingProjects(db: Queryable, domain: string): Promise<string[]> {
   return (await db.query<{ id: string }>(SENDER_PROJECTS, [domain])).map(({ id }) => id);
 }
 
@@ -265,6 +277,6 @@ export async function forgetBlocks(db: Queryable): Promise<number> {
 }
 
 /** Replaces NUL, which PostgreSQL cannot store. */
-function storable(text: string): string {
+function withoutNul(text: string): string {
   return text.replaceAll('\0', '\uFFFD');
 }

@@ -28,17 +28,22 @@ import {
   countRefusal,
   endBlock,
   leaveProbe,
-  nameOf,
-  projectsSending,
+  blockNameOf,
+  listSendingProjects,
   type ProviderBlock,
   readBlocks,
   takeProbe,
 } from './block-store.ts';
 import { changeQueueStep, QUEUE_START, WHOLE_QUEUE } from '../queue-control/change-store.ts';
-import { type Blocks, BlockVisit, type BlockVisitOptions, type KnownBlock } from './block-visit.ts';
+import {
+  type Blocks,
+  AttemptBlocks,
+  type AttemptBlocksOptions,
+  type KnownBlock,
+} from './attempt-blocks.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 
-type BlocksOptions = BlockVisitOptions & {
+type BlocksOptions = AttemptBlocksOptions & {
   world: Pick<World, 'monotonicMs' | 'random'>;
   log: Pick<Logger, 'info' | 'error'>;
   rules: BlockRules;
@@ -51,9 +56,9 @@ const READ_EVERY_MS = 2_000;
 /** Milliseconds within which transactions that were open at the last read commit. */
 const READ_AGAIN_MS = 10_000;
 const KNOWN_MAX = 5_000;
-/** Waiting mail becomes due over this time, plus SPREAD_EACH_MS for each message, up to the longest wait. */
+/** Waiting mail becomes due over this time, plus SPREAD_PER_MESSAGE_MS for each message, up to the longest wait. */
 const SPREAD_MS = 1_000;
-const SPREAD_EACH_MS = 20;
+const SPREAD_PER_MESSAGE_MS = 20;
 
 export class ProviderBlocks implements Blocks {
   readonly #options: BlocksOptions;
@@ -73,9 +78,9 @@ export class ProviderBlocks implements Blocks {
     this.#isRunning = true;
     const next = (): void => {
       if (!this.#isRunning) return;
-      this.#timer = setTimeout(() => void this.#read().finally(next), READ_EVERY_MS).unref();
+      this.#timer = setTimeout(() => void this.#readBlocks().finally(next), READ_EVERY_MS).unref();
     };
-    void this.#read().finally(next);
+    void this.#readBlocks().finally(next);
   }
 
   stop(): void {
@@ -83,8 +88,8 @@ export class ProviderBlocks implements Blocks {
     clearTimeout(this.#timer);
   }
 
-  visit(delivery: Delivery): BlockVisit {
-    return new BlockVisit(delivery, this, this.#options);
+  forAttempt(delivery: Delivery): AttemptBlocks {
+    return new AttemptBlocks(delivery, this, this.#options);
   }
 
   /** Returns a block that applies to the delivery, from any source address; null: none is known. */
@@ -101,13 +106,13 @@ export class ProviderBlocks implements Blocks {
     return [...this.#known.values()].filter(({ since }) => since !== null);
   }
 
-  get isQuiet(): boolean {
+  get hasNoRefusals(): boolean {
     return this.#known.size === 0;
   }
 
   /** Returns the block that applies to this mail. The block of an address comes before that of a domain. */
-  applying(keys: readonly BlockKey[]): KnownBlock | null {
-    const found = keys.map((key) => this.#known.get(nameOf(key)));
+  findBlock(keys: readonly BlockKey[]): KnownBlock | null {
+    const found = keys.map((key) => this.#known.get(blockNameOf(key)));
     return found.find((one) => one !== undefined && one.since !== null) ?? null;
   }
 
@@ -117,20 +122,21 @@ export class ProviderBlocks implements Blocks {
     if (nowMs < this.#dueAtMs(block, senderDomain)) return false;
     const { firstMs } = this.#options.rules;
     const taking = takeProbe(this.#options.db, block, { senderDomain, firstMs });
-    const isTaken = await this.#tried(taking, false);
+    const isTaken = await this.#withFallback(taking, false);
     // Another message is the probe, or the block has changed: check again soon.
     if (!isTaken) block.probeAtMs = block.firstOfSenderAtMs = nowMs + firstMs;
     return isTaken;
   }
 
-  waitMs(block: KnownBlock, senderDomain: string): number {
+  /** Returns the wait of one more message. Spreads the messages that wait for the same probe. */
+  nextWaitMs(block: KnownBlock, senderDomain: string): number {
     const { world, rules } = this.#options;
     const dueAtMs = this.#dueAtMs(block, senderDomain);
-    const name = nameOf(block);
+    const name = blockNameOf(block);
     const before = this.#waiting.get(name);
     const count = before?.probeAtMs === block.probeAtMs ? before.count + 1 : 1;
     this.#waiting.set(name, { probeAtMs: block.probeAtMs, count });
-    const spreadMs = Math.min(rules.longestMs, SPREAD_MS + count * SPREAD_EACH_MS);
+    const spreadMs = Math.min(rules.longestMs, SPREAD_MS + count * SPREAD_PER_MESSAGE_MS);
     return Math.ceil(Math.max(0, dueAtMs - world.monotonicMs()) + world.random() * spreadMs);
   }
 
@@ -143,7 +149,7 @@ export class ProviderBlocks implements Blocks {
   }
 
   /** Counts a refusal. Never rejects: without the database the refusal is not counted. */
-  async count(
+  async countRefusal(
     key: BlockKey,
     refused: { senderDomain: string; subject: RefusalSubject; isProbe: boolean } & Pick<
       ProviderBlock,
@@ -151,39 +157,39 @@ export class ProviderBlocks implements Blocks {
     >,
   ): Promise<KnownBlock | null> {
     const { db, rules } = this.#options;
-    const row = await this.#tried(countRefusal(db, key, { ...refused, rules }), null);
-    return row && this.#note(row);
+    const row = await this.#withFallback(countRefusal(db, key, { ...refused, rules }), null);
+    return row && this.#remember(row);
   }
 
   /** Records a delivery, which resets the count of refusals and ends a block. */
-  delivered(key: BlockKey): void {
-    const name = nameOf(key);
+  recordDelivery(key: BlockKey): void {
+    const name = blockNameOf(key);
     if (this.#deliveredAtMs.size >= KNOWN_MAX && !this.#deliveredAtMs.has(name)) {
       this.#deliveredAtMs.delete(this.#deliveredAtMs.keys().next().value!);
     }
     this.#deliveredAtMs.set(name, this.#options.world.monotonicMs());
-    if (this.#known.has(name)) void this.#end(key);
+    if (this.#known.has(name)) void this.#endBlock(key);
   }
 
-  /** Never rejects. */
-  async #end(key: BlockKey): Promise<void> {
+  /** Ends a block after a delivery, and makes its waiting mail due. Never rejects. */
+  async #endBlock(key: BlockKey): Promise<void> {
     const { db, log } = this.#options;
-    const known = this.#known.get(nameOf(key));
-    if (known) this.#note({ ...known, refusals: 0, since: null, senders: [] });
-    if (!(await this.#tried(endBlock(db, key), false))) return;
+    const known = this.#known.get(blockNameOf(key));
+    if (known) this.#remember({ ...known, refusals: 0, since: null, senders: [] });
+    if (!(await this.#withFallback(endBlock(db, key), false))) return;
     log.info({ ...key }, 'a provider accepts our mail again; mail that waited for it is due now');
-    await this.#tried(this.#makeDue(key), undefined);
+    await this.#withFallback(this.#makeDue(key), undefined);
   }
 
-  async leave(key: BlockKey): Promise<void> {
+  async leaveProbe(key: BlockKey): Promise<void> {
     const { db, rules } = this.#options;
-    await this.#tried(leaveProbe(db, key, rules.firstMs), undefined);
+    await this.#withFallback(leaveProbe(db, key, rules.firstMs), undefined);
   }
 
   /** Makes the waiting mail due. For a domain this is only the mail of projects that send from it. */
   async #makeDue({ provider, about, subject }: BlockKey): Promise<void> {
     const { db, onDue } = this.#options;
-    const projects = about === 'domain' ? await projectsSending(db, subject) : [null];
+    const projects = about === 'domain' ? await listSendingProjects(db, subject) : [null];
     for (const projectId of projects) {
       const selector = { ...WHOLE_QUEUE, provider, projectId };
       for (let from: typeof QUEUE_START | null = QUEUE_START; from !== null;) {
@@ -193,27 +199,28 @@ export class ProviderBlocks implements Blocks {
     }
   }
 
-  async #read(): Promise<void> {
+  async #readBlocks(): Promise<void> {
     const { db, rules } = this.#options;
     const since = new Date(this.#readAt.getTime() - READ_AGAIN_MS);
     const before = [...this.#known].filter(([, one]) => one.since !== null);
-    const rows = await this.#tried(readBlocks(db, since, rules.firstMs), null);
+    const rows = await this.#withFallback(readBlocks(db, since, rules.firstMs), null);
     if (rows === null) return;
     // The read returns all blocks, so the others were deleted a week after their last refusal.
-    const current = new Set(rows.map(nameOf));
+    const current = new Set(rows.map(blockNameOf));
     for (const [name, one] of before) {
       if (!current.has(name) && this.#known.get(name) === one) this.#known.delete(name);
     }
     for (const row of rows) {
-      this.#note(row);
+      this.#remember(row);
       const refusedAtMs = this.#options.world.monotonicMs() - row.refusedForMs;
-      const wasDeliveredSince = (this.#deliveredAtMs.get(nameOf(row)) ?? -Infinity) > refusedAtMs;
-      if (row.refusals > 0 && wasDeliveredSince) void this.#end(row);
+      const wasDeliveredSince =
+        (this.#deliveredAtMs.get(blockNameOf(row)) ?? -Infinity) > refusedAtMs;
+      if (row.refusals > 0 && wasDeliveredSince) void this.#endBlock(row);
     }
     if (rows[0]) this.#readAt = rows[0].readAt;
   }
 
-  #note(row: ProviderBlock): KnownBlock {
+  #remember(row: ProviderBlock): KnownBlock {
     const nowMs = this.#options.world.monotonicMs();
     const { firstMs } = this.#options.rules;
     const atMs = (inMs: number | null): number => nowMs + (inMs ?? firstMs);
@@ -222,7 +229,7 @@ export class ProviderBlocks implements Blocks {
       probeAtMs: atMs(row.nextProbeInMs),
       firstOfSenderAtMs: atMs(row.firstOfSenderInMs),
     };
-    const name = nameOf(row);
+    const name = blockNameOf(row);
     const wasBlocked = (this.#known.get(name)?.since ?? null) !== null;
     this.#known.delete(name);
     if (wasBlocked && row.since === null) this.#options.onEnded(row.provider);
@@ -232,12 +239,15 @@ export class ProviderBlocks implements Blocks {
     return known;
   }
 
-  /** Never rejects. */
-  #tried<Result, Instead>(statement: Promise<Result>, instead: Instead): Promise<Result | Instead> {
+  /** Returns the result of a statement; when it fails, logs the error and returns `fallback`. Never rejects. */
+  #withFallback<Result, Instead>(
+    statement: Promise<Result>,
+    fallback: Instead,
+  ): Promise<Result | Instead> {
     return statement.catch((error: unknown) => {
       const message = 'the refusals of a provider could not be read or counted';
       this.#options.log.error({ err: error }, message);
-      return instead;
+      return fallback;
     });
   }
 }

@@ -1,7 +1,7 @@
 /** Operator routes for providers that refuse the mail of this service: the list, and an immediate probe. */
 import { z } from 'zod';
 import { delistingPage } from '../../mail/replies/blocks.ts';
-import { listBlocks, makeSomeDue, probeNow, type ProviderBlock } from './block-store.ts';
+import { listBlocks, makeDueForProbe, probeNow, type ProviderBlock } from './block-store.ts';
 import { queueProviderParams } from '../queue-control/schemas.ts';
 import { refuse } from '../../http/errors.ts';
 import { listResponse } from '../../http/list-pages.ts';
@@ -53,7 +53,7 @@ export function registerProviderBlockRoutes(app: App, { db }: HttpServices): voi
         const message = `${name} refuses no mail of this service; letterhaus providers list shows the providers that do.`;
         return refuse(reply, { refused: 'not_found', message });
       }
-      const due = await makeSomeDue(db, name, DUE_AFTER_MS);
+      const due = await makeDueForProbe(db, name, DUE_AFTER_MS);
       return { object: 'provider_probe' as const, provider: name, blocks, due };
     },
   });

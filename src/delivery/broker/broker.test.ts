@@ -3,7 +3,7 @@ import { mock, test } from 'node:test';
 import fc from 'fast-check';
 import type { ProviderState } from '../shaping/provider-state.ts';
 import { Broker, BROKER_TICK_MS, BrokerTimer } from './broker.ts';
-import type { BrokerMessage, WorkerMessage } from './messages.ts';
+import type { BrokerMessage, WorkerMessage } from './broker-messages.ts';
 import { type ShapingSettings, DEFAULT_SHAPING } from '../shaping/settings.ts';
 
 const PROVIDER = 'receiver.test';
@@ -27,7 +27,7 @@ class Scene {
   }
 
   join(...workers: number[]): this {
-    for (const worker of workers) this.broker.join(worker);
+    for (const worker of workers) this.broker.addWorker(worker);
     return this;
   }
 
@@ -45,7 +45,7 @@ class Scene {
   }
 
   grow(count = 100): void {
-    this.send(1, { ...KEY, kind: 'took', count });
+    this.send(1, { ...KEY, kind: 'accepted', count });
   }
 
   unreached(times = 1): void {
@@ -160,7 +160,7 @@ test('the permits of a dead worker go to the others', () => {
   scene.want(1, 9);
   scene.grow();
   scene.want(2, 9);
-  scene.broker.leave(1);
+  scene.broker.removeWorker(1);
   assert.equal(scene.inUseBy(2), 4);
 });
 
@@ -272,7 +272,7 @@ test('one unreachable server does not suspend a provider with others that answer
 
 test("a provider's events lead to the states of the transition table", () => {
   const slow = { kind: 'slow', reason: '421 too many', pace: null, openedForMs: 0 } as const;
-  const complained = (scene: Scene): void => scene.send(1, { ...KEY, ...slow });
+  const limited = (scene: Scene): void => scene.send(1, { ...KEY, ...slow });
   const recovered = (scene: Scene): void => {
     scene.pass(2 * 3600_000);
     for (let step = 0; step < 20; step += 1) {
@@ -283,15 +283,15 @@ test("a provider's events lead to the states of the transition table", () => {
   const silent = (scene: Scene): void => scene.unreached(2);
   const answered = (scene: Scene): void => scene.reached();
   const cases: [string, ((scene: Scene) => void)[], ProviderState][] = [
-    ['complained', [complained], 'slowed'],
-    ['complained, complained', [complained, complained], 'slowed'],
-    ['complained, recovered', [complained, recovered], 'open'],
+    ['limited', [limited], 'slowed'],
+    ['limited, limited', [limited, limited], 'slowed'],
+    ['limited, recovered', [limited, recovered], 'open'],
     ['silent', [silent], 'suspended'],
     ['silent, answered', [silent, answered], 'open'],
-    ['silent, complained', [silent, complained], 'suspended'],
-    ['slowed, silent', [complained, silent], 'suspended'],
-    ['slowed, silent, answered', [complained, silent, answered], 'slowed'],
-    ['silent, complained, answered', [silent, complained, answered], 'slowed'],
+    ['silent, limited', [silent, limited], 'suspended'],
+    ['slowed, silent', [limited, silent], 'suspended'],
+    ['slowed, silent, answered', [limited, silent, answered], 'slowed'],
+    ['silent, limited, answered', [silent, limited, answered], 'slowed'],
     ['silent, silent', [silent, (scene) => scene.pass(61_000), silent], 'suspended'],
   ];
   for (const [name, events, expected] of cases) {
@@ -303,12 +303,12 @@ test("a provider's events lead to the states of the transition table", () => {
 
 type Step =
   | { kind: 'want' | 'give' | 'die' | 'complain'; worker: number }
-  | { kind: 'took' | 'pass'; count: number };
+  | { kind: 'accepted' | 'pass'; count: number };
 
 const worker = fc.integer({ min: 1, max: 4 });
 const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ kind: fc.constantFrom('want', 'give', 'die', 'complain'), worker }),
-  fc.record({ kind: fc.constantFrom('took', 'pass'), count: fc.integer({ min: 1, max: 10 }) }),
+  fc.record({ kind: fc.constantFrom('accepted', 'pass'), count: fc.integer({ min: 1, max: 10 }) }),
 );
 
 test('for any sequence of events the limit holds, and every worker gets a connection', () => {
@@ -350,7 +350,7 @@ function apply(scene: Scene, one: Step): void {
       break;
     case 'die':
       scene.inUse.delete(one.worker);
-      scene.broker.leave(one.worker);
+      scene.broker.removeWorker(one.worker);
       scene.join(one.worker);
       break;
     case 'complain':
@@ -362,7 +362,7 @@ function apply(scene: Scene, one: Step): void {
         openedForMs: 0,
       });
       break;
-    case 'took':
+    case 'accepted':
       scene.grow(one.count);
       break;
     case 'pass':

@@ -7,9 +7,14 @@
  * Workers report only opening, closing and growth, so reusing a connection sends no message.
  */
 import type { World } from '../../lib/world.ts';
-import type { BrokerPool } from './pool.ts';
-import { BrokerProvider } from './provider.ts';
-import type { BrokerMessage, HostMessage, ProviderStatus, WorkerMessage } from './messages.ts';
+import type { BrokerPool } from './broker-pool.ts';
+import { BrokerProvider } from './broker-provider.ts';
+import type {
+  BrokerMessage,
+  HostMessage,
+  ProviderStatus,
+  WorkerMessage,
+} from './broker-messages.ts';
 import { GroupCapacities } from './group-capacity.ts';
 import { limitsOf, type ShapingSettings } from '../shaping/settings.ts';
 import { Uplink, type UplinkChange } from '../outage/uplink.ts';
@@ -30,16 +35,16 @@ const FORGET_AFTER_MS = 3600_000;
 /** Beyond this number, providers without mail are dropped at once. They start with few connections again. */
 const PROVIDERS_MAX = 20_000;
 /** Limit on the prompt providers that a joining worker is notified of. The newest are kept. */
-const PROMPT_MAX = 1_000;
+const PROMPT_PROVIDERS_MAX = 1_000;
 
 export class Broker {
   readonly #options: BrokerOptions;
   readonly #providers = new Map<string, BrokerProvider>();
   readonly #capacities = new GroupCapacities();
   readonly #workers = new Set<number>();
-  readonly #watched = new Set<BrokerProvider>();
+  readonly #timedProviders = new Set<BrokerProvider>();
   /** Providers that gave a session at once, the newest last. */
-  readonly #prompt = new Set<string>();
+  readonly #promptProviders = new Set<string>();
   readonly #uplink: Uplink;
   #outbox = new Map<number, BrokerMessage[]>();
   #forgetAtMs = 0;
@@ -50,17 +55,19 @@ export class Broker {
   }
 
   /** Adds a worker that is ready to receive. It is notified of prompt providers, even without mail for them. */
-  join(worker: number): void {
+  addWorker(worker: number): void {
     this.#workers.add(worker);
-    if (this.#prompt.size === 0) return;
-    this.#enqueue(worker, { kind: 'prompt', providers: [...this.#prompt] });
+    if (this.#promptProviders.size === 0) return;
+    this.#enqueue(worker, { kind: 'prompt', providers: [...this.#promptProviders] });
     this.#flush();
   }
 
-  leave(worker: number): void {
+  removeWorker(worker: number): void {
     this.#workers.delete(worker);
     for (const provider of this.#providers.values()) {
-      for (const pool of provider.pools.values()) if (pool.leave(worker)) this.#serve(provider);
+      for (const pool of provider.pools.values()) {
+        if (pool.removeWorker(worker)) this.#grantPermits(provider);
+      }
     }
     this.#outbox.delete(worker);
     this.#flush();
@@ -73,79 +80,79 @@ export class Broker {
 
   tick(): void {
     this.#checkUplink();
-    for (const provider of this.#watched) {
-      const hasChanged = provider.expire();
-      this.#serve(provider);
-      if (hasChanged || provider.isWaitKnown !== provider.waitMs > 0)
+    for (const provider of this.#timedProviders) {
+      const hasChanged = provider.endPacingIfOver();
+      this.#grantPermits(provider);
+      if (hasChanged || provider.isWaitReported !== provider.waitMs > 0)
         this.#notifyProvider(provider);
-      if (!provider.dependsOnTime) this.#watched.delete(provider);
+      if (!provider.dependsOnTime) this.#timedProviders.delete(provider);
     }
-    this.#forget();
+    this.#forgetUnused();
     this.#flush();
   }
 
   /** Milliseconds until `tick` must be called; Infinity: not before the next message. */
   get tickWithinMs(): number {
-    if (this.#watched.size > 0 || this.#uplink.isSuspect) return BROKER_TICK_MS;
+    if (this.#timedProviders.size > 0 || this.#uplink.isSuspect) return BROKER_TICK_MS;
     return this.#providers.size > 0 ? FORGET_EVERY_MS : Infinity;
   }
 
   #handle(worker: number, message: WorkerMessage): void {
-    if (message.kind === 'host') return this.#hostDied(worker, message);
-    if (message.kind === 'prompt') return this.#answersPromptly(message, worker);
-    if (message.kind === 'answered') return this.#answered(message.provider);
-    if (message.kind === 'unresolved') return this.#noAnswer(worker, message.provider);
-    const provider = this.#provider(message.provider);
+    if (message.kind === 'host') return this.#forwardDeadHost(worker, message);
+    if (message.kind === 'prompt') return this.#notePrompt(message, worker);
+    if (message.kind === 'answered') return this.#recordReply(message.provider);
+    if (message.kind === 'unresolved') return this.#recordNoReply(worker, message.provider);
+    const provider = this.#providerOf(message.provider);
     switch (message.kind) {
       case 'want':
-        provider.pool(message.source).wants(worker, message, this.#nowMs());
+        provider.poolFor(message.source).changeDemand(worker, message, this.#nowMs());
         provider.usedAtMs = this.#nowMs();
         if (provider.waitMs > 0) this.#enqueue(worker, { kind: 'provider', ...provider.status() });
         break;
       case 'free':
-        provider.pool(message.source).freed(worker, message.count, this.#nowMs());
-        provider.giveBack(message.unused);
+        provider.poolFor(message.source).returnPermits(worker, message.count, this.#nowMs());
+        provider.returnAllowance(message.unused);
         break;
-      case 'took':
-        if (provider.took(message.source, message.count)) this.#notifyProvider(provider);
+      case 'accepted':
+        if (provider.recordAccepted(message.source, message.count)) this.#notifyProvider(provider);
         break;
       case 'slow':
-        if (!provider.complained(message)) return;
-        if (message.pace !== null) this.#recall(provider);
+        if (!provider.slowDown(message)) return;
+        if (message.pace !== null) this.#revokeAll(provider);
         this.#notifyProvider(provider);
         break;
       case 'reached':
-        if (provider.answered(message.address)) this.#reopen(provider);
-        return this.#answered(message.provider);
+        if (provider.recordReached(message.address)) this.#reopen(provider);
+        return this.#recordReply(message.provider);
       case 'unreached':
-        this.#unreached(provider, message);
-        return this.#noAnswer(worker, message.provider);
+        this.#recordUnreached(provider, message);
+        return this.#recordNoReply(worker, message.provider);
     }
-    this.#serve(provider);
+    this.#grantPermits(provider);
   }
 
   /** Forwards an unreachable address. Caps the time, because the worker may not know that the uplink is down. */
-  #hostDied(worker: number, { address, deadForMs }: HostMessage): void {
+  #forwardDeadHost(worker: number, { address, deadForMs }: HostMessage): void {
     const longestMs = this.#uplink.isDown ? this.#options.settings.uplink.retryMs : Infinity;
     this.#notify({ kind: 'host', address, deadForMs: Math.min(deadForMs, longestMs) }, worker);
   }
 
-  #unreached(
+  #recordUnreached(
     provider: BrokerProvider,
     { addresses, reason }: Extract<WorkerMessage, { kind: 'unreached' }>,
   ): void {
     const { isDown, phase } = this.#uplink;
     const shortMs = isDown ? this.#uplink.suspensionMs(provider.key) : null;
     const failure = { addresses, reason, phase, suspensionMs: shortMs };
-    if (provider.failed(failure)) return this.#suspend(provider);
+    if (provider.recordFailure(failure)) return this.#suspend(provider);
     // The worker skips the addresses for minutes, but one connection must probe when the suspension ends.
     const deadForMs = provider.outage.suspendedForMs || shortMs;
     if (deadForMs === null) return;
     for (const address of addresses) this.#notify({ kind: 'host', address, deadForMs });
   }
 
-  #noAnswer(worker: number, provider: string): void {
-    this.#uplink.noAnswer(provider);
+  #recordNoReply(worker: number, provider: string): void {
+    this.#uplink.recordNoReply(provider);
     this.#checkUplink();
     // Sent again, because the worker may have started since.
     if (this.#uplink.isDown) {
@@ -155,26 +162,26 @@ export class Broker {
   }
 
   #checkUplink(): void {
-    if (!this.#uplink.goesDown()) return;
-    const { failed, phase, failedForMs } = this.#uplink;
-    for (const key of failed) {
+    if (!this.#uplink.markDownIfEvident()) return;
+    const { failedProviders, phase, failedForMs } = this.#uplink;
+    for (const key of failedProviders) {
       const provider = this.#providers.get(key);
       if (!provider) continue;
-      provider.outage.shorten(this.#uplink.suspensionMs(key), phase);
+      provider.outage.shortenSuspension(this.#uplink.suspensionMs(key), phase);
       this.#suspend(provider);
     }
     this.#notifyUplink({ isDown: true, failedForMs });
   }
 
   /** Records an answer. If the uplink was down, this ends it, and the failures of its phase no longer count. */
-  #answered(answering: string): void {
+  #recordReply(answering: string): void {
     const { isDown, phase, failedForMs } = this.#uplink;
-    const failed = isDown ? [...this.#uplink.failed] : [];
-    this.#uplink.answered(answering);
+    const failed = isDown ? [...this.#uplink.failedProviders] : [];
+    this.#uplink.recordReply(answering);
     if (!isDown) return;
     for (const key of failed) {
       const provider = this.#providers.get(key);
-      provider?.takeBack(phase);
+      provider?.undoFailures(phase);
       if (provider) this.#reopen(provider);
     }
     this.#notifyUplink({ isDown: false, failedForMs });
@@ -187,29 +194,30 @@ export class Broker {
 
   #suspend(provider: BrokerProvider): void {
     const { silentAddresses, suspendedForMs } = provider.outage;
-    this.#changed(provider, { addresses: silentAddresses, deadForMs: suspendedForMs });
+    this.#applyOutageChange(provider, { addresses: silentAddresses, deadForMs: suspendedForMs });
   }
 
   #reopen(provider: BrokerProvider): void {
-    this.#changed(provider, { addresses: provider.outage.forgetSilent(), deadForMs: 0 });
+    this.#applyOutageChange(provider, { addresses: provider.outage.forgetSilent(), deadForMs: 0 });
   }
 
-  #changed(
+  #applyOutageChange(
     provider: BrokerProvider,
     { addresses, deadForMs }: { addresses: readonly string[]; deadForMs: number },
   ): void {
     for (const address of addresses) this.#notify({ kind: 'host', address, deadForMs });
     this.#notifyProvider(provider);
-    this.#serve(provider);
+    this.#grantPermits(provider);
   }
 
   /** Revokes all open connections, because they were granted without a message rate. */
-  #recall(provider: BrokerProvider): void {
-    for (const pool of provider.pools.values()) while (pool.kept > 0) this.#takeBack(pool);
+  #revokeAll(provider: BrokerProvider): void {
+    for (const pool of provider.pools.values())
+      while (pool.inUseAfterYields > 0) this.#revokeOne(pool);
   }
 
   /** Grants all permits that the limits allow, then revokes connections where shares are unequal. */
-  #serve(provider: BrokerProvider): void {
+  #grantPermits(provider: BrokerProvider): void {
     for (const pool of provider.pools.values()) {
       while (this.#grantOne(provider, pool));
       this.#redistribute(provider, pool);
@@ -217,18 +225,18 @@ export class Broker {
         this.#enqueue(worker, { kind: 'pool', ...pool.key, ...share });
       }
     }
-    if (provider.dependsOnTime) this.#watched.add(provider);
+    if (provider.dependsOnTime) this.#timedProviders.add(provider);
   }
 
   #grantOne(provider: BrokerProvider, pool: BrokerPool): boolean {
-    const worker = pool.next({ isUrgent: provider.outage.suspendedForMs > 0 });
+    const worker = pool.nextWaiting({ isUrgent: provider.outage.suspendedForMs > 0 });
     if (worker === null || pool.inUse >= provider.windowOf(pool)) return false;
     if (provider.state === 'suspended' && provider.inUse > 0) return false;
     const nowMs = this.#nowMs();
     if ((pool.newConnections?.waitMs(nowMs) ?? 0) > 0) return false;
-    const messagesMax = provider.allow();
+    const messagesMax = provider.takeAllowance();
     if (messagesMax === 0) return false;
-    pool.newConnections?.take(1, nowMs);
+    pool.newConnections?.takeTokens(1, nowMs);
     pool.grant(worker);
     this.#enqueue(worker, { kind: 'grant', ...pool.key, messagesMax });
     // The next message may wait long, so the workers defer their mail.
@@ -239,31 +247,30 @@ export class Broker {
   /** Revokes connections beyond the window, and those that other workers need. */
   #redistribute(provider: BrokerProvider, pool: BrokerPool): void {
     const window = provider.windowOf(pool);
-    for (let excess = pool.kept - window; excess > 0; excess -= 1) this.#takeBack(pool);
+    for (let excess = pool.inUseAfterYields - window; excess > 0; excess -= 1)
+      this.#revokeOne(pool);
     if (pool.waiting === 0 || pool.inUse < window || pool.isYielding) return;
-    if (provider.state !== 'suspended' && pool.isUnfair(this.#nowMs())) this.#takeBack(pool);
+    if (provider.state !== 'suspended' && pool.isUnfair(this.#nowMs())) this.#revokeOne(pool);
   }
 
-  #takeBack(pool: BrokerPool): void {
-    const worker = pool.takeBack();
+  #revokeOne(pool: BrokerPool): void {
+    const worker = pool.revokeOne();
     if (worker !== null) this.#enqueue(worker, { kind: 'yield', ...pool.key, count: 1 });
   }
 
   #notifyProvider(provider: BrokerProvider): void {
     const status = provider.status();
-    provider.isWaitKnown = status.waitMs > 0;
+    provider.isWaitReported = status.waitMs > 0;
     this.#notify({ kind: 'provider', ...status });
     if (!this.#uplink.isDown) this.#options.onProvider?.(status);
   }
 
-  #answersPromptly(
-    { providers, isPrompt }: Extract<WorkerMessage, { kind: 'prompt' }>,
-    from: number,
-  ) {
+  #notePrompt({ providers, isPrompt }: Extract<WorkerMessage, { kind: 'prompt' }>, from: number) {
     for (const name of providers) {
-      this.#prompt.delete(name);
-      if (isPrompt) this.#prompt.add(name);
-      if (this.#prompt.size > PROMPT_MAX) this.#prompt.delete(this.#prompt.keys().next().value!);
+      this.#promptProviders.delete(name);
+      if (isPrompt) this.#promptProviders.add(name);
+      if (this.#promptProviders.size > PROMPT_PROVIDERS_MAX)
+        this.#promptProviders.delete(this.#promptProviders.keys().next().value!);
     }
     if (isPrompt) this.#notify({ kind: 'prompt', providers }, from);
   }
@@ -285,25 +292,25 @@ export class Broker {
     for (const [worker, messages] of outbox) this.#options.send(worker, messages);
   }
 
-  #provider(key: string): BrokerProvider {
+  #providerOf(key: string): BrokerProvider {
     let provider = this.#providers.get(key);
     if (!provider) {
       const limits = limitsOf(this.#options.settings, key);
-      const capacityOf = this.#capacities.join(key, limits.connections);
+      const capacityOf = this.#capacities.addProvider(key, limits.connections);
       provider = new BrokerProvider(key, limits, { ...this.#options, capacityOf });
       this.#providers.set(key, provider);
     }
     return provider;
   }
 
-  #forget(): void {
+  #forgetUnused(): void {
     if (this.#nowMs() < this.#forgetAtMs) return;
     this.#forgetAtMs = this.#nowMs() + FORGET_EVERY_MS;
     const beforeMs = this.#nowMs() - (this.#providers.size > PROVIDERS_MAX ? 0 : FORGET_AFTER_MS);
     for (const [key, provider] of this.#providers) {
       if (!provider.isForgettable || provider.usedAtMs >= beforeMs) continue;
       this.#providers.delete(key);
-      this.#capacities.leave(key);
+      this.#capacities.removeProvider(key);
     }
   }
 
@@ -321,7 +328,7 @@ export class BrokerTimer {
     this.#broker = broker;
   }
 
-  /** Sets the timer. Call it after every message to the broker. */
+  /** Sets the timer for the next tick. The owner of the broker calls this after every message to it. */
   schedule(): void {
     const withinMs = this.#broker.tickWithinMs;
     if (withinMs >= this.#setForMs) return;

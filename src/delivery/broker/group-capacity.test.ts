@@ -19,9 +19,9 @@ function demand(hosts: readonly string[]): { broker: Broker; granted: Map<string
       }
     },
   });
-  broker.join(1);
+  broker.addWorker(1);
   for (const provider of hosts) {
-    broker.receive(1, [{ kind: 'took', provider, source: '', count: 100 }]);
+    broker.receive(1, [{ kind: 'accepted', provider, source: '', count: 100 }]);
     broker.receive(1, [{ kind: 'want', provider, source: '', count: 10, urgent: 0 }]);
   }
   return { broker, granted };
@@ -48,11 +48,11 @@ test('connections that a host returns go to another host of the domain', () => {
 
 test('the capacities of a domain are dropped with its last host', () => {
   const capacities = new GroupCapacities();
-  const first = capacities.join('mx1.hoster.test', LIMIT)('');
-  assert.equal(capacities.join('mx2.hoster.test', LIMIT)(''), first);
-  capacities.leave('mx1.hoster.test');
-  assert.equal(capacities.join('mx3.hoster.test', LIMIT)(''), first);
-  capacities.leave('mx2.hoster.test');
-  capacities.leave('mx3.hoster.test');
-  assert.notEqual(capacities.join('mx1.hoster.test', LIMIT)(''), first);
+  const first = capacities.addProvider('mx1.hoster.test', LIMIT)('');
+  assert.equal(capacities.addProvider('mx2.hoster.test', LIMIT)(''), first);
+  capacities.removeProvider('mx1.hoster.test');
+  assert.equal(capacities.addProvider('mx3.hoster.test', LIMIT)(''), first);
+  capacities.removeProvider('mx2.hoster.test');
+  capacities.removeProvider('mx3.hoster.test');
+  assert.notEqual(capacities.addProvider('mx1.hoster.test', LIMIT)(''), first);
 });

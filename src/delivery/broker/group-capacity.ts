@@ -19,7 +19,7 @@ export class GroupCapacity {
     return Math.max(1, inUse) + Math.max(0, this.#max - 1 - this.#used);
   }
 
-  changed(from: number, to: number): void {
+  recordChange(from: number, to: number): void {
     this.#used += Math.max(0, to - 1) - Math.max(0, from - 1);
   }
 }
@@ -27,8 +27,11 @@ export class GroupCapacity {
 export class GroupCapacities {
   readonly #groups = new Map<string, { providers: number; bySource: Map<string, GroupCapacity> }>();
 
-  /** Adds a provider to its group. @returns a function from a source to the capacity that the group shares there */
-  join(provider: string, connectionsMax: number): (source: string) => GroupCapacity {
+  /**
+   * Adds a provider to its group.
+   * @returns a function from a source to the capacity that the group shares there
+   */
+  addProvider(provider: string, connectionsMax: number): (source: string) => GroupCapacity {
     const name = groupOf(provider);
     const group = this.#groups.get(name) ?? {
       providers: 0,
@@ -43,7 +46,7 @@ export class GroupCapacities {
     };
   }
 
-  leave(provider: string): void {
+  removeProvider(provider: string): void {
     const name = groupOf(provider);
     const group = this.#groups.get(name);
     if (group && (group.providers -= 1) === 0) this.#groups.delete(name);

@@ -15,14 +15,14 @@ export class TokenBucket {
     return this.#tokens >= 1 ? 0 : ((1 - this.#tokens) / this.perMinute) * 60_000;
   }
 
-  take(max: number, nowMs: number): number {
+  takeTokens(max: number, nowMs: number): number {
     this.#refill(nowMs);
     const taken = Math.min(max, Math.floor(this.#tokens));
     this.#tokens -= taken;
     return taken;
   }
 
-  giveBack(count: number): void {
+  returnTokens(count: number): void {
     this.#tokens = Math.min(this.#capacity, this.#tokens + count);
   }
 

@@ -3,7 +3,7 @@
  * After each suspension one connection probes whether the outage is over.
  *
  * A known provider has many servers, so it is an outage only when none of them has answered for a while. One dead
- * server among others is skipped by its address (delivery/shaping/connections.ts).
+ * server among others is skipped by its address (delivery/shaping/smtp-connections.ts).
  *
  * While the uplink is down (uplink.ts), suspensions are short and constant. When it is up again, the failures of that
  * phase no longer count.
@@ -16,7 +16,7 @@ const ANSWER_COUNTS_FOR_MS = 10 * 60_000;
 const ADDRESSES_MAX = 100;
 const JITTER = 0.15;
 
-type Counts = {
+type OutageCounts = {
   failures: number;
   suspensions: number;
   suspendedUntilMs: number;
@@ -37,7 +37,7 @@ export type Failure = {
 export class Outage {
   readonly #rules: SuspensionRules;
   readonly #world: Pick<World, 'monotonicMs' | 'random'>;
-  #now: Counts = {
+  #counts: OutageCounts = {
     failures: 0,
     suspensions: 0,
     suspendedUntilMs: -Infinity,
@@ -45,9 +45,9 @@ export class Outage {
     reason: null,
     answeredAtMs: new Map(),
   };
-  #before: (Counts & { phase: number }) | null = null;
+  #countsBeforePhase: (OutageCounts & { phase: number }) | null = null;
   /** Addresses that have not answered since the last answer of any server. */
-  readonly #silent = new Set<string>();
+  readonly #silentAddresses = new Set<string>();
 
   constructor(rules: SuspensionRules, world: Pick<World, 'monotonicMs' | 'random'>) {
     this.#rules = rules;
@@ -55,84 +55,90 @@ export class Outage {
   }
 
   get reason(): string | null {
-    return this.#now.reason;
+    return this.#counts.reason;
   }
 
   get suspendedForMs(): number {
-    return Math.max(0, this.#now.suspendedUntilMs - this.#world.monotonicMs());
+    return Math.max(0, this.#counts.suspendedUntilMs - this.#world.monotonicMs());
   }
 
   /** True until a server answers after a suspension. Only one connection is allowed meanwhile. */
   get isOngoing(): boolean {
-    return this.#now.isProbing;
+    return this.#counts.isProbing;
   }
 
   get silentAddresses(): readonly string[] {
-    return [...this.#silent];
+    return [...this.#silentAddresses];
   }
 
-  /** @returns whether a suspension begins */
-  failed({ addresses, reason, phase, suspensionMs }: Failure): boolean {
-    if (this.#before?.phase !== phase) {
-      const answeredAtMs = new Map(this.#now.answeredAtMs);
-      this.#before = { ...this.#now, answeredAtMs, phase };
+  /**
+   * Records an attempt that reached no server.
+   * @returns whether a suspension begins
+   */
+  recordFailure({ addresses, reason, phase, suspensionMs }: Failure): boolean {
+    if (this.#countsBeforePhase?.phase !== phase) {
+      const answeredAtMs = new Map(this.#counts.answeredAtMs);
+      this.#countsBeforePhase = { ...this.#counts, answeredAtMs, phase };
     }
-    this.#now.failures += 1;
+    this.#counts.failures += 1;
     for (const address of addresses) {
-      this.#now.answeredAtMs.delete(address);
-      if (this.#silent.size < ADDRESSES_MAX) this.#silent.add(address);
+      this.#counts.answeredAtMs.delete(address);
+      if (this.#silentAddresses.size < ADDRESSES_MAX) this.#silentAddresses.add(address);
     }
-    const isOut = this.#now.failures >= this.#rules.afterFailures && !this.#answersSomewhere();
+    const isOut = this.#counts.failures >= this.#rules.afterFailures && !this.#hasRecentReply();
     if (!isOut || this.suspendedForMs > 0) return false;
     const { longestMs, firstMs } = this.#rules;
-    const backoffMs = Math.min(longestMs, firstMs * 2 ** this.#now.suspensions);
+    const backoffMs = Math.min(longestMs, firstMs * 2 ** this.#counts.suspensions);
     this.#suspendFor(Math.min(backoffMs, suspensionMs ?? Infinity));
-    this.#now.suspensions += 1;
-    this.#now.isProbing = true;
-    this.#now.reason = reason;
+    this.#counts.suspensions += 1;
+    this.#counts.isProbing = true;
+    this.#counts.reason = reason;
     return true;
   }
 
   /** Shortens a suspension that began in this phase, in which the uplink is down, to at most `forMs`. */
-  shorten(forMs: number, phase: number): void {
-    const { suspendedUntilMs } = this.#now;
-    const isOfPhase = this.#before?.phase === phase;
-    if (!isOfPhase || suspendedUntilMs === this.#before?.suspendedUntilMs) return;
+  shortenSuspension(forMs: number, phase: number): void {
+    const { suspendedUntilMs } = this.#counts;
+    const isOfPhase = this.#countsBeforePhase?.phase === phase;
+    if (!isOfPhase || suspendedUntilMs === this.#countsBeforePhase?.suspendedUntilMs) return;
     if (this.suspendedForMs > forMs) this.#suspendFor(forMs);
   }
 
   /** Restores the counts before the phase, because the uplink was down in it. */
-  takeBack(phase: number): void {
-    if (this.#before?.phase === phase) this.#now = this.#before;
-    this.#before = null;
+  undoPhase(phase: number): void {
+    if (this.#countsBeforePhase?.phase === phase) this.#counts = this.#countsBeforePhase;
+    this.#countsBeforePhase = null;
   }
 
-  /** @returns whether the answer ends the outage */
-  answered(address: string): boolean {
-    const { answeredAtMs, isProbing } = this.#now;
+  /**
+   * Records that a server answered.
+   * @returns whether this ends the outage
+   */
+  recordReached(address: string): boolean {
+    const { answeredAtMs, isProbing } = this.#counts;
     answeredAtMs.delete(address);
     answeredAtMs.set(address, this.#world.monotonicMs());
     if (answeredAtMs.size > ADDRESSES_MAX) answeredAtMs.delete(answeredAtMs.keys().next().value!);
     const ended = { failures: 0, suspensions: 0, suspendedUntilMs: -Infinity, isProbing: false };
-    this.#now = { ...ended, reason: null, answeredAtMs };
-    this.#before = null;
+    this.#counts = { ...ended, reason: null, answeredAtMs };
+    this.#countsBeforePhase = null;
     return isProbing;
   }
 
-  /** Returns the addresses that workers may connect to again, after `answered` or `takeBack`. */
+  /** Returns the addresses that workers may connect to again, after `recordReached` or `undoPhase`. */
   forgetSilent(): readonly string[] {
     const silent = this.silentAddresses;
-    this.#silent.clear();
+    this.#silentAddresses.clear();
     return silent;
   }
 
   #suspendFor(ms: number): void {
     const jitter = 1 + JITTER * (2 * this.#world.random() - 1);
-    this.#now.suspendedUntilMs = this.#world.monotonicMs() + ms * jitter;
+    this.#counts.suspendedUntilMs = this.#world.monotonicMs() + ms * jitter;
   }
 
-  #answersSomewhere(): boolean {
+  #hasRecentReply(): boolean {
     const sinceMs = this.#world.monotonicMs() - ANSWER_COUNTS_FOR_MS;
-    return [...this.#now.answeredAtMs.values()].some((atMs) => atMs > sinceMs);
+    return [...this.#counts.answeredAtMs.values()].some((atMs) => atMs > sinceMs);
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Broker, BROKER_TICK_MS } from '../broker/broker.ts';
-import type { BrokerMessage } from '../broker/messages.ts';
+import type { BrokerMessage } from '../broker/broker-messages.ts';
 import { DEFAULT_SHAPING } from '../shaping/settings.ts';
 import type { UplinkChange } from './uplink.ts';
 
@@ -25,8 +25,8 @@ class Scene {
       },
       onUplink: (change) => this.changes.push(change),
     });
-    this.broker.join(WORKER);
-    this.broker.join(2);
+    this.broker.addWorker(WORKER);
+    this.broker.addWorker(2);
   }
 
   answer(...providers: string[]): void {

@@ -12,7 +12,7 @@
  */
 import type { World } from '../../lib/world.ts';
 import { groupOf } from '../../net/providers.ts';
-import type { BrokerMessage, WorkerMessage } from '../broker/messages.ts';
+import type { BrokerMessage, WorkerMessage } from '../broker/broker-messages.ts';
 import type { UplinkRules } from '../shaping/settings.ts';
 
 type Clock = Pick<World, 'monotonicMs'>;
@@ -65,7 +65,7 @@ export class Uplink {
     return Math.max(0, this.#clock.monotonicMs() - this.#failedSinceMs);
   }
 
-  get failed(): ReadonlySet<string> {
+  get failedProviders(): ReadonlySet<string> {
     return this.#failed;
   }
 
@@ -75,7 +75,7 @@ export class Uplink {
   }
 
   /** Records that an attempt reached no server of the provider, or that its domain could not be looked up. */
-  noAnswer(provider: string): void {
+  recordNoReply(provider: string): void {
     if (this.#failed.size >= PROVIDERS_MAX || this.#failed.has(provider)) return;
     if (this.#failed.size === 0) this.#failedSinceMs = this.#clock.monotonicMs();
     this.#failed.add(provider);
@@ -85,16 +85,20 @@ export class Uplink {
     this.#groups.set(group, isKnown || this.#groups.get(group) === true);
   }
 
-  /** Call it after each failure, and in intervals while `isSuspect`. @returns whether the uplink goes down now */
-  goesDown(): boolean {
+  /**
+   * Marks the uplink as down if the evidence suffices. The broker calls this after each failure, and in intervals
+   * while `isSuspect`.
+   * @returns whether the uplink went down now
+   */
+  markDownIfEvident(): boolean {
     const sinceAnswerMs = this.#clock.monotonicMs() - this.#answeredAtMs;
     if (!this.isSuspect || sinceAnswerMs < this.#rules.noAnswerMs) return false;
     this.#isDown = true;
     return true;
   }
 
-  /** Records an answer, which begins a new phase. Read `failed` and `failedForMs` before. */
-  answered(provider: string): void {
+  /** Records an answer, which begins a new phase. Read `failedProviders` and `failedForMs` before. */
+  recordReply(provider: string): void {
     this.#answeredAtMs = this.#clock.monotonicMs();
     this.#known.delete(provider);
     this.#known.add(provider);
@@ -170,14 +174,14 @@ export class UplinkView {
     this.#onChange({ isDown, failedForMs });
   }
 
-  answered(provider: string): void {
+  reportReply(provider: string): void {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#reportedAtMs < ANSWER_REPORTED_EVERY_MS) return;
     this.#reportedAtMs = nowMs;
     this.#send({ kind: 'answered', provider });
   }
 
-  unresolved(provider: string): void {
+  reportUnresolved(provider: string): void {
     this.#send({ kind: 'unresolved', provider });
   }
 }

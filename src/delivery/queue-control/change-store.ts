@@ -1,5 +1,5 @@
 /**
- * Changes waiting mail for operators: retry, hold, release and removal. Also counts it by provider.
+ * Changes waiting mail for operators: retry, hold, release and removal.
  *
  * A change walks over the queue's key in steps, project by project, so that no statement is long. Rows that a worker
  * has leased are not changed, because an SMTP transaction cannot be undone. A retry asks those workers to compare
@@ -80,15 +80,15 @@ found as materialized (
      and ($12::uuid is null or drop_id = $12 and held)
 )`;
 
-const FROM_LAST = 'project_id desc, email_id desc, position desc';
+const LAST_FIRST = 'project_id desc, email_id desc, position desc';
 
 const PROGRESS = `
 select (select count(*) from found)::int as found,
        (select count(*) from found where holder is not null)::int as busy,
        (select count(*) from changed)::int as changed, count(*)::int as seen,
-       (array_agg(project_id order by ${FROM_LAST}))[1] as "projectId",
-       (array_agg(email_id order by ${FROM_LAST}))[1] as "emailId",
-       (array_agg(position order by ${FROM_LAST}))[1] as position
+       (array_agg(project_id order by ${LAST_FIRST}))[1] as "projectId",
+       (array_agg(email_id order by ${LAST_FIRST}))[1] as "emailId",
+       (array_agg(position order by ${LAST_FIRST}))[1] as position
   from seen`;
 
 /** `mark` and `restore` belong to a drop that can be undone; $13 is its id. */
@@ -131,7 +131,7 @@ asked as (
 
 type Change = { set: string; where: string };
 
-function changeStatement({ set, where }: Change, alongside = ''): string {
+function changeStatement({ set, where }: Change, furtherStep = ''): string {
   return `with${SEEN},
 changed as (
   update queue q set ${set}
@@ -143,7 +143,7 @@ changed as (
    where q.project_id = f.project_id and q.email_id = f.email_id and q.position = f.position
      and ${where}
   returning 1
-)${alongside}${PROGRESS}`;
+)${furtherStep}${PROGRESS}`;
 }
 
 const STATEMENTS: Readonly<Record<QueueChange | MarkChange, string>> = {
@@ -156,12 +156,12 @@ const STATEMENTS: Readonly<Record<QueueChange | MarkChange, string>> = {
 
 type Progress = { found: number; busy: number; changed: number; seen: number } & QueuePlace;
 
-type Part = { selector: QueueSelector; from: QueuePlace };
+type StepRequest = { selector: QueueSelector; from: QueuePlace };
 
 export async function changeQueueStep(
   db: Queryable,
   change: QueueChange,
-  { selector, from }: Part,
+  { selector, from }: StepRequest,
 ): Promise<QueueStep> {
   const [row] = await db.query<Progress>(STATEMENTS[change], valuesOf(selector, from, STEP_ROWS));
   return stepOf(row!);
@@ -171,14 +171,14 @@ export async function changeQueueStep(
 export async function markQueueStep(
   db: Queryable,
   change: MarkChange,
-  { dropId, selector, from }: Part & { dropId: string },
+  { dropId, selector, from }: StepRequest & { dropId: string },
 ): Promise<QueueStep> {
   const values = [...valuesOf(selector, from, STEP_ROWS), dropId];
   const [row] = await db.query<Progress>(STATEMENTS[change], values);
   return stepOf(row!);
 }
 
-type TakenOut = {
+type ClaimedForDrop = {
   projectId: string;
   environment: Environment;
   emailId: string;
@@ -190,7 +190,7 @@ type TakenOut = {
   address: Address;
 };
 
-const TAKE_OUT = `with${SEEN},
+const CLAIM_STEP = `with${SEEN},
 changed as (
   update queue q set holder = $13::uuid, claim = q.claim + 1
     from found f
@@ -212,17 +212,17 @@ select p.*, t.taken
          where r.project_id = c.project_id and r.email_id = c.email_id and r.position = c.position
          limit 1) r) t on true`;
 
-const TAKE_OUT_ROWS = 200;
+const CLAIM_STEP_ROWS = 200;
 
 /** Claims the matching rows of the next step for `holder`, which then settles them. */
-export async function takeOutStep(
+export async function claimStep(
   db: Queryable,
   holder: string,
-  { selector, from }: Part,
-): Promise<{ step: QueueStep; taken: TakenOut[] }> {
-  const values = [...valuesOf(selector, from, TAKE_OUT_ROWS), holder];
-  const [row] = await db.query<Progress & { taken: TakenOut[] | null }>(TAKE_OUT, values);
-  return { step: stepOf(row!, TAKE_OUT_ROWS), taken: row!.taken ?? [] };
+  { selector, from }: StepRequest,
+): Promise<{ step: QueueStep; claimed: ClaimedForDrop[] }> {
+  const values = [...valuesOf(selector, from, CLAIM_STEP_ROWS), holder];
+  const [row] = await db.query<Progress & { taken: ClaimedForDrop[] | null }>(CLAIM_STEP, values);
+  return { step: stepOf(row!, CLAIM_STEP_ROWS), claimed: row!.taken ?? [] };
 }
 
 function valuesOf(selector: QueueSelector, from: QueuePlace, rows: number): unknown[] {
@@ -253,57 +253,4 @@ function startOf(projectId: string | null, from: QueuePlace): QueuePlace {
 function stepOf({ found, busy, changed, seen, ...last }: Progress, rows = STEP_ROWS): QueueStep {
   const { projectId, emailId, position } = last;
   return { found, busy, changed, next: seen < rows ? null : { projectId, emailId, position } };
-}
-
-export type ProviderInQueue = {
-  provider: string;
-  projects: number;
-  /** Recipients that have not ended. Workers have claimed `withWorkers` of them. */
-  depth: number;
-  withWorkers: number;
-  due: number;
-  held: number;
-  /** Seconds that the oldest due recipient has been waiting; null: none is due. */
-  oldestS: number | null;
-  nextDueAt: Date | null;
-};
-
-/** True for single hosts, not for large providers or those of the operator's file (net/providers.ts). */
-export const IS_OF_HOSTS = `(provider ~ '[.:]')`;
-
-// Large providers come first, because anyone can create many host names with as much mail.
-// The time is read once: per row it would take half a minute for a million rows.
-const BY_PROVIDER = `
-with t as materialized (select app_now() as now),
-by_project as (
-  select q.provider, q.project_id, count(*) as depth, count(q.holder) as with_workers,
-         count(*) filter (where q.held) as held,
-         count(*) filter (where q.holder is null and q.due_at <= (select now from t)) as due,
-         min(q.due_at) filter (where q.holder is null and not q.held) as first_due
-    from queue q
-   where $1::uuid is null or q.project_id = $1
-   group by q.provider, q.project_id
-)
-select * from (
-select provider, count(*)::int as projects, sum(depth)::int as depth,
-       sum(with_workers)::int as "withWorkers", sum(due)::int as due, sum(held)::int as held,
-       extract(epoch from (select now from t)
-         - min(first_due) filter (where first_due <= (select now from t)))::float8 as "oldestS",
-       min(first_due) as "nextDueAt", count(*) over ()::int as providers
-  from by_project
- group by provider
- order by ${IS_OF_HOSTS}, sum(depth) desc, provider
- limit $2) shown
- order by depth desc, provider`;
-
-/** Returns large providers, then the deepest, and their total number. @param projectId null: all projects */
-export async function providersInQueue(
-  db: Queryable,
-  options: { projectId: string | null; limit: number },
-): Promise<{ providers: ProviderInQueue[]; total: number }> {
-  const rows = await db.query<ProviderInQueue & { providers: number }>(BY_PROVIDER, [
-    options.projectId,
-    options.limit,
-  ]);
-  return { providers: rows, total: rows[0]?.providers ?? 0 };
 }

@@ -67,7 +67,7 @@ export type ProviderDepth = {
   oldestS: number;
 };
 
-/** @param providers providers that are listed by name; all others are summed up */
+/** Returns the depth of the listed providers, of relays, and of all others together. */
 export function queueDepth(db: Queryable, providers: readonly string[]): Promise<ProviderDepth[]> {
   return db.query<ProviderDepth>(DEPTH, [providers]);
 }

@@ -5,21 +5,21 @@ import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { newId } from '../../database/ids.ts';
-import { expireWorker, registerWorker, releaseOrphans } from '../queue/node-store.ts';
+import { expireWorker, registerWorker, releaseOrphans } from '../queue/worker-store.ts';
 import { findProject } from '../../accounts/projects/project-store.ts';
 import {
   changeQueueStep,
   QUEUE_START,
   type QueuePlace,
   type QueueSelector,
-  takeOutStep,
+  claimStep,
   WHOLE_QUEUE,
 } from './change-store.ts';
 import {
   createDrop,
-  dropsToDo,
+  listUnfinishedDrops,
   markDropStep,
-  markedBy,
+  selectMarked,
   type QueueDrop,
   restoreStep,
   undoDrop,
@@ -68,9 +68,9 @@ test('mail that is being dropped stays on hold when the process dies', async () 
   ]) {
     const holder = newId();
     await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
-    const part = { selector: markedBy(drop), from: QUEUE_START };
-    const { taken } = await takeOutStep(db, holder, part);
-    assert.equal(taken.length, 1);
+    const part = { selector: selectMarked(drop), from: QUEUE_START };
+    const { claimed } = await claimStep(db, holder, part);
+    assert.equal(claimed.length, 1);
     await die(holder);
     assert.deepEqual(await rows(), [MARKED]);
   }
@@ -84,7 +84,7 @@ test('after an undo nothing is marked, and restoring marked mail can be repeated
   assert.notEqual(undone.undoneAt, null);
   assert.equal(await markDropStep(db, id), null);
   assert.deepEqual(await rows(), [MARKED], 'the mail is marked until it is restored');
-  const toDo = await dropsToDo(db);
+  const toDo = await listUnfinishedDrops(db);
   assert.ok(toDo.some((one) => one.id === id));
   for (const changed of [1, 0]) {
     assert.equal((await restoreStep(db, marked, QUEUE_START)).changed, changed);

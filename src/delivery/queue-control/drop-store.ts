@@ -89,21 +89,24 @@ returning ${COLUMNS}`;
 
 export async function createDrop(db: Queryable, drop: NewDrop): Promise<QueueDrop> {
   const { id, organizationId, projectId, environment, emailId, domain, provider } = drop;
-  const what = [id, organizationId, projectId, environment, emailId, domain, provider];
+  const selection = [id, organizationId, projectId, environment, emailId, domain, provider];
   const from = [QUEUE_START.projectId, QUEUE_START.emailId, QUEUE_START.position];
-  const [row] = await db.query<Row>(CREATE, [...what, ...from]);
+  const [row] = await db.query<Row>(CREATE, [...selection, ...from]);
   return dropOf(row!);
 }
 
 const LOCK = `select ${COLUMNS} from queue_drops where id = $1 for update`;
 
-const NOTE_STEP = `
+const SAVE_PROGRESS = `
 update queue_drops set next_project_id = $2, next_email_id = $3, next_position = $4,
        found = found + $5, busy = busy + $6, marked = marked + $7
  where id = $1
 returning ${COLUMNS}`;
 
-/** Marks one step of the mail. @returns the drop after the step; null: it was undone or carried out */
+/**
+ * Marks one step of the mail.
+ * @returns the drop after the step; null: it was undone or carried out
+ */
 export function markDropStep(
   db: Pick<Database, 'transaction'>,
   id: string,
@@ -116,18 +119,18 @@ export function markDropStep(
     const part = { dropId: id, selector: selectorOf(drop), from: drop.next };
     const { next, found, busy, changed } = await markQueueStep(tx, 'mark', part);
     const place = [next?.projectId ?? null, next?.emailId ?? null, next?.position ?? null];
-    const [noted] = await tx.query<Row>(NOTE_STEP, [id, ...place, found, busy, changed]);
-    return dropOf(noted!);
+    const [saved] = await tx.query<Row>(SAVE_PROGRESS, [id, ...place, found, busy, changed]);
+    return dropOf(saved!);
   });
 }
 
 function selectorOf(drop: QueueDrop): QueueSelector {
   const { emailId, domain, provider, projectId, environment, organizationId, lastEmailId } = drop;
-  const what = { emailId, domain, provider, lastEmailId };
-  return { ...WHOLE_QUEUE, ...what, projectId, environment, organizationId };
+  const selection = { emailId, domain, provider, lastEmailId };
+  return { ...WHOLE_QUEUE, ...selection, projectId, environment, organizationId };
 }
 
-export function markedBy({ id, lastEmailId, projectId, emailId }: QueueDrop): QueueSelector {
+export function selectMarked({ id, lastEmailId, projectId, emailId }: QueueDrop): QueueSelector {
   return { ...WHOLE_QUEUE, dropId: id, lastEmailId, projectId, emailId };
 }
 
@@ -156,7 +159,7 @@ export async function undoDrop(
 }
 
 export function restoreStep(db: Queryable, drop: QueueDrop, from: QueuePlace): Promise<QueueStep> {
-  return markQueueStep(db, 'restore', { dropId: drop.id, selector: markedBy(drop), from });
+  return markQueueStep(db, 'restore', { dropId: drop.id, selector: selectMarked(drop), from });
 }
 
 export async function deleteDrop(db: Queryable, id: string): Promise<void> {
@@ -183,13 +186,13 @@ export async function listDrops(
   return (await db.query<Row>(LIST, values)).map(dropOf);
 }
 
-const TO_DO = `
+const UNFINISHED = `
 select ${COLUMNS} from queue_drops
  where undone_at is not null or next_email_id is not null or drops_at <= app_now()
  order by id
  limit 100`;
 
 /** Returns the drops that maintenance continues: undone ones, partly marked ones, and those whose time is over. */
-export async function dropsToDo(db: Queryable): Promise<QueueDrop[]> {
-  return (await db.query<Row>(TO_DO)).map(dropOf);
+export async function listUnfinishedDrops(db: Queryable): Promise<QueueDrop[]> {
+  return (await db.query<Row>(UNFINISHED)).map(dropOf);
 }

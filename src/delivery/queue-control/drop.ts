@@ -4,20 +4,20 @@
  */
 import type { World } from '../../lib/world.ts';
 import { loadHeads } from '../attempt/message-store.ts';
-import { expireWorker, heartbeat, registerWorker } from '../queue/node-store.ts';
+import { expireWorker, heartbeat, registerWorker } from '../queue/worker-store.ts';
 import type { Database } from '../../database/database.ts';
 import {
   QUEUE_START,
   type QueuePlace,
   type QueueSelector,
   type QueueStep,
-  takeOutStep,
+  claimStep,
 } from './change-store.ts';
 import {
   deleteDrop,
-  dropsToDo,
+  listUnfinishedDrops,
   markDropStep,
-  markedBy,
+  selectMarked,
   type QueueDrop,
   restoreStep,
 } from './drop-store.ts';
@@ -48,15 +48,15 @@ export async function* dropFromQueue(
     let from: QueuePlace | null = QUEUE_START;
     while (from !== null) {
       if ((await heartbeat(db, holder)) === null) throw new Error('the lease of this drop expired');
-      const { step, taken } = await takeOutStep(db, holder, { selector, from });
+      const { step, claimed } = await claimStep(db, holder, { selector, from });
       const messages = await loadHeads(
         db,
-        taken.map((one) => ({ ...one, id: one.emailId })),
+        claimed.map((recipient) => ({ ...recipient, id: recipient.emailId })),
       );
-      const settlements = taken.map((one) => {
-        const message = messages.get(one.emailId);
-        if (!message) throw new Error(`queued email ${one.emailId} has no content`);
-        return settlementOf({ ...one, message }, DROPPED, { attempt: null, world });
+      const settlements = claimed.map((recipient) => {
+        const message = messages.get(recipient.emailId);
+        if (!message) throw new Error(`queued email ${recipient.emailId} has no content`);
+        return settlementOf({ ...recipient, message }, DROPPED, { attempt: null, world });
       });
       const settled = await settleBatch(db.settling, settlements, {
         holder,
@@ -71,29 +71,35 @@ export async function* dropFromQueue(
   }
 }
 
-/** Marks mail while `mayGoOn`. @returns the drop after the last step; null: it was undone meanwhile */
+/**
+ * Marks mail until `mayContinue` returns false.
+ * @returns the drop after the last step; null: it was undone meanwhile
+ */
 export async function markDrop(
   db: Pick<Database, 'transaction'>,
   drop: QueueDrop,
-  mayGoOn: () => boolean,
+  mayContinue: () => boolean,
 ): Promise<QueueDrop | null> {
   let marked: QueueDrop | null = drop;
-  while (marked !== null && marked.next !== null && mayGoOn()) {
+  while (marked !== null && marked.next !== null && mayContinue()) {
     marked = await markDropStep(db, drop.id);
   }
   return marked;
 }
 
-/** Restores the mail of an undone drop. @returns the number of recipients; null: `mayGoOn` returned false */
+/**
+ * Restores the mail of an undone drop.
+ * @returns the number of recipients; null: `mayContinue` returned false
+ */
 export async function restoreDrop(
   db: Database,
   drop: QueueDrop,
-  mayGoOn: () => boolean,
+  mayContinue: () => boolean,
 ): Promise<number | null> {
   let restored = 0;
   let from: QueuePlace | null = QUEUE_START;
   while (from !== null) {
-    if (!mayGoOn()) return null;
+    if (!mayContinue()) return null;
     const step: QueueStep = await restoreStep(db, drop, from);
     restored += step.changed;
     from = step.next;
@@ -102,20 +108,23 @@ export async function restoreDrop(
   return restored;
 }
 
-/** Continues the drops that requests began, until `mayGoOn` returns false. Several machines may do so at once. */
-export async function carryOutDrops(context: DropContext, mayGoOn: () => boolean): Promise<void> {
+/** Continues the drops that requests began, until `mayContinue` returns false. Several machines may do so at once. */
+export async function continueDrops(
+  context: DropContext,
+  mayContinue: () => boolean,
+): Promise<void> {
   const { db } = context;
-  for (const found of await dropsToDo(db)) {
-    if (!mayGoOn()) return;
-    if (found.undoneAt !== null) {
-      await restoreDrop(db, found, mayGoOn);
+  for (const drop of await listUnfinishedDrops(db)) {
+    if (!mayContinue()) return;
+    if (drop.undoneAt !== null) {
+      await restoreDrop(db, drop, mayContinue);
       continue;
     }
-    const drop = await markDrop(db, found, mayGoOn);
-    if (drop === null || drop.next !== null || !drop.isDue) continue;
-    for await (const _ of dropFromQueue(context, markedBy(drop))) {
-      if (!mayGoOn()) return;
+    const marked = await markDrop(db, drop, mayContinue);
+    if (marked === null || marked.next !== null || !marked.isDue) continue;
+    for await (const _ of dropFromQueue(context, selectMarked(marked))) {
+      if (!mayContinue()) return;
     }
-    await deleteDrop(db, drop.id);
+    await deleteDrop(db, marked.id);
   }
 }

@@ -24,7 +24,7 @@ const PROVIDERS_MAX = 10_000;
 export function describeQueue(queue: Command, cli: Cli): void {
   queue.enablePositionalOptions();
   const examples = ['queue', 'queue retry --domain example.org'] as const;
-  apiRunnable(queue, cli, { examples, mode: 'both', run: show }).option(
+  apiRunnable(queue, cli, { examples, mode: 'both', run: showQueue }).option(
     '--limit <n>',
     'number of providers',
     countUpTo(PROVIDERS_MAX),
@@ -36,7 +36,7 @@ export function describeQueue(queue: Command, cli: Cli): void {
       about: CHANGES[name].about,
       examples: [`queue ${name} --domain example.org`, `queue ${name} --all`],
       mode: 'both',
-      run: (api, options: Selection) => change(api, name, options),
+      run: (api, options: Selection) => changeQueue(api, name, options),
     });
     selectable(command);
   }
@@ -46,7 +46,7 @@ export function describeQueue(queue: Command, cli: Cli): void {
       about: 'cancel waiting mail after a minute, with events and webhooks',
       examples: [`queue drop --email ${EXAMPLE_ID}`, 'queue drop --domain example.org --yes'],
       mode: 'both',
-      run: drop,
+      run: dropMail,
     }),
   ).option('--yes', 'do not ask for confirmation');
   apiCommand(queue, cli, {
@@ -54,7 +54,7 @@ export function describeQueue(queue: Command, cli: Cli): void {
     about: 'undo a drop within a minute',
     examples: [`queue undo ${EXAMPLE_ID}`],
     mode: 'of_id',
-    run: undo,
+    run: undoDrop,
   }).argument('<id>', 'the drop');
 }
 
@@ -66,18 +66,18 @@ function selectable(command: Command): Command {
     .option('--all', 'everything in the queue');
 }
 
-type Part = { client: Letterhaus; scope: 'project' | 'organization' };
+type QueueClient = { client: Letterhaus; scope: 'project' | 'organization' };
 
-async function partsOf(api: Api, { project, mode }: ApiOptions): Promise<Part[]> {
+async function queueClients(api: Api, { project, mode }: ApiOptions): Promise<QueueClient[]> {
   if (api.isOperator && project === undefined && mode === undefined) {
     return [{ client: api.of({ project: '*' }), scope: 'organization' }];
   }
   return (await api.all()).map(({ client }) => ({ client, scope: 'project' }));
 }
 
-async function show(api: Api, options: ApiOptions & { limit: number }): Promise<Outcome> {
-  const parts = await partsOf(api, options);
-  const queues = await Promise.all(parts.map(({ client, scope }) => client.queue.get({ scope })));
+async function showQueue(api: Api, options: ApiOptions & { limit: number }): Promise<Outcome> {
+  const clients = await queueClients(api, options);
+  const queues = await Promise.all(clients.map(({ client, scope }) => client.queue.get({ scope })));
   const text = queues.map((queue) => queueText(api.cli, queue, options.limit)).join('\n\n');
   return { data: queues.length === 1 ? queues[0] : { object: 'list', data: queues }, text };
 }
@@ -100,7 +100,7 @@ function queueText(cli: Cli, queue: Queue, limit: number): string {
       one.provider,
       String(one.waiting),
       String(one.due),
-      one.oldest_due_at === null ? '-' : between(one.oldest_due_at, now),
+      one.oldest_due_at === null ? '-' : durationText(one.oldest_due_at, now),
       String(one.held),
       shortTime(one.next_due_at),
       stateOf(one, now),
@@ -126,7 +126,7 @@ function stateOf(
 ) {
   if (held === waiting) return 'held';
   if (state === null) return '-';
-  return until === null ? state : `${state} ${between(now, until)}`;
+  return until === null ? state : `${state} ${durationText(now, until)}`;
 }
 
 type Selection = ApiOptions & {
@@ -143,16 +143,16 @@ const CHANGES: Readonly<Record<Change, { about: string; done: string }>> = {
   release: { about: 'release mail on hold', done: 'released' },
 };
 
-async function change(api: Api, kind: Change, options: Selection): Promise<Outcome> {
+async function changeQueue(api: Api, kind: Change, options: Selection): Promise<Outcome> {
   const selection = selectionOf(options);
   if (isFailure(selection)) return selection;
   const { done } = CHANGES[kind];
   const sum = { found: 0, busy: 0, changed: 0 };
-  for (const { client, scope } of await partsOf(api, options)) {
+  for (const { client, scope } of await queueClients(api, options)) {
     let from: string | undefined;
     do {
-      const asked = client.queue[kind]({ ...selection, scope, from });
-      const step = await asked.catch(nullIfMissing);
+      const response = client.queue[kind]({ ...selection, scope, from });
+      const step = await response.catch(nullIfNotFound);
       if (step === null) break;
       sum.found += step.found;
       sum.busy += step.busy;
@@ -161,7 +161,7 @@ async function change(api: Api, kind: Change, options: Selection): Promise<Outco
       if (from !== undefined) api.cli.err(`${sum.changed} of ${sum.found} ${done} so far\n`);
     } while (from !== undefined);
   }
-  if (sum.found === 0 && options.email !== undefined) return nothingOf(options.email);
+  if (sum.found === 0 && options.email !== undefined) return noWaitingEmail(options.email);
   const checked =
     kind === 'retry' ? '; within a minute the worker releases those that it has no record of' : '';
   return {
@@ -170,7 +170,7 @@ async function change(api: Api, kind: Change, options: Selection): Promise<Outco
   };
 }
 
-async function drop(api: Api, options: Selection & { yes?: true }): Promise<Outcome> {
+async function dropMail(api: Api, options: Selection & { yes?: true }): Promise<Outcome> {
   const selection = selectionOf(options);
   if (isFailure(selection)) return selection;
   const refusal = await confirmed(api.cli, options.yes, {
@@ -180,27 +180,27 @@ async function drop(api: Api, options: Selection & { yes?: true }): Promise<Outc
   });
   if (refusal !== null) return refusal;
   const drops: QueueDrop[] = [];
-  for (const { client, scope } of await partsOf(api, options)) {
-    const made = await client.queue.drop({ ...selection, scope }).catch(nullIfMissing);
-    if (made !== null) drops.push(made);
+  for (const { client, scope } of await queueClients(api, options)) {
+    const drop = await client.queue.drop({ ...selection, scope }).catch(nullIfNotFound);
+    if (drop !== null) drops.push(drop);
   }
-  if (drops.length === 0 && options.email !== undefined) return nothingOf(options.email);
+  if (drops.length === 0 && options.email !== undefined) return noWaitingEmail(options.email);
   return {
     data: drops.length === 1 ? drops[0] : { object: 'list', data: drops },
     text: drops.map((one) => dropText(api.cli, one)).join('\n'),
   };
 }
 
-function dropText({ program }: Cli, made: QueueDrop): string {
-  const { id, found, busy, changed, is_complete: isComplete, drops_at: at } = made;
-  const rest = isComplete ? '' : ' (and further matches)';
-  const summary = `${changed} of ${found} waiting recipients${rest} will be dropped at ${shortTime(at)}${busyText(busy)}.`;
+function dropText({ program }: Cli, drop: QueueDrop): string {
+  const { id, found, busy, changed, is_complete: isComplete, drops_at: at } = drop;
+  const furtherText = isComplete ? '' : ' (and further matches)';
+  const summary = `${changed} of ${found} waiting recipients${furtherText} will be dropped at ${shortTime(at)}${busyText(busy)}.`;
   return changed === 0
     ? summary
     : `${summary}\nTo undo the drop before then:\n  ${program} queue undo ${id}`;
 }
 
-async function undo(api: Api, _: object, [id]: [string]): Promise<Outcome> {
+async function undoDrop(api: Api, _: object, [id]: [string]): Promise<Outcome> {
   const client = api.isOperator ? api.of({ project: '*' }) : api.client;
   const undone = await client.queue.undoDrop(id);
   return { data: undone, text: `The drop is undone: ${undone.changed} recipients wait again.` };
@@ -228,13 +228,13 @@ function selectionOf({ email, domain, provider, all, project }: Selection): Sele
   };
 }
 
-function nothingOf(email: string): Failure {
+function noWaitingEmail(email: string): Failure {
   const message = `No recipient of email ${email} waits in the queue.`;
   return { failed: message, code: 'not_found', exitCode: 1 };
 }
 
 /** Ignores the environment without the email, because an email is in only one. */
-function nullIfMissing(error: unknown): null {
+function nullIfNotFound(error: unknown): null {
   if (error instanceof LetterhausError && error.code === 'not_found') return null;
   throw error;
 }
@@ -243,7 +243,7 @@ function busyText(busy: number, checked = ''): string {
   return busy === 0 ? '' : `; ${busy} were claimed by a worker and not changed${checked}`;
 }
 
-function between(from: string, to: string): string {
+function durationText(from: string, to: string): string {
   const seconds = (Date.parse(to) - Date.parse(from)) / 1_000;
   if (seconds < 120) return `${Math.max(0, Math.round(seconds))} s`;
   if (seconds < 7_200) return `${Math.round(seconds / 60)} min`;

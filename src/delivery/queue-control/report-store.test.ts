@@ -3,7 +3,6 @@ import { test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
-import { providersInQueue } from './change-store.ts';
 import { readQueue } from './report-store.ts';
 
 test('a large provider is in the lists of the queue even when many single hosts have more mail', async () => {
@@ -27,11 +26,6 @@ test('a large provider is in the lists of the queue even when many single hosts 
   );
   await db.query(`update queue set provider = 'google' where provider = 'gmail.test'`);
 
-  const inQueue = await providersInQueue(db, { projectId: null, limit: 5 });
-  const names = inQueue.providers.map(({ provider }) => provider);
-  assert.deepEqual([names[0], names.at(-1), names.length], ['customer.test', 'google', 5]);
-  assert.equal(inQueue.total, 22);
-
   const report = await readQueue(db, {
     projectIds: [sender.projectId],
     environment: null,
@@ -39,9 +33,7 @@ test('a large provider is in the lists of the queue even when many single hosts 
     provider: null,
     limit: 5,
   });
-  assert.deepEqual(
-    report.providers.map(({ provider }) => provider),
-    names,
-  );
+  const names = report.providers.map(({ provider }) => provider);
+  assert.deepEqual([names[0], names.at(-1), names.length], ['customer.test', 'google', 5]);
   assert.deepEqual([report.providerCount, report.total.waiting], [22, 44]);
 });

@@ -8,7 +8,6 @@
  */
 import type { Environment, Scope } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
-import { IS_OF_HOSTS } from './change-store.ts';
 
 export type QueueCounts = {
   waiting: number;
@@ -37,7 +36,7 @@ export type QueueScope = {
   environment: Environment | null;
 };
 
-export type QueueAsked = {
+export type QueueQuery = {
   projectIds: readonly string[];
   environment: Environment | null;
   /** Part of these projects that is shown by provider. */
@@ -49,6 +48,13 @@ export type QueueAsked = {
 const COUNTED_PAGES_MAX = 2_000;
 const SPARSE_PAGES_MAX = 20_000;
 const SPARSE_ROWS_MAX = 100_000;
+/** Limit on the recipients of one provider that the index counts. */
+const INDEX_COUNT_MAX = 200;
+/** Rows that are read from each end of a tenant queue for the last replies. */
+const REPLY_CANDIDATES = 100;
+
+/** True for single hosts, not for large providers or those of the operator's file (net/providers.ts). */
+const IS_SINGLE_HOST = `(provider ~ '[.:]')`;
 
 const ROWS = `(select c.reltuples from pg_class c where c.oid = 'queue'::regclass)`;
 const SHARE = `
@@ -86,7 +92,7 @@ within as (
 shown as (
   (select 'provider' as kind, provider, null::uuid as "projectId", null::text as environment,
           count(*) over ()::int as groups, ${SUMS}
-     from within group by provider order by ${IS_OF_HOSTS}, sum(waiting) desc, provider limit $6)
+     from within group by provider order by ${IS_SINGLE_HOST}, sum(waiting) desc, provider limit $6)
   union all
   (select 'project', null, project_id, environment, count(*) over ()::int, ${SUMS}
      from by_queue group by project_id, environment order by sum(waiting) desc, project_id limit $6)
@@ -107,24 +113,26 @@ type Row = Omit<QueueCounts, 'waiting'> & {
   waiting: number | null;
 };
 
-export async function readQueue(db: Queryable, asked: QueueAsked): Promise<QueueReport> {
-  const { projectIds, environment, within, provider, limit } = asked;
+export async function readQueue(db: Queryable, query: QueueQuery): Promise<QueueReport> {
+  const { projectIds, environment, within, provider, limit } = query;
   const values = [projectIds, environment, within.projectId, within.environment, provider, limit];
   const rows = await db.query<Row>(REPORT, values);
-  const of = (kind: Row['kind']): Row[] => rows.filter((row) => row.kind === kind);
+  const rowsOf = (kind: Row['kind']): Row[] => rows.filter((row) => row.kind === kind);
   const { now, isEstimate } = rows[0]!;
-  const sampled = of('provider').map((row) => ({ ...countsOf(row), provider: row.provider }));
+  const sampled = rowsOf('provider').map((row) => ({ ...countsOf(row), provider: row.provider }));
   const { projectId } = within;
   const isSmall = isEstimate && projectId !== null;
   const counted = isSmall ? await countByIndex(db, { ...within, projectId, provider, limit }) : [];
-  const providers = withCounted(sampled, counted).slice(0, limit);
+  const providers = mergeCounts(sampled, counted).slice(0, limit);
   return {
     now,
     isEstimate,
-    total: isSmall ? sumOf(countsOf(of('total')[0]!), providers) : countsOf(of('total')[0]!),
+    total: isSmall
+      ? sumOf(countsOf(rowsOf('total')[0]!), providers)
+      : countsOf(rowsOf('total')[0]!),
     providers,
-    providerCount: Math.max(of('provider')[0]?.groups ?? 0, providers.length),
-    projects: of('project').map((row) => ({
+    providerCount: Math.max(rowsOf('provider')[0]?.groups ?? 0, providers.length),
+    projects: rowsOf('project').map((row) => ({
       ...countsOf(row),
       projectId: row.projectId,
       environment: row.environment,
@@ -136,8 +144,6 @@ function countsOf({ waiting, withWorkers, due, held, firstDueAt }: Row): QueueCo
   if (waiting === null) return { waiting: 0, withWorkers: 0, due: 0, held: 0, firstDueAt: null };
   return { waiting, withWorkers, due, held, firstDueAt };
 }
-
-const INDEXED_MAX = 200;
 
 // Finding the next provider takes one index probe, however much mail waits for the one before it.
 const COUNT_BY_INDEX = `
@@ -161,37 +167,37 @@ select n.provider, c.*
            min(due_at) filter (where not held) as "firstDueAt"
       from (select q.held, q.due_at, q.environment from queue q
              where q.project_id = $1 and q.provider = n.provider and q.holder is null
-             order by q.due_at limit ${INDEXED_MAX}) one
+             order by q.due_at limit ${INDEX_COUNT_MAX}) one
      where $2::text is null or environment = $2) c
  where c.waiting > 0`;
 
-/** Counts up to INDEXED_MAX recipients for each provider, without those that workers have claimed. */
+/** Counts up to INDEX_COUNT_MAX recipients for each provider, without those that workers have claimed. */
 export function countByIndex(
   db: Queryable,
-  asked: QueueScope & { provider: string | null; limit: number },
+  query: QueueScope & { provider: string | null; limit: number },
 ): Promise<ProviderCounts[]> {
-  const { projectId, environment, provider, limit } = asked;
+  const { projectId, environment, provider, limit } = query;
   return db.query<ProviderCounts>(COUNT_BY_INDEX, [projectId, environment, provider, limit]);
 }
 
 /** Merges both counts. Below its limit the index is exact except for claimed rows; else the larger is closer. */
-function withCounted(
+function mergeCounts(
   sampled: readonly ProviderCounts[],
   counted: readonly ProviderCounts[],
 ): ProviderCounts[] {
-  const all = new Map(sampled.map((one) => [one.provider, one]));
+  const byProvider = new Map(sampled.map((counts) => [counts.provider, counts]));
   for (const exact of counted) {
-    const { withWorkers = 0, waiting = 0 } = all.get(exact.provider) ?? {};
-    const isWhole = exact.waiting < INDEXED_MAX;
-    if (!isWhole && waiting >= exact.waiting) continue;
-    all.set(exact.provider, { ...exact, withWorkers, waiting: exact.waiting + withWorkers });
+    const { withWorkers = 0, waiting = 0 } = byProvider.get(exact.provider) ?? {};
+    const isExact = exact.waiting < INDEX_COUNT_MAX;
+    if (!isExact && waiting >= exact.waiting) continue;
+    byProvider.set(exact.provider, { ...exact, withWorkers, waiting: exact.waiting + withWorkers });
   }
-  return [...all.values()].toSorted((one, other) => other.waiting - one.waiting);
+  return [...byProvider.values()].toSorted((one, other) => other.waiting - one.waiting);
 }
 
 function sumOf(sampled: QueueCounts, providers: readonly ProviderCounts[]): QueueCounts {
-  const sum = (of: (one: ProviderCounts) => number): number =>
-    providers.reduce((total, one) => total + of(one), 0);
+  const sum = (measure: (counts: ProviderCounts) => number): number =>
+    providers.reduce((total, one) => total + measure(one), 0);
   const dues = providers.flatMap(({ firstDueAt }) => firstDueAt ?? []);
   return {
     waiting: Math.max(
@@ -212,7 +218,7 @@ function sumOf(sampled: QueueCounts, providers: readonly ProviderCounts[]): Queu
 }
 
 /** The last reply of a mail server, or the reason why none was reached. */
-export type LastAnswer = {
+export type LastReply = {
   at: Date;
   emailId: string;
   address: string;
@@ -226,18 +232,16 @@ export type LastAnswer = {
   };
 };
 
-const CANDIDATES = 100;
-
 // Reads both ends of the tenant queue: the next retries, and the mail with the most failures.
-const ANSWERS = `
+const LAST_REPLIES = `
 with waiting as materialized (
   (select q.email_id, q.position, q.environment, q.attempts from queue q
     where q.project_id = $1 and q.provider = $3 and q.holder is null
-    order by q.due_at limit ${CANDIDATES})
+    order by q.due_at limit ${REPLY_CANDIDATES})
   union
   (select q.email_id, q.position, q.environment, q.attempts from queue q
     where q.project_id = $1 and q.provider = $3 and q.holder is null
-    order by q.due_at desc limit ${CANDIDATES})
+    order by q.due_at desc limit ${REPLY_CANDIDATES})
 )
 select v.created_at as at, w.email_id as "emailId", r.address, r.attempts, r.smtp
   from waiting w
@@ -254,10 +258,10 @@ select v.created_at as at, w.email_id as "emailId", r.address, r.attempts, r.smt
  order by v.created_at desc
  limit $4`;
 
-export function lastAnswers(
+export function readLastReplies(
   db: Queryable,
   { projectId, environment }: Scope,
   { provider, limit }: { provider: string; limit: number },
-): Promise<LastAnswer[]> {
-  return db.query<LastAnswer>(ANSWERS, [projectId, environment, provider, limit]);
+): Promise<LastReply[]> {
+  return db.query<LastReply>(LAST_REPLIES, [projectId, environment, provider, limit]);
 }

@@ -3,15 +3,15 @@
  * By project: waiting mail.
  *
  * The report leaves out why a provider is slowed or suspended, because the reason can quote a reply to another
- * organization's mail. `answers` quotes replies to the caller's own mail.
+ * organization's mail. `answers` has replies to the caller's own mail.
  */
 import type { Environment, Scope } from '../../core/scope.ts';
-import { type ProviderWait, shownState, waitForProvider } from '../shaping/provider-state.ts';
+import { type ProviderWait, publicState, explainProviderWait } from '../shaping/provider-state.ts';
 import type { Queryable } from '../../database/database.ts';
 import { listProjects, type Project } from '../../accounts/projects/project-store.ts';
-import { type ProviderState, readProviderStates } from '../shaping/provider-state-store.ts';
+import { type StoredProviderState, readProviderStates } from '../shaping/provider-state-store.ts';
 import {
-  lastAnswers,
+  readLastReplies,
   type ProviderCounts,
   type QueueCounts,
   type QueueScope,
@@ -36,8 +36,8 @@ export const QUEUE_LIMITS = [
   'turn',
 ] as const;
 
-const SHOWN_MAX = 100;
-const ANSWERS_MAX = 10;
+const PROVIDERS_MAX = 100;
+const REPLIES_MAX = 10;
 
 export type QueueReader = {
   organizationId: string;
@@ -54,7 +54,7 @@ export async function reportQueue(context: Context, reader: QueueReader) {
   const { db } = context;
   const projects = await projectsOf(db, reader);
   const [queue, states] = await Promise.all([
-    readQueue(db, { ...askedBy(reader, projects), provider: null, limit: SHOWN_MAX }),
+    readQueue(db, { ...queryOf(reader, projects), provider: null, limit: PROVIDERS_MAX }),
     readProviderStates(db),
   ]);
   const names = new Map(projects.map(({ id, name }) => [id, name]));
@@ -79,10 +79,10 @@ export async function reportQueue(context: Context, reader: QueueReader) {
 export async function reportProvider(context: Context, reader: QueueReader, provider: string) {
   const { db, shaping } = context;
   const projects = await projectsOf(db, reader);
-  const [queue, states, answers] = await Promise.all([
-    readQueue(db, { ...askedBy(reader, projects), provider, limit: 1 }),
+  const [queue, states, replies] = await Promise.all([
+    readQueue(db, { ...queryOf(reader, projects), provider, limit: 1 }),
     readProviderStates(db),
-    lastAnswers(db, reader.own, { provider, limit: ANSWERS_MAX }),
+    readLastReplies(db, reader.own, { provider, limit: REPLIES_MAX }),
   ]);
   const { now, isEstimate, total } = queue;
   const counts = queue.providers[0] ?? { ...total, provider };
@@ -92,7 +92,7 @@ export async function reportProvider(context: Context, reader: QueueReader, prov
     is_estimate: isEstimate,
     ...providerToWire(counts, { states, now, shaping }),
     settings: settingsOf(shaping, provider),
-    answers: answers.map(({ at, emailId, address, attempts, smtp }) => ({
+    answers: replies.map(({ at, emailId, address, attempts, smtp }) => ({
       at: at.toISOString(),
       email_id: emailId,
       recipient: address,
@@ -106,16 +106,16 @@ export async function reportProvider(context: Context, reader: QueueReader, prov
   };
 }
 
-type Known = Pick<Project, 'id' | 'name'>;
+type NamedProject = Pick<Project, 'id' | 'name'>;
 
-async function projectsOf(db: Queryable, reader: QueueReader): Promise<Known[]> {
+async function projectsOf(db: Queryable, reader: QueueReader): Promise<NamedProject[]> {
   const all = await listProjects(db, reader.organizationId);
   return reader.isMember ? all : all.filter(({ id }) => id === reader.own.projectId);
 }
 
-function askedBy(
+function queryOf(
   { isMember, own, within }: QueueReader,
-  projects: readonly Known[],
+  projects: readonly NamedProject[],
 ): { projectIds: string[]; environment: Environment | null; within: QueueScope } {
   return {
     projectIds: projects.map(({ id }) => id),
@@ -137,16 +137,16 @@ function countsToWire(counts: QueueCounts, now: Date) {
   };
 }
 
-type Seen = { states: readonly ProviderState[]; now: Date; shaping: ShapingSettings };
+type ReportFacts = { states: readonly StoredProviderState[]; now: Date; shaping: ShapingSettings };
 
-function providerToWire(counts: ProviderCounts, { states, now, shaping }: Seen) {
+function providerToWire(counts: ProviderCounts, { states, now, shaping }: ReportFacts) {
   const { provider } = counts;
   const state = states.find((one) => one.provider === provider) ?? null;
   const until = state?.forMs == null ? null : new Date(now.getTime() + state.forMs);
   return {
     provider,
     ...countsToWire(counts, now),
-    state: state && shownState(state.state),
+    state: state && publicState(state.state),
     state_until: until?.toISOString() ?? null,
     connections: state?.connectionsOpen ?? null,
     connections_max: state?.connectionsMax ?? null,
@@ -166,7 +166,11 @@ type Limit = {
  */
 export function bindingLimit(
   counts: ProviderCounts,
-  { state, now, shaping }: { state: ProviderState | null; now: Date; shaping: ShapingSettings },
+  {
+    state,
+    now,
+    shaping,
+  }: { state: StoredProviderState | null; now: Date; shaping: ShapingSettings },
 ): Limit | null {
   const { provider, waiting, held, due, withWorkers, firstDueAt } = counts;
   if (waiting === 0) return null;
@@ -175,7 +179,7 @@ export function bindingLimit(
       'All recipients are on hold: an operator put them on hold, or their sending domain is paused.';
     return { name: 'hold', message, setting: null };
   }
-  const wait = state && waitForProvider(provider, state);
+  const wait = state && explainProviderWait(provider, state);
   if (wait)
     return {
       name: wait.limit,

@@ -36,8 +36,8 @@ import {
 import type { App, HttpServices } from '../../http/services.ts';
 
 const TAGS = ['Queue'];
-/** Milliseconds that a request may work. Then the answer has the place to continue from. */
-const BUDGET_MS = 5_000;
+/** Milliseconds that a request may work. Then the response has the place to continue from. */
+const REQUEST_BUDGET_MS = 5_000;
 
 export function registerQueueRoutes(app: App, services: HttpServices): void {
   registerReports(app, services);
@@ -68,7 +68,7 @@ function registerReports(app: App, { db, config }: HttpServices): void {
       const reader = readerOf(request, request.query.scope);
       if (isRefusal(reader)) return refuse(reply, reader);
       const { organizationId, isMember, within } = reader;
-      const owner = { organizationId, isMember, ...ANYWHERE, ...within };
+      const owner = { organizationId, isMember, ...ALL_PROJECTS, ...within };
       const [report, drops] = await Promise.all([
         reportQueue({ ...context, db: db.readsOf(reader.own.projectId) }, reader),
         listDrops(db, owner),
@@ -118,9 +118,9 @@ function registerChange(
       const { from, ...wanted } = request.body;
       const selector = selectorOf(request, wanted);
       if (isRefusal(selector)) return refuse(reply, selector);
-      const untilMs = world.monotonicMs() + BUDGET_MS;
+      const untilMs = world.monotonicMs() + REQUEST_BUDGET_MS;
       const sum = { found: 0, busy: 0, changed: 0 };
-      let next: QueuePlace | null = fromStartOr(from);
+      let next: QueuePlace | null = parsePlace(from);
       do {
         const step = await changeQueueStep(db, change, { selector, from: next });
         sum.found += step.found;
@@ -134,7 +134,7 @@ function registerChange(
         change,
         selection: selectionText(selector),
         ...sum,
-        next: nextText(next),
+        next: showPlace(next),
       };
     },
   });
@@ -157,7 +157,7 @@ function registerDrop(app: App, { db, world }: HttpServices): void {
       if (isRefusal(selector)) return refuse(reply, selector);
       const { organizationId } = callerOf(request);
       const drop = await createDrop(db, { ...selector, id: world.newId(), organizationId });
-      const untilMs = world.monotonicMs() + BUDGET_MS;
+      const untilMs = world.monotonicMs() + REQUEST_BUDGET_MS;
       const marked = (await markDrop(db, drop, () => world.monotonicMs() < untilMs)) ?? drop;
       const isEmpty = marked.next === null && marked.marked === 0;
       if (isEmpty) await deleteDrop(db, drop.id);
@@ -182,20 +182,20 @@ function registerUndo(app: App, { db, world }: HttpServices): void {
     handler: async (request, reply) => {
       const { id } = request.params;
       const { organizationId, projectId, environment } = callerOf(request);
-      const within = request.session === null ? { projectId, environment } : ANYWHERE;
+      const within = request.session === null ? { projectId, environment } : ALL_PROJECTS;
       const drop = isId(id) ? await undoDrop(db, id, { organizationId, ...within }) : null;
       if (drop === null) return notFound(reply, 'drop');
-      if (drop.undoneAt === null) return refuse(reply, TOO_LATE);
-      const untilMs = world.monotonicMs() + BUDGET_MS;
+      if (drop.undoneAt === null) return refuse(reply, UNDO_TOO_LATE);
+      const untilMs = world.monotonicMs() + REQUEST_BUDGET_MS;
       await restoreDrop(db, drop, () => world.monotonicMs() < untilMs);
       return dropToWire(drop);
     },
   });
 }
 
-const ANYWHERE = { projectId: null, environment: null };
+const ALL_PROJECTS = { projectId: null, environment: null };
 
-const TOO_LATE: Refusal = {
+const UNDO_TOO_LATE: Refusal = {
   refused: 'conflict',
   message: 'The minute is over, and the mail is being dropped. Send it again if you need it.',
 };
@@ -209,14 +209,14 @@ const NOTHING_SELECTED: Refusal = {
   message:
     'Select recipients with email_id, domain or provider (all given selectors must match), or all.',
 };
-const ALL_AND_SOME: Refusal = {
+const ALL_WITH_SELECTORS: Refusal = {
   refused: 'validation_error',
   message: 'all cannot be combined with email_id, domain or provider.',
 };
 
-type AskedScope = 'project' | 'organization';
+type RequestedScope = 'project' | 'organization';
 
-function readerOf(request: FastifyRequest, scope: AskedScope): QueueReader | Refusal {
+function readerOf(request: FastifyRequest, scope: RequestedScope): QueueReader | Refusal {
   const { organizationId, projectId, environment } = callerOf(request);
   const isMember = request.session !== null;
   if (scope === 'organization' && !isMember) return ONLY_IN_SESSIONS;
@@ -224,19 +224,22 @@ function readerOf(request: FastifyRequest, scope: AskedScope): QueueReader | Ref
   return { organizationId, isMember, own, within: scope === 'project' ? own : null };
 }
 
-type Wanted = {
+type RequestedSelection = {
   email_id?: string | undefined;
   domain?: string | undefined;
   provider?: string | undefined;
   all?: true | undefined;
-  scope: AskedScope;
+  scope: RequestedScope;
 };
 
-function selectorOf(request: FastifyRequest, wanted: Wanted): QueueSelector | Refusal {
-  const { email_id: emailId, domain: text, provider, all, scope } = wanted;
+function selectorOf(
+  request: FastifyRequest,
+  requested: RequestedSelection,
+): QueueSelector | Refusal {
+  const { email_id: emailId, domain: text, provider, all, scope } = requested;
   const isNarrow = [emailId, text, provider].some((one) => one !== undefined);
   if (!isNarrow && all !== true) return NOTHING_SELECTED;
-  if (isNarrow && all === true) return ALL_AND_SOME;
+  if (isNarrow && all === true) return ALL_WITH_SELECTORS;
   const reader = readerOf(request, scope);
   if (isRefusal(reader)) return reader;
   const domain = text === undefined ? null : parseDomain(text);
@@ -249,18 +252,18 @@ function selectorOf(request: FastifyRequest, wanted: Wanted): QueueSelector | Re
     return { refused: 'not_found', message };
   }
   const { organizationId, within } = reader;
-  const what = { emailId: emailId ?? null, domain, provider: provider ?? null };
-  return { ...WHOLE_QUEUE, ...what, organizationId, ...within };
+  const selection = { emailId: emailId ?? null, domain, provider: provider ?? null };
+  return { ...WHOLE_QUEUE, ...selection, organizationId, ...within };
 }
 
-/** @param text the `next` of an answer; undefined: from the start */
-export function fromStartOr(text: string | undefined): QueuePlace {
+/** Parses the `next` of a response; undefined: the start of the queue. */
+export function parsePlace(text: string | undefined): QueuePlace {
   const [projectId = '', emailId = '', position = ''] = text?.split('/') ?? [];
   const isPlace = isId(projectId) && isId(emailId);
   return isPlace ? { projectId, emailId, position: Number(position) } : QUEUE_START;
 }
 
-export function nextText(next: QueuePlace | null): string | null {
+export function showPlace(next: QueuePlace | null): string | null {
   return next && `${next.projectId}/${next.emailId}/${next.position}`;
 }
 
@@ -272,8 +275,8 @@ function selectionText({ emailId, domain, provider, projectId }: Selected): stri
     ['domain', domain],
     ['provider', provider],
   ].flatMap(([name, value]) => (value === null ? [] : [`${name}:${value}`]));
-  const of = projectId === null ? ['organization'] : [];
-  return [...(parts.length === 0 ? ['all'] : parts), ...of].join(' ');
+  const scope = projectId === null ? ['organization'] : [];
+  return [...(parts.length === 0 ? ['all'] : parts), ...scope].join(' ');
 }
 
 function dropToWire(drop: QueueDrop) {

@@ -197,7 +197,7 @@ export const queueSelection = z
 export const from = doc(
   z
     .string()
-    .regex(/^[0-9a-f-]{36}\/[0-9a-f-]{36}\/\d{1,4}$/, 'must be the `next` of an answer')
+    .regex(/^[0-9a-f-]{36}\/[0-9a-f-]{36}\/\d{1,4}$/, 'must be the `next` of a response')
     .optional(),
   '`next` of the previous response, to continue in a long queue.',
   '0193e0b1-52c8-7d10-8f6e-2b9d41a7c3f0/0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa/0',

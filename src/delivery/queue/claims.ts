@@ -18,7 +18,7 @@ import {
   type FoundQueue,
   tenantQueueKey,
 } from './queue-store.ts';
-import type { Connections } from '../shaping/connections.ts';
+import type { SmtpConnections } from '../shaping/smtp-connections.ts';
 import type { FairQueue } from './fair-queue.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
@@ -38,8 +38,8 @@ const FIRST_PROJECT = '00000000-0000-0000-0000-000000000000';
 
 type ClaimResult = {
   claimed: ClaimedRecipient[];
-  /** `more`: poll again at once. `walking`: the walk is not complete. `done`: nothing to do. */
-  nextPoll: 'more' | 'walking' | 'done';
+  /** When to poll next. `soon`: the walk is not complete. `later`: nothing more is due. */
+  nextPoll: 'at_once' | 'soon' | 'later';
 };
 
 type QueueClaim = { projectId: string; provider: string; max: number };
@@ -47,8 +47,8 @@ type QueueClaim = { projectId: string; provider: string; max: number };
 export class Claims {
   readonly #db: Queryable;
   readonly #fairQueue: FairQueue;
-  readonly #connections: Pick<Connections, 'suspendedForMs'>;
-  readonly #mailRouting: Pick<MailRouting, 'providerOf' | 'knows'>;
+  readonly #connections: Pick<SmtpConnections, 'suspendedForMs'>;
+  readonly #mailRouting: Pick<MailRouting, 'providerOf' | 'isProviderKnown'>;
   readonly #lowWater: LowWaterMark;
   #isBacklog = false;
   #lastProject: string;
@@ -63,8 +63,8 @@ export class Claims {
     db: Queryable;
     world: Pick<World, 'now' | 'monotonicMs' | 'random'>;
     fairQueue: FairQueue;
-    connections: Pick<Connections, 'suspendedForMs'>;
-    mailRouting: Pick<MailRouting, 'providerOf' | 'knows'>;
+    connections: Pick<SmtpConnections, 'suspendedForMs'>;
+    mailRouting: Pick<MailRouting, 'providerOf' | 'isProviderKnown'>;
   }) {
     this.#db = options.db;
     this.#fairQueue = options.fairQueue;
@@ -79,12 +79,15 @@ export class Claims {
     this.#lowWater.reset();
   }
 
-  /** Claims due recipients while there is memory. @throws DatabaseUnavailable */
+  /**
+   * Claims due recipients while there is memory.
+   * @throws DatabaseUnavailable
+   */
   async claimDue(holder: string): Promise<ClaimResult> {
-    if (this.#fairQueue.totalClaimLimit === 0) return { claimed: [], nextPoll: 'done' };
+    if (this.#fairQueue.totalClaimLimit === 0) return { claimed: [], nextPoll: 'later' };
     if (!this.#isBacklog) {
       const claimed = await this.#claimOldest(holder);
-      if (claimed !== null) return { claimed, nextPoll: 'done' };
+      if (claimed !== null) return { claimed, nextPoll: 'later' };
       this.#isBacklog = true;
       this.hasMore = true;
     }
@@ -150,27 +153,27 @@ export class Claims {
       const queues = this.#isRouteKnown(provider) ? known : unknown;
       queues.set(tenantQueueKey(projectId, provider), { projectId, provider, max });
     }
-    const inAll = Math.min(CLAIM_MAX, this.#fairQueue.totalClaimLimit);
-    const few = interleaveByProject(unknown.values()).slice(0, UNKNOWN_PROVIDERS_MAX);
-    const queues = interleaveByProject([...known.values(), ...few]).slice(0, inAll);
+    const claimsMax = Math.min(CLAIM_MAX, this.#fairQueue.totalClaimLimit);
+    const trials = interleaveByProject(unknown.values()).slice(0, UNKNOWN_PROVIDERS_MAX);
+    const queues = interleaveByProject([...known.values(), ...trials]).slice(0, claimsMax);
     for (const { projectId, provider } of queues) known.delete(tenantQueueKey(projectId, provider));
-    const part = Math.ceil(inAll / Math.max(1, queues.length));
-    let left = inAll;
+    const equalPart = Math.ceil(claimsMax / Math.max(1, queues.length));
+    let remaining = claimsMax;
     for (const queue of queues) {
-      queue.max = Math.min(queue.max, part, left);
-      left -= queue.max;
+      queue.max = Math.min(queue.max, equalPart, remaining);
+      remaining -= queue.max;
     }
     return { queues: queues.filter(({ max }) => max > 0), leftOut: new Set(known.keys()) };
   }
 
   #isRouteKnown(provider: string): boolean {
-    return provider === SIMULATOR_PROVIDER || this.#mailRouting.knows(provider);
+    return provider === SIMULATOR_PROVIDER || this.#mailRouting.isProviderKnown(provider);
   }
 
   #claimLimit(projectId: string, provider: string): number {
-    const now = this.#mailRouting.providerOf(provider);
-    if (this.#connections.suspendedForMs(now) > 0) return 0;
-    const max = this.#fairQueue.claimLimit(projectId, now);
+    const current = this.#mailRouting.providerOf(provider);
+    if (this.#connections.suspendedForMs(current) > 0) return 0;
+    const max = this.#fairQueue.claimLimit(projectId, current);
     return this.#isRouteKnown(provider) ? max : Math.min(max, UNKNOWN_PROVIDER_MAX);
   }
 
@@ -218,13 +221,13 @@ export class Claims {
   #nextPoll(hasWork: boolean): ClaimResult['nextPoll'] {
     const { isComplete } = this.#walkSteps;
     this.#walkSteps.withoutWork = hasWork ? 0 : this.#walkSteps.withoutWork + 1;
-    if (hasWork) return 'more';
+    if (hasWork) return 'at_once';
     // Two complete walks are needed, because the first one may have begun in the middle.
-    if (!isComplete || this.#walkSteps.withoutWork < 2) return 'walking';
+    if (!isComplete || this.#walkSteps.withoutWork < 2) return 'soon';
     this.#walkSteps.withoutWork = 0;
     this.#isBacklog = false;
     this.#queuesWithMore.clear();
-    return 'done';
+    return 'later';
   }
 }
 

@@ -52,11 +52,11 @@ function newScene(
       suspendedForMs: () => 0,
       onChange: () => {},
       onPrompt: () => {},
-      promptChanged: () => {},
+      notifyPromptChange: () => {},
     },
     mailRouting: {
       providerOf: (destination) => destination,
-      knows: () => true,
+      isProviderKnown: () => true,
       lookUpProvider: () => null,
     },
     earlyRetries: { noteWaiting: () => {} },

@@ -18,7 +18,6 @@ import { LiveSet } from '../../lib/live-set.ts';
 import type { World } from '../../lib/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from '../../database/database.ts';
 import { UNAVAILABLE_PAUSE_MS, LeasedQueue } from '../../database/leased-queue.ts';
-import { headOf, loadHeads, loadMessages, type StoredMessage } from '../attempt/message-store.ts';
 import {
   RECIPIENTS,
   type ClaimedRecipient,
@@ -28,15 +27,21 @@ import {
 } from './queue-store.ts';
 import { Claims } from './claims.ts';
 import { Cutoff } from '../attempt/cutoff.ts';
-import type { Connections } from '../shaping/connections.ts';
+import type { SmtpConnections } from '../shaping/smtp-connections.ts';
 import { type Contents, isLarge, sizeOf } from '../attempt/contents.ts';
 import type { Deliver } from '../attempt/deliver.ts';
 import type { EarlyRetries } from './early-retries.ts';
-import { releaseWhenStored } from './releases.ts';
+import { releaseWhenStored } from './unanswered-accepts.ts';
 import { type Delivery, FairQueue, type ProviderRules, WEIGHT_BYTES } from './fair-queue.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
 import { SILENT_AFTER_MS } from '../shaping/slots.ts';
+import {
+  deliveriesOfClaims,
+  deliveriesOfEmail,
+  type HandedOverEmail,
+  type UnroutedDelivery,
+} from './unrouted-deliveries.ts';
 
 type DispatcherOptions = {
   db: Queryable;
@@ -45,8 +50,8 @@ type DispatcherOptions = {
   lease: { holder(): string | null; isFresh(): boolean; checksRequested(): number };
   deliver: Deliver;
   contents: Pick<Contents, 'keep'>;
-  connections: ProviderRules & Pick<Connections, 'onChange' | 'onPrompt'>;
-  mailRouting: Pick<MailRouting, 'providerOf' | 'knows' | 'lookUpProvider'>;
+  connections: ProviderRules & Pick<SmtpConnections, 'onChange' | 'onPrompt'>;
+  mailRouting: Pick<MailRouting, 'providerOf' | 'isProviderKnown' | 'lookUpProvider'>;
   earlyRetries: Pick<EarlyRetries, 'noteWaiting'>;
   /** Outcomes that the database refuses, kept in memory (settle/unsettled.ts). */
   unsettled: {
@@ -57,22 +62,13 @@ type DispatcherOptions = {
   unknownFateMs?: number;
 };
 
-/** An accepted email whose recipients this worker has claimed already. accept/accept.ts creates it. */
-type HandedOverEmail = {
-  message: StoredMessage;
-  recipients: readonly Pick<Delivery, 'position' | 'address' | 'destination'>[];
-  holder: string;
-  lifetimeMs: number;
-};
-
-type UnroutedDelivery = Omit<Delivery, 'provider' | 'weightBytes'>;
-
 const SIMULATOR_WINDOW = 32;
 const POLL_MS = 400;
-const WALK_EVERY_MS = 50;
+/** Milliseconds until the next poll, by how urgent claims.ts found it; null: the default. */
+const NEXT_POLL_MS = { at_once: 0, soon: 50, later: null } as const;
 const RESUME_SPREAD_MS = 10_000;
 /** Milliseconds until mail is tried that expires before the suspension ends, when the provider's window is full. */
-const URGENT_AGAIN_MS = 1_000;
+const URGENT_RETRY_MS = 1_000;
 /** Mail released for at least this time is noted in early-retries.ts, in case the uplink is down. */
 const EARLY_RETRIES_FROM_MS = 1_000;
 /** Milliseconds that a stop waits for attempts before their final dot, and for all attempts. */
@@ -99,7 +95,8 @@ export class Dispatcher {
       windowOf: (provider) =>
         provider === SIMULATOR_PROVIDER ? SIMULATOR_WINDOW : connections.windowOf(provider),
       suspendedForMs: (provider) => connections.suspendedForMs(provider),
-      promptChanged: (provider, isPrompt) => connections.promptChanged(provider, isPrompt),
+      notifyPromptChange: (provider, isPrompt) =>
+        connections.notifyPromptChange(provider, isPrompt),
     });
     this.#claims = new Claims({ ...options, fairQueue: this.#fairQueue });
     this.#queue = new LeasedQueue({
@@ -174,33 +171,15 @@ export class Dispatcher {
   }
 
   /** Takes recipients that the accept path stored under this worker's lease. */
-  handOver({ message, recipients, holder, lifetimeMs }: HandedOverEmail): void {
-    const leasedSinceMs = this.#options.world.monotonicMs();
-    const contentBytes = sizeOf(message);
-    if (isLarge(contentBytes)) this.#options.contents.keep(message);
-    const claimed = {
-      message: isLarge(contentBytes) ? headOf(message) : message,
-      content: isLarge(contentBytes) ? null : message,
-      contentBytes,
-      holder,
-      claim: 1,
-      attempts: 0,
-      leasedSinceMs,
-      dueAtMs: message.createdAt.getTime(),
-      expiresAtMs: leasedSinceMs + lifetimeMs,
-      suppressed: false,
-      domainDeleted: false,
-      domainUnverified: false,
-    };
-    const deliveries = this.#deliveriesOf(
-      recipients.map((recipient) => ({ ...recipient, ...claimed })),
-    );
-    if (!this.#isRunning) return void this.#release(deliveries, () => 0);
-    for (const delivery of deliveries) this.#enqueue(delivery);
-    void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
-    this.#startReady();
+  handOver(email: HandedOverEmail): void {
+    const { contents, world } = this.#options;
+    if (isLarge(sizeOf(email.message))) contents.keep(email.message);
+    const deliveries = this.#withProviders(deliveriesOfEmail(email, world.monotonicMs()));
+    if (this.#isRunning) this.#enqueueAll(deliveries);
+    else void this.#release(deliveries, () => 0);
   }
 
+  /** Polls the table within milliseconds, because mail may be due. */
   pollSoon(): void {
     this.#queue.pollSoon();
   }
@@ -244,13 +223,19 @@ export class Dispatcher {
     await atMost(withinMs, new Promise<void>((resolve) => (this.#resolveIdle = resolve)));
   }
 
-  #deliveriesOf(incoming: readonly UnroutedDelivery[]): Delivery[] {
-    return incoming.map((one) =>
-      Object.assign(one, {
-        provider: this.providerOf(one.message.environment, one.destination),
+  #withProviders(deliveries: readonly UnroutedDelivery[]): Delivery[] {
+    return deliveries.map((delivery) =>
+      Object.assign(delivery, {
+        provider: this.providerOf(delivery.message.environment, delivery.destination),
         weightBytes: WEIGHT_BYTES,
       }),
     );
+  }
+
+  #enqueueAll(deliveries: readonly Delivery[]): void {
+    for (const delivery of deliveries) this.#enqueue(delivery);
+    void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
+    this.#startReady();
   }
 
   /** Queues a delivery. While its route is not known, the tenant queue is closed and the route is looked up. */
@@ -259,21 +244,25 @@ export class Dispatcher {
     this.#fairQueue.add(delivery);
     const { provider, destination } = delivery;
     if (provider === SIMULATOR_PROVIDER || this.#fairQueue.isProviderClosed(provider)) return;
-    const finding = this.#options.mailRouting.lookUpProvider(destination);
-    if (finding === null) return;
+    const lookUp = this.#options.mailRouting.lookUpProvider(destination);
+    if (lookUp === null) return;
     this.#fairQueue.closeProvider(provider);
-    void finding.then(() => this.#openAfterLookUp(provider, destination));
+    void lookUp.then(() => this.#openAfterLookUp(provider, destination));
   }
 
-  #openAfterLookUp(provider: string, destination: string): void {
-    const now = this.#options.mailRouting.providerOf(destination);
-    const moved = this.#fairQueue.reopenProvider(provider, now);
+  /** Opens the tenant queues of a destination whose look-up has ended, under the provider that it found. */
+  #openAfterLookUp(former: string, destination: string): void {
+    const found = this.#options.mailRouting.providerOf(destination);
+    const moved = this.#fairQueue.reopenProvider(former, found);
     const projects = new Set(moved.map((delivery) => delivery.message.projectId));
-    const excess = [...projects].flatMap((projectId) => this.#fairQueue.takeExcess(projectId, now));
+    const excess = [...projects].flatMap((projectId) =>
+      this.#fairQueue.takeExcess(projectId, found),
+    );
     void this.#release(excess, () => 0);
     this.#startReady();
   }
 
+  /** Starts deliveries until none may start now, and releases those of suspended providers. */
   #startReady(): void {
     if (this.#options.unsettled.isBlocked) return;
     for (let delivery = this.#startNext(); delivery !== null; delivery = this.#startNext()) {
@@ -309,7 +298,7 @@ export class Dispatcher {
     }
     void this.#release(toRelease, ({ expiresAtMs }) =>
       expiresAtMs - nowMs < suspendedForMs
-        ? URGENT_AGAIN_MS
+        ? URGENT_RETRY_MS
         : suspendedForMs + world.random() * RESUME_SPREAD_MS,
     );
   }
@@ -325,8 +314,8 @@ export class Dispatcher {
       return { ...delivery, projectId, emailId, delayMs: delayMsOf(delivery) };
     });
     await this.#queue.release(claims);
-    const later = claims.filter(({ delayMs }) => delayMs >= EARLY_RETRIES_FROM_MS);
-    this.#options.earlyRetries.noteWaiting(later, decidedMs);
+    const delayed = claims.filter(({ delayMs }) => delayMs >= EARLY_RETRIES_FROM_MS);
+    this.#options.earlyRetries.noteWaiting(delayed, decidedMs);
   }
 
   async #run(delivery: Delivery): Promise<void> {
@@ -361,6 +350,7 @@ export class Dispatcher {
     this.#startReady();
   }
 
+  /** Polls the table when it has more mail and the tenant queue of an ended delivery has space for it. */
   #pollForMore(delivery: Delivery): void {
     if (this.#claims.hasMore && this.#fairQueue.needsClaims(delivery)) this.#queue.pollSoon();
   }
@@ -374,13 +364,21 @@ export class Dispatcher {
     }
   }
 
-  /** Claims due recipients while there is memory. @returns milliseconds until the next poll; null: the default */
+  /**
+   * Claims due recipients while there is memory.
+   * @returns milliseconds until the next poll; null: the default
+   */
   async #claim(holder: string): Promise<number | null> {
     if (this.#options.unsettled.isBlocked) return null;
     this.#startReady();
     const { claimed, nextPoll } = await this.#claims.claimDue(holder);
-    await this.#takeIn(await this.#holdPaused(claimed, holder), holder);
-    return { more: 0, walking: WALK_EVERY_MS, done: null }[nextPoll];
+    const sendable = await this.#holdPaused(claimed, holder);
+    if (sendable.length > 0) {
+      failpoint('claim_before_load');
+      const deliveries = await deliveriesOfClaims(sendable, { ...this.#options, holder });
+      this.#enqueueAll(this.#withProviders(deliveries));
+    }
+    return NEXT_POLL_MS[nextPoll];
   }
 
   *#keysInMemory(): Iterable<RecipientKey> {
@@ -388,41 +386,24 @@ export class Dispatcher {
     yield* this.#options.unsettled.kept();
   }
 
+  /**
+   * Puts mail of paused sending domains on hold until it expires.
+   * @returns the other recipients
+   */
   async #holdPaused(
     claimed: readonly ClaimedRecipient[],
     holder: string,
   ): Promise<readonly ClaimedRecipient[]> {
     const paused = claimed.filter(({ isPaused, remainingMs }) => isPaused && remainingMs > 0);
     if (paused.length === 0) return claimed;
-    const onHold = { holder, onHold: true };
     await this.#queue.release(
-      paused.map((one) => ({ ...one, ...onHold, delayMs: one.remainingMs })),
+      paused.map((recipient) => ({
+        ...recipient,
+        holder,
+        onHold: true,
+        delayMs: recipient.remainingMs,
+      })),
     );
-    return claimed.filter((one) => !paused.includes(one));
-  }
-
-  async #takeIn(claimed: readonly ClaimedRecipient[], holder: string): Promise<void> {
-    if (claimed.length === 0) return;
-    failpoint('claim_before_load');
-    const { db, world } = this.#options;
-    const wanted = claimed.map((one) => ({ ...one, id: one.emailId }));
-    const small = wanted.filter(({ sizeBytes }) => !isLarge(sizeBytes));
-    const messages = small.length === 0 ? null : await loadMessages(db, small);
-    const others = wanted.filter(({ id }) => messages?.has(id) !== true);
-    const heads = others.length === 0 ? null : await loadHeads(db, others);
-    const leasedSinceMs = world.monotonicMs();
-    const incoming = claimed.map((one) => {
-      const content = messages?.get(one.emailId) ?? null;
-      const message = content ?? heads?.get(one.emailId);
-      if (!message) throw new Error(`queued email ${one.emailId} is not stored`);
-      const contentMissing = content === null && !isLarge(one.sizeBytes);
-      const expiresAtMs = leasedSinceMs + one.remainingMs;
-      const [contentBytes, dueAtMs] = [one.sizeBytes, one.dueAt.getTime()];
-      const times = { leasedSinceMs, expiresAtMs, dueAtMs };
-      return { ...one, message, content, contentMissing, contentBytes, holder, ...times };
-    });
-    for (const delivery of this.#deliveriesOf(incoming)) this.#enqueue(delivery);
-    void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
-    this.#startReady();
+    return claimed.filter((recipient) => !paused.includes(recipient));
   }
 }

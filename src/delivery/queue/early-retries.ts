@@ -24,7 +24,7 @@ type EarlyRetriesOptions = {
 
 export type NotedDelivery = Pick<Delivery, 'message' | 'position' | 'claim' | 'provider'>;
 
-/** `decidedMs`: when the wait was decided, before it was committed. */
+/** A delivery that waits. `decidedMs`: the time of the decision, which precedes its commit. */
 type Waiting = WaitingClaim & { provider: string; decidedMs: number };
 
 const AWAY_PAUSE_MS = 1_000;
@@ -33,7 +33,7 @@ const BATCH_ROWS = 500;
 /** Retries are spread, and slower when more mail waits: at most about 200 a second per worker. */
 const SPREAD_MS = 10_000;
 const SPREAD_PER_DELIVERY_MS = 5;
-/** Milliseconds that messages between processes and the begin of an attempt precede a counted failure. */
+/** Milliseconds by which the start of an attempt may precede the failure that the broker counts. */
 const UPLINK_SLACK_MS = 2_000;
 /** Milliseconds until other workers read the end of a block. Mail deferred earlier is found in the queue. */
 const BLOCK_KNOWN_WITHIN_MS = 15_000;
@@ -65,7 +65,7 @@ export class EarlyRetries {
       const { projectId, id: emailId } = message;
       return { projectId, emailId, position, claim, provider, decidedMs };
     });
-    for (const one of noted) this.#remember(one);
+    for (const delivery of noted) this.#remember(delivery);
     const last = this.#lastUplinkChange;
     if (last !== null && decidedMs <= last.atMs && decidedMs >= last.fromMs) {
       void this.#bringForward(noted, last.isDown);
@@ -88,15 +88,16 @@ export class EarlyRetries {
       this.#blockEndedAtMs.delete(this.#blockEndedAtMs.keys().next().value!);
     }
     const recent = [...this.#waiting.values()].filter(
-      (one) => one.provider === provider && one.decidedMs >= nowMs - BLOCK_KNOWN_WITHIN_MS,
+      (delivery) =>
+        delivery.provider === provider && delivery.decidedMs >= nowMs - BLOCK_KNOWN_WITHIN_MS,
     );
     void this.#bringForward(recent, this.#lastUplinkChange?.isDown === true);
   }
 
-  #remember(one: Waiting): void {
-    const key = `${one.emailId} ${one.position}`;
+  #remember(delivery: Waiting): void {
+    const key = `${delivery.emailId} ${delivery.position}`;
     this.#waiting.delete(key);
-    this.#waiting.set(key, one);
+    this.#waiting.set(key, delivery);
     if (this.#waiting.size <= REMEMBERED_MAX) return;
     this.#waiting.delete(this.#waiting.keys().next().value!);
   }
@@ -105,9 +106,9 @@ export class EarlyRetries {
     const atMs = this.#options.world.monotonicMs();
     const fromMs = atMs - failedForMs - UPLINK_SLACK_MS;
     this.#lastUplinkChange = { isDown, fromMs, atMs };
-    const since = [...this.#waiting.values()].filter(({ decidedMs }) => decidedMs >= fromMs);
+    const affected = [...this.#waiting.values()].filter(({ decidedMs }) => decidedMs >= fromMs);
     if (!isDown) this.#waiting.clear();
-    void this.#bringForward(since, isDown);
+    void this.#bringForward(affected, isDown);
   }
 
   /** Makes mail due earlier. Never rejects: if this fails, the mail is retried at its scheduled time. */
@@ -115,10 +116,10 @@ export class EarlyRetries {
     const { db, log, onDue } = this.#options;
     try {
       for (let from = 0; from < claims.length; from += BATCH_ROWS) {
-        const step = claims.slice(from, from + BATCH_ROWS).map((claim) => {
+        const batch = claims.slice(from, from + BATCH_ROWS).map((claim) => {
           return { ...claim, delayMs: isDown ? this.retryMs() : 0 };
         });
-        await whenAvailable(() => bringForward(db, step), {
+        await whenAvailable(() => bringForward(db, batch), {
           pauseMs: AWAY_PAUSE_MS,
           mayRetry: () => (this.#lastUplinkChange?.isDown ?? false) === isDown,
         });

@@ -5,7 +5,7 @@ import { type Delivery, FairQueue } from './fair-queue.ts';
 
 function newFairQueue(window: number | ((provider: string) => number) = 100): FairQueue {
   const windowOf = typeof window === 'number' ? () => window : window;
-  return new FairQueue({ windowOf, suspendedForMs: () => 0, promptChanged: () => {} });
+  return new FairQueue({ windowOf, suspendedForMs: () => 0, notifyPromptChange: () => {} });
 }
 
 /** Creates deliveries of one project. */
@@ -114,7 +114,7 @@ test('mail to a provider that answered has separate slots and comes first in its
   const queue = newFairQueue(10_000);
   addAll(queue, deliveriesOf('a', ['first@alive.net']));
   const [first] = startAll(queue);
-  first!.slot!.greeted();
+  first!.slot!.markGreeted();
   queue.endDelivery(first!);
   addAll(queue, deliveriesOf('a', [...many(600, 'hangs.net'), 'reset@alive.net']));
   assert.equal(queue.startNext()?.address, 'reset@alive.net');
@@ -128,7 +128,7 @@ test('a provider that answered another worker comes first, and each change is re
   const queue = new FairQueue({
     windowOf: () => 10_000,
     suspendedForMs: () => 0,
-    promptChanged: (...change) => changes.push(change),
+    notifyPromptChange: (...change) => changes.push(change),
   });
   addAll(queue, deliveriesOf('a', [...many(600, 'hangs.net'), ...many(4, 'alive.net')]));
   queue.markPrompt('alive.net');
@@ -136,7 +136,7 @@ test('a provider that answered another worker comes first, and each change is re
   assert.deepEqual(new Set(first.map(({ provider }) => provider)), new Set(['alive.net']));
   assert.deepEqual(changes, [], 'the other worker has reported it');
   for (const delivery of first.splice(0, 2)) {
-    delivery.slot!.greeted();
+    delivery.slot!.markGreeted();
     queue.endDelivery(delivery);
   }
   for (const delivery of first) assert.ok(queue.leaveSlot(delivery));
@@ -147,7 +147,7 @@ test('deliveries without a session leave their slots, and their provider returns
   const queue = newFairQueue(10_000);
   addAll(queue, deliveriesOf('a', ['first@x.net']));
   const [first] = startAll(queue);
-  first!.slot!.greeted();
+  first!.slot!.markGreeted();
   queue.endDelivery(first!);
   addAll(queue, deliveriesOf('a', many(300, 'x.net')));
   const started = startAll(queue);
@@ -175,7 +175,7 @@ test('a suspended provider starts nothing and is reported once, and its deliveri
   const providers = new FairQueue({
     windowOf: () => 10,
     suspendedForMs: (provider) => (suspended.has(provider) ? 1_000 : 0),
-    promptChanged: () => {},
+    notifyPromptChange: () => {},
   });
   addAll(providers, deliveriesOf('a', ['a@dead.net', 'b@alive.net', 'c@dead.net']));
   assert.deepEqual(names(providers, 2), ['b@alive.net', undefined]);

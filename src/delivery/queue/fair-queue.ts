@@ -9,7 +9,7 @@
  * A project may use at most half of the memory that other projects leave free, so the next one finds memory. The same
  * limit holds for each of its tenant queues. Running deliveries count as memory, too;
  * delivery/shaping/slots.ts limits their number. Tenant queues whose provider answers come before the others of their
- * project (turns.ts). `reduced` keeps every count at 0 or more.
+ * project (turns.ts). `subtractCount` refuses counts below 0.
  *
  * A delivery runs until its outcome is settled, but occupies its provider only until its attempt has ended. A commit
  * takes longer than a message to a nearby server, and needs no connection.
@@ -54,7 +54,7 @@ export type ProviderRules = {
   /** Returns the milliseconds of a suspension, in which only mail starts that would expire; 0: none. */
   suspendedForMs(provider: string): number;
   /** Called when attempts at the provider begin or stop getting a session at once. */
-  promptChanged(provider: string, isPrompt: boolean): void;
+  notifyPromptChange(provider: string, isPrompt: boolean): void;
 };
 
 const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
@@ -66,6 +66,7 @@ const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
 const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
 const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
 const WAITING_BYTES_MAX = 0.5 * MEMORY_BYTES_MAX;
+/** Deliveries that a tenant queue may always have, however much memory its project uses. */
 const QUEUE_DELIVERIES_MIN = 4;
 /** A tenant queue claims as many deliveries as keep its provider busy until the next claim. */
 const QUEUE_CLAIMED_PER_WINDOW = 16;
@@ -103,7 +104,7 @@ export class FairQueue {
   }
 
   /**
-   * Returns the next delivery to start; null when none may start now.
+   * Starts the next delivery and returns it; null when none may start now.
    * @throws when it is already running, because a second attempt would send the message twice
    */
   startNext(): Delivery | null {
@@ -124,11 +125,14 @@ export class FairQueue {
     return null;
   }
 
-  /** Takes a delivery out of its slot if it is time. Call it every SILENT_AFTER_MS. @returns whether it has none */
+  /**
+   * Takes a delivery that waits for its server out of its slot. The dispatcher calls this every SILENT_AFTER_MS.
+   * @returns whether the delivery has no slot now
+   */
   leaveSlot(delivery: Delivery): boolean {
     if (delivery.slot === undefined || !this.#attempts.has(delivery)) return true;
     const hadSlot = delivery.slot.slotKind !== null;
-    const hasLeft = this.#slots.leave(delivery.slot);
+    const hasLeft = this.#slots.leaveSlot(delivery.slot);
     if (hadSlot && hasLeft) this.#notePrompt(delivery.provider, false);
     return hasLeft;
   }
@@ -143,7 +147,10 @@ export class FairQueue {
     this.openProvider(delivery.provider);
   }
 
-  /** Ends a running delivery. @throws when it is not running; no count changes then */
+  /**
+   * Ends a running delivery.
+   * @throws when it is not running; no count changes then
+   */
   endDelivery(delivery: Delivery): void {
     if (!this.#running.delete(delivery)) {
       throw new Error('a delivery ended that is not running');
@@ -174,21 +181,25 @@ export class FairQueue {
     }
   }
 
+  /** Starts no delivery of the provider until `reopenProvider`. */
   closeProvider(name: string): void {
     const provider = this.#providers.get(name);
     if (provider) provider.isClosed = true;
   }
 
-  /** Ends `close`. From here on the deliveries belong to the provider `now`. @returns the deliveries that moved */
-  reopenProvider(name: string, now: string): Delivery[] {
+  /**
+   * Opens a closed provider, and moves its waiting deliveries to the provider `newName`.
+   * @returns the deliveries that moved
+   */
+  reopenProvider(name: string, newName: string): Delivery[] {
     const provider = this.#providers.get(name);
     if (!provider) return [];
     provider.isClosed = false;
     this.openProvider(name);
-    if (now === name) return [];
+    if (newName === name) return [];
     const moved = this.takeWaiting(name);
     for (const delivery of moved) {
-      delivery.provider = now;
+      delivery.provider = newName;
       this.add(delivery);
     }
     return moved;
@@ -235,12 +246,12 @@ export class FairQueue {
     });
   }
 
+  /** Returns how many more recipients may be claimed for the tenant queue. */
   claimLimit(projectId: string, name: string): number {
     const share = this.#memoryShareOf(projectId, CLAIMED_BYTES_MAX);
     const queue = this.#providers.get(name)?.queues.get(projectId);
     if (queue && queue.weightBytes >= share) return 0;
-    const wanted = this.#rules.windowOf(name) * QUEUE_CLAIMED_PER_WINDOW;
-    const max = Math.min(QUEUE_CLAIMED_MAX, wanted, Math.floor(share / WEIGHT_BYTES));
+    const max = Math.min(this.#queueClaimsMax(name), Math.floor(share / WEIGHT_BYTES));
     return Math.max(0, max - (queue?.deliveries.length ?? 0));
   }
 
@@ -272,8 +283,7 @@ export class FairQueue {
   takeExcess(projectId: string, name: string): Delivery[] {
     const queue = this.#providers.get(name)?.queues.get(projectId);
     if (!queue) return [];
-    const keep = Math.min(QUEUE_CLAIMED_MAX, this.#rules.windowOf(name) * QUEUE_CLAIMED_PER_WINDOW);
-    return this.#takeBeyond(queue, keep);
+    return this.#takeBeyond(queue, this.#queueClaimsMax(name));
   }
 
   /** Takes out the newest deliveries of the projects with the most mail, when the memory is above CROWDED_BYTES. */
@@ -287,6 +297,10 @@ export class FairQueue {
       taken.push(...this.#takeBeyond(queue, Math.floor(queue.deliveries.length * 0.75)));
     }
     return taken;
+  }
+
+  #queueClaimsMax(provider: string): number {
+    return Math.min(QUEUE_CLAIMED_MAX, this.#rules.windowOf(provider) * QUEUE_CLAIMED_PER_WINDOW);
   }
 
   /** Returns the bytes that a tenant queue or project may use: as many as the project leaves free of `maxBytes`. */
@@ -304,19 +318,18 @@ export class FairQueue {
     return null;
   }
 
+  /** Takes the next tenant queue whose provider may start a delivery. Parks those before it. */
   #takeOpenQueue(turns: Turns<TenantQueue>): TenantQueue | null {
     for (;;) {
       const queue = turns.takeNext();
-      if (queue === null || this.#isOpen(queue.provider)) return queue;
+      if (queue === null) return null;
+      const { name, isClosed, attemptCount } = queue.provider;
+      const hasWindow = !isClosed && attemptCount < this.#rules.windowOf(name);
+      const isSuspended = hasWindow && this.#rules.suspendedForMs(name) > 0;
+      if (hasWindow && !isSuspended) return queue;
+      if (isSuspended) this.#suspended.add(name);
       queue.provider.parked.add(queue);
     }
-  }
-
-  #isOpen({ name, isClosed, attemptCount }: Provider): boolean {
-    if (isClosed || attemptCount >= this.#rules.windowOf(name)) return false;
-    if (this.#rules.suspendedForMs(name) <= 0) return true;
-    this.#suspended.add(name);
-    return false;
   }
 
   #makeReady(queue: TenantQueue): void {
@@ -328,11 +341,15 @@ export class FairQueue {
     return this.#prompt.has(provider) ? 'prompt' : 'trial';
   }
 
+  /** Records whether an attempt at the provider got a session at once, and reports a change. */
   #notePrompt(name: string, isPrompt: boolean): void {
-    if (this.#setPrompt(name, isPrompt)) this.#rules.promptChanged(name, isPrompt);
+    if (this.#setPrompt(name, isPrompt)) this.#rules.notifyPromptChange(name, isPrompt);
   }
 
-  /** Moves the tenant queues of the provider to its new kind of slots. @returns whether the kind is new */
+  /**
+   * Moves the tenant queues of the provider to its new kind of slots.
+   * @returns whether the kind has changed
+   */
   #setPrompt(name: string, isPrompt: boolean): boolean {
     if (this.#prompt.has(name) === isPrompt) return false;
     if (!isPrompt) this.#prompt.delete(name);
@@ -355,6 +372,7 @@ export class FairQueue {
     delivery.slot = this.#slots.start(slotKind, queue.project.id, delivery.weightBytes);
   }
 
+  /** Takes out the newest deliveries of a tenant queue beyond the first `keep`. */
   #takeBeyond(queue: TenantQueue, keep: number): Delivery[] {
     const deliveries = queue.deliveries.splice(keep);
     this.waitingCount = subtractCount(this.waitingCount, deliveries.length);
@@ -446,9 +464,9 @@ function insertByAge(deliveries: Delivery[], delivery: Delivery): void {
 }
 
 function waitingBytesOf(queues: Iterable<TenantQueue>): number {
-  let waiting = 0;
-  for (const queue of queues) waiting += queue.weightBytes * Math.sign(queue.deliveries.length);
-  return waiting;
+  let bytes = 0;
+  for (const queue of queues) if (queue.deliveries.length > 0) bytes += queue.weightBytes;
+  return bytes;
 }
 
 function largest<Item>(items: Iterable<Item>, measure: (item: Item) => number): Item | null {
@@ -461,7 +479,10 @@ function largest<Item>(items: Iterable<Item>, measure: (item: Item) => number): 
   return best;
 }
 
-/** @throws when a count would fall below 0: deliveries were counted wrongly, so no count is reliable */
+/**
+ * Returns a count reduced by `by`.
+ * @throws when it would fall below 0: deliveries were counted wrongly, so no count is reliable
+ */
 function subtractCount(count: number, by: number): number {
   if (count < by) throw new Error(`a count of the fair queue would be ${count - by}`);
   return count - by;

@@ -7,7 +7,7 @@ import type { World } from '../../lib/world.ts';
 import { Database, type Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { migrate } from '../../migration/migrate.ts';
-import { expireWorker, listWorkers } from './node-store.ts';
+import { expireWorker, listWorkers } from './worker-store.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 import { Lease } from './lease.ts';
 

@@ -10,7 +10,7 @@ import { atMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
-import { type Heartbeat, heartbeat, expireWorker, registerWorker } from './node-store.ts';
+import { type Heartbeat, heartbeat, expireWorker, registerWorker } from './worker-store.ts';
 
 const STOP_WITHIN_MS = 3_000;
 const HEARTBEAT_EVERY_MS = 2_000;
@@ -126,6 +126,7 @@ export class Lease {
     return true;
   }
 
+  /** Requests a comparison of the table with memory if an operator asked for one or the server changed. */
   #noteHeartbeat(heartbeat: Heartbeat): void {
     const last = this.#lastHeartbeat;
     const isRequested = heartbeat.checksAsked !== (last?.checksAsked ?? 0);
@@ -137,9 +138,9 @@ export class Lease {
 
   async #renew(): Promise<boolean> {
     const { db, log } = this.#options;
-    const counted = this.#holder === null ? null : await heartbeat(db, this.#holder);
-    if (counted !== null) {
-      this.#noteHeartbeat(counted);
+    const confirmed = this.#holder === null ? null : await heartbeat(db, this.#holder);
+    if (confirmed !== null) {
+      this.#noteHeartbeat(confirmed);
       return true;
     }
     log.warn(

@@ -10,7 +10,7 @@ import {
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { newId } from '../../database/ids.ts';
-import { expireWorker, registerWorker, setUplinkDown } from './node-store.ts';
+import { expireWorker, registerWorker, setUplinkDown } from './worker-store.ts';
 import { RECIPIENTS, claimQueues, claimOldest, findQueues, tenantQueueKey } from './queue-store.ts';
 import { SettleStore } from '../../settle/settle-store.ts';
 

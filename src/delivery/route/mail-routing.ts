@@ -50,7 +50,7 @@ export class MailRouting {
   }
 
   /** Returns whether `provider` is a provider that a look-up found, or a destination whose provider is known. */
-  knows(provider: string): boolean {
+  isProviderKnown(provider: string): boolean {
     return this.#providers.has(provider) || this.#knownProviders.has(provider);
   }
 
@@ -60,7 +60,7 @@ export class MailRouting {
     return this.#resolve(destination).then(() => undefined);
   }
 
-  async find(destination: string): Promise<MailHosts> {
+  async findRoute(destination: string): Promise<MailHosts> {
     const failure = this.#failures.get(destination);
     const isFresh = failure && this.#options.world.monotonicMs() < failure.untilMs;
     if (isFresh && !this.#providers.has(destination)) return failure.route;

@@ -11,7 +11,7 @@ import { createNetwork } from '../../service/machine/network.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 
 /** Limit on policies per run. Each takes a second or two; the next run continues. */
-const AT_ONCE_MAX = 50;
+const RENEWALS_MAX = 50;
 const FORGOTTEN_MAX = 5_000;
 
 export async function renewStsPolicies(
@@ -19,7 +19,7 @@ export async function renewStsPolicies(
   { config, log }: { config: Config; log: Logger },
 ): Promise<void> {
   await forgetStsPolicies(db, FORGOTTEN_MAX);
-  const domains = await policiesToRenew(db, AT_ONCE_MAX);
+  const domains = await policiesToRenew(db, RENEWALS_MAX);
   if (domains.length === 0) return;
   const world = systemWorld;
   const { resolver, guard } = createNetwork(config, world);

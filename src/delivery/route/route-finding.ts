@@ -10,28 +10,31 @@ import { SIMULATOR_HOST, SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
 import type { TlsRules } from './tls-rules.ts';
 
 type RouteFindingOptions = {
-  mailRouting: Pick<MailRouting, 'find'>;
+  mailRouting: Pick<MailRouting, 'findRoute'>;
   tls: Pick<TlsRules, 'policyOf' | 'forAttempt'>;
   leastTls: 'opportunistic' | 'enforced';
 };
 
-/** @param tls the TLS that the email demands; null: opportunistic */
+/**
+ * Finds the route to a destination.
+ * @param tls the TLS that the email demands; null: opportunistic
+ */
 export type FindRoute = (
   destination: string,
   tls: 'opportunistic' | 'enforced' | null,
 ) => Promise<RouteFinding>;
 
 export function createFindRoute({ mailRouting, tls, leastTls }: RouteFindingOptions): FindRoute {
-  return async (destination, wanted) => {
+  return async (destination, emailTls) => {
     const [found, sts] = await Promise.all([
-      mailRouting.find(destination),
+      mailRouting.findRoute(destination),
       tls.policyOf(destination),
     ]);
     if (found.kind !== 'hosts') {
       const verdict = found.kind === 'temporary' ? 'unknown' : 'none';
       return { verdict, provider: null, mx: [], problem: found.message };
     }
-    const demand = leastTls === 'enforced' ? 'enforced' : (wanted ?? 'opportunistic');
+    const demand = leastTls === 'enforced' ? 'enforced' : (emailTls ?? 'opportunistic');
     const { ruleFor } = await tls.forAttempt(found, { destination, demand, sts });
     return {
       verdict: 'found',

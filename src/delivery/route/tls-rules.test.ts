@@ -16,7 +16,7 @@ function atTime() {
 test('a host that needs a small ClientHello is remembered for three days', () => {
   const { clock, memory } = atTime();
   assert.equal(memory.needsReduced(HOST), false);
-  memory.worked(HOST, { reduced: true });
+  memory.recordSuccess(HOST, { reduced: true });
   assert.deepEqual([memory.needsReduced(HOST), memory.needsReduced('mx.b.test')], [true, false]);
   clock.nowMs = 3 * DAY_MS - 1;
   assert.equal(memory.needsReduced(HOST), true);
@@ -26,7 +26,7 @@ test('a host that needs a small ClientHello is remembered for three days', () =>
 
 test('a failed handshake is remembered for ten minutes where TLS never worked', () => {
   const { clock, memory } = atTime();
-  memory.failed(HOST);
+  memory.recordFailure(HOST);
   assert.deepEqual([memory.isBroken(HOST), memory.isBroken('mx.b.test')], [true, false]);
   clock.nowMs = 10 * MINUTE_MS;
   assert.equal(memory.isBroken(HOST), false);
@@ -34,13 +34,13 @@ test('a failed handshake is remembered for ten minutes where TLS never worked', 
 
 test('TLS is required for three days after it worked', () => {
   const { clock, memory } = atTime();
-  memory.worked(HOST, { reduced: false });
+  memory.recordSuccess(HOST, { reduced: false });
   for (let day = 0; day < 6; day += 1) {
-    memory.failed(HOST);
+    memory.recordFailure(HOST);
     assert.deepEqual([memory.isBroken(HOST), memory.expectsTls(HOST)], [false, true]);
     clock.nowMs += HOUR_MS - 1;
     assert.equal(memory.expectsTls(HOST), true, 'it has failed for less than an hour');
-    memory.worked(HOST, { reduced: false });
+    memory.recordSuccess(HOST, { reduced: false });
     clock.nowMs += DAY_MS;
   }
   clock.nowMs += 2 * DAY_MS;
@@ -49,19 +49,19 @@ test('TLS is required for three days after it worked', () => {
 
 test('after TLS has failed for an hour, the server gets plain text until TLS works again', () => {
   const { clock, memory } = atTime();
-  memory.worked(HOST, { reduced: false });
-  memory.failed(HOST);
+  memory.recordSuccess(HOST, { reduced: false });
+  memory.recordFailure(HOST);
   clock.nowMs = HOUR_MS;
   assert.deepEqual([memory.expectsTls(HOST), memory.isBroken(HOST)], [false, false]);
-  memory.failed(HOST);
+  memory.recordFailure(HOST);
   assert.equal(memory.isBroken(HOST), true);
-  memory.worked(HOST, { reduced: false });
+  memory.recordSuccess(HOST, { reduced: false });
   assert.deepEqual([memory.expectsTls(HOST), memory.isBroken(HOST)], [true, false]);
 });
 
 test('at most 10,000 hosts are remembered, and the oldest are dropped', () => {
   const { memory } = atTime();
-  for (let index = 0; index <= 10_000; index++) memory.failed(`${index}.test`);
+  for (let index = 0; index <= 10_000; index++) memory.recordFailure(`${index}.test`);
   assert.deepEqual([memory.isBroken('0.test'), memory.isBroken('10000.test')], [false, true]);
 });
 

@@ -29,7 +29,7 @@ export type TlsForAttempt = {
   onTls: (rule: TlsRule, result: TlsResult | PolicyResult) => void;
 };
 
-export type TlsWanted = {
+export type TlsRequest = {
   destination: string;
   demand: 'opportunistic' | 'enforced';
   sts: StsPolicy | null;
@@ -61,15 +61,15 @@ export class TlsRules {
   }
 
   /** Returns the rules for an attempt, without a promise when no host can have TLSA records. */
-  forAttempt(route: MailHosts, wanted: TlsWanted): TlsForAttempt | Promise<TlsForAttempt> {
-    if (!mayHaveDane(route)) return this.#rules(wanted, null);
+  forAttempt(route: MailHosts, wanted: TlsRequest): TlsForAttempt | Promise<TlsForAttempt> {
+    if (!mayHaveDane(route)) return this.#rulesFor(wanted, null);
     const { resolver, port, world } = this.#options;
-    const how = { resolver, port, domain: wanted.destination, nowMs: world.now() };
-    return findDaneOf(route, how).then((dane) => this.#rules(wanted, dane));
+    const options = { resolver, port, domain: wanted.destination, nowMs: world.now() };
+    return findDaneOf(route, options).then((dane) => this.#rulesFor(wanted, dane));
   }
 
-  #rules(
-    { destination, demand, sts }: TlsWanted,
+  #rulesFor(
+    { destination, demand, sts }: TlsRequest,
     dane: ReadonlyMap<string, DaneFinding> | null,
   ): TlsForAttempt {
     const { counters } = this.#options;
@@ -84,7 +84,7 @@ export class TlsRules {
   }
 
   /** Returns the policy if it has changed since the attempt, else null (RFC 8461 §5.1). */
-  async newerPolicy({ destination, sts }: TlsWanted): Promise<{ sts: StsPolicy | null } | null> {
+  async newerPolicy({ destination, sts }: TlsRequest): Promise<{ sts: StsPolicy | null } | null> {
     const { policies } = this.#options;
     if (policies === null || sts?.mode !== 'enforce') return null;
     const now = await policies.recheck(destination);
@@ -112,7 +112,7 @@ const WORKED_FOR_MS = 3 * 24 * 3600_000;
 const REQUIRED_WHILE_FAILING_MS = 3600_000;
 const REMEMBERED_MAX = 10_000;
 
-type Known = {
+type HostTls = {
   reducedUntilMs: number;
   brokenUntilMs: number;
   workedUntilMs: number;
@@ -120,7 +120,7 @@ type Known = {
   failingSinceMs: number | null;
 };
 
-const NOTHING: Known = {
+const NOTHING_KNOWN: HostTls = {
   reducedUntilMs: -Infinity,
   brokenUntilMs: -Infinity,
   workedUntilMs: -Infinity,
@@ -137,14 +137,17 @@ const NOTHING: Known = {
  */
 export class TlsMemory {
   readonly #world: Pick<World, 'monotonicMs'>;
-  readonly #hosts = new LRUCache<string, Known>({ max: REMEMBERED_MAX });
+  readonly #hosts = new LRUCache<string, HostTls>({ max: REMEMBERED_MAX });
 
   constructor(world: Pick<World, 'monotonicMs'>) {
     this.#world = world;
   }
 
-  /** @param reduced the ClientHello was a small one */
-  worked(host: string, { reduced }: { reduced: boolean }): void {
+  /**
+   * Records a session with TLS.
+   * @param reduced the ClientHello was a small one
+   */
+  recordSuccess(host: string, { reduced }: { reduced: boolean }): void {
     const nowMs = this.#world.monotonicMs();
     const { reducedUntilMs } = this.#known(host);
     this.#hosts.set(host, {
@@ -156,7 +159,7 @@ export class TlsMemory {
   }
 
   /** Records a failed handshake, or that STARTTLS was no longer offered. */
-  failed(host: string): void {
+  recordFailure(host: string): void {
     const nowMs = this.#world.monotonicMs();
     const known = this.#known(host);
     if (!this.expectsTls(host)) {
@@ -182,8 +185,8 @@ export class TlsMemory {
     return workedUntilMs > nowMs && nowMs - (failingSinceMs ?? nowMs) < REQUIRED_WHILE_FAILING_MS;
   }
 
-  #known(host: string): Known {
-    return this.#hosts.get(host) ?? NOTHING;
+  #known(host: string): HostTls {
+    return this.#hosts.get(host) ?? NOTHING_KNOWN;
   }
 }
 

@@ -8,7 +8,7 @@ import { batchDelete } from '../../database/expiry.ts';
 
 type Policy = { mode: 'enforce' | 'testing' | 'none'; mx: readonly string[]; maxAgeS: number };
 
-type Stored = {
+type StoredPolicy = {
   known: { id: string; policy: Policy; ageMs: number; remainingMs: number } | null;
   failedAgoMs: number | null;
 };
@@ -44,7 +44,7 @@ on conflict (domain) do update set failed_at = excluded.failed_at`;
 
 export class StsPolicies {
   readonly #db: Queryable;
-  readonly #loads: GroupCommit<string, Stored>;
+  readonly #loads: GroupCommit<string, StoredPolicy>;
 
   constructor(db: Queryable) {
     this.#db = db;
@@ -55,7 +55,7 @@ export class StsPolicies {
     });
   }
 
-  load(domain: string): Promise<Stored> {
+  load(domain: string): Promise<StoredPolicy> {
     return this.#loads.add(domain);
   }
 
@@ -67,14 +67,14 @@ export class StsPolicies {
     await this.#db.query(SAVE_FAILURE, [domain]);
   }
 
-  async #loadAll(domains: readonly string[]): Promise<Stored[]> {
+  async #loadAll(domains: readonly string[]): Promise<StoredPolicy[]> {
     const rows = await this.#db.query<Row>({ name: 'load_sts', text: LOAD }, [domains]);
     const byDomain = new Map(rows.map((row) => [row.domain, fromRow(row)]));
     return domains.map((domain) => byDomain.get(domain) ?? { known: null, failedAgoMs: null });
   }
 }
 
-function fromRow(row: Row): Stored {
+function fromRow(row: Row): StoredPolicy {
   const { failedAgoMs } = row;
   if (row.id === null || row.remainingMs <= 0) return { known: null, failedAgoMs };
   const { id, mode, mx, maxAgeS, ageMs, remainingMs } = row;

@@ -16,7 +16,7 @@ function providerLog(t: TestContext) {
   return {
     lines,
     note: (provider: string, change: Partial<ProviderChange> = {}) =>
-      log.note({ provider, state: 'open', reason: null, ...change }),
+      log.noteChange({ provider, state: 'open', reason: null, ...change }),
     tick: (ms: number) => {
       nowMs += ms;
       mock.timers.tick(ms);

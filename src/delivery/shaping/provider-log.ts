@@ -7,17 +7,17 @@
  */
 import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
-import type { ProviderStatus } from '../broker/messages.ts';
+import type { ProviderStatus } from '../broker/broker-messages.ts';
 import { withoutAddresses } from '../../mail/logged-recipient.ts';
 import { isNamedProvider } from '../../net/providers.ts';
 
 export type ProviderChange = Pick<ProviderStatus, 'provider' | 'state' | 'reason'>;
 
-type State = 'suspended' | 'slowed';
+type LoggedState = 'suspended' | 'slowed';
 
 const WINDOW_MS = 60_000;
 const OTHERS_PER_WINDOW = 20;
-const OPEN_MAX = 2_000;
+const ONGOING_MAX = 2_000;
 
 const TEXTS = {
   suspended: {
@@ -42,25 +42,32 @@ type Options = { log: Pick<Logger, 'warn' | 'info'>; world: Pick<World, 'monoton
 
 export class ProviderLog {
   readonly #options: Options;
-  readonly #open: Record<State, Map<string, number>> = { suspended: new Map(), slowed: new Map() };
-  #others = 0;
-  readonly #more: Record<State, number> = { suspended: 0, slowed: 0 };
+  readonly #ongoing: Record<LoggedState, Map<string, number>> = {
+    suspended: new Map(),
+    slowed: new Map(),
+  };
+  #othersLogged = 0;
+  readonly #notLogged: Record<LoggedState, number> = { suspended: 0, slowed: 0 };
   #isInWindow = false;
 
   constructor(options: Options) {
     this.#options = options;
   }
 
-  /** Logs the begin or end of a state. Call it with every change of a provider; most change nothing here. */
-  note({ provider, state, reason }: ProviderChange): void {
+  /** Logs the begin or end of a state. Called with every change of a provider; most need no line. */
+  noteChange({ provider, state, reason }: ProviderChange): void {
     this.#set('suspended', state === 'suspended', { provider, reason });
     // A provider that was slowed before its outage is still slowed after it.
     if (state !== 'suspended') this.#set('slowed', state === 'slowed', { provider, reason });
   }
 
-  #set(state: State, isOn: boolean, about: { provider: string; reason: string | null }): void {
+  #set(
+    state: LoggedState,
+    isOn: boolean,
+    about: { provider: string; reason: string | null },
+  ): void {
     const { provider } = about;
-    const open = this.#open[state];
+    const open = this.#ongoing[state];
     const sinceMs = open.get(provider);
     if (isOn === (sinceMs !== undefined)) return;
     if (sinceMs !== undefined) {
@@ -73,32 +80,35 @@ export class ProviderLog {
     if (this.#mayBegin(state, provider)) this.#begin(state, about);
   }
 
-  #begin(state: State, { provider, reason }: { provider: string; reason: string | null }): void {
-    this.#open[state].set(provider, this.#options.world.monotonicMs());
+  #begin(
+    state: LoggedState,
+    { provider, reason }: { provider: string; reason: string | null },
+  ): void {
+    this.#ongoing[state].set(provider, this.#options.world.monotonicMs());
     const { event, remedy, begins } = TEXTS[state];
     const facts = { provider, reason: reason === null ? undefined : withoutAddresses(reason) };
     this.#options.log.warn({ event, state: 'raised', ...facts, remedy }, begins);
   }
 
-  #mayBegin(state: State, provider: string): boolean {
+  #mayBegin(state: LoggedState, provider: string): boolean {
     if (isNamedProvider(provider)) return true;
     if (!this.#isInWindow) setTimeout(() => this.#endWindow(), WINDOW_MS).unref();
     this.#isInWindow = true;
-    if (this.#others < OTHERS_PER_WINDOW && this.#open[state].size < OPEN_MAX) {
-      this.#others += 1;
+    if (this.#othersLogged < OTHERS_PER_WINDOW && this.#ongoing[state].size < ONGOING_MAX) {
+      this.#othersLogged += 1;
       return true;
     }
-    this.#more[state] += 1;
+    this.#notLogged[state] += 1;
     return false;
   }
 
   #endWindow(): void {
     this.#isInWindow = false;
-    this.#others = 0;
+    this.#othersLogged = 0;
     for (const state of ['suspended', 'slowed'] as const) {
-      const count = this.#more[state];
+      const count = this.#notLogged[state];
       if (count === 0) continue;
-      this.#more[state] = 0;
+      this.#notLogged[state] = 0;
       const { event } = TEXTS[state];
       this.#options.log.warn(
         { event: `${event}.more`, count },

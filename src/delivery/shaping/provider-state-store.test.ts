@@ -3,11 +3,11 @@ import { after, beforeEach, test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { newId } from '../../database/ids.ts';
 import {
-  type ProviderState,
+  type StoredProviderState,
   readProviderStates,
   writeProviderStates,
 } from './provider-state-store.ts';
-import { expireWorker, registerWorker, setUplinkDown } from '../queue/node-store.ts';
+import { expireWorker, registerWorker, setUplinkDown } from '../queue/worker-store.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -21,7 +21,7 @@ async function newNode(instance = newId()): Promise<string> {
   return id;
 }
 
-const RESTING: ProviderState = {
+const RESTING: StoredProviderState = {
   provider: 'dead.test',
   state: 'suspended',
   reason: 'connection refused by mx.dead.test',
@@ -30,7 +30,7 @@ const RESTING: ProviderState = {
   connectionsOpen: 0,
   isUplinkDown: false,
 };
-const FULL: ProviderState = {
+const FULL: StoredProviderState = {
   provider: 'google',
   state: 'full',
   reason: 'at its limit of 5 connections',
@@ -40,7 +40,7 @@ const FULL: ProviderState = {
   isUplinkDown: false,
 };
 
-const write = (node: string, changed: ProviderState[], gone: string[] = []) =>
+const write = (node: string, changed: StoredProviderState[], gone: string[] = []) =>
   writeProviderStates(db, node, { changed, gone });
 
 test('the workers of a machine share a limit, and the limits of machines are summed', async () => {

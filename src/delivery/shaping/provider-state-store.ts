@@ -7,7 +7,7 @@ import { PROVIDER_TRANSITIONS, type ProviderState as ProviderStateName } from '.
 import { nextState } from '../../lib/state-machine.ts';
 import type { Queryable } from '../../database/database.ts';
 
-export type ProviderState = {
+export type StoredProviderState = {
   provider: string;
   state: ProviderStateName;
   reason: string | null;
@@ -15,7 +15,7 @@ export type ProviderState = {
   forMs: number | null;
   connectionsMax: number;
   connectionsOpen: number;
-  /** True when it is suspended because no mail server answers that machine (delivery/queue/node-store.ts). */
+  /** True when it is suspended because no mail server answers that machine (delivery/queue/worker-store.ts). */
   isUplinkDown: boolean;
 };
 
@@ -42,7 +42,7 @@ export async function writeProviderStates(
     changed,
     gone,
   }: {
-    changed: readonly Omit<ProviderState, 'isUplinkDown'>[];
+    changed: readonly Omit<StoredProviderState, 'isUplinkDown'>[];
     gone: readonly string[];
   },
 ): Promise<void> {
@@ -93,11 +93,11 @@ select distinct on (b.provider) b.provider, b.subject, b.reply,
  where b.since is not null and b.about = 'address'
  order by b.provider, b.next_probe_at`;
 
-type Blocked = Pick<ProviderState, 'provider' | 'forMs'> & { subject: string; reply: string };
+type Blocked = Pick<StoredProviderState, 'provider' | 'forMs'> & { subject: string; reply: string };
 
 /** Returns each provider that a worker reported, over all machines, and each that refuses our mail. */
-export async function readProviderStates(db: Queryable): Promise<ProviderState[]> {
-  const rows = await db.query<ProviderState>(READ);
+export async function readProviderStates(db: Queryable): Promise<StoredProviderState[]> {
+  const rows = await db.query<StoredProviderState>(READ);
   const states = new Map(rows.map((row) => [row.provider, row]));
   for (const { provider, subject, reply, forMs } of await db.query<Blocked>(BLOCKED)) {
     const { state = 'open', connectionsMax = 0, connectionsOpen = 0 } = states.get(provider) ?? {};

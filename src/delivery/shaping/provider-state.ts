@@ -11,7 +11,7 @@ export type ProviderState = 'open' | 'full' | 'slowed' | 'suspended' | 'blocked'
 export type ProviderEvent =
   | 'filled' // All permitted connections are in use.
   | 'freed'
-  | 'complained' // A reply asked for fewer connections or messages.
+  | 'limited' // A reply asked for fewer connections or messages.
   | 'recovered' // No reply limits it any more.
   | 'silent' // No server of the provider answers.
   | 'answered'
@@ -19,11 +19,11 @@ export type ProviderEvent =
   | 'accepted';
 
 export const PROVIDER_TRANSITIONS: Transitions<ProviderState, ProviderEvent> = {
-  open: { filled: 'full', complained: 'slowed', silent: 'suspended', refused: 'blocked' },
-  full: { freed: 'open', complained: 'slowed', silent: 'suspended', refused: 'blocked' },
-  slowed: { complained: 'slowed', recovered: 'open', silent: 'suspended', refused: 'blocked' },
+  open: { filled: 'full', limited: 'slowed', silent: 'suspended', refused: 'blocked' },
+  full: { freed: 'open', limited: 'slowed', silent: 'suspended', refused: 'blocked' },
+  slowed: { limited: 'slowed', recovered: 'open', silent: 'suspended', refused: 'blocked' },
   // A slowdown from before the suspension applies again when a server answers.
-  suspended: { silent: 'suspended', complained: 'suspended', answered: 'open', refused: 'blocked' },
+  suspended: { silent: 'suspended', limited: 'suspended', answered: 'open', refused: 'blocked' },
   blocked: { accepted: 'open' },
 };
 
@@ -31,7 +31,7 @@ export const PROVIDER_LIMITS = ['suspension', 'rate', 'connections'] as const;
 
 export type ProviderWait = { limit: (typeof PROVIDER_LIMITS)[number]; message: string };
 
-type Facts = {
+type ProviderStateFacts = {
   state: ProviderState;
   /** Milliseconds until the state ends; in a block, until the next probe. */
   forMs: number | null;
@@ -41,9 +41,9 @@ type Facts = {
 };
 
 /** Returns the limit of the provider that mail waits for; null: it does not wait for the provider. */
-export function waitForProvider(
+export function explainProviderWait(
   name: string,
-  { state, forMs, connectionsMax, connectionsOpen, isUplinkDown }: Facts,
+  { state, forMs, connectionsMax, connectionsOpen, isUplinkDown }: ProviderStateFacts,
 ): ProviderWait | null {
   const forS = forMs === null ? null : Math.max(1, Math.round(forMs / 1000));
   const time = forS === null ? '' : ` for another ${forS} s`;
@@ -74,6 +74,6 @@ export function waitForProvider(
 }
 
 /** Returns the state as shown by the API and the command line, where a provider that blocks us is `suspended`. */
-export function shownState(state: ProviderState): Exclude<ProviderState, 'blocked'> {
+export function publicState(state: ProviderState): Exclude<ProviderState, 'blocked'> {
   return state === 'blocked' ? 'suspended' : state;
 }

@@ -2,7 +2,7 @@
 import { PROVIDER_TRANSITIONS, type ProviderState } from './provider-state.ts';
 import { nextState } from '../../lib/state-machine.ts';
 import type { World } from '../../lib/world.ts';
-import type { ProviderStatus } from '../broker/messages.ts';
+import type { ProviderStatus } from '../broker/broker-messages.ts';
 import { type PoolContext, SessionPool } from './session-pool.ts';
 import { type ProviderLimits, START_CONNECTIONS } from './settings.ts';
 
@@ -65,7 +65,7 @@ export class ProviderView {
   /** This worker's part of the connections, over all sources. */
   get share(): number {
     if (this.#pools.size === 0) return Math.min(START_CONNECTIONS, this.#limits.connections);
-    return total(this.#pools.values(), ({ share }) => share);
+    return sumOver(this.#pools.values(), ({ share }) => share);
   }
 
   idleHosts(sources: readonly (string | undefined)[]): Set<string> {
@@ -74,8 +74,8 @@ export class ProviderView {
   }
 
   /** Sessions on which a message may be announced behind the current one. */
-  get following(): number {
-    return total(this.#pools.values(), ({ pipelining }) => pipelining);
+  get pipeliningCount(): number {
+    return sumOver(this.#pools.values(), ({ pipeliningCount }) => pipeliningCount);
   }
 
   get suspendedForMs(): number {
@@ -108,7 +108,7 @@ export class ProviderView {
   sweep(): void {
     for (const pool of this.#pools.values()) {
       pool.sweep();
-      pool.returnUnused();
+      pool.returnUnusedPermits();
     }
   }
 
@@ -119,9 +119,9 @@ export class ProviderView {
   describe(): ProviderFacts {
     const counts = {
       provider: this.key,
-      window: total(this.#pools.values(), ({ window }) => window),
-      open: total(this.#pools.values(), ({ permits }) => permits),
-      idle: total(this.#pools.values(), ({ idle }) => idle.length),
+      window: sumOver(this.#pools.values(), ({ window }) => window),
+      open: sumOver(this.#pools.values(), ({ permitCount }) => permitCount),
+      idle: sumOver(this.#pools.values(), ({ idle }) => idle.length),
     };
     const { state, untilMs, waitUntilMs, reason } = this.#status;
     const nowMs = this.#world.monotonicMs();
@@ -139,8 +139,8 @@ export class ProviderView {
   }
 }
 
-function total(pools: Iterable<SessionPool>, of: (pool: SessionPool) => number): number {
+function sumOver(pools: Iterable<SessionPool>, measure: (pool: SessionPool) => number): number {
   let sum = 0;
-  for (const pool of pools) sum += of(pool);
+  for (const pool of pools) sum += measure(pool);
   return sum;
 }

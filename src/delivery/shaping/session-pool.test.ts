@@ -14,17 +14,20 @@ function waitingPool(): { pool: SessionPool; clock: { calls: number } } {
       context: {
         world: { monotonicMs: () => (clock.calls += 1) },
         send: () => {},
-        waitingChanged: () => {},
+        onWaitingChange: () => {},
       },
     },
   );
-  void pool.turn({ key: 'mx', transaction: null }, { isUrgent: false, timeoutMs: 3600_000 });
+  void pool.waitForSession(
+    { key: 'mx', transaction: null },
+    { isUrgent: false, timeoutMs: 3600_000 },
+  );
   return { pool, clock };
 }
 
 function setOthersWait(pool: SessionPool, othersWait: boolean): void {
   const { provider, source, share, window } = pool;
-  pool.update({ kind: 'pool', provider, source, share, window, othersWait });
+  pool.applyShare({ kind: 'pool', provider, source, share, window, othersWait });
 }
 
 /** Returns the number of calls in 20 intervals. */

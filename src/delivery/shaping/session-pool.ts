@@ -2,13 +2,13 @@
  * The sessions of one worker with one provider from one source, its permits, and the deliveries that wait for a
  * session.
  *
- * A permit (delivery/broker/messages.ts) is in use from its grant until its connection is closed, including the
+ * A permit (delivery/broker/broker-messages.ts) is in use from its grant until its connection is closed, including the
  * server's reply to QUIT. So the provider never has more connections than allowed.
  */
 import type { World } from '../../lib/world.ts';
 import type { Transaction } from '../../net/smtp/client.ts';
-import type { BrokerMessage, PoolKey, WorkerMessage } from '../broker/messages.ts';
-import { Session, type SessionOwner } from './session.ts';
+import type { BrokerMessage, PoolKey, WorkerMessage } from '../broker/broker-messages.ts';
+import { Session, type SessionOwner } from './smtp-session.ts';
 import type { ProviderLimits } from './settings.ts';
 
 /** Permission to open one connection. `allowance`: messages that it may carry; null: no extra limit. */
@@ -17,24 +17,24 @@ export type Permit = { allowance: number | null };
 export type PoolContext = {
   world: Pick<World, 'monotonicMs'>;
   send(message: WorkerMessage): void;
-  /** Called when the number of waiting deliveries changed. `wants` returns the broker's message a moment later. */
-  waitingChanged(pool: SessionPool): void;
+  /** Called when the number of waiting deliveries changed. `takeDemandMessage` then returns the broker's message. */
+  onWaitingChange(pool: SessionPool): void;
 };
 
 /** A request for a session with this key. `transaction` may be announced on a busy session; null: it may not. */
 export type SessionRequest = { key: string; transaction: Transaction | null };
 
 type Waiter = {
-  wanted: SessionRequest;
+  request: SessionRequest;
   isUrgent: boolean;
   wake: () => void;
   session: Session | null;
 };
 
 /** Milliseconds after which an idle session is closed while other workers wait. */
-const IDLE_WHEN_WANTED_MS = 100;
-const WANTED_SWEEP_EVERY_MS = 50;
-const WORKED_WITHIN_MS = 10_000;
+const IDLE_WHILE_OTHERS_WAIT_MS = 100;
+const OTHERS_SWEEP_EVERY_MS = 50;
+const RECENT_WITHIN_MS = 10_000;
 
 export class SessionPool implements SessionOwner {
   readonly provider: string;
@@ -48,16 +48,16 @@ export class SessionPool implements SessionOwner {
   wasBusy = false;
   #othersWait = false;
   /** The next sweep while other workers wait. */
-  #sweeping: NodeJS.Timeout | undefined;
+  #sweepTimer: NodeJS.Timeout | undefined;
   #isClosed = false;
   readonly #context: PoolContext;
   readonly #sessions = new Set<Session>();
-  readonly #unused: Permit[] = [];
+  readonly #unusedPermits: Permit[] = [];
   readonly #waiting: Waiter[] = [];
-  #asked = 0;
-  #askedUrgent = 0;
-  #toGiveBack = 0;
-  readonly #finishedAtMs = new Map<string, number>();
+  #reportedDemand = 0;
+  #reportedUrgent = 0;
+  #permitsToReturn = 0;
+  readonly #lastMessageAtMs = new Map<string, number>();
 
   constructor(
     { provider, source }: PoolKey,
@@ -71,25 +71,25 @@ export class SessionPool implements SessionOwner {
     this.#context = parts.context;
   }
 
-  get waiting(): number {
+  get waitingCount(): number {
     return this.#waiting.length;
   }
 
   /** Permits in use by sessions in any state, and unused ones. */
-  get permits(): number {
-    return this.#sessions.size + this.#unused.length;
+  get permitCount(): number {
+    return this.#sessions.size + this.#unusedPermits.length;
   }
 
-  get hasUnused(): boolean {
-    return this.#unused.length > 0;
+  get hasUnusedPermit(): boolean {
+    return this.#unusedPermits.length > 0;
   }
 
   get isEmpty(): boolean {
-    return this.permits === 0 && this.waiting === 0 && this.#asked === 0;
+    return this.permitCount === 0 && this.waitingCount === 0 && this.#reportedDemand === 0;
   }
 
   /** Open sessions to servers with PIPELINING. Each may have one more message in progress. */
-  get pipelining(): number {
+  get pipeliningCount(): number {
     let count = 0;
     for (const session of this.#sessions) if (session.hasPipelining) count += 1;
     return count;
@@ -97,13 +97,13 @@ export class SessionPool implements SessionOwner {
 
   /** Takes the most recently used idle session for the key, so that sessions that are not needed time out. */
   takeIdle(key: string): Session | null {
-    const index = this.idle.findLastIndex((one) => one.key === key && one.isUsable);
-    return index < 0 ? null : this.idle.splice(index, 1)[0]!.take();
+    const index = this.idle.findLastIndex((one) => one.key === key && one.isReusable);
+    return index < 0 ? null : this.idle.splice(index, 1)[0]!.reuse();
   }
 
   /** Returns a connecting session that uses a permit; null: there is none. */
   connect(key: string): Session | null {
-    const permit = this.#unused.shift();
+    const permit = this.#unusedPermits.shift();
     if (permit === undefined) return null;
     const { allowance } = permit;
     const messagesMax = Math.min(allowance ?? Infinity, this.limits.messagesPerConnection);
@@ -122,56 +122,56 @@ export class SessionPool implements SessionOwner {
    * Waits at most `timeoutMs` until a session or a permit may be available.
    * @returns the session on which the transaction was announced; null: try again
    */
-  async turn(
-    wanted: SessionRequest,
+  async waitForSession(
+    request: SessionRequest,
     { isUrgent, timeoutMs }: { isUrgent: boolean; timeoutMs: number },
   ): Promise<Session | null> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const waiter: Waiter = { wanted, isUrgent, wake: resolve, session: null };
+    const waiter: Waiter = { request, isUrgent, wake: resolve, session: null };
     this.#waiting.push(waiter);
-    this.#context.waitingChanged(this);
+    this.#context.onWaitingChange(this);
     const timer = setTimeout(resolve, timeoutMs).unref();
     await promise;
     clearTimeout(timer);
     const index = this.#waiting.indexOf(waiter);
     if (index >= 0) this.#waiting.splice(index, 1);
-    this.#context.waitingChanged(this);
+    this.#context.onWaitingChange(this);
     return waiter.session;
   }
 
-  announce(session: Session, mayFollow: (next: Transaction) => boolean): Transaction | null {
+  takeAnnounced(session: Session, mayFollow: (next: Transaction) => boolean): Transaction | null {
     const isLast = session.messagesLeft <= 1 || session.limits.allowance !== null;
-    if (isLast || this.#toGiveBack > 0) return null;
+    if (isLast || this.#permitsToReturn > 0) return null;
     const index = this.#waiting.findIndex(
-      ({ wanted: { key, transaction } }) =>
+      ({ request: { key, transaction } }) =>
         key === session.key && transaction !== null && mayFollow(transaction),
     );
     const [waiter] = index < 0 ? [] : this.#waiting.splice(index, 1);
     if (!waiter) return null;
     waiter.session = session;
     waiter.wake();
-    return waiter.wanted.transaction;
+    return waiter.request.transaction;
   }
 
   /** Keeps a session that no delivery uses any more if it can carry another message. */
-  released(session: Session, isUsable: boolean): void {
+  onReleased(session: Session, isUsable: boolean): void {
     const nowMs = this.#context.world.monotonicMs();
-    this.#finishedAtMs.set(session.key, nowMs);
+    this.#lastMessageAtMs.set(session.key, nowMs);
     this.wasBusy = this.idle.length === 0;
     if (session.isInUse) return;
-    const canCarry = isUsable && session.isUsable && session.messagesLeft > 0;
-    if (!canCarry || this.#toGiveBack > 0) return void session.end();
+    const canCarry = isUsable && session.isReusable && session.messagesLeft > 0;
+    if (!canCarry || this.#permitsToReturn > 0) return void session.end();
     session.keep(nowMs);
     this.idle.push(session);
     this.#wakeOne();
   }
 
-  dropped(session: Session): void {
+  onServerClosed(session: Session): void {
     this.idle.splice(this.idle.indexOf(session), 1);
     void session.end();
   }
 
-  closed(session: Session): void {
+  onClosed(session: Session): void {
     this.#sessions.delete(session);
     this.#returnPermit({ allowance: session.allowanceLeft });
   }
@@ -180,41 +180,45 @@ export class SessionPool implements SessionOwner {
    * Returns the message for the broker, or null without a change. Wants as many connections as the share allows, and
    * as there are messages that cannot follow on a busy session.
    */
-  wants(): WorkerMessage | null {
-    const { provider, source, waiting } = this;
+  takeDemandMessage(): WorkerMessage | null {
+    const { provider, source, waitingCount } = this;
     const busy = this.#sessions.size - this.idle.length;
-    const wanted = Math.max(Math.min(waiting, this.share - this.permits), waiting - busy, 0);
+    const wanted = Math.max(
+      Math.min(waitingCount, this.share - this.permitCount),
+      waitingCount - busy,
+      0,
+    );
     const urgent = this.#waiting.filter(({ isUrgent }) => isUrgent).length;
-    if (wanted === this.#asked && urgent === this.#askedUrgent) return null;
-    const count = wanted - this.#asked;
-    this.#asked = wanted;
-    this.#askedUrgent = urgent;
+    if (wanted === this.#reportedDemand && urgent === this.#reportedUrgent) return null;
+    const count = wanted - this.#reportedDemand;
+    this.#reportedDemand = wanted;
+    this.#reportedUrgent = urgent;
     return { kind: 'want', provider, source, count, urgent };
   }
 
-  granted(allowance: number | null): void {
-    this.#asked = Math.max(0, this.#asked - 1);
-    this.#askedUrgent = Math.min(this.#askedUrgent, this.#asked);
-    if (this.waiting === 0) return this.#free({ allowance });
-    this.#unused.push({ allowance });
+  addPermit(allowance: number | null): void {
+    this.#reportedDemand = Math.max(0, this.#reportedDemand - 1);
+    this.#reportedUrgent = Math.min(this.#reportedUrgent, this.#reportedDemand);
+    if (this.waitingCount === 0) return this.#returnToBroker({ allowance });
+    this.#unusedPermits.push({ allowance });
     this.#wakeOne();
   }
 
   /** Returns `count` connections: idle ones now, busy ones after their message. */
-  async giveBack(count: number): Promise<void> {
-    this.#toGiveBack = Math.min(this.permits, this.#toGiveBack + count);
+  async returnConnections(count: number): Promise<void> {
+    this.#permitsToReturn = Math.min(this.permitCount, this.#permitsToReturn + count);
     await Promise.all(this.idle.splice(0, count).map((session) => session.end()));
   }
 
   /** Ends idle sessions now, and the others after their message. Stops sweeping. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    clearTimeout(this.#sweeping);
-    await this.giveBack(this.permits);
+    clearTimeout(this.#sweepTimer);
+    await this.returnConnections(this.permitCount);
   }
 
   /** Applies a changed share, or that other workers began or stopped waiting. */
-  update({ share, window, othersWait }: Extract<BrokerMessage, { kind: 'pool' }>): void {
+  applyShare({ share, window, othersWait }: Extract<BrokerMessage, { kind: 'pool' }>): void {
     const othersBegan = othersWait && !this.#othersWait;
     this.#othersWait = othersWait;
     if (othersBegan) this.#sweepForOthers();
@@ -223,11 +227,11 @@ export class SessionPool implements SessionOwner {
     this.wakeAll();
   }
 
-  /** Returns whether a session to the server is open, or carried a message in the last WORKED_WITHIN_MS. */
-  works(key: string): boolean {
+  /** Returns whether a session to the server is open, or carried a message in the last RECENT_WITHIN_MS. */
+  hasRecentSession(key: string): boolean {
     for (const session of this.#sessions) if (session.key === key && session.isOpen) return true;
-    const finishedAtMs = this.#finishedAtMs.get(key) ?? -Infinity;
-    return this.#context.world.monotonicMs() - finishedAtMs < WORKED_WITHIN_MS;
+    const finishedAtMs = this.#lastMessageAtMs.get(key) ?? -Infinity;
+    return this.#context.world.monotonicMs() - finishedAtMs < RECENT_WITHIN_MS;
   }
 
   wakeAll(): void {
@@ -236,49 +240,51 @@ export class SessionPool implements SessionOwner {
 
   sweep(): void {
     const nowMs = this.#context.world.monotonicMs();
-    const maxMs = this.#othersWait ? IDLE_WHEN_WANTED_MS : this.limits.idleMs;
-    for (const [key, atMs] of this.#finishedAtMs) {
-      if (nowMs - atMs >= WORKED_WITHIN_MS) this.#finishedAtMs.delete(key);
+    const maxMs = this.#othersWait ? IDLE_WHILE_OTHERS_WAIT_MS : this.limits.idleMs;
+    for (const [key, atMs] of this.#lastMessageAtMs) {
+      if (nowMs - atMs >= RECENT_WITHIN_MS) this.#lastMessageAtMs.delete(key);
     }
     for (let index = this.idle.length - 1; index >= 0; index -= 1) {
       const session = this.idle[index]!;
-      if (nowMs - session.idleSinceMs < maxMs && session.isUsable) continue;
+      if (nowMs - session.idleSinceMs < maxMs && session.isReusable) continue;
       this.idle.splice(index, 1);
       void session.end();
     }
   }
 
   /** Returns unused permits. Do not call it in the turn of a grant, whose delivery takes the permit later. */
-  returnUnused(): void {
-    while (this.#unused.length > this.waiting) this.#returnPermit(this.#unused.pop()!);
+  returnUnusedPermits(): void {
+    while (this.#unusedPermits.length > this.waitingCount)
+      this.#returnPermit(this.#unusedPermits.pop()!);
   }
 
   #sweepForOthers(): void {
     // At most one timer: others may have stopped waiting and begun again within one interval.
-    clearTimeout(this.#sweeping);
+    clearTimeout(this.#sweepTimer);
     if (this.#isClosed) return;
     this.sweep();
     // The broker has dropped this worker's entry, and will report again whether others wait.
     if (this.isEmpty) this.#othersWait = false;
     if (!this.#othersWait) return;
-    this.#sweeping = setTimeout(() => this.#sweepForOthers(), WANTED_SWEEP_EVERY_MS).unref();
+    this.#sweepTimer = setTimeout(() => this.#sweepForOthers(), OTHERS_SWEEP_EVERY_MS).unref();
   }
 
   /** Passes the permit of a closed connection to a waiting delivery, else back to the broker. */
   #returnPermit(permit: Permit): void {
     // A permit with an allowance is always returned, because the broker counts its messages.
-    const isOurs = permit.allowance === null && this.#toGiveBack === 0;
-    if (!isOurs || this.waiting <= this.#unused.length) return this.#free(permit);
-    this.#unused.push(permit);
+    const mayKeep = permit.allowance === null && this.#permitsToReturn === 0;
+    if (!mayKeep || this.waitingCount <= this.#unusedPermits.length)
+      return this.#returnToBroker(permit);
+    this.#unusedPermits.push(permit);
     this.#wakeOne();
   }
 
-  #free({ allowance }: Permit): void {
-    this.#toGiveBack = Math.max(0, this.#toGiveBack - 1);
+  #returnToBroker({ allowance }: Permit): void {
+    this.#permitsToReturn = Math.max(0, this.#permitsToReturn - 1);
     const { provider, source } = this;
     this.#context.send({ kind: 'free', provider, source, count: 1, unused: allowance ?? 0 });
     // One busy session fewer can carry a following message, so a connection may be needed now.
-    if (this.waiting > 0) this.#context.waitingChanged(this);
+    if (this.waitingCount > 0) this.#context.onWaitingChange(this);
   }
 
   #wakeOne(): void {

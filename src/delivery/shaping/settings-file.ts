@@ -40,7 +40,7 @@ const FILE = z
 
 type File = z.infer<typeof FILE>;
 
-/** @returns the settings, or one sentence for each problem */
+/** Parses the file. Returns the settings, or one sentence for each problem. */
 export function parseShaping(text: string): ShapingSettings | { problems: string[] } {
   let json: unknown;
   try {
@@ -59,36 +59,31 @@ function problemsOf(error: z.ZodError): string[] {
   });
 }
 
-function settingsOf({ default: forAll, providers = {}, ...rules }: File): ShapingSettings {
+function settingsOf({ default: defaults, providers = {}, ...rules }: File): ShapingSettings {
+  const { suspension, recovery, uplink, block } = DEFAULT_SHAPING;
   const entries = Object.entries(providers);
   return {
-    default: given(DEFAULT_PROVIDER_LIMITS, forAll),
+    default: readSection(DEFAULT_PROVIDER_LIMITS, defaults),
     providers: Object.fromEntries(
-      entries.map(([key, one]) => [key, given(DEFAULT_PROVIDER_LIMITS, one)]),
+      entries.map(([key, one]) => [key, readSection(DEFAULT_PROVIDER_LIMITS, one)]),
     ),
     suffixes: entries.flatMap(([key, one]) =>
-      (one.suffixes ?? namesIn(key)).map((each): [string, string] => [each, key]),
+      (one.suffixes ?? defaultSuffixes(key)).map((each): [string, string] => [each, key]),
     ),
-    suspension: { ...SUSPENSION, ...given(SUSPENSION, rules.suspension) },
-    recovery: { ...RECOVERY, ...given(RECOVERY, rules.recovery) },
-    uplink: { ...UPLINK, ...given(UPLINK, rules.uplink) },
-    block: { ...BLOCK, ...given(BLOCK, rules.block) },
+    suspension: { ...suspension, ...readSection(suspension, rules.suspension) },
+    recovery: { ...recovery, ...readSection(recovery, rules.recovery) },
+    uplink: { ...uplink, ...readSection(uplink, rules.uplink) },
+    block: { ...block, ...readSection(block, rules.block) },
   };
 }
 
-const {
-  suspension: SUSPENSION,
-  recovery: RECOVERY,
-  uplink: UPLINK,
-  block: BLOCK,
-} = DEFAULT_SHAPING;
-
 /** Returns the default suffixes: a provider that is named like a domain has all hosts of the domain. */
-function namesIn(key: string): string[] {
+function defaultSuffixes(key: string): string[] {
   return key.includes('.') && HOST_SUFFIX.test(key) ? [key] : [];
 }
 
-function given<Settings extends object>(
+/** Returns the settings that the file has, with the names and units of the defaults. */
+function readSection<Settings extends object>(
   defaults: Settings,
   file: Readonly<Record<string, unknown>> = {},
 ): Partial<Settings> {

@@ -9,7 +9,7 @@ import {
   PROVIDER_LIMITS,
   type ProviderLimits,
   type ShapingSettings,
-  slowdownFor,
+  findSlowdown,
   DEFAULT_SHAPING,
 } from './settings.ts';
 
@@ -129,7 +129,7 @@ test('an explained limit names where it is set', () => {
 
 test('replies about the reputation of our address slow all mail; replies about one message do not', () => {
   const of = (provider: string, message: string) =>
-    slowdownFor(provider, message)?.messagesPerMinute;
+    findSlowdown(provider, message)?.messagesPerMinute;
   const outlook =
     'The mail server [192.0.2.1] has been temporarily rate limited due to IP reputation. (S775)';
   assert.equal(of('office365', outlook), 1);

@@ -51,7 +51,7 @@ export const PROVIDER_LIMITS: Readonly<Record<string, Partial<ProviderLimits>>> 
 /** A reply that limits all mail from our address. One connection and a message rate are allowed afterwards. */
 type Slowdown = {
   /** In lower case; searched anywhere in a temporary reply. */
-  words: string;
+  text: string;
   provider: string | null;
   messagesPerMinute: number;
   forMs: number;
@@ -61,18 +61,18 @@ const HOUR_MS = 3600_000;
 
 const SLOWDOWNS: readonly Slowdown[] = [
   // Yahoo "[TSS04] Messages from x.x.x.x temporarily deferred due to user complaints".
-  { words: '[tss04]', provider: 'yahoo', messagesPerMinute: 1, forMs: 2 * HOUR_MS },
+  { text: '[tss04]', provider: 'yahoo', messagesPerMinute: 1, forMs: 2 * HOUR_MS },
   // Comcast "421 ... RL000001": our address is over its rate.
-  { words: ' rl0000', provider: 'comcast', messagesPerMinute: 1, forMs: 2 * HOUR_MS },
+  { text: ' rl0000', provider: 'comcast', messagesPerMinute: 1, forMs: 2 * HOUR_MS },
   // Outlook "4.7.650 The mail server [x.x.x.x] has been temporarily rate limited due to IP reputation".
   {
-    words: 'rate limited due to ip reputation',
+    text: 'rate limited due to ip reputation',
     provider: null,
     messagesPerMinute: 1,
     forMs: 1.5 * HOUR_MS,
   },
   {
-    words: 'temporarily deferred due to ip reputation',
+    text: 'temporarily deferred due to ip reputation',
     provider: null,
     messagesPerMinute: 1,
     forMs: 1.5 * HOUR_MS,
@@ -80,7 +80,7 @@ const SLOWDOWNS: readonly Slowdown[] = [
   // Gmail "421-4.7.28 Gmail has detected an unusual rate of unsolicited mail originating from your IP
   // address. To protect our users from spam, mail sent from your IP address has been temporarily rate limited".
   {
-    words: 'sent from your ip address has been temporarily rate limited',
+    text: 'sent from your ip address has been temporarily rate limited',
     provider: 'google',
     messagesPerMinute: 1,
     forMs: 1.5 * HOUR_MS,
@@ -96,7 +96,7 @@ const SUSPENSION_RULES = {
 export type SuspensionRules = typeof SUSPENSION_RULES;
 
 const RECOVERY_RULES = {
-  /** Milliseconds without growth after a complaint. */
+  /** Milliseconds without growth after a slowdown. */
   holdDownMs: 60_000,
   /** Milliseconds between further connections after that. */
   stepMs: 10_000,
@@ -180,19 +180,19 @@ function explainLimit(
     ['file', settings.default, null],
     ['built_in', DEFAULT_PROVIDER_LIMITS, null],
   ] as const;
-  for (const [source, limits, of] of sources) {
+  for (const [source, limits, sourceKey] of sources) {
     const value = limits?.[name];
-    if (value !== undefined) return { value, source, key: of };
+    if (value !== undefined) return { value, source, key: sourceKey };
   }
   throw new Error(`there is no default of ${name}`);
 }
 
 /** Returns the message rate that a temporary reply asks for, for all mail to the provider; null: none. */
-export function slowdownFor(provider: string, message: string): Slowdown | null {
-  const words = message.toLowerCase();
+export function findSlowdown(provider: string, message: string): Slowdown | null {
+  const reply = message.toLowerCase();
   const keys = provider.split('+');
   const found = SLOWDOWNS.find(
-    (one) => words.includes(one.words) && (one.provider === null || keys.includes(one.provider)),
+    (one) => reply.includes(one.text) && (one.provider === null || keys.includes(one.provider)),
   );
   return found ?? null;
 }

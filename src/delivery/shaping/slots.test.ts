@@ -19,7 +19,7 @@ function startAll(slots: Slots, project: string, slotKind: SlotKind = 'trial'): 
 function wait(slots: Slots, project: string, count: number): SlotHolder[] {
   return Array.from({ length: count }, () => {
     const holder = slots.start('trial', project, 24 * KIB);
-    assert.ok(slots.leave(holder));
+    assert.ok(slots.leaveSlot(holder));
     return holder;
   });
 }
@@ -34,7 +34,7 @@ test('when other projects use all their slots, a project without deliveries stil
 test('a delivery to a silent server leaves its slot, which others can use', () => {
   const slots = newSlots();
   const holders = startAll(slots, 'a');
-  for (const holder of holders) assert.ok(slots.leave(holder));
+  for (const holder of holders) assert.ok(slots.leaveSlot(holder));
   assert.equal(slots.waiting, 128);
   assert.equal(startAll(slots, 'a').length, 128);
   for (const holder of holders) slots.end(holder);
@@ -44,15 +44,15 @@ test('a delivery to a silent server leaves its slot, which others can use', () =
 test('a session keeps its slot for five checks', () => {
   const slots = newSlots();
   const holder = slots.start('prompt', 'a', 24 * KIB);
-  holder.greeted();
-  const left = Array.from({ length: 6 }, () => slots.leave(holder));
+  holder.markGreeted();
+  const left = Array.from({ length: 6 }, () => slots.leaveSlot(holder));
   assert.deepEqual(left, [false, false, false, false, true, true]);
 });
 
 test('a project with a quarter of the budget gives up its oldest delivery without a session', () => {
   const slots = newSlots();
   const holders = wait(slots, 'a', 500);
-  holders[0]!.greeted();
+  holders[0]!.markGreeted();
   wait(slots, 'a', 1);
   const given = holders.filter(({ signal }) => signal.aborted);
   assert.deepEqual(given, [holders[1]]);
@@ -79,8 +79,8 @@ test('the memory of waiting deliveries is limited, and a project with few gives 
 
 test('deliveries with a session are never given up, so others keep their slots', () => {
   const slots = newSlots();
-  for (const holder of wait(slots, 'a', 500)) holder.greeted();
-  assert.equal(slots.leave(slots.start('trial', 'a', 24 * KIB)), false);
+  for (const holder of wait(slots, 'a', 500)) holder.markGreeted();
+  assert.equal(slots.leaveSlot(slots.start('trial', 'a', 24 * KIB)), false);
 });
 
 test('every second turn goes to the queue that came last', () => {

@@ -7,8 +7,8 @@
  * may have as many shared slots of a kind as it leaves free. A project with at most one slot can also use a reserved
  * one.
  *
- * A delivery leaves its slot when it has no session after SILENT_AFTER_MS, or has not ended after SLOW_AFTER times
- * that. It then counts in a separate budget: WAITING_MAX deliveries, and half of the memory for deliveries, which is
+ * A delivery leaves its slot when it has no session after SILENT_AFTER_MS, or has not ended after SLOW_AFTER_CHECKS
+ * times that. It then counts in a separate budget: WAITING_MAX deliveries, and half of the memory for deliveries, which is
  * usually reached first. When the budget is full, the project with the most waiting deliveries gives one up: the one
  * that has waited longest without a session. It is retried later. A delivery with a session is never given up.
  */
@@ -16,15 +16,15 @@ export type SlotKind = 'prompt' | 'trial';
 
 const SLOTS = { prompt: { shared: 512, reserved: 64 }, trial: { shared: 256, reserved: 32 } };
 /** Slots that a project may have while reserved ones are left, regardless of the other projects. */
-const RESERVED_EACH = 2;
+const RESERVED_PER_PROJECT = 2;
 /** A nearby server greets within milliseconds. The wait for a slower one continues outside of the slots. */
 export const SILENT_AFTER_MS = 1_000;
 /** Multiple of SILENT_AFTER_MS after which a delivery with a session leaves its slot. */
-const SLOW_AFTER = 5;
+const SLOW_AFTER_CHECKS = 5;
 const WAITING_MAX = 2_000;
 const PROJECT_WAITING_MAX = WAITING_MAX / 4;
 /** A project with fewer waiting deliveries gives none up when the memory is full. */
-const PROJECT_WAITING_FEW = 16;
+const PROJECT_WAITING_MIN = 16;
 
 /** A running delivery, as the limits on slots see it. It may have left its slot. */
 export class SlotHolder {
@@ -48,12 +48,12 @@ export class SlotHolder {
     return this.#ending.signal;
   }
 
-  connecting(): void {
+  markConnecting(): void {
     this.isConnecting = true;
   }
 
   /** Records that a session is ready. From here on the delivery is not given up. */
-  greeted(): void {
+  markGreeted(): void {
     this.hasSession = true;
     this.group?.ungreeted.delete(this);
   }
@@ -102,14 +102,18 @@ export class Slots {
     this.#stopWaiting(holder);
   }
 
-  /** Takes a delivery out of its slot if it is time. Call it every SILENT_AFTER_MS. @returns whether it has none */
-  leave(holder: SlotHolder): boolean {
+  /**
+   * Takes a delivery out of its slot if it waits for its server, or has run for too long. Called for each delivery
+   * every SILENT_AFTER_MS.
+   * @returns whether the delivery has no slot now
+   */
+  leaveSlot(holder: SlotHolder): boolean {
     if (holder.slotKind === null) return true;
     holder.checks += 1;
-    if (holder.hasSession && holder.checks < SLOW_AFTER) return false;
-    const group = this.#group(holder.projectId);
+    if (holder.hasSession && holder.checks < SLOW_AFTER_CHECKS) return false;
+    const group = this.#groupOf(holder.projectId);
     // Deliveries with a session use the whole budget. This one keeps its slot, which slows only its own project.
-    if (!this.#freeCapacity(group)) return false;
+    if (!this.#makeRoom(group)) return false;
     this.#kinds[holder.slotKind].leave(holder.projectId);
     holder.slotKind = null;
     holder.group = group;
@@ -121,13 +125,13 @@ export class Slots {
     return true;
   }
 
-  #freeCapacity(own: WaitingGroup): boolean {
+  #makeRoom(own: WaitingGroup): boolean {
     if (own.count >= PROJECT_WAITING_MAX && !this.#giveUpOldest(own)) return false;
     const isFull = this.#waiting >= WAITING_MAX;
     if (!isFull && this.#waitingBytes < this.#waitingBytesMax) return true;
-    const most = this.#largestGroup() ?? own;
-    if (!isFull && most.count < PROJECT_WAITING_FEW) return true;
-    return this.#giveUpOldest(most);
+    const largest = this.#largestGroup() ?? own;
+    if (!isFull && largest.count < PROJECT_WAITING_MIN) return true;
+    return this.#giveUpOldest(largest);
   }
 
   #giveUpOldest(group: WaitingGroup): boolean {
@@ -150,14 +154,14 @@ export class Slots {
   }
 
   #largestGroup(): WaitingGroup | null {
-    let most: WaitingGroup | null = null;
+    let largest: WaitingGroup | null = null;
     for (const group of this.#groups.values()) {
-      if (group.ungreeted.size > (most?.ungreeted.size ?? 0)) most = group;
+      if (group.ungreeted.size > (largest?.ungreeted.size ?? 0)) largest = group;
     }
-    return most;
+    return largest;
   }
 
-  #group(projectId: string): WaitingGroup {
+  #groupOf(projectId: string): WaitingGroup {
     return this.#groups.get(projectId) ?? { projectId, count: 0, ungreeted: new Set() };
   }
 }
@@ -176,7 +180,7 @@ class SlotsOfOneKind {
   mayStart(projectId: string): boolean {
     const own = this.#byProject.get(projectId) ?? 0;
     if (own < this.#shared - this.#used) return true;
-    return own < RESERVED_EACH && this.#used < this.#shared + this.#reserved;
+    return own < RESERVED_PER_PROJECT && this.#used < this.#shared + this.#reserved;
   }
 
   take(projectId: string): void {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { inRankOrder } from './sources.ts';
+import { rankSources } from './sources.ts';
 
 const IPS = ['192.0.2.1', '192.0.2.2', '192.0.2.3', '192.0.2.4'];
 const PAIRS = Array.from({ length: 4_000 }, (_, n) => ({
@@ -11,7 +11,7 @@ const PAIRS = Array.from({ length: 4_000 }, (_, n) => ({
 test('sending domains are distributed evenly over source addresses', () => {
   const counts = new Map(IPS.map((ip) => [ip, 0]));
   for (const pair of PAIRS) {
-    const [first = ''] = inRankOrder(IPS, pair);
+    const [first = ''] = rankSources(IPS, pair);
     counts.set(first, (counts.get(first) ?? 0) + 1);
   }
   for (const count of counts.values()) {
@@ -22,11 +22,11 @@ test('sending domains are distributed evenly over source addresses', () => {
 test('removing a source address moves only its own pairs, and adding it again restores them', () => {
   const [, ...others] = IPS;
   for (const pair of PAIRS) {
-    const ranked = inRankOrder(IPS, pair);
+    const ranked = rankSources(IPS, pair);
     const left = ranked.filter((ip) => ip !== '192.0.2.1');
-    assert.deepEqual(inRankOrder(others, pair), left);
+    assert.deepEqual(rankSources(others, pair), left);
     assert.deepEqual(
-      inRankOrder(IPS.toReversed(), pair),
+      rankSources(IPS.toReversed(), pair),
       ranked,
       'the order of the list has no effect',
     );

@@ -18,18 +18,21 @@ export function sourcesFor(
   server: { provider: string; address: string; envelopeFrom: string },
 ): readonly string[] {
   const { provider, address, envelopeFrom } = server;
-  const family = address.includes(':');
-  const own = sources.map(({ ip }) => ip).filter((ip) => isIPv6(ip) === family);
-  if (own.length === 0) return [''];
-  return inRankOrder(own, { sender: senderOf(envelopeFrom), provider });
+  const isServerIPv6 = address.includes(':');
+  const candidates = sources.map(({ ip }) => ip).filter((ip) => isIPv6(ip) === isServerIPv6);
+  if (candidates.length === 0) return [''];
+  return rankSources(candidates, { sender: senderOf(envelopeFrom), provider });
 }
 
 function senderOf(envelopeFrom: string): string {
   return envelopeFrom.slice(envelopeFrom.lastIndexOf('@') + 1);
 }
 
-/** Returns addresses of the server's family in the order of use. @param pair sending domain and provider */
-export function inRankOrder(
+/**
+ * Returns the addresses in the order of use.
+ * @param pair sending domain and provider
+ */
+export function rankSources(
   sources: readonly string[],
   pair: { sender: string; provider: string },
 ): readonly string[] {

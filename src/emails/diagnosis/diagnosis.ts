@@ -25,7 +25,7 @@ import {
 import { type EmailDetail, type EmailRef, findEmail, type RecipientView } from '../email-store.ts';
 import type { Database, Queryable } from '../../database/database.ts';
 import {
-  type ProviderState,
+  type StoredProviderState,
   readProviderStates,
 } from '../../delivery/shaping/provider-state-store.ts';
 import {
@@ -106,7 +106,7 @@ type Context = {
   ref: EmailRef;
   email: EmailDetail;
   sender: SenderState;
-  providers: readonly ProviderState[];
+  providers: readonly StoredProviderState[];
   options: DiagnosisOptions;
   ask: BoundedLookup;
   routes: Map<string, Promise<RouteFinding>>;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ProviderState } from '../../delivery/shaping/provider-state-store.ts';
+import type { StoredProviderState } from '../../delivery/shaping/provider-state-store.ts';
 import { explainWait } from './sentences.ts';
 
 type Waiting = Parameters<typeof explainWait>[0];
@@ -50,7 +50,10 @@ const waiting = (
   ...change,
 });
 
-const provider = (state: ProviderState['state'], forMs: number | null = null): ProviderState => ({
+const provider = (
+  state: StoredProviderState['state'],
+  forMs: number | null = null,
+): StoredProviderState => ({
   provider: 'a.test',
   state,
   reason: '421 4.7.0 jo@another-project.test sends too fast',

@@ -7,10 +7,10 @@
  * project's turn.
  */
 import type { RouteFinding } from '../../core/findings.ts';
-import { waitForProvider } from '../../delivery/shaping/provider-state.ts';
+import { explainProviderWait } from '../../delivery/shaping/provider-state.ts';
 import { AHEAD_MAX, type RecipientState, type SenderState } from './diagnosis-store.ts';
 import type { EmailDetail, RecipientView } from '../email-store.ts';
-import type { ProviderState } from '../../delivery/shaping/provider-state-store.ts';
+import type { StoredProviderState } from '../../delivery/shaping/provider-state-store.ts';
 
 export const WAIT_LIMITS = [
   'attempt',
@@ -42,7 +42,7 @@ type WaitFacts = {
   sender: SenderState;
   scheduledAt: Date | null;
   /** The last report of a worker; null: the provider has its configured limits. */
-  provider: ProviderState | null;
+  provider: StoredProviderState | null;
   /** Number of the project's recipients at the provider that are due earlier. */
   ahead: number;
   isDatabaseStuck: boolean;
@@ -143,7 +143,7 @@ function explainSigningKey({ sender }: WaitFacts, until: Date | null): Wait | nu
 }
 
 function explainProvider({ provider, state }: WaitFacts): Wait | null {
-  const wait = provider && waitForProvider(state.provider, provider);
+  const wait = provider && explainProviderWait(state.provider, provider);
   return wait && { ...wait, until: null };
 }
 

@@ -1,7 +1,7 @@
 /**
  * Periodic tasks of one process per machine. It monitors other nodes, the schema, the disk, project storage and
  * certificates. It creates partitions in advance, removes data past its retention (retention/mail-removal.ts) and
- * expired rows, and builds indexes after an upgrade. It reports senders with many bounces (reputation/watch.ts),
+ * expired rows, and builds indexes after an upgrade. It reports senders with many bounces (reputation/reputation-watch.ts),
  * re-checks domains, carries out drops of waiting mail, and checks daily that no mail is missing.
  *
  * Each task has its own interval. A failure is logged, and the next interval retries it. Several machines may run the
@@ -12,10 +12,10 @@ import type { Logger } from 'pino';
 import { atMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import type { Config } from '../../config/config.ts';
-import { carryOutDrops } from '../../delivery/queue-control/drop.ts';
+import { continueDrops } from '../../delivery/queue-control/drop.ts';
 import { recheckDomains } from '../../domains/recheck.ts';
-import { BlockWatch } from '../../delivery/blocks/watch.ts';
-import { ReputationWatch } from '../../reputation/watch.ts';
+import { BlockWatch } from '../../delivery/blocks/block-watch.ts';
+import { ReputationWatch } from '../../reputation/reputation-watch.ts';
 import { MailRemoval } from '../../retention/mail-removal.ts';
 import { type CertificateUse, CertificateWatch } from '../machine/certificate-watch.ts';
 import type { ClockWatch } from '../readiness/clock-watch.ts';
@@ -38,7 +38,7 @@ import {
   expireWorker,
   readWorkersAndSchema,
   releaseOrphans,
-} from '../../delivery/queue/node-store.ts';
+} from '../../delivery/queue/worker-store.ts';
 import type { SecretBox } from '../../secrets/secret-store.ts';
 import { reportDisk, reportSize } from './space-conditions.ts';
 import { ReconciliationWatch } from '../../reconciliation/watch.ts';
@@ -155,7 +155,7 @@ export class Maintenance implements AsyncDisposable {
     const here = { host: hostname(), pid: process.pid };
     this.#every(DROPS_EVERY_MS, 'dropping mail', () => {
       const context = { db: database.db, world: systemWorld, process: here };
-      return carryOutDrops(context, () => !this.#isStopping);
+      return continueDrops(context, () => !this.#isStopping);
     });
     const { signal } = this.#stopping;
     const reconciliation = new ReconciliationWatch({ db: database.db, operatorEvents, signal });

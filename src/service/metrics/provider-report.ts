@@ -3,24 +3,24 @@
  * (delivery/shaping/provider-state-store.ts), every 2 s and only changes.
  */
 import type { Logger } from 'pino';
-import type { Connections } from '../../delivery/shaping/connections.ts';
+import type { SmtpConnections } from '../../delivery/shaping/smtp-connections.ts';
 import type { ProviderFacts, ProviderView } from '../../delivery/shaping/provider-view.ts';
 import { isNamedProvider } from '../../net/providers.ts';
 import type { Queryable } from '../../database/database.ts';
-import { setUplinkDown } from '../../delivery/queue/node-store.ts';
+import { setUplinkDown } from '../../delivery/queue/worker-store.ts';
 import {
-  type ProviderState,
+  type StoredProviderState,
   writeProviderStates,
 } from '../../delivery/shaping/provider-state-store.ts';
 import { systemWorld } from '../machine/system-world.ts';
 
-type StoredState = Omit<ProviderState, 'isUplinkDown'>;
+type StoredState = Omit<StoredProviderState, 'isUplinkDown'>;
 
 export type ProviderReportOptions = {
   db: Queryable;
   log: Logger;
   holder: () => string | null;
-  connections: Pick<Connections, 'providers' | 'uplink'>;
+  connections: Pick<SmtpConnections, 'providers' | 'uplink'>;
 };
 
 const EVERY_MS = 2_000;

@@ -9,7 +9,7 @@ import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import type { World } from '../../lib/world.ts';
-import { databaseClockMs } from '../../delivery/queue/node-store.ts';
+import { databaseClockMs } from '../../delivery/queue/worker-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
 const REPORTED_MS = 60_000;

@@ -7,7 +7,7 @@ import type { ArmedFailpoint } from '../../lib/failpoint.ts';
 import type { Config } from '../../config/config.ts';
 import type { Unready } from '../../core/readiness.ts';
 import type { CertificateFiles } from '../machine/certificates.ts';
-import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/messages.ts';
+import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/broker-messages.ts';
 import type { User } from '../machine/privileges.ts';
 import type { DatabaseAddress, PoolSizes } from '../../database/database.ts';
 

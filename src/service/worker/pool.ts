@@ -133,7 +133,7 @@ export class WorkerPool {
         if (worker) send(worker, { type: 'broker', messages });
       },
       onUplink: (change) => logUplink(this.#options.log, change),
-      onProvider: (change) => providerLog.note(change),
+      onProvider: (change) => providerLog.noteChange(change),
     });
     this.#brokerTimer = new BrokerTimer(this.#broker);
     for (const worker of this.#loaded.splice(0)) this.#setUp(worker, setup);
@@ -264,7 +264,7 @@ export class WorkerPool {
       case 'ready':
         this.#watch.isReady(worker.id);
         // Joins only now, because earlier messages of the broker would be lost.
-        this.#broker?.join(worker.id);
+        this.#broker?.addWorker(worker.id);
         this.#readyCount += 1;
         if (this.#readyCount === this.#options.count) this.#ready.resolve('ready');
         break;
@@ -302,7 +302,7 @@ export class WorkerPool {
     this.#holders.delete(worker.id);
     const wasFrozen = this.#watch.ended(worker.id);
     this.#connections.close(worker);
-    this.#broker?.leave(worker.id);
+    this.#broker?.removeWorker(worker.id);
     this.#readinessLog.note(worker.id, []);
     this.#isUpToDate(worker);
     this.#brokerTimer?.schedule();

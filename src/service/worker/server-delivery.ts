@@ -2,12 +2,12 @@
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { Broker, BrokerTimer } from '../../delivery/broker/broker.ts';
-import { Connections } from '../../delivery/shaping/connections.ts';
+import { SmtpConnections } from '../../delivery/shaping/smtp-connections.ts';
 import { Contents } from '../../delivery/attempt/contents.ts';
 import { createDeliver, type DeliverOptions } from '../../delivery/attempt/deliver.ts';
 import type { SettledAttempt } from '../../delivery/attempt/settle-outcome.ts';
 import { Dispatcher } from '../../delivery/queue/dispatcher.ts';
-import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/messages.ts';
+import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/broker-messages.ts';
 import { EarlyRetries } from '../../delivery/queue/early-retries.ts';
 import { ProviderBlocks } from '../../delivery/blocks/provider-blocks.ts';
 import { createFindRoute, type FindRoute } from '../../delivery/route/route-finding.ts';
@@ -31,6 +31,7 @@ import { systemWorld } from '../machine/system-world.ts';
 import type { WorkerContext } from './context.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { RecentlyAccepted } from '../../database/server/failover.ts';
+import { logLostEmails } from './lost-emails.ts';
 import { loadMessages } from '../../delivery/attempt/message-store.ts';
 import { SettleStore } from '../../settle/settle-store.ts';
 
@@ -43,7 +44,7 @@ type Accepting = {
 
 type Delivery = Accepting & {
   dispatcher: Dispatcher;
-  connections: Connections;
+  connections: SmtpConnections;
   findRoute: FindRoute;
   /** Whether the database currently refuses outcomes. */
   isDatabaseStuck: () => boolean;
@@ -130,7 +131,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   return { ...accepting, ...inquiring, dispatcher, connections, metrics, logLost, stop };
 }
 
-type Measured = { dispatcher: Dispatcher; settling: SettleStore; connections: Connections };
+type Measured = { dispatcher: Dispatcher; settling: SettleStore; connections: SmtpConnections };
 
 function metricsOf(
   { registry, labels }: WorkerContext,
@@ -146,7 +147,7 @@ function metricsOf(
   });
 }
 
-function reportOf({ db, log, lease }: WorkerContext, connections: Connections): ProviderReport {
+function reportOf({ db, log, lease }: WorkerContext, connections: SmtpConnections): ProviderReport {
   const report = new ProviderReport({ db, log, holder: lease.holder, connections });
   report.start();
   return report;
@@ -155,7 +156,7 @@ function reportOf({ db, log, lease }: WorkerContext, connections: Connections): 
 /** Constructs the parts that defer mail because of our uplink, or because a provider refuses us. */
 function waitingOf(
   context: WorkerContext,
-  { uplink }: Connections,
+  { uplink }: SmtpConnections,
   onDue: () => void,
 ): { earlyRetries: EarlyRetries; blocks: ProviderBlocks } {
   const world = systemWorld;
@@ -186,35 +187,6 @@ function contentsOf({ db }: WorkerContext): Contents {
       return message;
     },
   });
-}
-
-const LOST_IDS_PER_LINE = 100;
-const ASK_AGAIN_MS = 2_000;
-
-/** Logs the emails that were accepted and lost, because their senders got a 202. */
-async function logLostEmails(
-  recent: RecentlyAccepted,
-  context: Pick<WorkerContext, 'db' | 'log'> & { metrics: ServiceMetrics },
-): Promise<void> {
-  const { db, log, metrics } = context;
-  const lost = await recent.lost(db).catch((error: unknown) => {
-    log.warn(
-      { err: error },
-      'the emails lost by the fail-over cannot be read yet; this is retried',
-    );
-    return null;
-  });
-  if (lost === null) {
-    setTimeout(() => void logLostEmails(recent, context), ASK_AGAIN_MS).unref();
-    return;
-  }
-  metrics.lost.inc(lost.length);
-  for (let from = 0; from < lost.length; from += LOST_IDS_PER_LINE) {
-    log.error(
-      { lost: lost.length, email_ids: lost.slice(from, from + LOST_IDS_PER_LINE) },
-      'these accepted emails were lost in the fail-over of the database',
-    );
-  }
 }
 
 function acceptInto(
@@ -272,13 +244,13 @@ function acceptInto(
 function connectionsOf(
   { config, setup, log }: WorkerContext,
   sendToBroker: DeliveryListeners['sendToBroker'],
-): Connections {
+): SmtpConnections {
   const { relay, smtpTimeoutMs, shaping } = config;
   const isAlone = setup.workerCount === 1;
   const sendToOwn = isAlone
     ? ownBroker({ shaping, log }, (messages) => connections.receive(messages))
     : null;
-  const connections = new Connections({
+  const connections = new SmtpConnections({
     world: systemWorld,
     port: relay?.port ?? config.mxPort,
     heloName: config.hostname,
@@ -308,10 +280,10 @@ function ownBroker(
     world: systemWorld,
     send: (_, messages) => send(messages),
     onUplink: (change) => logUplink(log, change),
-    onProvider: (change) => providerLog.note(change),
+    onProvider: (change) => providerLog.noteChange(change),
   });
   const ticks = new BrokerTimer(broker);
-  broker.join(ONLY_WORKER);
+  broker.addWorker(ONLY_WORKER);
   return (messages) => {
     broker.receive(ONLY_WORKER, messages);
     ticks.schedule();

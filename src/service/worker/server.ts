@@ -9,7 +9,7 @@ import { newestBackup } from '../../backup/newest.ts';
 import { ReloadedCertificate } from '../machine/certificates.ts';
 import type { Unready } from '../../core/readiness.ts';
 import type { Scope } from '../../core/scope.ts';
-import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/messages.ts';
+import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/broker-messages.ts';
 import type { MessageBuilder, MessageRecipient } from '../../delivery/attempt/message.ts';
 import { createDomainService } from '../../domains/domains.ts';
 import { listenOnAdminSocket } from '../../http/admin-socket.ts';

@@ -5,7 +5,7 @@ import { waitFor } from '../../../test/support/wait.ts';
 import { ok, webhookTest, type WebhookTest } from '../../../test/support/webhooks.ts';
 import { createAddressGuard } from '../../net/addresses.ts';
 import { DatabaseUnavailable, type Queryable, type Statement } from '../../database/database.ts';
-import { expireWorker } from '../../delivery/queue/node-store.ts';
+import { expireWorker } from '../../delivery/queue/worker-store.ts';
 import type { WebhookDeliveryDetail } from '../delivery-store.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 

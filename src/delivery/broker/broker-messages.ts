@@ -16,7 +16,7 @@ export type WorkerMessage =
   /** The worker closed `count` connections. `unused` is the part of their message allowance that they did not use. */
   | (PoolKey & { kind: 'free'; count: number; unused: number })
   /** The provider accepted `count` messages while all connections were busy, so the window may grow. */
-  | (PoolKey & { kind: 'took'; count: number })
+  | (PoolKey & { kind: 'accepted'; count: number })
   /**
    * The provider asked for fewer connections. `pace` also limits the message rate. `openedForMs` is the age of the
    * connection that was refused; null: the reply came on an open session.

@@ -1,25 +1,25 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DEFAULT_SHAPING } from '../shaping/settings.ts';
-import { Window } from './window.ts';
+import { ConnectionWindow } from './connection-window.ts';
 
 const { holdDownMs, stepMs, tryAgainAfterMs } = DEFAULT_SHAPING.recovery;
 
-function grown(limit: number): Window {
-  const window = new Window(limit, DEFAULT_SHAPING.recovery);
+function grown(limit: number): ConnectionWindow {
+  const window = new ConnectionWindow(limit, DEFAULT_SHAPING.recovery);
   window.grow(limit, 0);
   return window;
 }
 
 test('a new provider gets two connections, and one more with each message', () => {
-  const window = new Window(5, DEFAULT_SHAPING.recovery);
+  const window = new ConnectionWindow(5, DEFAULT_SHAPING.recovery);
   const sizes = [window.size];
   for (let message = 0; message < 5; message += 1) {
     window.grow(1, 0);
     sizes.push(window.size);
   }
   assert.deepEqual(sizes, [2, 3, 4, 5, 5, 5]);
-  assert.equal(new Window(1, DEFAULT_SHAPING.recovery).size, 1);
+  assert.equal(new ConnectionWindow(1, DEFAULT_SHAPING.recovery).size, 1);
 });
 
 test('a provider that reports too many connections gets half, once per complaint, and at least one', () => {
@@ -47,9 +47,9 @@ test('after a pause connections grow one by one up to the number that was too ma
   for (let nowMs = holdDownMs; nowMs < tryAgainAfterMs; nowMs += stepMs / 2)
     window.grow(100, nowMs);
   assert.equal(window.size, 9);
-  assert.equal(window.isWhole, false);
+  assert.equal(window.isReduced, true);
   window.grow(1, tryAgainAfterMs);
-  assert.deepEqual([window.size, window.isWhole], [10, true]);
+  assert.deepEqual([window.size, window.isReduced], [10, false]);
 });
 
 test('a number that is too many again is tried after a longer wait each time', () => {

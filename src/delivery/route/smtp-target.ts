@@ -2,7 +2,7 @@
 import type { SmtpTlsMode } from '../../net/smtp/client.ts';
 import type { DaneExpectation } from '../../net/tls/dane.ts';
 
-export type Target = {
+export type SmtpTarget = {
   provider: string;
   host: string;
   address: string;
@@ -16,6 +16,6 @@ export type Target = {
 };
 
 /** Returns the key of a session. It has the TLS rule, because a weaker one must not carry the message. */
-export function keyOf({ host, address, tls, daneKey = '' }: Target): string {
+export function sessionKeyOf({ host, address, tls, daneKey = '' }: SmtpTarget): string {
   return `${host} ${address} ${tls} ${daneKey}`;
 }

@@ -15,22 +15,23 @@ import {
 import type { World } from '../../lib/world.ts';
 import { classifyReply } from '../../mail/replies/classify.ts';
 import type { BlockKey } from '../blocks/block-store.ts';
-import type { BrokerMessage, WorkerMessage } from '../broker/messages.ts';
+import type { BrokerMessage, WorkerMessage } from '../broker/broker-messages.ts';
 import { ProviderView } from './provider-view.ts';
-import type { Session } from './session.ts';
+import type { Session } from './smtp-session.ts';
 import type { PoolContext, SessionPool, SessionRequest } from './session-pool.ts';
-import { limitsOf, type ShapingSettings, slowdownFor, START_CONNECTIONS } from './settings.ts';
-import { Remembered } from '../outage/remembered.ts';
+import { limitsOf, type ShapingSettings, findSlowdown, START_CONNECTIONS } from './settings.ts';
+import { TimedMemory } from '../outage/timed-memory.ts';
 import type { SlotHolder } from './slots.ts';
 import { type Source, sourcesFor } from './sources.ts';
-import { keyOf, type Target } from '../route/target.ts';
+import { sessionKeyOf, type SmtpTarget } from '../route/smtp-target.ts';
 import { UplinkView } from '../outage/uplink.ts';
 
+type SlowMessage = Extract<WorkerMessage, { kind: 'slow' }>;
 type ProviderMessage = Exclude<BrokerMessage, { kind: 'host' | 'prompt' | 'uplink' }>;
 
 /** No server, connection or memory is available, and nothing was sent. `block`: the provider refuses such mail. */
 export type Unavailable = { kind: 'unavailable'; delayMs: number; block?: BlockKey };
-type Acquired =
+type AcquireResult =
   | {
       kind: 'ready';
       session: Session;
@@ -71,14 +72,14 @@ type ConnectionsOptions = {
 
 const CONNECT_MS_WITH_OTHERS = 10_000;
 const DEAD_FOR_MS = 2 * 60_000;
-const TIMED_OUT_FOR_MS = 15 * 60_000;
+const DEAD_AFTER_TIMEOUT_MS = 15 * 60_000;
 /** Milliseconds. Most servers that greylist accept a retry from the same address within this time. */
-const UNUSABLE_FOR_MS = 15 * 60_000;
+const SOURCE_UNUSABLE_FOR_MS = 15 * 60_000;
 /** Milliseconds without announced messages for a server that did not answer one. */
-const ALONE_FOR_MS = 3 * 24 * 3600_000;
+const NO_ANNOUNCING_FOR_MS = 3 * 24 * 3600_000;
 /** Milliseconds that a delivery waits for a connection before it leaves memory to others. */
-const TURN_WITHIN_MS = 30_000;
-const NO_TURN_DELAY_MS = 2_000;
+const SESSION_WITHIN_MS = 30_000;
+const NO_SESSION_DELAY_MS = 2_000;
 /**
  * Limit on waiting deliveries, or four times the share if that is more, because they occupy the worker. When a share
  * is halved, this still admits the deliveries in progress: three for each former session (`windowOf`).
@@ -87,65 +88,69 @@ const WAITING_MIN = 16;
 const SWEEP_EVERY_MS = 1_000;
 const GROWTH_BATCHED_FOR_MS = 10;
 
-export class Connections {
+export class SmtpConnections {
   readonly uplink: UplinkView;
   readonly #options: ConnectionsOptions;
   readonly #providers = new Map<string, ProviderView>();
-  readonly #dead: Remembered;
-  readonly #alone: Remembered;
-  readonly #unusable: Remembered;
+  readonly #deadHosts: TimedMemory;
+  readonly #hostsWithoutAnnouncing: TimedMemory;
+  readonly #unusableSources: TimedMemory;
   #sweeper: NodeJS.Timeout | undefined;
   #isClosed = false;
   #outbox: WorkerMessage[] = [];
   #isFlushing = false;
   /** Pools whose number of waiting deliveries changed since the last message to the broker. */
-  readonly #asking = new Set<SessionPool>();
+  readonly #poolsWithNewDemand = new Set<SessionPool>();
   readonly #context: PoolContext;
-  readonly #grown = new Map<SessionPool, number>();
+  readonly #acceptedWhileBusy = new Map<SessionPool, number>();
   #onChange: (provider: string) => void = () => {};
   #onPrompt: (provider: string) => void = () => {};
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
-    this.#dead = new Remembered(options.world);
-    this.#alone = new Remembered(options.world);
-    this.#unusable = new Remembered(options.world);
+    this.#deadHosts = new TimedMemory(options.world);
+    this.#hostsWithoutAnnouncing = new TimedMemory(options.world);
+    this.#unusableSources = new TimedMemory(options.world);
     const send = (message: WorkerMessage): void => this.#send(message);
     this.uplink = new UplinkView(options.shaping.uplink, { clock: options.world, send });
-    const waitingChanged = (pool: SessionPool): void => {
-      this.#asking.add(pool);
+    const onWaitingChange = (pool: SessionPool): void => {
+      this.#poolsWithNewDemand.add(pool);
       this.#flushSoon();
     };
-    this.#context = { world: options.world, send, waitingChanged };
+    this.#context = { world: options.world, send, onWaitingChange };
   }
 
   /** Returns a session to the target: an idle one, a new one if granted, or a busy one to announce the message on. */
-  async acquire(target: Target, request: SendRequest): Promise<Acquired> {
+  async acquire(target: SmtpTarget, request: SendRequest): Promise<AcquireResult> {
     const provider = this.#provider(target.provider);
-    const wanted = this.#sessionRequestOf(target, request);
+    const sessionRequest = this.#sessionRequestOf(target, request);
     const sources = this.#sourcesFor(target, request.transaction);
-    const untilMs = this.#nowMs() + Math.min(TURN_WITHIN_MS, request.untilExpiryMs);
+    const untilMs = this.#nowMs() + Math.min(SESSION_WITHIN_MS, request.untilExpiryMs);
     for (;;) {
-      const source = this.#usable(sources, target.address) ?? sources[0]!;
+      const source = this.#firstUsableSource(sources, target.address) ?? sources[0]!;
       const pool = provider.pool(source);
-      const idle = request.needsNewSession ? null : pool.takeIdle(wanted.key);
+      const idle = request.needsNewSession ? null : pool.takeIdle(sessionRequest.key);
       if (idle) return reusedSession(idle);
       const delayMs = this.#unavailableForMs([provider, pool], target, request.untilExpiryMs);
       if (delayMs > 0) return { kind: 'unavailable', delayMs };
-      const session = pool.connect(wanted.key);
+      const session = pool.connect(sessionRequest.key);
       if (session) {
         const opened = await this.#open(target, { pool, session, ...request });
         if (!('ourProblem' in opened)) return opened;
-        this.#unusable.remember(`${source} ${target.address}`, UNUSABLE_FOR_MS);
-        if (this.#usable(sources, target.address) === null) return opened;
+        this.#unusableSources.remember(`${source} ${target.address}`, SOURCE_UNUSABLE_FOR_MS);
+        if (this.#firstUsableSource(sources, target.address) === null) return opened;
         continue;
       }
       const timeoutMs = untilMs - this.#nowMs();
-      const areTooMany = pool.waiting >= Math.max(WAITING_MIN, 4 * pool.share);
-      if (timeoutMs <= 0 || areTooMany) return { kind: 'unavailable', delayMs: NO_TURN_DELAY_MS };
-      if (request.needsNewSession || pool.permits >= pool.share) pool.endIdle();
-      const ahead = await pool.turn(wanted, { isUrgent: provider.isInOutage, timeoutMs });
-      if (ahead) return { ...reusedSession(ahead), announced: true };
+      const isQueueFull = pool.waitingCount >= Math.max(WAITING_MIN, 4 * pool.share);
+      if (timeoutMs <= 0 || isQueueFull)
+        return { kind: 'unavailable', delayMs: NO_SESSION_DELAY_MS };
+      if (request.needsNewSession || pool.permitCount >= pool.share) pool.endIdle();
+      const announcedOn = await pool.waitForSession(sessionRequest, {
+        isUrgent: provider.isInOutage,
+        timeoutMs,
+      });
+      if (announcedOn) return { ...reusedSession(announcedOn), announced: true };
     }
   }
 
@@ -161,7 +166,7 @@ export class Connections {
 
   /** Stops announcing messages to a host that did not answer one, because it may have discarded it. */
   stopAnnouncing(host: string): void {
-    this.#alone.remember(host, ALONE_FOR_MS);
+    this.#hostsWithoutAnnouncing.remember(host, NO_ANNOUNCING_FOR_MS);
   }
 
   /**
@@ -171,7 +176,7 @@ export class Connections {
    */
   windowOf(provider: string): number {
     const view = this.#providers.get(provider);
-    return (view?.share ?? START_CONNECTIONS) + 2 * (view?.following ?? 0);
+    return (view?.share ?? START_CONNECTIONS) + 2 * (view?.pipeliningCount ?? 0);
   }
 
   suspendedForMs(provider: string): number {
@@ -192,37 +197,41 @@ export class Connections {
   }
 
   /** Notifies the other workers that the provider began or stopped giving sessions at once. */
-  promptChanged(provider: string, isPrompt: boolean): void {
+  notifyPromptChange(provider: string, isPrompt: boolean): void {
     this.#send({ kind: 'prompt', providers: [provider], isPrompt });
   }
 
   /** Records an accepted message. If all connections were busy, the window grows by one, up to the limit. */
-  grow(provider: string, source: string): void {
+  recordAccepted(provider: string, source: string): void {
     const pool = this.#provider(provider).pool(source);
     if (!pool.wasBusy || pool.window >= pool.limits.connections) return;
-    if (this.#grown.size === 0) setTimeout(() => this.#sendGrowth(), GROWTH_BATCHED_FOR_MS);
-    this.#grown.set(pool, (this.#grown.get(pool) ?? 0) + 1);
+    if (this.#acceptedWhileBusy.size === 0)
+      setTimeout(() => this.#sendGrowth(), GROWTH_BATCHED_FOR_MS);
+    this.#acceptedWhileBusy.set(pool, (this.#acceptedWhileBusy.get(pool) ?? 0) + 1);
   }
 
-  /** Records that the provider asked for fewer connections or a lower rate. @param reason its reply */
-  shrink(provider: string, source: string, reason: string): void {
-    this.#complained({ provider, source, reason, openedForMs: null });
+  /**
+   * Reports that the provider asked for fewer connections or a lower rate.
+   * @param reason its reply
+   */
+  reportSlowdownReply(provider: string, source: string, reason: string): void {
+    this.#reportSlowdown({ provider, source, reason, openedForMs: null });
   }
 
-  unreached(provider: string, addresses: readonly string[], reason: string): void {
+  reportUnreached(provider: string, addresses: readonly string[], reason: string): void {
     this.#send({ kind: 'unreached', provider, addresses, reason });
   }
 
   markDead(address: string, { timedOut }: { timedOut: boolean }): void {
-    const standardMs = timedOut ? TIMED_OUT_FOR_MS : DEAD_FOR_MS;
+    const standardMs = timedOut ? DEAD_AFTER_TIMEOUT_MS : DEAD_FOR_MS;
     // The broker sends the final time later. Until then mail must not wait for minutes.
     const deadForMs = this.uplink.isDown ? Math.min(standardMs, this.uplink.retryMs) : standardMs;
-    this.#dead.remember(address, deadForMs);
+    this.#deadHosts.remember(address, deadForMs);
     this.#send({ kind: 'host', address, deadForMs });
   }
 
   deadForMs(address: string): number {
-    return this.#dead.forMs(address);
+    return this.#deadHosts.forMs(address);
   }
 
   get providers(): Iterable<ProviderView> {
@@ -231,7 +240,7 @@ export class Connections {
 
   receive(messages: readonly BrokerMessage[]): void {
     for (const message of messages) {
-      if (message.kind === 'host') this.#dead.remember(message.address, message.deadForMs);
+      if (message.kind === 'host') this.#deadHosts.remember(message.address, message.deadForMs);
       else if (message.kind === 'prompt') message.providers.forEach(this.#onPrompt);
       else if (message.kind === 'uplink') this.uplink.receive(message);
       else this.#handle(this.#provider(message.provider), message);
@@ -253,13 +262,13 @@ export class Connections {
     const pool = provider.pool(message.source);
     switch (message.kind) {
       case 'grant':
-        pool.granted(message.messagesMax);
+        pool.addPermit(message.messagesMax);
         break;
       case 'yield':
-        void pool.giveBack(message.count);
+        void pool.returnConnections(message.count);
         break;
       case 'pool':
-        pool.update(message);
+        pool.applyShare(message);
         this.#onChange(message.provider);
         break;
     }
@@ -267,55 +276,55 @@ export class Connections {
 
   #unavailableForMs(
     [provider, pool]: [ProviderView, SessionPool],
-    { address }: Target,
+    { address }: SmtpTarget,
     untilExpiryMs: number,
   ): number {
     // A granted connection is used even while the provider is paced.
-    if (provider.isPaced && !pool.hasUnused) return provider.suspendedForMs;
+    if (provider.isPaced && !pool.hasUnusedPermit) return provider.suspendedForMs;
     const deadForMs = this.deadForMs(address);
     return deadForMs < untilExpiryMs ? deadForMs : 0;
   }
 
   async #open(
-    target: Target,
+    target: SmtpTarget,
     { pool, session, hasOthers, slot }: { pool: SessionPool; session: Session } & SendRequest,
-  ): Promise<Acquired> {
+  ): Promise<AcquireResult> {
     const { address, provider } = target;
     const { source } = pool;
     const startedMs = this.#nowMs();
-    slot?.connecting();
+    slot?.markConnecting();
     const result = await connectSmtp({
       ...this.#smtpOptions(target, source),
       connectMaxMs: hasOthers === true ? CONNECT_MS_WITH_OTHERS : undefined,
       signal: slot?.signal,
     });
-    if (!isSilence(result)) this.#reached(provider, address);
+    if (!hasNoReply(result)) this.#reportReached(provider, address);
     if (result.kind === 'ready') {
-      session.greeted(result.connection);
+      session.markGreeted(result.connection);
       return { kind: 'ready', session, source };
     }
     const isRefused = result.kind === 'replied' && classifyReply(result).slowDown === true;
     if (isRefused) {
       const openedForMs = this.#nowMs() - startedMs;
       const reason = result.reply.message;
-      this.#complained({ provider, source, reason, openedForMs });
+      this.#reportSlowdown({ provider, source, reason, openedForMs });
     }
-    session.failed();
-    return { ...result, source, isCrowded: isRefused && pool.works(session.key) };
+    session.markFailed();
+    return { ...result, source, isCrowded: isRefused && pool.hasRecentSession(session.key) };
   }
 
-  #complained(complaint: Omit<Extract<WorkerMessage, { kind: 'slow' }>, 'kind' | 'pace'>): void {
-    const found = slowdownFor(complaint.provider, complaint.reason);
+  #reportSlowdown(slowdown: Omit<SlowMessage, 'kind' | 'pace'>): void {
+    const found = findSlowdown(slowdown.provider, slowdown.reason);
     const pace = found && { messagesPerMinute: found.messagesPerMinute, forMs: found.forMs };
-    this.#send({ kind: 'slow', ...complaint, pace });
+    this.#send({ kind: 'slow', ...slowdown, pace });
   }
 
-  #reached(provider: string, address: string): void {
-    this.#dead.remember(address, 0);
+  #reportReached(provider: string, address: string): void {
+    this.#deadHosts.remember(address, 0);
     this.#send({ kind: 'reached', provider, address });
   }
 
-  #smtpOptions(target: Target, source: string): SmtpOptions {
+  #smtpOptions(target: SmtpTarget, source: string): SmtpOptions {
     const { host, address, dane, reducedHello } = target;
     const tls = target.expectsTls === true ? 'required' : target.tls;
     const { port, sources, session } = this.#options;
@@ -325,20 +334,25 @@ export class Connections {
     return { ...session, host, address, port, heloName, ...how, localAddress };
   }
 
-  #sessionRequestOf(target: Target, { transaction, needsNewSession }: SendRequest): SessionRequest {
-    const mayFollow = !needsNewSession && this.#alone.forMs(target.host) === 0;
-    return { key: keyOf(target), transaction: mayFollow ? transaction : null };
+  #sessionRequestOf(
+    target: SmtpTarget,
+    { transaction, needsNewSession }: SendRequest,
+  ): SessionRequest {
+    const mayFollow = !needsNewSession && this.#hostsWithoutAnnouncing.forMs(target.host) === 0;
+    return { key: sessionKeyOf(target), transaction: mayFollow ? transaction : null };
   }
 
   #sourcesFor(
-    { provider, address }: Pick<Target, 'provider' | 'address'>,
+    { provider, address }: Pick<SmtpTarget, 'provider' | 'address'>,
     { envelopeFrom }: Pick<Transaction, 'envelopeFrom'>,
   ): readonly string[] {
     return sourcesFor(this.#options.sources, { provider, address, envelopeFrom });
   }
 
-  #usable(sources: readonly string[], address: string): string | null {
-    return sources.find((source) => this.#unusable.forMs(`${source} ${address}`) === 0) ?? null;
+  #firstUsableSource(sources: readonly string[], address: string): string | null {
+    return (
+      sources.find((source) => this.#unusableSources.forMs(`${source} ${address}`) === 0) ?? null
+    );
   }
 
   #provider(key: string): ProviderView {
@@ -366,19 +380,19 @@ export class Connections {
       this.#isFlushing = false;
       const messages = [
         ...this.#outbox,
-        ...[...this.#asking].flatMap((pool) => pool.wants() ?? []),
+        ...[...this.#poolsWithNewDemand].flatMap((pool) => pool.takeDemandMessage() ?? []),
       ];
       this.#outbox = [];
-      this.#asking.clear();
+      this.#poolsWithNewDemand.clear();
       if (messages.length > 0) this.#options.send(messages);
     });
   }
 
   #sendGrowth(): void {
-    for (const [{ provider, source }, count] of this.#grown) {
-      this.#send({ kind: 'took', provider, source, count });
+    for (const [{ provider, source }, count] of this.#acceptedWhileBusy) {
+      this.#send({ kind: 'accepted', provider, source, count });
     }
-    this.#grown.clear();
+    this.#acceptedWhileBusy.clear();
   }
 
   #sweep(): void {
@@ -393,11 +407,11 @@ export class Connections {
   }
 }
 
-function reusedSession(session: Session): Acquired & { kind: 'ready' } {
+function reusedSession(session: Session): AcquireResult & { kind: 'ready' } {
   return { kind: 'ready', session, source: session.source, reused: true };
 }
 
 /** Returns whether no session was established. This says something about the server, not about the message. */
-export function isSilence(result: { kind: string; phase?: string }): boolean {
+export function hasNoReply(result: { kind: string; phase?: string }): boolean {
   return result.kind === 'failed' && /^(?:connect|greeting|ehlo)$/.test(result.phase ?? '');
 }

@@ -11,17 +11,17 @@ import type { Disposition, Outcome } from '../attempt/outcome.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import { type Source, sourcesFor } from '../shaping/sources.ts';
 import { deferredByRefusal, refusedByBlock } from './block-outcomes.ts';
-import { type BlockKey, nameOf, type ProviderBlock } from './block-store.ts';
+import { type BlockKey, blockNameOf, type ProviderBlock } from './block-store.ts';
 
-export type BlockVisitOptions = {
+export type AttemptBlocksOptions = {
   db: Queryable;
   /** Source addresses; when empty, the system chooses and blocks name `heloName` instead. */
   sources: readonly Source[];
   heloName: string;
 };
 
-/** The server that answered. */
-type Answered = {
+/** A reply of a server to the message. */
+type ServerReply = {
   provider: string;
   source: string;
   ip: string | null;
@@ -29,63 +29,63 @@ type Answered = {
   about: RefusalSubject | null;
 };
 type Server = { provider: string; address: string; envelopeFrom: string };
-export type Closed = { block: BlockKey; delayMs: number };
+export type BlockedServer = { block: BlockKey; delayMs: number };
 
 export type KnownBlock = ProviderBlock & { probeAtMs: number; firstOfSenderAtMs: number };
 
 /** The blocks of all providers, as one attempt uses them: ProviderBlocks. */
 export type Blocks = {
   /** No block is known. */
-  readonly isQuiet: boolean;
-  applying(keys: readonly BlockKey[]): KnownBlock | null;
+  readonly hasNoRefusals: boolean;
+  findBlock(keys: readonly BlockKey[]): KnownBlock | null;
   takeProbe(block: KnownBlock, senderDomain: string): Promise<boolean>;
-  waitMs(block: KnownBlock, senderDomain: string): number;
-  delivered(key: BlockKey): void;
-  count(
+  nextWaitMs(block: KnownBlock, senderDomain: string): number;
+  recordDelivery(key: BlockKey): void;
+  countRefusal(
     key: BlockKey,
     refused: { senderDomain: string; subject: RefusalSubject; isProbe: boolean } & Pick<
       ProviderBlock,
       'category' | 'reply'
     >,
   ): Promise<KnownBlock | null>;
-  leave(key: BlockKey): Promise<void>;
+  leaveProbe(key: BlockKey): Promise<void>;
 };
 
-export class BlockVisit {
+export class AttemptBlocks {
   readonly #delivery: Delivery;
   readonly #blocks: Blocks;
-  readonly #options: BlockVisitOptions;
+  readonly #options: AttemptBlocksOptions;
   readonly #senderDomain: string;
   readonly #probes: BlockKey[] = [];
-  #answered: Answered | null = null;
+  #reply: ServerReply | null = null;
 
-  constructor(delivery: Delivery, blocks: Blocks, options: BlockVisitOptions) {
+  constructor(delivery: Delivery, blocks: Blocks, options: AttemptBlocksOptions) {
     this.#delivery = delivery;
     this.#blocks = blocks;
     this.#options = options;
     this.#senderDomain = domainOf(delivery.message.from.address);
   }
 
-  async gate({ provider, address, envelopeFrom }: Server): Promise<Closed | null> {
-    if (this.#blocks.isQuiet) return null;
+  async checkServer({ provider, address, envelopeFrom }: Server): Promise<BlockedServer | null> {
+    if (this.#blocks.hasNoRefusals) return null;
     const { sources } = this.#options;
     const [source = ''] = sourcesFor(sources, { provider, address, envelopeFrom });
-    const block = this.#blocks.applying(this.#keysAt({ provider, source, ip: address }));
+    const block = this.#blocks.findBlock(this.#keysAt({ provider, source, ip: address }));
     if (block === null || this.#isProbeOf(block)) return null;
     if (await this.#blocks.takeProbe(block, this.#senderDomain)) {
       this.#probes.push(block);
       return null;
     }
-    return { block, delayMs: this.#blocks.waitMs(block, this.#senderDomain) };
+    return { block, delayMs: this.#blocks.nextWaitMs(block, this.#senderDomain) };
   }
 
-  note(answered: Answered): void {
-    this.#answered = answered;
+  noteReply(answered: ServerReply): void {
+    this.#reply = answered;
   }
 
-  /** Counts the answer, and returns the outcome and retry time that follow from it. Never rejects. */
+  /** Counts the reply, and returns the outcome and retry time that follow from it. Never rejects. */
   async applyBlocks(disposition: Disposition): Promise<Disposition> {
-    const answered = this.#answered;
+    const answered = this.#reply;
     if (disposition.kind !== 'settle' || answered === null) {
       await this.#leaveProbes([]);
       return disposition;
@@ -94,7 +94,7 @@ export class BlockVisit {
     const keys = this.#keysAt(answered);
     if (outcome.status === 'delivered' || outcome.status === 'sent') {
       // Not awaited, so that the outcome is settled without delay.
-      for (const key of keys) this.#blocks.delivered(key);
+      for (const key of keys) this.#blocks.recordDelivery(key);
       void this.#leaveProbes(keys);
       return disposition;
     }
@@ -102,14 +102,14 @@ export class BlockVisit {
       await this.#leaveProbes([]);
       return disposition;
     }
-    return { ...disposition, ...(await this.#refused(outcome, answered.about, keys)) };
+    return { ...disposition, ...(await this.#countRefusal(outcome, answered.about, keys)) };
   }
 
-  async abandon(): Promise<void> {
+  async abandonProbes(): Promise<void> {
     await this.#leaveProbes([]);
   }
 
-  async #refused(
+  async #countRefusal(
     outcome: Outcome,
     subject: RefusalSubject,
     keys: readonly BlockKey[],
@@ -121,13 +121,13 @@ export class BlockVisit {
       const isProbe = this.#isProbeOf(key);
       const reply = this.#withoutRecipient(outcome.smtp?.message ?? '');
       const refusal = { senderDomain: this.#senderDomain, subject, isProbe, category, reply };
-      const row = await this.#blocks.count(key, refusal);
+      const row = await this.#blocks.countRefusal(key, refusal);
       if (row) counted.push(row);
     }
     await this.#leaveProbes(affected);
-    const block = counted.find(({ since }) => since !== null) ?? this.#blocks.applying(keys);
+    const block = counted.find(({ since }) => since !== null) ?? this.#blocks.findBlock(keys);
     if (block) {
-      const retryMs = this.#blocks.waitMs(block, this.#senderDomain);
+      const retryMs = this.#blocks.nextWaitMs(block, this.#senderDomain);
       return { outcome: refusedByBlock(outcome, block), retryMs };
     }
     const acceptedOther = counted.length > 0 && counted.every(({ refusals }) => refusals === 1);
@@ -152,7 +152,7 @@ export class BlockVisit {
     return `${reply.slice(0, at)}…${this.#withoutRecipient(rest)}`;
   }
 
-  #keysAt({ provider, source, ip }: Pick<Answered, 'provider' | 'source' | 'ip'>): BlockKey[] {
+  #keysAt({ provider, source, ip }: Pick<ServerReply, 'provider' | 'source' | 'ip'>): BlockKey[] {
     const { heloName } = this.#options;
     const chosen = isIPv6(ip ?? '') ? `${heloName} (IPv6)` : heloName;
     return [
@@ -162,13 +162,13 @@ export class BlockVisit {
   }
 
   #isProbeOf(key: BlockKey): boolean {
-    return this.#probes.some((probe) => nameOf(probe) === nameOf(key));
+    return this.#probes.some((probe) => blockNameOf(probe) === blockNameOf(key));
   }
 
   async #leaveProbes(except: readonly BlockKey[]): Promise<void> {
     if (this.#probes.length === 0) return;
-    const kept = new Set(except.map(nameOf));
-    const left = this.#probes.splice(0).filter((probe) => !kept.has(nameOf(probe)));
-    for (const probe of left) await this.#blocks.leave(probe);
+    const kept = new Set(except.map(blockNameOf));
+    const left = this.#probes.splice(0).filter((probe) => !kept.has(blockNameOf(probe)));
+    for (const probe of left) await this.#blocks.leaveProbe(probe);
   }
 }

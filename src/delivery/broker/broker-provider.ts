@@ -6,15 +6,15 @@ import {
 } from '../shaping/provider-state.ts';
 import { nextState } from '../../lib/state-machine.ts';
 import type { World } from '../../lib/world.ts';
-import type { ProviderStatus, WorkerMessage } from './messages.ts';
-import { BrokerPool } from './pool.ts';
+import type { ProviderStatus, WorkerMessage } from './broker-messages.ts';
+import { BrokerPool } from './broker-pool.ts';
 import type { GroupCapacity } from './group-capacity.ts';
 import { type Failure, Outage } from '../outage/outage.ts';
 import type { ProviderLimits, ShapingSettings } from '../shaping/settings.ts';
 import { TokenBucket } from './token-bucket.ts';
-import { Window } from './window.ts';
+import { ConnectionWindow } from './connection-window.ts';
 
-type Complaint = Extract<WorkerMessage, { kind: 'slow' }>;
+type SlowMessage = Extract<WorkerMessage, { kind: 'slow' }>;
 type Pacing = { bucket: TokenBucket; untilMs: number; isAskedFor: boolean };
 type ProviderContext = {
   settings: ShapingSettings;
@@ -33,10 +33,10 @@ export class BrokerProvider {
   readonly #context: ProviderContext;
   #state: ProviderState = 'open';
   #pacing: Pacing | null;
-  #complaint: string | null = null;
+  #slowReason: string | null = null;
   usedAtMs: number;
   /** True when the last notification to the workers said that no message may start. */
-  isWaitKnown = false;
+  isWaitReported = false;
 
   constructor(key: string, limits: ProviderLimits, context: ProviderContext) {
     this.key = key;
@@ -51,14 +51,14 @@ export class BrokerProvider {
     return this.#state;
   }
 
-  pool(source: string): BrokerPool {
+  poolFor(source: string): BrokerPool {
     let pool = this.pools.get(source);
     if (!pool) {
       const { connections, newConnectionsPerMinute } = this.limits;
       pool = new BrokerPool(
         { provider: this.key, source },
         {
-          window: new Window(connections, this.#context.settings.recovery),
+          window: new ConnectionWindow(connections, this.#context.settings.recovery),
           newConnections: this.#bucketOf(newConnectionsPerMinute),
           capacity: this.#context.capacityOf(source),
         },
@@ -77,38 +77,47 @@ export class BrokerProvider {
   }
 
   /** Takes the message allowance of a new connection; null: no limit of its own; 0: the connection has to wait. */
-  allow(): number | null {
+  takeAllowance(): number | null {
     if (this.#pacing === null) return null;
-    return this.#pacing.bucket.take(this.limits.messagesPerConnection, this.#nowMs());
+    return this.#pacing.bucket.takeTokens(this.limits.messagesPerConnection, this.#nowMs());
   }
 
-  giveBack(unused: number): void {
-    this.#pacing?.bucket.giveBack(unused);
+  returnAllowance(unused: number): void {
+    this.#pacing?.bucket.returnTokens(unused);
   }
 
-  /** @returns whether the provider gets fewer connections or messages from now on */
-  complained({ source, reason, pace, openedForMs }: Complaint): boolean {
+  /**
+   * Applies a reply that asked for less mail.
+   * @returns whether the provider gets fewer connections or messages from now on
+   */
+  slowDown({ source, reason, pace, openedForMs }: SlowMessage): boolean {
     const nowMs = this.#nowMs();
-    this.#complaint = reason;
-    const shrank = this.pool(source).window.shrink(nowMs, openedForMs);
+    this.#slowReason = reason;
+    const shrank = this.poolFor(source).window.shrink(nowMs, openedForMs);
     if (!shrank && pace === null) return false;
     if (pace !== null) {
       const bucket = new TokenBucket(pace.messagesPerMinute, nowMs);
       bucket.empty();
       this.#pacing = { bucket, untilMs: nowMs + pace.forMs, isAskedFor: true };
     }
-    this.#move('complained');
+    this.#applyEvent('limited');
     return true;
   }
 
-  /** Grows the window by messages accepted while all connections were busy. @returns whether the state changed */
-  took(source: string, count: number): boolean {
-    this.pool(source).window.grow(count, this.#nowMs());
+  /**
+   * Grows the window by messages that were accepted while all connections were busy.
+   * @returns whether the state changed
+   */
+  recordAccepted(source: string, count: number): boolean {
+    this.poolFor(source).window.grow(count, this.#nowMs());
     return this.#recover();
   }
 
-  /** Ends the message rate that the provider asked for when its time is up. @returns whether the rate ended */
-  expire(): boolean {
+  /**
+   * Ends the message rate that the provider asked for if its time is over.
+   * @returns whether the rate ended
+   */
+  endPacingIfOver(): boolean {
     if (this.#pacing === null || this.#nowMs() < this.#pacing.untilMs) return false;
     this.#pacing = this.#configuredPacing();
     this.#restartWindows();
@@ -116,34 +125,40 @@ export class BrokerProvider {
     return true;
   }
 
-  /** @returns whether a suspension begins */
-  failed(failure: Failure): boolean {
-    const begins = this.outage.failed(failure);
-    if (begins) this.#move('silent');
+  /**
+   * Records an attempt that reached no server.
+   * @returns whether a suspension begins
+   */
+  recordFailure(failure: Failure): boolean {
+    const begins = this.outage.recordFailure(failure);
+    if (begins) this.#applyEvent('silent');
     return begins;
   }
 
-  /** @returns whether the answer ends the outage */
-  answered(address: string): boolean {
-    if (!this.outage.answered(address)) return false;
+  /**
+   * Records that a server answered.
+   * @returns whether this ends the outage
+   */
+  recordReached(address: string): boolean {
+    if (!this.outage.recordReached(address)) return false;
     this.#restartWindows();
     this.#reopen();
     return true;
   }
 
   /** Undoes the failures of a phase in which the uplink was down, because they were not the provider's. */
-  takeBack(phase: number): void {
-    this.outage.takeBack(phase);
+  undoFailures(phase: number): void {
+    this.outage.undoPhase(phase);
     if (this.#state === 'suspended' && !this.outage.isOngoing) this.#reopen();
   }
 
   /** True while the passing of time alone may change what is allowed. */
   get dependsOnTime(): boolean {
-    return this.#waiting > 0 || this.isWaitKnown || this.#isPaced;
+    return this.#waiting > 0 || this.isWaitReported || this.#isPaced;
   }
 
   get isForgettable(): boolean {
-    return this.inUse === 0 && !this.#asksForLess && !this.dependsOnTime;
+    return this.inUse === 0 && !this.#isLimited && !this.dependsOnTime;
   }
 
   status(): ProviderStatus {
@@ -156,7 +171,7 @@ export class BrokerProvider {
     const nowMs = this.#nowMs();
     const windows = [...this.pools.values()].map(({ window }) => window.slowedForMs(nowMs));
     const forMs = Math.max(this.#isPaced ? this.#pacing!.untilMs - nowMs : 0, ...windows);
-    return { ...common, forMs, reason: this.#complaint };
+    return { ...common, forMs, reason: this.#slowReason };
   }
 
   get waitMs(): number {
@@ -174,22 +189,22 @@ export class BrokerProvider {
     return this.#pacing?.isAskedFor === true;
   }
 
-  get #asksForLess(): boolean {
-    return this.#isPaced || [...this.pools.values()].some(({ window }) => !window.isWhole);
+  get #isLimited(): boolean {
+    return this.#isPaced || [...this.pools.values()].some(({ window }) => window.isReduced);
   }
 
   #recover(): boolean {
-    if (this.#state !== 'slowed' || this.#asksForLess) return false;
-    this.#move('recovered');
+    if (this.#state !== 'slowed' || this.#isLimited) return false;
+    this.#applyEvent('recovered');
     return true;
   }
 
   #reopen(): void {
-    this.#move('answered');
-    if (this.#asksForLess) this.#move('complained');
+    this.#applyEvent('answered');
+    if (this.#isLimited) this.#applyEvent('limited');
   }
 
-  #move(event: ProviderEvent): void {
+  #applyEvent(event: ProviderEvent): void {
     this.#state = nextState(PROVIDER_TRANSITIONS, this.#state, event);
   }
 
@@ -210,9 +225,9 @@ export class BrokerProvider {
     return this.#context.world.monotonicMs();
   }
 
-  #sum(of: (pool: BrokerPool) => number): number {
+  #sum(measure: (pool: BrokerPool) => number): number {
     let total = 0;
-    for (const pool of this.pools.values()) total += of(pool);
+    for (const pool of this.pools.values()) total += measure(pool);
     return total;
   }
 }

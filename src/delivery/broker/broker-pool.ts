@@ -2,18 +2,18 @@
  * The connections from one source to one provider, shared by the workers of a machine. A new connection goes to the
  * waiting worker with the fewest. A worker with more returns some to a worker that waits.
  */
-import type { BrokerMessage, PoolKey } from './messages.ts';
+import type { BrokerMessage, PoolKey } from './broker-messages.ts';
 import type { GroupCapacity } from './group-capacity.ts';
 import type { TokenBucket } from './token-bucket.ts';
-import type { Window } from './window.ts';
+import type { ConnectionWindow } from './connection-window.ts';
 
 type Share = Pick<Extract<BrokerMessage, { kind: 'pool' }>, 'share' | 'window' | 'othersWait'>;
 
 type PoolWorker = {
   inUse: number;
-  wanted: number;
-  /** The part of `wanted` that is needed despite an outage. */
-  urgent: number;
+  demand: number;
+  /** The part of `demand` that is needed despite an outage. */
+  urgentDemand: number;
   /** Monotonic time at which the worker began to wait without a connection. */
   waitingSinceMs: number;
   /** Connections that it was asked to return and has not returned yet. */
@@ -26,7 +26,7 @@ const WAITING_FOR_MS = 1_000;
 
 export class BrokerPool {
   readonly key: PoolKey;
-  readonly window: Window;
+  readonly window: ConnectionWindow;
   readonly newConnections: TokenBucket | null;
   readonly #workers = new Map<number, PoolWorker>();
   readonly #capacity: GroupCapacity;
@@ -34,7 +34,11 @@ export class BrokerPool {
 
   constructor(
     key: PoolKey,
-    parts: { window: Window; newConnections: TokenBucket | null; capacity: GroupCapacity },
+    parts: {
+      window: ConnectionWindow;
+      newConnections: TokenBucket | null;
+      capacity: GroupCapacity;
+    },
   ) {
     this.key = key;
     this.window = parts.window;
@@ -52,44 +56,51 @@ export class BrokerPool {
   }
 
   get waiting(): number {
-    return this.#sum(({ wanted }) => wanted);
+    return this.#sum(({ demand }) => demand);
   }
 
   get isYielding(): boolean {
     return this.#yielding > 0;
   }
 
-  get kept(): number {
+  get inUseAfterYields(): number {
     return this.#inUse - this.#yielding;
   }
 
-  wants(worker: number, { count, urgent }: { count: number; urgent: number }, nowMs: number): void {
-    const entry = this.#worker(worker);
-    if (entry.wanted === 0) entry.waitingSinceMs = nowMs;
-    entry.wanted = Math.max(0, entry.wanted + count);
-    entry.urgent = Math.min(urgent, entry.wanted);
+  changeDemand(
+    worker: number,
+    { count, urgent }: { count: number; urgent: number },
+    nowMs: number,
+  ): void {
+    const entry = this.#entryOf(worker);
+    if (entry.demand === 0) entry.waitingSinceMs = nowMs;
+    entry.demand = Math.max(0, entry.demand + count);
+    entry.urgentDemand = Math.min(urgent, entry.demand);
   }
 
-  freed(worker: number, count: number, nowMs: number): void {
-    const entry = this.#worker(worker);
-    const given = Math.min(count, entry.inUse);
-    entry.yielding = Math.max(0, entry.yielding - given);
-    this.#count(entry, -given);
+  returnPermits(worker: number, count: number, nowMs: number): void {
+    const entry = this.#entryOf(worker);
+    const returned = Math.min(count, entry.inUse);
+    entry.yielding = Math.max(0, entry.yielding - returned);
+    this.#addPermits(entry, -returned);
     if (entry.inUse === 0) entry.waitingSinceMs = nowMs;
   }
 
-  /** Frees the permits of a worker whose process has ended. @returns whether the worker had an entry */
-  leave(worker: number): boolean {
+  /**
+   * Frees the permits of a worker whose process has ended.
+   * @returns whether the worker had an entry
+   */
+  removeWorker(worker: number): boolean {
     const entry = this.#workers.get(worker);
     if (!entry) return false;
-    this.#count(entry, -entry.inUse);
+    this.#addPermits(entry, -entry.inUse);
     return this.#workers.delete(worker);
   }
 
   /** Returns the waiting worker with the fewest connections, among equals the one that has waited longest. */
-  next({ isUrgent }: { isUrgent: boolean }): number | null {
+  nextWaiting({ isUrgent }: { isUrgent: boolean }): number | null {
     const waiting = [...this.#workers].filter(
-      ([, { wanted, urgent }]) => (isUrgent ? urgent : wanted) > 0,
+      ([, { demand, urgentDemand }]) => (isUrgent ? urgentDemand : demand) > 0,
     );
     const [first] = waiting.toSorted(
       ([, one], [, other]) => one.inUse - other.inUse || one.waitingSinceMs - other.waitingSinceMs,
@@ -98,26 +109,29 @@ export class BrokerPool {
   }
 
   grant(worker: number): void {
-    const entry = this.#worker(worker);
-    entry.wanted -= 1;
-    entry.urgent = Math.max(0, entry.urgent - 1);
-    this.#count(entry, 1);
+    const entry = this.#entryOf(worker);
+    entry.demand -= 1;
+    entry.urgentDemand = Math.max(0, entry.urgentDemand - 1);
+    this.#addPermits(entry, 1);
   }
 
   /** Returns whether a waiting worker has 2 connections fewer than another, or has waited too long for its first. */
   isUnfair(nowMs: number): boolean {
-    const waiting = [...this.#workers.values()].filter(({ wanted }) => wanted > 0);
+    const waiting = [...this.#workers.values()].filter(({ demand }) => demand > 0);
     const fewest = Math.min(...waiting.map(({ inUse }) => inUse));
-    const most = this.#richest()?.[1].inUse ?? 0;
+    const most = this.#workerWithMost()?.[1].inUse ?? 0;
     const waitsLong = waiting.some(
       ({ inUse, waitingSinceMs }) => inUse === 0 && nowMs - waitingSinceMs >= WAITING_FOR_MS,
     );
     return most - fewest >= 2 || (waitsLong && most > 0);
   }
 
-  /** Asks the worker with the most connections for one. @returns the worker; null: all are to be returned */
-  takeBack(): number | null {
-    const richest = this.#richest();
+  /**
+   * Marks a connection of the worker with the most as revoked.
+   * @returns the worker, which the caller notifies; null: all connections are revoked already
+   */
+  revokeOne(): number | null {
+    const richest = this.#workerWithMost();
     if (richest) richest[1].yielding += 1;
     return richest?.[0] ?? null;
   }
@@ -127,16 +141,16 @@ export class BrokerPool {
     const free = Math.max(0, window - this.#inUse);
     const fair = Math.floor(window / Math.max(1, this.#workers.size));
     const changed: [number, Share][] = [];
-    for (const [worker, { inUse, wanted, yielding, lastSent }] of this.#workers) {
+    for (const [worker, { inUse, demand, yielding, lastSent }] of this.#workers) {
       const share = Math.max(1, fair, Math.min(window, inUse - yielding + free));
-      const othersWait = free === 0 && this.waiting > wanted;
+      const othersWait = free === 0 && this.waiting > demand;
       const isSame = lastSent.share === share && lastSent.window === window;
       if (isSame && lastSent.othersWait === othersWait) continue;
       Object.assign(lastSent, { share, window, othersWait });
       changed.push([worker, { ...lastSent }]);
     }
-    for (const [worker, { inUse, wanted }] of this.#workers) {
-      if (inUse === 0 && wanted === 0) this.#workers.delete(worker);
+    for (const [worker, { inUse, demand }] of this.#workers) {
+      if (inUse === 0 && demand === 0) this.#workers.delete(worker);
     }
     return changed;
   }
@@ -145,23 +159,23 @@ export class BrokerPool {
     return this.#sum(({ yielding }) => yielding);
   }
 
-  #worker(worker: number): PoolWorker {
+  #entryOf(worker: number): PoolWorker {
     let entry = this.#workers.get(worker);
     if (!entry) {
       const lastSent = { share: 0, window: 0, othersWait: false };
-      entry = { inUse: 0, wanted: 0, urgent: 0, waitingSinceMs: 0, yielding: 0, lastSent };
+      entry = { inUse: 0, demand: 0, urgentDemand: 0, waitingSinceMs: 0, yielding: 0, lastSent };
       this.#workers.set(worker, entry);
     }
     return entry;
   }
 
-  #count(entry: PoolWorker, permits: number): void {
-    this.#capacity.changed(this.#inUse, this.#inUse + permits);
+  #addPermits(entry: PoolWorker, permits: number): void {
+    this.#capacity.recordChange(this.#inUse, this.#inUse + permits);
     this.#inUse += permits;
     entry.inUse += permits;
   }
 
-  #richest(): [number, PoolWorker] | undefined {
+  #workerWithMost(): [number, PoolWorker] | undefined {
     return [...this.#workers]
       .filter(([, { inUse, yielding }]) => inUse > yielding)
       .toSorted(
@@ -169,9 +183,9 @@ export class BrokerPool {
       )[0];
   }
 
-  #sum(of: (entry: PoolWorker) => number): number {
+  #sum(measure: (entry: PoolWorker) => number): number {
     let total = 0;
-    for (const entry of this.#workers.values()) total += of(entry);
+    for (const entry of this.#workers.values()) total += measure(entry);
     return total;
   }
 }

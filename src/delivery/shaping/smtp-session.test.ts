@@ -1,6 +1,6 @@
 import { test } from 'node:test';
 import { assertDrawn, assertOnly } from '../../../test/support/state-machines.ts';
-import { SESSION_TRANSITIONS } from './session.ts';
+import { SESSION_TRANSITIONS } from './smtp-session.ts';
 
 test('a session changes its state only by the events of its table, which docs/delivery.md draws', async () => {
   assertOnly(SESSION_TRANSITIONS);

@@ -40,14 +40,14 @@ export const SESSION_TRANSITIONS: Transitions<SessionState, SessionEvent> = {
 export type SessionOwner = {
   readonly source: string;
   /** Returns a waiting message that follows the current one; null: none does. */
-  announce(session: Session, mayFollow: (next: Transaction) => boolean): Transaction | null;
+  takeAnnounced(session: Session, mayFollow: (next: Transaction) => boolean): Transaction | null;
   /** Called when a delivery has its result. Others may still use the session. */
-  released(session: Session, isUsable: boolean): void;
-  dropped(session: Session): void;
-  closed(session: Session): void;
+  onReleased(session: Session, isUsable: boolean): void;
+  onServerClosed(session: Session): void;
+  onClosed(session: Session): void;
 };
 
-type Limits = {
+type SessionLimits = {
   messagesMax: number;
   /** Messages that the permit allows while the provider is paced; null: no such limit. */
   allowance: number | null;
@@ -56,14 +56,14 @@ type Limits = {
 export class Session {
   /** Server and TLS rule. Only messages with the same key may use the session. */
   readonly key: string;
-  readonly limits: Limits;
+  readonly limits: SessionLimits;
   idleSinceMs = 0;
   readonly #owner: SessionOwner;
   #state: SessionState = 'connecting';
   #connection: SmtpConnection | null = null;
   #users = 1;
 
-  constructor(key: string, { owner, limits }: { owner: SessionOwner; limits: Limits }) {
+  constructor(key: string, { owner, limits }: { owner: SessionOwner; limits: SessionLimits }) {
     this.key = key;
     this.limits = limits;
     this.#owner = owner;
@@ -97,7 +97,7 @@ export class Session {
     return this.isOpen && this.#connection!.hasPipelining;
   }
 
-  get isUsable(): boolean {
+  get isReusable(): boolean {
     return this.#connection?.reusable === true;
   }
 
@@ -110,61 +110,64 @@ export class Session {
     return allowance && Math.max(0, allowance - this.#messagesSent);
   }
 
-  greeted(connection: SmtpConnection): void {
-    this.#move('greeted');
+  markGreeted(connection: SmtpConnection): void {
+    this.#applyEvent('greeted');
     this.#connection = connection;
     connection.onIdleClose = () => {
-      if (this.#state === 'idle') this.#owner.dropped(this);
+      if (this.#state === 'idle') this.#owner.onServerClosed(this);
     };
   }
 
-  failed(): void {
-    this.#move('failed');
-    this.#owner.closed(this);
+  markFailed(): void {
+    this.#applyEvent('failed');
+    this.#owner.onClosed(this);
   }
 
-  take(): this {
-    this.#move('taken');
+  reuse(): this {
+    this.#applyEvent('taken');
     this.#users = 1;
     return this;
   }
 
   /** Sends the message of the delivery that uses the session. Waiting messages may be announced behind it. */
   async send(transaction: Transaction): Promise<TransactionResult> {
-    this.#move('sent');
+    this.#applyEvent('sent');
     return this.#connection!.send(transaction, (mayFollow) => {
-      const next = this.#owner.announce(this, mayFollow);
+      const next = this.#owner.takeAnnounced(this, mayFollow);
       if (next === null) return null;
-      this.#move('announced');
+      this.#applyEvent('announced');
       this.#users += 1;
       return next;
     });
   }
 
-  /** Ends the use by a delivery that has its result. @param isUsable whether the session may carry another message */
+  /**
+   * Ends the use by a delivery that has its result.
+   * @param isUsable whether the session may carry another message
+   */
   release(isUsable = true): void {
     this.#users -= 1;
-    this.#owner.released(this, isUsable);
+    this.#owner.onReleased(this, isUsable);
   }
 
   keep(nowMs: number): void {
-    this.#move('kept');
+    this.#applyEvent('kept');
     this.idleSinceMs = nowMs;
   }
 
   /** Sends QUIT and closes the connection. Never rejects. */
   async end(): Promise<void> {
-    this.#move('ended');
+    this.#applyEvent('ended');
     await this.#connection!.close();
-    this.#move('closed');
-    this.#owner.closed(this);
+    this.#applyEvent('closed');
+    this.#owner.onClosed(this);
   }
 
   get #messagesSent(): number {
     return this.#connection?.messagesSent ?? 0;
   }
 
-  #move(event: SessionEvent): void {
+  #applyEvent(event: SessionEvent): void {
     this.#state = nextState(SESSION_TRANSITIONS, this.#state, event);
   }
 }

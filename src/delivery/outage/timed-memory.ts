@@ -4,10 +4,10 @@
  */
 import type { World } from '../../lib/world.ts';
 
-const REMEMBERED_MAX = 10_000;
+const ENTRIES_MAX = 10_000;
 
 /** Hosts or addresses for which a fact holds for a limited time. Beyond the limit the oldest are dropped. */
-export class Remembered {
+export class TimedMemory {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #untilMs = new Map<string, number>();
 
@@ -19,7 +19,7 @@ export class Remembered {
     this.#untilMs.delete(host);
     if (forMs <= 0) return;
     this.#untilMs.set(host, this.#world.monotonicMs() + forMs);
-    if (this.#untilMs.size <= REMEMBERED_MAX) return;
+    if (this.#untilMs.size <= ENTRIES_MAX) return;
     const [oldest] = this.#untilMs.keys();
     this.#untilMs.delete(oldest!);
   }

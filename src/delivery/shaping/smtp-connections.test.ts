@@ -4,8 +4,8 @@ import { type FakeMx, startFakeMx } from '../../../test/support/fake-mx.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { newId } from '../../database/ids.ts';
 import { Broker, BrokerTimer } from '../broker/broker.ts';
-import { Connections, type SendRequest } from './connections.ts';
-import type { Target } from '../route/target.ts';
+import { SmtpConnections, type SendRequest } from './smtp-connections.ts';
+import type { SmtpTarget } from '../route/smtp-target.ts';
 import { type ShapingSettings, DEFAULT_SHAPING } from './settings.ts';
 import type { Source } from './sources.ts';
 
@@ -19,7 +19,7 @@ const world = {
   newId,
 };
 
-function targetOf({ address }: FakeMx, host = 'mx.receiver.test'): Target {
+function targetOf({ address }: FakeMx, host = 'mx.receiver.test'): SmtpTarget {
   return { provider: PROVIDER, host, address, tls: 'off' };
 }
 
@@ -44,7 +44,7 @@ function sourcesAt(...numbers: number[]): Source[] {
 
 /** Creates workers of one machine with their broker. */
 class Machine implements Disposable {
-  readonly workers: Connections[];
+  readonly workers: SmtpConnections[];
   readonly #ticks: BrokerTimer;
 
   constructor(
@@ -53,13 +53,13 @@ class Machine implements Disposable {
   ) {
     const { port, limits, sources = [] } = options;
     const shaping = { ...DEFAULT_SHAPING, default: limits };
-    const send = (worker: number, messages: Parameters<Connections['receive']>[0]) =>
+    const send = (worker: number, messages: Parameters<SmtpConnections['receive']>[0]) =>
       // Later, as between processes.
       setImmediate(() => this.workers[worker]?.receive(messages));
     const broker = new Broker({ settings: shaping, world, send });
     this.workers = Array.from({ length: count }, (_, worker) => {
-      broker.join(worker);
-      return new Connections({
+      broker.addWorker(worker);
+      return new SmtpConnections({
         world,
         port,
         heloName: 'out.letterhaus.test',
@@ -81,7 +81,7 @@ class Machine implements Disposable {
   }
 }
 
-async function open(connections: Connections, target: Target) {
+async function open(connections: SmtpConnections, target: SmtpTarget) {
   const acquired = await connections.acquire(target, request());
   assert.ok(acquired.kind === 'ready', JSON.stringify(acquired));
   return acquired;
@@ -94,7 +94,7 @@ function openNow(mx: FakeMx): number {
 test('the next message to the same server reuses the session', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: {} });
-  const [worker] = machine.workers as [Connections];
+  const [worker] = machine.workers as [SmtpConnections];
   const first = await open(worker, targetOf(mx));
   first.session.release();
   const second = await open(worker, targetOf(mx));
@@ -137,7 +137,7 @@ test('a source address that the system refuses is skipped, and if none works the
   await using mx = await startFakeMx();
   const away = { ip: '192.0.2.1', heloName: 'away.letterhaus.test' };
   using machine = new Machine(1, { port: mx.port, limits: {}, sources: [away, ...sourcesAt(8)] });
-  const [worker] = machine.workers as [Connections];
+  const [worker] = machine.workers as [SmtpConnections];
   for (let n = 0; n < 8; n += 1) {
     const envelopeFrom = `b-token@send.domain${n}.test`;
     const acquired = await worker.acquire(targetOf(mx), request({ envelopeFrom }));
@@ -154,7 +154,7 @@ test('a source address that the system refuses is skipped, and if none works the
 test('an idle connection is closed when another worker waits for one', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
-  const [one, two] = machine.workers as [Connections, Connections];
+  const [one, two] = machine.workers as [SmtpConnections, SmtpConnections];
   (await open(one, targetOf(mx))).session.release();
   await open(two, targetOf(mx));
   assert.equal(mx.connections, 2);
@@ -164,7 +164,7 @@ test('an idle connection is closed when another worker waits for one', async () 
 test('a busy connection goes to a waiting worker after its message', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
-  const [one, two] = machine.workers as [Connections, Connections];
+  const [one, two] = machine.workers as [SmtpConnections, SmtpConnections];
   const busy = await open(one, targetOf(mx));
   const waiting = open(two, targetOf(mx));
   const messageAfterMessage = async ({ session }: typeof busy): Promise<void> => {
@@ -175,13 +175,13 @@ test('a busy connection goes to a waiting worker after its message', async () =>
   };
   void messageAfterMessage(busy);
   const { session } = await waiting;
-  assert.ok(session.isUsable);
+  assert.ok(session.isReusable);
 });
 
 test('a waiting message follows the current one on the only session', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
-  const [worker] = machine.workers as [Connections];
+  const [worker] = machine.workers as [SmtpConnections];
   const { session } = await open(worker, targetOf(mx));
   const [first, second] = [request(), request({ recipient: 'kim@receiver.test' })];
   const waiting = worker.acquire(targetOf(mx), second);
@@ -204,7 +204,7 @@ test('a session with PIPELINING keeps three attempts in progress, one without it
   ] as const) {
     await using mx = await startFakeMx({ pipelining });
     using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
-    const [worker] = machine.workers as [Connections];
+    const [worker] = machine.workers as [SmtpConnections];
     (await open(worker, targetOf(mx))).session.release();
     assert.equal(worker.windowOf(PROVIDER), attempts);
   }
@@ -213,7 +213,7 @@ test('a session with PIPELINING keeps three attempts in progress, one without it
 test('a message to another server, or to one that failed an announcement, is not announced', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
-  const [worker] = machine.workers as [Connections];
+  const [worker] = machine.workers as [SmtpConnections];
   const { session } = await open(worker, targetOf(mx));
   const others = [
     worker.acquire(targetOf(mx, 'mx2.receiver.test'), request()),
@@ -232,7 +232,7 @@ test('an idle session is closed for a message to another server of the provider'
   await using mx = await startFakeMx();
   await using other = await startFakeMx({}, { address: '127.0.0.2', port: mx.port });
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
-  const [worker] = machine.workers as [Connections];
+  const [worker] = machine.workers as [SmtpConnections];
   (await open(worker, targetOf(mx))).session.release();
   await open(worker, targetOf(other, 'mx2.receiver.test'));
   await waitFor(() => openNow(mx) === 0, { what: 'the first session to end' });
@@ -242,7 +242,7 @@ test('an idle session is closed for a message to another server of the provider'
 test('an idle session that the server closes frees its permit', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
-  const [worker] = machine.workers as [Connections];
+  const [worker] = machine.workers as [SmtpConnections];
   (await open(worker, targetOf(mx))).session.release();
   mx.sessions[0]?.socket.destroy();
   await waitFor(() => worker.idleHosts(PROVIDER, TRANSACTION).size === 0, {
@@ -255,7 +255,7 @@ test('an idle session that the server closes frees its permit', async () => {
 test('a granted message is sent while the next one is paced', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: { messagesPerMinute: 10 } });
-  const [one, two] = machine.workers as [Connections, Connections];
+  const [one, two] = machine.workers as [SmtpConnections, SmtpConnections];
   const first = await open(one, targetOf(mx));
   const next = await two.acquire(targetOf(mx), request());
   assert.ok(next.kind === 'unavailable' && next.delayMs > 2_000, JSON.stringify(next));
@@ -265,7 +265,7 @@ test('a granted message is sent while the next one is paced', async () => {
 test('a granted connection that is not used goes to another worker', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
-  const [one, two] = machine.workers as [Connections, Connections];
+  const [one, two] = machine.workers as [SmtpConnections, SmtpConnections];
   const target = targetOf(mx);
   const late = one.acquire(target, request());
   // The address is marked dead while the message waits for its turn.
@@ -278,7 +278,7 @@ test('each source address has its own limits and sessions', async () => {
   await using mx = await startFakeMx();
   const sources = sourcesAt(8, 9);
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 }, sources });
-  const [worker] = machine.workers as [Connections];
+  const [worker] = machine.workers as [SmtpConnections];
   const held = new Map<string, string>();
   for (let n = 0; held.size < 2; n += 1) {
     const envelopeFrom = `b-token@send.domain${n}.test`;
@@ -295,7 +295,7 @@ test('each source address has its own limits and sessions', async () => {
 
 test('a message does not wait longer when the broker does not answer', async () => {
   const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: DEFAULT_SHAPING };
-  const worker = new Connections({ ...options, send: () => {} });
+  const worker = new SmtpConnections({ ...options, send: () => {} });
   const target = { provider: PROVIDER, host: 'mx.test', address: '127.0.0.1', tls: 'off' } as const;
   const acquired = await worker.acquire(target, request({ untilExpiryMs: 50 }));
   assert.equal(acquired.kind, 'unavailable');
@@ -308,13 +308,13 @@ test('a server that closes without a reply counts as unreachable; one that refus
   ] as const) {
     await using mx = await startFakeMx({ phases: { greeting } });
     using machine = new Machine(2, { port: mx.port, limits: {} });
-    const [one, two] = machine.workers as [Connections, Connections];
-    one.unreached(PROVIDER, [mx.address], 'hung up');
+    const [one, two] = machine.workers as [SmtpConnections, SmtpConnections];
+    one.reportUnreached(PROVIDER, [mx.address], 'hung up');
     assert.notEqual(
       (await one.acquire(targetOf(mx), request({ untilExpiryMs: HOUR_MS }))).kind,
       'ready',
     );
-    one.unreached(PROVIDER, [mx.address], 'hung up');
+    one.reportUnreached(PROVIDER, [mx.address], 'hung up');
     one.markDead('192.0.2.9', { timedOut: false });
     await waitFor(() => two.deadForMs('192.0.2.9') > 0, { what: 'all of this to be received' });
     assert.equal(two.suspendedForMs(PROVIDER) > 0, isSuspended);
@@ -323,14 +323,14 @@ test('a server that closes without a reply counts as unreachable; one that refus
 
 test('the other workers are notified of a provider that gives sessions at once', async () => {
   using machine = new Machine(3, { port: 25, limits: {} });
-  const [one, ...others] = machine.workers as [Connections, Connections, Connections];
+  const [one, ...others] = machine.workers as [SmtpConnections, SmtpConnections, SmtpConnections];
   const heard: string[] = [];
   one.onPrompt(() => assert.fail('a worker is not notified of its own report'));
   for (const [index, other] of others.entries()) {
     other.onPrompt((provider) => heard.push(`${index} ${provider}`));
   }
-  one.promptChanged('silent.test', false);
-  one.promptChanged('good.test', true);
+  one.notifyPromptChange('silent.test', false);
+  one.notifyPromptChange('good.test', true);
   await waitFor(() => heard.length >= 2, { what: 'the others to receive it' });
   assert.deepEqual(heard.toSorted(), ['0 good.test', '1 good.test']);
 });
@@ -338,7 +338,7 @@ test('the other workers are notified of a provider that gives sessions at once',
 test('a server that did not answer is skipped by all workers, except for urgent mail', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: {} });
-  const [one, two] = machine.workers as [Connections, Connections];
+  const [one, two] = machine.workers as [SmtpConnections, SmtpConnections];
   one.markDead(mx.address, { timedOut: false });
   await waitFor(() => two.deadForMs(mx.address) > 0, { what: 'the other worker to receive that' });
   assert.equal((await two.acquire(targetOf(mx), request())).kind, 'unavailable');
@@ -348,7 +348,7 @@ test('a server that did not answer is skipped by all workers, except for urgent 
 
 test('while the uplink is down, a server that did not answer is skipped only briefly', () => {
   const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: DEFAULT_SHAPING };
-  const worker = new Connections({ ...options, send: () => {} });
+  const worker = new SmtpConnections({ ...options, send: () => {} });
   worker.receive([{ kind: 'uplink', isDown: true, failedForMs: 0 }]);
   worker.markDead('192.0.2.9', { timedOut: true });
   const forMs = worker.deadForMs('192.0.2.9');

@@ -7,10 +7,10 @@ import type { Logger } from 'pino';
 import {
   countOf,
   ALERT_KINDS,
-  alertRule,
+  effectiveAlertRule,
   type AlertKind,
   type AlertRule,
-  judgeReputation,
+  alertChange,
   showPercent,
   ratePpm,
   thresholdOf,
@@ -21,14 +21,20 @@ import {
   endAlert,
   listAlertRules,
   pauseSender,
-  readStandings,
+  readSenderCounts,
   saveAlert,
-  type Standing,
+  type SenderCounts,
   type Alert,
 } from './reputation-store.ts';
 
 /** A worker may commit counts later than counts that were already read. */
 const LOOK_BACK_MS = 60_000;
+
+const REMEDY =
+  'Ask the sender where its addresses come from; `letterhaus projects set-reputation-alert --pause` puts its mail on hold ' +
+  '(docs/reputation.md).';
+
+const BELOW = { raises: 'not', stays: 'keep', gets_better: 'better', gets_worse: 'not' } as const;
 
 export class ReputationWatch {
   readonly #db: Database;
@@ -41,22 +47,22 @@ export class ReputationWatch {
   }
 
   async run(): Promise<void> {
-    const standings = await readStandings(this.#db, this.#since);
+    const standings = await readSenderCounts(this.#db, this.#since);
     const [first] = standings;
     if (first === undefined) return;
     const own = new Map((await listAlertRules(this.#db)).map((rule) => [rule.projectId, rule]));
     for (const standing of standings) {
-      const rule = alertRule(own.get(standing.projectId));
-      for (const kind of ALERT_KINDS) await this.#look(standing, kind, rule);
+      const rule = effectiveAlertRule(own.get(standing.projectId));
+      for (const kind of ALERT_KINDS) await this.#checkSender(standing, kind, rule);
     }
     this.#since = new Date(first.now.getTime() - LOOK_BACK_MS);
   }
 
-  async #look(standing: Standing, kind: AlertKind, rule: AlertRule): Promise<void> {
+  async #checkSender(standing: SenderCounts, kind: AlertKind, rule: AlertRule): Promise<void> {
     const alert = standing.alerts.find((one) => one.kind === kind);
     const active = alert ? { isPaused: alert.isPaused, belowForMs: alert.belowForMs } : null;
-    const judgement = judgeReputation(kind, standing, { rule, active });
-    if (active === null && judgement !== 'raises') return;
+    const change = alertChange(kind, standing, { rule, active });
+    if (active === null && change !== 'raises') return;
     const now = {
       ...standing,
       kind,
@@ -64,8 +70,8 @@ export class ReputationWatch {
       thresholdPpm: thresholdOf(kind, rule),
       isPaused: rule.pauses,
     };
-    if (judgement === 'recovers') return this.#recovered(now);
-    const below = BELOW[judgement];
+    if (change === 'recovers') return this.#endAlert(now);
+    const below = BELOW[change];
     await this.#db.transaction(async (tx) => {
       const saved = await saveAlert(tx, now, below);
       if (!saved.isNew) return;
@@ -76,7 +82,7 @@ export class ReputationWatch {
     });
   }
 
-  async #recovered(now: Omit<Alert, 'since'>): Promise<void> {
+  async #endAlert(now: Omit<Alert, 'since'>): Promise<void> {
     await this.#db.transaction(async (tx) => {
       const ended = await endAlert(tx, now);
       if (ended === null) return;
@@ -86,12 +92,6 @@ export class ReputationWatch {
     });
   }
 }
-
-const REMEDY =
-  'Ask the sender where its addresses come from; `letterhaus projects set-reputation-alert --pause` puts its mail on hold ' +
-  '(docs/reputation.md).';
-
-const BELOW = { raises: 'not', stays: 'keep', gets_better: 'better', gets_worse: 'not' } as const;
 
 function eventData(alert: Alert, state: 'raised' | 'cleared'): object {
   const { projectId, environment, domain, kind, count, ended, thresholdPpm, since, isPaused } =
