@@ -1,6 +1,6 @@
 /**
  * The retry schedules of mail and webhooks. The caller adds the time and a random number. An endpoint may ask for a
- * longer wait with Retry-After (webhooks/sending/attempt.ts).
+ * longer wait with Retry-After (webhooks/sending/response.ts).
  */
 
 const MINUTE_MS = 60_000;

@@ -18,7 +18,7 @@ import {
   rotateSecret,
   updateEndpoint,
 } from '../webhooks/endpoint-store.ts';
-import { SECRET_BYTES, secretText } from '../webhooks/sending/attempt.ts';
+import { formatSecret, SECRET_BYTES } from '../webhooks/sending/signed-request.ts';
 
 /** The id of the configured endpoint. */
 const ID = 'ffffffff-ffff-7fff-bfff-fffffffffffe';
@@ -53,7 +53,7 @@ async function create(
   { url, secret }: NonNullable<OperatorConfig['operatorWebhook']>,
   { secrets, log }: Options,
 ): Promise<void> {
-  const sealed = secrets.seal(secret ?? secretText(randomBytes(SECRET_BYTES)), ID);
+  const sealed = secrets.seal(secret ?? formatSecret(randomBytes(SECRET_BYTES)), ID);
   const made = await createEndpoint(tx, OPERATOR_SCOPE, {
     id: ID,
     url,

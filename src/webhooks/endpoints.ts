@@ -24,14 +24,15 @@ import {
   type ReplayRange,
   startReplay,
 } from './replays.ts';
-import { attemptWebhook, type Outbound, SECRET_BYTES, secretText } from './sending/attempt.ts';
+import { attemptWebhook, type AttemptDependencies } from './sending/attempt.ts';
+import { formatSecret, SECRET_BYTES } from './sending/signed-request.ts';
 import type { Database } from '../database/database.ts';
 import type { Logger } from 'pino';
 
 type WebhookEndpoint = endpoints.WebhookEndpoint;
 type Delivery = deliveries.WebhookDeliveryDetail;
 
-type WebhookServiceOptions = Omit<Outbound, 'agents'> & {
+type WebhookServiceOptions = Omit<AttemptDependencies, 'agents'> & {
   db: Pick<Database, 'query' | 'readsOf'>;
   log: Pick<Logger, 'info'>;
 };
@@ -110,7 +111,7 @@ export class WebhookService {
   }
 
   #newSecret(id: string): { signingSecret: string; sealed: Buffer } {
-    const signingSecret = secretText(randomBytes(SECRET_BYTES));
+    const signingSecret = formatSecret(randomBytes(SECRET_BYTES));
     return { signingSecret, sealed: this.#options.secrets.seal(signingSecret, id) };
   }
 

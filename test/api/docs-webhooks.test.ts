@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { signatureHeaders } from '../../src/webhooks/sending/attempt.ts';
+import { signatureHeaders } from '../../src/webhooks/sending/signed-request.ts';
 import { sharedService } from '../support/shared-service.ts';
 
 type Headers = Record<string, string>;

@@ -71,12 +71,12 @@ export const PORTS: Record<string, readonly string[]> = {
   operator: ['events.ts'],
   reputation: ['alert.ts'],
   templates: ['liquid.ts', 'templates.ts', 'variables.ts', 'work.ts'],
-  webhooks: ['sending/attempt.ts'],
+  webhooks: ['sending/signed-request.ts'],
 };
 
 /** Imports against the direction: all are places where HTTP or a webhook turns to the wire format of Resend. */
 const EXCEPTIONS: Record<string, readonly string[]> = {
-  'src/webhooks/sending/attempt.ts': ['src/compat/resend/wire/webhook-payload.ts'],
+  'src/webhooks/sending/signed-request.ts': ['src/compat/resend/wire/webhook-payload.ts'],
   'src/http/app.ts': ['src/compat/resend/mount.ts'],
   'src/http/errors.ts': ['src/compat/resend/wire/failures.ts'],
   'src/http/socket/json-body.ts': [

@@ -11,7 +11,7 @@ import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import type { WebhookDelivery } from '../../webhooks/delivery-store.ts';
 import type { WebhookEndpoint } from '../../webhooks/endpoint-store.ts';
 import { namesOf, nameOfType, subscriptionTo } from './wire/webhook-payload.ts';
-import { payloadOf } from '../../webhooks/sending/attempt.ts';
+import { formatPayload } from '../../webhooks/sending/signed-request.ts';
 import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
 import { countTowardsLimit } from '../../accounts/limits/http-limits.ts';
@@ -129,7 +129,7 @@ function registerEvents(app: App, { webhooks }: HttpServices): void {
         object: 'webhook_event',
         ...presentEvent(found),
         next_attempt_at: found.nextAttemptAt?.toISOString() ?? null,
-        payload: event && (JSON.parse(payloadOf(event, endpoint.format)) as unknown),
+        payload: event && (JSON.parse(formatPayload(event, endpoint.format)) as unknown),
       };
     },
   });

@@ -10,7 +10,12 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { InvalidArgumentError, type Command } from 'commander';
 import type { EventType } from '../../core/events.ts';
-import { payloadOf, SECRET_BYTES, secretText, signatureHeaders } from '../sending/attempt.ts';
+import {
+  formatPayload,
+  formatSecret,
+  SECRET_BYTES,
+  signatureHeaders,
+} from '../sending/signed-request.ts';
 import { type Api, apiCommand, type ApiOptions } from '../../cli/api.ts';
 import type { Cli, ExitCode } from '../../cli/command.ts';
 import { EventSource, type SourceEvent } from '../../events/command-source.ts';
@@ -48,7 +53,7 @@ type Forwarding = { cli: Cli; target: string; secret: string; json: boolean; sig
 
 async function listen({ cli, request }: Api, options: Options): Promise<ExitCode> {
   const { forwardTo: target, json = false, types, after = 'latest' } = options;
-  const secret = options.secret ?? secretText(randomBytes(SECRET_BYTES));
+  const secret = options.secret ?? formatSecret(randomBytes(SECRET_BYTES));
   if (json) cli.out(`${JSON.stringify({ signing_secret: secret })}\n`);
   else cli.out(`${secret}\n\nEvents are signed with this secret and posted to ${target}.\n`);
   const stop = new AbortController();
@@ -104,7 +109,7 @@ async function post(
   { id, type, created_at: createdAt, data }: SourceEvent,
   { cli, target, secret, signal }: Forwarding,
 ): Promise<number | string> {
-  const body = payloadOf({ type, createdAt, data: JSON.stringify(data) });
+  const body = formatPayload({ type, createdAt, data: JSON.stringify(data) });
   const timestampS = Math.floor(cli.world.now() / 1_000);
   try {
     const response = await fetch(target, {

@@ -16,7 +16,7 @@ import type { Database } from '../../database/database.ts';
 import { LeasedQueue, LowWaterMark } from '../../database/leased-queue.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import { feedReplays } from '../replay-store.ts';
-import type { Outbound } from './attempt.ts';
+import type { AttemptDependencies } from './attempt.ts';
 import { EndpointQueue } from './endpoint-queue.ts';
 import type { SettledWebhook } from './webhook-outcomes.ts';
 import {
@@ -31,7 +31,7 @@ import {
 } from './queue-store.ts';
 import { QUICK_MS, Sender } from './sender.ts';
 
-export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
+export type WebhookLoopOptions = Omit<AttemptDependencies, 'agents'> & {
   db: Pick<Database, 'notifying'>;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
   holder: () => string | null;

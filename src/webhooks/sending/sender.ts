@@ -10,11 +10,12 @@ import type { Queryable } from '../../database/database.ts';
 import { SecretUnopenable } from '../../secrets/secret-store.ts';
 import { noteUnusable } from '../../secrets/unusable-store.ts';
 import type { ClaimedWebhook } from './queue-store.ts';
-import { attemptWebhook, type Outbound, type AttemptOutcome } from './attempt.ts';
+import { attemptWebhook, type AttemptDependencies } from './attempt.ts';
+import type { AttemptOutcome } from './response.ts';
 import type { Pace } from './endpoint-queue.ts';
 import { type SettledWebhook, WebhookOutcomes } from './webhook-outcomes.ts';
 
-type SenderOptions = Omit<Outbound, 'agents'> & {
+type SenderOptions = Omit<AttemptDependencies, 'agents'> & {
   db: Queryable;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
   holder: () => string | null;
@@ -133,8 +134,8 @@ export class Sender {
     if (type === null || createdAt === null || data === null) return NOTHING_TO_SEND;
     failpoint('webhook_before_post');
     if (!this.#options.isFresh() || this.#options.holder() !== claimed.holder) return null;
-    const outbound = { ...this.#options, agents: this.#agents };
-    const outcome = await attemptWebhook(outbound, {
+    const dependencies = { ...this.#options, agents: this.#agents };
+    const outcome = await attemptWebhook(dependencies, {
       ...claimed,
       event: { type, createdAt, data },
     });

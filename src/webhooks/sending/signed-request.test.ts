@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
-import { SECRET_BYTES, secretText, signatureHeaders } from './attempt.ts';
+import { SECRET_BYTES, formatSecret, signatureHeaders } from './signed-request.ts';
 import { CHARACTER } from '../../../test/support/characters.ts';
 
-const secret = secretText(randomBytes(SECRET_BYTES));
+const secret = formatSecret(randomBytes(SECRET_BYTES));
 const nowS = () => Math.floor(Date.now() / 1000);
 
 test('the reference verifier accepts the signature of any body', () => {
@@ -21,14 +21,14 @@ test('the reference verifier accepts the signature of any body', () => {
 
 test('the reference verifier refuses another body, another id and another secret', () => {
   const headers = signatureHeaders({ id: 'event', timestampS: nowS(), body: '{}' }, [secret]);
-  const other = secretText(randomBytes(SECRET_BYTES));
+  const other = formatSecret(randomBytes(SECRET_BYTES));
   assert.throws(() => new Webhook(secret).verify('{ }', headers));
   assert.throws(() => new Webhook(secret).verify('{}', { ...headers, 'webhook-id': 'other' }));
   assert.throws(() => new Webhook(other).verify('{}', headers));
 });
 
 test('while a secret is being rotated, both verify', () => {
-  const next = secretText(randomBytes(SECRET_BYTES));
+  const next = formatSecret(randomBytes(SECRET_BYTES));
   const headers = signatureHeaders({ id: 'e', timestampS: nowS(), body: '{}' }, [next, secret]);
   assert.deepEqual(new Webhook(secret).verify('{}', headers), {});
   assert.deepEqual(new Webhook(next).verify('{}', headers), {});

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { GuardedAnswer } from '../../net/http/guarded-client.ts';
-import { judge } from './attempt.ts';
+import { outcomeOfResponse } from './response.ts';
 
 const NOW_MS = Date.parse('2026-11-21T08:30:00Z');
 const first = { attempts: 0, random: 0.5, nowMs: NOW_MS };
@@ -15,37 +15,43 @@ const answered = (status: number, retryAfter: string | null = null): GuardedAnsw
   latencyMs: 12,
 });
 
-const both = (message: string) => ({ message, shown: message });
+const failureTexts = (message: string) => ({ message, shown: message });
 
 test('every 2xx is a success', () => {
   for (const status of [200, 202, 204, 299]) {
-    assert.equal(judge(answered(status), first).meaning, 'delivered');
+    assert.equal(outcomeOfResponse(answered(status), first).meaning, 'delivered');
   }
 });
 
 test('a redirect, an error and a missing response are retried after 5 s', () => {
   const failures: GuardedAnswer[] = [
     ...[301, 307, 400, 401, 404, 500, 503].map((status) => answered(status)),
-    { kind: 'failed', reason: 'timeout', ...both('no complete answer within 15 s'), latencyMs: 1 },
+    {
+      kind: 'failed',
+      reason: 'timeout',
+      ...failureTexts('no complete answer within 15 s'),
+      latencyMs: 1,
+    },
   ];
   for (const failure of failures) {
-    const { meaning, retryMs } = judge(failure, first);
+    const { meaning, retryMs } = outcomeOfResponse(failure, first);
     assert.deepEqual({ meaning, retryMs }, { meaning: 'failed', retryMs: 5_000 });
   }
 });
 
 test('the tenth failure is the last', () => {
-  assert.ok(judge(answered(500), { ...first, attempts: 8 }).retryMs !== null);
-  assert.equal(judge(answered(500), { ...first, attempts: 9 }).retryMs, null);
-  assert.equal(judge(answered(500, '60'), { ...first, attempts: 9 }).retryMs, null);
+  assert.ok(outcomeOfResponse(answered(500), { ...first, attempts: 8 }).retryMs !== null);
+  assert.equal(outcomeOfResponse(answered(500), { ...first, attempts: 9 }).retryMs, null);
+  assert.equal(outcomeOfResponse(answered(500, '60'), { ...first, attempts: 9 }).retryMs, null);
 });
 
 test('410 ends deliveries to the endpoint', () => {
-  assert.equal(judge(answered(410), first).meaning, 'gone');
+  assert.equal(outcomeOfResponse(answered(410), first).meaning, 'gone');
 });
 
 test('Retry-After lengthens the wait, in seconds or as a date, and never shortens it', () => {
-  const waitMs = (retryAfter: string) => judge(answered(429, retryAfter), first).retryMs;
+  const waitMs = (retryAfter: string) =>
+    outcomeOfResponse(answered(429, retryAfter), first).retryMs;
   assert.equal(waitMs('120'), 120_000);
   assert.equal(waitMs('Sat, 21 Nov 2026 08:32:00 GMT'), 120_000);
   assert.equal(waitMs('1'), 5_000);
@@ -56,20 +62,25 @@ test('Retry-After lengthens the wait, in seconds or as a date, and never shorten
 
 test('an endpoint with Retry-After is suspended as a whole, for an hour at most', () => {
   const suspendMs = (status: number, after: string) =>
-    judge(answered(status, after), first).suspendMs;
+    outcomeOfResponse(answered(status, after), first).suspendMs;
   assert.equal(suspendMs(429, '90'), 90_000);
   assert.equal(suspendMs(503, '90000'), 3600_000);
   assert.equal(suspendMs(500, '90'), 0);
 });
 
 test('the log has the response, or the reason why there is none', () => {
-  assert.deepEqual(judge(answered(200), first).attempt, {
+  assert.deepEqual(outcomeOfResponse(answered(200), first).attempt, {
     status: 200,
     latency_ms: 12,
     answer: 'ok',
     error: null,
   });
   const message = 'example.com does not exist in DNS';
-  const failure: GuardedAnswer = { kind: 'failed', reason: 'dns', ...both(message), latencyMs: 3 };
-  assert.equal(judge(failure, first).attempt?.error, message);
+  const failure: GuardedAnswer = {
+    kind: 'failed',
+    reason: 'dns',
+    ...failureTexts(message),
+    latencyMs: 3,
+  };
+  assert.equal(outcomeOfResponse(failure, first).attempt?.error, message);
 });
