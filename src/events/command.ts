@@ -5,7 +5,7 @@ import { mostSimilar } from '../lib/similar.ts';
 import { type Api, type ApiOptions, apiRunnable } from '../cli/api.ts';
 import { type Cli, EXAMPLE_ID, type ExitCode, type Outcome } from '../cli/command.ts';
 import { type Empty, emptyText, printable, shortTime } from '../cli/table.ts';
-import { EventSource, type SourceEvent } from './command-source.ts';
+import { EventSource, type SourceEvent } from './command-event-source.ts';
 
 export function describeEvents(events: Command, cli: Cli): void {
   events
@@ -26,7 +26,7 @@ export function describeEvents(events: Command, cli: Cli): void {
       'Without --follow it prints the stored events, oldest first. --json prints one object per line.',
     mode: 'live',
     takesKeyOfEnv: true,
-    run,
+    run: printEvents,
   });
 }
 
@@ -39,9 +39,9 @@ type Options = ApiOptions & {
   limit?: number;
 };
 
-async function run(api: Api, options: Options): Promise<Outcome | ExitCode> {
+async function printEvents(api: Api, options: Options): Promise<Outcome | ExitCode> {
   const print = (event: SourceEvent): void =>
-    api.cli.out(`${options.json ? JSON.stringify(event) : line(event)}\n`);
+    api.cli.out(`${options.json ? JSON.stringify(event) : formatEvent(event)}\n`);
   return options.follow ? follow(api, options, print) : list(api, options, print);
 }
 
@@ -53,9 +53,9 @@ async function follow(api: Api, options: Options, print: Print): Promise<ExitCod
     ...(types !== undefined && { types: types.join() }),
     ...(email !== undefined && { email_id: email }),
   });
-  const onLost = (sentence: string): void => api.cli.err(`${sentence}\n`);
+  const report = (sentence: string): void => api.cli.err(`${sentence}\n`);
   const { signal } = new AbortController();
-  const source = new EventSource(api.request, { query, after, signal, onLost });
+  const source = new EventSource(api.request, { query, after, signal, report });
   for await (const event of source.events()) print(event);
   return 0;
 }
@@ -86,7 +86,7 @@ function noneOf({ types, email, after }: Options): Empty {
 }
 
 /** Formats an event as `2026-11-21 08:30:00  email.delivered  jo@example.com`, with the subject for emails. */
-export function line({ created_at: time, type, data }: SourceEvent): string {
+export function formatEvent({ created_at: time, type, data }: SourceEvent): string {
   const names = ['recipient', 'to', 'name', 'address', 'domain'];
   const about = names.map((name) => data[name]).find((value) => value !== undefined) ?? '';
   const { subject = '' } = data;

@@ -5,7 +5,7 @@
  */
 import { failureOf } from '../../sdk/src/errors.ts';
 import { setTimeout as delay } from 'node:timers/promises';
-import { EventSource } from '../../src/events/command-source.ts';
+import { EventSource } from '../../src/events/command-event-source.ts';
 import { OPERATOR_PROJECT_ID } from '../../src/core/operator-events.ts';
 import { waitFor } from '../support/wait.ts';
 import { isAway } from './answers.ts';
@@ -116,7 +116,7 @@ export class StreamReaders {
     received.push(first.id);
     const place = { query: new URLSearchParams(), after: first.cursor };
     const request = (path: string, init?: RequestInit) => this.#request(reader, path, init);
-    const source = new EventSource(request, { ...place, signal, onLost: () => {} });
+    const source = new EventSource(request, { ...place, signal, report: () => {} });
     for await (const { id } of source.events()) received.push(id);
   }
 

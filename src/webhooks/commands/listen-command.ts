@@ -14,17 +14,21 @@ import {
   formatPayload,
   formatSecret,
   SECRET_BYTES,
-  signatureHeaders,
+  signedHeaders,
 } from '../sending/signed-request.ts';
 import { type Api, apiCommand, type ApiOptions } from '../../cli/api.ts';
 import type { Cli, ExitCode } from '../../cli/command.ts';
-import { EventSource, type SourceEvent } from '../../events/command-source.ts';
-import { line, parseEvents } from '../../events/command.ts';
+import { whyOf } from '../../cli/connection.ts';
+import { EventSource, type SourceEvent } from '../../events/command-event-source.ts';
+import { formatEvent, parseEvents } from '../../events/command.ts';
 
 const TIMEOUT_MS = 15_000;
 /** Milliseconds before an event is posted again after a failure status. */
 const RETRY_WAITS_MS = [1_000, 5_000, 15_000];
-const NO_ANSWER_WAIT_MAX_MS = 10_000;
+/** Milliseconds before an event is posted again without a response: this long after the first time, then longer. */
+const SILENT_WAIT_MS = 1_000;
+const SILENT_WAIT_MAX_MS = 10_000;
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 export function describeListen(webhooks: Command, cli: Cli): void {
   apiCommand(webhooks, cli, {
@@ -41,7 +45,7 @@ export function describeListen(webhooks: Command, cli: Cli): void {
     .option('--after <cursor>', 'only events after this cursor (default: new events)');
 }
 
-type Options = ApiOptions & {
+type ListenOptions = ApiOptions & {
   json?: true;
   forwardTo: string;
   types?: EventType[];
@@ -49,86 +53,131 @@ type Options = ApiOptions & {
   after?: string;
 };
 
-type Forwarding = { cli: Cli; target: string; secret: string; json: boolean; signal: AbortSignal };
-
-async function listen({ cli, request }: Api, options: Options): Promise<ExitCode> {
+async function listen({ cli, request }: Api, options: ListenOptions): Promise<ExitCode> {
   const { forwardTo: target, json = false, types, after = 'latest' } = options;
   const secret = options.secret ?? formatSecret(randomBytes(SECRET_BYTES));
   if (json) cli.out(`${JSON.stringify({ signing_secret: secret })}\n`);
   else cli.out(`${secret}\n\nEvents are signed with this secret and posted to ${target}.\n`);
-  const stop = new AbortController();
-  const onSignal = (): void => stop.abort();
-  for (const name of SIGNALS) process.once(name, onSignal);
-  const query = new URLSearchParams(types === undefined ? {} : { types: types.join() });
+  using stop = new StopSignal();
   const { signal } = stop;
-  const source = new EventSource(request, {
-    query,
-    after,
-    signal,
-    onLost: (sentence) => cli.err(`${sentence}\n`),
-  });
-  try {
-    for await (const event of source.events()) {
-      await forward(event, { cli, target, secret, json, signal });
-      if (signal.aborted) break;
-    }
-  } finally {
-    for (const name of SIGNALS) process.off(name, onSignal);
+  const query = new URLSearchParams(types === undefined ? {} : { types: types.join() });
+  const report = (sentence: string): void => cli.err(`${sentence}\n`);
+  const source = new EventSource(request, { query, after, signal, report });
+  const forwarder = new Forwarder({ cli, target, secret, json, signal });
+  for await (const event of source.events()) {
+    await forwarder.forward(event);
+    if (signal.aborted) break;
   }
   if (source.cursor !== 'latest') cli.err(`Continue with --after ${source.cursor}\n`);
   return 0;
 }
 
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+/** Aborts its signal when the user or the system ends the command. */
+class StopSignal implements Disposable {
+  readonly #controller = new AbortController();
+  readonly #abort = (): void => this.#controller.abort();
 
-/** Resolves when the event was accepted or skipped, or when the command ends. */
-async function forward(event: SourceEvent, forwarding: Forwarding): Promise<void> {
-  const { cli, json, signal } = forwarding;
-  let refusals = 0;
-  for (let tries = 1; !signal.aborted; tries += 1) {
-    const startMs = cli.world.monotonicMs();
-    const status = await post(event, forwarding);
-    if (signal.aborted) return;
-    const latency_ms = Math.round(cli.world.monotonicMs() - startMs);
-    const { id, type } = event;
-    const said = typeof status === 'number' ? String(status) : `no answer (${status})`;
-    if (json) cli.out(`${JSON.stringify({ id, type, status, latency_ms })}\n`);
-    else cli.out(`${line(event)}  ->  ${said}, ${latency_ms} ms\n`);
-    if (typeof status === 'number' && status >= 200 && status < 300) return;
-    const waitMs =
-      typeof status === 'number'
-        ? RETRY_WAITS_MS[refusals++]
-        : Math.min(1_000 * tries, NO_ANSWER_WAIT_MAX_MS);
-    if (waitMs === undefined) return;
-    await pause(waitMs, undefined, { signal }).catch(() => {});
+  constructor() {
+    for (const name of SIGNALS) process.once(name, this.#abort);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  [Symbol.dispose](): void {
+    for (const name of SIGNALS) process.off(name, this.#abort);
   }
 }
 
-/** @returns the status of the response, or the reason why there was none */
-async function post(
-  { id, type, created_at: createdAt, data }: SourceEvent,
-  { cli, target, secret, signal }: Forwarding,
-): Promise<number | string> {
-  const body = formatPayload({ type, createdAt, data: JSON.stringify(data) });
-  const timestampS = Math.floor(cli.world.now() / 1_000);
-  try {
-    const response = await fetch(target, {
-      method: 'POST',
-      redirect: 'manual',
-      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
-      headers: {
-        'content-type': 'application/json',
-        'user-agent': 'Letterhaus-Webhooks',
-        ...signatureHeaders({ id, timestampS, body }, [secret]),
-      },
-      body,
-    });
-    await response.body?.cancel();
-    return response.status;
-  } catch (error) {
-    const { message, cause } = error as Error & { cause?: Error };
-    return cause?.message || message;
+type ForwarderOptions = {
+  cli: Cli;
+  target: string;
+  secret: string;
+  json: boolean;
+  signal: AbortSignal;
+};
+
+/** The status of the target's response, or the reason why there was none. */
+type PostResult = number | string;
+
+class Forwarder {
+  readonly #options: ForwarderOptions;
+  /** True while posts get no response, or failure statuses, and stderr has the reason. */
+  #hasReportedFailure = false;
+
+  constructor(options: ForwarderOptions) {
+    this.#options = options;
   }
+
+  /** Resolves when the event was accepted or skipped, or when the command ends. */
+  async forward(event: SourceEvent): Promise<void> {
+    const { cli, signal } = this.#options;
+    let refusals = 0;
+    for (let posts = 1; !signal.aborted; posts += 1) {
+      const startMs = cli.world.monotonicMs();
+      const result = await this.#post(event);
+      if (signal.aborted) return;
+      this.#print(event, result, Math.round(cli.world.monotonicMs() - startMs));
+      if (isAccepted(result)) {
+        this.#hasReportedFailure = false;
+        return;
+      }
+      this.#reportFailure(result);
+      const isRefusal = typeof result === 'number';
+      const waitMs = isRefusal ? RETRY_WAITS_MS[refusals] : silentWaitMs(posts);
+      if (waitMs === undefined) return;
+      if (isRefusal) refusals += 1;
+      await pause(waitMs, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  async #post({ id, type, created_at: createdAt, data }: SourceEvent): Promise<PostResult> {
+    const { cli, target, secret, signal } = this.#options;
+    const body = formatPayload({ type, createdAt, data: JSON.stringify(data) });
+    const timestampS = Math.floor(cli.world.now() / 1_000);
+    try {
+      const response = await fetch(target, {
+        method: 'POST',
+        redirect: 'manual',
+        signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
+        headers: signedHeaders({ id, timestampS, body }, [secret]),
+        body,
+      });
+      await response.body?.cancel();
+      return response.status;
+    } catch (error) {
+      return whyOf(error);
+    }
+  }
+
+  #print(event: SourceEvent, status: PostResult, latency_ms: number): void {
+    const { cli, json } = this.#options;
+    const { id, type } = event;
+    if (json) return void cli.out(`${JSON.stringify({ id, type, status, latency_ms })}\n`);
+    const outcome = typeof status === 'number' ? String(status) : `no response (${status})`;
+    cli.out(`${formatEvent(event)}  ->  ${outcome}, ${latency_ms} ms\n`);
+  }
+
+  /** Reports the first failure until an event is accepted. Every attempt is on stdout. */
+  #reportFailure(result: PostResult): void {
+    if (this.#hasReportedFailure) return;
+    this.#hasReportedFailure = true;
+    const { cli, target } = this.#options;
+    cli.err(
+      typeof result === 'number'
+        ? `${target} responds with ${result}. Each event is posted up to ${1 + RETRY_WAITS_MS.length} times, then skipped.\n`
+        : `${target} does not respond (${result}). This command tries again until it does.\n`,
+    );
+  }
+}
+
+function isAccepted(result: PostResult): boolean {
+  return typeof result === 'number' && result >= 200 && result < 300;
+}
+
+function silentWaitMs(posts: number): number {
+  return Math.min(SILENT_WAIT_MS * posts, SILENT_WAIT_MAX_MS);
 }
 
 function parseTarget(text: string): string {
