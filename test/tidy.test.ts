@@ -92,11 +92,11 @@ holds('a file imports only the roles below its own', SOURCE, rooms.layersAreKept
     'must not import src/config/config.ts.',
   ],
   ['src/webhooks/a.ts', `import '../service/server.ts';`, 'must not import src/service/server.ts.'],
-  ['src/webhooks/watch.ts', `import type { Pool } from '../service/pool.ts';`],
+  ['src/webhooks/disabled-watch.ts', `import type { Pool } from '../service/pool.ts';`],
   [
     'src/webhooks/b.ts',
     `import { a } from './watch.ts';`,
-    'must not import src/webhooks/watch.ts.',
+    'must not import src/webhooks/disabled-watch.ts.',
   ],
   ['src/service/a.ts', `import '../stats/command.ts';`, 'must not import src/stats/command.ts.'],
   [

@@ -47,7 +47,7 @@ export type WebhookDeliveryDetail = WebhookDelivery & {
 const DELIVERY_COLUMNS = `d.event_id as id, d.type, d.status, d.attempts, d.created_at as "createdAt",
        d.completed_at as "completedAt", q.due_at as "nextAttemptAt"`;
 
-const WAITING = `
+const QUEUE_JOIN = `
   left join lateral (select q.due_at from webhook_queue q
                       where q.project_id = d.project_id and q.event_id = d.event_id
                         and q.endpoint_id = d.endpoint_id limit 1) q on true`;
@@ -56,25 +56,25 @@ const WAITING = `
 const SCAN_MAX = 50_000;
 
 /** Literals, so that the planner uses the index of failed deliveries. */
-const onlyFailed = (failed: boolean): string => (failed ? "status = 'failed'" : 'true');
+const failedSql = (failed: boolean): string => (failed ? "status = 'failed'" : 'true');
 
-type Look = { order: 'desc' | 'asc'; failed: boolean };
+type ScanOptions = { order: 'desc' | 'asc'; failed: boolean };
 
-const scan = ({ order, failed }: Look) => `
+const scanSql = ({ order, failed }: ScanOptions) => `
   select * from webhook_deliveries
    where project_id = $1 and environment = $2 and endpoint_id = $3
      and ($4::uuid is null or event_id ${order === 'desc' ? '<' : '>'} $4)
-     and ${onlyFailed(failed)}
+     and ${failedSql(failed)}
    order by event_id ${order} limit ${SCAN_MAX}`;
 
-const list = (look: Look) => `
-select ${DELIVERY_COLUMNS} from (${scan(look)}) d${WAITING}
+const listSql = (options: ScanOptions) => `
+select ${DELIVERY_COLUMNS} from (${scanSql(options)}) d${QUEUE_JOIN}
  where ($5::text is null or d.status = $5) and ($6::text is null or d.type = $6)
- order by d.event_id ${look.order}
+ order by d.event_id ${options.order}
  limit $7`;
 
-const lastScanned = (look: Look) => `
-select event_id as id from (${scan(look)}) scanned offset ${SCAN_MAX - 1}`;
+const lastScannedSql = (options: ScanOptions) => `
+select event_id as id from (${scanSql(options)}) scanned offset ${SCAN_MAX - 1}`;
 
 export type DeliveryFilter = { status: DeliveryStatus | null; type: string | null };
 
@@ -89,13 +89,13 @@ export async function listDeliveries(
   { endpointId, status, type, page }: DeliveryFilter & { endpointId: string; page: Page },
 ): Promise<DeliveryPage> {
   const order = page.before === null ? 'desc' : 'asc';
-  const look: Look = { order, failed: status === 'failed' };
-  const where = [scope.projectId, scope.environment, endpointId, page.before ?? page.after];
-  const values = [...where, status, type, page.limit + 1];
-  const found = cutToPage(await db.query<WebhookDelivery>(list(look), values), page);
+  const options: ScanOptions = { order, failed: status === 'failed' };
+  const scanValues = [scope.projectId, scope.environment, endpointId, page.before ?? page.after];
+  const values = [...scanValues, status, type, page.limit + 1];
+  const found = cutToPage(await db.query<WebhookDelivery>(listSql(options), values), page);
   const isFiltered = status !== null || type !== null;
   if (found.hasMore || !isFiltered) return { ...found, scannedUntil: null };
-  const [last] = await db.query<{ id: string }>(lastScanned(look), where);
+  const [last] = await db.query<{ id: string }>(lastScannedSql(options), scanValues);
   return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };
 }
 
@@ -111,7 +111,7 @@ select ${DELIVERY_COLUMNS}, w.id as "endpointId", w.url
               where project_id = $1 and environment = $2) w
  cross join lateral (
     select * from webhook_deliveries d
-     where d.project_id = $1 and d.endpoint_id = w.id and d.event_id = e.id offset 0) d${WAITING}
+     where d.project_id = $1 and d.endpoint_id = w.id and d.event_id = e.id offset 0) d${QUEUE_JOIN}
  order by d.event_id desc, w.id
  limit $4`;
 
@@ -128,7 +128,7 @@ export async function listDeliveriesOfEmail(
 
 const FIND_DELIVERY = `
 select ${DELIVERY_COLUMNS}, d.log, e.event
-  from webhook_deliveries d${WAITING}
+  from webhook_deliveries d${QUEUE_JOIN}
   left join lateral (
     select json_build_object('type', e.type, 'createdAt', wire_time(e.created_at),
                              'data', (${EVENT_DATA('e')})::text) as event
@@ -150,19 +150,19 @@ export async function findDelivery(
 // Ids use the clock of the process, created_at that of the database. The margin covers the difference.
 const ID_MARGIN_MS = 5 * 60_000;
 
-const inRange = (failed: boolean) => `
+const rangeSql = (failed: boolean) => `
   from webhook_deliveries d
  where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3
    and d.event_id > $4 and d.event_id < $5 and d.created_at >= $6 and d.created_at < $7
-   and ($8::text is null or d.status = $8) and ${onlyFailed(failed)}`;
+   and ($8::text is null or d.status = $8) and ${failedSql(failed)}`;
 
-const findRange = (failed: boolean) => `
-select d.event_id as id ${inRange(failed)}
+const findRangeSql = (failed: boolean) => `
+select d.event_id as id ${rangeSql(failed)}
  order by d.event_id
  limit $9`;
 
-const countRange = (failed: boolean) => `
-select count(*)::int as count from (select ${inRange(failed)} limit $9) d`;
+const countRangeSql = (failed: boolean) => `
+select count(*)::int as count from (select ${rangeSql(failed)} limit $9) d`;
 
 export type DeliveryRange = {
   endpointId: string;
@@ -179,7 +179,7 @@ export async function findDeliveryIds(
 ): Promise<string[]> {
   const values = rangeValues(scope, range, after);
   const failed = range.status === 'failed';
-  const rows = await db.query<{ id: string }>(findRange(failed), [...values, limit]);
+  const rows = await db.query<{ id: string }>(findRangeSql(failed), [...values, limit]);
   return rows.map((row) => row.id);
 }
 
@@ -190,7 +190,7 @@ export async function countDeliveries(
 ): Promise<number> {
   const values = rangeValues(scope, range, null);
   const failed = range.status === 'failed';
-  const [row] = await db.query<{ count: number }>(countRange(failed), [...values, limit]);
+  const [row] = await db.query<{ count: number }>(countRangeSql(failed), [...values, limit]);
   return row?.count ?? 0;
 }
 
@@ -211,7 +211,7 @@ insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, 
                                 type, status, attempts, created_at, completed_at, log)
 values ($1, $2, $3, $4, $4, 1, $5, $8, 1, $6, app_now(), jsonb_build_array($9::jsonb))`;
 
-export async function recordTest(
+export async function recordTestDelivery(
   db: Queryable,
   scope: Scope,
   test: {

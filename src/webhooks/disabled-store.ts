@@ -6,10 +6,10 @@ import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import type { WebhookEndpoint } from './endpoint-store.ts';
 
-export type DisabledWebhook = Scope &
+export type DisabledEndpoint = Scope &
   Pick<WebhookEndpoint, 'id' | 'url' | 'failingSince'> & { reason: string; projectName: string };
 
-const FIND_NEW = `
+const FIND_UNREPORTED = `
 select e.project_id as "projectId", e.environment, e.id, e.url, e.disabled_reason as reason,
        e.failing_since as "failingSince", p.name as "projectName"
   from webhook_endpoints e
@@ -19,11 +19,12 @@ select e.project_id as "projectId", e.environment, e.id, e.url, e.disabled_reaso
                     where c.type = 'webhook.disabled' and c.subject = e.id::text)
  order by e.id limit $1`;
 
-export function unreportedWebhooks(db: Queryable, limit: number): Promise<DisabledWebhook[]> {
-  return db.query<DisabledWebhook>(FIND_NEW, [limit]);
+/** Finds disabled endpoints without a condition. */
+export function findUnreportedEndpoints(db: Queryable, limit: number): Promise<DisabledEndpoint[]> {
+  return db.query<DisabledEndpoint>(FIND_UNREPORTED, [limit]);
 }
 
-const FIND_OVER = `
+const FIND_REENABLED = `
 select c.subject
   from operator_conditions c
  where c.type = 'webhook.disabled'
@@ -31,6 +32,7 @@ select c.subject
                     where e.project_id = (c.details ->> 'project_id')::uuid and e.id = c.subject::uuid
                       and e.status = 'disabled' and e.disabled_reason is not null)`;
 
-export async function enabledWebhooks(db: Queryable): Promise<string[]> {
-  return (await db.query<{ subject: string }>(FIND_OVER)).map(({ subject }) => subject);
+/** Returns the ids of endpoints with a condition that were enabled or deleted. */
+export async function findReenabledEndpoints(db: Queryable): Promise<string[]> {
+  return (await db.query<{ subject: string }>(FIND_REENABLED)).map(({ subject }) => subject);
 }

@@ -144,7 +144,7 @@ export async function updateEndpoint(
   return row ?? null;
 }
 
-const ENABLE_AGAIN = `
+const REENABLE = `
 update webhook_endpoints
    set status = 'enabled', failures = 0, failing_since = null, disabled_reason = null,
        blocked_until = app_now()
@@ -152,8 +152,8 @@ update webhook_endpoints
    and status = 'disabled' and disabled_reason is not null`;
 
 /** Enables an endpoint that the service disabled. An endpoint that its owner disabled does not change. */
-export async function enableAgain(db: Queryable, scope: Scope, id: string): Promise<void> {
-  await db.query(ENABLE_AGAIN, [scope.projectId, scope.environment, id]);
+export async function reenableEndpoint(db: Queryable, scope: Scope, id: string): Promise<void> {
+  await db.query(REENABLE, [scope.projectId, scope.environment, id]);
 }
 
 // Does nothing while both earlier secrets are valid: a third rotation would end one of them early.

@@ -16,11 +16,11 @@ import * as endpoints from './endpoint-store.ts';
 import { unmarkUnusable } from '../secrets/unusable-store.ts';
 import type { WebhookReplay } from './replay-store.ts';
 import {
-  type DeliveryId,
+  type DeliveryIds,
   findEndpoint,
-  findReplayOf,
+  findReplayOfEndpoint,
   NO_ENDPOINT,
-  replayOne,
+  replayStoredDelivery,
   type ReplayRange,
   startReplay,
 } from './replays.ts';
@@ -37,10 +37,24 @@ type WebhookServiceOptions = Omit<AttemptDependencies, 'agents'> & {
   log: Pick<Logger, 'info'>;
 };
 
-export type WithSecret = { endpoint: WebhookEndpoint; signingSecret: string };
+export type EndpointWithSecret = { endpoint: WebhookEndpoint; signingSecret: string };
 
 type NewEndpoint = Pick<WebhookEndpoint, 'url' | 'events'> &
   Partial<Pick<WebhookEndpoint, 'format'>>;
+
+/** A third rotation within 24 hours would end the oldest secret while a receiver may still use it. */
+const ROTATED_TWICE: Refusal = {
+  refused: 'conflict',
+  message: 'The secret was rotated twice within 24 hours; wait until the oldest has expired.',
+};
+
+const NO_DELIVERY: Refusal = {
+  refused: 'not_found',
+  message: 'There is no delivery with this id to this webhook.',
+};
+
+/** Nobody can subscribe to this type. Only the endpoint under test gets it. */
+const TEST_EVENT = 'webhook.test';
 
 export class WebhookService {
   readonly #options: WebhookServiceOptions;
@@ -55,14 +69,14 @@ export class WebhookService {
   async create(
     scope: Scope,
     { url, events, format = 'letterhaus' }: NewEndpoint,
-  ): Promise<WithSecret | Refusal> {
+  ): Promise<EndpointWithSecret | Refusal> {
     const problem = checkOutboundUrl(url, this.#options.guard);
     if (problem !== null) return refuseUrl(problem);
     const id = newId();
-    const made = this.#newSecret(id);
-    const wanted = { id, url, events: distinct(events), secret: made.sealed, format };
-    const endpoint = await endpoints.createEndpoint(this.#db, scope, wanted);
-    if (endpoint) return { endpoint, signingSecret: made.signingSecret };
+    const { signingSecret, sealed: secret } = this.#newSecret(id);
+    const newEndpoint = { id, url, events: withoutDuplicates(events), secret, format };
+    const endpoint = await endpoints.createEndpoint(this.#db, scope, newEndpoint);
+    if (endpoint) return { endpoint, signingSecret };
     const message = `A project has at most ${endpoints.ENDPOINTS_MAX} webhooks; delete one first.`;
     return { refused: 'conflict', message };
   }
@@ -86,13 +100,13 @@ export class WebhookService {
     id: string,
     change: endpoints.EndpointChange,
   ): Promise<WebhookEndpoint | Refusal> {
-    const present = await this.get(scope, id);
-    if ('refused' in present) return present;
-    const { url = present.url, events } = change;
-    const problem = url === present.url ? null : checkOutboundUrl(url, this.#options.guard);
+    const current = await this.get(scope, id);
+    if ('refused' in current) return current;
+    const { url = current.url, events } = change;
+    const problem = url === current.url ? null : checkOutboundUrl(url, this.#options.guard);
     if (problem !== null) return refuseUrl(problem);
-    const wanted = { ...change, id, events: events && distinct(events) };
-    return (await endpoints.updateEndpoint(this.#db, scope, wanted)) ?? NO_ENDPOINT;
+    const update = { ...change, id, events: events && withoutDuplicates(events) };
+    return (await endpoints.updateEndpoint(this.#db, scope, update)) ?? NO_ENDPOINT;
   }
 
   async delete(scope: Scope, id: string): Promise<{ id: string } | Refusal> {
@@ -100,9 +114,9 @@ export class WebhookService {
     return deleted ? { id } : NO_ENDPOINT;
   }
 
-  async rotateSecret(scope: Scope, id: string): Promise<WithSecret | Refusal> {
-    const present = await this.get(scope, id);
-    if ('refused' in present) return present;
+  async rotateSecret(scope: Scope, id: string): Promise<EndpointWithSecret | Refusal> {
+    const current = await this.get(scope, id);
+    if ('refused' in current) return current;
     const { signingSecret, sealed: secret } = this.#newSecret(id);
     const endpoint = await endpoints.rotateSecret(this.#db, scope, { id, secret });
     const owner = { kind: 'webhook', ownerId: scope.projectId, id } as const;
@@ -115,21 +129,21 @@ export class WebhookService {
     return { signingSecret, sealed: this.#options.secrets.seal(signingSecret, id) };
   }
 
-  async deliveries(
+  async listDeliveries(
     scope: Scope,
     id: string,
-    wanted: deliveries.DeliveryFilter & { page: Page },
+    query: deliveries.DeliveryFilter & { page: Page },
   ): Promise<deliveries.DeliveryPage | Refusal> {
     const endpoint = await this.get(scope, id);
     if ('refused' in endpoint) return endpoint;
     const reads = this.#db.readsOf(scope.projectId);
-    return deliveries.listDeliveries(reads, scope, { ...wanted, endpointId: id });
+    return deliveries.listDeliveries(reads, scope, { ...query, endpointId: id });
   }
 
-  async delivery(scope: Scope, which: DeliveryId): Promise<Delivery | Refusal> {
-    const endpoint = await this.get(scope, which.endpointId);
+  async findDelivery(scope: Scope, ids: DeliveryIds): Promise<Delivery | Refusal> {
+    const endpoint = await this.get(scope, ids.endpointId);
     if ('refused' in endpoint) return endpoint;
-    const found = isId(which.id) && (await deliveries.findDelivery(this.#db, scope, which));
+    const found = isId(ids.id) && (await deliveries.findDelivery(this.#db, scope, ids));
     return found || NO_DELIVERY;
   }
 
@@ -137,19 +151,19 @@ export class WebhookService {
    * Replays one delivery, whatever its status, with the same id. This enables an endpoint that the service disabled.
    * It refuses an endpoint that its owner disabled.
    */
-  async replay(scope: Scope, which: DeliveryId): Promise<Delivery | Refusal> {
-    const delivery = await this.delivery(scope, which);
+  async replay(scope: Scope, ids: DeliveryIds): Promise<Delivery | Refusal> {
+    const delivery = await this.findDelivery(scope, ids);
     if ('refused' in delivery) return delivery;
-    const refusal = await replayOne(this.#db, scope, { ...which, delivery });
-    return refusal ?? this.delivery(scope, which);
+    const refusal = await replayStoredDelivery(this.#db, scope, { ...ids, delivery });
+    return refusal ?? this.findDelivery(scope, ids);
   }
 
   replayRange(scope: Scope, id: string, range: ReplayRange): Promise<WebhookReplay | Refusal> {
     return startReplay(this.#db, scope, { ...range, endpointId: id });
   }
 
-  findReplay(scope: Scope, which: DeliveryId): Promise<WebhookReplay | Refusal> {
-    return findReplayOf(this.#db, scope, which);
+  findReplay(scope: Scope, ids: DeliveryIds): Promise<WebhookReplay | Refusal> {
+    return findReplayOfEndpoint(this.#db, scope, ids);
   }
 
   async test(scope: Scope, endpointId: string): Promise<Delivery | Refusal> {
@@ -159,27 +173,26 @@ export class WebhookService {
     const sealed = await endpoints.findSecrets(this.#db, scope, endpointId);
     if (!sealed) return NO_ENDPOINT;
     const id = newId();
-    const event = testEvent(endpointId, world.now());
+    const event = createTestEvent(endpointId, world.now());
     const { url, format } = endpoint;
-    const message = { ...sealed, endpointId, eventId: id, url, format, event, attempts: 0 };
-    const { meaning, attempt } = await attemptWebhook(this.#options, message);
+    const request = { ...sealed, endpointId, eventId: id, url, format, event, attempts: 0 };
+    const { meaning, attempt } = await attemptWebhook(this.#options, request);
     const status = meaning === 'delivered' ? 'delivered' : 'failed';
     const logged = { at: event.createdAt, ...attempt };
-    await deliveries.recordTest(this.#db, scope, {
+    await deliveries.recordTestDelivery(this.#db, scope, {
       endpointId,
       id,
       event,
       status,
       attempt: logged,
     });
-    const { type } = event;
-    const about = { endpoint_id: endpointId, event_id: id, type, outcome: status };
-    log.info({ ...about, status: attempt.status, latency_ms: attempt.latency_ms }, 'webhook');
-    return this.delivery(scope, { endpointId, id });
+    const facts = { endpoint_id: endpointId, event_id: id, type: event.type, outcome: status };
+    log.info({ ...facts, status: attempt.status, latency_ms: attempt.latency_ms }, 'webhook');
+    return this.findDelivery(scope, { endpointId, id });
   }
 }
 
-function distinct(events: readonly EventType[] | null): readonly EventType[] | null {
+function withoutDuplicates(events: readonly EventType[] | null): readonly EventType[] | null {
   return events && [...new Set(events)];
 }
 
@@ -187,21 +200,7 @@ function refuseUrl(problem: string): Refusal {
   return refuseFields([{ field: 'url', message: problem }]);
 }
 
-/** A third rotation within 24 hours would end the oldest secret while a receiver may still use it. */
-const ROTATED_TWICE: Refusal = {
-  refused: 'conflict',
-  message: 'The secret was rotated twice within 24 hours; wait until the oldest has expired.',
-};
-
-const NO_DELIVERY: Refusal = {
-  refused: 'not_found',
-  message: 'There is no delivery with this id to this webhook.',
-};
-
-/** Nobody can subscribe to this type. Only the endpoint under test gets it. */
-const TEST_EVENT = 'webhook.test';
-
-function testEvent(endpointId: string, nowMs: number) {
+function createTestEvent(endpointId: string, nowMs: number) {
   return {
     type: TEST_EVENT,
     createdAt: new Date(nowMs).toISOString(),

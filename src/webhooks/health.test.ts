@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EndpointHealth } from './sending/queue-store.ts';
-import { nextHealth, type Tally } from './health.ts';
+import { nextHealth, type AttemptTally } from './health.ts';
 
 const DAYS_MS = 24 * 3600_000;
 const [SINCE, GONE] = [
   '2026-11-21T08:30:00.123Z',
   'It answered 410 Gone: it wants no more webhooks.',
 ];
-type Facts = Parameters<typeof nextHealth>[0];
-const HEALTHY: Facts = {
+type HealthFacts = Parameters<typeof nextHealth>[0];
+const HEALTHY: HealthFacts = {
   status: 'enabled',
   disabledReason: null,
   failures: 0,
@@ -17,14 +17,20 @@ const HEALTHY: Facts = {
   failingForMs: 0,
   wasSuspended: false,
 };
-const failing = (failures: number, days = 0): Facts => ({
+const failing = (failures: number, days = 0): HealthFacts => ({
   ...HEALTHY,
   failures,
   failingSince: SINCE,
   failingForMs: days * DAYS_MS,
 });
-const SUCCESS: Tally = { hasSucceeded: true, failures: 0, isGone: false, suspendMs: 0, attempt: 0 };
-const FAILURE: Tally = { ...SUCCESS, hasSucceeded: false, failures: 1, attempt: 1 };
+const SUCCESS: AttemptTally = {
+  hasSucceeded: true,
+  failures: 0,
+  isGone: false,
+  suspendMs: 0,
+  attempt: 0,
+};
+const FAILURE: AttemptTally = { ...SUCCESS, hasSucceeded: false, failures: 1, attempt: 1 };
 const after = (
   failures: number,
   suspendedMs: number | null,
@@ -37,7 +43,7 @@ const after = (
 });
 const RECOVERED = { failures: 0, isFailing: false, disabledReason: null };
 
-const TABLE: [string, Facts, Tally, EndpointHealth | null][] = [
+const TABLE: [string, HealthFacts, AttemptTally, EndpointHealth | null][] = [
   ['a success changes nothing', HEALTHY, SUCCESS, null],
   [
     'a failure beside a success changes nothing',

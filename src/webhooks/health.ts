@@ -9,7 +9,7 @@ import {
 } from './sending/queue-store.ts';
 
 /** Summary of the attempts that are settled together. */
-export type Tally = {
+export type AttemptTally = {
   hasSucceeded: boolean;
   failures: number;
   isGone: boolean;
@@ -19,14 +19,14 @@ export type Tally = {
   attempt: number;
 };
 
-type Facts = Omit<EndpointFacts, 'projectId' | 'endpointId' | 'version'>;
+type HealthFacts = Omit<EndpointFacts, 'projectId' | 'endpointId' | 'version'>;
 
 const DISABLED_AFTER_MS = 5 * 24 * 3600_000;
 const SUSPENDED_FIRST_MS = 5_000;
 const SUSPENDED_MAX_MS = 5 * 60_000;
 
 /** @returns null when nothing changes, which is a success at a healthy endpoint */
-export function nextHealth(endpoint: Facts, tally: Tally): EndpointHealth | null {
+export function nextHealth(endpoint: HealthFacts, tally: AttemptTally): EndpointHealth | null {
   const { hasSucceeded } = tally;
   if (hasSucceeded && !tally.isGone && endpoint.failingSince === null) return null;
   const failures = hasSucceeded ? 0 : endpoint.failures + tally.failures;
@@ -36,24 +36,25 @@ export function nextHealth(endpoint: Facts, tally: Tally): EndpointHealth | null
 }
 
 /** A first attempt never disables: a failure a month after another one is not five days of failures. */
-function reasonToDisable(endpoint: Facts, tally: Tally): string | null {
+function reasonToDisable(endpoint: HealthFacts, tally: AttemptTally): string | null {
   if (endpoint.status === 'disabled') return endpoint.disabledReason;
   if (tally.isGone) return 'It answered 410 Gone: it wants no more webhooks.';
-  const isOver = endpoint.failingForMs >= DISABLED_AFTER_MS && tally.attempt > 1;
-  return isOver && !tally.hasSucceeded
+  const hasFailedTooLong = endpoint.failingForMs >= DISABLED_AFTER_MS && tally.attempt > 1;
+  return hasFailedTooLong && !tally.hasSucceeded
     ? `Every attempt since ${endpoint.failingSince} failed.`
     : null;
 }
 
 /** A suspension of 0 ms makes the loops of all nodes search the endpoint's deliveries now. */
 function suspensionMs(
-  { wasSuspended }: Facts,
-  { hasSucceeded, suspendMs }: Tally,
+  { wasSuspended }: HealthFacts,
+  { hasSucceeded, suspendMs }: AttemptTally,
   { failures, disabledReason }: Omit<EndpointHealth, 'suspendedMs'>,
 ): number | null {
   if (disabledReason !== null) return 0;
   if (hasSucceeded) return wasSuspended ? 0 : null;
-  const beyond = failures - SUSPENSION_FAILURES;
-  const ownMs = beyond < 0 ? 0 : Math.min(SUSPENDED_FIRST_MS * 2 ** beyond, SUSPENDED_MAX_MS);
-  return Math.max(suspendMs, ownMs) || null;
+  const failuresBeyond = failures - SUSPENSION_FAILURES;
+  const scheduledMs =
+    failuresBeyond < 0 ? 0 : Math.min(SUSPENDED_FIRST_MS * 2 ** failuresBeyond, SUSPENDED_MAX_MS);
+  return Math.max(suspendMs, scheduledMs) || null;
 }

@@ -3,7 +3,7 @@
  * schedule. A replayed delivery is queued like any other, so one worker at a time sends it
  * (`sending/queue-store.ts`).
  *
- * Any worker queues a range in steps (`feedReplays`). A step and the cursor of its replay commit together. At most
+ * Any worker queues a range in steps (`advanceReplays`). A step and the cursor of its replay commit together. At most
  * DUE_MAX deliveries of an endpoint are due at a time. New events wait only for these, and an endpoint with an outage
  * stops its replay.
  */
@@ -14,7 +14,7 @@ import { type DeliveryRange, type DeliveryStatus, findDeliveryIds } from './deli
 import { batchDelete } from '../database/expiry.ts';
 
 // Lock order: the queue row first, then the delivery, as in sending/queue-store.ts.
-const replay = (condition: string, isFirst: string) => `
+const replaySql = (condition: string, isFirst: string) => `
 wanted as materialized (
   select d.project_id, d.endpoint_id, d.event_id from webhook_deliveries d
    where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3
@@ -43,7 +43,7 @@ update webhook_deliveries d set status = 'pending', completed_at = null
  where d.project_id = $1 and d.endpoint_id = $3 and d.event_id = q.event_id
    and d.event_id = any($4::uuid[])`;
 
-const REPLAY_ONE = `with ${replay('', 'true')}`;
+const REPLAY_ONE = `with ${replaySql('', 'true')}`;
 
 /**
  * Queues a delivery, due now. A delivery that a worker is sending does not change, but that worker compares its
@@ -113,7 +113,7 @@ export async function findReplay(
   return row ?? null;
 }
 
-const FIND_RUNNING_OF = `
+const FIND_RUNNING_OF_ENDPOINT = `
 select ${COLUMNS} from webhook_replays
  where project_id = $1 and environment = $2 and endpoint_id = $3 and status = 'running'`;
 
@@ -123,13 +123,13 @@ export async function findRunningReplay(
   endpointId: string,
 ): Promise<WebhookReplay | null> {
   const values = [scope.projectId, scope.environment, endpointId];
-  const [row] = await db.query<WebhookReplay>(FIND_RUNNING_OF, values);
+  const [row] = await db.query<WebhookReplay>(FIND_RUNNING_OF_ENDPOINT, values);
   return row ?? null;
 }
 
 /** Limit on the due deliveries of an endpoint. A new event waits for at most that many. */
 const DUE_MAX = 500;
-const FED_MAX = 20;
+const ADVANCED_MAX = 20;
 
 // Oldest steps first, so that all replays progress when there are more than one poll feeds.
 const FIND_RUNNING = `
@@ -144,32 +144,16 @@ select r.project_id as "projectId", r.environment, r.after_event as "afterEvent"
   left join webhook_endpoints e on e.project_id = r.project_id and e.id = r.endpoint_id
  where r.status = 'running'
  order by r.stepped_at
- limit ${FED_MAX}`;
+ limit ${ADVANCED_MAX}`;
 
-type Running = Scope &
+type RunningReplay = Scope &
   Pick<WebhookReplay, 'id' | 'endpointId' | 'since' | 'until' | 'deliveryStatus'> & {
     afterEvent: string | null;
     isOpen: boolean;
     capacity: number;
   };
 
-/**
- * Advances the running replays by one step. Several workers may do this concurrently: a step counts only if the
- * cursor has not changed.
- * @returns whether deliveries were queued
- */
-export async function feedReplays(db: Queryable): Promise<boolean> {
-  let hasQueued = false;
-  for (const running of await db.query<Running>(FIND_RUNNING)) {
-    const { projectId, id } = running;
-    if (!running.isOpen) await db.query(END, [projectId, id, 'canceled', running.afterEvent]);
-    else if (running.capacity > 0 && (await step(db, running))) hasQueued = true;
-    else await db.query(PASS, [projectId, id]);
-  }
-  return hasQueued;
-}
-
-const PASS = `
+const RECORD_PASS = `
 update webhook_replays set stepped_at = app_now()
  where project_id = $1 and id = $2 and status = 'running'`;
 
@@ -177,6 +161,22 @@ const END = `
 update webhook_replays set status = $3, completed_at = app_now()
  where project_id = $1 and id = $2 and status = 'running'
    and after_event is not distinct from $4::uuid`;
+
+/**
+ * Advances the running replays by one step. Several workers may do this concurrently: a step counts only if the
+ * cursor has not changed.
+ * @returns whether deliveries were queued
+ */
+export async function advanceReplays(db: Queryable): Promise<boolean> {
+  let hasQueued = false;
+  for (const running of await db.query<RunningReplay>(FIND_RUNNING)) {
+    const { projectId, id } = running;
+    if (!running.isOpen) await db.query(END, [projectId, id, 'canceled', running.afterEvent]);
+    else if (running.capacity > 0 && (await queueStep(db, running))) hasQueued = true;
+    else await db.query(RECORD_PASS, [projectId, id]);
+  }
+  return hasQueued;
+}
 
 // Only the first step ends a suspension. Later steps would make every poll try an unreachable endpoint.
 const STEP = `
@@ -187,9 +187,9 @@ with stepped as (
      and after_event is not distinct from $6::uuid
   returning 1
 ),
-${replay(' and exists (select from stepped)', '$6::uuid is null')}`;
+${replaySql(' and exists (select from stepped)', '$6::uuid is null')}`;
 
-async function step(db: Queryable, running: Running): Promise<boolean> {
+async function queueStep(db: Queryable, running: RunningReplay): Promise<boolean> {
   const { projectId, endpointId, id, afterEvent, deliveryStatus: status, capacity } = running;
   const { since, until } = running;
   const range = { endpointId, since, until, status, after: afterEvent, limit: capacity };

@@ -5,7 +5,7 @@ import { type Behaviour, startReceiver } from '../../test/support/webhook-receiv
 import { waitFor } from '../../test/support/wait.ts';
 import { ok, webhookTest, type WebhookTest } from '../../test/support/webhooks.ts';
 import type { Queryable } from '../database/database.ts';
-import { feedReplays, type WebhookReplay } from './replay-store.ts';
+import { advanceReplays, type WebhookReplay } from './replay-store.ts';
 
 async function ended(t: WebhookTest, endpointId: string, count: number): Promise<string[]> {
   await t.backlog(endpointId, count);
@@ -61,10 +61,10 @@ test('no more than 500 deliveries of a replay are due at a time', async () => {
   const { id } = await t.register('http://127.0.0.1:9/');
   const ids = await ended(t, id, 700);
   const replay = await replayAll(t, id);
-  for (let look = 0; look < 3; look += 1) await feedReplays(t.db);
+  for (let look = 0; look < 3; look += 1) await advanceReplays(t.db);
   assert.deepEqual(await queuedIds(t), ids.slice(0, 500));
   await t.db.query('delete from webhook_queue where event_id <= $1', [ids[99]]);
-  await feedReplays(t.db);
+  await advanceReplays(t.db);
   assert.deepEqual(await queuedIds(t), ids.slice(100, 600));
   assert.equal((await present(t, replay)).queued, 600);
 });
@@ -74,7 +74,7 @@ test('two workers that take the same step concurrently queue it once', async () 
   const { id } = await t.register('http://127.0.0.1:9/');
   const ids = await ended(t, id, 300);
   const replay = await replayAll(t, id);
-  await Promise.all(Array.from({ length: 4 }, () => feedReplays(t.db)));
+  await Promise.all(Array.from({ length: 4 }, () => advanceReplays(t.db)));
   assert.equal((await present(t, replay)).queued, 300);
   assert.deepEqual(await queuedIds(t), ids);
 });
@@ -93,11 +93,11 @@ test('a step whose reply was lost is not repeated; a step that failed is', async
       return rows as never;
     },
   });
-  await assert.rejects(feedReplays(dying(false)), /killed/);
+  await assert.rejects(advanceReplays(dying(false)), /killed/);
   assert.deepEqual(await queuedIds(t), []);
-  await assert.rejects(feedReplays(dying(true)), /killed/);
+  await assert.rejects(advanceReplays(dying(true)), /killed/);
   assert.deepEqual(await queuedIds(t), ids);
-  await feedReplays(t.db);
+  await advanceReplays(t.db);
   const end = await present(t, replay);
   assert.deepEqual([end.status, end.queued], ['completed', 40]);
 });
@@ -120,7 +120,8 @@ test('a replay does not send a delivery that another worker is sending', async (
   assert.deepEqual(receiver.ids(), [eventId, other]);
   late.resolve(200);
   const isDelivered = async () =>
-    ok(await t.service.delivery(t.scope, { endpointId: id, id: eventId })).status === 'delivered';
+    ok(await t.service.findDelivery(t.scope, { endpointId: id, id: eventId })).status ===
+    'delivered';
   await waitFor(isDelivered, { what: 'the first outcome' });
   assert.deepEqual(receiver.ids(), [eventId, other]);
 });
@@ -148,8 +149,8 @@ test('the same request returns the running replay; another range is refused mean
   assert.equal((await replayAll(t, id)).id, first.id);
   const other = await t.service.replayRange(t.scope, id, { ...EVER, status: 'failed' });
   assert.equal('refused' in other && other.refused, 'conflict');
-  await feedReplays(t.db);
-  await feedReplays(t.db);
+  await advanceReplays(t.db);
+  await advanceReplays(t.db);
   const second = await replayAll(t, id);
   assert.notEqual(second.id, first.id);
 });
@@ -161,8 +162,8 @@ test('events that happen after the request are not part of a replay', async () =
   const replay = await replayAll(t, id);
   await t.advance('1 second');
   const later = await t.emit();
-  await feedReplays(t.db);
-  await feedReplays(t.db);
+  await advanceReplays(t.db);
+  await advanceReplays(t.db);
   const end = await present(t, replay);
   assert.deepEqual([end.status, end.queued], ['completed', 2]);
   assert.deepEqual(await queuedIds(t), [...ids, later].toSorted());
@@ -173,15 +174,15 @@ test('a replay ends as canceled when its webhook is disabled or deleted', async 
   const { id } = await t.register('http://127.0.0.1:9/');
   await ended(t, id, 600);
   const first = await replayAll(t, id);
-  await feedReplays(t.db);
+  await advanceReplays(t.db);
   ok(await t.service.update(t.scope, id, { status: 'disabled' }));
-  await feedReplays(t.db);
+  await advanceReplays(t.db);
   const end = await present(t, first);
   assert.deepEqual([end.status, end.queued], ['canceled', 500]);
   ok(await t.service.update(t.scope, id, { status: 'enabled' }));
   await replayAll(t, id);
   ok(await t.service.delete(t.scope, id));
-  await feedReplays(t.db);
+  await advanceReplays(t.db);
   const running = `select from webhook_replays where status = 'running'`;
   assert.deepEqual(await t.db.query(running), []);
 });
@@ -200,7 +201,7 @@ test('a replay enables an endpoint that answered 410, but not one that its owner
   const endpoint = ok(await t.service.get(t.scope, id));
   assert.deepEqual([endpoint.status, endpoint.disabledReason], ['enabled', null]);
   const isDelivered = async () =>
-    ok(await t.service.delivery(t.scope, which)).status === 'delivered';
+    ok(await t.service.findDelivery(t.scope, which)).status === 'delivered';
   await waitFor(isDelivered, { what: 'the replay' });
   ok(await t.service.update(t.scope, id, { status: 'disabled' }));
   for (const refused of [
@@ -222,7 +223,7 @@ test('an endpoint that fails through a replay stays suspended', async () => {
   const isSuspended = 'select from webhook_endpoints where blocked_until > app_now()';
   await waitFor(async () => (await t.db.query(isSuspended)).length === 1, { what: 'suspension' });
   const before = receiver.received.length;
-  for (let look = 0; look < 3; look += 1) await feedReplays(t.db);
+  for (let look = 0; look < 3; look += 1) await advanceReplays(t.db);
   assert.equal((await t.db.query(isSuspended)).length, 1);
   assert.ok(receiver.received.length <= before + 1, `${receiver.received.length} attempts`);
 });

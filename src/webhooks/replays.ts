@@ -30,6 +30,14 @@ const NO_REPLAY: Refusal = {
   message: 'There is no replay with this id of this webhook.',
 };
 
+const ANOTHER_RUNS: Refusal = {
+  refused: 'conflict',
+  message: 'Another replay of this webhook is running; wait until it has ended.',
+};
+
+/** Limit on the deliveries of one replay. A longer period needs several replays. */
+const REPLAY_MAX = 50_000;
+
 export async function findEndpoint(
   db: Queryable,
   scope: Scope,
@@ -38,27 +46,24 @@ export async function findEndpoint(
   return (isId(id) && (await endpoints.findEndpoint(db, scope, id))) || NO_ENDPOINT;
 }
 
-export type DeliveryId = { endpointId: string; id: string };
+export type DeliveryIds = { endpointId: string; id: string };
 
-export async function replayOne(
+export async function replayStoredDelivery(
   db: Queryable,
   scope: Scope,
-  { endpointId, id, delivery }: DeliveryId & { delivery: WebhookDeliveryDetail },
+  { endpointId, id, delivery }: DeliveryIds & { delivery: WebhookDeliveryDetail },
 ): Promise<Refusal | null> {
   if (delivery.event === null) {
     return { refused: 'conflict', message: 'This event was removed after its retention.' };
   }
   const endpoint = await findReplayable(db, scope, endpointId);
   if ('refused' in endpoint) return endpoint;
-  await enable(db, scope, endpoint);
+  await enableIfDisabled(db, scope, endpoint);
   await replayDelivery(db, scope, { endpointId, id });
   return null;
 }
 
 export type ReplayRange = Omit<DeliveryRange, 'endpointId'>;
-
-/** Limit on the deliveries of one replay. A longer period needs several replays. */
-const REPLAY_MAX = 50_000;
 
 export async function startReplay(
   db: Queryable,
@@ -73,20 +78,15 @@ export async function startReplay(
   if (total > REPLAY_MAX) {
     return refuseUntil(`covers more than ${REPLAY_MAX} deliveries; replay shorter periods`);
   }
-  await enable(db, scope, endpoint);
+  await enableIfDisabled(db, scope, endpoint);
   const created = await createReplay(db, scope, { ...range, total });
   if (created !== null) return created;
   const running = await findRunningReplay(db, scope, endpointId);
-  return running !== null && isSame(running, range) ? running : IS_RUNNING;
+  return running !== null && isSameRange(running, range) ? running : ANOTHER_RUNS;
 }
 
-const IS_RUNNING: Refusal = {
-  refused: 'conflict',
-  message: 'Another replay of this webhook is running; wait until it has ended.',
-};
-
 /** Compares `until` with `<=`, because a running replay ends at the time of its request at the latest. */
-function isSame(running: WebhookReplay, { since, until, status }: ReplayRange): boolean {
+function isSameRange(running: WebhookReplay, { since, until, status }: ReplayRange): boolean {
   return (
     running.since.getTime() === since.getTime() &&
     running.until <= until &&
@@ -98,14 +98,14 @@ function refuseUntil(message: string): Refusal {
   return refuseFields([{ field: 'until', message }]);
 }
 
-export async function findReplayOf(
+export async function findReplayOfEndpoint(
   db: Queryable,
   scope: Scope,
-  which: DeliveryId,
+  ids: DeliveryIds,
 ): Promise<WebhookReplay | Refusal> {
-  const endpoint = await findEndpoint(db, scope, which.endpointId);
+  const endpoint = await findEndpoint(db, scope, ids.endpointId);
   if ('refused' in endpoint) return endpoint;
-  return (isId(which.id) && (await findReplay(db, scope, which))) || NO_REPLAY;
+  return (isId(ids.id) && (await findReplay(db, scope, ids))) || NO_REPLAY;
 }
 
 async function findReplayable(
@@ -119,10 +119,10 @@ async function findReplayable(
   return { refused: 'conflict', message: 'The webhook is disabled; enable it first.' };
 }
 
-async function enable(
+async function enableIfDisabled(
   db: Queryable,
   scope: Scope,
   { id, status }: endpoints.WebhookEndpoint,
 ): Promise<void> {
-  if (status === 'disabled') await endpoints.enableAgain(db, scope, id);
+  if (status === 'disabled') await endpoints.reenableEndpoint(db, scope, id);
 }

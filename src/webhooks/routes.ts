@@ -29,9 +29,9 @@ import {
   presentDeliveryDetail,
   presentReplay,
   presentWebhook,
-  presentWithSecret,
+  presentWebhookWithSecret,
 } from './view.ts';
-import type { DeliveryId } from './replays.ts';
+import type { DeliveryIds } from './replays.ts';
 
 const TAGS = ['Webhooks'];
 const params = idParams('webhook');
@@ -41,9 +41,10 @@ const ENABLES =
 
 export function registerWebhookRoutes(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
-  registerOne(app, services);
+  registerSingleWebhook(app, services);
   registerSecretAndTest(app, services);
-  registerWebhookDeliveryRoutes(app, services);
+  registerDeliveries(app, services);
+  registerReplays(app, services);
 }
 
 function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
@@ -61,7 +62,7 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
       const { url, events = null } = request.body;
       const created = await webhooks.create(callerOf(request), { url, events });
       if (isRefusal(created)) return refuse(reply, created);
-      return reply.code(201).send(presentWithSecret(created));
+      return reply.code(201).send(presentWebhookWithSecret(created));
     },
   });
 
@@ -81,7 +82,7 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
   });
 }
 
-function registerOne(app: App, { webhooks }: HttpServices): void {
+function registerSingleWebhook(app: App, { webhooks }: HttpServices): void {
   app.get('/v1/webhooks/:id', {
     schema: {
       summary: 'Get a webhook',
@@ -127,9 +128,9 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
       response: { 200: webhookDeleted, ...failures(404) },
     },
     handler: async (request, reply) => {
-      const gone = await webhooks.delete(callerOf(request), request.params.id);
-      if (isRefusal(gone)) return refuse(reply, gone);
-      return { object: 'webhook' as const, id: gone.id, deleted: true as const };
+      const deleted = await webhooks.delete(callerOf(request), request.params.id);
+      if (isRefusal(deleted)) return refuse(reply, deleted);
+      return { object: 'webhook' as const, id: deleted.id, deleted: true as const };
     },
   });
 }
@@ -149,7 +150,7 @@ function registerSecretAndTest(app: App, services: HttpServices): void {
     },
     handler: async (request, reply) => {
       const rotated = await webhooks.rotateSecret(callerOf(request), request.params.id);
-      return isRefusal(rotated) ? refuse(reply, rotated) : presentWithSecret(rotated);
+      return isRefusal(rotated) ? refuse(reply, rotated) : presentWebhookWithSecret(rotated);
     },
   });
 
@@ -175,12 +176,7 @@ function registerSecretAndTest(app: App, services: HttpServices): void {
   });
 }
 
-function registerWebhookDeliveryRoutes(app: App, services: HttpServices): void {
-  registerReading(app, services);
-  registerReplay(app, services);
-}
-
-function registerReading(app: App, { webhooks }: HttpServices): void {
+function registerDeliveries(app: App, { webhooks }: HttpServices): void {
   app.get('/v1/webhooks/:id/deliveries', {
     schema: {
       summary: 'List deliveries of a webhook',
@@ -195,7 +191,7 @@ function registerReading(app: App, { webhooks }: HttpServices): void {
       const page = readPage(request.query);
       const { status = null, type = null } = request.query;
       const { id } = request.params;
-      const found = await webhooks.deliveries(callerOf(request), id, { status, type, page });
+      const found = await webhooks.listDeliveries(callerOf(request), id, { status, type, page });
       if (isRefusal(found)) return refuse(reply, found);
       return { ...pageResponse(found, presentDelivery), scanned_until: found.scannedUntil };
     },
@@ -211,13 +207,13 @@ function registerReading(app: App, { webhooks }: HttpServices): void {
       response: { 200: webhookDeliveryDetail, ...failures(404) },
     },
     handler: async (request, reply) => {
-      const found = await webhooks.delivery(callerOf(request), deliveryOf(request.params));
+      const found = await webhooks.findDelivery(callerOf(request), deliveryIdsOf(request.params));
       return isRefusal(found) ? refuse(reply, found) : presentDeliveryDetail(found);
     },
   });
 }
 
-function registerReplay(app: App, services: HttpServices): void {
+function registerReplays(app: App, services: HttpServices): void {
   const { webhooks } = services;
   app.post('/v1/webhooks/:id/deliveries/:delivery_id/replay', {
     config: { limit: 'webhooks' },
@@ -230,11 +226,11 @@ function registerReplay(app: App, services: HttpServices): void {
       response: { 202: webhookDeliveryDetail, ...failures(404, 409) },
     },
     handler: async (request, reply) => {
-      const which = deliveryOf(request.params);
-      const found = await webhooks.delivery(callerOf(request), which);
+      const ids = deliveryIdsOf(request.params);
+      const found = await webhooks.findDelivery(callerOf(request), ids);
       if (isRefusal(found)) return refuse(reply, found);
       if (!(await countTowardsLimit(services, request, reply, 'webhooks'))) return reply;
-      const replayed = await webhooks.replay(callerOf(request), which);
+      const replayed = await webhooks.replay(callerOf(request), ids);
       if (isRefusal(replayed)) return refuse(reply, replayed);
       return reply.code(202).send(presentDeliveryDetail(replayed));
     },
@@ -285,6 +281,6 @@ function registerReplay(app: App, services: HttpServices): void {
   });
 }
 
-function deliveryOf({ id, delivery_id }: { id: string; delivery_id: string }): DeliveryId {
+function deliveryIdsOf({ id, delivery_id }: { id: string; delivery_id: string }): DeliveryIds {
   return { endpointId: id, id: delivery_id };
 }

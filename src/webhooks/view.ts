@@ -2,7 +2,7 @@
 import type { WebhookDelivery, WebhookDeliveryDetail } from './delivery-store.ts';
 import type { WebhookEndpoint } from './endpoint-store.ts';
 import type { WebhookReplay } from './replay-store.ts';
-import type { WithSecret } from './endpoints.ts';
+import type { EndpointWithSecret } from './endpoints.ts';
 
 export function presentWebhook(endpoint: WebhookEndpoint) {
   return {
@@ -17,7 +17,7 @@ export function presentWebhook(endpoint: WebhookEndpoint) {
   };
 }
 
-export function presentWithSecret({ endpoint, signingSecret }: WithSecret) {
+export function presentWebhookWithSecret({ endpoint, signingSecret }: EndpointWithSecret) {
   return { ...presentWebhook(endpoint), signing_secret: signingSecret };
 }
 

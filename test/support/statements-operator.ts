@@ -11,7 +11,10 @@ import * as notices from '../../src/notices/notice-store.ts';
 import * as mail from '../../src/operator/mail-store.ts';
 import type { Notice } from '../../src/mail/notice.ts';
 import { parseAddress } from '../../src/mail/address.ts';
-import { enabledWebhooks, unreportedWebhooks } from '../../src/webhooks/disabled-store.ts';
+import {
+  findReenabledEndpoints,
+  findUnreportedEndpoints,
+} from '../../src/webhooks/disabled-store.ts';
 import * as blocks from '../../src/delivery/blocks/block-store.ts';
 import * as days from '../../src/reconciliation/day-store.ts';
 import {
@@ -53,8 +56,8 @@ export async function useConditions({ db }: Stage): Promise<void> {
   await countConditions(db);
   await lapsedConditions(db);
   await clearCondition(db, condition);
-  await unreportedWebhooks(db, 10);
-  await enabledWebhooks(db);
+  await findUnreportedEndpoints(db, 10);
+  await findReenabledEndpoints(db);
 }
 
 /** Runs the daily reconciliation. */

@@ -78,7 +78,7 @@ export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promi
   const found = await endpoints.findEndpoint(db, sender, other.id);
   await endpoints.findSecrets(db, sender, id);
   await endpoints.updateEndpoint(db, sender, { id: found!.id, status: 'disabled' });
-  await endpoints.enableAgain(db, sender, found!.id);
+  await endpoints.reenableEndpoint(db, sender, found!.id);
   await endpoints.rotateSecret(db, sender, { id: other.id, secret: Buffer.from('y') });
   await endpoints.deleteEndpoint(db, sender, other.id);
 }
@@ -98,7 +98,7 @@ export async function useDeliveries({ db, sender, endpointId, someEmailId }: Sta
   const event = { type: 'test', createdAt: new Date().toISOString(), data: '{}' };
   const attempt = { at: '', status: 200, latency_ms: 1, answer: null, error: null };
   const test = { endpointId, id: newId(), event, status: 'delivered', attempt } as const;
-  await deliveries.recordTest(db, sender, test);
+  await deliveries.recordTestDelivery(db, sender, test);
 }
 
 export async function useDeliveryRange({ db, sender, endpointId }: Stage): Promise<void> {
@@ -121,11 +121,11 @@ export async function useReplays({ db, sender, endpointId, deadEndpointId }: Sta
     await replays.findRunningReplay(db, sender, id);
     await replays.findReplay(db, sender, { endpointId: id, id: replay?.id ?? newId() });
   }
-  await replays.feedReplays(db.notifying);
+  await replays.advanceReplays(db.notifying);
   await db.query(`update webhook_endpoints set status = 'disabled' where project_id = $1`, [
     sender.projectId,
   ]);
-  await replays.feedReplays(db.notifying);
+  await replays.advanceReplays(db.notifying);
   await db.query(`update webhook_endpoints set status = 'enabled' where project_id = $1`, [
     sender.projectId,
   ]);

@@ -110,7 +110,7 @@ function registerEvents(app: App, { webhooks }: HttpServices): void {
     handler: async (request, reply) => {
       const page = readPage(request.query);
       const wanted = { status: null, type: null, page };
-      const found = await webhooks.deliveries(callerOf(request), request.params.id, wanted);
+      const found = await webhooks.listDeliveries(callerOf(request), request.params.id, wanted);
       return isRefusal(found) ? refuse(reply, found) : pageResponse(found, presentEvent);
     },
   });
@@ -122,7 +122,7 @@ function registerEvents(app: App, { webhooks }: HttpServices): void {
       const { id: endpointId, event_id: id } = request.params;
       const endpoint = await webhooks.get(caller, endpointId);
       if (isRefusal(endpoint)) return refuse(reply, endpoint);
-      const found = await webhooks.delivery(caller, { endpointId, id });
+      const found = await webhooks.findDelivery(caller, { endpointId, id });
       if (isRefusal(found)) return refuse(reply, found);
       const { event } = found;
       return {
@@ -138,7 +138,7 @@ function registerEvents(app: App, { webhooks }: HttpServices): void {
     schema: { ...HIDDEN, params: eventInPath },
     handler: async (request, reply) => {
       const { id: endpointId, event_id: id } = request.params;
-      const found = await webhooks.delivery(callerOf(request), { endpointId, id });
+      const found = await webhooks.findDelivery(callerOf(request), { endpointId, id });
       if (isRefusal(found)) return refuse(reply, found);
       const attempts = found.log.map(({ at, status, answer, error }, index) => ({
         id: `${id}.${index + 1}`,
@@ -160,7 +160,7 @@ function registerReplay(app: App, services: HttpServices): void {
     handler: async (request, reply) => {
       const { id: endpointId, event_id: id } = request.params;
       const which = { endpointId, id };
-      const found = await webhooks.delivery(callerOf(request), which);
+      const found = await webhooks.findDelivery(callerOf(request), which);
       if (isRefusal(found)) return refuse(reply, found);
       if (!(await countTowardsLimit(services, request, reply, 'webhooks'))) return reply;
       const replayed = await webhooks.replay(callerOf(request), which);

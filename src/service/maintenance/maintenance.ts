@@ -47,7 +47,7 @@ import { StorageWatch } from '../../accounts/limits/storage-watch.ts';
 import { renewStsPolicies } from '../../delivery/route/policy-watch.ts';
 import { createNetwork } from '../machine/network.ts';
 import { systemWorld } from '../machine/system-world.ts';
-import { watchWebhooks } from '../../webhooks/watch.ts';
+import { reportDisabledEndpoints } from '../../webhooks/disabled-watch.ts';
 import type { WorkerPool } from '../worker/pool.ts';
 
 export type MaintenanceOptions = {
@@ -228,7 +228,7 @@ export class Maintenance implements AsyncDisposable {
   #watchSenders(): void {
     const { database, config, operatorEvents, log } = this.#options;
     this.#every(WEBHOOKS_EVERY_MS, 'checking webhooks', () =>
-      watchWebhooks(database.db, operatorEvents),
+      reportDisabledEndpoints(database.db, operatorEvents),
     );
     const blocks = new BlockWatch(database.db, operatorEvents);
     this.#every(BLOCKS_EVERY_MS, 'checking provider blocks', () => blocks.run());

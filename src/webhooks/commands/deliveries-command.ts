@@ -77,7 +77,7 @@ function statusOption(): Option {
 async function test(api: Api, _options: ApiOptions, [id]: [string]): Promise<Outcome> {
   const data = await api.byId.webhooks.test(id);
   const [attempt] = data.log;
-  const text = `The test event ${data.id} is ${data.status}: ${attempt ? saying(attempt) : ''}`;
+  const text = `The test event ${data.id} is ${data.status}: ${attempt ? describeAttempt(attempt) : ''}`;
   return data.status === 'delivered' ? { data, text } : { data, text, exitCode: 1 };
 }
 
@@ -90,31 +90,37 @@ async function deliveries(
   [id, deliveryId]: [string, string | undefined],
 ): Promise<Outcome> {
   const { webhooks } = api.byId;
-  if (deliveryId !== undefined) return shown(api.cli, await webhooks.getDelivery(id, deliveryId));
+  if (deliveryId !== undefined)
+    return describeDelivery(api.cli, await webhooks.getDelivery(id, deliveryId));
   const rows: WebhookDelivery[] = [];
-  type Place = { has_more: boolean; from: string | undefined; scanned: string | null };
-  let at: Place = { has_more: true, from: after, scanned: null };
-  while (at.has_more && rows.length < limit) {
-    const query = { status, type, after: at.from, limit: Math.min(limit - rows.length, PAGE_MAX) };
+  type Position = { has_more: boolean; after: string | undefined; scanned: string | null };
+  let position: Position = { has_more: true, after, scanned: null };
+  while (position.has_more && rows.length < limit) {
+    const query = {
+      status,
+      type,
+      after: position.after,
+      limit: Math.min(limit - rows.length, PAGE_MAX),
+    };
     const page = await webhooks.deliveries(id, query).page();
     rows.push(...page.data);
     const scanned = (page as { scanned_until?: string | null }).scanned_until ?? null;
-    at = { has_more: page.has_more, from: scanned ?? rows.at(-1)?.id, scanned };
+    position = { has_more: page.has_more, after: scanned ?? rows.at(-1)?.id, scanned };
   }
   const isFiltered = (status ?? type ?? after) !== undefined;
   const lines = table(api.cli, {
     columns: ['ID', 'CREATED', { heading: 'EVENT', cut: 1 }, 'STATUS', 'ATTEMPTS', 'NEXT'],
-    rows: rows.map(cells),
-    none: noneOf(id, isFiltered),
+    rows: rows.map(rowOf),
+    none: emptyText(id, isFiltered),
   });
-  const { has_more, scanned: scanned_until } = at;
+  const { has_more, scanned: scanned_until } = position;
   return {
     data: { object: 'list', data: rows, has_more, scanned_until },
-    text: has_more ? `${lines}\nMore deliveries: --after ${at.from}` : lines,
+    text: has_more ? `${lines}\nMore deliveries: --after ${position.after}` : lines,
   };
 }
 
-function noneOf(id: string, isFiltered: boolean): Empty {
+function emptyText(id: string, isFiltered: boolean): Empty {
   if (isFiltered) {
     const command = `webhooks deliveries ${id}`;
     return { says: 'No delivery matches.', toDo: 'To list all', command };
@@ -126,14 +132,14 @@ function noneOf(id: string, isFiltered: boolean): Empty {
   };
 }
 
-function cells(delivery: WebhookDelivery): string[] {
+function rowOf(delivery: WebhookDelivery): string[] {
   const { id, created_at: createdAt, type, status, attempts, next_attempt_at: next } = delivery;
   return [id, shortTime(createdAt), type, status, String(attempts), shortTime(next)];
 }
 
-function shown(cli: Cli, delivery: WebhookDeliveryDetail): Success {
+function describeDelivery(cli: Cli, delivery: WebhookDeliveryDetail): Success {
   const { id, type, status, completed_at: completed, next_attempt_at: next, payload } = delivery;
-  const about = facts([
+  const summary = facts([
     ['id', id],
     ['event', type],
     ['status', status],
@@ -144,22 +150,22 @@ function shown(cli: Cli, delivery: WebhookDeliveryDetail): Success {
   ]);
   const attempts = table(cli, {
     columns: ['ATTEMPT', 'STATUS', 'LATENCY', { heading: 'RESPONSE', wraps: true }],
-    rows: delivery.log.map((one) => [
-      shortTime(one.at),
-      String(one.status ?? '-'),
-      `${one.latency_ms} ms`,
-      one.error ?? one.answer ?? '',
+    rows: delivery.log.map((attempt) => [
+      shortTime(attempt.at),
+      String(attempt.status ?? '-'),
+      `${attempt.latency_ms} ms`,
+      attempt.error ?? attempt.answer ?? '',
     ]),
     none: 'There was no attempt yet.',
   });
-  return { data: delivery, text: `${about}\n\n${attempts}` };
+  return { data: delivery, text: `${summary}\n\n${attempts}` };
 }
 
 type Attempt = WebhookDeliveryDetail['log'][number];
 
-function saying({ status, latency_ms: latencyMs, error }: Attempt): string {
-  const answer = status === null ? '' : `status ${status} after ${latencyMs} ms`;
-  return [answer, error].filter(Boolean).join(', ');
+function describeAttempt({ status, latency_ms: latencyMs, error }: Attempt): string {
+  const response = status === null ? '' : `status ${status} after ${latencyMs} ms`;
+  return [response, error].filter(Boolean).join(', ');
 }
 
 type ReplayOptions = ApiOptions & {
@@ -175,8 +181,8 @@ async function replay(
   [id, deliveryId]: [string, string | undefined],
 ): Promise<Outcome> {
   const { webhooks } = api.byId;
-  const wanted = [deliveryId, since, progress].filter((one) => one !== undefined);
-  if (wanted.length !== 1) {
+  const chosen = [deliveryId, since, progress].filter((value) => value !== undefined);
+  if (chosen.length !== 1) {
     return usageFailure('Give exactly one of: the id of a delivery, --since, --progress.');
   }
   if (deliveryId !== undefined) {

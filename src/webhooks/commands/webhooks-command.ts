@@ -63,7 +63,7 @@ function describeChanges(webhooks: Command, cli: Cli): void {
     .option('--events <types>', 'only these types, separated by commas, or all', parseEventsOrAll)
     .option('--enable', 'send events to it')
     .addOption(new Option('--disable', 'send no events to it').conflicts('enable'));
-  const ofOne = { enable, 'rotate-secret': rotateSecret, remove };
+  const commands = { enable, 'rotate-secret': rotateSecret, remove };
   const about = {
     enable: 'enable a disabled webhook',
     'rotate-secret': 'rotate the signing secret and show the new one once',
@@ -75,7 +75,7 @@ function describeChanges(webhooks: Command, cli: Cli): void {
       about: about[name],
       examples: [`webhooks ${name} ${EXAMPLE_ID}`],
       mode: 'of_id',
-      run: (api, _options, [id]: [string]) => ofOne[name](api, id),
+      run: (api, _options, [id]: [string]) => commands[name](api, id),
     }).argument('<id>');
   }
 }
@@ -96,7 +96,7 @@ async function list(api: Api): Promise<Outcome> {
         webhook.id,
         webhook.url,
         environment,
-        stateOf(webhook),
+        statusText(webhook),
         webhook.events?.join(', ') ?? 'all',
       ]),
       none: {
@@ -108,22 +108,25 @@ async function list(api: Api): Promise<Outcome> {
   };
 }
 
-function stateOf({ status, disabled_reason: reason }: Webhook): string {
+function statusText({ status, disabled_reason: reason }: Webhook): string {
   return reason === null ? status : `${status}: ${reason}`;
 }
 
 type AddOptions = ApiOptions & { events?: EventType[] };
 
 async function add(api: Api, { events }: AddOptions, [url]: [string]): Promise<Outcome> {
-  const made = await withHint(url, api.client.webhooks.create({ url, events }));
-  const text = `${made.signing_secret}\n\nThis signing secret of the webhook is shown only once (id ${made.id}).`;
-  return { data: made, text };
+  const created = await withLocalUrlHint(url, api.client.webhooks.create({ url, events }));
+  const text = `${created.signing_secret}\n\nThis signing secret of the webhook is shown only once (id ${created.id}).`;
+  return { data: created, text };
 }
 
 /** Appends the two ways to use a local URL in development to the refusal of that URL. */
-async function withHint<Result>(url: string | undefined, asked: Promise<Result>): Promise<Result> {
+async function withLocalUrlHint<Result>(
+  url: string | undefined,
+  request: Promise<Result>,
+): Promise<Result> {
   try {
-    return await asked;
+    return await request;
   } catch (error) {
     const isRefused = error instanceof LetterhausError && error.code === 'validation_error';
     if (!isRefused || url === undefined || !isLocal(url)) throw error;
@@ -147,7 +150,7 @@ async function show(api: Api, _options: ApiOptions, [id]: [string]): Promise<Out
     ['id', id],
     ['url', webhook.url],
     ['mode', api.answeredBy().environment],
-    ['status', stateOf(webhook)],
+    ['status', statusText(webhook)],
     ['failing since', webhook.failing_since && shortTime(webhook.failing_since)],
     ['events', webhook.events?.join(', ') ?? 'all'],
     ['created', shortTime(webhook.created_at)],
@@ -168,9 +171,9 @@ async function update(api: Api, options: UpdateOptions, [id]: [string]): Promise
     return usageFailure('Give a change: --url, --events, --enable or --disable.');
   }
   const change = { url, events: events === 'all' ? null : events, status } as const;
-  const webhook = await withHint(url, api.byId.webhooks.update(id, change));
-  const kinds = webhook.events?.join(', ') ?? 'all events';
-  const text = `The webhook to ${webhook.url} is ${webhook.status} and receives ${kinds}.`;
+  const webhook = await withLocalUrlHint(url, api.byId.webhooks.update(id, change));
+  const types = webhook.events?.join(', ') ?? 'all events';
+  const text = `The webhook to ${webhook.url} is ${webhook.status} and receives ${types}.`;
   return { data: webhook, text };
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type EndpointAsk, EndpointQueue } from './endpoint-queue.ts';
+import { type EndpointClaim, EndpointQueue } from './endpoint-queue.ts';
 
 const endpoint = (endpointId: string, lowWaterMs = 0, projectId = 'p') => ({
   projectId,
@@ -10,22 +10,22 @@ const endpoint = (endpointId: string, lowWaterMs = 0, projectId = 'p') => ({
 const quickly = { hasWaited: false };
 
 /** Answers each claim like an endpoint with an endless backlog. */
-const full = (asks: readonly EndpointAsk[]) =>
-  asks.flatMap(({ endpointId, lowWaterMs, max }) =>
+const full = (claims: readonly EndpointClaim[]) =>
+  claims.flatMap(({ endpointId, lowWaterMs, max }) =>
     Array.from({ length: max }, () => ({ endpointId, dueAtMs: lowWaterMs + 1 })),
   );
 
 const maxOf = (endpoints: EndpointQueue, endpointId: string) =>
-  endpoints.ask(64).find((ask) => ask.endpointId === endpointId)?.max ?? 0;
+  endpoints.planClaims(64).find((planClaims) => planClaims.endpointId === endpointId)?.max ?? 0;
 
 test('an endpoint that does not respond has at most two attempts under way', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('dead'));
-  const asks = endpoints.ask(64);
-  assert.deepEqual(asks, [{ ...endpoint('dead'), max: 2 }]);
-  endpoints.recordClaim(asks, full(asks));
+  const claims = endpoints.planClaims(64);
+  assert.deepEqual(claims, [{ ...endpoint('dead'), max: 2 }]);
+  endpoints.recordClaim(claims, full(claims));
   endpoints.add(endpoint('dead'));
-  assert.deepEqual(endpoints.ask(64), []);
+  assert.deepEqual(endpoints.planClaims(64), []);
   assert.equal(endpoints.canClaim, false);
 });
 
@@ -33,17 +33,17 @@ test('fast successes widen the window of an endpoint, slow ones do not, failures
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a'));
   for (let round = 0; round < 8; round += 1) {
-    const asks = endpoints.ask(64);
-    endpoints.recordClaim(asks, full(asks));
-    for (const one of full(asks)) endpoints.finished(one, 'quick', quickly);
+    const claims = endpoints.planClaims(64);
+    endpoints.recordClaim(claims, full(claims));
+    for (const one of full(claims)) endpoints.recordEnd(one, 'quick', quickly);
   }
   assert.equal(maxOf(endpoints, 'a'), 32);
-  const asks = endpoints.ask(64);
-  endpoints.recordClaim(asks, full(asks));
-  endpoints.finished({ endpointId: 'a' }, 'slow', quickly);
+  const claims = endpoints.planClaims(64);
+  endpoints.recordClaim(claims, full(claims));
+  endpoints.recordEnd({ endpointId: 'a' }, 'slow', quickly);
   assert.equal(maxOf(endpoints, 'a'), 1);
   for (let failed = 0; failed < 31; failed += 1)
-    endpoints.finished({ endpointId: 'a' }, 'failed', quickly);
+    endpoints.recordEnd({ endpointId: 'a' }, 'failed', quickly);
   assert.equal(maxOf(endpoints, 'a'), 1);
 });
 
@@ -51,47 +51,47 @@ test('endpoints are served in rotation when slots are scarce', () => {
   const endpoints = new EndpointQueue();
   for (const name of ['a', 'b', 'c']) endpoints.add(endpoint(name));
   const claims = Array.from({ length: 3 }, () =>
-    endpoints.ask(2).map(({ endpointId }) => endpointId),
+    endpoints.planClaims(2).map(({ endpointId }) => endpointId),
   );
   assert.deepEqual(claims, [
     ['a', 'b'],
     ['c', 'a'],
     ['b', 'c'],
   ]);
-  assert.deepEqual(endpoints.ask(0), []);
+  assert.deepEqual(endpoints.planClaims(0), []);
 });
 
 test('an endpoint with fewer due deliveries than requested is skipped until something is due', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a', 10));
-  const asks = endpoints.ask(64);
-  endpoints.recordClaim(asks, [{ endpointId: 'a', dueAtMs: 15 }]);
-  assert.deepEqual(endpoints.ask(64), []);
+  const claims = endpoints.planClaims(64);
+  endpoints.recordClaim(claims, [{ endpointId: 'a', dueAtMs: 15 }]);
+  assert.deepEqual(endpoints.planClaims(64), []);
   endpoints.add(endpoint('a', 5));
-  assert.deepEqual(endpoints.ask(64), [{ ...endpoint('a', 5), max: 1 }]);
+  assert.deepEqual(endpoints.planClaims(64), [{ ...endpoint('a', 5), max: 1 }]);
 });
 
 test('an endpoint with more deliveries continues at its position unless an older one appears', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a', 10));
-  const asks = endpoints.ask(64);
+  const claims = endpoints.planClaims(64);
   endpoints.recordClaim(
-    asks,
-    asks.flatMap(({ max }) =>
+    claims,
+    claims.flatMap(({ max }) =>
       Array.from({ length: max }, () => ({ endpointId: 'a', dueAtMs: 50 })),
     ),
   );
-  endpoints.finished({ endpointId: 'a' }, 'quick', quickly);
-  assert.equal(endpoints.ask(64)[0]?.lowWaterMs, 50);
+  endpoints.recordEnd({ endpointId: 'a' }, 'quick', quickly);
+  assert.equal(endpoints.planClaims(64)[0]?.lowWaterMs, 50);
   endpoints.add(endpoint('a', -Infinity));
-  assert.equal(endpoints.ask(64)[0]?.lowWaterMs, -Infinity);
+  assert.equal(endpoints.planClaims(64)[0]?.lowWaterMs, -Infinity);
 });
 
 /** Then all claimed attempts stay without an answer for a second. */
 function allWait(endpoints: EndpointQueue, max: number): number {
-  const asks = endpoints.ask(max);
-  const claimed = full(asks);
-  endpoints.recordClaim(asks, claimed);
+  const claims = endpoints.planClaims(max);
+  const claimed = full(claims);
+  endpoints.recordClaim(claims, claimed);
   for (const one of claimed) endpoints.markWaiting(one);
   return claimed.length;
 }
@@ -99,11 +99,11 @@ function allWait(endpoints: EndpointQueue, max: number): number {
 test('projects are served in turn, first the one with the fewest under way', () => {
   const endpoints = new EndpointQueue();
   for (let at = 0; at < 100; at += 1) endpoints.add(endpoint(`many${at}`, 0, 'large'));
-  const asks = endpoints.ask(64);
-  endpoints.recordClaim(asks, full(asks));
+  const claims = endpoints.planClaims(64);
+  endpoints.recordClaim(claims, full(claims));
   for (const name of ['one', 'two']) endpoints.add(endpoint(name, 0, 'small'));
   assert.deepEqual(
-    endpoints.ask(2).map(({ endpointId }) => endpointId),
+    endpoints.planClaims(2).map(({ endpointId }) => endpointId),
     ['one', 'two'],
   );
 });
@@ -117,7 +117,7 @@ test('waiting attempts are limited for each project, and others can claim', () =
   assert.equal(endpoints.canClaim, false);
   endpoints.add(endpoint('other', 0, 'small'));
   assert.deepEqual(
-    endpoints.ask(64).map(({ endpointId }) => endpointId),
+    endpoints.planClaims(64).map(({ endpointId }) => endpointId),
     ['other'],
   );
 });
@@ -125,16 +125,16 @@ test('waiting attempts are limited for each project, and others can claim', () =
 test('a quick endpoint can claim while slow endpoints of its project cannot', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('good'));
-  const asks = endpoints.ask(1);
-  endpoints.recordClaim(asks, [{ endpointId: 'good', dueAtMs: 1 }]);
-  endpoints.finished({ endpointId: 'good' }, 'quick', quickly);
-  endpoints.recordClaim(endpoints.ask(1), []);
+  const claims = endpoints.planClaims(1);
+  endpoints.recordClaim(claims, [{ endpointId: 'good', dueAtMs: 1 }]);
+  endpoints.recordEnd({ endpointId: 'good' }, 'quick', quickly);
+  endpoints.recordClaim(endpoints.planClaims(1), []);
   for (let at = 0; at < 350; at += 1) endpoints.add(endpoint(`slow${at}`));
   for (let round = 0; round < 20; round += 1) allWait(endpoints, 64);
   assert.equal(endpoints.canClaim, false);
   endpoints.add(endpoint('good'));
   assert.deepEqual(
-    endpoints.ask(64).map(({ endpointId }) => endpointId),
+    endpoints.planClaims(64).map(({ endpointId }) => endpointId),
     ['good'],
   );
 });
@@ -155,11 +155,11 @@ test('every project can claim while many others wait', () => {
 test('large deliveries of one project leave capacity to other projects', () => {
   const endpoints = new EndpointQueue();
   for (let at = 0; at < 100; at += 1) endpoints.add(endpoint(`large${at}`, 0, 'large'));
-  const asks = endpoints.ask(64);
+  const claims = endpoints.planClaims(64);
   const data = 'x'.repeat(100_000);
   endpoints.recordClaim(
-    asks,
-    full(asks).map((one) => ({ ...one, data })),
+    claims,
+    full(claims).map((one) => ({ ...one, data })),
   );
   assert.equal(endpoints.canClaim, false);
   endpoints.add(endpoint('other', 0, 'small'));

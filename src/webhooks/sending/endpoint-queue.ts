@@ -3,71 +3,75 @@
  * Each endpoint has a limit of concurrent attempts, which starts at 2, grows with every quick success and halves with
  * every failure. Pure: the loop claims.
  *
- * An attempt without an answer after a second is **waiting**. It frees its slot of the sender for quick attempts and
- * counts against the limits of waiting attempts. One project may have a quarter of those. So an endpoint that answers
+ * An attempt without a response after a second is **waiting**. It frees its slot of the sender for quick attempts and
+ * counts against the limits of waiting attempts. One project may have a quarter of those. So an endpoint that responds
  * after 14 s delays neither other projects nor quick endpoints of its own project.
  */
 import type { Endpoint } from './queue-store.ts';
 
-export type EndpointAsk = Endpoint & {
+/** How many deliveries of an endpoint to claim. */
+export type EndpointClaim = Endpoint & {
   max: number;
 };
 
 export type Pace = 'quick' | 'slow' | 'failed';
 
-type Counted = { endpointId: string; data?: string | null };
+type CountedDelivery = { endpointId: string; data?: string | null };
 
+/** Counts of a project: attempts in progress, those of them that wait, and bytes of data. */
 type ProjectState = { endpoints: number; underWay: number; waiting: number; bytes: number };
 
 type EndpointState = Endpoint & {
   hasMore: boolean;
-  width: number;
+  concurrencyMax: number;
   underWay: number;
   project: ProjectState;
 };
 
-const WIDTH_FIRST = 2;
-const WIDTH_MAX = 32;
-const MOVING_MAX = 256;
+const CONCURRENCY_FIRST = 2;
+const CONCURRENCY_MAX = 32;
+const ACTIVE_MAX = 256;
 /** Limits on waiting attempts, in total and for each project. Each occupies a socket. */
 const WAITING_MAX = 1_000;
 const WAITING_OF_PROJECT_MAX = WAITING_MAX / 4;
 /** Waiting attempts that every project may have, whatever the total is. */
-const WAITING_ALWAYS = 4;
+const WAITING_GUARANTEED = 4;
 const BYTES_MAX = 16 * 1024 * 1024;
 const BYTES_OF_PROJECT_MAX = BYTES_MAX / 4;
 /** Limit on the quick endpoints that are remembered while nothing is due for them. */
-const QUICK_MAX = 10_000;
+const QUICK_REMEMBERED_MAX = 10_000;
 
 export class EndpointQueue {
   readonly #endpoints = new Map<string, EndpointState>();
   readonly #projects = new Map<string, ProjectState>();
-  /** Endpoints whose last answer came within a second. */
+  /** Endpoints whose last response came within a second. */
   readonly #quick = new Set<string>();
   #underWay = 0;
   #waiting = 0;
   #bytes = 0;
 
   add(endpoint: Endpoint): void {
-    const known = this.#endpoints.get(endpoint.endpointId);
-    if (!known) {
+    const state = this.#endpoints.get(endpoint.endpointId);
+    if (!state) {
       const { projectId, endpointId, lowWaterMs } = endpoint;
       const project = this.#project(projectId);
       project.endpoints += 1;
-      const state = { hasMore: true, width: WIDTH_FIRST, underWay: 0, project };
-      this.#endpoints.set(endpointId, { projectId, endpointId, lowWaterMs, ...state });
+      const initial = { hasMore: true, concurrencyMax: CONCURRENCY_FIRST, underWay: 0, project };
+      this.#endpoints.set(endpointId, { projectId, endpointId, lowWaterMs, ...initial });
       return;
     }
-    known.lowWaterMs = known.hasMore
-      ? Math.min(known.lowWaterMs, endpoint.lowWaterMs)
+    state.lowWaterMs = state.hasMore
+      ? Math.min(state.lowWaterMs, endpoint.lowWaterMs)
       : endpoint.lowWaterMs;
-    known.hasMore = true;
+    state.hasMore = true;
   }
 
-  /** Divides at most `most` claims among the endpoints. The endpoints chosen move to the end of the rotation. */
-  ask(most: number): EndpointAsk[] {
-    const total = Math.min(most, this.#freeSlots);
-    const ready = projectsInTurn([...this.#endpoints.values()].filter((one) => this.#isReady(one)));
+  /** Divides at limit `limit` claims among the endpoints. The endpoints chosen move to the end of the rotation. */
+  planClaims(limit: number): EndpointClaim[] {
+    const total = Math.min(limit, this.#freeSlots);
+    const ready = sortByProjectTurn(
+      [...this.#endpoints.values()].filter((one) => this.#isReady(one)),
+    );
     const share = Math.max(1, Math.floor(total / Math.max(1, ready.length)));
     return ready.slice(0, total).map((endpoint) => {
       this.#endpoints.delete(endpoint.endpointId);
@@ -77,19 +81,19 @@ export class EndpointQueue {
         projectId,
         endpointId,
         lowWaterMs,
-        max: Math.min(endpoint.width - endpoint.underWay, share),
+        max: Math.min(endpoint.concurrencyMax - endpoint.underWay, share),
       };
     });
   }
 
   /** Records a claim. An endpoint that yielded less than asked has no more due deliveries. */
   recordClaim(
-    asks: readonly EndpointAsk[],
-    claimed: readonly (Counted & { dueAtMs: number })[],
+    claims: readonly EndpointClaim[],
+    claimed: readonly (CountedDelivery & { dueAtMs: number })[],
   ): void {
-    for (const one of claimed) this.#count(one, 1);
-    for (const { endpointId, max } of asks) {
-      const due = claimed.filter((one) => one.endpointId === endpointId);
+    for (const delivery of claimed) this.#addToCounts(delivery, 1);
+    for (const { endpointId, max } of claims) {
+      const due = claimed.filter((delivery) => delivery.endpointId === endpointId);
       const endpoint = this.#state(endpointId);
       endpoint.hasMore = due.length === max;
       for (const { dueAtMs } of due) endpoint.lowWaterMs = Math.max(endpoint.lowWaterMs, dueAtMs);
@@ -97,20 +101,20 @@ export class EndpointQueue {
     }
   }
 
-  markWaiting({ endpointId }: Counted): void {
+  markWaiting({ endpointId }: CountedDelivery): void {
     this.#quick.delete(endpointId);
     this.#state(endpointId).project.waiting += 1;
     this.#waiting += 1;
   }
 
-  finished(delivery: Counted, pace: Pace, { hasWaited }: { hasWaited: boolean }): void {
+  recordEnd(delivery: CountedDelivery, pace: Pace, { hasWaited }: { hasWaited: boolean }): void {
     const endpoint = this.#state(delivery.endpointId);
-    this.#count(delivery, -1);
+    this.#addToCounts(delivery, -1);
     if (hasWaited) {
       endpoint.project.waiting -= 1;
       this.#waiting -= 1;
     }
-    this.#notePace(endpoint, pace);
+    this.#adjustConcurrency(endpoint, pace);
     this.#forgetIfIdle(endpoint);
   }
 
@@ -122,19 +126,19 @@ export class EndpointQueue {
   }
 
   get #freeSlots(): number {
-    return Math.max(0, MOVING_MAX - (this.#underWay - this.#waiting));
+    return Math.max(0, ACTIVE_MAX - (this.#underWay - this.#waiting));
   }
 
-  #isReady({ hasMore, underWay, width, project, endpointId }: EndpointState): boolean {
-    if (!hasMore || underWay >= width) return false;
+  #isReady({ hasMore, underWay, concurrencyMax, project, endpointId }: EndpointState): boolean {
+    if (!hasMore || underWay >= concurrencyMax) return false;
     if (project.underWay === 0) return true;
     if (project.bytes >= BYTES_OF_PROJECT_MAX || this.#bytes >= BYTES_MAX) return false;
     if (this.#quick.has(endpointId)) return true;
     if (project.waiting >= WAITING_OF_PROJECT_MAX) return false;
-    return this.#waiting < WAITING_MAX || project.waiting < WAITING_ALWAYS;
+    return this.#waiting < WAITING_MAX || project.waiting < WAITING_GUARANTEED;
   }
 
-  #count({ endpointId, data }: Counted, deliveries: 1 | -1): void {
+  #addToCounts({ endpointId, data }: CountedDelivery, deliveries: 1 | -1): void {
     const endpoint = this.#state(endpointId);
     const bytes = deliveries * (data?.length ?? 0);
     this.#underWay += deliveries;
@@ -144,14 +148,15 @@ export class EndpointQueue {
     this.#bytes += bytes;
   }
 
-  #notePace(endpoint: EndpointState, pace: Pace): void {
-    const { endpointId, width } = endpoint;
+  #adjustConcurrency(endpoint: EndpointState, pace: Pace): void {
+    const { endpointId, concurrencyMax } = endpoint;
     this.#quick.delete(endpointId);
-    if (pace === 'failed') endpoint.width = Math.max(1, Math.floor(width / 2));
+    if (pace === 'failed') endpoint.concurrencyMax = Math.max(1, Math.floor(concurrencyMax / 2));
     if (pace !== 'quick') return;
-    endpoint.width = Math.min(width + 1, WIDTH_MAX);
+    endpoint.concurrencyMax = Math.min(concurrencyMax + 1, CONCURRENCY_MAX);
     this.#quick.add(endpointId);
-    if (this.#quick.size > QUICK_MAX) this.#quick.delete(this.#quick.values().next().value!);
+    if (this.#quick.size > QUICK_REMEMBERED_MAX)
+      this.#quick.delete(this.#quick.values().next().value!);
   }
 
   #state(endpointId: string): EndpointState {
@@ -178,15 +183,15 @@ export class EndpointQueue {
  * Sorts the first endpoint of each project before the second of each. Projects with the fewest attempts that are not
  * waiting come first.
  */
-function projectsInTurn(endpoints: readonly EndpointState[]): EndpointState[] {
-  const before = new Map<ProjectState, number>();
+function sortByProjectTurn(endpoints: readonly EndpointState[]): EndpointState[] {
+  const nextPlaces = new Map<ProjectState, number>();
   return endpoints
     .map((endpoint) => {
       const { underWay, waiting } = endpoint.project;
-      const place = before.get(endpoint.project) ?? underWay - waiting;
-      before.set(endpoint.project, place + 1);
+      const place = nextPlaces.get(endpoint.project) ?? underWay - waiting;
+      nextPlaces.set(endpoint.project, place + 1);
       return { endpoint, place };
     })
-    .toSorted((one, other) => one.place - other.place)
+    .toSorted((a, b) => a.place - b.place)
     .map(({ endpoint }) => endpoint);
 }

@@ -18,7 +18,7 @@ function waitForDelivery(
 ): Promise<WebhookDeliveryDetail> {
   return waitFor(
     async () => {
-      const delivery = ok(await service.delivery(scope, { endpointId, id: eventId }));
+      const delivery = ok(await service.findDelivery(scope, { endpointId, id: eventId }));
       return check(delivery) && delivery;
     },
     { what: 'the delivery' },
@@ -325,7 +325,7 @@ test('a delivery that is reclaimed after its POST is sent again with the same id
   assert.deepEqual(receiver.ids(), [eventId, eventId]);
   late.resolve(410);
   await waitFor(() => frozen.stats.fenced === 1, { what: 'the late outcome' });
-  const delivery = ok(await t.service.delivery(t.scope, { endpointId: id, id: eventId }));
+  const delivery = ok(await t.service.findDelivery(t.scope, { endpointId: id, id: eventId }));
   assert.equal(delivery.status, 'delivered');
   assert.equal(delivery.attempts, 1);
   assert.equal(ok(await t.service.get(t.scope, id)).status, 'enabled');

@@ -15,12 +15,12 @@ import type { Logger } from 'pino';
 import type { Database } from '../../database/database.ts';
 import { LeasedQueue, LowWaterMark } from '../../database/leased-queue.ts';
 import { failpoint } from '../../lib/failpoint.ts';
-import { feedReplays } from '../replay-store.ts';
+import { advanceReplays } from '../replay-store.ts';
 import type { AttemptDependencies } from './attempt.ts';
 import { EndpointQueue } from './endpoint-queue.ts';
 import type { SettledWebhook } from './webhook-outcomes.ts';
 import {
-  type ClaimedWebhook,
+  type ClaimedDelivery,
   claimWebhooks,
   type DueEndpoint,
   endClosedEndpoint,
@@ -94,7 +94,7 @@ export class WebhookLoop {
     this.#queue.start();
   }
 
-  /** Call it after this process queued a delivery: the loop searches now. It may be called often. */
+  /** Makes the loop search now, because this process queued a delivery. Calls may be frequent. */
   wake(): void {
     this.#nextSearchAtMs = Math.min(this.#nextSearchAtMs, this.#searchedAtMs + SEARCH_PAUSE_MS);
     this.#queue.pollSoon();
@@ -122,7 +122,7 @@ export class WebhookLoop {
     const { world } = this.#options;
     if (world.monotonicMs() >= this.#nextSearchAtMs) await this.#search();
     await this.#endClosed();
-    await this.#claimFairly(holder);
+    await this.#claimInTurn(holder);
     const hasWork = this.#closed.size > 0 || (!this.#sender.isBlocked && this.#endpoints.canClaim);
     return hasWork ? CLAIM_PAUSE_MS : Math.max(0, this.#nextSearchAtMs - world.monotonicMs());
   }
@@ -137,16 +137,16 @@ export class WebhookLoop {
     this.#searchedAtMs = nowMs;
     // A delivery that is queued during the statement makes the loop search again at once.
     this.#nextSearchAtMs = Infinity;
-    const { endpoints, nowMs: seenMs, hasReplays } = await findDueEndpoints(db, sinceMs);
-    const isBehind = this.#lowWater.resetIfClockWentBack(seenMs);
-    if (!isBehind) this.#lowWater.raiseTo(seenMs);
+    const { endpoints, nowMs: databaseMs, hasReplays } = await findDueEndpoints(db, sinceMs);
+    const isBehind = this.#lowWater.resetIfClockWentBack(databaseMs);
+    if (!isBehind) this.#lowWater.raiseTo(databaseMs);
     for (const endpoint of endpoints) {
       if (endpoint.isClosed) this.#closed.set(endpoint.endpointId, endpoint);
       else this.#endpoints.add(endpoint);
     }
-    const hasFed = hasReplays && (await feedReplays(db));
+    const hasQueued = hasReplays && (await advanceReplays(db));
     if (hasReplays || endpoints.length > 0) this.#queue.noteWork();
-    if (hasFed || isBehind) this.wake();
+    if (hasQueued || isBehind) this.wake();
     this.#nextSearchAtMs = Math.min(this.#nextSearchAtMs, nowMs + this.#queue.intervalMs);
   }
 
@@ -158,16 +158,16 @@ export class WebhookLoop {
     }
   }
 
-  async #claimFairly(holder: string): Promise<void> {
-    const asks = this.#sender.isBlocked ? [] : this.#endpoints.ask(CLAIM_MAX);
-    if (asks.length === 0) return;
-    const claimed = await claimWebhooks(this.#options.db.notifying, holder, asks);
+  async #claimInTurn(holder: string): Promise<void> {
+    const claims = this.#sender.isBlocked ? [] : this.#endpoints.planClaims(CLAIM_MAX);
+    if (claims.length === 0) return;
+    const claimed = await claimWebhooks(this.#options.db.notifying, holder, claims);
     failpoint('webhook_after_claim');
-    this.#endpoints.recordClaim(asks, claimed);
-    for (const one of claimed) void this.#send(one);
+    this.#endpoints.recordClaim(claims, claimed);
+    for (const delivery of claimed) void this.#send(delivery);
   }
 
-  async #send(claimed: ClaimedWebhook): Promise<void> {
+  async #send(claimed: ClaimedDelivery): Promise<void> {
     let hasWaited = false;
     const timer = setTimeout(() => {
       hasWaited = true;
@@ -176,7 +176,7 @@ export class WebhookLoop {
     }, QUICK_MS);
     const pace = await this.#sender.send(claimed);
     clearTimeout(timer);
-    this.#endpoints.finished(claimed, pace, { hasWaited });
+    this.#endpoints.recordEnd(claimed, pace, { hasWaited });
     this.#queue.pollSoon();
   }
 }

@@ -67,7 +67,7 @@ export async function findDueEndpoints(
   };
 }
 
-export type ClaimedWebhook = SealedSecrets & {
+export type ClaimedDelivery = SealedSecrets & {
   holder: string;
   projectId: string;
   endpointId: string;
@@ -134,8 +134,8 @@ export function claimWebhooks(
   db: Queryable,
   holder: string,
   endpoints: readonly (Endpoint & { max: number })[],
-): Promise<ClaimedWebhook[]> {
-  return db.query<ClaimedWebhook>({ name: 'webhooks_claim', text: CLAIM }, [
+): Promise<ClaimedDelivery[]> {
+  return db.query<ClaimedDelivery>({ name: 'webhooks_claim', text: CLAIM }, [
     holder,
     endpoints.map((endpoint) => endpoint.projectId),
     endpoints.map((endpoint) => endpoint.endpointId),
@@ -144,8 +144,8 @@ export function claimWebhooks(
   ]);
 }
 
-export type WebhookKey = Pick<ClaimedWebhook, 'endpointId' | 'eventId'>;
-export type WebhookClaim = WebhookKey & Pick<ClaimedWebhook, 'projectId' | 'claim'>;
+export type WebhookKey = Pick<ClaimedDelivery, 'endpointId' | 'eventId'>;
+export type WebhookClaim = WebhookKey & Pick<ClaimedDelivery, 'projectId' | 'claim'>;
 
 export const WEBHOOKS = createLeasedTable<WebhookKey, WebhookClaim>({
   name: 'webhook_queue',
@@ -238,7 +238,7 @@ export type EndpointHealth = {
 };
 
 export type WebhookSettlement = Pick<
-  ClaimedWebhook,
+  ClaimedDelivery,
   'projectId' | 'endpointId' | 'eventId' | 'claim' | 'attempts'
 > & {
   /** `pending`: due again in `retryMs`. */
@@ -335,7 +335,7 @@ select l.ord, exists (select from agreed) as "isStored" from leased l`;
 export async function settleWebhooks(
   db: Queryable,
   settlements: readonly WebhookSettlement[],
-  decided: {
+  decision: {
     holder: string;
     health: readonly (EndpointFacts & EndpointHealth)[];
     /** No endpoint is failing. The statement checks this, because the health was not read. */
@@ -349,28 +349,28 @@ export async function settleWebhooks(
       [...new Set(settlements.map(({ projectId }) => projectId))],
       [...new Set(settlements.map(({ endpointId }) => endpointId))],
       settlements.map(({ eventId }) => eventId),
-      decided.holder,
-      JSON.stringify(decided.health.map(healthInput)),
-      decided.assumesHealthy,
+      decision.holder,
+      JSON.stringify(decision.health.map(healthInput)),
+      decision.assumesHealthy,
     ],
   );
   return { leased: new Set(rows.map(({ ord }) => ord)), isStored: rows[0]?.isStored ?? false };
 }
 
-function settlementInput(one: WebhookSettlement, ord: number): object {
-  const { projectId, endpointId, eventId, claim, attempts, status, attempt } = one;
+function settlementInput(settlement: WebhookSettlement, ord: number): object {
+  const { projectId, endpointId, eventId, claim, attempts, status, attempt } = settlement;
   const ids = { project_id: projectId, endpoint_id: endpointId, event_id: eventId };
-  return { ord, ...ids, claim, attempts, status, retry_ms: one.retryMs, attempt };
+  return { ord, ...ids, claim, attempts, status, retry_ms: settlement.retryMs, attempt };
 }
 
-function healthInput(one: EndpointFacts & EndpointHealth): object {
+function healthInput(endpoint: EndpointFacts & EndpointHealth): object {
   return {
-    project_id: one.projectId,
-    endpoint_id: one.endpointId,
-    version: one.version,
-    failures: one.failures,
-    is_failing: one.isFailing,
-    disabled_reason: one.disabledReason,
-    suspended_ms: one.suspendedMs,
+    project_id: endpoint.projectId,
+    endpoint_id: endpoint.endpointId,
+    version: endpoint.version,
+    failures: endpoint.failures,
+    is_failing: endpoint.isFailing,
+    disabled_reason: endpoint.disabledReason,
+    suspended_ms: endpoint.suspendedMs,
   };
 }

@@ -9,7 +9,7 @@ import { createHttpAgents, type HttpAgents } from '../../net/http/guarded-client
 import type { Queryable } from '../../database/database.ts';
 import { SecretUnopenable } from '../../secrets/secret-store.ts';
 import { noteUnusable } from '../../secrets/unusable-store.ts';
-import type { ClaimedWebhook } from './queue-store.ts';
+import type { ClaimedDelivery } from './queue-store.ts';
 import { attemptWebhook, type AttemptDependencies } from './attempt.ts';
 import type { AttemptOutcome } from './response.ts';
 import type { Pace } from './endpoint-queue.ts';
@@ -21,7 +21,7 @@ type SenderOptions = Omit<AttemptDependencies, 'agents'> & {
   holder: () => string | null;
   isFresh: () => boolean;
   /** Never rejects. */
-  release: (claims: readonly ClaimedWebhook[], delayMs: number) => Promise<void>;
+  release: (claims: readonly ClaimedDelivery[], delayMs: number) => Promise<void>;
 };
 
 export const QUICK_MS = 1_000;
@@ -35,7 +35,7 @@ const UNSIGNED_DELAY_MS = 60_000;
 const DOUBT_DELAY_MS = 2_000;
 
 /** Retention removed the data of the event. */
-const NOTHING_TO_SEND: AttemptOutcome = {
+const WITHOUT_EVENT: AttemptOutcome = {
   meaning: 'failed',
   retryMs: null,
   suspendMs: 0,
@@ -49,12 +49,12 @@ export class Sender {
     failed: 0,
     fenced: 0,
   };
-  readonly underWay = new Set<ClaimedWebhook>();
+  readonly underWay = new Set<ClaimedDelivery>();
   readonly #options: SenderOptions;
   readonly #agents: HttpAgents = createHttpAgents();
   readonly #outcomes: WebhookOutcomes;
   #hasStopped = false;
-  #idle: (() => void) | undefined;
+  #resolveIdle: (() => void) | undefined;
 
   constructor(options: SenderOptions) {
     this.#options = options;
@@ -67,13 +67,13 @@ export class Sender {
     });
   }
 
-  /** The database refuses outcomes, so nothing may be sent. */
+  /** True while the database refuses outcomes, so nothing may be sent. */
   get isBlocked(): boolean {
     return this.#outcomes.isBlocked;
   }
 
-  /** All deliveries leased to this worker, including those whose outcome is not stored yet. */
-  *leased(): Iterable<Pick<ClaimedWebhook, 'endpointId' | 'eventId'>> {
+  /** Yields all deliveries leased to this worker, including those whose outcome is not stored yet. */
+  *leased(): Iterable<Pick<ClaimedDelivery, 'endpointId' | 'eventId'>> {
     yield* this.underWay;
     yield* this.#outcomes.kept();
   }
@@ -83,17 +83,17 @@ export class Sender {
   }
 
   /** Never rejects. The delivery ends settled, released, or reclaimed by another worker. */
-  async send(claimed: ClaimedWebhook): Promise<Pace> {
+  async send(claimed: ClaimedDelivery): Promise<Pace> {
     this.underWay.add(claimed);
     const pace = await this.#attempt(claimed);
     this.underWay.delete(claimed);
-    if (this.underWay.size === 0) this.#idle?.();
+    if (this.underWay.size === 0) this.#resolveIdle?.();
     return pace;
   }
 
   /** Waits 10 s for deliveries under way, then releases them. */
   async stop(): Promise<void> {
-    const idle = new Promise<void>((resolve) => (this.#idle = resolve));
+    const idle = new Promise<void>((resolve) => (this.#resolveIdle = resolve));
     if (this.underWay.size > 0) await atMost(STOP_WITHIN_MS, idle);
     await this.#options.release([...this.underWay], 0);
     await this.#outcomes.stop(STOP_SETTLE_WITHIN_MS);
@@ -101,7 +101,7 @@ export class Sender {
     await this.#agents.close();
   }
 
-  async #attempt(claimed: ClaimedWebhook): Promise<Pace> {
+  async #attempt(claimed: ClaimedDelivery): Promise<Pace> {
     try {
       const outcome = await this.#post(claimed);
       if (outcome === null) {
@@ -110,28 +110,29 @@ export class Sender {
       }
       const settled = await this.#outcomes.settle({ ...claimed, ...outcome });
       this.#log(claimed, outcome, settled);
-      if (outcome.meaning !== 'delivered') return 'failed';
-      return (outcome.attempt?.latency_ms ?? 0) < QUICK_MS ? 'quick' : 'slow';
+      return paceOf(outcome);
     } catch (error) {
-      const { projectId, endpointId, eventId } = claimed;
-      if (error instanceof SecretUnopenable) {
-        await noteUnusable(this.#options, { kind: 'webhook', ownerId: projectId, id: endpointId });
-        await this.#options.release([claimed], UNSIGNED_DELAY_MS);
-        return 'failed';
-      }
-      this.#options.log.error(
-        { err: error, endpoint_id: endpointId, event_id: eventId },
-        'a webhook attempt ended in an error',
-      );
-      await this.#options.release([claimed], ERROR_DELAY_MS);
+      await this.#releaseAfterError(claimed, error);
       return 'failed';
     }
   }
 
+  async #releaseAfterError(claimed: ClaimedDelivery, error: unknown): Promise<void> {
+    const { projectId, endpointId, eventId } = claimed;
+    const { log, release } = this.#options;
+    if (error instanceof SecretUnopenable) {
+      await noteUnusable(this.#options, { kind: 'webhook', ownerId: projectId, id: endpointId });
+      return release([claimed], UNSIGNED_DELAY_MS);
+    }
+    const facts = { err: error, endpoint_id: endpointId, event_id: eventId };
+    log.error(facts, 'a webhook attempt ended in an error');
+    return release([claimed], ERROR_DELAY_MS);
+  }
+
   /** Returns null when nothing was sent, because another worker may have reclaimed the delivery. */
-  async #post(claimed: ClaimedWebhook): Promise<AttemptOutcome | null> {
+  async #post(claimed: ClaimedDelivery): Promise<AttemptOutcome | null> {
     const { type, createdAt, data } = claimed;
-    if (type === null || createdAt === null || data === null) return NOTHING_TO_SEND;
+    if (type === null || createdAt === null || data === null) return WITHOUT_EVENT;
     failpoint('webhook_before_post');
     if (!this.#options.isFresh() || this.#options.holder() !== claimed.holder) return null;
     const dependencies = { ...this.#options, agents: this.#agents };
@@ -144,7 +145,7 @@ export class Sender {
   }
 
   #log(
-    claimed: ClaimedWebhook,
+    claimed: ClaimedDelivery,
     { attempt }: AttemptOutcome,
     settled: SettledWebhook | 'kept',
   ): void {
@@ -161,4 +162,9 @@ export class Sender {
       'webhook',
     );
   }
+}
+
+function paceOf({ meaning, attempt }: AttemptOutcome): Pace {
+  if (meaning !== 'delivered') return 'failed';
+  return (attempt?.latency_ms ?? 0) < QUICK_MS ? 'quick' : 'slow';
 }

@@ -13,8 +13,14 @@ import type { World } from '../../lib/world.ts';
 import { OutcomeBatches } from '../../settle/outcome-batches.ts';
 import type { Queryable } from '../../database/database.ts';
 import type { Extent } from '../../settle/unsettled.ts';
-import { readHealth, settleWebhooks, type WebhookSettlement } from './queue-store.ts';
-import { nextHealth, type Tally } from '../health.ts';
+import {
+  type EndpointFacts,
+  type EndpointHealth,
+  readHealth,
+  settleWebhooks,
+  type WebhookSettlement,
+} from './queue-store.ts';
+import { nextHealth, type AttemptTally } from '../health.ts';
 
 export type WebhookOutcome = Omit<WebhookSettlement, 'status'> & {
   /** `gone` means that the endpoint refuses all further webhooks (410). */
@@ -31,9 +37,9 @@ export type SettledWebhook = 'delivered' | 'failed' | 'retried' | 'fenced';
 const OUTCOME_BYTES = 6_000;
 /** Collects outcomes for this time: larger batches make settling and the next claim cheaper for each row. */
 const SETTLE_PACE_MS = 10;
-const ROUNDS_MAX = 100;
+const WRITE_ROUNDS_MAX = 100;
 /** Milliseconds between two rounds. Longer than a write takes. */
-const PAUSE_MAX_MS = 64;
+const ROUND_PAUSE_MAX_MS = 64;
 
 type WebhookOutcomesOptions = {
   holder: () => string | null;
@@ -47,7 +53,7 @@ export class WebhookOutcomes extends OutcomeBatches<WebhookOutcome, SettledWebho
     super({
       ...options,
       fencedResult: 'fenced',
-      write: (batch, { holder }) => commit(db, batch, { holder, world: options.world }),
+      write: (batch, { holder }) => commitOutcomes(db, batch, { holder, world: options.world }),
       shorten,
       describe: ({ endpointId, eventId, meaning }) => ({
         endpoint_id: endpointId,
@@ -61,21 +67,22 @@ export class WebhookOutcomes extends OutcomeBatches<WebhookOutcome, SettledWebho
   }
 }
 
+/** Removes texts of the response, or with `bare` the whole attempt, from an outcome that cannot be stored. */
 function shorten(outcome: WebhookOutcome, extent: Extent): WebhookOutcome {
   if (outcome.attempt === null) return outcome;
   const attempt = { ...outcome.attempt, answer: null, error: null };
   return { ...outcome, attempt: extent === 'bare' ? null : attempt };
 }
 
-type Writing = { holder: string; world: Pick<World, 'random'> };
+type WriteContext = { holder: string; world: Pick<World, 'random'> };
 
-async function commit(
+async function commitOutcomes(
   db: Queryable,
   batch: readonly WebhookOutcome[],
-  writing: Writing,
+  context: WriteContext,
 ): Promise<SettledWebhook[]> {
   failpoint('webhook_before_commit');
-  const statuses = await write(db, batch, writing);
+  const statuses = await storeOutcomes(db, batch, context);
   failpoint('webhook_after_commit');
   return batch.map((outcome) => {
     const status = statuses.get(outcome);
@@ -87,44 +94,69 @@ async function commit(
  * Stores the outcomes whose deliveries are leased, in one commit. Repeats when another worker changed something
  * between the read and the write.
  */
-async function write(
+async function storeOutcomes(
   db: Queryable,
   outcomes: readonly WebhookOutcome[],
-  writing: Writing,
+  context: WriteContext,
   round = 0,
 ): Promise<Map<WebhookOutcome, WebhookSettlement['status']>> {
   if (outcomes.length === 0) return new Map();
-  if (round === ROUNDS_MAX)
+  if (round === WRITE_ROUNDS_MAX)
     throw new Error('webhook endpoints have changed each time before a commit');
-  const byEndpoint = Map.groupBy(outcomes, ({ endpointId }) => endpointId);
-  const endpoints = [...byEndpoint.values()].map(([first]) => first!);
   // A success changes nothing at a healthy endpoint, which is the frequent case. The statement checks the assumption.
   const assumesHealthy = round === 0 && outcomes.every(({ meaning }) => meaning === 'delivered');
-  const facts = assumesHealthy ? [] : await readHealth(db, endpoints);
-  const health = facts.flatMap((endpoint) => {
+  const { health, enabledIds } = assumesHealthy
+    ? { health: [], enabledIds: new Set<string>() }
+    : await decideHealth(db, outcomes);
+  const settlements = outcomes.map((outcome) => ({
+    ...outcome,
+    status: statusOf(outcome, enabledIds),
+  }));
+  const { leased, isStored } = await settleWebhooks(db, settlements, {
+    holder: context.holder,
+    health,
+    assumesHealthy,
+  });
+  if (isStored) {
+    return new Map(outcomes.map((outcome, index) => [outcome, settlements[index]!.status]));
+  }
+  const remaining = outcomes.filter((_, index) => leased.has(index));
+  const hasChanged = !assumesHealthy && remaining.length === outcomes.length;
+  if (hasChanged) await pause(context.world.random() * Math.min(ROUND_PAUSE_MAX_MS, 2 ** round));
+  return storeOutcomes(db, remaining, context, round + 1);
+}
+
+type HealthDecision = {
+  health: (EndpointFacts & EndpointHealth)[];
+  /** Endpoints that are enabled before and after the decision. */
+  enabledIds: ReadonlySet<string>;
+};
+
+/** Reads the endpoints of the outcomes and decides their next health, without a lock. */
+async function decideHealth(
+  db: Queryable,
+  outcomes: readonly WebhookOutcome[],
+): Promise<HealthDecision> {
+  const byEndpoint = Map.groupBy(outcomes, ({ endpointId }) => endpointId);
+  const endpoints = await readHealth(
+    db,
+    [...byEndpoint.values()].map(([first]) => first!),
+  );
+  const health = endpoints.flatMap((endpoint) => {
     const tally = tallyOf(byEndpoint.get(endpoint.endpointId)!);
     const next = tally && nextHealth(endpoint, tally);
     return next === null ? [] : [{ ...endpoint, ...next }];
   });
-  const isOpen = new Set(facts.filter(({ status }) => status === 'enabled').map(idOf));
-  for (const one of health) if (one.disabledReason !== null) isOpen.delete(idOf(one));
-  const settlements = outcomes.map((one) => ({ ...one, status: statusOf(one, isOpen) }));
-  const { leased, isStored } = await settleWebhooks(db, settlements, {
-    holder: writing.holder,
-    health,
-    assumesHealthy,
-  });
-  if (isStored) return new Map(outcomes.map((one, ord) => [one, settlements[ord]!.status]));
-  const left = outcomes.filter((_, ord) => leased.has(ord));
-  const hasChanged = !assumesHealthy && left.length === outcomes.length;
-  if (hasChanged) await pause(writing.world.random() * Math.min(PAUSE_MAX_MS, 2 ** round));
-  return write(db, left, writing, round + 1);
+  const enabled = endpoints.filter(({ status }) => status === 'enabled');
+  const enabledIds = new Set(enabled.map(({ endpointId }) => endpointId));
+  for (const { endpointId, disabledReason } of health) {
+    if (disabledReason !== null) enabledIds.delete(endpointId);
+  }
+  return { health, enabledIds };
 }
 
-const idOf = ({ endpointId }: { endpointId: string }): string => endpointId;
-
 /** Returns null for outcomes without an attempt, which have no information about the endpoint. */
-function tallyOf(outcomes: readonly WebhookOutcome[]): Tally | null {
+function tallyOf(outcomes: readonly WebhookOutcome[]): AttemptTally | null {
   const attempted = outcomes.filter(({ attempt }) => attempt !== null);
   if (attempted.length === 0) return null;
   const failed = attempted.filter(({ meaning }) => meaning !== 'delivered');
@@ -140,8 +172,8 @@ function tallyOf(outcomes: readonly WebhookOutcome[]): Tally | null {
 /** A failed delivery ends after its last attempt, or when its endpoint is disabled. */
 function statusOf(
   { meaning, retryMs, endpointId }: WebhookOutcome,
-  isOpen: ReadonlySet<string>,
+  enabledIds: ReadonlySet<string>,
 ): WebhookSettlement['status'] {
   if (meaning === 'delivered') return 'delivered';
-  return retryMs === null || !isOpen.has(endpointId) ? 'failed' : 'pending';
+  return retryMs === null || !enabledIds.has(endpointId) ? 'failed' : 'pending';
 }

@@ -8,7 +8,7 @@ import { listConditions } from '../operator/condition-store.ts';
 import { createEndpoint, updateEndpoint } from './endpoint-store.ts';
 import { OperatorEventLog } from '../operator/events.ts';
 import { systemWorld } from '../service/machine/system-world.ts';
-import { watchWebhooks } from './watch.ts';
+import { reportDisabledEndpoints } from './disabled-watch.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -28,28 +28,28 @@ test('several machines report a disabled webhook once, and again after it was en
       [id],
     );
   const nodes = [newNode(), newNode(), newNode()];
-  const look = async () => {
-    await Promise.all(nodes.map((node) => watchWebhooks(db, node)));
+  const reportAll = async () => {
+    await Promise.all(nodes.map((node) => reportDisabledEndpoints(db, node)));
     await Promise.all(nodes.map((node) => node.flush()));
   };
   const events = async (projectId: string) =>
     (await database.sql('select type from events where project_id = $1', [projectId])).length;
 
-  await look();
+  await reportAll();
   assert.equal(await events(sender.projectId), 0);
   await disable();
-  await look();
-  await look();
+  await reportAll();
+  await reportAll();
   assert.equal(await events(sender.projectId), 1);
   const [condition] = await listConditions(db, 10);
   assert.equal(condition?.subject, id);
   assert.match(condition?.message ?? '', /^The webhook at https:\/\/a\.test of project/);
 
   await updateEndpoint(db, sender, { id, status: 'enabled' });
-  await look();
+  await reportAll();
   assert.deepEqual(await listConditions(db, 10), []);
   await disable();
-  await look();
+  await reportAll();
   assert.equal(await events(sender.projectId), 2);
 });
 
@@ -60,7 +60,7 @@ test('a webhook that a request has disabled is nothing to report', async () => {
   await createEndpoint(db, sender, { id, url: 'https://a.test/x', events: null, secret });
   await updateEndpoint(db, sender, { id, status: 'disabled' });
   const node = newNode();
-  await watchWebhooks(db, node);
+  await reportDisabledEndpoints(db, node);
   assert.deepEqual(
     (await listConditions(db, 10)).filter(({ subject }) => subject === id),
     [],

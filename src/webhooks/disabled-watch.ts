@@ -4,22 +4,33 @@
  * several machines check at the same time and one dies.
  */
 import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
-import { type DisabledWebhook, enabledWebhooks, unreportedWebhooks } from './disabled-store.ts';
+import {
+  type DisabledEndpoint,
+  findReenabledEndpoints,
+  findUnreportedEndpoints,
+} from './disabled-store.ts';
 import { recordEvent } from '../events/event-store.ts';
 import type { Database } from '../database/database.ts';
 import type { OperatorEventLog } from '../operator/events.ts';
 
-const AT_ONCE_MAX = 100;
+const BATCH_MAX = 100;
 
-export async function watchWebhooks(db: Database, operatorEvents: OperatorEventLog): Promise<void> {
-  for (const webhook of await unreportedWebhooks(db, AT_ONCE_MAX)) {
-    await operatorEvents.raiseTogether(db, conditionOf(webhook), async (tx) => {
+export async function reportDisabledEndpoints(
+  db: Database,
+  operatorEvents: OperatorEventLog,
+): Promise<void> {
+  for (const endpoint of await findUnreportedEndpoints(db, BATCH_MAX)) {
+    await operatorEvents.raiseTogether(db, conditionOf(endpoint), async (tx) => {
       // An operator's own webhook has only the event of the condition.
-      if (webhook.projectId === OPERATOR_PROJECT_ID) return;
-      await recordEvent(tx, { scope: webhook, type: 'webhook.disabled', data: eventData(webhook) });
+      if (endpoint.projectId === OPERATOR_PROJECT_ID) return;
+      await recordEvent(tx, {
+        scope: endpoint,
+        type: 'webhook.disabled',
+        data: eventData(endpoint),
+      });
     });
   }
-  for (const subject of await enabledWebhooks(db)) {
+  for (const subject of await findReenabledEndpoints(db)) {
     operatorEvents.clear({
       type: 'webhook.disabled',
       subject,
@@ -29,8 +40,8 @@ export async function watchWebhooks(db: Database, operatorEvents: OperatorEventL
 }
 
 /** Shows the operator only the origin, because paths of webhooks often contain a secret of the receiver. */
-function conditionOf({ id, url, reason, ...of }: DisabledWebhook) {
-  const { projectId, projectName, environment } = of;
+function conditionOf(endpoint: DisabledEndpoint) {
+  const { id, url, reason, projectId, projectName, environment } = endpoint;
   const { origin } = new URL(url);
   return {
     type: 'webhook.disabled',
@@ -41,7 +52,7 @@ function conditionOf({ id, url, reason, ...of }: DisabledWebhook) {
   } as const;
 }
 
-function eventData({ id, url, reason, failingSince }: DisabledWebhook): object {
+function eventData({ id, url, reason, failingSince }: DisabledEndpoint): object {
   return {
     webhook_id: id,
     url,
