@@ -126,7 +126,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'attention',
     about: 'list conditions that need an operator, since when, and what to do',
-    load: async () => (await import('../operator/command.ts')).describeAttention,
+    load: async () => (await import('../operator/attention-command.ts')).describeAttention,
   },
   {
     name: 'reconcile',

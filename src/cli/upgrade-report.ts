@@ -21,7 +21,7 @@ import { refuseUnusable } from '../database/server/usable.ts';
 import { checkSecretKey } from '../secrets/check-store.ts';
 import { readInstance } from '../secrets/secret-store.ts';
 import type { Cli } from './command.ts';
-import { type LivingNode, watchNodes } from '../operator/living-nodes.ts';
+import { type NodeState, findRunningNodes } from '../operator/running-nodes.ts';
 import type { Place } from './store.ts';
 
 export type MigrationReport = Migration & {
@@ -31,7 +31,7 @@ export type MigrationReport = Migration & {
   workBytes: number;
 };
 
-export type NodeReport = LivingNode & {
+export type NodeReport = NodeState & {
   /** The node does not know the schema that the upgrade will require, so it ends. */
   ends: boolean;
   /** The node of the data directory of this command. */
@@ -125,7 +125,7 @@ async function reportNodes(
   required: number,
 ): Promise<NodeReport[]> {
   const own = readInstance(place.config.dataDir);
-  return (await watchNodes(db, world)).map((node) => ({
+  return (await findRunningNodes(db, world)).map((node) => ({
     ...node,
     ends: node.schemaKnown < required,
     isOwn: node.instance === own,

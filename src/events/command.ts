@@ -7,6 +7,8 @@ import { type Cli, EXAMPLE_ID, type ExitCode, type Outcome } from '../cli/comman
 import { type Empty, emptyText, printable, shortTime } from '../cli/table.ts';
 import { EventSource, type SourceEvent } from './command-event-source.ts';
 
+const PAGE_MAX = 100;
+
 export function describeEvents(events: Command, cli: Cli): void {
   events
     .option('--follow', 'print new events as they happen')
@@ -30,7 +32,7 @@ export function describeEvents(events: Command, cli: Cli): void {
   });
 }
 
-type Options = ApiOptions & {
+type EventsOptions = ApiOptions & {
   json?: true;
   follow?: true;
   types?: EventType[];
@@ -39,7 +41,7 @@ type Options = ApiOptions & {
   limit?: number;
 };
 
-async function printEvents(api: Api, options: Options): Promise<Outcome | ExitCode> {
+async function printEvents(api: Api, options: EventsOptions): Promise<Outcome | ExitCode> {
   const print = (event: SourceEvent): void =>
     api.cli.out(`${options.json ? JSON.stringify(event) : formatEvent(event)}\n`);
   return options.follow ? follow(api, options, print) : list(api, options, print);
@@ -47,7 +49,7 @@ async function printEvents(api: Api, options: Options): Promise<Outcome | ExitCo
 
 type Print = (event: SourceEvent) => void;
 
-async function follow(api: Api, options: Options, print: Print): Promise<ExitCode> {
+async function follow(api: Api, options: EventsOptions, print: Print): Promise<ExitCode> {
   const { types, email, after = 'latest' } = options;
   const query = new URLSearchParams({
     ...(types !== undefined && { types: types.join() }),
@@ -60,25 +62,29 @@ async function follow(api: Api, options: Options, print: Print): Promise<ExitCod
   return 0;
 }
 
-async function list(api: Api, options: Options, print: Print): Promise<ExitCode> {
+async function list(api: Api, options: EventsOptions, print: Print): Promise<ExitCode> {
   const { after, email, types, limit = Infinity } = options;
   const query = { email_id: email, types: types?.join() };
-  let [left, printed] = [limit, 0];
-  let at: { has_more: boolean; cursor: string | undefined } = { has_more: true, cursor: after };
-  while (at.has_more && left > 0) {
-    const asked = { ...query, after: at.cursor, limit: Math.min(left, 100) };
-    const page = await api.client.events.list(asked);
+  let printed = 0;
+  let position: { has_more: boolean; cursor: string | undefined } = {
+    has_more: true,
+    cursor: after,
+  };
+  while (position.has_more && printed < limit) {
+    const pageLimit = Math.min(limit - printed, PAGE_MAX);
+    const pageQuery = { ...query, after: position.cursor, limit: pageLimit };
+    const page = await api.client.events.list(pageQuery);
     (page.data as SourceEvent[]).forEach(print);
-    left -= page.data.length;
     printed += page.data.length;
-    at = page;
+    position = page;
   }
   // stdout has one event per line.
-  if (printed === 0 && !options.json) api.cli.err(`${emptyText(api.cli, noneOf(options))}\n`);
+  if (printed === 0 && !options.json)
+    api.cli.err(`${emptyText(api.cli, emptyListText(options))}\n`);
   return 0;
 }
 
-function noneOf({ types, email, after }: Options): Empty {
+function emptyListText({ types, email, after }: EventsOptions): Empty {
   const toDo = 'To wait for new ones';
   const command = 'events --follow';
   const isFiltered = (types ?? email ?? after) !== undefined;
@@ -100,8 +106,9 @@ export function parseEvents(text: string): EventType[] {
   return text.split(',').map((word) => {
     const type = EVENT_TYPES.find((known) => known === word.trim());
     if (type !== undefined) return type;
-    const near = mostSimilar(word, EVENT_TYPES);
-    const hint = near === null ? `There are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${near}?`;
+    const similar = mostSimilar(word, EVENT_TYPES);
+    const hint =
+      similar === null ? `There are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${similar}?`;
     throw new InvalidArgumentError(`There is no event ${JSON.stringify(word)}. ${hint}`);
   });
 }

@@ -22,7 +22,7 @@ select nullif(split_part(database_history(), '/', 1), '') as present, system_id 
  * independently, so later events could sort before earlier ones. pg_upgrade also creates another system, where a new
  * epoch does no harm. Run it in a transaction.
  */
-export async function noteDatabaseSystem(db: Queryable): Promise<void> {
+export async function beginEpochOfNewSystem(db: Queryable): Promise<void> {
   const [epochs] = await db.query<{ has: boolean }>(HAS_EPOCHS);
   if (epochs?.has !== true) return;
   const [row] = await db.query<{ present: string | null; noted: string | null }>(FIND_SYSTEM);
@@ -39,7 +39,7 @@ export async function noteDatabaseSystem(db: Queryable): Promise<void> {
   await db.query(`alter table events alter column xact_era set default ${epoch!.epoch}`);
 }
 
-/** Returns whether every partition has the index. false: it is still being built. */
+/** Returns whether every partition has the index; false while it is still being built. */
 export async function isStreamIndexed(db: Queryable): Promise<boolean> {
   const [row] = await db.query<{ valid: boolean }>(
     `select indisvalid as valid from pg_index where indexrelid = 'events_by_commit'::regclass`,
@@ -52,7 +52,7 @@ select stream_horizon()::text as horizon,
        stream_horizon() < pg_snapshot_xmax(pg_current_snapshot()) as waits`;
 
 /** Returns the number of the transaction that delays the stream, or null. */
-export async function streamWaitsFor(db: Queryable): Promise<string | null> {
+export async function findBlockingTransaction(db: Queryable): Promise<string | null> {
   const [row] = await db.query<{ horizon: string; waits: boolean }>(HORIZON);
   return row?.waits === true ? row.horizon : null;
 }
@@ -81,13 +81,13 @@ export async function buildStreamIndexes(
     await client.query('set lock_timeout = 0');
     const db = clientQueries(client);
     // Other machines do not wait, because `concurrently` would wait for their waiting statement.
-    return (await tryAdvisoryLock(db, 'streamIndexes')) ? await buildAll(db) : 0;
+    return (await tryAdvisoryLock(db, 'streamIndexes')) ? await buildMissing(db) : 0;
   } finally {
     await client.end();
   }
 }
 
-async function buildAll(db: Queryable): Promise<number> {
+async function buildMissing(db: Queryable): Promise<number> {
   const [definition] = await db.query<{ text: string }>(
     `select pg_get_indexdef('events_by_commit'::regclass) as text`,
   );

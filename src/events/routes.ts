@@ -40,7 +40,7 @@ export function registerEventRoutes(app: App, services: HttpServices): void {
     streams.close();
     done();
   });
-  const isReady = untilTrue(() => isStreamIndexed(db));
+  const isReady = rememberTrue(() => isStreamIndexed(db));
   app.get('/v1/events', {
     config: { withinDomain: true },
     exposeHeadRoute: false,
@@ -59,17 +59,17 @@ export function registerEventRoutes(app: App, services: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       if (!(await isReady())) return refuse(reply, INDEXING);
-      const wanted = wantedBy(caller, request.query);
-      if (isRefusal(wanted)) return refuse(reply, wanted);
-      const resumed = request.headers['last-event-id'];
-      const text = (resumed === '' ? undefined : resumed) ?? request.query.after;
-      const after = text === 'latest' ? await latestPoint(db, caller) : pointAt(text, caller);
+      const filter = parseFilter(caller, request.query);
+      if (isRefusal(filter)) return refuse(reply, filter);
+      const lastEventId = request.headers['last-event-id'];
+      const text = (lastEventId === '' ? undefined : lastEventId) ?? request.query.after;
+      const after = text === 'latest' ? await latestPoint(db, caller) : parsePosition(text, caller);
       if (isRefusal(after)) return refuse(reply, after);
-      const asked = { caller, callerAgain: app.createCallerLookup(request), filter: wanted, after };
+      const streamRequest = { caller, callerAgain: app.createCallerLookup(request), filter, after };
       const isOpen = /\btext\/event-stream\b/i.test(request.headers.accept ?? '');
-      if (isOpen) return openStream(streams, asked, reply);
-      const page = await streams.page(asked, request.query.limit);
-      if (typeof page === 'string') return refuse(reply, lost(page));
+      if (isOpen) return openStream(streams, streamRequest, reply);
+      const page = await streams.page(streamRequest, request.query.limit);
+      if (typeof page === 'string') return refuse(reply, refuseCursor(page));
       return {
         object: 'list' as const,
         data: page.events.map((event) => presentStreamEvent(event, caller)),
@@ -82,14 +82,14 @@ export function registerEventRoutes(app: App, services: HttpServices): void {
 
 async function openStream(
   streams: EventStreams,
-  asked: StreamRequest,
-  answer: FastifyReply,
+  request: StreamRequest,
+  reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const opened = await streams.open(asked);
-  if (typeof opened === 'string') return refuse(answer, lost(opened));
-  answer.raw.once('close', opened.leave);
-  if (answer.raw.closed) opened.leave();
-  return answer
+  const opened = await streams.open(request);
+  if (typeof opened === 'string') return refuse(reply, refuseCursor(opened));
+  reply.raw.once('close', opened.leave);
+  if (reply.raw.closed) opened.leave();
+  return reply
     .headers({
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-store',
@@ -101,7 +101,7 @@ async function openStream(
     .send(Readable.from(opened.text, { objectMode: false }));
 }
 
-function wantedBy(caller: Caller, query: Query): StreamRequest['filter'] | Refusal {
+function parseFilter(caller: Caller, query: Query): StreamRequest['filter'] | Refusal {
   const types = query.types === undefined ? null : parseTypes(query.types);
   if (types !== null && isRefusal(types)) return types;
   const { email_id: emailId = null } = query;
@@ -113,11 +113,11 @@ function wantedBy(caller: Caller, query: Query): StreamRequest['filter'] | Refus
 
 function parseTypes(text: string): EventType[] | Refusal {
   const types: EventType[] = [];
-  for (const word of text.split(',').map((one) => one.trim())) {
+  for (const word of text.split(',').map((part) => part.trim())) {
     const type = EVENT_TYPES.find((known) => known === word);
     if (type === undefined) {
-      const near = mostSimilar(word, EVENT_TYPES);
-      const hint = near === null ? '' : `; did you mean ${near}?`;
+      const similar = mostSimilar(word, EVENT_TYPES);
+      const hint = similar === null ? '' : `; did you mean ${similar}?`;
       const message = `there is no event ${JSON.stringify(word)}${hint}`;
       return refuseFields([{ field: 'types', message }]);
     }
@@ -126,7 +126,7 @@ function parseTypes(text: string): EventType[] | Refusal {
   return types;
 }
 
-function pointAt(text: string | undefined, caller: Caller): StreamPoint | Refusal {
+function parsePosition(text: string | undefined, caller: Caller): StreamPoint | Refusal {
   if (text === undefined) return BEGINNING;
   const message =
     'is not a cursor of this project and environment; pass the cursor of an earlier response, or none';
@@ -134,7 +134,7 @@ function pointAt(text: string | undefined, caller: Caller): StreamPoint | Refusa
 }
 
 /** Offers both ways to continue, because only the client knows which events it has handled. */
-function lost(why: string): Refusal {
+function refuseCursor(why: string): Refusal {
   return {
     refused: 'conflict',
     message:
@@ -143,7 +143,8 @@ function lost(why: string): Refusal {
   };
 }
 
-function untilTrue(ask: () => Promise<boolean>): () => Promise<boolean> {
+/** Returns a check that is not repeated after it was true. */
+function rememberTrue(check: () => Promise<boolean>): () => Promise<boolean> {
   let isTrue = false;
-  return async () => (isTrue ||= await ask());
+  return async () => (isTrue ||= await check());
 }

@@ -5,7 +5,7 @@ import { newSender, type Sender } from '../../test/support/mail-store.ts';
 import { asOwner, testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import type { EventType } from '../core/events.ts';
-import { noteDatabaseSystem, streamWaitsFor } from './order-store.ts';
+import { beginEpochOfNewSystem, findBlockingTransaction } from './order-store.ts';
 import {
   BEGINNING,
   findNewer,
@@ -79,11 +79,15 @@ async function openTransaction(scope: Sender, name: string) {
 
 test('an event whose transaction commits late is not skipped, and a reader by id skips it', async () => {
   const scope = await newSender(db);
-  await waitFor(async () => (await streamWaitsFor(db)) === null, { what: 'no transaction' });
+  await waitFor(async () => (await findBlockingTransaction(db)) === null, {
+    what: 'no transaction',
+  });
   const late = await openTransaction(scope, 'late');
   await record(db, scope, 'early');
   const [own] = await late.tx.query<{ id: string }>('select pg_current_xact_id()::text as id');
-  await waitFor(async () => (await streamWaitsFor(db)) === own!.id, { what: 'the late one' });
+  await waitFor(async () => (await findBlockingTransaction(db)) === own!.id, {
+    what: 'the late one',
+  });
   const before = await read(scope);
   assert.deepEqual(namesIn(before), [], 'what is not complete is not read');
   assert.equal(before.hasMore, false);
@@ -260,9 +264,9 @@ test('after a restore into another system, later events sort after earlier ones 
     await owner.query(`update installation set system_id = 'another'`);
     assert.deepEqual(names(await page(BEGINNING)), [], 'it is not below any transaction here');
     await owner.query('begin');
-    await noteDatabaseSystem(owner);
+    await beginEpochOfNewSystem(owner);
     await owner.query('commit');
-    await noteDatabaseSystem(owner);
+    await beginEpochOfNewSystem(owner);
   });
   await record(restored.db, scope, 'after');
   const whole = await waitFor(

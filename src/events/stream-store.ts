@@ -9,7 +9,7 @@
  * the timeline.
  *
  * A cursor names the last event that was read. A database that was restored or failed over may lack transactions and
- * reuse their numbers, so a cursor is valid while its event exists (`whyInvalid`).
+ * reuse their numbers, so a cursor is valid while its event exists (`invalidReason`).
  *
  * A page costs one index probe per partition plus its rows, whatever the number of stored events.
  */
@@ -106,7 +106,7 @@ present as materialized (
 // The last searched row is returned even if the filter omits it, as the position to continue from. The start position
 // is a separate step that hides its value from the planner: with statistics older than the newest events, the planner
 // would expect no rows, read all, and sort them.
-const readPage = (of: string) => `
+const pageSql = (ofReader: string) => `
 with ${PRESENT},
 place as materialized (
   select $3::smallint as epoch, $4::xid8 as xact_id, $5::uuid as subject_id, $6::int as seq
@@ -117,7 +117,7 @@ scanned as materialized (
          case when w.is_wanted then e.data end as data
     from events e
    cross join lateral (select coalesce(${IS_WANTED}, false) as is_wanted) w
-   where ${of}
+   where ${ofReader}
      and (${ORDER})
          > ((select epoch from place), (select xact_id from place), (select subject_id from place),
             (select seq from place))
@@ -143,8 +143,8 @@ select p.history, p.now_ms as "nowMs", n.xact_era as epoch, n.xact_id::text as "
   left join numbered n on (n.is_wanted and n.nth <= $8::int) or n.row = n.total${EVENT_EMAIL('n')}
  order by n.row`;
 
-const READ = readPage(`${OF_SCOPE} and $11::uuid is null`);
-const READ_OF_EMAIL = readPage(OF_EMAIL);
+const READ = pageSql(`${OF_SCOPE} and $11::uuid is null`);
+const READ_OF_EMAIL = pageSql(OF_EMAIL);
 
 type Row = {
   history: string;
@@ -206,15 +206,16 @@ export async function readStream(
   ]);
   const { history, nowMs, isKnown, retentionH } = rows[0]!;
   const present = { history, asOfMs: Math.round(nowMs) };
-  const problem = isKnown ? null : whyInvalid(after, present, retentionH);
-  return problem ?? pageOf(rows, { after, limit, scanMax, present });
+  const problem = isKnown ? null : invalidReason(after, present, retentionH);
+  return problem ?? streamPageOf(rows, { after, limit, scanMax, present });
 }
 
-type Present = Pick<StreamPoint, 'history' | 'asOfMs'>;
+/** The database at the time of a read. */
+type DatabaseState = Pick<StreamPoint, 'history' | 'asOfMs'>;
 
-function pageOf(
+function streamPageOf(
   rows: readonly Row[],
-  options: { after: StreamPoint; limit: number; scanMax: number; present: Present },
+  options: { after: StreamPoint; limit: number; scanMax: number; present: DatabaseState },
 ): StreamPage {
   const { after, limit, scanMax, present } = options;
   const scanned = rows.filter((row): row is Row & ScannedRow => row.id !== null);
@@ -239,7 +240,7 @@ function pageOf(
 }
 
 /** Takes `asOfMs` from the event's time, so that an event always has the same cursor. */
-function pointOf(row: ScannedRow, { history }: Present): StreamPoint {
+function pointOf(row: ScannedRow, { history }: DatabaseState): StreamPoint {
   const { epoch, xactId, subjectId, seq, id: eventId, createdAt } = row;
   return {
     epoch,
@@ -262,9 +263,9 @@ const RETENTION_SLACK_MS = 24 * HOUR_MS;
  * exists is valid in any database, because the database has everything up to its transaction and numbers new ones
  * above it.
  */
-function whyInvalid(
+function invalidReason(
   after: StreamPoint,
-  { history, asOfMs }: Present,
+  { history, asOfMs }: DatabaseState,
   retentionH: number | null,
 ): string | null {
   if (after.eventId === null) return null;

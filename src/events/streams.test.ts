@@ -85,7 +85,7 @@ async function requestOf(scope: Sender): Promise<StreamRequest> {
 }
 
 const LOG = pino({ level: 'silent' });
-const QUICK = { lookEveryMs: 10, checkKeysEveryMs: 10, heartbeatMs: 50 };
+const QUICK = { pollEveryMs: 10, checkKeysEveryMs: 10, heartbeatMs: 50 };
 
 async function textUntil(text: AsyncGenerator<string>, isEnd: (all: string) => boolean) {
   let all = '';

@@ -35,7 +35,7 @@ export type StreamLimits = {
   streamsOfProject: number;
   streamsAlways: number;
   streamsOfKey: number;
-  lookEveryMs: number;
+  pollEveryMs: number;
   checkKeysEveryMs: number;
   heartbeatMs: number;
 };
@@ -45,7 +45,7 @@ const STREAM_LIMITS: StreamLimits = {
   streamsOfProject: 100,
   streamsAlways: 5,
   streamsOfKey: 10,
-  lookEveryMs: 250,
+  pollEveryMs: 250,
   checkKeysEveryMs: 1_000,
   heartbeatMs: 15_000,
 };
@@ -82,7 +82,10 @@ class OpenStream {
     this.at = at;
   }
 
-  /** @returns true when there are new events or the stream has ended; false after `ms` */
+  /**
+   * Waits for new events.
+   * @returns true when there are new events or the stream has ended; false after `ms`
+   */
   async wait(ms: number): Promise<boolean> {
     if (this.end !== null) return true;
     const { promise, resolve } = Promise.withResolvers<boolean>();
@@ -146,7 +149,7 @@ export class EventStreams {
       }
       this.#start();
       if (this.#isStopping) stream.close('the service is stopping');
-      return { text: this.#run(stream, first), leave: () => this.#leave(stream) };
+      return { text: this.#textOf(stream, first), leave: () => this.#leave(stream) };
     } catch (error) {
       this.#open.delete(stream);
       throw error;
@@ -168,24 +171,24 @@ export class EventStreams {
     for (const caller of callers) {
       counts.set(caller.projectId, (counts.get(caller.projectId) ?? 0) + 1);
     }
-    const own = counts.get(projectId) ?? 0;
-    if (own >= streamsOfProject) {
+    const ofProject = counts.get(projectId) ?? 0;
+    if (ofProject >= streamsOfProject) {
       throw new Overloaded(`${streamsOfProject} event streams of this project are open`);
     }
-    if (own < streamsAlways) return;
+    if (ofProject < streamsAlways) return;
     const shared = [...counts.values()].map((count) => Math.max(0, count - streamsAlways));
     if (shared.reduce((sum, count) => sum + count, 0) >= streams) {
       throw new Overloaded(`${callers.length} event streams are open`);
     }
   }
 
-  /** Called when the client has disconnected, even if its stream was never read. */
+  /** Ends the stream of a client that has disconnected, even if it was never read. */
   #leave(stream: OpenStream): void {
     stream.close('the client disconnected');
     this.#open.delete(stream);
   }
 
-  async *#run(stream: OpenStream, first: StreamPage): AsyncGenerator<string> {
+  async *#textOf(stream: OpenStream, first: StreamPage): AsyncGenerator<string> {
     const { caller } = stream.request;
     yield `retry: ${RETRY_MS}\n\n`;
     try {
@@ -194,7 +197,7 @@ export class EventStreams {
         if (text !== '') yield text;
         stream.at = page?.next ?? stream.at;
         if (page?.hasMore !== true && !(await stream.wait(this.#limits.heartbeatMs))) {
-          yield checkpoint(stream);
+          yield heartbeatText(stream);
         }
         if (stream.end !== null) break;
         page = await this.#nextPage(stream);
@@ -223,8 +226,8 @@ export class EventStreams {
   #start(): void {
     if (this.#isRunning) return;
     this.#isRunning = true;
-    const { lookEveryMs, checkKeysEveryMs } = this.#limits;
-    void this.#repeat(lookEveryMs, () => this.#look());
+    const { pollEveryMs, checkKeysEveryMs } = this.#limits;
+    void this.#repeat(pollEveryMs, () => this.#wakeReaders());
     void this.#repeat(checkKeysEveryMs, () => this.#checkKeys());
   }
 
@@ -238,7 +241,8 @@ export class EventStreams {
     }
   }
 
-  async #look(): Promise<void> {
+  /** Wakes the waiting streams that have new events. */
+  async #wakeReaders(): Promise<void> {
     const waiting = [...this.#open].filter(({ isWaiting }) => isWaiting);
     if (waiting.length === 0) return;
     const readers = waiting.map((stream) => {
@@ -252,14 +256,15 @@ export class EventStreams {
     await Promise.all(
       [...this.#open].map(async (stream) => {
         const { caller, callerAgain } = stream.request;
-        const now = await callerAgain();
-        if (now === null || !maySame(now, caller)) stream.close('the key was revoked or changed');
+        const current = await callerAgain();
+        if (current === null || !hasSameAccess(current, caller))
+          stream.close('the key was revoked or changed');
       }),
     );
   }
 }
 
-function maySame(now: Caller, before: Caller): boolean {
+function hasSameAccess(now: Caller, before: Caller): boolean {
   return now.permission === before.permission && now.domain === before.domain;
 }
 
@@ -278,11 +283,11 @@ export function presentStreamEvent(event: StreamEvent, caller: Caller) {
 
 /** JSON contains no line breaks, so one `data` line is enough. */
 function eventText(event: StreamEvent, caller: Caller): string {
-  const shown = presentStreamEvent(event, caller);
-  return `id: ${shown.cursor}\nevent: ${shown.type}\ndata: ${JSON.stringify(shown)}\n\n`;
+  const json = presentStreamEvent(event, caller);
+  return `id: ${json.cursor}\nevent: ${json.type}\ndata: ${JSON.stringify(json)}\n\n`;
 }
 
 /** Returns a heartbeat. Its id without data moves a client's Last-Event-ID past events that the filter omits. */
-function checkpoint({ at, request }: OpenStream): string {
+function heartbeatText({ at, request }: OpenStream): string {
   return `: heartbeat\nid: ${cursorText(at, request.caller)}\n\n`;
 }

@@ -15,7 +15,7 @@ import {
   isLockTimeout,
 } from '../database/database.ts';
 import { GroupCommit } from '../database/group-commit.ts';
-import { queueReported } from '../notices/notice-store.ts';
+import { queueNotices } from '../notices/notice-store.ts';
 import { storeFull } from '../settle/full-path.ts';
 import type { Settlement } from '../settle/settlement.ts';
 import type { Environment } from '../core/scope.ts';
@@ -106,7 +106,7 @@ async function commitBatch(
     const settled = await settleLate(tx, batch);
     const kept = batch.filter((_, index) => settled.results[index]?.kind === 'kept');
     if (kept.length > 0) await insertMessages(tx, kept, settled.changed);
-    await queueReported(
+    await queueNotices(
       tx,
       kept.flatMap(({ reported }) => reported ?? []),
     );

@@ -23,7 +23,7 @@ import { refuseUnusable } from '../database/server/usable.ts';
 import type { Watching } from '../database/server/session.ts';
 import { type LoginOutcome, makeAppRole, makeLogin } from '../database/server/roles.ts';
 import { keyEarlierLists } from './migrate-addresses.ts';
-import { noteDatabaseSystem } from '../events/order-store.ts';
+import { beginEpochOfNewSystem } from '../events/order-store.ts';
 import { type Migration, migrationsAfter } from './effects.ts';
 import { ensurePartitions } from '../database/partitions.ts';
 import { checkSecretKey, type SecretKeyPlace, takeSecretKey } from '../secrets/check-store.ts';
@@ -184,7 +184,7 @@ async function applyMigrations(
   const finish = async (): Promise<void> => {
     if (present <= newest) await seedTransitions(db);
     await keyEarlierLists(db);
-    await noteDatabaseSystem(db);
+    await beginEpochOfNewSystem(db);
     await ensurePartitions(db, nowMs);
   };
   const version = Math.max(present, newest);

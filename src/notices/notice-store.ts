@@ -3,7 +3,7 @@
  *
  * Guarantee: the transaction that stores the outcome queues its notice, once for each kind and recipient, because the
  * row remains. When a worker dies after a claim, the next claim gets its notices. Accepting a notice again is
- * recognised by its idempotency key (notices/notices.ts).
+ * recognised by its idempotency key (notices/notice-sender.ts).
  */
 import type { Environment } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
@@ -12,7 +12,7 @@ import type { Queryable } from '../database/database.ts';
 import type { Settlement } from '../settle/settlement.ts';
 import { batchDelete } from '../database/expiry.ts';
 
-/** A delay is reported to the sender once it has lasted this long, not after each attempt. */
+/** A delay is reports to the sender once it has lasted this long, not after each attempt. */
 const DELAY_HOURS = 4;
 
 /** A step of the settle statement, after its steps `t`, `email` and `numbered`. */
@@ -28,7 +28,7 @@ queued_notices as (
   on conflict do nothing
 )`;
 
-const QUEUE_REPORTED = `
+const QUEUE_REPORTED_NOTICES = `
 insert into notices (project_id, environment, email_id, position, kind, facts, created_at, due_at)
 select i.project_id, i.environment, i.email_id, i.position, i.kind, i.facts, t.now, t.now
   from (select app_now() as now) t
@@ -37,11 +37,17 @@ select i.project_id, i.environment, i.email_id, i.position, i.kind, i.facts, t.n
  order by i.project_id, i.email_id, i.position, i.kind
 on conflict do nothing`;
 
-type Reported = Pick<Settlement, 'projectId' | 'environment' | 'emailId' | 'position' | 'notice'>;
+type ReportedNotice = Pick<
+  Settlement,
+  'projectId' | 'environment' | 'emailId' | 'position' | 'notice'
+>;
 
 /** Queues notices of reports from servers further on, which change no status. */
-export async function queueReported(tx: Queryable, reported: readonly Reported[]): Promise<void> {
-  const rows = reported.flatMap(({ projectId, environment, emailId, position, notice }) =>
+export async function queueNotices(
+  tx: Queryable,
+  reports: readonly ReportedNotice[],
+): Promise<void> {
+  const rows = reports.flatMap(({ projectId, environment, emailId, position, notice }) =>
     notice === undefined
       ? []
       : {
@@ -54,7 +60,9 @@ export async function queueReported(tx: Queryable, reported: readonly Reported[]
         },
   );
   if (rows.length === 0) return;
-  await tx.query({ name: 'queue_reported_notices', text: QUEUE_REPORTED }, [JSON.stringify(rows)]);
+  await tx.query({ name: 'queue_reported_notices', text: QUEUE_REPORTED_NOTICES }, [
+    JSON.stringify(rows),
+  ]);
 }
 
 type NoticeId = {
@@ -68,13 +76,13 @@ type NoticeId = {
 export type DueNotice = NoticeId & {
   facts: NoticeFacts;
   createdAt: Date;
-  /** Whether the notice could not be accepted for days. */
+  /** True when the notice could not be accepted for days. */
   isTooOld: boolean;
   organizationId: string;
   /** The key that submitted its message. */
   keyId: string;
   recipient: Address;
-  /** The domain of the envelope sender is a verified one of the project. */
+  /** True when the domain of the envelope sender is a verified one of the project. */
   isAllowed: boolean;
 };
 

@@ -7,7 +7,7 @@ import { BEGINNING, readStream } from '../events/stream-store.ts';
 import {
   clearCondition,
   countConditions,
-  lapsedConditions,
+  listLapsedConditions,
   listConditions,
   OPERATOR_SCOPE,
   raiseCondition,
@@ -104,7 +104,7 @@ test('a condition that is no longer reported lapses, and one that is reported ag
   await raiseCondition(db, gone);
   await raiseCondition(db, present);
   await database.sql(`update clock set skew = '11 minutes'`);
-  const found = await lapsedConditions(db);
+  const found = await listLapsedConditions(db);
   assert.deepEqual(
     found.map(({ subject }) => subject),
     ['gone', 'present'],

@@ -15,7 +15,7 @@ import {
 import type { Environment, Scope } from '../core/scope.ts';
 import { FAN_OUT } from '../events/event-store.ts';
 import { newId } from '../database/ids.ts';
-import { QUEUE_MAIL } from './mail-store.ts';
+import { QUEUE_MAIL } from './operator-mail-store.ts';
 import type { Queryable } from '../database/database.ts';
 
 export const OPERATOR_SCOPE: Scope & { environment: Environment } = {
@@ -38,7 +38,7 @@ const COLUMNS = `type, subject, message, remedy, details, since, last_seen as "l
  * its type, $3 the state in its data. The id gets the time of the database: a machine with a wrong clock must be able
  * to report that, and its own ids may belong to a week without a partition.
  */
-const RECORD = `
+const RECORD_CHANGE = `
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
   select '${OPERATOR_SCOPE.projectId}', '${OPERATOR_SCOPE.environment}', i.id, 1, i.id, $2::text, t.now,
@@ -64,21 +64,24 @@ condition as (
   returning c.*, xmax = 0 as is_new
 ),
 changed as (select * from condition where is_new),
-${RECORD}
+${RECORD_CHANGE}
 select ${COLUMNS}, is_new as "isNew" from condition`;
 
-/** Opens a condition, or updates an open one. @returns `isNew` for the one call that opened it */
+/**
+ * Opens a condition, or updates an open one.
+ * @returns `isNew` for the one call that opened it
+ */
 export async function raiseCondition(
   db: Queryable,
   condition: NewCondition,
 ): Promise<Condition & { isNew: boolean }> {
   const { type, subject, message, remedy, details = {}, lapsesAfterMs = null } = condition;
-  const values = [newId(), type, 'raised', storable(subject), lapsesAfterMs];
+  const values = [newId(), type, 'raised', withoutNul(subject), lapsesAfterMs];
   const [row] = await db.query<Condition & { isNew: boolean }>(RAISE, [
     ...values,
-    storable(message),
-    storable(remedy),
-    storable(JSON.stringify(details)),
+    withoutNul(message),
+    withoutNul(remedy),
+    withoutNul(JSON.stringify(details)),
   ]);
   if (!row) throw new Error('a condition was not returned');
   return row;
@@ -97,7 +100,7 @@ changed as (
          last_seen
     from ended
 ),
-${RECORD}
+${RECORD_CHANGE}
 select type, subject, message, details, since, last_seen as "lastSeen" from changed`;
 
 /**
@@ -116,10 +119,10 @@ export async function clearCondition(
     newId(),
     endsAs,
     'cleared',
-    storable(subject),
+    withoutNul(subject),
     type,
-    storable(ended.endMessage ?? sentence),
-    details === undefined ? null : storable(JSON.stringify(details)),
+    withoutNul(ended.endMessage ?? sentence),
+    details === undefined ? null : withoutNul(JSON.stringify(details)),
     ifLapsed,
   ]);
   return row ?? null;
@@ -140,11 +143,11 @@ export function countConditions(db: Queryable): Promise<{ type: ConditionType; o
 const LAPSED = `select type, subject from operator_conditions where lapses_at <= app_now() order by lapses_at`;
 
 /** Returns conditions that were not reported within their `lapsesAfterMs`. End each with `ifLapsed`. */
-export function lapsedConditions(db: Queryable): Promise<ConditionKey[]> {
+export function listLapsedConditions(db: Queryable): Promise<ConditionKey[]> {
   return db.query<ConditionKey>(LAPSED);
 }
 
 /** PostgreSQL stores no NUL, as itself or as an escape of JSON. */
-function storable(text: string): string {
+function withoutNul(text: string): string {
   return text.replaceAll('\0', '\uFFFD').replace(/(?<!\\)((?:\\\\)*)\\u0000/g, '$1\\uFFFD');
 }

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { type Api, apiRunnable } from '../cli/api.ts';
 import type { Cli, Outcome } from '../cli/command.ts';
 import { facts } from '../cli/table.ts';
-import { backupText } from './command.ts';
+import { backupText } from './attention-command.ts';
 
 export function describeStatus(status: Command, cli: Cli): void {
   apiRunnable(status, cli, {

@@ -31,21 +31,21 @@ export function registerStatusRoute(app: App, services: HttpServices): void {
       response: { 200: status, ...failures(404) },
     },
     handler: async () => {
-      const [nodes, depths, proof, open, backup] = await Promise.all([
+      const [nodes, depths, reconciliation, conditions, backup] = await Promise.all([
         listNodeFacts(db),
         queueDepth(db, []),
         readReconciliation(db),
         listConditions(db, CONDITIONS_MAX),
         services.newestBackup(),
       ]);
-      const sum = (count: (one: (typeof depths)[number]) => number) =>
-        depths.reduce((total, one) => total + count(one), 0);
+      const sum = (countOf: (depth: (typeof depths)[number]) => number) =>
+        depths.reduce((total, depth) => total + countOf(depth), 0);
       return {
         object: 'status' as const,
         version: packageFile.version,
         unready: services
           .unready()
-          .map((one) => ({ code: one.code, message: unreadySentence(one) })),
+          .map((reason) => ({ code: reason.code, message: unreadySentence(reason) })),
         warnings: [...services.readyWarnings()],
         on_hold: services.isOnHold(),
         nodes: nodes.map(({ host, version, workers }) => ({ host, version, workers })),
@@ -55,8 +55,8 @@ export function registerStatusRoute(app: App, services: HttpServices): void {
           held: sum(({ held }) => held),
           oldest_s: Math.round(Math.max(0, ...depths.map(({ oldestS }) => oldestS))),
         },
-        is_accounted_for: proof.differing === 0,
-        conditions: open.map(conditionToWire),
+        is_accounted_for: reconciliation.differing === 0,
+        conditions: conditions.map(conditionToWire),
         backup: backup && newestToWire(backup),
       };
     },

@@ -5,7 +5,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { reconcile } from './reconcile.ts';
 import type { Database } from '../database/database.ts';
-import type { OperatorEventLog } from '../operator/events.ts';
+import type { OperatorEventLog } from '../operator/operator-event-log.ts';
 
 /** Steps of 250 emails check 10 million emails in about an hour and a half. */
 const REST_MS = 100;

@@ -14,7 +14,7 @@ import { purgeAuthWindows } from '../accounts/limits/limit-store.ts';
 import { forgetEndedKeys } from '../accounts/keys/key-store.ts';
 import { forgetHistory } from '../suppressions/history-store.ts';
 import { forgetNotices } from '../notices/notice-store.ts';
-import { forgetOperatorMail } from '../operator/mail-store.ts';
+import { forgetOperatorMail } from '../operator/operator-mail-store.ts';
 import { forgetQuotaFailures } from '../suppressions/suppression-store.ts';
 import { forgetReputation } from '../reputation/reputation-store.ts';
 import { forgetApiRequests } from '../requests/request-store.ts';

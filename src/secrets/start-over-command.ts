@@ -29,7 +29,7 @@ import {
 } from './secret-store.ts';
 import { listToRenew, markAllUnusable, type ToRenew } from './unusable-store.ts';
 import { addCommand, type Cli, type Failure, type Outcome } from '../cli/command.ts';
-import { watchNodes } from '../operator/living-nodes.ts';
+import { findRunningNodes } from '../operator/running-nodes.ts';
 import { type Place, withAddress, withStore } from '../cli/store.ts';
 
 export function describeStartOver(secrets: Command, cli: Cli): void {
@@ -78,7 +78,7 @@ async function whyNot(cli: Cli, { address, config }: Place): Promise<Failure | n
     const unreadable = configured === null ? unreadableFile(secretKeyFile(dataDir)) : null;
     if (unreadable !== null) return conflict(unreadable);
     if (await opens(db, { dataDir, configured })) return conflict(NOTHING_LOST);
-    const running = (await watchNodes(db, cli.world)).filter(({ isRunning }) => isRunning);
+    const running = (await findRunningNodes(db, cli.world)).filter(({ isRunning }) => isRunning);
     if (running.length === 0) return null;
     return conflict(`${RUNS} It is on ${running.map(({ host }) => host).join(', ')}.`);
   });

@@ -32,8 +32,8 @@ import type {
 } from './metrics/installation-metrics.ts';
 import type { MetricsListener } from './metrics/listener.ts';
 import { tuneOpenssl } from './machine/openssl-tuning.ts';
-import { keepOperatorWebhook } from '../operator/webhook.ts';
-import { OperatorEventLog } from '../operator/events.ts';
+import { configureOperatorWebhook } from '../operator/operator-webhook.ts';
+import { OperatorEventLog } from '../operator/operator-event-log.ts';
 import { registerHost, ownUrl } from './machine/own-host.ts';
 import { SharedFiles } from './machine/privileges.ts';
 import { watchHold } from '../backup/running/hold-watch.ts';
@@ -49,7 +49,7 @@ import { DatabaseUnavailable, poolSizes, type WorkerTasks } from '../database/da
 import { alreadyRunning, readRunning } from '../database/embedded/lock.ts';
 import { EngineProblem } from '../database/embedded/problem.ts';
 import { DatabaseUnusable } from '../database/server/unusable.ts';
-import { setOperatorAddress } from '../operator/mail-store.ts';
+import { setOperatorAddress } from '../operator/operator-mail-store.ts';
 import { type Hold, readHold } from '../backup/store/hold.ts';
 import { untilAborted } from '../database/server/session.ts';
 import { SecretBox, SecretKeyProblem } from '../secrets/secret-store.ts';
@@ -119,7 +119,7 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     failpoint('supervisor_start');
     const common = { db: database.db, world: systemWorld, log };
     await using operatorEvents = new OperatorEventLog(common);
-    await unlessStopped(operatorEvents.logOpen());
+    await unlessStopped(operatorEvents.logOpenConditions());
     const onLook = (state: ClockState) => pool?.noteClock(state);
     const clock = new ClockWatch({ ...common, operatorEvents, onLook });
     await unlessStopped(clock.look());
@@ -173,10 +173,12 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
 
 async function keepOperatorNotified(
   db: ServiceDatabase['db'],
-  options: Parameters<typeof keepOperatorWebhook>[1] & { config: Pick<Config, 'operatorAddress'> },
+  options: Parameters<typeof configureOperatorWebhook>[1] & {
+    config: Pick<Config, 'operatorAddress'>;
+  },
 ): Promise<void> {
   await setOperatorAddress(db, options.config.operatorAddress);
-  await keepOperatorWebhook(db, options);
+  await configureOperatorWebhook(db, options);
 }
 
 function workOf({ inboundPort, submissionPorts }: Config, options: RunOptions): WorkerTasks {

@@ -6,7 +6,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { newId } from '../database/ids.ts';
 import { listConditions } from '../operator/condition-store.ts';
 import { createEndpoint, updateEndpoint } from './endpoint-store.ts';
-import { OperatorEventLog } from '../operator/events.ts';
+import { OperatorEventLog } from '../operator/operator-event-log.ts';
 import { systemWorld } from '../service/machine/system-world.ts';
 import { reportDisabledEndpoints } from './disabled-watch.ts';
 

@@ -11,7 +11,7 @@ import {
 } from './disabled-store.ts';
 import { recordEvent } from '../events/event-store.ts';
 import type { Database } from '../database/database.ts';
-import type { OperatorEventLog } from '../operator/events.ts';
+import type { OperatorEventLog } from '../operator/operator-event-log.ts';
 
 const BATCH_MAX = 100;
 
@@ -20,7 +20,7 @@ export async function reportDisabledEndpoints(
   operatorEvents: OperatorEventLog,
 ): Promise<void> {
   for (const endpoint of await findUnreportedEndpoints(db, BATCH_MAX)) {
-    await operatorEvents.raiseTogether(db, conditionOf(endpoint), async (tx) => {
+    await operatorEvents.raiseInTransaction(db, conditionOf(endpoint), async (tx) => {
       // An operator's own webhook has only the event of the condition.
       if (endpoint.projectId === OPERATOR_PROJECT_ID) return;
       await recordEvent(tx, {

@@ -3,12 +3,12 @@ import type { NewCondition } from '../../src/core/operator-events.ts';
 import {
   clearCondition,
   countConditions,
-  lapsedConditions,
+  listLapsedConditions,
   listConditions,
   raiseCondition,
 } from '../../src/operator/condition-store.ts';
 import * as notices from '../../src/notices/notice-store.ts';
-import * as mail from '../../src/operator/mail-store.ts';
+import * as mail from '../../src/operator/operator-mail-store.ts';
 import type { Notice } from '../../src/mail/notice.ts';
 import { parseAddress } from '../../src/mail/address.ts';
 import {
@@ -54,7 +54,7 @@ export async function useConditions({ db }: Stage): Promise<void> {
   await raiseCondition(db, condition);
   await listConditions(db, 10);
   await countConditions(db);
-  await lapsedConditions(db);
+  await listLapsedConditions(db);
   await clearCondition(db, condition);
   await findUnreportedEndpoints(db, 10);
   await findReenabledEndpoints(db);
@@ -111,13 +111,13 @@ export async function useOperatorMail({ db, sender }: Stage): Promise<void> {
   const condition = { type: 'disk.low', subject: 'mail2.example.org' } as const;
   await raiseCondition(db, { ...condition, message: 'The disk is full.', remedy: 'Make room.' });
   await clearCondition(db, condition);
-  await mail.hasOperatorMail(db);
+  await mail.hasQueuedOperatorMail(db);
   await mail.planOperatorMail(db);
-  for (const { id } of await mail.plannedOperatorMail(db, 10)) await mail.endPlannedMail(db, id);
+  for (const { id } of await mail.listPlannedMail(db, 10)) await mail.deletePlannedMail(db, id);
   await mail.findOperatorSender(db, { domain: null, to });
   const scope = { projectId: sender.projectId, environment: 'live' } as const;
   const from = { ...scope, organizationId: '', domain: 'acme.example', isSuppressed: false };
-  await mail.operatorMailKey(db, from);
+  await mail.findOrCreateMailKey(db, from);
   await mail.forgetOperatorMail(db, 10);
   await mail.setOperatorAddress(db, null);
 }
@@ -126,7 +126,7 @@ export async function useNotices({ db, sender, someEmailId: emailId }: Stage): P
   const facts = { action: 'relayed', status: '', diagnostic: null, remoteMta: null, advice: null };
   const notice = { kind: 'success', facts } as Notice;
   await db.transaction((tx) =>
-    notices.queueReported(tx, [{ ...sender, emailId, position: 0, notice }]),
+    notices.queueNotices(tx, [{ ...sender, emailId, position: 0, notice }]),
   );
   for (const due of await notices.claimNotices(db, 10)) await notices.endNotice(db, due);
   await notices.forgetNotices(db, 10);

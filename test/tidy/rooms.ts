@@ -68,7 +68,7 @@ export const PORTS: Record<string, readonly string[]> = {
     'template-translation.ts',
     'translate.ts',
   ],
-  operator: ['events.ts'],
+  operator: ['operator-event-log.ts'],
   reputation: ['alert.ts'],
   templates: ['liquid.ts', 'templates.ts', 'variables.ts', 'work.ts'],
   webhooks: ['sending/signed-request.ts'],

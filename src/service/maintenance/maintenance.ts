@@ -19,10 +19,14 @@ import { ReputationWatch } from '../../reputation/reputation-watch.ts';
 import { MailRemoval } from '../../retention/mail-removal.ts';
 import { type CertificateUse, CertificateWatch } from '../machine/certificate-watch.ts';
 import type { ClockWatch } from '../readiness/clock-watch.ts';
-import type { OperatorEventLog } from '../../operator/events.ts';
+import type { OperatorEventLog } from '../../operator/operator-event-log.ts';
 import { renewHost } from '../machine/own-host.ts';
 import type { ServiceDatabase } from '../service-database.ts';
-import { buildStreamIndexes, isStreamIndexed, streamWaitsFor } from '../../events/order-store.ts';
+import {
+  buildStreamIndexes,
+  isStreamIndexed,
+  findBlockingTransaction,
+} from '../../events/order-store.ts';
 import { removeDeadLog } from '../../move/change-log-store.ts';
 import { noteRun } from '../../retention/clock-store.ts';
 import { keyEarlierMail } from '../../migration/migrate-addresses.ts';
@@ -117,7 +121,7 @@ export class Maintenance implements AsyncDisposable {
   readonly #failing = new Set<string>();
   #seen = new Map<string, Seen>();
   #timeline: string | null = null;
-  #streamWaitsFor: string | null = null;
+  #blockingTransaction: string | null = null;
   readonly #stopping = new AbortController();
   readonly #outdated = Promise.withResolvers<string>();
   /** Resolves with a sentence when the database requires newer code or another secret key. */
@@ -368,9 +372,9 @@ export class Maintenance implements AsyncDisposable {
 
   /** Logs a long transaction: the stream is read only below the oldest running one. */
   async #watchStream(): Promise<void> {
-    const before = this.#streamWaitsFor;
-    this.#streamWaitsFor = await streamWaitsFor(this.#options.database.db);
-    if (before === null || this.#streamWaitsFor !== before) return;
+    const before = this.#blockingTransaction;
+    this.#blockingTransaction = await findBlockingTransaction(this.#options.database.db);
+    if (before === null || this.#blockingTransaction !== before) return;
     this.#options.log.warn(
       { transaction: before },
       'a long-running transaction delays the event stream; end it (docs/events.md)',

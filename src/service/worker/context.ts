@@ -14,7 +14,7 @@ import { addReputation, ReputationCounters } from '../../reputation/reputation-s
 import type { Settlement } from '../../settle/settlement.ts';
 import { SecretBox } from '../../secrets/secret-store.ts';
 import { createNetwork, type Network } from '../machine/network.ts';
-import { OperatorEventLog } from '../../operator/events.ts';
+import { OperatorEventLog } from '../../operator/operator-event-log.ts';
 import { ResolverWatch } from '../machine/resolver-watch.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import type { WorkerSetup } from './messages.ts';

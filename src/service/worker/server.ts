@@ -16,8 +16,8 @@ import { listenOnAdminSocket } from '../../http/admin-socket.ts';
 import { buildApp } from '../../http/app.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { ownUrl } from '../machine/own-host.ts';
-import { Notices } from '../../notices/notices.ts';
-import { OperatorMail } from '../../operator/mail.ts';
+import { NoticeSender } from '../../notices/notice-sender.ts';
+import { OperatorMail } from '../../operator/operator-mail.ts';
 import { addWebhookCounter } from '../metrics/activity-metrics.ts';
 import { addReadiness } from '../metrics/metrics.ts';
 import { Readiness } from '../readiness/readiness.ts';
@@ -94,7 +94,7 @@ export async function createServer(
   const accept: AcceptEmail = (...request) => unlessRefused(() => delivery.accept(...request));
   const acceptBatch: AcceptBatch = (...request) =>
     unlessRefused(() => delivery.acceptBatch(...request));
-  const notices = new Notices({ ...context, world: systemWorld, accept });
+  const notices = new NoticeSender({ ...context, world: systemWorld, accept });
   const mailing = operatorMail === null ? [notices] : [notices, operatorMail];
   const sending = createSending(setup, { delivery, webhooks, mailing });
   const domains = createDomainService({ ...context, world: systemWorld });

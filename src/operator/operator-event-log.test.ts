@@ -4,7 +4,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import type { NewCondition } from '../core/operator-events.ts';
 import { listConditions, raiseCondition } from './condition-store.ts';
-import { OperatorEventLog } from './events.ts';
+import { OperatorEventLog } from './operator-event-log.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

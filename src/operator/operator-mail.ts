@@ -1,7 +1,7 @@
 /**
  * Mails the operator about conditions (core/operator-events.ts). A worker sends this as ordinary live mail.
  *
- * Each check plans the due mails (operator/mail-store.ts), has them accepted under an idempotency key, and then takes
+ * Each check plans the due mails (operator/operator-mail-store.ts), has them accepted under an idempotency key, and then takes
  * them off the queue. When a worker dies in between, the next check of any worker repeats the request, which is
  * recognised as a repetition. While no mail can be accepted everything waits, and the condition `operator.unreachable`
  * has the reason.
@@ -18,22 +18,22 @@ import { type Address, domainOf, formatMailbox } from '../mail/address.ts';
 import type { AcceptEmail, AcceptOutcome } from '../accept/accept.ts';
 import { makeDraft } from '../accept/draft.ts';
 import {
-  endPlannedMail,
+  deletePlannedMail,
   findOperatorSender,
-  hasOperatorMail,
+  hasQueuedOperatorMail,
   NOT_MAILED,
-  operatorMailKey,
+  findOrCreateMailKey,
   type OperatorSender,
   type PlannedMail,
-  plannedOperatorMail,
+  listPlannedMail,
   planOperatorMail,
-} from './mail-store.ts';
+} from './operator-mail-store.ts';
 import { type Database, DatabaseUnavailable } from '../database/database.ts';
-import { operatorText } from './mail-text.ts';
+import { composeOperatorMail } from './operator-mail-text.ts';
 
-const LOOK_EVERY_MS = 2_000;
+const POLL_EVERY_MS = 2_000;
 /** Milliseconds between checks whether mail could be sent, while none is queued. */
-const CHECK_EVERY_MS = 60_000;
+const SENDER_CHECK_EVERY_MS = 60_000;
 const REPORTS_SHOWN_MAX = 50;
 /** Longer than the time between reports, because every check reports the condition. */
 const LAPSES_AFTER_MS = 10 * 60_000;
@@ -41,11 +41,19 @@ const LAPSES_AFTER_MS = 10 * 60_000;
  * In these states other mail is refused, to keep space for outcomes or because nothing can be signed. Mail about these
  * states, a few kilobytes an hour, is accepted.
  */
-const ACCEPTED_DURING: readonly UnreadyCode[] = ['disk_full', 'database_full', 'secret_key'];
-/** Temporary refusals. */
-const PASSING = new Set(['rate_limit_error', 'service_unavailable']);
+const ACCEPTED_IN_STATES: readonly UnreadyCode[] = ['disk_full', 'database_full', 'secret_key'];
+const TEMPORARY_REFUSALS = new Set(['rate_limit_error', 'service_unavailable']);
 
 const CONDITION = { type: NOT_MAILED, subject: 'mail to the operator' } as const;
+
+type Problem = { message: string; remedy: string };
+
+const REMEDY = 'Reports wait in the queue meanwhile; letterhaus attention lists open conditions.';
+
+const NO_DOMAIN: Problem = {
+  message: 'Mail to the operator cannot be sent: no live domain is verified, or all are paused.',
+  remedy: `Add and verify a domain (letterhaus domains add). ${REMEDY}`,
+};
 
 type OperatorMailOptions = {
   db: Database;
@@ -65,9 +73,9 @@ type OperatorMailOptions = {
 export class OperatorMail {
   readonly #options: OperatorMailOptions;
   #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> = Promise.resolve();
+  #polling: Promise<void> = Promise.resolve();
   #isStopped = true;
-  #checkedAtMs = -Infinity;
+  #senderCheckedAtMs = -Infinity;
   #hasFailed = false;
 
   constructor(options: OperatorMailOptions) {
@@ -77,55 +85,55 @@ export class OperatorMail {
   start(): void {
     if (!this.#isStopped) return;
     this.#isStopped = false;
-    this.#lookLater(0);
+    this.#schedulePoll(0);
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
-    await this.#looking;
+    await this.#polling;
   }
 
-  #lookLater(waitMs: number): void {
+  #schedulePoll(waitMs: number): void {
     if (this.#isStopped) return;
     this.#timer = setTimeout(() => {
-      this.#looking = this.#look()
+      this.#polling = this.#sendDueMail()
         .then(() => void (this.#hasFailed = false))
-        .catch((error: unknown) => this.#failed(error))
-        .finally(() => this.#lookLater(LOOK_EVERY_MS));
+        .catch((error: unknown) => this.#logFailure(error))
+        .finally(() => this.#schedulePoll(POLL_EVERY_MS));
     }, waitMs).unref();
   }
 
   /** Logs a lasting failure once. */
-  #failed(error: unknown): void {
+  #logFailure(error: unknown): void {
     if (error instanceof DatabaseUnavailable || this.#hasFailed) return;
     this.#hasFailed = true;
     this.#options.log.warn({ err: error }, 'mail to the operator failed; it is retried');
   }
 
-  async #look(): Promise<void> {
+  async #sendDueMail(): Promise<void> {
     const { db, from, to, unready, world, operatorEvents } = this.#options;
-    if (unready().some(({ code }) => !ACCEPTED_DURING.includes(code))) return;
+    if (unready().some(({ code }) => !ACCEPTED_IN_STATES.includes(code))) return;
     const nowMs = world.monotonicMs();
-    const isChecked = nowMs - this.#checkedAtMs < CHECK_EVERY_MS;
-    if (isChecked && !(await hasOperatorMail(db))) return;
-    this.#checkedAtMs = nowMs;
+    const isSenderChecked = nowMs - this.#senderCheckedAtMs < SENDER_CHECK_EVERY_MS;
+    if (isSenderChecked && !(await hasQueuedOperatorMail(db))) return;
+    this.#senderCheckedAtMs = nowMs;
     const domain = from === null ? null : domainOf(from.address);
     const sender = await findOperatorSender(db, { domain, to });
-    const problem = problemOf(sender, domain);
+    const problem = senderProblem(sender, domain);
     if (sender === null || problem !== null) return this.#raise(problem ?? NO_DOMAIN);
     await planOperatorMail(db);
-    for (const mail of await plannedOperatorMail(db, REPORTS_SHOWN_MAX)) {
+    for (const mail of await listPlannedMail(db, REPORTS_SHOWN_MAX)) {
       const outcome = await this.#send(mail, sender);
-      if (outcome.kind === 'refused') return this.#refused(outcome);
-      await endPlannedMail(db, mail.id);
+      if (outcome.kind === 'refused') return this.#reportRefusal(outcome);
+      await deletePlannedMail(db, mail.id);
     }
     operatorEvents.clear(CONDITION);
   }
 
   async #send(mail: PlannedMail, sender: OperatorSender): Promise<AcceptOutcome> {
     const { db, config, to, from, accept, log } = this.#options;
-    const { subject, text } = operatorText(mail, config.hostname);
+    const { subject, text } = composeOperatorMail(mail, config.hostname);
     const input = {
       from: from === null ? `Letterhaus <postmaster@${sender.domain}>` : formatMailbox(from),
       to,
@@ -138,7 +146,7 @@ export class OperatorMail {
     if (isRefusal(draft)) return { kind: 'refused', ...draft };
     const caller: Caller = {
       ...sender,
-      keyId: await operatorMailKey(db, sender),
+      keyId: await findOrCreateMailKey(db, sender),
       permission: 'sending_access',
       expiresAt: null,
     };
@@ -151,8 +159,8 @@ export class OperatorMail {
     return outcome;
   }
 
-  #refused({ refused, message }: Extract<AcceptOutcome, { kind: 'refused' }>): void {
-    if (PASSING.has(refused)) return;
+  #reportRefusal({ refused, message }: Extract<AcceptOutcome, { kind: 'refused' }>): void {
+    if (TEMPORARY_REFUSALS.has(refused)) return;
     this.#raise({ message: `Mail to the operator is refused: ${message}`, remedy: REMEDY });
   }
 
@@ -165,16 +173,7 @@ export class OperatorMail {
   }
 }
 
-type Problem = { message: string; remedy: string };
-
-const REMEDY = 'Reports wait in the queue meanwhile; letterhaus attention lists open conditions.';
-
-const NO_DOMAIN: Problem = {
-  message: 'Mail to the operator cannot be sent: no live domain is verified, or all are paused.',
-  remedy: `Add and verify a domain (letterhaus domains add). ${REMEDY}`,
-};
-
-function problemOf(sender: OperatorSender | null, domain: string | null): Problem | null {
+function senderProblem(sender: OperatorSender | null, domain: string | null): Problem | null {
   if (sender === null) {
     if (domain === null) return NO_DOMAIN;
     return {

@@ -5,7 +5,7 @@
  * Each check claims due notices (notices/notice-store.ts), has them accepted under an idempotency key, and then takes
  * them off the queue. When a worker dies in between, the next check of any worker repeats the request, which is
  * recognised as a repetition. Only senders at the project's own verified domains get notices, so that nobody can have
- * strangers mailed by naming them in an envelope. Notices request no notices.
+ * strangers mailed by naming them in an envelope. NoticeSender request no notices.
  */
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -28,20 +28,20 @@ import { claimNotices, type DueNotice, endNotice } from './notice-store.ts';
 import { type Database, DatabaseUnavailable } from '../database/database.ts';
 import { domainOf } from '../mail/address.ts';
 
-const LOOK_EVERY_MS = 3_000;
+const POLL_EVERY_MS = 3_000;
 const STOP_WITHIN_MS = 3_000;
-const CLAIMED_MAX = 20;
+const CLAIM_MAX = 20;
 /** Space for signatures. */
-const ADDED_BYTES = 5_000;
+const SIGNATURE_BYTES = 5_000;
 
 /** Temporary refusals. After any other one, such as of a revoked key, nobody gets the notice. */
-const PASSING = new Set<RefusalCode>([
+const TEMPORARY_REFUSALS = new Set<RefusalCode>([
   'rate_limit_error',
   'service_unavailable',
   'domain_not_verified',
 ]);
 
-type NoticesOptions = {
+type NoticeSenderOptions = {
   db: Database;
   config: Pick<Config, 'hostname'>;
   accept: AcceptEmail;
@@ -49,47 +49,47 @@ type NoticesOptions = {
   log: Pick<Logger, 'warn' | 'info'>;
 };
 
-export class Notices {
-  readonly #options: NoticesOptions;
+export class NoticeSender {
+  readonly #options: NoticeSenderOptions;
   #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> = Promise.resolve();
+  #polling: Promise<void> = Promise.resolve();
   #isStopped = true;
   #hasFailed = false;
 
-  constructor(options: NoticesOptions) {
+  constructor(options: NoticeSenderOptions) {
     this.#options = options;
   }
 
   start(): void {
     if (!this.#isStopped) return;
     this.#isStopped = false;
-    this.#lookLater(LOOK_EVERY_MS);
+    this.#schedulePoll(POLL_EVERY_MS);
   }
 
   /** Waits only briefly for a check that a silent database delays: its notices are claimed again. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
-    await atMost(STOP_WITHIN_MS, this.#looking);
+    await atMost(STOP_WITHIN_MS, this.#polling);
   }
 
-  #lookLater(waitMs: number): void {
+  #schedulePoll(waitMs: number): void {
     if (this.#isStopped) return;
     this.#timer = setTimeout(() => {
-      this.#looking = this.#look()
+      this.#polling = this.#sendDueNotices()
         .then((hasMore) => {
           this.#hasFailed = false;
-          this.#lookLater(hasMore ? 0 : LOOK_EVERY_MS);
+          this.#schedulePoll(hasMore ? 0 : POLL_EVERY_MS);
         })
         .catch((error: unknown) => {
-          this.#failed(error);
-          this.#lookLater(LOOK_EVERY_MS);
+          this.#logFailure(error);
+          this.#schedulePoll(POLL_EVERY_MS);
         });
     }, waitMs).unref();
   }
 
   /** Logs a lasting failure once. */
-  #failed(error: unknown): void {
+  #logFailure(error: unknown): void {
     const isExpected = [DatabaseUnavailable, Overloaded, AcceptedUnknown].some(
       (known) => error instanceof known,
     );
@@ -98,16 +98,19 @@ export class Notices {
     this.#options.log.warn({ err: error }, 'sending notices about delivery failed; it is retried');
   }
 
-  /** Sends due notices. One that fails waits for its next claim. @returns whether there may be more */
-  async #look(): Promise<boolean> {
-    const due = await claimNotices(this.#options.db, CLAIMED_MAX);
+  /**
+   * Sends due notices. One that fails waits for its next claim.
+   * @returns whether there may be more
+   */
+  async #sendDueNotices(): Promise<boolean> {
+    const due = await claimNotices(this.#options.db, CLAIM_MAX);
     const failures: unknown[] = [];
     for (const notice of due) {
       if (this.#isStopped) return false;
       await this.#send(notice).catch((error: unknown) => failures.push(error));
     }
     if (failures.length > 0) throw failures[0];
-    return due.length === CLAIMED_MAX;
+    return due.length === CLAIM_MAX;
   }
 
   async #send(notice: DueNotice): Promise<void> {
@@ -116,10 +119,10 @@ export class Notices {
     const message = (await loadMessages(db, [{ projectId, environment, id: emailId }])).get(
       emailId,
     );
-    const draft = message === undefined ? null : this.#draftOf(notice, message);
+    const draft = message === undefined ? null : this.#composeDraft(notice, message);
     if (draft === null) return endNotice(db, notice);
     const outcome = await this.#accept(notice, draft);
-    if (outcome.kind === 'refused' && PASSING.has(outcome.refused)) return;
+    if (outcome.kind === 'refused' && TEMPORARY_REFUSALS.has(outcome.refused)) return;
     await endNotice(db, notice);
     const facts = { email_id: emailId, project_id: projectId, notice: kind };
     if (outcome.kind === 'refused') {
@@ -130,7 +133,7 @@ export class Notices {
   }
 
   /** Returns null when nobody may get the notice. */
-  #draftOf(notice: DueNotice, original: StoredMessage): EmailDraft | null {
+  #composeDraft(notice: DueNotice, original: StoredMessage): EmailDraft | null {
     const { world, config } = this.#options;
     const { dsn: request, submitted } = original;
     if (request?.kind !== 'request' || request.sender === null || submitted === null) return null;
@@ -173,7 +176,7 @@ export class Notices {
       emailId,
       scheduledAt: null,
       expiresInS: null,
-      sizeBytes: raw.length + ADDED_BYTES,
+      sizeBytes: raw.length + SIGNATURE_BYTES,
     };
   }
 

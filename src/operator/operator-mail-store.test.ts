@@ -5,12 +5,12 @@ import type { ConditionType } from '../core/operator-events.ts';
 import { parseAddress } from '../mail/address.ts';
 import { clearCondition, raiseCondition } from './condition-store.ts';
 import {
-  endPlannedMail,
+  deletePlannedMail,
   forgetOperatorMail,
-  plannedOperatorMail,
+  listPlannedMail,
   planOperatorMail,
   setOperatorAddress,
-} from './mail-store.ts';
+} from './operator-mail-store.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -24,7 +24,7 @@ beforeEach(async () => {
 
 const raise = (type: ConditionType, subject: string) =>
   raiseCondition(db, { type, subject, message: `${subject} is in need.`, remedy: 'Help it.' });
-const planned = () => plannedOperatorMail(db, 2);
+const planned = () => listPlannedMail(db, 2);
 const pass = (period: string) =>
   database.sql('update clock set skew = skew + $1::interval', [period]);
 
@@ -48,14 +48,14 @@ test('reports within an hour wait for its end, and a mail that is not accepted k
   await pass('2 hours');
   await planOperatorMail(db);
   assert.deepEqual(await planned(), [first], 'one after the other');
-  await endPlannedMail(db, first!.id);
+  await deletePlannedMail(db, first!.id);
   await planOperatorMail(db);
   const [second] = await planned();
   assert.deepEqual(
     second?.reports.map(({ state, message }) => [state, message]),
     [['cleared', 'The disk has enough free space again.']],
   );
-  await endPlannedMail(db, second.id);
+  await deletePlannedMail(db, second.id);
   await raise('disk.low', 'mail1.example');
   await pass('59 minutes');
   await planOperatorMail(db);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Report } from './mail-store.ts';
-import { operatorText } from './mail-text.ts';
+import type { Report } from './operator-mail-store.ts';
+import { composeOperatorMail } from './operator-mail-text.ts';
 
 const RAISED: Report = {
   subject: 'mail1.example.org',
@@ -20,7 +20,7 @@ const CLEARED: Report = {
 };
 
 const textOf = (reports: Report[], total = reports.length) =>
-  operatorText({ id: '', kind: 'disk.low', total, reports }, 'mail1.example.org');
+  composeOperatorMail({ id: '', kind: 'disk.low', total, reports }, 'mail1.example.org');
 
 test('a report says what happened, since when, and what to do', () => {
   const { subject, text } = textOf([RAISED]);

@@ -4,21 +4,21 @@ import type { World } from '../lib/world.ts';
 import type { Queryable } from '../database/database.ts';
 import { listNodeFacts, type NodeFacts } from '../migration/upgrade-facts.ts';
 
-const LOOKS_FOR_MS = 6_000;
-const LOOKS_EVERY_MS = 300;
+const OBSERVED_MS = 6_000;
+const POLL_EVERY_MS = 300;
 
-export type LivingNode = NodeFacts & { isRunning: boolean };
+export type NodeState = NodeFacts & { isRunning: boolean };
 
-/** Takes up to six seconds while rows of killed workers remain. */
-export async function watchNodes(
+/** Observes the counters of all nodes. Takes up to six seconds while rows of killed workers remain. */
+export async function findRunningNodes(
   db: Queryable,
   world: Pick<World, 'monotonicMs'>,
-): Promise<LivingNode[]> {
+): Promise<NodeState[]> {
   const first = await listNodeFacts(db);
-  const fromMs = world.monotonicMs();
+  const startMs = world.monotonicMs();
   const running = new Set<string>();
-  while (running.size < first.length && world.monotonicMs() - fromMs < LOOKS_FOR_MS) {
-    await pause(LOOKS_EVERY_MS);
+  while (running.size < first.length && world.monotonicMs() - startMs < OBSERVED_MS) {
+    await pause(POLL_EVERY_MS);
     for (const { instance, heartbeats } of await listNodeFacts(db)) {
       const before = first.find((node) => node.instance === instance)?.heartbeats;
       if (before !== undefined && heartbeats > before) running.add(instance);

@@ -18,7 +18,7 @@ import {
 import type { World } from '../lib/world.ts';
 import {
   clearCondition,
-  lapsedConditions,
+  listLapsedConditions,
   listConditions,
   raiseCondition,
 } from './condition-store.ts';
@@ -27,9 +27,9 @@ import { type Database, DatabaseUnavailable, type Queryable } from '../database/
 const RETRY_MS = 5_000;
 const LOGGED_MAX = 100;
 /** Limit on remembered conditions: a bug that invents subjects must not fill the memory. */
-const KEPT_MAX = 1_000;
+const REMEMBERED_MAX = 1_000;
 
-type Report = { isLogged: boolean; ifLapsed?: true } & (
+type ConditionReport = { isLogged: boolean; ifLapsed?: true } & (
   | { kind: 'raised'; condition: NewCondition }
   | { kind: 'cleared'; condition: EndedCondition }
 );
@@ -42,10 +42,10 @@ type Options = {
 
 export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
   readonly #options: Options;
-  /** Reports that are not stored yet, in order; the last one of each condition. */
-  readonly #waiting = new Map<string, Report>();
+  /** Reports that are not stored yet, in order: the last one of each condition. */
+  readonly #waiting = new Map<string, ConditionReport>();
   /** The last report of each condition that this process stored. */
-  readonly #stored = new Map<string, { kind: Report['kind']; atMs: number }>();
+  readonly #stored = new Map<string, { kind: ConditionReport['kind']; atMs: number }>();
   #writing: Promise<void> | null = null;
   #retry: NodeJS.Timeout | undefined;
 
@@ -65,7 +65,7 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
    * Opens a condition in one transaction with `work`. Only the call that opens it runs `work`. For callers that retry
    * when this throws.
    */
-  async raiseTogether(
+  async raiseInTransaction(
     db: Pick<Database, 'transaction'>,
     condition: NewCondition,
     work: (tx: Queryable) => Promise<void>,
@@ -79,7 +79,7 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
   }
 
   /** Logs one line for each open condition at the start, because it was logged when it began. */
-  async logOpen(): Promise<void> {
+  async logOpenConditions(): Promise<void> {
     const { db, log } = this.#options;
     for (const { type, subject, details, remedy, message, since } of await listConditions(
       db,
@@ -91,7 +91,7 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
 
   /** Ends conditions that were not reported within their `lapsesAfterMs`. Maintenance calls it periodically. */
   async clearLapsed(): Promise<void> {
-    for (const { type, subject } of await lapsedConditions(this.#options.db)) {
+    for (const { type, subject } of await listLapsedConditions(this.#options.db)) {
       const endMessage =
         'It is no longer reported; the machine that reported it may have been removed.';
       const report = { kind: 'cleared', condition: { type, subject, endMessage } } as const;
@@ -102,7 +102,7 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
   /** Resolves when all reports are stored, or the database was found to be away. */
   async flush(): Promise<void> {
     clearTimeout(this.#retry);
-    this.#write();
+    this.#startWriting();
     await this.#writing;
   }
 
@@ -112,25 +112,25 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
     clearTimeout(this.#retry);
   }
 
-  #report(report: Report): void {
+  #report(report: ConditionReport): void {
     const key = keyOf(report.condition);
     const waiting = this.#waiting.get(key);
     const isKnown = waiting === undefined && this.#isStored(key, report.kind);
     if (isKnown) return;
-    if (waiting === undefined && this.#waiting.size >= KEPT_MAX) return this.#logOnce(report);
+    if (waiting === undefined && this.#waiting.size >= REMEMBERED_MAX) return this.#logOnce(report);
     const isLogged = waiting?.kind === report.kind && waiting.isLogged;
     this.#waiting.set(key, { ...report, isLogged });
     this.#stored.delete(key);
-    this.#write();
+    this.#startWriting();
   }
 
-  #isStored(key: string, kind: Report['kind']): boolean {
+  #isStored(key: string, kind: ConditionReport['kind']): boolean {
     const stored = this.#stored.get(key);
     if (stored?.kind !== kind) return false;
     return this.#options.world.monotonicMs() - stored.atMs < CONDITION_REPORTED_EVERY_MS;
   }
 
-  #write(): void {
+  #startWriting(): void {
     this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
   }
 
@@ -143,7 +143,7 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
       this.#waiting.delete(key);
       try {
         await this.#store(report);
-        if (this.#stored.size >= KEPT_MAX) this.#stored.clear();
+        if (this.#stored.size >= REMEMBERED_MAX) this.#stored.clear();
         const atMs = this.#options.world.monotonicMs();
         if (!this.#waiting.has(key)) this.#stored.set(key, { kind: report.kind, atMs });
       } catch (error) {
@@ -154,22 +154,22 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
         }
         if (!this.#waiting.has(key)) this.#waiting.set(key, report);
         for (const waiting of this.#waiting.values()) this.#logOnce(waiting);
-        this.#retry = setTimeout(() => this.#write(), RETRY_MS).unref();
+        this.#retry = setTimeout(() => this.#startWriting(), RETRY_MS).unref();
         return;
       }
     }
   }
 
-  async #store(report: Report): Promise<void> {
+  async #store(report: ConditionReport): Promise<void> {
     const { db } = this.#options;
-    const isNews =
+    const isChange =
       report.kind === 'raised'
         ? (await raiseCondition(db, report.condition)).isNew
         : await clearCondition(db, report.condition, { ifLapsed: report.ifLapsed === true });
-    if (isNews !== false && isNews !== null) this.#logOnce(report);
+    if (isChange !== false && isChange !== null) this.#logOnce(report);
   }
 
-  #logOnce(report: Report): void {
+  #logOnce(report: ConditionReport): void {
     if (report.isLogged) return;
     report.isLogged = true;
     const { log } = this.#options;

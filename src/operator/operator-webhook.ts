@@ -29,11 +29,11 @@ type Options = {
   log: Pick<Logger, 'info' | 'warn'>;
 };
 
-export async function keepOperatorWebhook(db: Database, options: Options): Promise<void> {
+export async function configureOperatorWebhook(db: Database, options: Options): Promise<void> {
   const { config, log } = options;
-  const { operatorWebhook: wanted, allowPrivateNetworks: allowPrivate } = config;
-  if (wanted === null) return void (await deleteEndpoint(db, OPERATOR_SCOPE, ID));
-  const problem = checkOutboundUrl(wanted.url, { allowPrivate });
+  const { operatorWebhook: webhook, allowPrivateNetworks: allowPrivate } = config;
+  if (webhook === null) return void (await deleteEndpoint(db, OPERATOR_SCOPE, ID));
+  const problem = checkOutboundUrl(webhook.url, { allowPrivate });
   if (problem !== null) {
     log.warn(`LETTERHAUS_OPERATOR_WEBHOOK gets no events: ${problem}`);
     return void (await deleteEndpoint(db, OPERATOR_SCOPE, ID));
@@ -41,26 +41,26 @@ export async function keepOperatorWebhook(db: Database, options: Options): Promi
   await db.transaction(async (tx) => {
     // Locks the row of the project, so nodes that start at the same moment do this one after the other.
     await makeOperatorProject(tx);
-    const present = await findEndpoint(tx, OPERATOR_SCOPE, ID);
-    if (present === null) return create(tx, wanted, options);
-    await updateEndpoint(tx, OPERATOR_SCOPE, { id: ID, url: wanted.url, status: 'enabled' });
-    if (wanted.secret !== null) await useSecret(tx, wanted.secret, options);
+    const endpoint = await findEndpoint(tx, OPERATOR_SCOPE, ID);
+    if (endpoint === null) return createConfigured(tx, webhook, options);
+    await updateEndpoint(tx, OPERATOR_SCOPE, { id: ID, url: webhook.url, status: 'enabled' });
+    if (webhook.secret !== null) await rotateTo(tx, webhook.secret, options);
   });
 }
 
-async function create(
+async function createConfigured(
   tx: Queryable,
   { url, secret }: NonNullable<OperatorConfig['operatorWebhook']>,
   { secrets, log }: Options,
 ): Promise<void> {
   const sealed = secrets.seal(secret ?? formatSecret(randomBytes(SECRET_BYTES)), ID);
-  const made = await createEndpoint(tx, OPERATOR_SCOPE, {
+  const created = await createEndpoint(tx, OPERATOR_SCOPE, {
     id: ID,
     url,
     events: null,
     secret: sealed,
   });
-  if (made === null) {
+  if (created === null) {
     return log.warn(
       'LETTERHAUS_OPERATOR_WEBHOOK gets no events: the operator has as many webhooks as a project may have; delete one',
     );
@@ -73,18 +73,18 @@ async function create(
 }
 
 /** Rotates to the configured secret. The earlier secret also signs for 24 hours. */
-async function useSecret(tx: Queryable, wanted: string, { secrets, log }: Options): Promise<void> {
+async function rotateTo(tx: Queryable, secret: string, { secrets, log }: Options): Promise<void> {
   const sealed = await findSecrets(tx, OPERATOR_SCOPE, ID);
-  if (sealed !== null && opened(secrets, sealed.secret) === wanted) return;
-  const secret = secrets.seal(wanted, ID);
-  if ((await rotateSecret(tx, OPERATOR_SCOPE, { id: ID, secret })) !== null) return;
+  if (sealed !== null && openOrNull(secrets, sealed.secret) === secret) return;
+  const resealed = secrets.seal(secret, ID);
+  if ((await rotateSecret(tx, OPERATOR_SCOPE, { id: ID, secret: resealed })) !== null) return;
   log.warn(
     'LETTERHAUS_OPERATOR_WEBHOOK_SECRET is not used yet: the secret was changed twice within 24 hours',
   );
 }
 
 /** Returns null when it was sealed with a secret key that is lost. */
-function opened(secrets: SecretBox, sealed: Buffer): string | null {
+function openOrNull(secrets: SecretBox, sealed: Buffer): string | null {
   try {
     return secrets.open(sealed, ID);
   } catch {

@@ -11,13 +11,13 @@ export function describeAttention(attention: Command, cli: Cli): void {
     examples: ['attention', 'attention --json'],
     notes: 'The exit code is 1 when a condition is open.',
     mode: 'none',
-    run: list,
+    run: listAttention,
   });
 }
 
-async function list({ cli, client }: Api): Promise<Outcome> {
-  const { conditions, backup: shown } = await client.operator.status();
-  const backup = await withOwnAccess(cli, shown);
+async function listAttention({ cli, client }: Api): Promise<Outcome> {
+  const { conditions, backup: reported } = await client.operator.status();
+  const backup = await withOwnBackupAccess(cli, reported);
   const lines = table(cli, {
     columns: [
       'SINCE',
@@ -41,14 +41,14 @@ async function list({ cli, client }: Api): Promise<Outcome> {
 }
 
 /** Reads the backups with this command's own configuration when the worker has no access to the bucket. */
-async function withOwnAccess(
+async function withOwnBackupAccess(
   { env, world }: Pick<Cli, 'env' | 'world'>,
-  shown: InstallationStatus['backup'],
+  reported: InstallationStatus['backup'],
 ): Promise<InstallationStatus['backup']> {
-  if (!shown?.problem || !shown.to.startsWith('s3:')) return shown;
+  if (!reported?.problem || !reported.to.startsWith('s3:')) return reported;
   const { readConfig } = await import('../config/config.ts');
   const read = readConfig(env);
-  if (!read.ok || read.config.backup.s3 === null) return shown;
+  if (!read.ok || read.config.backup.s3 === null) return reported;
   const { newestBackup, newestToWire } = await import('../backup/newest.ts');
   const newest = await newestBackup(read.config.backup, world);
   return newest && newestToWire(newest);

@@ -1,6 +1,6 @@
 /**
  * The queue of mail to the operator: beginnings and ends of conditions, queued by the statement that records them
- * (condition-store.ts). operator/mail.ts composes the mail and has it accepted.
+ * (condition-store.ts). operator/operator-mail.ts composes the mail and has it accepted.
  *
  * Guarantees: every report that was recorded while an address was set is mailed. Each mail is planned once across all
  * nodes, and at most one an hour for each type of condition. A planned mail keeps its id until it is accepted, so that
@@ -25,7 +25,7 @@ queued_mail as (
    where c.type <> '${NOT_MAILED}' and exists (select from operator_mail)
 )`;
 
-/** Sets the address for mail to the operator. null ends queueing and deletes the queue. */
+/** Sets the address for mail to the operator. Null ends queueing and deletes the queue. */
 export async function setOperatorAddress(db: Queryable, address: Address | null): Promise<void> {
   if (address !== null) {
     const text = `insert into operator_mail (address) values ($1)
@@ -35,7 +35,7 @@ export async function setOperatorAddress(db: Queryable, address: Address | null)
   await db.query('with unset as (delete from operator_mail) delete from operator_mail_queue');
 }
 
-export async function hasOperatorMail(db: Queryable): Promise<boolean> {
+export async function hasQueuedOperatorMail(db: Queryable): Promise<boolean> {
   return (await db.query('select from operator_mail_queue limit 1')).length > 0;
 }
 
@@ -62,7 +62,7 @@ export async function planOperatorMail(db: Queryable): Promise<void> {
   await db.query(PLAN);
 }
 
-export type Report = {
+export type ReportedCondition = {
   subject: string;
   state: 'raised' | 'cleared';
   message: string;
@@ -71,10 +71,16 @@ export type Report = {
   at: Date;
 };
 
-/** @property reports the newest ones, oldest first @property total number of all reports */
-export type PlannedMail = { id: string; kind: ConditionType; total: number; reports: Report[] };
+export type PlannedMail = {
+  id: string;
+  kind: ConditionType;
+  /** Number of all reports. */
+  total: number;
+  /** The newest reports, oldest first. */
+  reports: ReportedCondition[];
+};
 
-const PLANNED = `
+const LIST_PLANNED = `
 select mail_id as "mailId", kind, subject, state, message, remedy, since, at, total
   from (select q.*, count(*) over (partition by mail_id)::int as total,
                row_number() over (partition by mail_id order by at desc, event_id desc) as place
@@ -82,14 +88,16 @@ select mail_id as "mailId", kind, subject, state, message, remedy, since, at, to
  where place <= $1
  order by mail_id, place desc`;
 
-/** Returns mails that are planned and not known to be accepted. @param reportsMax limit for each mail */
-export async function plannedOperatorMail(
-  db: Queryable,
-  reportsMax: number,
-): Promise<PlannedMail[]> {
-  type Row = Report & { mailId: string; kind: ConditionType; total: number };
+/**
+ * Returns mails that are planned and not known to be accepted.
+ * @param reportsMax limit for each mail
+ */
+export async function listPlannedMail(db: Queryable, reportsMax: number): Promise<PlannedMail[]> {
+  type Row = ReportedCondition & { mailId: string; kind: ConditionType; total: number };
   const mails = new Map<string, PlannedMail>();
-  for (const { mailId: id, kind, total, ...report } of await db.query<Row>(PLANNED, [reportsMax])) {
+  for (const { mailId: id, kind, total, ...report } of await db.query<Row>(LIST_PLANNED, [
+    reportsMax,
+  ])) {
     const mail = mails.get(id) ?? { id, kind, total, reports: [] };
     mail.reports.push(report);
     mails.set(id, mail);
@@ -97,7 +105,8 @@ export async function plannedOperatorMail(
   return [...mails.values()];
 }
 
-export async function endPlannedMail(db: Queryable, mailId: string): Promise<void> {
+/** Takes an accepted mail off the queue. */
+export async function deletePlannedMail(db: Queryable, mailId: string): Promise<void> {
   await db.query('delete from operator_mail_queue where mail_id = $1', [mailId]);
 }
 
@@ -122,12 +131,15 @@ select d.project_id as "projectId", d.environment, p.organization_id as "organiz
          order by d.created_at, d.id limit 1) d
   join projects p on p.id = d.project_id`;
 
-/** Finds the oldest verified live domain that is not paused. @param wanted.domain the only candidate; null for any */
+/**
+ * Finds the oldest verified live domain that is not paused.
+ * @param criteria.domain the only candidate; null for any
+ */
 export async function findOperatorSender(
   db: Queryable,
-  wanted: { domain: string | null; to: Address },
+  criteria: { domain: string | null; to: Address },
 ): Promise<OperatorSender | null> {
-  const values = [wanted.domain, addressKey(wanted.to)];
+  const values = [criteria.domain, addressKey(criteria.to)];
   const [row] = await db.query<OperatorSender>(FIND_SENDER, values);
   return row ?? null;
 }
@@ -144,7 +156,7 @@ select id from api_keys
  * Returns the key that the mail is accepted with, and creates it the first time. Nobody knows the key itself. The
  * lock on the row of the address makes sure that only one is created.
  */
-export function operatorMailKey(
+export function findOrCreateMailKey(
   db: Pick<Database, 'transaction'>,
   { projectId, environment, domain }: OperatorSender,
 ): Promise<string> {
@@ -152,8 +164,8 @@ export function operatorMailKey(
   return db.transaction(async (tx) => {
     await tx.query('select from operator_mail for update');
     const values = [projectId, environment, KEY_NAME, domain];
-    const [known] = await tx.query<{ id: string }>(FIND_KEY, values);
-    if (known) return known.id;
+    const [existing] = await tx.query<{ id: string }>(FIND_KEY, values);
+    if (existing) return existing.id;
     const limits = { permission: 'sending_access', domain, expiresAt: null } as const;
     return (await createKey(tx, scope, { name: KEY_NAME, ...limits })).key.id;
   });
