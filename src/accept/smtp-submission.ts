@@ -16,7 +16,7 @@ import { type Address, parseAddress } from '../mail/address.ts';
 import { FEEDBACK_ID } from '../mail/compose.ts';
 import type { DsnRequest, RcptDsn } from '../mail/dsn-parameters.ts';
 import { plainAddress } from '../net/addresses.ts';
-import { answerOf, closing, type SmtpAnswer } from '../net/smtp/server-types.ts';
+import { serverReply, closingReply, type ServerReply } from '../net/smtp/server-types.ts';
 import type {
   SmtpEnvelope,
   SmtpHandlers,
@@ -44,12 +44,12 @@ export type SubmissionOptions = {
   log: Logger;
 };
 
-const INVALID_KEY = answerOf(
+const INVALID_KEY = serverReply(
   535,
   '5.7.8',
   'The password must be a valid API key; the user name may be letterhaus or any other.',
 );
-const DATABASE_AWAY = answerOf(
+const DATABASE_AWAY = serverReply(
   454,
   '4.7.0',
   'The database cannot be reached; try again in a moment.',
@@ -76,9 +76,9 @@ export function createLogIn({ keys, limiter, use }: SubmissionOptions): SmtpLogI
   };
 }
 
-function tooManyAttempts(resetS: number): SmtpAnswer {
+function tooManyAttempts(resetS: number): ServerReply {
   const why = 'Too many attempts without a valid API key came from your address';
-  return closing(421, '4.7.0', `${why}; try again in ${resetS} s.`);
+  return closingReply(421, '4.7.0', `${why}; try again in ${resetS} s.`);
 }
 
 export function createSubmission(options: SubmissionOptions): SmtpHandlers<Caller> {
@@ -86,7 +86,7 @@ export function createSubmission(options: SubmissionOptions): SmtpHandlers<Calle
   return {
     onRcpt(session, address) {
       const read = readSubmittedRecipient(address, rulesFor(session, options));
-      return isRefusal(read) ? answerOf(553, '5.1.3', read.message) : null;
+      return isRefusal(read) ? serverReply(553, '5.1.3', read.message) : null;
     },
     async onMessage(session, envelope, message) {
       const startedMs = world.monotonicMs();
@@ -109,7 +109,7 @@ export function createSubmission(options: SubmissionOptions): SmtpHandlers<Calle
   };
 }
 
-type SubmissionResult = { reply: SmtpAnswer; emailId?: string };
+type SubmissionResult = { reply: ServerReply; emailId?: string };
 
 type SubmittedBy = {
   session: SmtpSession<Caller>;
@@ -178,8 +178,8 @@ function replyToOutcome(outcome: AcceptOutcome): SubmissionResult {
   if (outcome.kind === 'refused') return { reply: replyToRefusal(outcome) };
   const { id } = JSON.parse(outcome.body) as { id: string };
   // Mail libraries look for Postfix's words and read the rest of the line as the id.
-  const reply = answerOf(250, '2.0.0', `Ok: queued as ${id}`);
-  if (outcome.kind === 'replayed') reply.before = 'Accepted before';
+  const reply = serverReply(250, '2.0.0', `Ok: queued as ${id}`);
+  if (outcome.kind === 'replayed') reply.firstLine = 'Accepted before';
   return { reply, emailId: id };
 }
 
@@ -212,17 +212,17 @@ const REPLIES = {
   service_unavailable: [451, '4.3.0'],
 } as const satisfies Record<RefusalCode, readonly [code: number, enhanced: string]>;
 
-export function replyToRefusal({ refused, message, details, isStorageFull }: Refusal): SmtpAnswer {
-  if (isStorageFull) return answerOf(452, '4.3.1', message);
+export function replyToRefusal({ refused, message, details, isStorageFull }: Refusal): ServerReply {
+  if (isStorageFull) return serverReply(452, '4.3.1', message);
   // The client has no permission to use this sender.
   if (/^(?:from|sender|resent-.*)$/i.test(details?.[0]?.field ?? ''))
-    return answerOf(550, '5.7.1', message);
+    return serverReply(550, '5.7.1', message);
   const [code, enhanced] = REPLIES[refused];
-  return answerOf(code, enhanced, message);
+  return serverReply(code, enhanced, message);
 }
 
-export function replyToError(error: unknown): SmtpAnswer | null {
-  const unavailable = (text: string) => answerOf(451, '4.3.0', text);
+export function replyToError(error: unknown): ServerReply | null {
+  const unavailable = (text: string) => serverReply(451, '4.3.0', text);
   if (error instanceof Overloaded) {
     return unavailable(`Nothing was accepted: ${error.message}; try again in a moment.`);
   }

@@ -11,8 +11,8 @@ import type { Addressee, AddressBook } from './addresses.ts';
 import { addresseeOf, isOwnAddress } from './addresses.ts';
 import type { Receive, Received } from './receive.ts';
 import { plainAddress } from '../net/addresses.ts';
-import type { SmtpAnswer, SmtpHandlers, SmtpServerLimits } from '../net/smtp/server-types.ts';
-import { answerOf } from '../net/smtp/server-types.ts';
+import type { ServerReply, SmtpHandlers, SmtpServerLimits } from '../net/smtp/server-types.ts';
+import { serverReply } from '../net/smtp/server-types.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 
 /** Limits of each worker. The largest providers send reports from few addresses, over many connections. */
@@ -26,29 +26,29 @@ export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {
   sessionTimeoutMs: 600_000,
 };
 
-const TAKEN = answerOf(250, '2.6.0', 'Message accepted');
-const LATER = answerOf(451, '4.3.0', 'The database is unavailable; try again later');
-const TOO_MANY = answerOf(
+const TAKEN = serverReply(250, '2.6.0', 'Message accepted');
+const LATER = serverReply(451, '4.3.0', 'The database is unavailable; try again later');
+const TOO_MANY = serverReply(
   451,
   '4.7.1',
   'Too many messages without a valid report; try again later',
 );
-const FULL = answerOf(452, '4.3.1', 'Insufficient storage; try again later');
-const TOO_EARLY = answerOf(451, '4.2.1', 'That email is still being delivered; try again later');
-const LOOPING = answerOf(554, '5.4.6', 'Mail loop detected');
-const OWN_SENDER = answerOf(550, '5.4.6', 'The sender is a return path of this service');
+const FULL = serverReply(452, '4.3.1', 'Insufficient storage; try again later');
+const TOO_EARLY = serverReply(451, '4.2.1', 'That email is still being delivered; try again later');
+const LOOPING = serverReply(554, '5.4.6', 'Mail loop detected');
+const OWN_SENDER = serverReply(550, '5.4.6', 'The sender is a return path of this service');
 
 const ANSWERS = {
   kept: TAKEN,
   looping: LOOPING,
   too_early: TOO_EARLY,
   too_many: TOO_MANY,
-} as const satisfies Record<Received, SmtpAnswer>;
+} as const satisfies Record<Received, ServerReply>;
 
 const REFUSED = {
-  forged: answerOf(550, '5.7.1', 'The return path has no valid signature'),
-  expired: answerOf(550, '5.7.1', 'The return path has expired'),
-  unknown: answerOf(550, '5.1.1', 'Unknown address; this server does not relay'),
+  forged: serverReply(550, '5.7.1', 'The return path has no valid signature'),
+  expired: serverReply(550, '5.7.1', 'The return path has expired'),
+  unknown: serverReply(550, '5.1.1', 'Unknown address; this server does not relay'),
 } as const;
 
 export function createInboundHandlers(options: {
@@ -114,7 +114,7 @@ function emailIdsOf(addressees: ReadonlyMap<string, Addressee> | undefined): str
   return [...new Set(ids)];
 }
 
-async function orLater(work: () => Promise<SmtpAnswer | null>): Promise<SmtpAnswer | null> {
+async function orLater(work: () => Promise<ServerReply | null>): Promise<ServerReply | null> {
   try {
     return await work();
   } catch (error) {

@@ -9,7 +9,7 @@ import {
   type SmtpServerOptions,
   type SmtpSession,
 } from '../../src/net/smtp/server.ts';
-import { answerOf } from '../../src/net/smtp/server-types.ts';
+import { serverReply } from '../../src/net/smtp/server-types.ts';
 import { systemWorld } from '../../src/service/machine/system-world.ts';
 
 export type TakenMail = {
@@ -26,7 +26,7 @@ export const logIn: SmtpLogIn<string> = (_session, { user, pass }) =>
   Promise.resolve(
     pass === 'secret'
       ? { user }
-      : { refused: answerOf(535, '5.7.8', 'Wrong user name or password') },
+      : { refused: serverReply(535, '5.7.8', 'Wrong user name or password') },
   );
 
 export async function startSmtpServer<User = null>(
@@ -46,7 +46,7 @@ export async function startSmtpServer<User = null>(
       onMessage(session, envelope, message) {
         const text = message.content.toString('latin1');
         taken.push({ envelope, session: { ...session }, text, ...message });
-        return Promise.resolve(answerOf(250, '2.0.0', `Taken ${taken.length}`));
+        return Promise.resolve(serverReply(250, '2.0.0', `Taken ${taken.length}`));
       },
       ...overrides.handlers,
     },

@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs';
 import {
   connectSmtp,
   type ConnectResult,
-  type SmtpConnection,
   type SmtpOptions,
   type Transaction,
   type TransactionResult,
 } from '../../src/net/smtp/client.ts';
+import type { SmtpConnection } from '../../src/net/smtp/client-connection.ts';
 import type { FakeMx } from './fake-mx.ts';
 
 /** Milliseconds that a test waits for a silent server. */

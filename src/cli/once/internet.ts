@@ -7,7 +7,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { type Answer, AUTHORITATIVE_ANSWER, decode, encode, TRUNCATED_RESPONSE } from 'dns-packet';
 import type { World } from '../../lib/world.ts';
-import { answerOf } from '../../net/smtp/server-types.ts';
+import { serverReply } from '../../net/smtp/server-types.ts';
 import { SmtpServer } from '../../net/smtp/server.ts';
 
 const HOST = '127.0.0.1';
@@ -158,7 +158,7 @@ export async function openSink(
       onRcpt: () => null,
       onMessage(_session, { recipients }, { content }) {
         resolve({ recipients, content: content.toString('latin1') });
-        return Promise.resolve(answerOf(250, '2.0.0', 'Accepted'));
+        return Promise.resolve(serverReply(250, '2.0.0', 'Accepted'));
       },
     },
   });

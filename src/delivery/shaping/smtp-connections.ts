@@ -136,7 +136,7 @@ export class SmtpConnections {
       const session = pool.connect(sessionRequest.key);
       if (session) {
         const opened = await this.#open(target, { pool, session, ...request });
-        if (!('ourProblem' in opened)) return opened;
+        if (!('isSourceProblem' in opened)) return opened;
         this.#unusableSources.remember(`${source} ${target.address}`, SOURCE_UNUSABLE_FOR_MS);
         if (this.#firstUsableSource(sources, target.address) === null) return opened;
         continue;

@@ -4,7 +4,8 @@
  * SESSION_TRANSITIONS lists the events that each state allows. Any other event is a bug and throws. docs/delivery.md
  * draws the table. At most one delivery uses a session, plus a second one while its message is announced.
  */
-import type { SmtpConnection, Transaction, TransactionResult } from '../../net/smtp/client.ts';
+import type { SmtpConnection } from '../../net/smtp/client-connection.ts';
+import type { Transaction, TransactionResult } from '../../net/smtp/client-session.ts';
 import { nextState, type Transitions } from '../../lib/state-machine.ts';
 
 export type SessionState =

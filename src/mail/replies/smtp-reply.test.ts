@@ -145,9 +145,9 @@ test('replies before malformed data count, nothing after it does', () => {
 test('bytes of an unfinished reply are reported', () => {
   const parser = new ReplyParser();
   parser.push(Buffer.from('220 go\r\n'));
-  assert.equal(parser.midReply, false);
+  assert.equal(parser.isMidReply, false);
   parser.push(Buffer.from('250-in'));
-  assert.equal(parser.midReply, true);
+  assert.equal(parser.isMidReply, true);
 });
 
 test('the result does not depend on how the network splits the bytes', () => {

@@ -73,7 +73,7 @@ export class ReplyParser {
   #size = 0;
   #error: string | null = null;
 
-  get midReply(): boolean {
+  get isMidReply(): boolean {
     return this.#rest !== null || this.hasFirstLine;
   }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
-import type { Follower, SmtpTimeouts, Transaction } from './client-session.ts';
+import type { PickNext, SmtpTimeouts, Transaction } from './client-session.ts';
 import { startFakeMx } from '../../../test/support/fake-mx.ts';
 import { connectTo, openTo, SILENCE_MS, summary } from '../../../test/support/smtp.ts';
 
@@ -19,8 +19,8 @@ function messageTo(recipient: string, overrides: Partial<Transaction> = {}): Tra
 }
 
 /** Announces the message if it may be announced. */
-function followedBy(next: Transaction): Follower {
-  return (mayFollow) => (mayFollow(next) ? next : null);
+function followedBy(next: Transaction): PickNext {
+  return (mayAnnounce) => (mayAnnounce(next) ? next : null);
 }
 
 const [FIRST, SECOND] = [messageTo('first@full.test'), messageTo('second@full.test')];
@@ -79,9 +79,9 @@ test('a hundred messages on one session each get their own reply', async () => {
   await Promise.all(
     messages.map(async (message, i) => {
       await begun[i]?.promise;
-      const sending = connection.send(message, (mayFollow) => {
+      const sending = connection.send(message, (mayAnnounce) => {
         const next = messages[i + 1];
-        if (next === undefined || !mayFollow(next)) return null;
+        if (next === undefined || !mayAnnounce(next)) return null;
         begun[i + 1]?.resolve();
         return next;
       });

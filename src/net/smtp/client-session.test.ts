@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  extensionsOf,
+  parseExtensions,
   isWritablePath,
   NO_EXTENSIONS,
   pathCommand,
@@ -10,7 +10,7 @@ import {
 } from './client-session.ts';
 
 const offered = (...lines: string[]) =>
-  extensionsOf({ code: 250, enhancedCode: null, message: ['mx.test', ...lines].join('\n') });
+  parseExtensions({ code: 250, enhancedCode: null, message: ['mx.test', ...lines].join('\n') });
 
 test('extensions are recognised in any case', () => {
   const all = offered(
@@ -36,7 +36,7 @@ test('extensions are recognised in any case', () => {
 test('unknown keywords, and those in the greeting, are not extensions', () => {
   assert.deepEqual(offered('X-PIPELINING', 'HELP', ''), NO_EXTENSIONS);
   const greeting = { code: 250, enhancedCode: null, message: 'PIPELINING STARTTLS' };
-  assert.deepEqual(extensionsOf(greeting), NO_EXTENSIONS);
+  assert.deepEqual(parseExtensions(greeting), NO_EXTENSIONS);
 });
 
 test('a SIZE limit that is not a number is ignored', () => {

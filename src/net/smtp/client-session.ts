@@ -1,5 +1,5 @@
 /**
- * State that the handshake (client.ts) and the transactions (transaction.ts) of a session share: options, timeouts,
+ * State that the handshake (client.ts) and the transactions (client-transaction.ts) of a session share: options, timeouts,
  * results, the transcript, and the only functions that write commands.
  *
  * Failures are of two kinds. `replied`: the server refused, and its reply decides. `failed`: there was no usable
@@ -9,7 +9,7 @@
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import type { DsnParameters } from '../../mail/dsn-parameters.ts';
 import type { DaneExpectation } from '../tls/dane.ts';
-import { type ReplyRead, isFailure, type SmtpWire, type TlsResult } from './client-wire.ts';
+import { type ReplyOrFailure, isFailure, type SmtpWire, type TlsResult } from './client-wire.ts';
 
 /** Lines `S: …` and `C: …` of one attempt, at most 8 KB, without message content or passwords. */
 export type SmtpTranscript = readonly string[];
@@ -86,7 +86,7 @@ export type SmtpFailure = {
   /** For the cause `tls`. */
   tlsResult?: TlsResult;
   /** Our own address (`localAddress`) has no route; another one may have. */
-  ourProblem?: true;
+  isSourceProblem?: true;
   transcript: SmtpTranscript;
 };
 
@@ -124,9 +124,9 @@ export type Transaction = {
 /**
  * Called right before the dot. Returns the next message for this session, whose envelope is then written with the
  * dot (RFC 2920 §3.1); null: none.
- * @param mayFollow whether the server supports that message and it may be sent
+ * @param mayAnnounce returns whether the server supports that message and it may be sent
  */
-export type Follower = (mayFollow: (next: Transaction) => boolean) => Transaction | null;
+export type PickNext = (mayAnnounce: (next: Transaction) => boolean) => Transaction | null;
 
 export type TransactionResult =
   | {
@@ -155,13 +155,13 @@ export type Session = {
   announced: Transaction | null;
 };
 
-/** Sends a command and reads its reply. The transcript has `shown` in place of a secret. */
+/** Sends a command and reads its reply. The transcript shows `masked` in place of a line with a secret. */
 export function sendCommand(
   session: Session,
   phase: SmtpPhase,
-  { line, shown = line }: { line: string; shown?: string },
-): Promise<ReplyRead> {
-  session.transcript.client(shown);
+  { line, masked = line }: { line: string; masked?: string },
+): Promise<ReplyOrFailure> {
+  session.transcript.addCommand(masked);
   session.wire.write([`${line}\r\n`], 1);
   return readReply(session, phase);
 }
@@ -170,10 +170,10 @@ export async function readReply(
   session: Session,
   phase: SmtpPhase,
   timeoutMs = session.timeouts[phase],
-): Promise<ReplyRead> {
-  const read = await session.wire.nextReply(timeoutMs);
-  if (!isFailure(read)) session.transcript.server(read);
-  return read;
+): Promise<ReplyOrFailure> {
+  const reply = await session.wire.nextReply(timeoutMs);
+  if (!isFailure(reply)) session.transcript.addReply(reply);
+  return reply;
 }
 
 export type SmtpExtensions = {
@@ -197,7 +197,7 @@ export const NO_EXTENSIONS: SmtpExtensions = {
   authMechanisms: [],
 };
 
-export function extensionsOf(reply: SmtpReply): SmtpExtensions {
+export function parseExtensions(reply: SmtpReply): SmtpExtensions {
   const offered = new Map<string, readonly string[]>();
   // The first line is a greeting. Some servers write `AUTH=LOGIN`, as before RFC 2554.
   for (const line of reply.message.toUpperCase().split('\n').slice(1)) {
@@ -211,12 +211,12 @@ export function extensionsOf(reply: SmtpReply): SmtpExtensions {
     smtpUtf8: offered.has('SMTPUTF8'),
     eightBitMime: offered.has('8BITMIME'),
     dsn: offered.has('DSN'),
-    size: size === undefined ? null : { sizeBytesMax: sizeOf(size[0]) },
+    size: size === undefined ? null : { sizeBytesMax: parseSize(size[0]) },
     authMechanisms: offered.get('AUTH') ?? [],
   };
 }
 
-function sizeOf(text: string | undefined): number {
+function parseSize(text: string | undefined): number {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0;
 }
 
@@ -256,18 +256,18 @@ export function plainCommand(verb: string, argument: string): string {
   return `${verb} ${argument}`;
 }
 
-const CHARACTERS_MAX = 8000;
+const TRANSCRIPT_CHARACTERS_MAX = 8_000;
 
 /** The bounded dialogue of one attempt. Lines are not joined, because every message has a transcript. */
 export class Transcript {
   #lines: string[] = [];
-  #charactersLeft = CHARACTERS_MAX;
+  #charactersLeft = TRANSCRIPT_CHARACTERS_MAX;
 
-  client(line: string): void {
+  addCommand(line: string): void {
     this.#add(`C: ${line}`);
   }
 
-  server(reply: SmtpReply): void {
+  addReply(reply: SmtpReply): void {
     const { code, enhancedCode, message } = reply;
     const prefix = enhancedCode === null ? '' : `${enhancedCode} `;
     if (!message.includes('\n')) {
@@ -280,14 +280,14 @@ export class Transcript {
   }
 
   /** Adds an event of the connection that is neither a command nor a reply. */
-  note(text: string): void {
+  addNote(text: string): void {
     this.#add(`(${text})`);
   }
 
   take(): SmtpTranscript {
     const lines = this.#lines;
     this.#lines = [];
-    this.#charactersLeft = CHARACTERS_MAX;
+    this.#charactersLeft = TRANSCRIPT_CHARACTERS_MAX;
     return lines;
   }
 

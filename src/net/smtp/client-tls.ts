@@ -20,7 +20,7 @@ import { daneProblem } from '../tls/dane.ts';
 import type { SmtpOptions, SmtpTlsFacts } from './client-session.ts';
 import type { TlsResult, WireFailure } from './client-wire.ts';
 
-type Secured = { socket: TLSSocket; facts: SmtpTlsFacts } | WireFailure;
+type SecureResult = { socket: TLSSocket; facts: SmtpTlsFacts } | WireFailure;
 
 type TlsOptions = Pick<SmtpOptions, 'host' | 'tls' | 'ca' | 'dane' | 'reducedHello'>;
 
@@ -29,7 +29,7 @@ type TlsOptions = Pick<SmtpOptions, 'host' | 'tls' | 'ca' | 'dane' | 'reducedHel
  * packets, which some old servers and middleboxes cannot handle. This one has 231 bytes, also below the 256 at which
  * others fail (RFC 7685). It keeps forward secrecy and AEAD.
  */
-const REDUCED: SecureContextOptions = {
+const REDUCED_HELLO: SecureContextOptions = {
   minVersion: 'TLSv1.2',
   ecdhCurve: 'X25519:P-256',
   ciphers: [
@@ -49,40 +49,40 @@ const REDUCED: SecureContextOptions = {
   ].join(':'),
 };
 
-const contexts = new Map<string, SecureContext>();
+const secureContexts = new Map<string, SecureContext>();
 
-function contextFor({ ca, reducedHello = false }: TlsOptions): SecureContext {
+function secureContextFor({ ca, reducedHello = false }: TlsOptions): SecureContext {
   const key = `${reducedHello} ${ca ?? ''}`;
-  const known = contexts.get(key);
+  const known = secureContexts.get(key);
   if (known !== undefined) return known;
-  const offers = reducedHello ? REDUCED : {};
+  const offers = reducedHello ? REDUCED_HELLO : {};
   const context = createSecureContext({ ...offers, ...(ca === undefined ? {} : { ca }) });
-  contexts.set(key, context);
+  secureContexts.set(key, context);
   return context;
 }
 
 /**
  * Starts TLS on a connected socket. Destroys the socket when the handshake fails. `facts` has the result of the
- * verification: call `proofMissing` before sending anything.
+ * verification: `missingProof` must accept them before anything is sent.
  */
-export async function secure(
+export async function secureSocket(
   socket: Socket,
   options: TlsOptions,
   timeoutMs: number,
-): Promise<Secured> {
-  const shaken = await shakeHands(socket, options, timeoutMs);
-  return 'cause' in shaken ? shaken : { socket: shaken, facts: judge(shaken, options) };
+): Promise<SecureResult> {
+  const result = await runTlsHandshake(socket, options, timeoutMs);
+  return 'cause' in result ? result : { socket: result, facts: verifyPeer(result, options) };
 }
 
 /** Returns why nothing may be sent on this connection; null when its proof suffices or none is required. */
-export function proofMissing({ tls }: TlsOptions, facts: SmtpTlsFacts): WireFailure | null {
-  const mustProve = tls === 'enforced' || tls === 'dane';
-  if (!mustProve || facts.verified) return null;
+export function missingProof({ tls }: TlsOptions, facts: SmtpTlsFacts): WireFailure | null {
+  const isProofRequired = tls === 'enforced' || tls === 'dane';
+  if (!isProofRequired || facts.verified) return null;
   const message = `The server does not prove its identity: ${facts.problem}.`;
   return { cause: 'tls', message, tlsResult: facts.result };
 }
 
-function shakeHands(
+function runTlsHandshake(
   socket: Socket,
   options: TlsOptions,
   timeoutMs: number,
@@ -95,16 +95,16 @@ function shakeHands(
       host: options.host,
       // RFC 6066 §3: SNI cannot be an IP address; `host` is verified instead.
       ...(isIP(name) === 0 ? { servername: name } : {}),
-      secureContext: contextFor(options),
+      secureContext: secureContextFor(options),
       rejectUnauthorized: false,
     });
-    const finish = (shaken: TLSSocket | WireFailure): void => {
+    const finish = (result: TLSSocket | WireFailure): void => {
       clearTimeout(timer);
       tlsSocket.off('secureConnect', succeed).off('close', close);
       // After a failure the listener stays, because a destroyed socket may still emit an error.
-      if ('cause' in shaken) tlsSocket.destroy();
+      if ('cause' in result) tlsSocket.destroy();
       else tlsSocket.off('error', fail);
-      resolve(shaken);
+      resolve(result);
     };
     const succeed = (): void => finish(tlsSocket);
     const fail = (error: NodeJS.ErrnoException): void =>
@@ -124,34 +124,36 @@ function shakeHands(
   });
 }
 
-function judge(socket: TLSSocket, options: TlsOptions): SmtpTlsFacts {
-  const found =
-    options.dane === undefined ? byAuthorities(socket, options) : byDane(socket, options);
+function verifyPeer(socket: TLSSocket, options: TlsOptions): SmtpTlsFacts {
+  const verification =
+    options.dane === undefined
+      ? problemByAuthorities(socket, options)
+      : problemByDane(socket, options);
   return {
     version: socket.getProtocol() ?? 'unknown',
     cipher: socket.getCipher().name,
-    verified: found === null,
-    problem: found?.problem ?? null,
-    result: found?.result ?? null,
+    verified: verification === null,
+    problem: verification?.problem ?? null,
+    result: verification?.result ?? null,
   };
 }
 
-type Judgement = { problem: string; result: TlsResult } | null;
+type VerificationProblem = { problem: string; result: TlsResult } | null;
 
-function byDane(socket: TLSSocket, { dane }: TlsOptions): Judgement {
-  const problem = dane === undefined ? null : daneProblem(chainOf(socket), dane);
+function problemByDane(socket: TLSSocket, { dane }: TlsOptions): VerificationProblem {
+  const problem = dane === undefined ? null : daneProblem(certificateChain(socket), dane);
   return problem === null ? null : { problem, result: 'validation-failure' };
 }
 
-function byAuthorities(socket: TLSSocket, { host }: TlsOptions): Judgement {
-  if (!socket.authorized) return judgementOf(socket.authorizationError, host);
+function problemByAuthorities(socket: TLSSocket, { host }: TlsOptions): VerificationProblem {
+  if (!socket.authorized) return authorizationProblem(socket.authorizationError, host);
   // RFC 8461 §4.2 requires the name in subjectAltName; Node also accepts the common name.
   const leaf = socket.getPeerX509Certificate();
   if (isIP(host) !== 0 || leaf?.checkHost(host, { subject: 'never' }) !== undefined) return null;
-  return judgementOf('ERR_TLS_CERT_ALTNAME_INVALID', host);
+  return authorizationProblem('ERR_TLS_CERT_ALTNAME_INVALID', host);
 }
 
-function judgementOf(error: Error | string | null, host: string): Judgement {
+function authorizationProblem(error: Error | string | null, host: string): VerificationProblem {
   // At run time this is the code, despite its type.
   const code = String(error);
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
@@ -168,7 +170,7 @@ function judgementOf(error: Error | string | null, host: string): Judgement {
 }
 
 /** Returns the chain as the server sent it, its own certificate first. */
-function chainOf(socket: TLSSocket): X509Certificate[] {
+function certificateChain(socket: TLSSocket): X509Certificate[] {
   const chain: X509Certificate[] = [];
   let next = socket.getPeerX509Certificate();
   while (next !== undefined && chain.length < 10) {

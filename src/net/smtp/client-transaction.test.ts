@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
-import { dotStuffed, finalDot } from './client-transaction.ts';
+import { stuffDots, finalDot } from './client-transaction.ts';
 import { startFakeMx } from '../../../test/support/fake-mx.ts';
 import { connectTo, openTo, send, SILENCE_MS, summary } from '../../../test/support/smtp.ts';
 
@@ -418,7 +418,7 @@ test('the transcript has the dialogue without the message, and is bounded', asyn
 });
 
 function stuffed(...pieces: string[]): string {
-  return Buffer.concat(dotStuffed(pieces.map((piece) => Buffer.from(piece)))).toString();
+  return Buffer.concat(stuffDots(pieces.map((piece) => Buffer.from(piece)))).toString();
 }
 
 test('a dot at the beginning of a line gets a second one, others do not', () => {
@@ -435,7 +435,7 @@ test('a dot as the first byte, or at the start of a chunk after a line end, is d
 
 test('a message without such dots is not copied', () => {
   const pieces = [Buffer.from('A: b\r\n\r\n'), Buffer.from('c.\r\n')];
-  assert.equal(dotStuffed(pieces), pieces);
+  assert.equal(stuffDots(pieces), pieces);
 });
 
 test('the final dot is on its own line', () => {

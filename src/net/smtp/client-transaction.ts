@@ -17,83 +17,92 @@ import {
   readReply,
   pathCommand,
   sendCommand,
-  type Follower,
+  type PickNext,
   type Session,
   type SmtpExtensions,
   type SmtpFailure,
   type Transaction,
   type TransactionResult,
 } from './client-session.ts';
-import { type ReplyRead, isFailure } from './client-wire.ts';
+import { type ReplyOrFailure, isFailure } from './client-wire.ts';
 
 type DialogueEnd =
-  | { kind: 'replied'; phase: AnsweredPhase; reply: SmtpReply; hasDsn?: true }
+  | { kind: 'replied'; phase: MessagePhase; reply: SmtpReply; hasDsn?: true }
   | (Omit<SmtpFailure, 'transcript'> & { inDoubt: boolean });
 
-type AnsweredPhase = 'mail' | 'rcpt' | 'data_command' | 'data';
-const ENVELOPE_REPLIES = 3;
+type MessagePhase = 'mail' | 'rcpt' | 'data_command' | 'data';
 type Step = { phase: 'mail' | 'rcpt' | 'data_command'; line: string };
 
+/** MAIL, RCPT and DATA. */
+const ENVELOPE_REPLIES = 3;
+const LF = 10;
+const DOT = 46;
+const LF_DOT = Buffer.from('\n.');
+const DOT_LINE = Buffer.from('.\r\n');
+const CRLF_AND_DOT_LINE = Buffer.from('\r\n.\r\n');
+const WITHOUT_SMTPUTF8 = 'The server does not support SMTPUTF8, which';
 /**
  * Up to this size, a message and its dot are one write. The send buffer is empty after the 354 and has space for
  * this much, so `mayProceed` before the write is as good as before the dot.
  */
 const ONE_WRITE_BYTES_MAX = 32 * 1024;
 const BLOCK_BYTES = 64 * 1024;
-/** A server that buffers pipelined commands answers them directly after the dot. */
+/** A server that buffers pipelined commands replies to them directly after the dot. */
 const ANNOUNCED_TIMEOUT_MS = 30_000;
 
-/** @param follower null: no message is announced */
+/** @param pickNext null: no message is announced */
 export async function runTransaction(
   session: Session,
   transaction: Transaction,
-  follower: Follower | null,
+  pickNext: PickNext | null,
 ): Promise<TransactionResult> {
-  const refusal = refusedLocally(session.extensions, transaction);
+  const refusal = refuseLocally(session.extensions, transaction);
   if (refusal !== null) return refusal;
 
   const steps = envelopeSteps(session.extensions, transaction);
-  const outcome =
+  const end =
     (session.extensions.pipelining
-      ? await pipelined(session, transaction, steps)
-      : await stepByStep(session, transaction, steps)) ??
-    (await sendMessage(session, transaction, follower));
-  if (outcome.kind === 'failed') session.transcript.note(outcome.message);
-  else if (transaction.dsn && session.extensions.dsn) outcome.hasDsn = true;
-  return Object.assign(outcome, { transcript: session.transcript.take() });
+      ? await sendPipelined(session, transaction, steps)
+      : await sendStepByStep(session, transaction, steps)) ??
+    (await sendMessage(session, transaction, pickNext));
+  if (end.kind === 'failed') session.transcript.addNote(end.message);
+  else if (transaction.dsn && session.extensions.dsn) end.hasDsn = true;
+  return Object.assign(end, { transcript: session.transcript.take() });
 }
 
 /** Refuses a message that the server's extensions exclude, without a command. */
-function refusedLocally(
+function refuseLocally(
   extensions: SmtpExtensions,
   { recipient, message, smtpUtf8 }: Transaction,
 ): TransactionResult | null {
-  const sizeBytes = sizeOf(message);
+  const sizeBytes = sizeBytesOf(message);
   const sizeBytesMax = extensions.size?.sizeBytesMax ?? 0;
   if (sizeBytesMax > 0 && sizeBytes > sizeBytesMax) {
-    const sizes = `${grouped(sizeBytes)} bytes, the server accepts ${grouped(sizeBytesMax)}`;
-    return local('mail', {
+    const sizes = `${formatCount(sizeBytes)} bytes, the server accepts ${formatCount(sizeBytesMax)}`;
+    return localRefusal('mail', {
       code: 552,
       enhancedCode: '5.3.4',
       message: `The message has ${sizes}.`,
     });
   }
-  if (smtpUtf8 && !extensions.smtpUtf8) return withoutSmtpUtf8(recipient);
+  if (smtpUtf8 && !extensions.smtpUtf8) return refuseWithoutSmtpUtf8(recipient);
   if (!isWritablePath(recipient, smtpUtf8)) {
-    const why = 'The address has characters that SMTP cannot carry.';
-    return local('rcpt', { code: 553, enhancedCode: '5.1.3', message: why });
+    const message = 'The address has characters that SMTP cannot carry.';
+    return localRefusal('rcpt', { code: 553, enhancedCode: '5.1.3', message });
   }
   return null;
 }
 
-const LACKS = 'The server does not support SMTPUTF8, which';
-
 /** Codes of RFC 6531 §3.5 for an address and for a header. */
-function withoutSmtpUtf8(recipient: string): TransactionResult {
+function refuseWithoutSmtpUtf8(recipient: string): TransactionResult {
   const [code, enhancedCode, needing] = isAscii(Buffer.from(recipient))
     ? [550, '5.6.9', 'an address or another part of the header']
     : [553, '5.6.7', 'the address of the recipient'];
-  return local('mail', { code, enhancedCode, message: `${LACKS} ${needing} needs.` });
+  return localRefusal('mail', {
+    code,
+    enhancedCode,
+    message: `${WITHOUT_SMTPUTF8} ${needing} needs.`,
+  });
 }
 
 /**
@@ -104,14 +113,14 @@ export function lacksSmtpUtf8(result: { kind: string; reply?: SmtpReply; local?:
   return result.local === true && /^5\.6\.[79]$/.test(result.reply?.enhancedCode ?? '');
 }
 
-function local(phase: 'mail' | 'rcpt', reply: SmtpReply): TransactionResult {
+function localRefusal(phase: 'mail' | 'rcpt', reply: SmtpReply): TransactionResult {
   const transcript = [`(not sent: ${reply.code} ${reply.enhancedCode} ${reply.message})`];
   return { kind: 'replied', phase, reply, transcript, local: true };
 }
 
 function envelopeSteps(extensions: SmtpExtensions, transaction: Transaction): Step[] {
   const { envelopeFrom, recipient, message, smtpUtf8, is8Bit = false } = transaction;
-  const size = extensions.size === null ? '' : ` SIZE=${sizeOf(message)}`;
+  const size = extensions.size === null ? '' : ` SIZE=${sizeBytesOf(message)}`;
   const body = is8Bit && extensions.eightBitMime ? ' BODY=8BITMIME' : '';
   const utf8 = smtpUtf8 ? ' SMTPUTF8' : '';
   const dsn = extensions.dsn ? transaction.dsn : undefined;
@@ -125,7 +134,7 @@ function envelopeSteps(extensions: SmtpExtensions, transaction: Transaction): St
 }
 
 /** Sends all commands in one write. Returns null when the server waits for the message. */
-async function pipelined(
+async function sendPipelined(
   session: Session,
   transaction: Transaction,
   steps: readonly Step[],
@@ -134,66 +143,69 @@ async function pipelined(
   const isAnnounced = session.announced === transaction;
   session.announced = null;
   if (!isAnnounced) {
-    if (!(await transaction.mayProceed('data_command'))) return withheld(session, 'data_command');
+    if (!(await transaction.mayProceed('data_command')))
+      return withholdMessage(session, 'data_command');
     const lines = steps.map((step) => step.line);
     if (session.needsReset) lines.unshift('RSET');
-    wire.write([linesOf(lines)], lines.length);
+    wire.write([joinLines(lines)], lines.length);
     if (session.needsReset) {
-      transcript.client('RSET');
-      if (!isReset(session, await readReply(session, 'rset'))) return lost(session, 'rset');
+      transcript.addCommand('RSET');
+      if (!confirmReset(session, await readReply(session, 'rset')))
+        return connectionFailure(session, 'rset');
     }
   }
 
   session.needsReset = true;
-  let stopped: DialogueEnd | null = null;
+  let end: DialogueEnd | null = null;
   let isDataAccepted = false;
   for (const { phase, line } of steps) {
-    transcript.client(line);
+    transcript.addCommand(line);
     const isFirst = isAnnounced && phase === 'mail';
     const timeoutMs = isFirst ? Math.min(timeouts.mail, ANNOUNCED_TIMEOUT_MS) : timeouts[phase];
-    const problem = problemIn(session, phase, await readReply(session, phase, timeoutMs));
+    const problem = checkReply(session, phase, await readReply(session, phase, timeoutMs));
     isDataAccepted = phase === 'data_command' && problem === null;
-    stopped ??= problem;
+    end ??= problem;
   }
-  if (stopped !== null && isDataAccepted) await sendNothing(session);
-  return stopped;
+  if (end !== null && isDataAccepted) await completeEmptyData(session);
+  return end;
 }
 
 /**
  * Sends one command after the other, for servers without PIPELINING. Returns null when the server waits for the
  * message.
  */
-async function stepByStep(
+async function sendStepByStep(
   session: Session,
   transaction: Transaction,
   steps: readonly Step[],
 ): Promise<DialogueEnd | null> {
   if (session.needsReset) {
-    const read = await sendCommand(session, 'rset', { line: 'RSET' });
-    if (!isReset(session, read)) return lost(session, 'rset');
+    const reply = await sendCommand(session, 'rset', { line: 'RSET' });
+    if (!confirmReset(session, reply)) return connectionFailure(session, 'rset');
   }
   session.needsReset = true;
   for (const { phase, line } of steps) {
     if (phase === 'data_command' && !(await transaction.mayProceed('data_command'))) {
-      return withheld(session, phase);
+      return withholdMessage(session, phase);
     }
-    const stopped = problemIn(session, phase, await sendCommand(session, phase, { line }));
-    if (stopped !== null) return stopped;
+    const end = checkReply(session, phase, await sendCommand(session, phase, { line }));
+    if (end !== null) return end;
     if (phase === 'rcpt') failpoint('smtp_after_rcpt');
   }
   return null;
 }
 
-function isReset(session: Session, read: ReplyRead): boolean {
-  if (isFailure(read)) return false;
-  if (read.code === 250) return true;
-  session.wire.fail('garbage', `The server answered ${read.code} to RSET.`);
+/** Returns whether the server confirmed RSET. Any other reply closes the connection. */
+function confirmReset(session: Session, reply: ReplyOrFailure): boolean {
+  if (isFailure(reply)) return false;
+  if (reply.code === 250) return true;
+  session.wire.fail('garbage', `The server replied ${reply.code} to RSET.`);
   return false;
 }
 
 /** Completes a DATA that was accepted although the recipient was refused. */
-async function sendNothing(session: Session): Promise<void> {
-  session.transcript.client('.');
+async function completeEmptyData(session: Session): Promise<void> {
+  session.transcript.addCommand('.');
   session.wire.write(['.\r\n'], 1);
   // A short timeout: the outcome is known, and only the reuse of the connection depends on it.
   await readReply(session, 'rset');
@@ -202,43 +214,43 @@ async function sendNothing(session: Session): Promise<void> {
 async function sendMessage(
   session: Session,
   transaction: Transaction,
-  follower: Follower | null,
+  pickNext: PickNext | null,
 ): Promise<DialogueEnd> {
   failpoint('smtp_before_body');
-  const pieces = dotStuffed(transaction.message);
+  const pieces = stuffDots(transaction.message);
   const dot = finalDot(pieces);
-  const isOneWrite = sizeOf(pieces) <= ONE_WRITE_BYTES_MAX;
-  session.transcript.client(`(${grouped(sizeOf(transaction.message))} bytes)`);
+  const isOneWrite = sizeBytesOf(pieces) <= ONE_WRITE_BYTES_MAX;
+  session.transcript.addCommand(`(${formatCount(sizeBytesOf(transaction.message))} bytes)`);
   if (!isOneWrite) {
-    const stopped = await writeBlocks(session, pieces);
-    if (stopped !== null) return stopped;
+    const end = await writeBlocks(session, pieces);
+    if (end !== null) return end;
   }
-  if (!(await transaction.mayProceed('data'))) return withheld(session, 'body');
-  if (session.wire.failure !== null) return lost(session, 'body');
+  if (!(await transaction.mayProceed('data'))) return withholdMessage(session, 'body');
+  if (session.wire.failure !== null) return connectionFailure(session, 'body');
 
   failpoint('smtp_before_dot');
-  const tail = [dot, ...announcement(session, follower)];
+  const tail = [dot, ...announceNext(session, pickNext)];
   const replies = session.announced === null ? 0 : ENVELOPE_REPLIES;
   if (isOneWrite) session.wire.write([...pieces, ...tail], 1 + replies);
   else session.wire.write(tail, replies);
   failpoint('smtp_after_dot');
-  const read = await readReply(session, 'data');
+  const reply = await readReply(session, 'data');
   failpoint('smtp_after_verdict');
-  return outcomeOfDot(session, read);
+  return endAfterDot(session, reply);
 }
 
 /** Returns the envelope of the next message, to be written with the dot; empty without one. */
-function announcement(session: Session, follower: Follower | null): string[] {
+function announceNext(session: Session, pickNext: PickNext | null): string[] {
   const { extensions } = session;
-  if (follower === null || !extensions.pipelining) return [];
-  session.announced = follower(
-    (next) => refusedLocally(extensions, next) === null && next.mayProceed('data_command') === true,
+  if (pickNext === null || !extensions.pipelining) return [];
+  session.announced = pickNext(
+    (next) => refuseLocally(extensions, next) === null && next.mayProceed('data_command') === true,
   );
   if (session.announced === null) return [];
-  return [linesOf(envelopeSteps(extensions, session.announced).map((step) => step.line))];
+  return [joinLines(envelopeSteps(extensions, session.announced).map((step) => step.line))];
 }
 
-function linesOf(lines: readonly string[]): string {
+function joinLines(lines: readonly string[]): string {
   return `${lines.join('\r\n')}\r\n`;
 }
 
@@ -253,42 +265,50 @@ async function writeBlocks(
     for (let from = 0; from < piece.length; from += BLOCK_BYTES) {
       await wire.writeBlock(piece.subarray(from, from + BLOCK_BYTES), timeouts.body);
       failpoint('smtp_mid_body');
-      if (wire.hasReply) return outcomeOfEarly(session, await readReply(session, 'data'));
-      if (wire.failure !== null) return lost(session, 'body');
+      if (wire.hasReply) return endEarly(session, await readReply(session, 'data'));
+      if (wire.failure !== null) return connectionFailure(session, 'body');
     }
   }
   return null;
 }
 
-/** Handles a reply before the end of the message: an error counts, and the connection cannot be reused. */
-function outcomeOfEarly(session: Session, read: ReplyRead): DialogueEnd {
-  const problem = problemIn(session, 'data', read);
-  session.wire.fail('garbage', 'The server answered before the end of the message.');
-  return problem?.kind === 'replied' ? problem : lost(session, 'body');
+/** Ends the dialogue after a reply before the end of the message: an error counts, and the connection closes. */
+function endEarly(session: Session, reply: ReplyOrFailure): DialogueEnd {
+  const problem = checkReply(session, 'data', reply);
+  session.wire.fail('garbage', 'The server replied before the end of the message.');
+  return problem?.kind === 'replied' ? problem : connectionFailure(session, 'body');
 }
 
-function outcomeOfDot(session: Session, read: ReplyRead): DialogueEnd {
-  const problem = problemIn(session, 'data', read);
+function endAfterDot(session: Session, reply: ReplyOrFailure): DialogueEnd {
+  const problem = checkReply(session, 'data', reply);
   if (problem?.kind === 'failed') return { ...problem, inDoubt: true };
   session.needsReset = false;
-  return problem ?? { kind: 'replied', phase: 'data', reply: read as SmtpReply };
+  return problem ?? { kind: 'replied', phase: 'data', reply: reply as SmtpReply };
 }
 
-/** Returns null when the dialogue continues. */
-function problemIn(session: Session, phase: AnsweredPhase, read: ReplyRead): DialogueEnd | null {
-  if (isFailure(read)) return lost(session, phase);
-  if (read.code >= 400) return { kind: 'replied', phase, reply: read };
-  if (phase === 'data_command' ? read.code === 354 : read.code < 300) return null;
-  session.wire.fail('garbage', `The server answered ${read.code}, which is not valid here.`);
-  return lost(session, phase);
+/**
+ * Returns null when the dialogue continues after this reply, else its end. A reply that is not valid in the phase
+ * closes the connection.
+ */
+function checkReply(
+  session: Session,
+  phase: MessagePhase,
+  reply: ReplyOrFailure,
+): DialogueEnd | null {
+  if (isFailure(reply)) return connectionFailure(session, phase);
+  if (reply.code >= 400) return { kind: 'replied', phase, reply };
+  if (phase === 'data_command' ? reply.code === 354 : reply.code < 300) return null;
+  session.wire.fail('garbage', `The server replied ${reply.code}, which is not valid here.`);
+  return connectionFailure(session, phase);
 }
 
-function withheld(session: Session, phase: 'data_command' | 'body'): DialogueEnd {
+/** Closes the connection without the dot, so that the server discards the message. */
+function withholdMessage(session: Session, phase: 'data_command' | 'body'): DialogueEnd {
   session.wire.fail('withheld', 'The message was not sent: this worker may no longer send it.');
-  return lost(session, phase);
+  return connectionFailure(session, phase);
 }
 
-function lost(session: Session, phase: SmtpFailure['phase']): DialogueEnd {
+function connectionFailure(session: Session, phase: SmtpFailure['phase']): DialogueEnd {
   const { cause, message } = session.wire.failure ?? {
     cause: 'closed',
     message: 'The connection was lost.',
@@ -296,7 +316,7 @@ function lost(session: Session, phase: SmtpFailure['phase']): DialogueEnd {
   return { kind: 'failed', phase, cause, message, inDoubt: false };
 }
 
-function sizeOf(message: Buffer | readonly Buffer[]): number {
+function sizeBytesOf(message: Buffer | readonly Buffer[]): number {
   if (Buffer.isBuffer(message)) return message.length;
   let sizeBytes = 0;
   for (const piece of message) sizeBytes += piece.length;
@@ -304,33 +324,29 @@ function sizeOf(message: Buffer | readonly Buffer[]): number {
 }
 
 /** Formats 12345 as `12,345`, a thousand times faster than toLocaleString. */
-function grouped(count: number): string {
+function formatCount(count: number): string {
   return String(count).replaceAll(/\B(?=(\d{3})+$)/g, ',');
 }
-
-const LF = 10;
-const DOT = 46;
-const LF_DOT = Buffer.from('\n.');
-const END = Buffer.from('.\r\n');
-const LINE_END_AND_END = Buffer.from('\r\n.\r\n');
 
 /**
  * Returns the pieces after dot-stuffing (RFC 5321 §4.5.2). The stored and signed bytes do not change. A message that
  * needs no stuffing, which most do not, is not copied. A dot after a bare LF is stuffed, too: composed messages have
  * none, but a lenient server must not see an end within a message.
  */
-export function dotStuffed(message: Buffer | readonly Buffer[]): readonly Buffer[] {
+export function stuffDots(message: Buffer | readonly Buffer[]): readonly Buffer[] {
   const pieces = Buffer.isBuffer(message) ? [message] : message;
   if (!needsStuffing(pieces)) return pieces;
-  return [stuff(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))];
+  return [stuffPiece(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))];
 }
 
 /** Returns the dot on a line of its own, which ends the data. */
 export function finalDot(pieces: readonly Buffer[]): Buffer {
   const last = pieces.findLast((piece) => piece.length > 0);
-  if (last === undefined) return END;
+  if (last === undefined) return DOT_LINE;
   // If the final CRLF is split over two pieces, this adds an empty line. No composer does that.
-  return last.length >= 2 && last.at(-1) === LF && last.at(-2) === 13 ? END : LINE_END_AND_END;
+  return last.length >= 2 && last.at(-1) === LF && last.at(-2) === 13
+    ? DOT_LINE
+    : CRLF_AND_DOT_LINE;
 }
 
 function needsStuffing(pieces: readonly Buffer[]): boolean {
@@ -344,10 +360,10 @@ function needsStuffing(pieces: readonly Buffer[]): boolean {
   return false;
 }
 
-function stuff(message: Buffer): Buffer {
+function stuffPiece(message: Buffer): Buffer {
   const parts: Buffer[] = [];
   let from = 0;
-  if (message[0] === DOT) parts.push(END.subarray(0, 1));
+  if (message[0] === DOT) parts.push(DOT_LINE.subarray(0, 1));
   for (let at = message.indexOf(LF_DOT); at !== -1; at = message.indexOf(LF_DOT, at + 1)) {
     parts.push(message.subarray(from, at + 2));
     // The next piece starts with the same dot, so it is written twice.

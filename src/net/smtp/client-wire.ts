@@ -26,12 +26,12 @@ export type WireFailure = {
   cause: SmtpFailureCause;
   message: string;
   tlsResult?: TlsResult;
-  ourProblem?: true;
+  isSourceProblem?: true;
 };
-export type ReplyRead = SmtpReply | WireFailure;
+export type ReplyOrFailure = SmtpReply | WireFailure;
 
-export function isFailure(read: ReplyRead): read is WireFailure {
-  return 'cause' in read;
+export function isFailure(reply: ReplyOrFailure): reply is WireFailure {
+  return 'cause' in reply;
 }
 
 /** Milliseconds that a reply may take after its first line. */
@@ -46,12 +46,12 @@ export class SmtpWire {
 
   #parser = new ReplyParser();
   /** Received replies to a pipelined batch that were not read yet. */
-  #early: SmtpReply[] = [];
-  #owed = 0;
-  #waiter: ((read: ReplyRead) => void) | null = null;
+  #unreadReplies: SmtpReply[] = [];
+  #outstandingReplies = 0;
+  #waiter: ((reply: ReplyOrFailure) => void) | null = null;
   #timer: NodeJS.Timeout | null = null;
   /** The first line of a reply has arrived, and its rest is awaited. */
-  #awaitsRest = false;
+  #hasFirstLine = false;
   #timeoutMs = 0;
   #interruptBlock: (() => void) | null = null;
 
@@ -66,14 +66,17 @@ export class SmtpWire {
     this.#listen();
   }
 
-  /** Whether a reply arrived before its command was fully written. */
+  /** True while a reply has arrived that nothing has read. */
   get hasReply(): boolean {
-    return this.#early.length > 0;
+    return this.#unreadReplies.length > 0;
   }
 
-  /** Writes the pieces in as few system calls as possible. @param replies number of replies that they cause */
+  /**
+   * Writes the pieces in as few system calls as possible.
+   * @param replies number of replies that they cause
+   */
   write(pieces: readonly (string | Buffer)[], replies: number): void {
-    this.#owed += replies;
+    this.#outstandingReplies += replies;
     if (this.failure !== null) return;
     if (pieces.length === 1) {
       this.socket.write(pieces[0]!);
@@ -86,7 +89,7 @@ export class SmtpWire {
 
   /** Counts the reply to the message that `writeBlock` writes next. */
   expectReply(): void {
-    this.#owed++;
+    this.#outstandingReplies += 1;
   }
 
   /** Writes one block. Resolves when it is sent, a reply has arrived or the connection has ended. */
@@ -103,9 +106,9 @@ export class SmtpWire {
     clearTimeout(timer);
   }
 
-  nextReply(timeoutMs: number): Promise<ReplyRead> | ReplyRead {
-    const early = this.#early.shift();
-    if (early !== undefined) return early;
+  nextReply(timeoutMs: number): Promise<ReplyOrFailure> | ReplyOrFailure {
+    const unread = this.#unreadReplies.shift();
+    if (unread !== undefined) return unread;
     if (this.failure !== null) return this.failure;
     return new Promise((resolve) => {
       this.#waiter = resolve;
@@ -118,7 +121,7 @@ export class SmtpWire {
     if (this.failure !== null) return this.failure;
     this.failure = { cause, message };
     this.socket.destroy();
-    this.#answerWithout(this.failure);
+    this.#endWait(this.failure);
     this.onEnd?.();
     return this.failure;
   }
@@ -150,10 +153,10 @@ export class SmtpWire {
   #read(chunk: Buffer): void {
     const { replies, error } = this.#parser.push(chunk);
     for (const reply of replies) {
-      if (this.failure === null) this.#deliver(reply);
+      if (this.failure === null) this.#receive(reply);
     }
     if (error !== null) this.fail('garbage', `The server sent ${error}.`);
-    else if (this.#owed === 0 && this.#parser.midReply) {
+    else if (this.#outstandingReplies === 0 && this.#parser.isMidReply) {
       this.fail('garbage', 'The server sent data without a command.');
     }
     this.#shortenTimer();
@@ -161,43 +164,44 @@ export class SmtpWire {
 
   #startTimer(timeoutMs: number): void {
     this.#timeoutMs = timeoutMs;
-    this.#awaitsRest = false;
+    this.#hasFirstLine = false;
     this.#timer = setTimeout(() => {
-      this.fail('timeout', `The server did not answer for ${timeoutMs / 1000} s.`);
+      this.fail('timeout', `The server did not reply for ${timeoutMs / 1000} s.`);
     }, timeoutMs);
   }
 
   #shortenTimer(): void {
-    if (this.#timer === null || this.#awaitsRest || !this.#parser.hasFirstLine) return;
+    if (this.#timer === null || this.#hasFirstLine || !this.#parser.hasFirstLine) return;
     clearTimeout(this.#timer);
     this.#startTimer(Math.min(this.#timeoutMs, REST_OF_REPLY_MS));
-    this.#awaitsRest = true;
+    this.#hasFirstLine = true;
   }
 
-  #deliver(reply: SmtpReply): void {
-    const wasAsked = this.#owed > 0;
-    if (wasAsked) {
-      this.#owed--;
-      if (!this.#answer(reply)) this.#early.push(reply);
+  #receive(reply: SmtpReply): void {
+    const wasExpected = this.#outstandingReplies > 0;
+    if (wasExpected) {
+      this.#outstandingReplies -= 1;
+      if (!this.#resolveWaiter(reply)) this.#unreadReplies.push(reply);
       this.#interruptBlock?.();
     }
     if (reply.code === 421) this.fail('closed', `The server ended the session: ${reply.message}`);
-    else if (!wasAsked) this.fail('garbage', 'The server sent an unrequested reply.');
+    else if (!wasExpected) this.fail('garbage', 'The server sent an unrequested reply.');
   }
 
-  /** Answers without further input: the first line of an incomplete reply decides. */
-  #answerWithout(failure: WireFailure): void {
-    const cut = this.#owed > 0 ? this.#parser.cut() : null;
-    if (!this.#answer(cut ?? failure) && cut !== null) this.#early.push(cut);
+  /** Ends the wait for a reply without further input: the first line of an incomplete reply decides. */
+  #endWait(failure: WireFailure): void {
+    const incomplete = this.#outstandingReplies > 0 ? this.#parser.cut() : null;
+    if (!this.#resolveWaiter(incomplete ?? failure) && incomplete !== null)
+      this.#unreadReplies.push(incomplete);
   }
 
-  #answer(read: ReplyRead): boolean {
+  #resolveWaiter(reply: ReplyOrFailure): boolean {
     const waiter = this.#waiter;
     if (waiter === null) return false;
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     this.#waiter = null;
-    waiter(read);
+    waiter(reply);
     return true;
   }
 }

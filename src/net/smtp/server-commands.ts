@@ -9,7 +9,7 @@ import {
   readRet,
   type RcptDsn,
 } from '../../mail/dsn-parameters.ts';
-import { answerOf, type SmtpAnswer, type SmtpMail } from './server-types.ts';
+import { serverReply, type ServerReply, type SmtpMail } from './server-types.ts';
 
 export type Command = { verb: string; argument: string };
 
@@ -31,17 +31,24 @@ const PATH =
 /** RFC 5321 §4.5.3.1.3 */
 const PATH_OCTETS_MAX = 254;
 
-const SYNTAX = answerOf(501, '5.5.4', 'Write the address in angle brackets, as <name@example.com>');
-const NEEDS_UTF8 = answerOf(553, '5.6.7', 'This address needs the parameter SMTPUTF8 in MAIL');
+const SYNTAX = serverReply(
+  501,
+  '5.5.4',
+  'Write the address in angle brackets, as <name@example.com>',
+);
+const NEEDS_UTF8 = serverReply(553, '5.6.7', 'This address needs the parameter SMTPUTF8 in MAIL');
 
-type Offered = { dsn: boolean };
+type OfferedExtensions = { dsn: boolean };
 
-export function readMail(argument: string, { dsn }: Offered): SmtpMail | { refused: SmtpAnswer } {
+export function readMail(
+  argument: string,
+  { dsn }: OfferedExtensions,
+): SmtpMail | { refused: ServerReply } {
   const read = readPath('FROM', argument);
   if ('refused' in read) return read;
   const mail: SmtpMail = { from: read.path, sizeBytes: null, body: '7BIT', smtpUtf8: false };
   for (const [name, value] of read.parameters) {
-    const refused = (MAIL_PARAMETERS[name] ?? (dsn ? MAIL_DSN[name] : undefined) ?? unknown)(
+    const refused = (MAIL_PARAMETERS[name] ?? (dsn ? MAIL_DSN[name] : undefined) ?? refuseUnknown)(
       mail,
       value,
       name,
@@ -56,56 +63,59 @@ type Parameter<Target> = (
   target: Target,
   value: string | undefined,
   name: string,
-) => SmtpAnswer | null;
+) => ServerReply | null;
 type Parameters<Target> = Readonly<Record<string, Parameter<Target> | undefined>>;
 
 /** RFC 5321 §4.1.1.11: the extension, or this value of it, is not supported. */
-function notOffered(what: string): SmtpAnswer {
-  return answerOf(555, '5.5.4', `${what.slice(0, 40)} is not offered here`);
+function notOfferedReply(feature: string): ServerReply {
+  return serverReply(555, '5.5.4', `${feature.slice(0, 40)} is not offered here`);
 }
 
-function invalid(why: string): SmtpAnswer {
-  return answerOf(501, '5.5.4', why);
+function syntaxErrorReply(text: string): ServerReply {
+  return serverReply(501, '5.5.4', text);
 }
 
-const unknown: Parameter<unknown> = (_target, _value, name) => notOffered(name);
+const refuseUnknown: Parameter<unknown> = (_target, _value, name) => notOfferedReply(name);
 
-/** Has no prototype, because a client may name any member of one. */
-function table<Target>(parameters: Record<string, Parameter<Target>>): Parameters<Target> {
+/** Returns the table without a prototype, because a client may name any member of one. */
+function withoutPrototype<Target>(
+  parameters: Record<string, Parameter<Target>>,
+): Parameters<Target> {
   return Object.assign(Object.create(null) as Record<string, Parameter<Target>>, parameters);
 }
 
-const MAIL_PARAMETERS = table<SmtpMail>({
+const MAIL_PARAMETERS = withoutPrototype<SmtpMail>({
   SIZE(mail, value) {
     mail.sizeBytes = Number(value);
     if (value !== undefined && /^\d{1,20}$/.test(value)) return null;
-    return invalid('SIZE is a number of octets');
+    return syntaxErrorReply('SIZE is a number of octets');
   },
   BODY(mail, value) {
     const body = value?.toUpperCase();
-    if (body === 'BINARYMIME') return notOffered('BODY=BINARYMIME');
-    if (body !== '7BIT' && body !== '8BITMIME') return invalid('BODY is 7BIT or 8BITMIME');
+    if (body === 'BINARYMIME') return notOfferedReply('BODY=BINARYMIME');
+    if (body !== '7BIT' && body !== '8BITMIME') return syntaxErrorReply('BODY is 7BIT or 8BITMIME');
     mail.body = body;
     return null;
   },
   SMTPUTF8(mail, value) {
     mail.smtpUtf8 = true;
-    return value === undefined ? null : invalid('SMTPUTF8 has no value');
+    return value === undefined ? null : syntaxErrorReply('SMTPUTF8 has no value');
   },
   // RFC 4954 §5: the original submitter, which is ignored.
-  AUTH: (_mail, value) => (value === undefined ? invalid('AUTH has a value, such as <>') : null),
+  AUTH: (_mail, value) =>
+    value === undefined ? syntaxErrorReply('AUTH has a value, such as <>') : null,
 });
 
-const MAIL_DSN = table<SmtpMail>({
+const MAIL_DSN = withoutPrototype<SmtpMail>({
   RET(mail, value = '') {
     const ret = readRet(value);
-    if (typeof ret === 'object') return invalid(ret.problem);
+    if (typeof ret === 'object') return syntaxErrorReply(ret.problem);
     mail.dsn = { envid: null, ...mail.dsn, ret };
     return null;
   },
   ENVID(mail, value = '') {
     const envid = readEnvid(value);
-    if (typeof envid === 'object') return invalid(envid.problem);
+    if (typeof envid === 'object') return syntaxErrorReply(envid.problem);
     mail.dsn = { ret: null, ...mail.dsn, envid };
     return null;
   },
@@ -115,29 +125,29 @@ type Rcpt = { address: string; dsn?: RcptDsn };
 
 export function readRcpt(
   argument: string,
-  { smtpUtf8, dsn }: Offered & { smtpUtf8: boolean },
-): Rcpt | { refused: SmtpAnswer } {
+  { smtpUtf8, dsn }: OfferedExtensions & { smtpUtf8: boolean },
+): Rcpt | { refused: ServerReply } {
   const read = readPath('TO', argument);
   if ('refused' in read) return read;
   if (read.path === '') return { refused: SYNTAX };
   const rcpt: Rcpt & { smtpUtf8: boolean } = { address: read.path, smtpUtf8 };
   for (const [name, value] of read.parameters) {
-    const refused = ((dsn ? RCPT_DSN[name] : undefined) ?? unknown)(rcpt, value, name);
+    const refused = ((dsn ? RCPT_DSN[name] : undefined) ?? refuseUnknown)(rcpt, value, name);
     if (refused !== null) return { refused };
   }
   return isAscii(read.path) || smtpUtf8 ? rcpt : { refused: NEEDS_UTF8 };
 }
 
-const RCPT_DSN = table<Rcpt & { smtpUtf8: boolean }>({
+const RCPT_DSN = withoutPrototype<Rcpt & { smtpUtf8: boolean }>({
   NOTIFY(rcpt, value = '') {
     const notify = readNotify(value);
-    if ('problem' in notify) return invalid(notify.problem);
+    if ('problem' in notify) return syntaxErrorReply(notify.problem);
     rcpt.dsn = { orcpt: null, ...rcpt.dsn, notify };
     return null;
   },
   ORCPT(rcpt, value = '') {
     const orcpt = readOrcpt(value, rcpt);
-    if (typeof orcpt === 'object') return invalid(orcpt.problem);
+    if (typeof orcpt === 'object') return syntaxErrorReply(orcpt.problem);
     rcpt.dsn = { notify: null, ...rcpt.dsn, orcpt };
     return null;
   },
@@ -145,27 +155,27 @@ const RCPT_DSN = table<Rcpt & { smtpUtf8: boolean }>({
 
 type Path = { path: string; parameters: [name: string, value: string | undefined][] };
 
-function readPath(keyword: 'FROM' | 'TO', argument: string): Path | { refused: SmtpAnswer } {
-  const [before] = argument.split(':', 1);
-  if (before?.trimEnd().toUpperCase() !== keyword) return { refused: SYNTAX };
-  const match = PATH.exec(argument.slice(before.length + 1).trimStart());
+function readPath(keyword: 'FROM' | 'TO', argument: string): Path | { refused: ServerReply } {
+  const [keywordText] = argument.split(':', 1);
+  if (keywordText?.trimEnd().toUpperCase() !== keyword) return { refused: SYNTAX };
+  const match = PATH.exec(argument.slice(keywordText.length + 1).trimStart());
   if (match === null) return { refused: SYNTAX };
-  const [, path = '', rest = ''] = match;
+  const [, path = '', parameterText = ''] = match;
   if (Buffer.byteLength(path) > PATH_OCTETS_MAX) {
-    return { refused: answerOf(553, '5.1.3', 'This address is too long') };
+    return { refused: serverReply(553, '5.1.3', 'This address is too long') };
   }
-  const words = rest.split(' ').filter((word) => word !== '');
-  const parameters = words.map((word): [string, string | undefined] => {
+  const parameterWords = parameterText.split(' ').filter((word) => word !== '');
+  const parameters = parameterWords.map((word): [string, string | undefined] => {
     const equals = word.indexOf('=');
     if (equals === -1) return [word.toUpperCase(), undefined];
     return [word.slice(0, equals).toUpperCase(), word.slice(equals + 1)];
   });
-  const wrong = parameters.find(([, value]) => value === '' || value?.includes('='));
-  if (wrong !== undefined)
-    return { refused: invalid(`${wrong[0].slice(0, 40)} has no valid value`) };
+  const invalidParameter = parameters.find(([, value]) => value === '' || value?.includes('='));
+  if (invalidParameter !== undefined)
+    return { refused: syntaxErrorReply(`${invalidParameter[0].slice(0, 40)} has no valid value`) };
   const names = new Set(parameters.map(([name]) => name));
   if (names.size < parameters.length)
-    return { refused: invalid('A parameter may occur only once') };
+    return { refused: syntaxErrorReply('A parameter may occur only once') };
   return { path, parameters };
 }
 
@@ -182,12 +192,12 @@ export function isAnotherProtocol({ verb, argument }: Command): boolean {
 type Credentials = { user: string; pass: string };
 /** Sends a 334 and returns the client's line; null when the client has disconnected. */
 type AskClient = (challenge: string) => Promise<string | null>;
-type AuthRead = Credentials | { refused: SmtpAnswer } | null;
+type CredentialsResult = Credentials | { refused: ServerReply } | null;
 
-const NOT_BASE64 = answerOf(501, '5.5.2', 'This is not base64');
-const CANCELED = answerOf(501, '5.7.0', 'Authentication canceled');
-const UNKNOWN = answerOf(504, '5.5.4', 'Use AUTH PLAIN or AUTH LOGIN');
-const NOT_PLAIN = answerOf(
+const NOT_BASE64 = serverReply(501, '5.5.2', 'This is not base64');
+const CANCELED = serverReply(501, '5.7.0', 'Authentication canceled');
+const UNKNOWN = serverReply(504, '5.5.4', 'Use AUTH PLAIN or AUTH LOGIN');
+const NOT_PLAIN = serverReply(
   501,
   '5.5.2',
   'AUTH PLAIN needs a user name and a password, separated by NUL',
@@ -198,45 +208,48 @@ const NOT_PLAIN = answerOf(
  * @param argument the mechanism after AUTH, and optionally an initial response
  * @returns the refusal of an invalid command; null when the client has disconnected
  */
-export async function readCredentials(argument: string, ask: AskClient): Promise<AuthRead> {
-  const [mechanism = '', initial, ...more] = argument.split(/ +/);
-  if (more.length > 0) return { refused: NOT_BASE64 };
+export async function readCredentials(
+  argument: string,
+  ask: AskClient,
+): Promise<CredentialsResult> {
+  const [mechanism = '', initial, ...extra] = argument.split(/ +/);
+  if (extra.length > 0) return { refused: NOT_BASE64 };
   switch (mechanism.toUpperCase()) {
     case 'PLAIN':
-      return plain(initial, ask);
+      return readPlain(initial, ask);
     case 'LOGIN':
-      return login(initial, ask);
+      return readLogin(initial, ask);
     default:
       return { refused: UNKNOWN };
   }
 }
 
-async function plain(initial: string | undefined, ask: AskClient): Promise<AuthRead> {
-  const text = await secret(initial, '', ask);
+async function readPlain(initial: string | undefined, ask: AskClient): Promise<CredentialsResult> {
+  const text = await readSecret(initial, '', ask);
   if (text === null || typeof text === 'object') return text;
-  const [, user, pass, ...more] = text.split('\0');
-  if (user === undefined || pass === undefined || more.length > 0) return { refused: NOT_PLAIN };
+  const [, user, pass, ...extra] = text.split('\0');
+  if (user === undefined || pass === undefined || extra.length > 0) return { refused: NOT_PLAIN };
   return { user, pass };
 }
 
-async function login(initial: string | undefined, ask: AskClient): Promise<AuthRead> {
-  const user = await secret(initial, 'Username:', ask);
+async function readLogin(initial: string | undefined, ask: AskClient): Promise<CredentialsResult> {
+  const user = await readSecret(initial, 'Username:', ask);
   if (user === null || typeof user === 'object') return user;
-  const pass = await secret(undefined, 'Password:', ask);
+  const pass = await readSecret(undefined, 'Password:', ask);
   if (pass === null || typeof pass === 'object') return pass;
   return { user, pass };
 }
 
-async function secret(
+async function readSecret(
   initial: string | undefined,
   prompt: string,
   ask: AskClient,
-): Promise<string | { refused: SmtpAnswer } | null> {
-  const given = initial ?? (await ask(Buffer.from(prompt).toString('base64')));
-  if (given === null) return null;
-  if (given === '*') return { refused: CANCELED };
+): Promise<string | { refused: ServerReply } | null> {
+  const response = initial ?? (await ask(Buffer.from(prompt).toString('base64')));
+  if (response === null) return null;
+  if (response === '*') return { refused: CANCELED };
   // RFC 4954 §4: an empty initial response is written `=`.
-  if (given === '=' && initial !== undefined) return '';
-  const bytes = Buffer.from(given, 'base64');
-  return bytes.toString('base64') === given ? bytes.toString('utf8') : { refused: NOT_BASE64 };
+  if (response === '=' && initial !== undefined) return '';
+  const bytes = Buffer.from(response, 'base64');
+  return bytes.toString('base64') === response ? bytes.toString('utf8') : { refused: NOT_BASE64 };
 }

@@ -5,9 +5,9 @@ import {
   ContentBudget,
   KnownClients,
   type UnfinishedMessage,
-  type Visit,
+  type AdmittedConnection,
 } from './server-limits.ts';
-import { answerOf, SMTP_SERVER_LIMITS, type SmtpServerLimits } from './server-types.ts';
+import { serverReply, SMTP_SERVER_LIMITS, type SmtpServerLimits } from './server-types.ts';
 import { Dialogue } from '../../../test/support/smtp-dialogue.ts';
 import { logIn, startSmtpServer } from '../../../test/support/smtp-server.ts';
 import { waitFor } from '../../../test/support/wait.ts';
@@ -46,7 +46,7 @@ test('a server with too much content in memory refuses messages until some is re
       onRcpt: () => null,
       async onMessage() {
         await gate.promise;
-        return answerOf(250, '2.0.0', 'Taken');
+        return serverReply(250, '2.0.0', 'Taken');
       },
     },
   });
@@ -90,13 +90,13 @@ class Unfinished implements UnfinishedMessage {
   }
 
   grow(bytes: number): boolean {
-    const isTaken = this.#budget.take(this, bytes);
+    const isTaken = this.#budget.reserve(this, bytes);
     if (isTaken) this.usedBytes += bytes;
     return isTaken;
   }
 
   evict(): void {
-    this.#budget.giveBack(this.usedBytes);
+    this.#budget.release(this.usedBytes);
     this.usedBytes = 0;
     this.isEvicted = true;
   }
@@ -111,7 +111,7 @@ test('a client with less than an equal share of memory takes it from the client 
   );
   // This client has its share, so no other client yields to it.
   assert.equal(greedy[2]?.grow(330), false);
-  assert.ok(budget.fits(1_000));
+  assert.ok(budget.canHold(1_000));
   const report = new Unfinished(budget, 'reporting server');
   assert.ok(report.grow(400));
   assert.deepEqual(
@@ -122,7 +122,7 @@ test('a client with less than an equal share of memory takes it from the client 
   assert.equal(report.grow(400), false);
   // A message that is being handled keeps its memory.
   budget.end(report);
-  assert.equal(budget.fits(601), false);
+  assert.equal(budget.canHold(601), false);
 });
 
 test('a small message always gets memory beside clients with large messages', () => {
@@ -329,8 +329,11 @@ function startDoor(limits: Partial<SmtpServerLimits>) {
     { world, known },
   );
   const enter = (client: string) => {
-    const seen: { visit: Visit | null; heard: string | null } = { visit: null, heard: null };
-    const visit = admission.enter(client, ({ text }) => (seen.heard = text));
+    const seen: { visit: AdmittedConnection | null; heard: string | null } = {
+      visit: null,
+      heard: null,
+    };
+    const visit = admission.admit(client, ({ text }) => (seen.heard = text));
     if ('refused' in visit) seen.heard = visit.refused.text;
     else seen.visit = visit;
     return seen;
@@ -341,14 +344,14 @@ function startDoor(limits: Partial<SmtpServerLimits>) {
 test('a new connection replaces the oldest unauthenticated one', () => {
   const { enter } = startDoor({ connections: 4, anonymousConnections: 2 });
   const [first, second] = [enter('a'), enter('b')];
-  second.visit?.progressed();
-  first.visit?.progressed();
+  second.visit?.recordMessage();
+  first.visit?.recordMessage();
   const third = enter('c');
   assert.deepEqual(
     [first.heard, second.heard, third.heard],
     [null, 'This connection is needed for other clients; try again later', null],
   );
-  first.visit?.loggedIn();
+  first.visit?.recordLogIn();
   const others = ['d', 'e', 'f'].map(enter);
   assert.deepEqual(
     [first.heard, others.map(({ heard }) => heard === null)],
@@ -358,7 +361,7 @@ test('a new connection replaces the oldest unauthenticated one', () => {
 
 test('connections are reserved for clients that authenticated within a day', () => {
   const { enter, known, clock } = startDoor({ connections: 4, anonymousConnections: 2 });
-  known.note('app');
+  known.addKnown('app');
   for (let count = 0; count < 100; count += 1) enter(`stranger ${count}`);
   const own = [enter('app'), enter('app')];
   for (let count = 0; count < 100; count += 1) enter(`other ${count}`);
@@ -373,10 +376,10 @@ test('connections are reserved for clients that authenticated within a day', () 
 test('authenticated connections are not closed, and a further one is refused with the reason', () => {
   const { enter } = startDoor({ connections: 2, anonymousConnections: 2 });
   const open = [enter('a'), enter('b')];
-  for (const { visit } of open) visit?.loggedIn();
+  for (const { visit } of open) visit?.recordLogIn();
   assert.equal(enter('c').heard, 'All connections are in use; try again later');
-  open[0]?.visit?.leave();
-  open[0]?.visit?.leave();
+  open[0]?.visit?.release();
+  open[0]?.visit?.release();
   assert.equal(enter('c').heard, null);
 });
 
@@ -385,14 +388,14 @@ test('a client has few unauthenticated connections, and more when it is known', 
   const [first, second] = [enter('a'), enter('a')];
   assert.match(enter('a').heard ?? '', /^Too many connections from your address/);
   assert.equal(enter('b').heard, null);
-  first.visit?.loggedIn();
+  first.visit?.recordLogIn();
   // The client is known now: it may have five times as many, within the limit for any client.
   const more = Array.from({ length: 11 }, () => enter('a'));
   assert.deepEqual(
     more.map(({ heard }) => heard === null),
     [...Array.from({ length: 9 }, () => true), false, false],
   );
-  for (const { visit } of [second, ...more]) visit?.loggedIn();
+  for (const { visit } of [second, ...more]) visit?.recordLogIn();
   assert.equal(enter('a').heard, null);
   assert.match(enter('a').heard ?? '', /^Too many connections from your address/);
 });
@@ -400,14 +403,14 @@ test('a client has few unauthenticated connections, and more when it is known', 
 test('only unauthenticated connections count to the rate limit of connections', () => {
   const { enter, clock } = startDoor({ newPerClientAndMinute: 3 });
   const visits = ['a', 'a', 'a'].map(enter);
-  for (const { visit } of visits) visit?.leave();
+  for (const { visit } of visits) visit?.release();
   assert.match(enter('a').heard ?? '', /^Too many new connections from your address/);
   assert.equal(enter('b').heard, null);
   clock.nowMs += 60_000;
   for (let count = 0; count < 10; count += 1) {
     const { visit } = enter('a');
-    visit?.loggedIn();
-    visit?.leave();
+    visit?.recordLogIn();
+    visit?.release();
   }
   assert.equal(enter('a').heard, null);
 });
@@ -416,8 +419,8 @@ test('other workers are notified of a log-in at most every ten minutes', () => {
   let nowMs = 0;
   const notified: string[] = [];
   const known = new KnownClients({ monotonicMs: () => nowMs }, (client) => notified.push(client));
-  for (nowMs = 0; nowMs < 1_200_000; nowMs += 60_000) known.loggedIn('a');
+  for (nowMs = 0; nowMs < 1_200_000; nowMs += 60_000) known.recordLogIn('a');
   assert.deepEqual(notified, ['a', 'a']);
-  for (let count = 0; count < 20_001; count += 1) known.note(`client ${count}`);
+  for (let count = 0; count < 20_001; count += 1) known.addKnown(`client ${count}`);
   assert.equal(known.has('a'), false);
 });

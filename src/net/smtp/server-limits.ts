@@ -1,7 +1,7 @@
 /** State that the sessions of an SMTP server share: connections, memory for content, rates per client. */
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
-import { closing, type SmtpAnswer, type SmtpServerLimits } from './server-types.ts';
+import { closingReply, type ServerReply, type SmtpServerLimits } from './server-types.ts';
 
 const WINDOW_MS = 60_000;
 /** Limit on counted clients. Beyond it, all counts are reset. */
@@ -9,30 +9,30 @@ const CLIENTS_MAX = 50_000;
 
 export class MinuteCounts {
   readonly #world: Pick<World, 'monotonicMs'>;
-  readonly #windows = new Map<string, { sinceMs: number; count: number }>();
+  readonly #minutes = new Map<string, { sinceMs: number; count: number }>();
 
   constructor(world: Pick<World, 'monotonicMs'>) {
     this.#world = world;
   }
 
-  /** Counts one event of the client; false when it had `max` in this minute. */
-  add(client: string, max: number): boolean {
+  /** Counts one event of the client. Returns false when it had `max` in this minute. */
+  countUpTo(client: string, max: number): boolean {
     if (max === Infinity) return true;
     const nowMs = this.#world.monotonicMs();
-    let window = this.#windows.get(client);
-    if (window === undefined || nowMs - window.sinceMs >= WINDOW_MS) {
-      if (this.#windows.size >= CLIENTS_MAX) this.#windows.clear();
-      window = { sinceMs: nowMs, count: 0 };
-      this.#windows.set(client, window);
+    let minute = this.#minutes.get(client);
+    if (minute === undefined || nowMs - minute.sinceMs >= WINDOW_MS) {
+      if (this.#minutes.size >= CLIENTS_MAX) this.#minutes.clear();
+      minute = { sinceMs: nowMs, count: 0 };
+      this.#minutes.set(client, minute);
     }
-    if (window.count >= max) return false;
-    window.count += 1;
+    if (minute.count >= max) return false;
+    minute.count += 1;
     return true;
   }
 
-  takeBack(client: string): void {
-    const window = this.#windows.get(client);
-    if (window !== undefined && window.count > 0) window.count -= 1;
+  uncount(client: string): void {
+    const minute = this.#minutes.get(client);
+    if (minute !== undefined && minute.count > 0) minute.count -= 1;
   }
 }
 
@@ -50,7 +50,7 @@ export type UnfinishedMessage = {
  */
 export class ContentBudget {
   readonly #bytesMax: number;
-  #bytes = 0;
+  #reservedBytes = 0;
   readonly #unfinished = new Set<UnfinishedMessage>();
 
   constructor({ contentBytes }: Pick<SmtpServerLimits, 'contentBytes'>) {
@@ -58,8 +58,8 @@ export class ContentBudget {
   }
 
   /** Returns whether a message of this size fits, if necessary by evicting unfinished ones. */
-  fits(bytes: number): boolean {
-    let used = this.#bytes;
+  canHold(bytes: number): boolean {
+    let used = this.#reservedBytes;
     for (const { usedBytes } of this.#unfinished) used -= usedBytes;
     return used + bytes <= this.#bytesMax;
   }
@@ -68,38 +68,38 @@ export class ContentBudget {
     this.#unfinished.add(message);
   }
 
-  /** Ends the message, complete or not. The caller of `take` must still release its memory. */
+  /** Ends the message, complete or not. The caller of `reserve` must still release its memory. */
   end(message: UnfinishedMessage): void {
     this.#unfinished.delete(message);
   }
 
-  /** Takes memory until `giveBack`; false when there is none. */
-  take(message: UnfinishedMessage, bytes: number): boolean {
-    while (this.#bytes + bytes > this.#bytesMax) {
+  /** Reserves memory until `release`. Returns false when there is none. */
+  reserve(message: UnfinishedMessage, bytes: number): boolean {
+    while (this.#reservedBytes + bytes > this.#bytesMax) {
       const victim = this.#victimFor(message, bytes);
       if (victim === null) return false;
       victim.evict();
     }
-    this.#bytes += bytes;
+    this.#reservedBytes += bytes;
     return true;
   }
 
-  giveBack(bytes: number): void {
-    this.#bytes -= bytes;
+  release(bytes: number): void {
+    this.#reservedBytes -= bytes;
   }
 
   /** Returns the oldest message of the client with the most memory; null when this client has its share. */
   #victimFor({ client }: UnfinishedMessage, bytes: number): UnfinishedMessage | null {
     const used = new Map<string, number>([[client, 0]]);
-    for (const one of this.#unfinished) {
-      used.set(one.client, (used.get(one.client) ?? 0) + one.usedBytes);
+    for (const message of this.#unfinished) {
+      used.set(message.client, (used.get(message.client) ?? 0) + message.usedBytes);
     }
     const share = this.#bytesMax / used.size;
     if ((used.get(client) ?? 0) + bytes > share) return null;
     const [largest, most] = [...used].reduce((a, b) => (b[1] > a[1] ? b : a));
     if (most <= share) return null;
-    for (const one of this.#unfinished) {
-      if (one.client === largest && one.usedBytes > 0) return one;
+    for (const message of this.#unfinished) {
+      if (message.client === largest && message.usedBytes > 0) return message;
     }
     return null;
   }
@@ -110,16 +110,24 @@ const KNOWN_FOR_MS = 24 * 3600_000;
 const ANNOUNCED_EVERY_MS = 600_000;
 const KNOWN_MAX = 20_000;
 /** A known client may have this multiple of the anonymous connections of others. */
-const KNOWN_TIMES = 5;
+const KNOWN_CLIENT_FACTOR = 5;
 
-const FULL = closing(421, '4.3.2', 'All connections are in use; try again later');
-const NEEDED = closing(
+const ALL_IN_USE = closingReply(421, '4.3.2', 'All connections are in use; try again later');
+const CONNECTION_NEEDED = closingReply(
   421,
   '4.3.2',
   'This connection is needed for other clients; try again later',
 );
-const TOO_MANY = closing(421, '4.7.0', 'Too many connections from your address; close some first');
-const TOO_FAST = closing(421, '4.7.0', 'Too many new connections from your address; wait a minute');
+const TOO_MANY = closingReply(
+  421,
+  '4.7.0',
+  'Too many connections from your address; close some first',
+);
+const TOO_FAST = closingReply(
+  421,
+  '4.7.0',
+  'Too many new connections from your address; wait a minute',
+);
 
 export class KnownClients {
   readonly #world: Pick<World, 'monotonicMs'>;
@@ -127,7 +135,7 @@ export class KnownClients {
   /** Milliseconds of the last log-in by client, in the order of log-ins. */
   readonly #lastMs = new LRUCache<string, number>({ max: KNOWN_MAX });
 
-  /** @param announce sends a log-in to the other workers, which call `note` */
+  /** @param announce sends a log-in to the other workers, which call `addKnown` */
   constructor(world: Pick<World, 'monotonicMs'>, announce: (client: string) => void = () => {}) {
     this.#world = world;
     this.#announce = announce;
@@ -138,29 +146,29 @@ export class KnownClients {
     return lastMs !== undefined && this.#world.monotonicMs() - lastMs < KNOWN_FOR_MS;
   }
 
-  loggedIn(client: string): void {
+  recordLogIn(client: string): void {
     const lastMs = this.#lastMs.get(client);
     const isAnnounced =
       lastMs !== undefined && this.#world.monotonicMs() - lastMs < ANNOUNCED_EVERY_MS;
     if (isAnnounced) return;
-    this.note(client);
+    this.addKnown(client);
     this.#announce(client);
   }
 
-  note(client: string): void {
+  addKnown(client: string): void {
     this.#lastMs.set(client, this.#world.monotonicMs());
   }
 }
 
-export type Visit = {
-  loggedIn(): void;
-  /** Call it after a message: the connection becomes the last one to be replaced. */
-  progressed(): void;
-  leave(): void;
+export type AdmittedConnection = {
+  recordLogIn(): void;
+  /** Makes the connection the last one to be replaced, because it sent a message. */
+  recordMessage(): void;
+  release(): void;
 };
 
-type Entry = { client: string; isAnonymous: boolean; shut: (answer: SmtpAnswer) => void };
-type OfClient = { all: number; anonymous: number };
+type Connection = { client: string; isAnonymous: boolean; close: (reply: ServerReply) => void };
+type ClientCounts = { total: number; anonymous: number };
 
 /**
  * Admits connections. A connection is anonymous until it logs in; on a port without log-in, all are. Anonymous
@@ -173,11 +181,11 @@ type OfClient = { all: number; anonymous: number };
 export class Admission {
   readonly #limits: SmtpServerLimits;
   readonly #known: KnownClients;
-  readonly #arrivals: MinuteCounts;
-  readonly #open = new Set<Entry>();
+  readonly #newConnections: MinuteCounts;
+  readonly #open = new Set<Connection>();
   /** Anonymous connections of unknown clients, in the order of replacement. */
-  readonly #waiting = new Set<Entry>();
-  readonly #perClient = new Map<string, OfClient>();
+  readonly #waiting = new Set<Connection>();
+  readonly #perClient = new Map<string, ClientCounts>();
 
   constructor(
     limits: SmtpServerLimits,
@@ -185,79 +193,82 @@ export class Admission {
   ) {
     this.#limits = limits;
     this.#known = known;
-    this.#arrivals = new MinuteCounts(world);
+    this.#newConnections = new MinuteCounts(world);
   }
 
   /**
-   * @param shut called when the connection is replaced; it is no longer counted then
+   * @param close called when the connection is replaced; it is no longer counted then
    * @returns the reply that refuses the connection when all are in use
    */
-  enter(client: string, shut: (answer: SmtpAnswer) => void): Visit | { refused: SmtpAnswer } {
+  admit(
+    client: string,
+    close: (reply: ServerReply) => void,
+  ): AdmittedConnection | { refused: ServerReply } {
     const isKnown = this.#known.has(client);
-    const refused = this.#refuses(client, isKnown) ?? this.#makeSpace(isKnown);
+    const refused = this.#limitReached(client, isKnown) ?? this.#makeSpace(isKnown);
     if (refused !== null) return { refused };
-    const entry: Entry = { client, isAnonymous: true, shut };
-    this.#open.add(entry);
-    if (!isKnown) this.#waiting.add(entry);
-    const { all, anonymous } = this.#of(client);
-    this.#perClient.set(client, { all: all + 1, anonymous: anonymous + 1 });
+    const connection: Connection = { client, isAnonymous: true, close };
+    this.#open.add(connection);
+    if (!isKnown) this.#waiting.add(connection);
+    const { total, anonymous } = this.#countsOf(client);
+    this.#perClient.set(client, { total: total + 1, anonymous: anonymous + 1 });
     return {
-      loggedIn: () => this.#loggedIn(entry),
-      progressed: () => {
-        if (this.#waiting.delete(entry)) this.#waiting.add(entry);
+      recordLogIn: () => this.#recordLogIn(connection),
+      recordMessage: () => {
+        if (this.#waiting.delete(connection)) this.#waiting.add(connection);
       },
-      leave: () => this.#leave(entry),
+      release: () => this.#release(connection),
     };
   }
 
-  #refuses(client: string, isKnown: boolean): SmtpAnswer | null {
+  #limitReached(client: string, isKnown: boolean): ServerReply | null {
     const { connectionsPerClient, anonymousPerClient, newPerClientAndMinute } = this.#limits;
-    const { all, anonymous } = this.#of(client);
-    const anonymousMax = anonymousPerClient * (isKnown ? KNOWN_TIMES : 1);
-    if (all >= connectionsPerClient || anonymous >= anonymousMax) return TOO_MANY;
-    if (isKnown || this.#arrivals.add(client, newPerClientAndMinute)) return null;
+    const { total, anonymous } = this.#countsOf(client);
+    const anonymousMax = anonymousPerClient * (isKnown ? KNOWN_CLIENT_FACTOR : 1);
+    if (total >= connectionsPerClient || anonymous >= anonymousMax) return TOO_MANY;
+    if (isKnown || this.#newConnections.countUpTo(client, newPerClientAndMinute)) return null;
     return TOO_FAST;
   }
 
-  #makeSpace(isKnown: boolean): SmtpAnswer | null {
+  #makeSpace(isKnown: boolean): ServerReply | null {
     const { connections, anonymousConnections } = this.#limits;
     const isPartFull = !isKnown && this.#waiting.size >= anonymousConnections;
     if (!isPartFull && this.#open.size < connections) return null;
     const [oldest] = this.#waiting;
-    if (oldest === undefined) return FULL;
-    this.#leave(oldest);
-    oldest.shut(NEEDED);
+    if (oldest === undefined) return ALL_IN_USE;
+    this.#release(oldest);
+    oldest.close(CONNECTION_NEEDED);
     return null;
   }
 
-  #of(client: string): OfClient {
-    return this.#perClient.get(client) ?? { all: 0, anonymous: 0 };
+  #countsOf(client: string): ClientCounts {
+    return this.#perClient.get(client) ?? { total: 0, anonymous: 0 };
   }
 
-  #loggedIn(entry: Entry): void {
-    if (!this.#open.has(entry)) return;
-    const { client } = entry;
-    this.#known.loggedIn(client);
+  #recordLogIn(connection: Connection): void {
+    if (!this.#open.has(connection)) return;
+    const { client } = connection;
+    this.#known.recordLogIn(client);
     // Some applications open a connection per message, so log-ins do not count as new connections.
-    this.#arrivals.takeBack(client);
-    this.#waiting.delete(entry);
-    this.#countLess(entry, { all: 0 });
-    entry.isAnonymous = false;
+    this.#newConnections.uncount(client);
+    this.#waiting.delete(connection);
+    this.#decrement(connection, { total: 0 });
+    connection.isAnonymous = false;
   }
 
-  #leave(entry: Entry): void {
-    if (!this.#open.delete(entry)) return;
-    this.#waiting.delete(entry);
-    this.#countLess(entry, { all: 1 });
+  #release(connection: Connection): void {
+    if (!this.#open.delete(connection)) return;
+    this.#waiting.delete(connection);
+    this.#decrement(connection, { total: 1 });
   }
 
-  #countLess({ client, isAnonymous }: Entry, { all }: { all: number }): void {
-    const before = this.#of(client);
+  #decrement({ client, isAnonymous }: Connection, { total }: { total: number }): void {
+    const before = this.#countsOf(client);
     const after = {
-      all: before.all - all,
+      total: before.total - total,
       anonymous: before.anonymous - (isAnonymous ? 1 : 0),
     };
-    if (after.all === 0) this.#perClient.delete(client);
+    if (after.total === 0) this.#perClient.delete(client);
     else this.#perClient.set(client, after);
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { test } from 'node:test';
-import { SmtpContentReader } from './server-transaction.ts';
+import { SmtpContentReader } from './server-content.ts';
 
 type Outcome = { kind: string; content: string; rest: string; longestLine: number };
 
@@ -16,7 +16,7 @@ function read(bytes: Buffer, cuts: readonly number[]): Outcome {
     if (result.kind === 'bare') return { kind: 'bare', content: '', rest: '', longestLine: 0 };
     content += result.content?.toString('latin1') ?? '';
     if (result.kind !== 'end') continue;
-    const rest = result.rest.toString('latin1') + bytes.toString('latin1', at[index + 1]);
+    const rest = result.remainder.toString('latin1') + bytes.toString('latin1', at[index + 1]);
     return { kind: 'end', content, rest, longestLine: reader.longestLine };
   }
   return { kind: 'more', content: '', rest: '', longestLine: 0 };

@@ -4,23 +4,23 @@ import type { World } from '../../lib/world.ts';
 import type { MailDsn, RcptDsn } from '../../mail/dsn-parameters.ts';
 
 /** A reply. `text` is converted to printable ASCII, in lines within the limit of SMTP. */
-export type SmtpAnswer = {
+export type ServerReply = {
   code: number;
   /** RFC 3463; null where RFC 2034 defines none (greeting, EHLO, 334, 354). */
   enhanced: string | null;
-  /** A line of the reply before its text. */
-  before?: string;
+  /** A line that precedes the text. */
+  firstLine?: string;
   text: string;
   closes?: boolean;
   /** A refusal that does not count as an error of the client. */
   isExcused?: boolean;
 };
 
-export function answerOf(code: number, enhanced: string | null, text: string): SmtpAnswer {
+export function serverReply(code: number, enhanced: string | null, text: string): ServerReply {
   return { code, enhanced, text };
 }
 
-export function closing(code: number, enhanced: string, text: string): SmtpAnswer {
+export function closingReply(code: number, enhanced: string, text: string): ServerReply {
   return { code, enhanced, text, closes: true };
 }
 
@@ -70,21 +70,21 @@ type Awaitable<Value> = Value | Promise<Value>;
 /** If a handler throws, the reply is 451 4.3.0 and `onBug` is called. */
 export type SmtpHandlers<User> = {
   /** Null accepts the sender. */
-  onMail?(session: SmtpSession<User>, mail: SmtpMail): Awaitable<SmtpAnswer | null>;
+  onMail?(session: SmtpSession<User>, mail: SmtpMail): Awaitable<ServerReply | null>;
   /** Called for each recipient; null accepts it. */
-  onRcpt(session: SmtpSession<User>, address: string): Awaitable<SmtpAnswer | null>;
+  onRcpt(session: SmtpSession<User>, address: string): Awaitable<ServerReply | null>;
   /** A 2xx accepts responsibility: the message must be durable when this resolves. */
   onMessage(
     session: SmtpSession<User>,
     envelope: SmtpEnvelope,
     message: SmtpMessage,
-  ): Promise<SmtpAnswer>;
+  ): Promise<ServerReply>;
 };
 
 export type SmtpLogIn<User> = (
   session: SmtpSession<User>,
   credentials: { user: string; pass: string },
-) => Promise<{ user: User } | { refused: SmtpAnswer }>;
+) => Promise<{ user: User } | { refused: ServerReply }>;
 
 /** Limits per port and process: each worker of a machine has its own. */
 export type SmtpServerLimits = {
@@ -156,6 +156,6 @@ export type SmtpSessionOptions<User> = {
   /** Disconnects clients that send before the greeting, as only abusive clients do. Default: true. */
   refusesEarlyTalkers?: boolean;
   onReply?: (code: number) => void;
-  /** Called when a handler throws: a bug, or an error that the handler should have answered. */
+  /** Called when a handler throws: a bug, or an error that the handler should have replied to. */
   onBug?: (error: unknown) => void;
 };

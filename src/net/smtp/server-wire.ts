@@ -1,6 +1,6 @@
 /**
  * The bytes of one session at an SMTP server: command lines, content, replies and TLS, with timeouts and memory
- * limits. server.ts executes the commands.
+ * limits. server-session.ts executes the commands.
  *
  * Reads only while input is expected, so a client that sends ahead fills its own buffers. Replies are sent together
  * once no more input is available (RFC 2920 §3.2). While a client does not read its replies, nothing is read from
@@ -8,41 +8,43 @@
  */
 import type { Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';
-import type { SmtpAnswer } from './server-types.ts';
+import type { ServerReply } from './server-types.ts';
 
 /** `bare`: a CR or LF outside of a CRLF. `stopping`: `interrupt` was called. */
 export type LineRead =
   | { kind: 'line'; line: Buffer }
-  | { kind: 'bare' | 'too_long' | 'over' | 'timeout' | 'stopping' };
+  | { kind: 'bare' | 'too_long' | 'disconnected' | 'timeout' | 'stopping' };
 
-type Wake = 'data' | 'over' | 'timeout' | 'stopping';
+type Wake = 'data' | 'disconnected' | 'timeout' | 'stopping';
 
 /** RFC 4954 §4 needs more than the 512 octets of RFC 5321. A longer line is not a command. */
 const LINE_OCTETS_MAX = 4_096;
 const UNREAD_REPLIES_BYTES_MAX = 64 * 1024;
 /** After closing, input is discarded for this time, because a reset would discard our reply. */
 const LINGER_MS = 5_000;
-const SENDS_AT_LEAST_PER_S = 1_000;
+const OCTETS_PER_S_MIN = 1_000;
+const REPLY_CHARS_MAX = 1_600;
+const LINE_CHARS_MAX = 400;
 const CR = 13;
 const LF = 10;
 const EMPTY = Buffer.alloc(0);
 
 export class SmtpServerWire {
   #socket: Socket;
-  #rest: Buffer = EMPTY;
+  #input: Buffer = EMPTY;
   #replies = '';
-  #isOver = false;
-  #wake: ((why: Wake) => void) | null = null;
+  #hasEnded = false;
+  #wake: ((reason: Wake) => void) | null = null;
   #waitsForLine = false;
-  #securing: TLSSocket | null = null;
+  #handshakeSocket: TLSSocket | null = null;
   readonly #onData = (chunk: Buffer): void => {
-    this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    this.#input = this.#input.length === 0 ? chunk : Buffer.concat([this.#input, chunk]);
     if (this.#wake === null) this.#socket.pause();
-    else this.#awake('data');
+    else this.#wakeUp('data');
   };
-  readonly #onOver = (): void => {
-    this.#isOver = true;
-    this.#awake('over');
+  readonly #onEnd = (): void => {
+    this.#hasEnded = true;
+    this.#wakeUp('disconnected');
   };
 
   readonly #onReply: (code: number) => void;
@@ -61,8 +63,8 @@ export class SmtpServerWire {
     };
   }
 
-  get hasMore(): boolean {
-    return this.#rest.length > 0;
+  get hasInput(): boolean {
+    return this.#input.length > 0;
   }
 
   /** Returns whether input has already arrived. Reading the socket takes two turns of the event loop. */
@@ -70,23 +72,24 @@ export class SmtpServerWire {
     this.#socket.resume();
     await new Promise(setImmediate);
     await new Promise(setImmediate);
-    return this.hasMore;
+    return this.hasInput;
   }
 
   /** Returns the next command. Sends the pending replies before it waits. */
-  async line(timeoutMs: number): Promise<LineRead> {
+  async readLine(timeoutMs: number): Promise<LineRead> {
     const ready = this.#takeLine();
     if (ready !== null) return ready;
     this.flush();
-    const timer = setTimeout(() => this.#awake('timeout'), timeoutMs);
+    const timer = setTimeout(() => this.#wakeUp('timeout'), timeoutMs);
     this.#waitsForLine = true;
     try {
-      if (!(await this.#repliesAreRead())) return { kind: this.#isOver ? 'over' : 'timeout' };
+      if (!(await this.#waitUntilRepliesAreRead()))
+        return { kind: this.#hasEnded ? 'disconnected' : 'timeout' };
       for (;;) {
         const read = this.#takeLine();
         if (read !== null) return read;
-        const why = await this.#more();
-        if (why !== 'data') return { kind: why };
+        const reason = await this.#waitForInput();
+        if (reason !== 'data') return { kind: reason };
       }
     } finally {
       this.#waitsForLine = false;
@@ -95,61 +98,61 @@ export class SmtpServerWire {
   }
 
   #takeLine(): LineRead | null {
-    const rest = this.#rest;
-    const cr = rest.indexOf(CR);
-    const lf = rest.indexOf(LF);
+    const input = this.#input;
+    const cr = input.indexOf(CR);
+    const lf = input.indexOf(LF);
     const first = cr === -1 || (lf !== -1 && lf < cr) ? lf : cr;
-    if (first > LINE_OCTETS_MAX || (first === -1 && rest.length > LINE_OCTETS_MAX)) {
+    if (first > LINE_OCTETS_MAX || (first === -1 && input.length > LINE_OCTETS_MAX)) {
       return { kind: 'too_long' };
     }
     if (first === -1) return null;
     if (first === lf) return { kind: 'bare' };
-    if (cr + 1 === rest.length) return null;
-    if (rest[cr + 1] !== LF) return { kind: 'bare' };
-    this.#rest = rest.subarray(cr + 2);
-    return { kind: 'line', line: rest.subarray(0, cr) };
+    if (cr + 1 === input.length) return null;
+    if (input[cr + 1] !== LF) return { kind: 'bare' };
+    this.#input = input.subarray(cr + 2);
+    return { kind: 'line', line: input.subarray(0, cr) };
   }
 
   /**
    * Passes input to `read` until it returns a result; null requests more.
    * @param spanMs interval in which input must arrive again, at 1,000 octets a second or more
    * @param timeoutMs milliseconds for the whole content
-   * @returns `timeout` when the client was too slow, `over` when it has disconnected
+   * @returns `timeout` when the client was too slow
    */
-  async content<Result>(
+  async readContent<Result>(
     read: (chunk: Buffer) => Result | null,
-    { spanMs, timeoutMs }: { spanMs: number; timeoutMs: number },
-  ): Promise<Result | 'over' | 'timeout'> {
+    { intervalMs, timeoutMs }: { intervalMs: number; timeoutMs: number },
+  ): Promise<Result | 'disconnected' | 'timeout'> {
     this.flush();
     let octets = 0;
-    const wholeTimer = setTimeout(() => this.#awake('timeout'), timeoutMs);
+    const totalTimer = setTimeout(() => this.#wakeUp('timeout'), timeoutMs);
     const timer = setInterval(() => {
-      if (octets < (spanMs / 1_000) * SENDS_AT_LEAST_PER_S) this.#awake('timeout');
+      if (octets < (intervalMs / 1_000) * OCTETS_PER_S_MIN) this.#wakeUp('timeout');
       octets = 0;
-    }, spanMs);
+    }, intervalMs);
     try {
       for (;;) {
-        const chunk = this.#rest;
-        this.#rest = EMPTY;
+        const chunk = this.#input;
+        this.#input = EMPTY;
         octets += chunk.length;
         const result = chunk.length === 0 ? null : read(chunk);
         if (result !== null) return result;
-        const why = await this.#more();
-        if (why !== 'data') return why === 'over' ? 'over' : 'timeout';
+        const reason = await this.#waitForInput();
+        if (reason !== 'data') return reason === 'disconnected' ? 'disconnected' : 'timeout';
       }
     } finally {
       clearInterval(timer);
-      clearTimeout(wholeTimer);
+      clearTimeout(totalTimer);
     }
   }
 
-  giveBack(bytes: Buffer): void {
-    this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([bytes, this.#rest]);
+  unread(bytes: Buffer): void {
+    this.#input = this.#input.length === 0 ? bytes : Buffer.concat([bytes, this.#input]);
   }
 
-  reply(answer: SmtpAnswer): void {
-    this.#onReply(answer.code);
-    this.#replies += replyText(answer);
+  reply(reply: ServerReply): void {
+    this.#onReply(reply.code);
+    this.#replies += formatReply(reply);
   }
 
   /** Queues a reply of several lines, unchanged. */
@@ -163,13 +166,13 @@ export class SmtpServerWire {
 
   flush(): void {
     if (this.#replies === '') return;
-    if (!this.#isGone()) this.#socket.write(this.#replies, 'latin1');
+    if (!this.#isClosed()) this.#socket.write(this.#replies, 'latin1');
     this.#replies = '';
   }
 
   /** Ends the wait for a command. A message in progress continues. */
   interrupt(): void {
-    if (this.#waitsForLine) this.#awake('stopping');
+    if (this.#waitsForLine) this.#wakeUp('stopping');
   }
 
   /**
@@ -178,20 +181,20 @@ export class SmtpServerWire {
    */
   async secure(secureContext: SecureContext, timeoutMs: number): Promise<boolean> {
     this.flush();
-    this.#socket.off('data', this.#onData).off('end', this.#onOver).off('close', this.#onOver);
+    this.#socket.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onEnd);
     const socket = new TLSSocket(this.#socket, { isServer: true, secureContext });
-    this.#securing = socket;
+    this.#handshakeSocket = socket;
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const timer = setTimeout(() => resolve(false), timeoutMs);
     const failed = (): void => resolve(false);
     socket.once('secure', () => resolve(true)).on('error', failed);
     socket.once('close', failed).once('end', failed);
-    const isSecure = await promise;
+    const succeeded = await promise;
     clearTimeout(timer);
-    this.#securing = null;
+    this.#handshakeSocket = null;
     this.#socket = socket;
-    if (!isSecure) {
-      this.#isOver = true;
+    if (!succeeded) {
+      this.#hasEnded = true;
       socket.destroy();
       return false;
     }
@@ -203,7 +206,7 @@ export class SmtpServerWire {
   /** Sends the pending replies and closes. Further input is discarded for 5 s. */
   close(): void {
     this.flush();
-    this.#isOver = true;
+    this.#hasEnded = true;
     const socket = this.#socket;
     socket.off('data', this.#onData);
     if (socket.destroyed) return;
@@ -216,15 +219,15 @@ export class SmtpServerWire {
   }
 
   /** Sends a last reply if possible, and closes at once, in any state of the session. */
-  shut(answer: SmtpAnswer): void {
+  closeNow(reply: ServerReply): void {
     const socket = this.#socket;
-    this.#onReply(answer.code);
-    if (this.#securing !== null) this.#securing.destroy();
-    else if (this.#isGone() || socket.writableLength > 0) socket.destroy();
-    else socket.write(this.#replies + replyText(answer), 'latin1', () => socket.destroy());
+    this.#onReply(reply.code);
+    if (this.#handshakeSocket !== null) this.#handshakeSocket.destroy();
+    else if (this.#isClosed() || socket.writableLength > 0) socket.destroy();
+    else socket.write(this.#replies + formatReply(reply), 'latin1', () => socket.destroy());
     this.#replies = '';
-    this.#isOver = true;
-    this.#awake('over');
+    this.#hasEnded = true;
+    this.#wakeUp('disconnected');
   }
 
   destroy(): void {
@@ -233,56 +236,53 @@ export class SmtpServerWire {
 
   #listen(): void {
     const socket = this.#socket;
-    socket.on('data', this.#onData).on('end', this.#onOver).on('close', this.#onOver);
-    socket.on('error', this.#onOver).pause();
+    socket.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onEnd);
+    socket.on('error', this.#onEnd).pause();
   }
 
-  #more(): Promise<Wake> {
-    if (this.#isOver) return Promise.resolve('over');
+  #waitForInput(): Promise<Wake> {
+    if (this.#hasEnded) return Promise.resolve('disconnected');
     return new Promise((resolve) => {
       this.#wake = resolve;
       this.#socket.resume();
     });
   }
 
-  #awake(why: Wake): void {
+  #wakeUp(reason: Wake): void {
     const wake = this.#wake;
     this.#wake = null;
-    wake?.(why);
+    wake?.(reason);
   }
 
-  /** Returns false when the client does not read its replies in time. */
-  async #repliesAreRead(): Promise<boolean> {
+  /** Waits until few replies are unread. Returns false when the client does not read them in time. */
+  async #waitUntilRepliesAreRead(): Promise<boolean> {
     if (this.#socket.writableLength <= UNREAD_REPLIES_BYTES_MAX) return true;
     this.#socket.pause();
-    const drained = (): void => this.#awake('data');
-    const why = await new Promise<Wake>((resolve) => {
+    const drained = (): void => this.#wakeUp('data');
+    const reason = await new Promise<Wake>((resolve) => {
       this.#wake = resolve;
       this.#socket.once('drain', drained);
     });
     this.#socket.off('drain', drained);
-    return why === 'data';
+    return reason === 'data';
   }
 
-  #isGone(): boolean {
+  #isClosed(): boolean {
     return this.#socket.destroyed || this.#socket.writableEnded;
   }
 }
 
-const TEXT_MAX = 1_600;
-const TEXT_PER_LINE_MAX = 400;
-
 /** Returns the text as printable ASCII, in reply lines within 512 octets (RFC 5321 §4.5.3.1.5). */
-export function replyText({ code, enhanced, before = '', text }: SmtpAnswer): string {
-  const printable = text.slice(0, TEXT_MAX).replace(/[^ -~]+/g, '?') || 'Ok';
+export function formatReply({ code, enhanced, firstLine = '', text }: ServerReply): string {
+  const printable = text.slice(0, REPLY_CHARS_MAX).replace(/[^ -~]+/g, '?') || 'Ok';
   const wrapped =
-    printable.match(new RegExp(`.{1,${TEXT_PER_LINE_MAX}}(?: |$)|.{1,400}`, 'g')) ?? [];
-  const lines = before === '' ? wrapped : [before, ...wrapped];
+    printable.match(new RegExp(`.{1,${LINE_CHARS_MAX}}(?: |$)|.{1,${LINE_CHARS_MAX}}`, 'g')) ?? [];
+  const lines = firstLine === '' ? wrapped : [firstLine, ...wrapped];
   const status = enhanced === null ? '' : `${enhanced} `;
   return lines
     .map((line, index) => {
-      const mark = index === lines.length - 1 ? ' ' : '-';
-      return `${code}${mark}${status}${line.trimEnd()}\r\n`;
+      const separator = index === lines.length - 1 ? ' ' : '-';
+      return `${code}${separator}${status}${line.trimEnd()}\r\n`;
     })
     .join('');
 }

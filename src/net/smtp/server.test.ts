@@ -5,7 +5,7 @@ import { connectTo, send, TEST_CA } from '../../../test/support/smtp.ts';
 import { Dialogue } from '../../../test/support/smtp-dialogue.ts';
 import { logIn, startSmtpServer } from '../../../test/support/smtp-server.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { answerOf } from './server-types.ts';
+import { serverReply } from './server-types.ts';
 
 test('a message arrives with its envelope and the facts of its session', async () => {
   await using server = await startSmtpServer();
@@ -196,7 +196,7 @@ test('a stop finishes the message in progress and sends 421 to other sessions', 
       async onMessage() {
         reached.resolve();
         await gate.promise;
-        return answerOf(250, '2.0.0', 'Taken after all');
+        return serverReply(250, '2.0.0', 'Taken after all');
       },
     },
   });
@@ -225,7 +225,7 @@ test('a stop finishes the message in progress and sends 421 to other sessions', 
 test('a long or unusual text becomes valid reply lines', async () => {
   const text = `${'word '.repeat(150)}ä\r\n250 2.0.0 injected ${'x'.repeat(900)}`;
   await using server = await startSmtpServer({
-    handlers: { onRcpt: () => answerOf(550, '5.7.1', text), onMessage: () => Promise.reject() },
+    handlers: { onRcpt: () => serverReply(550, '5.7.1', text), onMessage: () => Promise.reject() },
   });
   await using client = await Dialogue.greeted(server.port);
   await client.ask('MAIL FROM:<>');

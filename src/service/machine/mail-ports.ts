@@ -162,7 +162,7 @@ export async function listenForMail(
     });
   }
   return {
-    noteLogIn: (client) => known.note(client),
+    noteLogIn: (client) => known.addKnown(client),
     close: async () => {
       await Promise.all(servers.map((server) => server.close(CLOSE_WITHIN_MS)));
       await use.close();

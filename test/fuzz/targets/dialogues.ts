@@ -6,8 +6,9 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import { ContentBudget, MinuteCounts } from '../../../src/net/smtp/server-limits.ts';
-import { type SmtpServerOptions, SmtpServerSession } from '../../../src/net/smtp/server.ts';
-import { answerOf, SMTP_SERVER_LIMITS } from '../../../src/net/smtp/server-types.ts';
+import type { SmtpServerOptions } from '../../../src/net/smtp/server.ts';
+import { SmtpServerSession } from '../../../src/net/smtp/server-session.ts';
+import { serverReply, SMTP_SERVER_LIMITS } from '../../../src/net/smtp/server-types.ts';
 import { SmtpServerWire } from '../../../src/net/smtp/server-wire.ts';
 import type { RandomSource } from '../../chaos/random.ts';
 import { filled, manyTimes, mutated, strung, unitOf } from '../generators.ts';
@@ -93,10 +94,10 @@ async function hold(kind: Kind, pieces: readonly Buffer[]): Promise<Held> {
     refusesEarlyTalkers: false,
     onBug: (error) => bugs.push(error),
     handlers: {
-      onRcpt: (_session, to) => (to.startsWith('no@') ? answerOf(550, '5.1.1', 'Nobody') : null),
+      onRcpt: (_session, to) => (to.startsWith('no@') ? serverReply(550, '5.1.1', 'Nobody') : null),
       onMessage(_session, { recipients }, { content, sizeBytes }) {
         taken.push({ recipients, content: content.toString('latin1'), sizeBytes });
-        return Promise.resolve(answerOf(250, '2.0.0', 'Taken'));
+        return Promise.resolve(serverReply(250, '2.0.0', 'Taken'));
       },
     },
     ...(kind === 'inbound' ? { keptBytesMax: KEPT_BYTES_MAX } : { logIn }),
@@ -105,7 +106,7 @@ async function hold(kind: Kind, pieces: readonly Buffer[]): Promise<Held> {
   const session = new SmtpServerSession(new SmtpServerWire(socket.asSocket()), {
     options,
     limits,
-    visit: { loggedIn() {}, progressed() {}, leave() {} },
+    connection: { recordLogIn() {}, recordMessage() {}, release() {} },
     content: new ContentBudget(limits),
     messages: new MinuteCounts(world),
     facts: {
@@ -127,7 +128,7 @@ async function hold(kind: Kind, pieces: readonly Buffer[]): Promise<Held> {
 
 const logIn: NonNullable<SmtpServerOptions<string>['logIn']> = (_session, { user, pass }) =>
   Promise.resolve(
-    pass === 'secret' ? { user } : { refused: answerOf(535, '5.7.8', 'Wrong password') },
+    pass === 'secret' ? { user } : { refused: serverReply(535, '5.7.8', 'Wrong password') },
   );
 
 async function read({ kind, bytes }: Input): Promise<void> {
