@@ -47,7 +47,7 @@ export function createMakeDraft(
   const caller = callerOf(request);
   const resources = {
     take: (bytes: number) => request.bodyAccount?.take(bytes) === true,
-    gone: () => request.bodyAccount?.closed() ?? AbortSignal.abort(),
+    gone: () => request.bodyAccount?.closedSignal() ?? AbortSignal.abort(),
   };
   const { projectId } = caller;
   let downloads: RequestDownloads | null = null;

@@ -24,7 +24,7 @@ import { BadRequest, JSON_TYPE, malformed, refuse, setLimitHeaders } from '../ht
 import { failures } from '../http/schemas.ts';
 import { batchHeaders, emailBatchCreation, emailCreation, idempotencyHeaders } from './schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
-import { checkItem, validatorCompiler } from '../http/validation.ts';
+import { validateItem, validatorCompiler } from '../http/validation.ts';
 
 const TAGS = ['Emails'];
 
@@ -187,6 +187,6 @@ export async function draftItem(
   item: unknown,
   makeDraft: MakeDraft,
 ): Promise<EmailDraft | Refusal> {
-  const checked = checkItem(emailCreation, item);
+  const checked = validateItem(emailCreation, item);
   return 'problems' in checked ? refuseFields(checked.problems) : makeDraft(checked.value);
 }

@@ -7,7 +7,8 @@
  */
 import type { Logger } from 'pino';
 import type { AuthLimiter } from '../accounts/keys/auth-limiter.ts';
-import type { KeyCache, KeyUse } from '../accounts/keys/key-cache.ts';
+import type { KeyCache } from '../accounts/keys/key-cache.ts';
+import type { KeyUsage } from '../accounts/keys/key-usage.ts';
 import type { Config } from '../config/config.ts';
 import { isRefusal, Overloaded, type Refusal, type RefusalCode } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
@@ -36,7 +37,7 @@ export type SubmissionOptions = {
   accept: AcceptEmail;
   keys: Pick<KeyCache, 'find'>;
   limiter: Pick<AuthLimiter, 'count'>;
-  use: Pick<KeyUse, 'note'>;
+  use: Pick<KeyUsage, 'record'>;
   config: Pick<Config, 'hostname' | 'submissionShowsClient'> & UrlSettings;
   secrets: Pick<SecretBox, 'derive'>;
   localUrl: string;
@@ -64,7 +65,7 @@ export function createLogIn({ keys, limiter, use }: SubmissionOptions): SmtpLogI
     try {
       const caller = await keys.find(pass);
       if (caller !== null) {
-        use.note(caller);
+        use.record(caller);
         return { user: caller };
       }
       const { allowed, limit } = await limiter.count(session.client);

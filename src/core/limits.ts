@@ -11,7 +11,7 @@
  * - `webhooks`: tests and replays. Counted by webhooks/routes.ts (countTowardsLimit).
  * - `auth`: requests and log-ins without a valid key or session, per client; ended sessions do not count. Counted by
  *   http/access.ts, accounts/sessions/http-sessions.ts and accept/smtp-submission.ts (accounts/keys/auth-limiter.ts).
- *   Failed sign-ins are counted per client, account and network, or browser, by accounts/sign-in/limits.ts.
+ *   Failed sign-ins are counted per client, account and network, or browser, by accounts/sign-in/sign-in-limits.ts.
  *
  * Tracked links are never refused; tracking/visits.ts limits the stored visits.
  *

@@ -12,24 +12,32 @@ import type {
   RouteOptions,
 } from 'fastify';
 import { AuthLimiter } from '../accounts/keys/auth-limiter.ts';
-import { KeyCache, KeyUse } from '../accounts/keys/key-cache.ts';
+import { KeyCache } from '../accounts/keys/key-cache.ts';
+import { KeyUsage } from '../accounts/keys/key-usage.ts';
 import { Devices } from '../accounts/sign-in/devices.ts';
 import { Passwords } from '../accounts/sign-in/passwords.ts';
 import { SecondFactor } from '../accounts/sign-in/second-factor.ts';
 import { SignIn } from '../accounts/sign-in/sign-in.ts';
-import { SignInLimits } from '../accounts/sign-in/limits.ts';
+import { SignInLimits } from '../accounts/sign-in/sign-in-limits.ts';
 import { parseApiKey } from '../accounts/keys/api-key.ts';
 import { limitRefusal } from '../core/limits.ts';
 import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
 import type { Caller } from '../core/scope.ts';
 import { createBodyAccounting } from './socket/bodies.ts';
-import type { Connections } from './socket/client-connections.ts';
-import { BODY_MAX_BYTES, refuse, refusesEncoding, sendProblem, TOO_LARGE } from './errors.ts';
+import type { ClientConnections } from './socket/client-connections.ts';
+import {
+  BODY_MAX_BYTES,
+  refuse,
+  encodingProblemOf,
+  refuseEncoding,
+  sendProblem,
+  TOO_LARGE,
+} from './errors.ts';
 import { createLimitHeadersHook } from '../accounts/limits/http-limits.ts';
 import { admitOperator } from './admin-socket.ts';
 import { isLocalOperator, isFromLocalOperator } from './local-operator.ts';
 import { LEAST_ROLES, OPERATOR_KEY_OPERATIONS, LOCAL_OPERATOR_OPERATIONS } from './roles.ts';
-import type { Access, App, HttpServices } from './services.ts';
+import type { App, HttpServices } from './services.ts';
 import { Sessions } from '../accounts/sessions/http-sessions.ts';
 import { clientOf } from '../net/addresses.ts';
 
@@ -42,26 +50,29 @@ const OPERATORS_ONLY =
   'This is a key of the operator, for the events of the installation; use a key of a project.';
 const SENDING_ONLY = 'This key may only send and read its own emails; use a key with full access.';
 
-/** @throws on a public route, which has no caller */
+/**
+ * Returns the caller that the access checks found.
+ * @throws on a public route, which has no caller
+ */
 export function callerOf(request: Pick<FastifyRequest, 'caller'>): Caller {
   if (request.caller === null) throw new Error('this route is public: it has no caller');
   return request.caller;
 }
 
-type Authentication = {
+type KeyCheck = {
   find: KeyCache['find'];
   limiter: AuthLimiter;
-  use: KeyUse;
-  connections: Connections;
+  usage: KeyUsage;
+  connections: ClientConnections;
 };
 
-function requireKey({ find, limiter, use, connections }: Authentication): onRequestHookHandler {
-  const pass = (request: FastifyRequest, caller: Caller): void => {
+function requireKey({ find, limiter, usage, connections }: KeyCheck): onRequestHookHandler {
+  const admit = (request: FastifyRequest, caller: Caller): void => {
     request.caller = caller;
-    use.note(caller);
-    connections.know(request.raw.socket, caller.projectId);
+    usage.record(caller);
+    connections.markKnown(request.raw.socket, caller.projectId);
   };
-  const fail = async (request: FastifyRequest, reply: FastifyReply, message: string) => {
+  const refuseKey = async (request: FastifyRequest, reply: FastifyReply, message: string) => {
     const { allowed, limit } = await limiter.count(clientOf(request.ip));
     // A request without a key guesses none, so it is no refused log-in.
     if (message !== NO_KEY) {
@@ -72,23 +83,23 @@ function requireKey({ find, limiter, use, connections }: Authentication): onRequ
   };
   return (request, reply, done) => {
     const text = bearerToken(request.headers.authorization);
-    if (text === null) return void fail(request, reply, NO_KEY).catch(done);
+    if (text === null) return void refuseKey(request, reply, NO_KEY).catch(done);
     const found = find(text);
     if (found !== null && !(found instanceof Promise)) {
-      pass(request, found);
+      admit(request, found);
       return done();
     }
     Promise.resolve(found)
       .then((caller) => {
-        if (caller === null) return fail(request, reply, whyRefused(text));
-        pass(request, caller);
+        if (caller === null) return refuseKey(request, reply, keyProblem(text));
+        admit(request, caller);
         return done();
       })
       .catch(done);
   };
 }
 
-/** Runs after requireKey. */
+/** Refuses sending-only keys. Runs after requireKey. */
 const requireFullAccess: onRequestHookHandler = (request, reply, done) => {
   if (callerOf(request).permission === 'full_access') return done();
   refuse(reply, { refused: 'authorization_error', message: SENDING_ONLY });
@@ -102,7 +113,7 @@ const requireAllDomains: onRequestHookHandler = (request, reply, done) => {
   refuse(reply, { refused: 'authorization_error', message });
 };
 
-function whyRefused(text: string): string {
+function keyProblem(text: string): string {
   return parseApiKey(text) === null ? NO_SUCH_FORM : KEY_REFUSED;
 }
 
@@ -111,18 +122,55 @@ export function bearerToken(header: string | undefined): string | null {
   return /^Bearer +([^ ]+)$/i.exec(header ?? '')?.[1] ?? null;
 }
 
-export function checkRoutes(app: App, services: HttpServices, connections: Connections): void {
+/** Registers the access checks, which apply to all routes that are registered after this call. */
+export function registerAccessChecks(
+  app: App,
+  services: HttpServices,
+  connections: ClientConnections,
+): void {
   const { db, world, config } = services;
   const keys = new KeyCache(db.checking, world);
-  const use = new KeyUse(db);
-  const accounts = createBodyAccounting();
+  const usage = new KeyUsage(db);
   const limiter = new AuthLimiter(db, world, config.limits.auth);
-  const checking = { limiter, use, connections };
-  const needsKey = requireKey({ ...checking, find: (text) => keys.findNow(text) });
-  // The accept statement checks the key again, so a cached caller is sufficient here.
-  const needsKeyToSend = requireKey({ ...checking, find: (text) => keys.find(text) });
   const sessions = new Sessions({ ...services, db: db.checking, limiter, connections });
+  decorateWithAccounts(app, services, { keys, limiter, sessions });
+  app.addHook('onClose', () => usage.close());
+
+  const keyCheck = { limiter, usage, connections };
+  const identities = { sessions, services };
+  const needsKey = requireKey({ ...keyCheck, find: (text) => keys.findUncached(text) });
+  // The accept statement checks the key again, so a cached caller is sufficient here.
+  const needsKeyToSend = requireKey({ ...keyCheck, find: (text) => keys.find(text) });
+  const openBodyAccount = createBodyAccounting();
   const setsLimitHeaders = createLimitHeadersHook(services);
+  app.addHook('onRoute', (route) => {
+    const { limit, checkUpload, refuseAll } = route.config ?? {};
+    const callerChecks = callerChecksOf(route, {
+      ...identities,
+      needsKey: limit === 'sending' ? needsKeyToSend : needsKey,
+    });
+    const checks = [...callerChecks, ...permissionChecksOf(route)];
+    if (limit) route.onSend = setsLimitHeaders;
+    if (refuseAll) {
+      route.onRequest = [...checks, (_request, reply) => void refuse(reply, refuseAll)];
+    } else if (checkUpload) {
+      route.onRequest = [...checks, checkUpload];
+    } else {
+      route.onRequest = [...checks, refuseBody, openBodyAccount];
+      if (route.schema?.body) route.preValidation = emptyBodyIsObject;
+    }
+  });
+}
+
+type Accounts = { keys: KeyCache; limiter: AuthLimiter; sessions: Sessions };
+
+/** Gives requests and the app the fields by which routes reach keys, sessions and sign-in. */
+function decorateWithAccounts(
+  app: App,
+  services: HttpServices,
+  { keys, limiter, sessions }: Accounts,
+): void {
+  const { db, world, config, secrets } = services;
   app.decorateRequest('caller', null);
   app.decorateRequest('bodyAccount', null);
   app.decorateRequest('session', null);
@@ -131,37 +179,31 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   app.decorate('secondFactor', secondFactor);
   const signIn = {
     limits: new SignInLimits(db, world, config.limits.auth),
-    devices: new Devices(services.secrets),
+    devices: new Devices(secrets),
     passwords: new Passwords(),
   };
   app.decorate('signIn', new SignIn({ db, limiter, secondFactor, ...signIn }));
   app.decorate('createCallerLookup', ({ session, caller, headers }) => {
     const text = bearerToken(headers.authorization) ?? '';
-    if (session === null || caller === null) return async () => keys.findNow(text);
+    if (session === null || caller === null) return async () => keys.findUncached(text);
     if (isLocalOperator(session)) return () => Promise.resolve(caller);
-    return () => sessions.findAgain(session.id, caller);
+    return () => sessions.findCaller(session.id, caller);
   });
   app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
-  app.addHook('onClose', () => use.close());
-  app.addHook('onRoute', (route) => {
-    const { access = 'full_access', limit, streams, refuses, withinDomain } = route.config ?? {};
-    const needsKeyHere = limit === 'sending' ? needsKeyToSend : needsKey;
-    const checks = identity(route, { sessions, needsKey: needsKeyHere, services });
-    if (needsCaller(access) && !isForOperators(route)) checks.push(refuseOperators);
-    if (access === 'full_access') checks.push(requireFullAccess);
-    if (needsCaller(access) && !withinDomain) checks.push(requireAllDomains);
-    if (limit) route.onSend = setsLimitHeaders;
-    if (refuses) {
-      route.onRequest = [...checks, (_request, reply) => void refuse(reply, refuses)];
-      return;
-    }
-    if (streams) {
-      route.onRequest = [...checks, streams];
-      return;
-    }
-    route.onRequest = [...checks, refuseBody, accounts];
-    if (route.schema?.body) route.preValidation = emptyBodyIsObject;
-  });
+}
+
+type Route = Pick<RouteOptions, 'config' | 'schema'>;
+
+/** Returns the checks of what the caller may do here, for callers that callerChecksOf has found. */
+function permissionChecksOf({ config = {}, schema }: Route): onRequestHookHandler[] {
+  const { access = 'full_access', withinDomain } = config;
+  const needsCaller = access === 'full_access' || access === 'any_key';
+  const isForOperators = OPERATOR_KEY_OPERATIONS.has(schema?.operationId ?? '');
+  return [
+    ...(needsCaller && !isForOperators ? [refuseOperators] : []),
+    ...(access === 'full_access' ? [requireFullAccess] : []),
+    ...(needsCaller && !withinDomain ? [requireAllDomains] : []),
+  ];
 }
 
 /** Runs after requireKey. Refuses keys of the operator's project on routes about mail. */
@@ -172,59 +214,60 @@ const refuseOperators: onRequestHookHandler = (request, reply, done) => {
   refuse(reply, { refused: 'authorization_error', message: OPERATORS_ONLY });
 };
 
-const isForOperators = ({ schema }: Pick<RouteOptions, 'schema'>): boolean =>
-  OPERATOR_KEY_OPERATIONS.has(schema?.operationId ?? '');
-
-const needsCaller = (access: Access) => access === 'full_access' || access === 'any_key';
-
 type Identities = { sessions: Sessions; needsKey: onRequestHookHandler; services: HttpServices };
 
-/** Returns the checks of the caller: admits the operator of this machine, and checks all others by `elsewhere`. */
-function identity(
-  route: Pick<RouteOptions, 'config' | 'schema'>,
+/** Returns the checks that find the caller: admits the operator of this machine, and requires others to prove access. */
+function callerChecksOf(
+  route: Route,
   { services, ...identities }: Identities,
 ): onRequestHookHandler[] {
   const { access = 'full_access', limit } = route.config ?? {};
   if (access === 'public') return [];
-  if (access === 'sign_in') return [identities.sessions.onlyFromHere];
+  if (access === 'sign_in') return [identities.sessions.requireSameOrigin];
   // The audit log does not record operations without a role, so these take a key even on the admin socket.
-  if (!LEAST_ROLES.has(route.schema?.operationId ?? '')) return elsewhere(route, identities);
-  const sends = limit === 'sending';
-  const operator = admitOperator(services, { sends, needsProject: access !== 'session' });
-  const others = elsewhere(route, identities).map((check) =>
-    when(isFromLocalOperator, pass, check),
-  );
-  return [when(isFromLocalOperator, operator, pass), ...others];
+  if (!LEAST_ROLES.has(route.schema?.operationId ?? ''))
+    return keyOrSessionChecks(route, identities);
+  const operator = admitOperator(services, {
+    needsSendingKey: limit === 'sending',
+    needsProject: access !== 'session',
+  });
+  const others = keyOrSessionChecks(route, identities);
+  return [
+    when(isFromLocalOperator, operator, pass),
+    ...others.map((check) => when(isFromLocalOperator, pass, check)),
+  ];
 }
 
 /** Requires a key, or a session if the operation has a role (roles.ts). */
-function elsewhere(
-  { config = {}, schema }: Pick<RouteOptions, 'config' | 'schema'>,
+function keyOrSessionChecks(
+  { config = {}, schema }: Route,
   { sessions, needsKey }: Omit<Identities, 'services'>,
 ): onRequestHookHandler[] {
   const { access = 'full_access', limit } = config;
-  const least = LEAST_ROLES.get(schema?.operationId ?? '');
-  const inSession = least && sessions.require(least, { sends: limit === 'sending' });
+  const leastRole = LEAST_ROLES.get(schema?.operationId ?? '');
+  const needsSendingKey = limit === 'sending';
+  const needsRole = leastRole && sessions.requireRole(leastRole, { needsSendingKey });
   if (access === 'session') {
-    if (inSession === undefined) throw new Error(`${schema?.operationId} has no role`);
-    const isByKey: IsMeant = ({ headers }) => headers.authorization !== undefined;
-    return [when(isByKey, needsKey, pass), sessions.onlySessions, inSession];
+    if (needsRole === undefined) throw new Error(`${schema?.operationId} has no role`);
+    const hasKey: RequestTest = ({ headers }) => headers.authorization !== undefined;
+    return [when(hasKey, needsKey, pass), sessions.requireSession, needsRole];
   }
-  if (inSession === undefined) return [needsKey];
-  const orKey = when((request) => sessions.isMeant(request), inSession, needsKey);
-  const isSignedOut: IsMeant = (request) => sessions.isOfSignedOutPage(request);
-  return [when(isSignedOut, sessions.refuseSignedOut, orKey)];
+  if (needsRole === undefined) return [needsKey];
+  const hasCookie: RequestTest = (request) => sessions.hasSessionCookie(request);
+  const isSignedOut: RequestTest = (request) => sessions.isFromSignedOutPage(request);
+  return [when(isSignedOut, sessions.refuseSignedOut, when(hasCookie, needsRole, needsKey))];
 }
 
-type IsMeant = (request: FastifyRequest) => boolean;
+type RequestTest = (request: FastifyRequest) => boolean;
 
+/** Runs one of two checks, by a property of the request. */
 function when(
-  isMeant: IsMeant,
+  test: RequestTest,
   then: onRequestHookHandler,
   otherwise: onRequestHookHandler,
 ): onRequestHookHandler {
-  return function either(request, reply, done) {
-    const check = isMeant(request) ? then : otherwise;
+  return function eitherCheck(request, reply, done) {
+    const check = test(request) ? then : otherwise;
     return check.call(this, request, reply, done);
   };
 }
@@ -236,7 +279,8 @@ const refuseBody: onRequestHookHandler = (request, reply, done) => {
   const { headers, method, routeOptions } = request;
   if (method === 'GET' || method === 'HEAD') return done();
   if (Number(headers['content-length']) > BODY_MAX_BYTES) return void sendProblem(reply, TOO_LARGE);
-  if (routeOptions.config.takesAnyBody !== true && refusesEncoding(request, reply)) return;
+  const encodingProblem = routeOptions.config.takesAnyBody ? null : encodingProblemOf(request);
+  if (encodingProblem !== null) return void refuseEncoding(reply, encodingProblem);
   done();
 };
 

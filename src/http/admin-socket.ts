@@ -8,7 +8,6 @@
  * `Letterhaus-Environment` is `live` or `test`.
  */
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
-import type { Refusal } from '../core/refusals.ts';
 import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../core/scope.ts';
 import { isId } from '../database/ids.ts';
 import { createKey, removeShortLivedKey } from '../accounts/keys/key-store.ts';
@@ -18,14 +17,14 @@ import { chooseProject } from '../accounts/projects/project-choice-store.ts';
 import {
   findProject,
   listAllProjects,
-  type Owned,
-  ownerOf,
+  type OwnedTable,
+  findScopeOfId,
   type Project,
 } from '../accounts/projects/project-store.ts';
 import type { SessionState } from '../accounts/sessions/session-store.ts';
-import { noSuch } from '../core/refusals.ts';
-import { malformed, refuse, sendProblem } from './errors.ts';
-import { markAdminSocket, NOBODY } from './local-operator.ts';
+import { isRefusal, noSuch, type Refusal } from '../core/refusals.ts';
+import { type HttpProblem, problemOfRefusal, sendProblem, WRONG_ENVIRONMENT } from './errors.ts';
+import { markAdminSocket, NOBODY_ID } from './local-operator.ts';
 import { OWN_SESSION_OPERATIONS } from './roles.ts';
 import type { App, HttpServices } from './services.ts';
 
@@ -34,8 +33,29 @@ const { createServer } = process.getBuiltinModule('node:http');
 
 /** Milliseconds that requests in progress may take when the service stops. */
 const CLOSE_WITHIN_MS = 10_000;
+/** Longer than any request takes. */
+const KEY_VALID_MS = 5 * 60_000;
 
-/** Answers on the socket by the routes of the app. @returns a function that stops it */
+/** Stands for a project in requests about a whole organization. */
+const ALL_PROJECTS = '*';
+
+/** The tables of objects that a path names by their id, by the segment of the path. */
+const TABLES_BY_NOUN: ReadonlyMap<string, { table: OwnedTable; noun: string }> = new Map<
+  string,
+  { table: OwnedTable; noun: string }
+>([
+  ['emails', { table: 'emails', noun: 'email' }],
+  ['api-keys', { table: 'api_keys', noun: 'API key' }],
+  ['domains', { table: 'domains', noun: 'domain' }],
+  ['webhooks', { table: 'webhook_endpoints', noun: 'webhook' }],
+]);
+
+const NO_MEMBER: Refusal = {
+  refused: 'authorization_error',
+  message: 'This concerns the session of a member: sign in to the dashboard.',
+};
+
+/** Serves the routes of the app on the socket. Returns a function that stops it. */
 export async function listenOnAdminSocket(app: App, path: string): Promise<() => Promise<void>> {
   // No time limit, because an operator may import a file of any size.
   const options = { requireHostHeader: false, requestTimeout: 0 };
@@ -50,75 +70,77 @@ export async function listenOnAdminSocket(app: App, path: string): Promise<() =>
     server.listen({ path }, resolve);
   });
   return async () => {
-    const cut = setTimeout(() => server.closeAllConnections(), CLOSE_WITHIN_MS);
+    const closeTimer = setTimeout(() => server.closeAllConnections(), CLOSE_WITHIN_MS);
     await new Promise((resolve) => server.close(resolve));
-    clearTimeout(cut);
+    clearTimeout(closeTimer);
   };
 }
 
-type Wanted = { project: string | undefined; environment: Environment | null };
+type RequestedScope = { project: string | undefined; environment: Environment | null };
 
-type Chosen = { project: Project; environment: Environment };
+type ChosenScope = { project: Project; environment: Environment };
 
-/** Admits the operator of this machine with the session of an owner. `sends`: the caller gets the key to send with. */
+/** Admits the operator of this machine with the session of an owner. With `needsSendingKey`, creates the key to send with. */
 export function admitOperator(
   { db, world }: Pick<HttpServices, 'db' | 'world'>,
-  { sends, needsProject }: { sends: boolean; needsProject: boolean },
+  { needsSendingKey, needsProject }: { needsSendingKey: boolean; needsProject: boolean },
 ): onRequestHookHandler {
   const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<boolean> => {
-    const wanted = wantedBy(request, reply);
-    if (wanted === null) return false;
-    if (OWN_SESSION_OPERATIONS.has(request.routeOptions.schema?.operationId ?? '')) {
-      refuse(reply, NO_MEMBER);
+    const found = await findOperatorScope(db, request, needsProject);
+    if ('problem' in found) {
+      sendProblem(reply, found.problem);
       return false;
     }
-    const isChosen = needsProject || wanted.project !== undefined;
-    const chosen = isChosen ? await choose(db, request, wanted) : null;
-    if (chosen !== null && 'refused' in chosen) {
-      refuse(reply, chosen);
-      return false;
-    }
-    const organizationId = chosen
-      ? await findResponsibleOrganization(db, chosen.project.organizationId)
-      : await findOrganization(db);
-    if (organizationId === null) {
-      refuse(reply, noSuch('project'));
-      return false;
-    }
-    request.session = sessionIn(organizationId, chosen);
-    request.caller = chosen && callerIn(chosen);
-    if (chosen !== null) reply.headers(answered(chosen));
-    if (sends && request.caller !== null) {
-      request.caller.keyId = await keyForOne(db, request.caller, { world, reply });
+    const { organizationId, chosen } = found;
+    request.session = operatorSession(organizationId, chosen);
+    request.caller = chosen && operatorCaller(chosen);
+    if (chosen !== null) reply.headers(scopeHeaders(chosen));
+    if (needsSendingKey && request.caller !== null) {
+      request.caller.keyId = await createKeyForRequest(db, request.caller, { world, reply });
     }
     return true;
   };
   return (request, reply, done) => {
-    admit(request, reply).then((mayPass) => {
-      if (mayPass) done();
+    admit(request, reply).then((isAdmitted) => {
+      if (isAdmitted) done();
     }, done);
   };
 }
 
-const NO_MEMBER: Refusal = {
-  refused: 'authorization_error',
-  message: 'This concerns the session of a member: sign in to the dashboard.',
-};
+type OperatorScope = { organizationId: string; chosen: ChosenScope | null };
 
-function wantedBy({ headers }: FastifyRequest, reply: FastifyReply): Wanted | null {
-  const { 'letterhaus-project': project, 'letterhaus-environment': environment } = headers;
-  const known = ENVIRONMENTS.find((one) => one === environment) ?? null;
-  if (environment === undefined || known !== null) {
-    return {
-      project: project === undefined ? project : unescaped(String(project)),
-      environment: known,
-    };
-  }
-  sendProblem(reply, malformed('Letterhaus-Environment: write live or test.'));
-  return null;
+/** Finds the organization, and the project unless the request concerns the whole installation. */
+async function findOperatorScope(
+  db: Queryable,
+  request: FastifyRequest,
+  needsProject: boolean,
+): Promise<OperatorScope | { problem: HttpProblem }> {
+  const requested = readRequestedScope(request);
+  if (requested === null) return { problem: WRONG_ENVIRONMENT };
+  const { operationId = '' } = request.routeOptions.schema ?? {};
+  if (OWN_SESSION_OPERATIONS.has(operationId)) return { problem: problemOfRefusal(NO_MEMBER) };
+  const isOfProject = needsProject || requested.project !== undefined;
+  const chosen = isOfProject ? await chooseScope(db, request, requested) : null;
+  if (chosen !== null && isRefusal(chosen)) return { problem: problemOfRefusal(chosen) };
+  const organizationId = chosen
+    ? await findResponsibleOrganization(db, chosen.project.organizationId)
+    : await findOrganization(db);
+  if (organizationId === null) return { problem: problemOfRefusal(noSuch('project')) };
+  return { organizationId, chosen };
 }
 
-function unescaped(text: string): string {
+/** Returns null when the environment is neither live nor test. */
+function readRequestedScope({ headers }: FastifyRequest): RequestedScope | null {
+  const { 'letterhaus-project': project, 'letterhaus-environment': environment } = headers;
+  const known = ENVIRONMENTS.find((name) => name === environment) ?? null;
+  if (environment !== undefined && known === null) return null;
+  return {
+    project: project === undefined ? project : decodeHeader(String(project)),
+    environment: known,
+  };
+}
+
+function decodeHeader(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -126,53 +148,41 @@ function unescaped(text: string): string {
   }
 }
 
-/** Stands for a project in requests about a whole organization. */
-const EVERY = '*';
-
-type Named = { table: Owned; noun: string };
-
-const BY_ID: ReadonlyMap<string, Named> = new Map<string, Named>([
-  ['emails', { table: 'emails', noun: 'email' }],
-  ['api-keys', { table: 'api_keys', noun: 'API key' }],
-  ['domains', { table: 'domains', noun: 'domain' }],
-  ['webhooks', { table: 'webhook_endpoints', noun: 'webhook' }],
-]);
-
 /** Takes a missing project or environment from the object in the path: ids are unique across projects. */
-async function choose(
+async function chooseScope(
   db: Queryable,
   request: FastifyRequest,
-  { project: name, environment }: Wanted,
-): Promise<Chosen | Refusal> {
+  { project: name, environment }: RequestedScope,
+): Promise<ChosenScope | Refusal> {
   const { url = '', schema } = request.routeOptions;
-  if (name === EVERY || schema?.operationId === 'listProjects') {
+  if (name === ALL_PROJECTS || schema?.operationId === 'listProjects') {
     const [project] = await listAllProjects(db);
     if (project !== undefined) return { project, environment: environment ?? 'live' };
   }
   const [, noun = ''] = /^\/v1\/([^/]+)\/:id\b/.exec(url) ?? [];
-  const named = BY_ID.get(noun);
+  const named = TABLES_BY_NOUN.get(noun);
   const { id = '' } = request.params as { id?: string };
-  const owner = named !== undefined && isId(id) ? await ownerOf(db, named.table, id) : null;
-  const isOfOwner = owner !== null && name === undefined;
-  const project = isOfOwner
-    ? await findProject(db, owner.projectId)
-    : await chooseProject(db, name);
+  const owner = named !== undefined && isId(id) ? await findScopeOfId(db, named.table, id) : null;
+  const project =
+    owner !== null && name === undefined
+      ? await findProject(db, owner.projectId)
+      : await chooseProject(db, name);
   if (typeof project === 'string' && (named === undefined || name !== undefined)) {
     return { refused: 'validation_error', message: project };
   }
   if (project === null || typeof project === 'string') return noSuch(named?.noun ?? 'project');
-  const ofId = owner?.projectId === project.id ? owner.environment : null;
-  return { project, environment: environment ?? ofId ?? 'live' };
+  const ownEnvironment = owner?.projectId === project.id ? owner.environment : null;
+  return { project, environment: environment ?? ownEnvironment ?? 'live' };
 }
 
 /** Returns an owner's session without a member. It has no project if the request concerns the installation. */
-function sessionIn(organizationId: string, chosen: Chosen | null): SessionState {
+function operatorSession(organizationId: string, chosen: ChosenScope | null): SessionState {
   const never = new Date(0);
   return {
-    id: NOBODY,
+    id: NOBODY_ID,
     createdAt: never,
     expiresAt: never,
-    memberId: NOBODY,
+    memberId: NOBODY_ID,
     organizationId,
     email: '',
     name: 'Operator',
@@ -184,31 +194,28 @@ function sessionIn(organizationId: string, chosen: Chosen | null): SessionState 
 }
 
 /** Headers that name the chosen project and environment, for commands that did not choose. */
-const answered = ({ project, environment }: Chosen) => ({
+const scopeHeaders = ({ project, environment }: ChosenScope) => ({
   'letterhaus-project': project.id,
   'letterhaus-environment': environment,
 });
 
-function callerIn({ project, environment }: Chosen): Caller {
+function operatorCaller({ project, environment }: ChosenScope): Caller {
   return {
     projectId: project.id,
     environment,
     organizationId: project.organizationId,
-    keyId: NOBODY,
+    keyId: NOBODY_ID,
     permission: 'full_access',
     domain: null,
     expiresAt: null,
   };
 }
 
-/** Longer than any request takes. */
-const KEY_LASTS_MS = 5 * 60_000;
-
 /**
  * Creates a key for this one request, because accepting checks a key, and removes it afterwards. When the process dies
  * first, the key expires soon, and the next such request removes it.
  */
-async function keyForOne(
+async function createKeyForRequest(
   db: Queryable,
   scope: Scope,
   { world, reply }: { world: Pick<HttpServices['world'], 'now'>; reply: FastifyReply },
@@ -217,7 +224,7 @@ async function keyForOne(
     name: 'letterhaus send',
     permission: 'sending_access',
     domain: null,
-    expiresAt: new Date(world.now() + KEY_LASTS_MS),
+    expiresAt: new Date(world.now() + KEY_VALID_MS),
   });
   reply.raw.once('close', () => {
     removeShortLivedKey(db, scope, key).catch(() => {}); // it expires

@@ -16,7 +16,7 @@ import fastify, {
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { RefusedLogIn } from '../accounts/sign-in/refused-log-ins.ts';
 import { Overloaded } from '../core/refusals.ts';
-import { checkRoutes } from './access.ts';
+import { registerAccessChecks } from './access.ts';
 import { isFromLocalOperator } from './local-operator.ts';
 import { registerRequestLog } from '../requests/http-log.ts';
 import { auditChanges } from '../accounts/audit/http-audit.ts';
@@ -24,12 +24,10 @@ import { wholeBodyParser } from './socket/bodies.ts';
 import {
   CONNECTION_LIMITS,
   type ConnectionLimits,
-  Connections,
+  ClientConnections,
   rawSocketOf,
 } from './socket/client-connections.ts';
 import {
-  refuseUnknownRoute,
-  FixedPaths,
   BODY_MAX_BYTES,
   createErrorHandler,
   malformed,
@@ -87,6 +85,7 @@ import { registerUnsubscribeRoutes } from '../suppressions/unsubscribe-routes.ts
 import { registerWebhookRoutes } from '../webhooks/routes.ts';
 import type { App, Certificate, HttpServices } from './services.ts';
 import { withoutTrailingSlash } from './socket/trailing-slash.ts';
+import { FixedPaths, refuseUnknownRoute } from './unknown-routes.ts';
 import { validatorCompiler } from './validation.ts';
 import { plainAddress, sharedAddresses } from '../net/addresses.ts';
 import { hostProblem } from '../net/http/host-field.ts';
@@ -105,7 +104,7 @@ export type AppOptions = {
   /** Registers plugins, which apply only to routes that are registered after them. */
   beforeRoutes?: (app: App) => void;
   connections?: Partial<ConnectionLimits>;
-  /** Whether many clients share an address. By default: trusted proxies and this machine. */
+  /** Returns whether many clients share an address. By default: trusted proxies and this machine. */
   isShared?: (address: string) => boolean;
 };
 
@@ -124,12 +123,12 @@ const COMPILERS = {
 
 export function buildApp(services: HttpServices, options: AppOptions = {}): App {
   const { timeouts = TIMEOUTS } = options;
-  const app = bareApp(services, timeouts);
-  const connections = boundConnections(app, services, options);
+  const app = createFastify(services, timeouts);
+  const connections = limitConnections(app, services, options);
   logRequests(app, services);
   countRequests(app, services.onResponseSent);
-  app.addHook('onRequest', firstChecks(app, services, connections));
-  checkRoutes(app, services, connections);
+  app.addHook('onRequest', createFirstChecks(app, services, connections));
+  registerAccessChecks(app, services, connections);
   auditChanges(app, services);
   registerRequestLog(app, services);
   app.addHook('preClose', (done) => {
@@ -138,56 +137,58 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   });
   options.beforeRoutes?.(app);
   // Plugins load first, because they apply only to routes that are registered later.
-  app.after(() => {
-    registerSendRoute(app, services);
-    registerEmailRoutes(app, services);
-    registerEmailInspectionRoutes(app, services);
-    registerShareRoutes(app, services);
-    registerEventRoutes(app, services);
-    registerRecipientLogRoute(app, services);
-    registerStatsRoutes(app, services);
-    registerQueueRoutes(app, services);
-    registerEmailBatchRoute(app, services);
-    registerDomainRoutes(app, services);
-    registerWebhookRoutes(app, services);
-    registerSuppressionRoutes(app, services);
-    registerSuppressionFileRoutes(app, services, timeouts);
-    registerTemplateRoutes(app, services);
-    registerUnsubscribeRoutes(app, services);
-    registerTrackingRoutes(app, services);
-    registerKeyRoutes(app, services);
-    registerProjectRoutes(app, services);
-    registerLimitRoutes(app, services);
-    registerSessionRoutes(app, services);
-    registerTotpRoutes(app, services);
-    registerMemberRoutes(app, services);
-    registerAuditRoutes(app, services);
-    registerOperatorRoutes(app, services);
-    registerReconciliationRoutes(app, services);
-    registerStatusRoute(app, services);
-    registerProjectSettingRoutes(app, services);
-    registerInboundRoutes(app, services);
-    registerProviderBlockRoutes(app, services);
-    registerTlsResultRoutes(app, services);
-    registerReturnPathHostRoutes(app, services);
-    registerRetentionRoutes(app, services);
-    registerRestoredRoutes(app, services);
-    registerViewRoutes(app, services);
-    registerRequestRoutes(app, services);
-    registerServiceRoutes(app, services);
-    registerDashboardRoutes(app, services);
-    registerRootMount(app, services);
-  });
+  app.after(() => registerRoutes(app, services, timeouts));
   return app;
 }
 
-function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
+function registerRoutes(app: App, services: HttpServices, timeouts: HttpTimeouts): void {
+  registerSendRoute(app, services);
+  registerEmailRoutes(app, services);
+  registerEmailInspectionRoutes(app, services);
+  registerShareRoutes(app, services);
+  registerEventRoutes(app, services);
+  registerRecipientLogRoute(app, services);
+  registerStatsRoutes(app, services);
+  registerQueueRoutes(app, services);
+  registerEmailBatchRoute(app, services);
+  registerDomainRoutes(app, services);
+  registerWebhookRoutes(app, services);
+  registerSuppressionRoutes(app, services);
+  registerSuppressionFileRoutes(app, services, timeouts);
+  registerTemplateRoutes(app, services);
+  registerUnsubscribeRoutes(app, services);
+  registerTrackingRoutes(app, services);
+  registerKeyRoutes(app, services);
+  registerProjectRoutes(app, services);
+  registerLimitRoutes(app, services);
+  registerSessionRoutes(app, services);
+  registerTotpRoutes(app, services);
+  registerMemberRoutes(app, services);
+  registerAuditRoutes(app, services);
+  registerOperatorRoutes(app, services);
+  registerReconciliationRoutes(app, services);
+  registerStatusRoute(app, services);
+  registerProjectSettingRoutes(app, services);
+  registerInboundRoutes(app, services);
+  registerProviderBlockRoutes(app, services);
+  registerTlsResultRoutes(app, services);
+  registerReturnPathHostRoutes(app, services);
+  registerRetentionRoutes(app, services);
+  registerRestoredRoutes(app, services);
+  registerViewRoutes(app, services);
+  registerRequestRoutes(app, services);
+  registerServiceRoutes(app, services);
+  registerDashboardRoutes(app, services);
+  registerRootMount(app, services);
+}
+
+function createFastify(services: HttpServices, timeouts: HttpTimeouts): App {
   const { world, config, certificate } = services;
   const handleError = createErrorHandler(services);
   const http = {
     headersTimeout: timeouts.headersMs,
     connectionsCheckingInterval: Math.min(1_000, timeouts.headersMs),
-    // firstChecks checks the Host header; Node would refuse in plain text.
+    // createFirstChecks refuses a wrong Host header in JSON; Node would refuse it in plain text.
     requireHostHeader: false,
   };
   const app = fastify({
@@ -213,25 +214,29 @@ function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', wholeBodyParser(jsonBodyParser));
   refuseRawInput(app.server, services);
-  if (certificate !== null) renewCertificate(app.server, certificate, services);
-  closeInTime(app, timeouts.closeMs);
+  if (certificate !== null) followCertificate(app.server, certificate, services);
+  closeWithin(app, timeouts.closeMs);
   return app;
 }
 
-function boundConnections(app: App, services: HttpServices, options: AppOptions): Connections {
+function limitConnections(
+  app: App,
+  services: HttpServices,
+  options: AppOptions,
+): ClientConnections {
   const { config, log, world } = services;
-  const connections = new Connections({
+  const connections = new ClientConnections({
     limits: { ...CONNECTION_LIMITS, ...options.connections },
     isShared: options.isShared ?? sharedAddresses(config.trustedProxies),
     world,
     log,
-    onLate: (socket) => respondTooLate(socket, services),
+    onTimeout: (socket) => respondTooLate(socket, services),
   });
   connections.watch(app.server);
   app.addHook('onSend', (_request, reply, payload, done) => {
     const isWhole = typeof payload === 'string' || Buffer.isBuffer(payload);
     try {
-      connections.answer(reply.raw, isWhole ? payload.length : payload === null ? 0 : null);
+      connections.countResponse(reply.raw, isWhole ? payload.length : payload === null ? 0 : null);
       done(null, payload);
     } catch (error) {
       done(error as Error);
@@ -241,10 +246,10 @@ function boundConnections(app: App, services: HttpServices, options: AppOptions)
   return connections;
 }
 
-function firstChecks(
+function createFirstChecks(
   app: App,
   services: HttpServices,
-  connections: Connections,
+  connections: ClientConnections,
 ): onRequestHookHandler {
   const fixedPaths = new FixedPaths();
   app.addHook('onRoute', (route) => fixedPaths.add(route));
@@ -261,7 +266,7 @@ function firstChecks(
     const { access } = request.routeOptions.config;
     const isPublic = access === 'public';
     if ((isPublic || access === 'sign_in') && !connections.admit(request.ip, reply.raw))
-      return done(crowded());
+      return done(tooManyRequests());
     if (services.isStopping() && !isPublic) {
       return void sendProblem(reply.header('connection', 'close'), STOPPING);
     }
@@ -269,7 +274,7 @@ function firstChecks(
   };
 }
 
-function crowded(): Overloaded {
+function tooManyRequests(): Overloaded {
   return new Overloaded('too many requests from your address are in progress');
 }
 
@@ -278,7 +283,7 @@ function crowded(): Overloaded {
  * connections that are idle at that moment and waits for the others without a limit: closing the server disables its
  * timeouts, and a connection whose request ends later stays open for the next one.
  */
-function closeInTime(app: App, graceMs: number): void {
+function closeWithin(app: App, graceMs: number): void {
   let isClosing = false;
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (isClosing) reply.header('connection', 'close');
@@ -286,8 +291,8 @@ function closeInTime(app: App, graceMs: number): void {
   });
   app.addHook('preClose', (done) => {
     isClosing = true;
-    const cut = setTimeout(() => app.server.closeAllConnections(), graceMs);
-    app.server.once('close', () => clearTimeout(cut));
+    const closeTimer = setTimeout(() => app.server.closeAllConnections(), graceMs);
+    app.server.once('close', () => clearTimeout(closeTimer));
     done();
   });
 }
@@ -299,13 +304,13 @@ function closeInTime(app: App, graceMs: number): void {
 function logRequests(app: App, { log, onLogInRefused }: HttpServices): void {
   app.decorateRequest('refusedLogIn', null);
   app.addHook('onResponse', (request, reply, done) => {
-    const isLogged = request.refusedLogIn === null || onLogInRefused(refusalIn(request));
+    const isLogged = request.refusedLogIn === null || onLogInRefused(refusedLogInOf(request));
     if (isLogged && log.isLevelEnabled('info')) logRequest(log, request, reply);
     done();
   });
 }
 
-function refusalIn({ refusedLogIn, ip, id }: FastifyRequest): RefusedLogIn {
+function refusedLogInOf({ refusedLogIn, ip, id }: FastifyRequest): RefusedLogIn {
   return { ...refusedLogIn!, client: plainAddress(ip), ids: { request_id: id } };
 }
 
@@ -319,7 +324,7 @@ function countRequests(app: App, onResponseSent: HttpServices['onResponseSent'])
   });
 }
 
-function clientShown({ routeOptions, ip }: FastifyRequest): string | undefined {
+function loggedClient({ routeOptions, ip }: FastifyRequest): string | undefined {
   return routeOptions.config.isForRecipients === true ? undefined : plainAddress(ip);
 }
 
@@ -331,40 +336,40 @@ function logRequest(log: HttpServices['log'], request: FastifyRequest, reply: Fa
     status: reply.statusCode,
     duration_ms: Math.round(reply.elapsedTime * 10) / 10,
     request_id: request.id,
-    client: isFromLocalOperator(request) ? 'command' : clientShown(request),
+    client: isFromLocalOperator(request) ? 'command' : loggedClient(request),
     project_id: request.caller?.projectId,
   };
   log.info(facts, 'request');
 }
 
-const TLS_LEAST = { minVersion: 'TLSv1.2' } as const;
+const TLS_MINIMUM = { minVersion: 'TLSv1.2' } as const;
 
 function tlsOptions(certificate: Certificate, handshakeMs: number): ServerOptions {
   return {
     ...certificate.pems(),
-    ...TLS_LEAST,
+    ...TLS_MINIMUM,
     ALPNProtocols: ['http/1.1'],
     handshakeTimeout: handshakeMs,
   };
 }
 
 /**
- * Uses a renewed certificate from the next connection on, and answers plain HTTP with a hint.
+ * Uses a renewed certificate from the next connection on, and responds to plain HTTP with a hint.
  * @param server created with tlsOptions
  */
-function renewCertificate(
+function followCertificate(
   server: Server,
   certificate: Certificate,
   services: Pick<HttpServices, 'log' | 'world'>,
 ): void {
   const tls = server as unknown as TlsServer;
-  let shown = certificate.pems();
+  let currentPems = certificate.pems();
   // Runs before the handshake begins.
   tls.prependListener('connection', () => {
     const pems = certificate.pems();
-    if (pems === shown || pems === null) return;
-    shown = pems;
-    tls.setSecureContext({ ...pems, ...TLS_LEAST });
+    if (pems === currentPems || pems === null) return;
+    currentPems = pems;
+    tls.setSecureContext({ ...pems, ...TLS_MINIMUM });
   });
   tls.on('tlsClientError', (error: Error & { code?: string }, socket: TLSSocket) => {
     const raw = rawSocketOf(socket);

@@ -1,12 +1,12 @@
 /**
- * Answers all failures in one shape, `{"error": {"code", "message", "request_id"}}`, with the status of the code:
- * refusals, unknown routes and thrown errors (Fastify's, an unavailable database, bugs). Only this file has the
- * statuses of the API. Three others answer in their own way: the root mount (compat/resend/wire/failures.ts), pages of
+ * Sends all failures in one shape, `{"error": {"code", "message", "request_id"}}`, with the status of the code:
+ * refusals and thrown errors (Fastify's, an unavailable database, bugs). Only this file has the
+ * statuses of the API. Three others send failures of their own: the root mount (compat/resend/wire/failures.ts), pages of
  * unsubscribe links (suppressions/http-unsubscribe-page.ts), and malformed HTTP (http/socket/raw-responses.ts).
  *
  * A refusal by a limit also gets the rate-limit headers and Retry-After (accounts/limits/http-limits.ts).
  */
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { LimitState } from '../core/limits.ts';
 import {
   type FieldProblem,
@@ -23,7 +23,7 @@ import { AcceptedUnknown } from '../accept/store/accept-store.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 import { SecretUnopenable } from '../secrets/secret-store.ts';
 
-const STATUS = {
+const STATUS_OF_CODE = {
   validation_error: 422,
   authentication_error: 401,
   totp_required: 401,
@@ -46,7 +46,7 @@ type HttpCode =
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The failure that was answered; null before or without one. */
+    /** The failure that was sent; null before or without one. */
     problem: HttpProblem | null;
   }
 }
@@ -57,14 +57,56 @@ export type HttpProblem = {
   message: string;
   details?: readonly FieldProblem[] | undefined;
   /** Fields of the body beside `error`. */
-  more?: Readonly<Record<string, unknown>>;
+  extraFields?: Readonly<Record<string, unknown>>;
 };
-
-const UNAVAILABLE_RETRY_S = 5;
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** An exception for a problem with the request, for places where Fastify expects one (parser, validator). */
+const UNAVAILABLE_RETRY_S = 5;
+const ENCODING_CHARACTERS_MAX = 60;
+export const BODY_MAX_BYTES = 45 * 1024 * 1024;
+
+export const TOO_LARGE: HttpProblem = {
+  status: 413,
+  code: 'payload_too_large',
+  message: 'The body is larger than 45 MB; send smaller attachments.',
+};
+
+export const NOT_JSON: HttpProblem = {
+  status: 415,
+  code: 'unsupported_media_type',
+  message: 'The body must be JSON in UTF-8; send it with Content-Type: application/json.',
+};
+
+export const PATH_TOO_LONG: HttpProblem = {
+  status: 414,
+  code: 'validation_error',
+  message: 'The path and query are too long; shorten them.',
+};
+
+export const STOPPING: HttpProblem = {
+  status: 503,
+  code: 'service_unavailable',
+  message: 'The service is stopping; nothing was accepted or changed, try again in a moment.',
+};
+
+const FASTIFY_PROBLEMS: Readonly<Record<string, HttpProblem>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: TOO_LARGE,
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: NOT_JSON,
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: malformed('The body is shorter than its Content-Length.'),
+  ERR_TINY_PIECES: malformed('The body arrives in pieces of a few bytes; send larger chunks.'),
+  ECONNRESET: malformed('The connection ended before the body was complete.'),
+  FST_ERR_BAD_URL: malformed('The path is not a valid URL path: it contains an invalid %-escape.'),
+  FST_ERR_MAX_PARAM_LENGTH: PATH_TOO_LONG,
+};
+
+export const WRONG_ENVIRONMENT = malformed('Letterhaus-Environment: write live or test.');
+
+export function malformed(message: string): HttpProblem {
+  return { status: 400, code: 'validation_error', message };
+}
+
+/** Carries a problem with the request, for places where Fastify expects an exception (parser, validator). */
 export class BadRequest extends Error {
   override readonly name = 'BadRequest';
   readonly problem: HttpProblem;
@@ -81,9 +123,9 @@ export function badFields(problems: readonly FieldProblem[]): BadRequest {
 }
 
 export function errorBody(problem: HttpProblem, requestId: string): string {
-  const { code, message, details, more } = problem;
+  const { code, message, details, extraFields } = problem;
   return JSON.stringify({
-    ...more,
+    ...extraFields,
     error: { code, message, request_id: requestId, ...(details && { details }) },
   });
 }
@@ -93,7 +135,7 @@ export function sendProblem(reply: FastifyReply, problem: HttpProblem): FastifyR
   request.problem = problem;
   if (problem.status === 503) reply.header('retry-after', UNAVAILABLE_RETRY_S);
   if (problem.status === 401) reply.header('www-authenticate', 'Bearer');
-  const { status, body } = failureFor(request, problem);
+  const { status, body } = renderFailure(request, problem);
   return reply
     .code(status)
     .header('x-request-id', request.id)
@@ -101,8 +143,8 @@ export function sendProblem(reply: FastifyReply, problem: HttpProblem): FastifyR
     .send(body);
 }
 
-/** Uses the shape of the API that the path belongs to. */
-function failureFor(
+/** Renders a failure in the shape of the API that the path belongs to. */
+function renderFailure(
   { id, url, headers }: FastifyRequest,
   problem: HttpProblem,
 ): { status: number; body: string } {
@@ -111,20 +153,19 @@ function failureFor(
   return resendFailure(problem, { requestId: id, hasKey });
 }
 
-/** Answers a refusal. With `limit`, sets the RateLimit headers; an exceeded limit always has one. */
+/** Sends a refusal. With `limit`, sets the RateLimit headers; an exceeded limit always has one. */
 export function refuse(
   reply: FastifyReply,
   refusal: Refusal & { limit?: LimitState | undefined },
 ): FastifyReply {
-  const { refused, message, details, limit } = refusal;
+  const { refused, limit } = refusal;
   if (limit) setLimitHeaders(reply, limit);
   if (limit && refused === 'rate_limit_error') reply.header('retry-after', limit.resetS);
-  return sendProblem(reply, {
-    status: STATUS[refused],
-    code: refused,
-    message,
-    details,
-  });
+  return sendProblem(reply, problemOfRefusal(refusal));
+}
+
+export function problemOfRefusal({ refused, message, details }: Refusal): HttpProblem {
+  return { status: STATUS_OF_CODE[refused], code: refused, message, details };
 }
 
 export function notFound(reply: FastifyReply, what: string): FastifyReply {
@@ -136,134 +177,41 @@ export function notFound(reply: FastifyReply, what: string): FastifyReply {
  * now. The policy names the unit if it is not requests.
  */
 export function setLimitHeaders(reply: FastifyReply, state: LimitState): void {
-  const counted = state.counts === undefined ? '' : `;comment="${state.counts}"`;
+  const unit = state.counts === undefined ? '' : `;comment="${state.counts}"`;
   reply.headers({
     'ratelimit-limit': state.limit,
     'ratelimit-remaining': state.remaining,
     'ratelimit-reset': state.resetS,
-    'ratelimit-policy': `${state.limit};w=${state.windowS}${counted}`,
+    'ratelimit-policy': `${state.limit};w=${state.windowS}${unit}`,
     limit: state.limit,
     remaining: state.remaining,
     reset: state.resetS,
   });
 }
 
-export const BODY_MAX_BYTES = 45 * 1024 * 1024;
-
-export const TOO_LARGE: HttpProblem = {
-  status: 413,
-  code: 'payload_too_large',
-  message: 'The body is larger than 45 MB; send smaller attachments.',
-};
-
-export const NOT_JSON: HttpProblem = {
-  status: 415,
-  code: 'unsupported_media_type',
-  message: 'The body must be JSON in UTF-8; send it with Content-Type: application/json.',
-};
-
-const SHOWN_ENCODING_MAX = 60;
-
-/** Refuses any Content-Encoding, because none is decoded (RFC 9110 §8.4, §15.5.16). @returns whether it answered */
-export function refusesEncoding(request: FastifyRequest, reply: FastifyReply): boolean {
+/**
+ * Returns why the encoding of the body is refused; null without one. None is decoded (RFC 9110 §8.4, §15.5.16).
+ */
+export function encodingProblemOf(request: FastifyRequest): HttpProblem | null {
   const codings = (request.headers['content-encoding'] ?? '').toLowerCase().split(',');
-  const named = codings.map((coding) => coding.trim()).filter((coding) => coding !== '');
-  if (named.every((coding) => coding === 'identity') || !hasBody(request)) return false;
-  const shown = named
+  const names = codings.map((coding) => coding.trim()).filter((coding) => coding !== '');
+  if (names.every((coding) => coding === 'identity') || !hasBody(request)) return null;
+  const printable = names
     .join(', ')
     .replaceAll(/[^!-~ ]/g, '?')
-    .slice(0, SHOWN_ENCODING_MAX);
-  const message = `The body has the Content-Encoding ${shown}, which is not supported; send it without an encoding.`;
-  sendProblem(reply.header('accept-encoding', 'identity'), {
-    status: 415,
-    code: 'unsupported_media_type',
-    message,
-  });
-  return true;
+    .slice(0, ENCODING_CHARACTERS_MAX);
+  const message = `The body has the Content-Encoding ${printable}, which is not supported; send it without an encoding.`;
+  return { status: 415, code: 'unsupported_media_type', message };
+}
+
+/** Sends the problem, and names the encoding that is supported. */
+export function refuseEncoding(reply: FastifyReply, problem: HttpProblem): FastifyReply {
+  return sendProblem(reply.header('accept-encoding', 'identity'), problem);
 }
 
 function hasBody({ headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
-
-export const PATH_TOO_LONG: HttpProblem = {
-  status: 414,
-  code: 'validation_error',
-  message: 'The path and query are too long; shorten them.',
-};
-
-export const STOPPING: HttpProblem = {
-  status: 503,
-  code: 'service_unavailable',
-  message: 'The service is stopping; nothing was accepted or changed, try again in a moment.',
-};
-
-export function malformed(message: string): HttpProblem {
-  return { status: 400, code: 'validation_error', message };
-}
-
-const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
-
-/**
- * Paths without a parameter, and their methods. Without this check `DELETE /v1/suppressions/export` would match
- * `DELETE /v1/suppressions/{address}`.
- */
-export class FixedPaths {
-  readonly #methods = new Map<string, Set<string>>();
-
-  add({ url, method }: { url: string; method: string | string[] }): void {
-    if (url.includes(':')) return;
-    const methods = this.#methods.get(url) ?? new Set();
-    for (const one of [method].flat()) methods.add(one);
-    this.#methods.set(url, methods);
-  }
-
-  methodsOf({ url }: FastifyRequest): ReadonlySet<string> | null {
-    const path = url.split('?', 1)[0]!.replaceAll(/\/+/g, '/');
-    return this.#methods.get(path) ?? null;
-  }
-
-  /** Returns whether the path is a fixed one that does not support the method of the request. */
-  refuses(request: FastifyRequest): boolean {
-    if (request.routeOptions.url?.includes(':') !== true) return false;
-    return this.methodsOf(request)?.has(request.method) === false;
-  }
-}
-
-/** Answers 405 with the methods of the path, else 404. Runs before the body is read. */
-export function refuseUnknownRoute(
-  { app, fixedPaths }: { app: Pick<FastifyInstance, 'findRoute'>; fixedPaths: FixedPaths },
-  request: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply {
-  const { method, url } = request;
-  const fixed = fixedPaths.methodsOf(request);
-  const allowed = METHODS.filter((candidate) =>
-    fixed === null ? app.findRoute({ method: candidate, url }) !== null : fixed.has(candidate),
-  );
-  if (allowed.length === 0) {
-    return sendProblem(reply, {
-      status: 404,
-      code: 'not_found',
-      message: 'This path does not exist; /docs and /openapi.json list all paths.',
-    });
-  }
-  return sendProblem(reply.header('allow', allowed.join(', ')), {
-    status: 405,
-    code: 'method_not_allowed',
-    message: `This path does not support ${method}; it supports ${allowed.join(', ')}.`,
-  });
-}
-
-const OF_FASTIFY: Readonly<Record<string, HttpProblem>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: TOO_LARGE,
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: NOT_JSON,
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: malformed('The body is shorter than its Content-Length.'),
-  ERR_TINY_PIECES: malformed('The body arrives in pieces of a few bytes; send larger chunks.'),
-  ECONNRESET: malformed('The connection ended before the body was complete.'),
-  FST_ERR_BAD_URL: malformed('The path is not a valid URL path: it contains an invalid %-escape.'),
-  FST_ERR_MAX_PARAM_LENGTH: PATH_TOO_LONG,
-};
 
 type ErrorHandler = (
   error: FastifyError,
@@ -283,22 +231,22 @@ export function createErrorHandler({
     // Fastify closes the connection when the parser fails, which could discard the response. The rest of the body is
     // read and dropped instead.
     if (reply.hasHeader('connection') && !isStopping()) reply.removeHeader('connection');
-    return sendProblem(reply, problemOf(error, request) ?? bug(error, request, log));
+    return sendProblem(reply, problemOf(error, request) ?? logBug(error, request, log));
   };
 }
 
 function problemOf(error: FastifyError, request: FastifyRequest): HttpProblem | undefined {
   if (error instanceof BadRequest) return error.problem;
   if (error instanceof MaximumReached) {
-    return { status: STATUS.conflict, code: 'conflict', message: error.message };
+    return { status: STATUS_OF_CODE.conflict, code: 'conflict', message: error.message };
   }
-  const message = unavailability(error, request);
+  const message = unavailableMessage(error, request);
   if (message !== null) return { status: 503, code: 'service_unavailable', message };
-  return OF_FASTIFY[error.code];
+  return FASTIFY_PROBLEMS[error.code];
 }
 
 /** Returns a message that states only what is certain, because repeating a POST may send twice. */
-function unavailability(error: Error, request: FastifyRequest): string | null {
+function unavailableMessage(error: Error, request: FastifyRequest): string | null {
   if (error instanceof Overloaded) {
     return `Nothing was accepted: ${error.message}; try again in a moment.`;
   }
@@ -329,15 +277,19 @@ function unavailability(error: Error, request: FastifyRequest): string | null {
   );
 }
 
-/** Logs no message and no values, because they can contain customer data. */
-function bug(error: FastifyError, request: FastifyRequest, log: HttpServices['log']): HttpProblem {
+/** Logs where the error was thrown. Its message and values can contain customer data, so they are not logged. */
+function logBug(
+  error: FastifyError,
+  request: FastifyRequest,
+  log: HttpServices['log'],
+): HttpProblem {
   const { name, code, stack } = error;
-  const where = stack
+  const frames = stack
     ?.split('\n')
     .filter((line) => line.startsWith('    at '))
     .join('\n');
   log.error(
-    { request_id: request.id, route: request.routeOptions.url, error: name, code, stack: where },
+    { request_id: request.id, route: request.routeOptions.url, error: name, code, stack: frames },
     'bug',
   );
   return {

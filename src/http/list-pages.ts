@@ -1,11 +1,14 @@
-/** Pages of lists: their parameters, cursors and answers. */
+/** Pages of lists: their parameters, cursors and responses. */
 import { badFields } from './errors.ts';
 import { isId } from '../database/ids.ts';
 import type { Page, PageResult } from '../database/page.ts';
 
 type ListResponse<Row> = { object: 'list'; data: Row[]; has_more: boolean };
 
-/** Returns a page from a statement that reads one row more than the page has. @param rows up to `limit + 1` */
+/**
+ * Returns a page of a statement that reads one row more than the page has.
+ * @param rows up to `limit + 1`
+ */
 export function listResponse<Row>(rows: readonly Row[], limit: number): ListResponse<Row> {
   return { object: 'list', data: rows.slice(0, limit), has_more: rows.length > limit };
 }
@@ -17,7 +20,10 @@ export function pageResponse<Row, Wire>(
   return { object: 'list', data: rows.map(toWire), has_more: hasMore };
 }
 
-/** Reads the page that `limit`, `after` and `before` select. @throws BadRequest */
+/**
+ * Reads which page `limit`, `after` and `before` select.
+ * @throws BadRequest
+ */
 export function readPage(query: {
   limit: number;
   after?: string | undefined;

@@ -3,10 +3,10 @@ import type { Socket } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import type { SessionState } from '../accounts/sessions/session-store.ts';
 
-const CONNECTIONS = new WeakSet<Socket>();
+const ADMIN_CONNECTIONS = new WeakSet<Socket>();
 
 export function markAdminSocket(socket: Socket): void {
-  CONNECTIONS.add(socket);
+  ADMIN_CONNECTIONS.add(socket);
 }
 
 /** Returns whether the operator of this machine sends the request. With a key, it is a request of the key's project. */
@@ -14,12 +14,12 @@ export function isFromLocalOperator({
   raw,
   headers,
 }: Pick<FastifyRequest, 'raw' | 'headers'>): boolean {
-  return headers.authorization === undefined && CONNECTIONS.has(raw.socket);
+  return headers.authorization === undefined && ADMIN_CONNECTIONS.has(raw.socket);
 }
 
 /** Stands for the ids of a member and a key; nothing is stored under it. */
-export const NOBODY = '00000000-0000-0000-0000-000000000000';
+export const NOBODY_ID = '00000000-0000-0000-0000-000000000000';
 
 export function isLocalOperator({ memberId }: Pick<SessionState, 'memberId'>): boolean {
-  return memberId === NOBODY;
+  return memberId === NOBODY_ID;
 }

@@ -12,7 +12,7 @@ import { refuse } from './errors.ts';
 import { isFromLocalOperator } from './local-operator.ts';
 import { sessionOf } from '../accounts/sessions/http-sessions.ts';
 
-export const NOT_OPERATORS: Refusal = {
+export const NOT_OPERATOR: Refusal = {
   refused: 'authorization_error',
   message:
     'This is for the operator: use a key that was made with `letterhaus keys create --project operator --mode live`.',

@@ -20,7 +20,7 @@ test('every operation has the least role that it needs, or takes a key only, or 
 });
 
 /** Operations that change nothing, or only what belongs to the member alone. */
-const OF_VIEWERS = [
+const VIEWER_OPERATIONS = [
   'saveView',
   'deleteView',
   'previewTemplate',
@@ -39,5 +39,5 @@ test('a viewer changes nothing', () => {
     .filter(([method]) => method !== 'get')
     .map(([, { operationId }]) => operationId)
     .filter((operation) => LEAST_ROLES.get(operation) === 'viewer');
-  assert.deepEqual(new Set(changing), new Set(OF_VIEWERS));
+  assert.deepEqual(new Set(changing), new Set(VIEWER_OPERATIONS));
 });

@@ -10,7 +10,7 @@
  */
 import type { Role } from '../core/roles.ts';
 
-const OF_VIEWERS = [
+const VIEWER_OPERATIONS = [
   'listEmails',
   'getEmail',
   'listEmailEvents',
@@ -59,7 +59,7 @@ const OF_VIEWERS = [
   'removeTotp',
 ] as const;
 
-const OF_DEVELOPERS = [
+const DEVELOPER_OPERATIONS = [
   'sendEmail',
   'sendEmailBatch',
   'rescheduleEmail',
@@ -82,7 +82,7 @@ const OF_DEVELOPERS = [
   'getRequest',
 ] as const;
 
-const OF_ADMINS = [
+const ADMIN_OPERATIONS = [
   'createDomain',
   'updateDomain',
   'deleteDomain',
@@ -114,7 +114,7 @@ const OF_ADMINS = [
 ] as const;
 
 /** Operations on the installation, for owners of the first organization (operators.ts). */
-const OF_OWNERS = [
+const OWNER_OPERATIONS = [
   'getStatus',
   'listInstallationProjects',
   'getProjectSettings',
@@ -137,10 +137,10 @@ const OF_OWNERS = [
 ] as const;
 
 export type Operation = (
-  | typeof OF_VIEWERS
-  | typeof OF_DEVELOPERS
-  | typeof OF_ADMINS
-  | typeof OF_OWNERS
+  | typeof VIEWER_OPERATIONS
+  | typeof DEVELOPER_OPERATIONS
+  | typeof ADMIN_OPERATIONS
+  | typeof OWNER_OPERATIONS
 )[number];
 
 /** Operations that a key of the operator's project may use: none of them concerns mail. */
@@ -192,16 +192,16 @@ export const LOCAL_OPERATOR_OPERATIONS: ReadonlySet<string> = new Set<Operation>
 export const KEY_ONLY_OPERATIONS: ReadonlySet<string> = new Set(['getCurrentApiKey']);
 
 export const LEAST_ROLES: ReadonlyMap<string, Role> = new Map([
-  ...entries('viewer', OF_VIEWERS),
-  ...entries('developer', OF_DEVELOPERS),
-  ...entries('admin', OF_ADMINS),
-  ...entries('owner', OF_OWNERS),
+  ...roleEntries('viewer', VIEWER_OPERATIONS),
+  ...roleEntries('developer', DEVELOPER_OPERATIONS),
+  ...roleEntries('admin', ADMIN_OPERATIONS),
+  ...roleEntries('owner', OWNER_OPERATIONS),
 ]);
 
 export function leastRole(operation: Operation): Role {
   return LEAST_ROLES.get(operation)!;
 }
 
-function entries(role: Role, operations: readonly string[]): [string, Role][] {
+function roleEntries(role: Role, operations: readonly string[]): [string, Role][] {
   return operations.map((operation) => [operation, role]);
 }

@@ -17,10 +17,10 @@ import type { App, HttpServices } from './services.ts';
 
 const PROMETHEUS_TEXT = 'text/plain; version=0.0.4; charset=utf-8';
 
-const OPENAPI = new URL('../../docs/openapi.json', import.meta.url);
+const OPENAPI_FILE = new URL('../../docs/openapi.json', import.meta.url);
 
-const state = z.object({ status: z.literal('ok') }).meta({ id: 'Health' });
-const readyState = z
+const healthSchema = z.object({ status: z.literal('ok') }).meta({ id: 'Health' });
+const readinessSchema = z
   .object({
     status: z.literal('ok'),
     warnings: doc(
@@ -61,7 +61,7 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
         'Returns 200 while the process serves requests. It does not depend on the database.',
       operationId: 'getHealth',
       tags: ['Service'],
-      response: { 200: state },
+      response: { 200: healthSchema },
     },
     handler: () => ({ status: 'ok' as const }),
   });
@@ -76,7 +76,7 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
         'for the database.',
       operationId: 'getReadiness',
       tags: ['Service'],
-      response: { 200: readyState, 503: unreadySchema },
+      response: { 200: readinessSchema, 503: unreadySchema },
     },
     handler: async (_request, reply) => {
       const reasons = services.unready();
@@ -99,40 +99,43 @@ function sendUnready(reply: FastifyReply, unready: readonly Unready[]): FastifyR
   const isAccepting = unready.every((one) => one.isAccepting === true);
   const message = `No mail is ${isAccepting ? 'sent' : 'accepted'}: ${unready.map(({ reason }) => reason).join('; ')}.`;
   const problem: HttpProblem = { status: 503, code: 'service_unavailable', message };
-  return sendProblem(reply, { ...problem, more: { status: 'unready', reasons } });
+  return sendProblem(reply, { ...problem, extraFields: { status: 'unready', reasons } });
 }
 
-type Page = { headers: Readonly<Record<string, string>>; make: (openApi: Buffer) => Buffer };
+type ReferencePage = {
+  headers: Readonly<Record<string, string>>;
+  render: (openApi: Buffer) => Buffer;
+};
 
 /** The API reference for programs, people and language models. Each page is rendered at its first request. */
-const REFERENCE: Readonly<Record<string, Page>> = {
-  '/openapi.json': { headers: { 'content-type': JSON_TYPE }, make: (openApi) => openApi },
+const REFERENCE: Readonly<Record<string, ReferencePage>> = {
+  '/openapi.json': { headers: { 'content-type': JSON_TYPE }, render: (openApi) => openApi },
   '/docs': {
     headers: REFERENCE_HEADERS,
-    make: (openApi) => Buffer.from(renderReference(parsed(openApi))),
+    render: (openApi) => Buffer.from(renderReference(parseOpenApi(openApi))),
   },
   '/llms.txt': {
     headers: { 'content-type': 'text/plain; charset=utf-8' },
-    make: (openApi) => Buffer.from(renderLlmsText(parsed(openApi))),
+    render: (openApi) => Buffer.from(renderLlmsText(parseOpenApi(openApi))),
   },
 };
 
 function registerReference(app: App): void {
-  for (const [path, { headers, make }] of Object.entries(REFERENCE)) {
+  for (const [path, { headers, render }] of Object.entries(REFERENCE)) {
     // One buffer, which all responses share.
     let page: Buffer | null = null;
     app.get(path, {
       config: { access: 'public' },
       schema: { hide: true },
       handler: async (_request, reply) => {
-        page ??= make(await readFile(OPENAPI));
+        page ??= render(await readFile(OPENAPI_FILE));
         return reply.headers(headers).send(page);
       },
     });
   }
 }
 
-function parsed(openApi: Buffer): ReferenceSource {
+function parseOpenApi(openApi: Buffer): ReferenceSource {
   return JSON.parse(openApi.toString('utf8')) as ReferenceSource;
 }
 
@@ -146,14 +149,14 @@ function registerMetrics(app: App, { config, metricsText }: HttpServices): void 
     handler: async (request, reply) => {
       const token = bearerToken(request.headers.authorization);
       // Digests have equal length, so the comparison discloses nothing about the token.
-      const isIt = token !== null && timingSafeEqual(digest(token), expected);
-      if (!isIt) return sendProblem(reply, NO_TOKEN);
+      const isExpected = token !== null && timingSafeEqual(digest(token), expected);
+      if (!isExpected) return sendProblem(reply, WRONG_TOKEN);
       return reply.header('content-type', PROMETHEUS_TEXT).send(await metricsText());
     },
   });
 }
 
-const NO_TOKEN: HttpProblem = {
+const WRONG_TOKEN: HttpProblem = {
   status: 401,
   code: 'authentication_error',
   message:

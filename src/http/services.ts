@@ -69,19 +69,17 @@ export type HttpServices = {
   /** The URL of this machine's HTTP listener, used when there is no public URL. */
   localUrl: string;
   /** Returns the exact bytes that were or will be sent to a recipient; null when their content was removed. */
-  contentOf: (
-    wanted: Scope & { id: string; recipient: MessageRecipient },
-  ) => Promise<Buffer | null>;
-  /** Problems that do not prevent service. They contain no names, because anybody may read them. */
+  contentOf: (email: Scope & { id: string; recipient: MessageRecipient }) => Promise<Buffer | null>;
+  /** Returns problems that do not prevent service. They contain no names, because anybody may read them. */
   readyWarnings: () => readonly string[];
-  /** Restored and not released yet: mail is accepted and nothing is sent. */
+  /** Returns whether the installation was restored and not released yet: it accepts mail and sends none. */
   isOnHold: () => boolean;
   /** Reads the newest backup where the service stores backups; null when it makes none. */
   newestBackup: () => Promise<NewestBackup | null>;
-  /** Reasons why mail is not accepted, or not sent. Found in the background, so it returns at once. */
+  /** Returns why mail is not accepted, or not sent. The reasons are found in the background, so it returns at once. */
   unready: () => readonly Unready[];
   onResponseSent: (request: SentResponse) => void;
-  /** Logs a refused log-in. @returns false when it was only counted */
+  /** Logs a refused log-in. Returns false when it was only counted. */
   onLogInRefused: (logIn: RefusedLogIn) => boolean;
   onDatabaseFailure: () => void;
   isStopping: () => boolean;
@@ -90,7 +88,7 @@ export type HttpServices = {
   metricsText: () => Promise<string>;
 };
 
-/** `kind`: `accept` for requests that send emails or dry runs, `sign_in` for those that begin a session. */
+/** A request with its response. `kind` is `accept` for emails and dry runs, `sign_in` for the start of a session. */
 export type SentResponse = {
   kind: 'accept' | 'sign_in' | 'other';
   method: string;
@@ -128,9 +126,9 @@ declare module 'fastify' {
     /** The limit that requests to this route count towards. Responses have the RateLimit headers. */
     limit?: ScopeCategory;
     /** The route reads its body as a stream of any size; the function refuses other types. */
-    streams?: onRequestHookHandler;
+    checkUpload?: onRequestHookHandler;
     /** The route refuses every request with a valid key with this, before it reads the body. */
-    refuses?: Refusal;
+    refuseAll?: Refusal;
     /** The body may be of any type and encoding, because the path has all parameters. */
     takesAnyBody?: true;
     /** Recipients of mail use this route, so the log does not have client addresses. */

@@ -15,7 +15,7 @@ export const validatorCompiler: FastifySchemaCompiler<ZodType> = ({ schema, http
   // Schemas of headers only document them. The code that reads a header checks it and answers 400.
   if (httpPart === 'headers') return () => true;
   return (data: unknown) => {
-    const result = schema.safeParse(data, { error: sentenceOf });
+    const result = schema.safeParse(data, { error: messageOf });
     if (result.success) return { value: result.data };
     const problems = result.error.issues.flatMap((issue) => problemsOf(issue, httpPart));
     return { error: badFields(problems) };
@@ -23,11 +23,11 @@ export const validatorCompiler: FastifySchemaCompiler<ZodType> = ({ schema, http
 };
 
 /** Validates one item of a body. Field names in problems are relative to the item. */
-export function checkItem<Value>(
+export function validateItem<Value>(
   schema: ZodType<Value>,
   item: unknown,
 ): { value: Value } | { problems: FieldProblem[] } {
-  const result = schema.safeParse(item, { error: sentenceOf });
+  const result = schema.safeParse(item, { error: messageOf });
   if (result.success) return { value: result.data };
   return { problems: result.error.issues.flatMap((issue) => problemsOf(issue, 'item')) };
 }
@@ -40,7 +40,7 @@ function problemsOf(issue: Issue, httpPart = 'body'): FieldProblem[] {
       message: `is not a ${what} of this request; check the spelling`,
     }));
   }
-  const { path, message } = issue.code === 'invalid_union' ? bestOfUnion(issue) : issue;
+  const { path, message } = issue.code === 'invalid_union' ? closestUnionIssue(issue) : issue;
   if (path.length > 0) return [{ field: fieldName(path), message }];
   // A schema's own message about the whole body is a sentence. Other messages are the end of one.
   const isSentence = issue.code === 'custom';
@@ -51,18 +51,18 @@ function problemsOf(issue: Issue, httpPart = 'body'): FieldProblem[] {
  * Returns the problem of the alternative of a union that matched furthest. Where a string or an array of strings is
  * expected and an array contains a number, the number is the problem.
  */
-function bestOfUnion(issue: core.$ZodIssueInvalidUnion): Pick<Issue, 'path' | 'message'> {
+function closestUnionIssue(issue: core.$ZodIssueInvalidUnion): Pick<Issue, 'path' | 'message'> {
   const deepest = issue.errors
     .flat()
     .toSorted((a, b) => b.path.length - a.path.length)
     .at(0);
   if (!deepest || deepest.path.length === 0) {
-    return { path: issue.path, message: anyOf(issue.errors.flat()) };
+    return { path: issue.path, message: joinExpectations(issue.errors.flat()) };
   }
   return { path: [...issue.path, ...deepest.path], message: deepest.message };
 }
 
-function anyOf(issues: readonly Issue[]): string {
+function joinExpectations(issues: readonly Issue[]): string {
   const wanted = issues.map(({ message }) => /^must be (.*?)(, not .*)?$/.exec(message)?.[1]);
   if (wanted.includes(undefined)) return issues[0]?.message ?? 'is not valid';
   return `must be ${[...new Set(wanted)].join(' or ')}`;
@@ -72,30 +72,30 @@ function anyOf(issues: readonly Issue[]): string {
 function fieldName(path: readonly PropertyKey[]): string {
   return path.reduce<string>((name, part) => {
     if (typeof part === 'number') return `${name}[${part}]`;
-    return name === '' ? clipped(String(part)) : `${name}.${clipped(String(part))}`;
+    return name === '' ? printableName(String(part)) : `${name}.${printableName(String(part))}`;
   }, '');
 }
 
 /** Field names come from the client and reach logs and terminals, so they are shortened and made printable. */
-function clipped(name: string): string {
+function printableName(name: string): string {
   const printable = name.replace(/[\u0000-\u001f\u007f]/g, '?');
   return printable.length <= 64 ? printable : `${printable.slice(0, 64)}…`;
 }
 
 /** Returns the message after the field name. A schema's own message takes precedence. */
-function sentenceOf(issue: RawIssue): string {
+function messageOf(issue: RawIssue): string {
   switch (issue.code) {
     case 'invalid_type':
       if (issue.input === undefined) return 'is required';
       // A query parameter that is not a number is NaN here.
       if (Number.isNaN(issue.input)) return 'must be a number';
-      return `must be ${aType(issue.expected)}, not ${typeNameOf(issue.input)}`;
+      return `must be ${withArticle(issue.expected)}, not ${typeNameOf(issue.input)}`;
     case 'invalid_value':
-      return `must be ${oneOf(issue.values)}`;
+      return `must be ${listValues(issue.values)}`;
     case 'too_small':
-      return `must ${bound(issue.origin, 'at least', Number(issue.minimum))}`;
+      return `must ${boundText(issue.origin, 'at least', Number(issue.minimum))}`;
     case 'too_big':
-      return `must ${bound(issue.origin, 'at most', Number(issue.maximum))}`;
+      return `must ${boundText(issue.origin, 'at most', Number(issue.maximum))}`;
     case 'invalid_format':
       return FORMATS[issue.format] ?? 'has the wrong form';
     default:
@@ -110,7 +110,7 @@ const FORMATS: Readonly<Record<string, string>> = {
   url: 'must be a URL',
 };
 
-function aType(expected: string): string {
+function withArticle(expected: string): string {
   const name = TYPE_NAMES[expected] ?? expected;
   return /^[aeiou]/.test(name) ? `an ${name}` : `a ${name}`;
 }
@@ -121,15 +121,15 @@ function typeNameOf(input: unknown): string {
   if (input === null) return 'null';
   if (Array.isArray(input)) return 'an array';
   if (typeof input === 'number' && input % 1 !== 0) return 'a fraction';
-  return aType(typeof input);
+  return withArticle(typeof input);
 }
 
-function oneOf(values: readonly unknown[]): string {
+function listValues(values: readonly unknown[]): string {
   const texts = values.map((value) => JSON.stringify(value));
   return texts.length === 1 ? (texts[0] ?? '') : `one of ${texts.join(', ')}`;
 }
 
-function bound(origin: string, relation: string, count: number): string {
+function boundText(origin: string, relation: string, count: number): string {
   if (origin === 'string') {
     return `have ${relation} ${count} character${count === 1 ? '' : 's'}`;
   }

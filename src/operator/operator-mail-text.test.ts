@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Report } from './operator-mail-store.ts';
+import type { ReportedCondition } from './operator-mail-store.ts';
 import { composeOperatorMail } from './operator-mail-text.ts';
 
-const RAISED: Report = {
+const RAISED: ReportedCondition = {
   subject: 'mail1.example.org',
   state: 'raised',
   message: 'The disk of the database has 412 MB left; emails are refused.',
@@ -11,7 +11,7 @@ const RAISED: Report = {
   since: new Date('2026-11-25T22:41:09Z'),
   at: new Date('2026-11-25T22:41:09Z'),
 };
-const CLEARED: Report = {
+const CLEARED: ReportedCondition = {
   ...RAISED,
   state: 'cleared',
   message: 'The disk has enough free space again.',
@@ -19,7 +19,7 @@ const CLEARED: Report = {
   at: new Date('2026-11-25T23:05:00Z'),
 };
 
-const textOf = (reports: Report[], total = reports.length) =>
+const textOf = (reports: ReportedCondition[], total = reports.length) =>
   composeOperatorMail({ id: '', kind: 'disk.low', total, reports }, 'mail1.example.org');
 
 test('a report says what happened, since when, and what to do', () => {

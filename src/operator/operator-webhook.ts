@@ -8,7 +8,7 @@ import type { OperatorConfig } from '../config/operator.ts';
 import { checkOutboundUrl } from '../net/http/guarded-client.ts';
 import type { Database, Queryable } from '../database/database.ts';
 import { OPERATOR_SCOPE } from './condition-store.ts';
-import { makeOperatorProject } from '../accounts/projects/project-store.ts';
+import { findOrCreateOperatorProject } from '../accounts/projects/project-store.ts';
 import type { SecretBox } from '../secrets/secret-store.ts';
 import {
   createEndpoint,
@@ -40,7 +40,7 @@ export async function configureOperatorWebhook(db: Database, options: Options): 
   }
   await db.transaction(async (tx) => {
     // Locks the row of the project, so nodes that start at the same moment do this one after the other.
-    await makeOperatorProject(tx);
+    await findOrCreateOperatorProject(tx);
     const endpoint = await findEndpoint(tx, OPERATOR_SCOPE, ID);
     if (endpoint === null) return createConfigured(tx, webhook, options);
     await updateEndpoint(tx, OPERATOR_SCOPE, { id: ID, url: webhook.url, status: 'enabled' });

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { CONDITION_TYPES } from '../core/operator-events.ts';
 import { type Condition, listConditions } from './condition-store.ts';
 import { refuse } from '../http/errors.ts';
-import { isOperator, NOT_OPERATORS } from '../http/operators.ts';
+import { isOperator, NOT_OPERATOR } from '../http/operators.ts';
 import { doc, failures, listOf, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 
@@ -22,7 +22,7 @@ export function registerOperatorRoutes(app: App, { db }: HttpServices): void {
       response: { 200: conditionList, ...failures() },
     },
     handler: async (request, reply) => {
-      if (!(await isOperator(db, request))) return refuse(reply, NOT_OPERATORS);
+      if (!(await isOperator(db, request))) return refuse(reply, NOT_OPERATOR);
       const open = await listConditions(db, SHOWN_MAX + 1);
       return {
         object: 'list' as const,

@@ -24,7 +24,7 @@ import {
 import { checkSoon } from './reconciliation-store.ts';
 import { refuse } from '../http/errors.ts';
 import { listResponse } from '../http/list-pages.ts';
-import { isOperator, NOT_OPERATORS, requireOperator } from '../http/operators.ts';
+import { isOperator, NOT_OPERATOR, requireOperator } from '../http/operators.ts';
 import { failures, idSchema, listOf, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
@@ -56,7 +56,7 @@ function registerSummary(app: App, { db }: HttpServices): void {
       response: { 200: reconciliation, ...failures() },
     },
     handler: async (request, reply) => {
-      if (!(await isOperator(db, request))) return refuse(reply, NOT_OPERATORS);
+      if (!(await isOperator(db, request))) return refuse(reply, NOT_OPERATOR);
       const summary = await readReconciliation(db);
       const differing = await listDifferences(db, SHOWN_MAX);
       return {

@@ -3,7 +3,7 @@
  * immediately, and a sign-in link for the owner. The functions that create all other projects, domains and keys do
  * this.
  */
-import { linkForOwner } from '../accounts/sign-in/sign-in.ts';
+import { createOwnerLink } from '../accounts/sign-in/sign-in.ts';
 import type { Config } from '../config/config.ts';
 import { isRefusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
@@ -48,7 +48,7 @@ export async function seedFirstStart(db: Database, parts: Parts): Promise<Seeded
     const { text } = await createKey(tx, scope, { name: 'First test key', ...rights });
     return { projectId, testKey: text };
   });
-  return seeded && { ...seeded, ownerLink: await linkForOwner(db) };
+  return seeded && { ...seeded, ownerLink: await createOwnerLink(db) };
 }
 
 async function firstProject(db: Database): Promise<string> {

@@ -22,7 +22,12 @@ import {
 } from './files.ts';
 import { ReasonNeeded, UnusableFile } from '../move-in/entries.ts';
 import { callerOf } from '../http/access.ts';
-import { type HttpProblem, refusesEncoding, sendProblem } from '../http/errors.ts';
+import {
+  encodingProblemOf,
+  type HttpProblem,
+  refuseEncoding,
+  sendProblem,
+} from '../http/errors.ts';
 import { isFromLocalOperator } from '../http/local-operator.ts';
 import { failures } from '../http/schemas.ts';
 import {
@@ -112,7 +117,7 @@ function registerImport(
 ): void {
   let underWay: string[] = [];
   app.post('/v1/suppressions/import', {
-    config: { streams: onlyLists },
+    config: { checkUpload: requireListType },
     validatorCompiler: allButBody,
     schema: {
       summary: 'Import suppressed addresses',
@@ -164,11 +169,12 @@ const NO_LIST: HttpProblem = {
     'The body must be CSV or JSON in UTF-8; send it with Content-Type: text/csv or application/json.',
 };
 
-const onlyLists: onRequestHookHandler = (request: FastifyRequest, reply, done) => {
+const requireListType: onRequestHookHandler = (request: FastifyRequest, reply, done) => {
   const { 'content-type': type = '' } = request.headers;
   const isKnown = /^(?:text\/csv|application\/(?:x-nd)?json) *(?:;|$)/i.test(type);
   const charset = /charset="?([^";\s]+)/i.exec(type)?.[1] ?? 'utf-8';
-  if (refusesEncoding(request, reply)) return;
+  const encodingProblem = encodingProblemOf(request);
+  if (encodingProblem !== null) return void refuseEncoding(reply, encodingProblem);
   if (isKnown && /^(utf-?8|us-ascii)$/i.test(charset)) return done();
   sendProblem(reply, NO_LIST);
 };

@@ -2,7 +2,7 @@
 import * as audit from '../../src/accounts/audit/audit-store.ts';
 import { newId } from '../../src/database/ids.ts';
 import * as invitations from '../../src/accounts/members/invitation-store.ts';
-import { keyOfMember } from '../../src/accounts/keys/key-store.ts';
+import { findOrCreateMemberKey } from '../../src/accounts/keys/key-store.ts';
 import { returnAuthAttempt } from '../../src/accounts/limits/limit-store.ts';
 import * as views from '../../src/accounts/members/view-store.ts';
 import * as members from '../../src/accounts/members/member-store.ts';
@@ -29,7 +29,7 @@ export async function useMembers({ db, sender }: Stage): Promise<void> {
   await members.findMemberByEmail(db, email);
   await members.findMemberById(db, member.id);
   await members.setPassword(db, member.id, 'y');
-  await keyOfMember(db, scope, member);
+  await findOrCreateMemberKey(db, scope, member);
   const someone = { organizationId, id: member.id };
   await members.listMembers(db, organizationId, PAGE);
   await members.findMember(db, someone);
@@ -91,7 +91,7 @@ async function useInvitations({ db }: Pick<Stage, 'db'>, organizationId: string)
   await invitations.findInvitation(db, sha256);
   await invitations.listInvitations(db, organizationId, PAGE);
   await invitations.useInvitation(db, sha256);
-  await invitations.revokeInvitation(db, { organizationId, id, ofOwners: true });
+  await invitations.revokeInvitation(db, { organizationId, id, mayRevokeOwners: true });
   await invitations.forgetInvitations(db, 500);
 }
 
@@ -99,7 +99,7 @@ async function useSessions({
   db,
   scope,
   memberId,
-}: Pick<Stage, 'db'> & { scope: sessions.Wanted; memberId: string }): Promise<void> {
+}: Pick<Stage, 'db'> & { scope: sessions.RequestedScope; memberId: string }): Promise<void> {
   const [sha256, after] = [Buffer.from(newId()), Buffer.from(newId())];
   const begun = { memberId, sha256, network: '192.0.2.0', userAgent: null };
   const id = await sessions.createSession(db, begun);

@@ -32,7 +32,7 @@ import {
 } from '../../src/delivery/queue-control/report-store.ts';
 import type { Exercise, Stage } from './statements.ts';
 
-const NOBODY = '00000000-0000-0000-0000-000000000000';
+const NOBODY_ID = '00000000-0000-0000-0000-000000000000';
 
 export async function claimAndRelease({ db, holder }: Stage): Promise<void> {
   const from = new Date(0);
@@ -41,7 +41,7 @@ export async function claimAndRelease({ db, holder }: Stage): Promise<void> {
     fullQueues: [claims.tenantQueueKey(newId(), 'customers1.test')],
   };
   await claims.claimOldest(db.settling, { holder, max: 128, window: 128, from, ...full });
-  const walk = { project: NOBODY, projects: 32, cursors: new Map(), from, oldest: 128 };
+  const walk = { project: NOBODY_ID, projects: 32, cursors: new Map(), from, oldest: 128 };
   const found = await claims.findQueues(db.settling, { ...walk, probes: 192 });
   const queues = found.flatMap(({ projectId, provider }) =>
     provider === null ? [] : [{ projectId, provider, max: 4 }],

@@ -194,7 +194,7 @@ async function useKeys({ db, sender }: Stage): Promise<void> {
   await keys.findKey(db, sender, key.id);
   await keys.updateKey(db, sender, { ...rights, id: key.id });
   await keys.rotateKey(db, sender, { id: key.id, overlapS: 60 });
-  await keys.touchLastUsed(db, [{ projectId: sender.projectId, keyId: key.id }]);
+  await keys.recordLastUse(db, [{ projectId: sender.projectId, keyId: key.id }]);
   await keys.revokeKey(db, sender, key.id);
   await keys.removeShortLivedKey(db, sender, key);
 }
@@ -213,10 +213,10 @@ async function useProjects({ db, sender }: Stage): Promise<void> {
   await projects.createProject(db, organization.id, 'Another');
   await projects.listProjects(db, organization.id);
   await projects.listAllProjects(db);
-  await projects.makeOperatorProject(db);
+  await projects.findOrCreateOperatorProject(db);
   await projects.findProject(db, sender.projectId);
   for (const table of ['api_keys', 'domains', 'emails', 'webhook_endpoints'] as const) {
-    await projects.ownerOf(db, table, sender.keyId);
+    await projects.findScopeOfId(db, table, sender.keyId);
   }
   await onFirstStart(db, () => Promise.resolve(null));
 }

@@ -37,8 +37,8 @@ export async function addAuditEvent(
 ): Promise<void> {
   const { action, actorType, actorId, actorName, projectId, environment } = event;
   const { target, network, requestId } = event;
-  const who = [organizationId, newId(), action, actorType, actorId, actorName];
-  await db.query(ADD, [...who, projectId, environment, target, network, requestId]);
+  const actor = [organizationId, newId(), action, actorType, actorId, actorName];
+  await db.query(ADD, [...actor, projectId, environment, target, network, requestId]);
 }
 
 export type StoredAuditEvent = AuditEvent & { id: string; createdAt: Date };

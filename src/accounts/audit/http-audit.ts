@@ -2,7 +2,7 @@
  * Records changes in the audit log. For members and the operator that is every change. For keys it is changes of
  * access, domains, webhooks, suppressions and queued mail.
  *
- * Guarantee: the entry is stored before the answer is sent, so a change that the client saw confirmed is in the log.
+ * Guarantee: the entry is stored before the response is sent, so a change that the client saw confirmed is in the log.
  * The entry is not in the transaction of the change: a crash between the two loses it.
  */
 import type { FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify';
@@ -14,12 +14,13 @@ import { LEAST_ROLES } from '../../http/roles.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 
 /** Operations that begin a session; the member of that session is the actor. */
-const BEGINNINGS = ['signIn', 'createOwner', 'resetPassword', 'acceptInvitation'];
+const SESSION_STARTS = ['signIn', 'createOwner', 'resetPassword', 'acceptInvitation'];
 
 /** Operations that change nothing, or only what one member sees. */
 const CHANGES_NOTHING = new Set(['saveView', 'deleteView', 'previewTemplate', 'translateTemplate']);
 
-const BY_KEYS: ReadonlySet<string> = new Set([
+/** Operations that are recorded when a key runs them. */
+const RECORDED_FOR_KEYS: ReadonlySet<string> = new Set([
   'createApiKey',
   'updateApiKey',
   'rotateApiKey',
@@ -42,7 +43,7 @@ const BY_KEYS: ReadonlySet<string> = new Set([
 ]);
 
 /** Operations on the root mount (compat/resend), with the `operationId` they are recorded as. */
-const ON_ROOT: ReadonlyMap<string, string> = new Map([
+const ROOT_MOUNT_ACTIONS: ReadonlyMap<string, string> = new Map([
   ['POST /api-keys', 'createApiKey'],
   ['PATCH /api-keys/:id', 'updateApiKey'],
   ['DELETE /api-keys/:id', 'revokeApiKey'],
@@ -57,43 +58,44 @@ const ON_ROOT: ReadonlyMap<string, string> = new Map([
   ['POST /suppressions/batch/remove', 'deleteSuppression'],
 ]);
 
-/** Limit on the answer that is parsed for an id, in characters. Exports and previews exceed it; they have none. */
-const PAYLOAD_MAX = 64 * 1024;
+/** Limit on the response that is parsed for an id, in characters. Exports and previews exceed it; they have none. */
+const PAYLOAD_CHARACTERS_MAX = 64 * 1024;
 
-/** Registers the recording. Call it before the routes are registered and after the access checks. */
+/** Records changes by the routes that are registered after this call. The access checks are registered before. */
 export function auditChanges(app: App, services: Pick<HttpServices, 'db' | 'log'>): void {
   app.addHook('onRoute', (route) => {
     const action = actionOf(route);
     if (action === null) return;
-    route.onSend = [...[route.onSend ?? []].flat(), recorded(action, services)];
+    route.onSend = [...[route.onSend ?? []].flat(), recordAfter(action, services)];
   });
 }
 
 function actionOf({ method, url, schema }: RouteOptions): string | null {
   if (method === 'GET' || method === 'HEAD') return null;
-  const onRoot = ON_ROOT.get(`${String(method)} ${url}`);
-  if (onRoot !== undefined) return onRoot;
+  const rootMountAction = ROOT_MOUNT_ACTIONS.get(`${String(method)} ${url}`);
+  if (rootMountAction !== undefined) return rootMountAction;
   const action = schema?.operationId ?? '';
-  const isKnown = LEAST_ROLES.has(action) || BEGINNINGS.includes(action);
+  const isKnown = LEAST_ROLES.has(action) || SESSION_STARTS.includes(action);
   return isKnown && !CHANGES_NOTHING.has(action) ? action : null;
 }
 
-function recorded(
+function recordAfter(
   action: string,
   { db, log }: Pick<HttpServices, 'db' | 'log'>,
 ): onSendHookHandler {
   return (request, reply, payload, done) => {
     const { statusCode } = reply;
-    // `sendEmail` answers a dry run and an idempotent replay with 200; both change nothing.
+    // `sendEmail` responds to a dry run and an idempotent replay with 200; both change nothing.
     const isChange = action === 'sendEmail' ? statusCode === 202 : statusCode < 300;
-    const who = isChange ? actorOf(request, action) : null;
-    if (who === null) return done(null, payload);
-    const { organizationId, ...actor } = who;
+    const actor = isChange ? actorOf(request, action) : null;
+    if (actor === null) return done(null, payload);
+    const { organizationId, ...actorFields } = actor;
     const { ip, id: requestId } = request;
-    const where = { network: isFromLocalOperator(request) ? null : networkOf(ip), requestId };
-    const event = { action, ...actor, ...where, target: targetOf(action, reply, payload) };
+    const network = isFromLocalOperator(request) ? null : networkOf(ip);
+    const target = targetOf(action, reply, payload);
+    const event = { action, ...actorFields, network, requestId, target };
     findResponsibleOrganization(db, organizationId)
-      .then((informed) => addAuditEvent(db, informed, event))
+      .then((responsible) => addAuditEvent(db, responsible, event))
       .catch((error: unknown) => {
         const { code } = error as { code?: string };
         log.error(
@@ -121,16 +123,16 @@ function actorOf(request: FastifyRequest, action: string): Actor | null {
       : { actorType: 'member', actorId: memberId, actorName: email };
     return { organizationId, ...actor, projectId, environment };
   }
-  if (caller === null || !BY_KEYS.has(action)) return null;
+  if (caller === null || !RECORDED_FOR_KEYS.has(action)) return null;
   const { organizationId, projectId, environment, keyId: actorId } = caller;
   const actorName = null; // the statement looks it up
   return { organizationId, actorType: 'api_key', actorId, actorName, projectId, environment };
 }
 
-type Answer = { id?: unknown; selection?: unknown; name?: unknown };
+type ResponseBody = { id?: unknown; selection?: unknown; name?: unknown };
 
 /** Targets that have no id: a host of return paths, and a day, of all projects or of one. */
-const TARGETS = new Map<string, (request: FastifyRequest, answer: Answer) => unknown>([
+const TARGETS = new Map<string, (request: FastifyRequest, body: ResponseBody) => unknown>([
   ['setReturnPathHost', (_, { name }) => name],
   ['acknowledgeReconciliation', dayOf],
   ['checkReconciliation', dayOf],
@@ -142,17 +144,18 @@ function dayOf({ body }: FastifyRequest): string | null {
   return projectId === undefined ? day : `${day} ${projectId}`;
 }
 
-/** Returns the id in the path, else the target in TARGETS, else the selection or the id in the answer. */
+/** Returns the id in the path, else the target in TARGETS, else the selection or the id in the response. */
 function targetOf(action: string, reply: FastifyReply, payload: unknown): string | null {
   const { request } = reply;
   type Params = { id?: string; address?: string; provider?: string };
   const { id, address, provider } = request.params as Params;
-  const inPath = id ?? address ?? provider;
-  if (inPath !== undefined) return inPath;
+  const pathTarget = id ?? address ?? provider;
+  if (pathTarget !== undefined) return pathTarget;
   const isJson = String(reply.getHeader('content-type')).startsWith('application/json');
-  if (!isJson || typeof payload !== 'string' || payload.length > PAYLOAD_MAX) return null;
-  const made = JSON.parse(payload) as Answer;
-  const named = TARGETS.get(action);
-  const target = named === undefined ? (made.selection ?? made.id) : named(request, made);
+  if (!isJson || typeof payload !== 'string' || payload.length > PAYLOAD_CHARACTERS_MAX)
+    return null;
+  const body = JSON.parse(payload) as ResponseBody;
+  const readTarget = TARGETS.get(action);
+  const target = readTarget === undefined ? (body.selection ?? body.id) : readTarget(request, body);
   return typeof target === 'string' ? target : null;
 }

@@ -31,12 +31,12 @@ export function registerAuditRoutes(app: App, { db }: HttpServices): void {
     handler: async (request) => {
       const page = readPage(request.query);
       const { organizationId } = sessionOf(request);
-      return pageResponse(await listAuditEvents(db, organizationId, page), toWire);
+      return pageResponse(await listAuditEvents(db, organizationId, page), auditEventToWire);
     },
   });
 }
 
-function toWire(event: StoredAuditEvent) {
+function auditEventToWire(event: StoredAuditEvent) {
   return {
     object: 'audit_event' as const,
     id: event.id,

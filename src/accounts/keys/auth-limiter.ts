@@ -9,8 +9,8 @@ import { agesBy, type World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
 import { countAuthFailure, returnAuthAttempt, type CountResult } from '../limits/limit-store.ts';
 
-const BLOCKED_WITHOUT_ASKING_MS = 1_000;
-const BLOCKED_MAX = 10_000;
+const REFUSED_FROM_MEMORY_MS = 1_000;
+const BLOCKED_CLIENTS_MAX = 10_000;
 
 export class AuthLimiter {
   readonly #db: Queryable;
@@ -20,7 +20,7 @@ export class AuthLimiter {
   constructor(db: Queryable, world: Pick<World, 'monotonicMs'>, limit: Limit) {
     this.#db = db;
     this.#limit = limit;
-    this.#blocked = new LRUCache({ max: BLOCKED_MAX, ...agesBy(world) });
+    this.#blocked = new LRUCache({ max: BLOCKED_CLIENTS_MAX, ...agesBy(world) });
   }
 
   /**
@@ -32,15 +32,18 @@ export class AuthLimiter {
     if (blocked) return { allowed: false, limit: blocked };
     const taken = await countAuthFailure(this.#db, client, this.#limit);
     if (!taken.allowed && taken.limit.resetS > 0) {
-      const forMs = Math.min(BLOCKED_WITHOUT_ASKING_MS, taken.limit.resetS * 1000);
+      const blockMs = Math.min(REFUSED_FROM_MEMORY_MS, taken.limit.resetS * 1000);
       // LRUCache still returns an entry whose age equals its ttl.
-      this.#blocked.set(client, taken.limit, { ttl: forMs - 1 });
+      this.#blocked.set(client, taken.limit, { ttl: blockMs - 1 });
     }
     return taken;
   }
 
-  /** Takes back attempts that were counted as failures and then succeeded. @throws DatabaseUnavailable */
-  async giveBack(clients: readonly string[]): Promise<void> {
+  /**
+   * Subtracts attempts that were counted as failures and then succeeded.
+   * @throws DatabaseUnavailable
+   */
+  async uncount(clients: readonly string[]): Promise<void> {
     await returnAuthAttempt(this.#db, clients, this.#limit);
   }
 }

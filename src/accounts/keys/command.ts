@@ -81,9 +81,9 @@ type CreateOptions = ApiOptions & {
 async function create(api: Api, options: CreateOptions): Promise<Outcome> {
   const { name, permission, domain, expires } = options;
   const expires_at = expires?.toISOString();
-  const made = await api.client.apiKeys.create({ name, permission, domain, expires_at });
-  const text = `${made.key}\n\nThis ${made.environment} key is shown only once (id ${made.id}).`;
-  return { data: { ...made, project_id: await projectOf(api) }, text };
+  const created = await api.client.apiKeys.create({ name, permission, domain, expires_at });
+  const text = `${created.key}\n\nThis ${created.environment} key is shown only once (id ${created.id}).`;
+  return { data: { ...created, project_id: await findProjectId(api) }, text };
 }
 
 async function list(api: Api, options: ApiOptions): Promise<Outcome> {
@@ -113,35 +113,35 @@ async function list(api: Api, options: ApiOptions): Promise<Outcome> {
 
 type RotateOptions = ApiOptions & { overlap: number };
 
-async function rotate(api: Api, options: RotateOptions, [wanted]: [string]): Promise<Outcome> {
-  const id = await idOf(api, options, wanted);
-  const asked = api.byId.apiKeys.rotate(id, { expires_in: options.overlap });
-  const made = await orMissing(asked, noKey(id));
-  const until = shortTime(made.replaces.expires_at);
+async function rotate(api: Api, options: RotateOptions, [idOrKey]: [string]): Promise<Outcome> {
+  const id = await findId(api, options, idOrKey);
+  const request = api.byId.apiKeys.rotate(id, { expires_in: options.overlap });
+  const rotated = await orMissing(request, noKeyMessage(id));
+  const until = shortTime(rotated.replaces.expires_at);
   return {
-    data: { ...made, project_id: await projectOf(api) },
-    text: `${made.key}\n\nThis ${made.environment} key is shown only now (id ${made.id}). The old key expires at ${until}.`,
+    data: { ...rotated, project_id: await findProjectId(api) },
+    text: `${rotated.key}\n\nThis ${rotated.environment} key is shown only now (id ${rotated.id}). The old key expires at ${until}.`,
   };
 }
 
-async function revoke(api: Api, options: ApiOptions, [wanted]: [string]): Promise<Outcome> {
-  const id = await idOf(api, options, wanted);
-  const revoked = await orMissing(api.byId.apiKeys.revoke(id), noKey(id));
+async function revoke(api: Api, options: ApiOptions, [idOrKey]: [string]): Promise<Outcome> {
+  const id = await findId(api, options, idOrKey);
+  const revoked = await orMissing(api.byId.apiKeys.revoke(id), noKeyMessage(id));
   return { data: { ...revoked, revoked: true }, text: `Key ${id} is revoked.` };
 }
 
-async function projectOf(api: Api): Promise<string> {
+async function findProjectId(api: Api): Promise<string> {
   return api.answeredBy().projectId ?? (await api.client.apiKeys.current()).project.id;
 }
 
-function noKey(id: string): string {
+function noKeyMessage(id: string): string {
   return `There is no key with the id ${JSON.stringify(id)}; see letterhaus keys list.`;
 }
 
 /** Accepts the key itself too, because a leaked key may be all that the operator has. Other text is used as an id. */
-async function idOf(api: Api, options: ApiOptions, wanted: string): Promise<string> {
-  if (parseApiKey(wanted) === null) return wanted;
-  return (await currentKey(api.cli, options, wanted))?.id ?? 'of this key';
+async function findId(api: Api, options: ApiOptions, idOrKey: string): Promise<string> {
+  if (parseApiKey(idOrKey) === null) return idOrKey;
+  return (await currentKey(api.cli, options, idOrKey))?.id ?? 'of this key';
 }
 
 function keyCells(key: ApiKey & { environment: Environment }): string[] {

@@ -91,12 +91,12 @@ test('a key in use is looked up again in the background without delay for reques
 
 test('a hundred requests with one key share one look-up, other keys share the next', async () => {
   const { cache, asked, add, hold } = fakeKeys();
-  const answer = hold();
+  const result = hold();
   const [one, ...others] = [add(), add(), add()];
   const find = async (key: string) => cache.find(key);
   const finds = Array.from({ length: 100 }, () => find(one.key));
   for (const { key } of others) finds.push(find(key), find(key));
-  answer();
+  result();
   const found = await Promise.all(finds);
   assert.ok(found.every((caller) => caller !== null));
   assert.deepEqual(
@@ -108,12 +108,12 @@ test('a hundred requests with one key share one look-up, other keys share the ne
 test('a forgotten key is looked up again, even while a look-up is under way', async () => {
   const { cache, add, revoke, hold } = fakeKeys();
   const { key, caller } = add();
-  const answer = hold();
+  const result = hold();
   const before = cache.find(key);
   revoke(key);
   cache.forget(caller.keyId);
   const after = cache.find(key);
-  answer();
+  result();
   assert.deepEqual(await before, caller);
   assert.equal(await after, null);
   assert.equal(await cache.find(key), null);
@@ -123,18 +123,18 @@ test('a fresh look-up ignores what is cached or under way', async () => {
   const { cache, asked, add, revoke, hold } = fakeKeys();
   const { key, caller } = add();
   assert.deepEqual(await cache.find(key), caller);
-  assert.deepEqual(await cache.findNow(key), caller);
+  assert.deepEqual(await cache.findUncached(key), caller);
   assert.equal(asked.length, 2);
   await new Promise(setImmediate);
-  const answer = hold();
-  const before = cache.findNow(key);
+  const result = hold();
+  const before = cache.findUncached(key);
   revoke(key);
-  const [second, third] = [cache.findNow(key), cache.findNow(key)];
-  answer();
+  const [second, third] = [cache.findUncached(key), cache.findUncached(key)];
+  result();
   assert.deepEqual(await before, caller);
   assert.deepEqual([await second, await third], [null, null]);
   assert.equal(asked.length, 4);
-  assert.equal(cache.findNow('nonsense'), null);
+  assert.equal(cache.findUncached('nonsense'), null);
 });
 
 test('a text that is not a key causes no database query', async () => {
@@ -148,10 +148,10 @@ test('a text that is not a key causes no database query', async () => {
 
 test('when the database is unreachable, every waiting request gets the error', async () => {
   const { cache, add, hold, ...db } = fakeKeys();
-  const answer = hold();
+  const result = hold();
   const { key } = add();
   const finds = [cache.find(key), cache.find(key)];
   db.break();
-  answer();
+  result();
   for (const find of finds) await assert.rejects(Promise.resolve(find), DatabaseUnavailable);
 });

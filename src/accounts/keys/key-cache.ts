@@ -1,7 +1,7 @@
 /**
  * Finds the caller of an API key. For sending, a result is cached for less than a second: the accept statement
  * checks the key again, so the hot path queries the database once per key and second. A key in use is refreshed in
- * the background before it expires, so requests do not wait. Other requests use `findNow`, which always queries, so
+ * the background before it expires, so requests do not wait. Other requests use `findUncached`, which always queries, so
  * a revocation by any worker takes effect on the next request.
  *
  * Keys that are requested during a look-up share the next one.
@@ -10,29 +10,29 @@ import { LRUCache } from 'lru-cache';
 import { hashApiKey, parseApiKey } from './api-key.ts';
 import type { Caller } from '../../core/scope.ts';
 import type { World } from '../../lib/world.ts';
-import { findCallers, touchLastUsed } from './key-store.ts';
+import { findCallers } from './key-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
 /** Counted from before the look-up is sent, so a result is never older than this. */
 const VALID_MS = 900;
 const REFRESH_MS = 500;
 const ENTRIES_MAX = 10_000;
-const LOOKUP_MAX = 500;
+const HASHES_PER_LOOKUP_MAX = 500;
 
 type Entry = { caller: Caller; asOfMs: number };
-type Waiting = { promise: Promise<Caller | null>; settle: (result: Answer) => void };
-type Answer = { caller: Caller | null } | { error: unknown };
+type PendingLookup = { promise: Promise<Caller | null>; settle: (result: LookupResult) => void };
+type LookupResult = { caller: Caller | null } | { error: unknown };
 
 export class KeyCache {
   readonly #db: Queryable;
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #entries = new LRUCache<string, Entry>({ max: ENTRIES_MAX });
-  readonly #waiting = new Map<string, Waiting>();
-  readonly #underWay = new Map<string, Waiting>();
+  readonly #pending = new Map<string, PendingLookup>();
+  readonly #inProgress = new Map<string, PendingLookup>();
   /** Incremented by every `forget`: results of earlier look-ups are neither cached nor shared. */
   #generation = 0;
   #sentGeneration = 0;
-  #running = false;
+  #isRunning = false;
 
   constructor(db: Queryable, world: Pick<World, 'monotonicMs'>) {
     this.#db = db;
@@ -61,8 +61,8 @@ export class KeyCache {
    * Queries the caller of this key without the cache: a key revoked before this call is not found.
    * @throws DatabaseUnavailable
    */
-  findNow(text: string): Promise<Caller | null> | null {
-    return parseApiKey(text) === null ? null : this.#lookUp(hashApiKey(text), { asOfNow: true });
+  findUncached(text: string): Promise<Caller | null> | null {
+    return parseApiKey(text) === null ? null : this.#lookUp(hashApiKey(text), { isUncached: true });
   }
 
   forget(keyId: string): void {
@@ -72,29 +72,30 @@ export class KeyCache {
     }
   }
 
-  #lookUp(hash: string, { asOfNow = false } = {}): Promise<Caller | null> {
-    const fresh = !asOfNow && this.#sentGeneration === this.#generation;
-    const twin = this.#waiting.get(hash) ?? (fresh ? this.#underWay.get(hash) : undefined);
-    if (twin) return twin.promise;
-    let settle: Waiting['settle'] = () => {};
+  #lookUp(hash: string, { isUncached = false } = {}): Promise<Caller | null> {
+    const fresh = !isUncached && this.#sentGeneration === this.#generation;
+    const sharedLookup =
+      this.#pending.get(hash) ?? (fresh ? this.#inProgress.get(hash) : undefined);
+    if (sharedLookup) return sharedLookup.promise;
+    let settle: PendingLookup['settle'] = () => {};
     const promise = new Promise<Caller | null>((resolve, reject) => {
-      settle = (answer) => ('error' in answer ? reject(answer.error) : resolve(answer.caller));
+      settle = (result) => ('error' in result ? reject(result.error) : resolve(result.caller));
     });
-    this.#waiting.set(hash, { promise, settle });
-    if (!this.#running) void this.#run();
+    this.#pending.set(hash, { promise, settle });
+    if (!this.#isRunning) void this.#run();
     return promise;
   }
 
   async #run(): Promise<void> {
-    this.#running = true;
-    while (this.#waiting.size > 0) {
-      for (const [hash, waiting] of [...this.#waiting].slice(0, LOOKUP_MAX)) {
-        this.#waiting.delete(hash);
-        this.#underWay.set(hash, waiting);
+    this.#isRunning = true;
+    while (this.#pending.size > 0) {
+      for (const [hash, lookup] of [...this.#pending].slice(0, HASHES_PER_LOOKUP_MAX)) {
+        this.#pending.delete(hash);
+        this.#inProgress.set(hash, lookup);
       }
-      await this.#lookUpAll([...this.#underWay.keys()]);
+      await this.#lookUpAll([...this.#inProgress.keys()]);
     }
-    this.#running = false;
+    this.#isRunning = false;
   }
 
   async #lookUpAll(hashes: readonly string[]): Promise<void> {
@@ -114,42 +115,9 @@ export class KeyCache {
     }
   }
 
-  #settle(hash: string, answer: Answer): void {
-    const waiting = this.#underWay.get(hash);
-    this.#underWay.delete(hash);
-    waiting?.settle(answer);
-  }
-}
-
-const WRITE_EVERY_MS = 5_000;
-
-/**
- * Times of the last use of keys. Each request records them in memory; a timer stores them together. A crash loses
- * the last few seconds.
- */
-export class KeyUse {
-  readonly #db: Queryable;
-  readonly #timer: NodeJS.Timeout;
-  #used = new Map<string, Caller>();
-
-  constructor(db: Queryable) {
-    this.#db = db;
-    this.#timer = setInterval(() => void this.#write(), WRITE_EVERY_MS).unref();
-  }
-
-  note(caller: Caller): void {
-    this.#used.set(caller.keyId, caller);
-  }
-
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#write();
-  }
-
-  async #write(): Promise<void> {
-    const used = this.#used;
-    if (used.size === 0) return;
-    this.#used = new Map();
-    await touchLastUsed(this.#db, [...used.values()]).catch(() => {});
+  #settle(hash: string, result: LookupResult): void {
+    const lookup = this.#inProgress.get(hash);
+    this.#inProgress.delete(hash);
+    lookup?.settle(result);
   }
 }

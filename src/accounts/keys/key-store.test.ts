@@ -13,7 +13,7 @@ import {
   listKeys,
   type NewKey,
   revokeKey,
-  touchLastUsed,
+  recordLastUse,
   updateKey,
 } from './key-store.ts';
 import { keyNames } from '../../stats/stats-store.ts';
@@ -147,7 +147,7 @@ test('the last use of a key is recorded to the minute', async () => {
   const scope = await newScope();
   const { key } = await createKey(db, scope, KEY);
   assert.equal(key.lastUsedAt, null);
-  await touchLastUsed(db, [{ projectId: scope.projectId, keyId: key.id }]);
+  await recordLastUse(db, [{ projectId: scope.projectId, keyId: key.id }]);
   const used = (await findKey(db, scope, key.id))?.lastUsedAt;
   assert.ok(used && used.getSeconds() === 0 && used.getMilliseconds() === 0);
 });

@@ -27,7 +27,7 @@ const UNLIMITED: KeyLimits = { permission: 'full_access', domain: null, expiresA
 
 /**
  * `isBroader` of core/scope.ts as a condition: $4 to $6 are the limits of the calling key. Keys of members
- * (keyOfMember) are excluded: they have no text, and they end with the member.
+ * (findOrCreateMemberKey) are excluded: they have no text, and they end with the member.
  */
 const NOT_BROADER = `
    and member_id is null
@@ -223,7 +223,7 @@ select id from api_keys
  * Returns the key with which a member sends from the dashboard, so that accepting checks and counts it like any
  * other. It has no text: its hash is random.
  */
-export async function keyOfMember(
+export async function findOrCreateMemberKey(
   db: Queryable,
   { projectId, environment }: Scope,
   member: { id: string; name: string },
@@ -232,7 +232,7 @@ export async function keyOfMember(
   const values = [projectId, newId(), environment, member.name, hash, member.id];
   const [row] = await db.query<{ id: string }>(CREATE_OF_MEMBER, values);
   // Another request created it after this statement began.
-  return row?.id ?? keyOfMember(db, { projectId, environment }, member);
+  return row?.id ?? findOrCreateMemberKey(db, { projectId, environment }, member);
 }
 
 const REVOKE = `
@@ -310,7 +310,7 @@ update api_keys k set last_used_at = date_trunc('minute', app_now())
    and (k.last_used_at is null or k.last_used_at < date_trunc('minute', app_now()))`;
 
 /** Records the last use of keys, to the minute: at most one write per key and minute. */
-export async function touchLastUsed(
+export async function recordLastUse(
   db: Queryable,
   keys: readonly { projectId: string; keyId: string }[],
 ): Promise<void> {

@@ -40,16 +40,16 @@ import { checkKeysMax } from '../limits/maximum-store.ts';
 import { findProject } from '../projects/project-store.ts';
 
 const TAGS = ['API keys'];
-const WHAT = 'API key';
+const NOUN = 'API key';
 
 export function registerKeyRoutes(app: App, services: HttpServices): void {
-  registerCurrent(app, services);
+  registerCurrentKey(app, services);
   registerCreateAndList(app, services);
   registerChangeAndRevoke(app, services);
   registerRotate(app, services);
 }
 
-function registerCurrent(app: App, { db }: HttpServices): void {
+function registerCurrentKey(app: App, { db }: HttpServices): void {
   app.get('/v1/api-keys/current', {
     config: { access: 'any_key', withinDomain: true },
     schema: {
@@ -67,9 +67,9 @@ function registerCurrent(app: App, { db }: HttpServices): void {
         findProject(db, caller.projectId),
       ]);
       // The key was revoked after the access check.
-      if (!key || !project) return notFound(reply, WHAT);
+      if (!key || !project) return notFound(reply, NOUN);
       return {
-        ...toWire(key),
+        ...keyToWire(key),
         project: { id: project.id, name: project.name },
         organization_id: project.organizationId,
       };
@@ -93,16 +93,16 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const { name, permission, domain, expires_at } = request.body;
       const caller = callerOf(request);
-      const wanted = checkedKey(caller, {
+      const newKey = parseNewKey(caller, {
         name,
         permission,
         domain: domain ?? caller.domain,
         expiresAt: expires_at ?? caller.expiresAt,
       });
-      if (isRefusal(wanted)) return refuse(reply, wanted);
+      if (isRefusal(newKey)) return refuse(reply, newKey);
       await checkKeysMax(db, caller);
-      const { key, text } = await createKey(db, caller, wanted);
-      return reply.code(201).send({ ...toWire(key), key: text });
+      const { key, text } = await createKey(db, caller, newKey);
+      return reply.code(201).send({ ...keyToWire(key), key: text });
     },
   });
 
@@ -121,7 +121,7 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
     handler: async (request) => {
       const page = readPage(request.query);
       const caller = callerOf(request);
-      return pageResponse(await listKeys(db, caller, page, caller), toWire);
+      return pageResponse(await listKeys(db, caller, page, caller), keyToWire);
     },
   });
 }
@@ -134,27 +134,28 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
       description: 'Changes only the given fields. No key gets more access than the calling key.',
       operationId: 'updateApiKey',
       tags: TAGS,
-      params: idParams(WHAT),
+      params: idParams(NOUN),
       body: keyChange,
       response: { 200: apiKey, ...failures(400, 404, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
       const caller = callerOf(request);
-      const present = isId(id) ? await findKey(db, caller, id, caller) : null;
-      if (!present) return notFound(reply, WHAT);
+      const current = isId(id) ? await findKey(db, caller, id, caller) : null;
+      if (!current) return notFound(reply, NOUN);
       const { name, permission, domain, expires_at } = request.body;
-      const wanted = checkedKey(caller, {
-        name: name ?? present.name,
-        permission: permission ?? present.permission,
-        domain: domain === undefined ? present.domain : domain,
-        expiresAt: expires_at === undefined ? present.expiresAt : expires_at,
+      const changedKey = parseNewKey(caller, {
+        name: name ?? current.name,
+        permission: permission ?? current.permission,
+        domain: domain === undefined ? current.domain : domain,
+        expiresAt: expires_at === undefined ? current.expiresAt : expires_at,
       });
-      if (isRefusal(wanted)) return refuse(reply, wanted);
+      if (isRefusal(changedKey)) return refuse(reply, changedKey);
       // Changes only the given fields, so a concurrent restriction of the key stays in force.
-      const changed = await updateKey(db, caller, { id, ...givenOf(request.body, wanted) }, caller);
+      const change = { id, ...givenFieldsOf(request.body, changedKey) };
+      const changed = await updateKey(db, caller, change, caller);
       app.forgetKey(id);
-      return changed ? toWire(changed) : notFound(reply, WHAT);
+      return changed ? keyToWire(changed) : notFound(reply, NOUN);
     },
   });
 
@@ -166,14 +167,14 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
         'Revokes the key permanently. It takes effect at once, and on other nodes within a second.',
       operationId: 'revokeApiKey',
       tags: TAGS,
-      params: idParams(WHAT),
+      params: idParams(NOUN),
       response: { 200: apiKeyDeleted, ...failures(404) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
       const caller = callerOf(request);
       const revoked = isId(id) && (await revokeKey(db, caller, id, caller));
-      if (!revoked) return notFound(reply, WHAT);
+      if (!revoked) return notFound(reply, NOUN);
       app.forgetKey(id);
       return { object: 'api_key' as const, id, deleted: true as const };
     },
@@ -191,18 +192,18 @@ function registerRotate(app: App, { db }: HttpServices): void {
         'Revoke the key that you did not receive.',
       operationId: 'rotateApiKey',
       tags: TAGS,
-      params: idParams(WHAT),
+      params: idParams(NOUN),
       body: keyRotation,
       response: { 201: rotatedApiKey, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
       const caller = callerOf(request);
-      const present = isId(id) ? await findKey(db, caller, id, caller) : null;
-      if (!present) return notFound(reply, WHAT);
+      const current = isId(id) ? await findKey(db, caller, id, caller) : null;
+      if (!current) return notFound(reply, NOUN);
       await checkKeysMax(db, caller);
-      const wanted = { id, overlapS: request.body.expires_in };
-      const rotated = await rotateKey(db, caller, wanted, caller);
+      const rotation = { id, overlapS: request.body.expires_in };
+      const rotated = await rotateKey(db, caller, rotation, caller);
       if (!rotated) {
         const message = 'This key has expired; make a new one.';
         return refuse(reply, { refused: 'conflict', message });
@@ -210,36 +211,38 @@ function registerRotate(app: App, { db }: HttpServices): void {
       app.forgetKey(id);
       const { key, text, previousExpiresAt } = rotated;
       const replaces = { id, expires_at: previousExpiresAt.toISOString() };
-      return reply.code(201).send({ ...toWire(key), key: text, replaces });
+      return reply.code(201).send({ ...keyToWire(key), key: text, replaces });
     },
   });
 }
 
-export function checkedKey(caller: Caller, wanted: Wanted): NewKey | Refusal {
-  const { name, permission } = wanted;
-  const domain = wanted.domain === null ? null : parseDomain(wanted.domain);
-  if (domain === null && wanted.domain !== null) {
+/** Returns the limits of a key as stored, or a refusal when they are invalid or exceed those of the caller. */
+export function parseNewKey(caller: Caller, requested: RequestedKey): NewKey | Refusal {
+  const { name, permission } = requested;
+  const domain = requested.domain === null ? null : parseDomain(requested.domain);
+  if (domain === null && requested.domain !== null) {
     return refuseFields([{ field: 'domain', message: 'is not a domain name, like acme.com' }]);
   }
-  const expiresAt = wanted.expiresAt ? new Date(wanted.expiresAt) : null;
+  const expiresAt = requested.expiresAt ? new Date(requested.expiresAt) : null;
   const key = { name, permission, domain, expiresAt };
-  return isBroader(key, caller) ? tooBroad(caller) : key;
+  return isBroader(key, caller) ? refuseBroaderKey(caller) : key;
 }
 
-function givenOf(
+/** Returns the fields that the request has, so that the others stay unchanged. */
+function givenFieldsOf(
   { name, permission, domain, expires_at }: z.output<typeof keyChange>,
-  wanted: NewKey,
+  key: NewKey,
 ): KeyChange {
   return {
     name,
     permission,
-    domain: domain === undefined ? undefined : wanted.domain,
-    expiresAt: expires_at === undefined ? undefined : wanted.expiresAt,
+    domain: domain === undefined ? undefined : key.domain,
+    expiresAt: expires_at === undefined ? undefined : key.expiresAt,
   };
 }
 
 /** The caller has full access here, so the new key can exceed only its domain or its expiry. */
-function tooBroad({ domain, expiresAt }: Caller): Refusal {
+function refuseBroaderKey({ domain, expiresAt }: Caller): Refusal {
   const limits = [
     domain === null ? '' : ` for ${domain}`,
     expiresAt === null ? '' : ` until ${expiresAt.toISOString()}`,
@@ -250,9 +253,9 @@ function tooBroad({ domain, expiresAt }: Caller): Refusal {
   };
 }
 
-type Wanted = Omit<NewKey, 'expiresAt'> & { expiresAt: string | Date | null | undefined };
+type RequestedKey = Omit<NewKey, 'expiresAt'> & { expiresAt: string | Date | null | undefined };
 
-function toWire(key: ApiKey) {
+function keyToWire(key: ApiKey) {
   return {
     object: 'api_key' as const,
     id: key.id,
@@ -305,7 +308,7 @@ const keyChange = z
   })
   .meta({ id: 'ApiKeyChange' });
 
-const fields = {
+const keyFields = {
   object: z.literal('api_key'),
   id: idSchema('The id of the key.'),
   name,
@@ -320,11 +323,11 @@ const fields = {
   ).nullable(),
 };
 
-const apiKey = z.object(fields).meta({ id: 'ApiKey' });
+const apiKey = z.object(keyFields).meta({ id: 'ApiKey' });
 
 const newApiKey = z
   .object({
-    ...fields,
+    ...keyFields,
     key: doc(z.string(), 'The secret key. It is returned only here.', 'lh_live_3fK9…'),
   })
   .meta({ id: 'ApiKeyWithSecret' });
@@ -357,7 +360,7 @@ const rotatedApiKey = z
 
 const currentApiKey = z
   .object({
-    ...fields,
+    ...keyFields,
     project: z.object({
       id: idSchema('The project of the key.'),
       name: z.string().meta({ examples: ['Default'] }),

@@ -52,12 +52,12 @@ async function list({ cli, client }: Api): Promise<Outcome> {
   const { rows, hasMore } = await firstOf(client.members.list({ limit: PAGE_MAX }), MEMBERS_MAX);
   const text = table(cli, {
     columns: ['ID', { heading: 'EMAIL', cut: 2 }, { heading: 'NAME', cut: 1 }, 'ROLE', 'SIGNED IN'],
-    rows: rows.map(({ id, email, name, role, last_signed_in_at: at }) => [
+    rows: rows.map(({ id, email, name, role, last_signed_in_at: signedInAt }) => [
       id,
       email,
       name,
       role,
-      shortTime(at),
+      shortTime(signedInAt),
     ]),
     none: {
       says: 'There is no member yet.',
@@ -82,9 +82,9 @@ async function invite(
 async function setRole(
   { client }: Api,
   _: object,
-  [wanted, role]: [string, Role],
+  [nameOrId, role]: [string, Role],
 ): Promise<Outcome> {
-  const member = await find(client, wanted);
+  const member = await findMember(client, nameOrId);
   if (isFailure(member)) return member;
   const changed = await client.members.update(member.id, { role });
   return { data: changed, text: `${changed.email} has the role ${changed.role}.` };
@@ -93,9 +93,9 @@ async function setRole(
 async function remove(
   { cli, client }: Api,
   { yes }: ApiOptions & { yes?: true },
-  [wanted]: [string],
+  [nameOrId]: [string],
 ): Promise<Outcome> {
-  const member = await find(client, wanted);
+  const member = await findMember(client, nameOrId);
   if (isFailure(member)) return member;
   const refusal = await confirmed(cli, yes, {
     needs:
@@ -110,11 +110,13 @@ async function remove(
   };
 }
 
-async function find(client: Api['client'], wanted: string): Promise<Member | Failure> {
+async function findMember(client: Api['client'], nameOrId: string): Promise<Member | Failure> {
   const { rows } = await firstOf(client.members.list({ limit: PAGE_MAX }), MEMBERS_MAX);
-  const name = wanted.trim().toLowerCase();
-  const found = rows.find(({ id, email }) => id === name || email.toLowerCase() === name);
+  const wantedName = nameOrId.trim().toLowerCase();
+  const found = rows.find(
+    ({ id, email }) => id === wantedName || email.toLowerCase() === wantedName,
+  );
   if (found !== undefined) return found;
-  const message = `No member signs in with ${JSON.stringify(wanted)}; see letterhaus members list.`;
+  const message = `No member signs in with ${JSON.stringify(nameOrId)}; see letterhaus members list.`;
   return { failed: message, code: 'not_found', exitCode: 1 };
 }

@@ -77,12 +77,18 @@ delete from invitations
  where organization_id = $1 and id = $2 and ($3 or role <> 'owner') and expires_at > app_now()
 returning 1`;
 
-/** Returns false when the invitation does not exist. @param ofOwners whether invitations for owners may be revoked */
+/**
+ * Revokes an invitation. Returns false when it does not exist, or is for an owner and `mayRevokeOwners` is false.
+ */
 export async function revokeInvitation(
   db: Queryable,
-  { organizationId, id, ofOwners }: { organizationId: string; id: string; ofOwners: boolean },
+  {
+    organizationId,
+    id,
+    mayRevokeOwners,
+  }: { organizationId: string; id: string; mayRevokeOwners: boolean },
 ): Promise<boolean> {
-  return (await db.query(REVOKE, [organizationId, id, ofOwners])).length > 0;
+  return (await db.query(REVOKE, [organizationId, id, mayRevokeOwners])).length > 0;
 }
 
 export const forgetInvitations = batchDelete('invitations', 'expires_at <= app_now()');

@@ -113,7 +113,7 @@ const IS_ONLY_OWNER = `
 select not exists (select from members
                     where organization_id = $1 and role = 'owner' and id <> $2) as only`;
 
-/** Call it after lockMembers. */
+/** Returns whether the organization has no other owner. The caller has locked the members. */
 export async function isOnlyOwner(
   tx: Queryable,
   { organizationId, id, role }: Pick<Member, 'organizationId' | 'id' | 'role'>,
@@ -122,12 +122,13 @@ export async function isOnlyOwner(
   return (await tx.query<{ only: boolean }>(IS_ONLY_OWNER, [organizationId, id]))[0]?.only === true;
 }
 
+const CHANGE_ROLE = `update members set role = $2 where id = $1 returning ${COLUMNS}`;
+
 export async function changeRole(
   db: Queryable,
   { id, role }: Pick<Member, 'id' | 'role'>,
 ): Promise<Member | null> {
-  const CHANGE = `update members set role = $2 where id = $1 returning ${COLUMNS}`;
-  return (await db.query<Member>(CHANGE, [id, role]))[0] ?? null;
+  return (await db.query<Member>(CHANGE_ROLE, [id, role]))[0] ?? null;
 }
 
 const DELETE = `

@@ -48,10 +48,10 @@ export function setRole(
   { id, role }: { id: string; role: Role },
 ): Promise<Member | Refusal> {
   return db.transaction(async (tx) => {
-    const locked = await lockedMember(tx, actor, id);
+    const locked = await lockMember(tx, actor, id);
     if (isRefusal(locked)) return locked;
-    const { member, by } = locked;
-    if (role === 'owner' && by !== 'owner') return ONLY_OWNERS;
+    const { member, actorRole } = locked;
+    if (role === 'owner' && actorRole !== 'owner') return ONLY_OWNERS;
     if (role !== 'owner' && (await isOnlyOwner(tx, member))) return LAST_OWNER;
     return (await changeRole(tx, { id, role })) ?? NO_MEMBER;
   });
@@ -64,7 +64,7 @@ export function removeMember(
   id: string,
 ): Promise<{ removed: true } | Refusal> {
   return db.transaction(async (tx) => {
-    const locked = await lockedMember(tx, actor, id);
+    const locked = await lockMember(tx, actor, id);
     if (isRefusal(locked)) return locked;
     const { member } = locked;
     if (await isOnlyOwner(tx, member)) return LAST_OWNER;
@@ -73,43 +73,43 @@ export function removeMember(
   });
 }
 
-const MACHINE = { role: 'owner' } as const;
+const LOCAL_OPERATOR = { role: 'owner' } as const;
 
 /** Locks all members and returns this one and the actor's role; refuses when the actor may not change it. */
-async function lockedMember(
+async function lockMember(
   tx: Queryable,
   { organizationId, memberId }: Actor,
   id: string,
-): Promise<{ member: Member; by: Role } | Refusal> {
+): Promise<{ member: Member; actorRole: Role } | Refusal> {
   await lockMembers(tx);
   const actor =
-    memberId === null ? MACHINE : await findMember(tx, { organizationId, id: memberId });
+    memberId === null ? LOCAL_OPERATOR : await findMember(tx, { organizationId, id: memberId });
   const member = await findMember(tx, { organizationId, id });
   if (actor === null || !includesRole(actor.role, 'admin')) return ONLY_ADMINS;
   if (member === null) return NO_MEMBER;
   if (member.role === 'owner' && actor.role !== 'owner') return ONLY_OWNERS;
-  return { member, by: actor.role };
+  return { member, actorRole: actor.role };
 }
 
 /** `link` is a path for the invited person. It is returned only here. */
-export type Invited = { invitation: Invitation; link: string };
+export type InvitationWithLink = { invitation: Invitation; link: string };
 
-export async function invite(
+export async function inviteMember(
   db: Database,
-  { organizationId, role: by }: { organizationId: string; role: Role },
+  { organizationId, role: actorRole }: { organizationId: string; role: Role },
   { email, role }: { email: string; role: Role },
-): Promise<Invited | Refusal> {
+): Promise<InvitationWithLink | Refusal> {
   const address = parseAddress(email.trim());
   if (address === null) {
     return refuseFields([{ field: 'email', message: explainAddress(email) }]);
   }
-  if (role === 'owner' && by !== 'owner') return ONLY_OWNERS;
+  if (role === 'owner' && actorRole !== 'owner') return ONLY_OWNERS;
   const emailKey = addressKey(address);
   if ((await findMemberByEmail(db, emailKey)) !== null) return IS_MEMBER;
   await checkMembersMax(db, { organizationId, emailKey });
   const { text, sha256 } = makeToken();
-  const wanted = { organizationId, email: address, emailKey, role, sha256 };
-  const invitation = await createInvitation(db, wanted);
+  const newInvitation = { organizationId, email: address, emailKey, role, sha256 };
+  const invitation = await createInvitation(db, newInvitation);
   return { invitation, link: `/sign-in#invitation=${text}` };
 }
 

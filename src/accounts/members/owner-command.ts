@@ -1,6 +1,6 @@
 /** `letterhaus owner`: prints a one-time sign-in link for the owner. Needs shell access to the machine. */
 import type { Command } from 'commander';
-import { linkForOwner, linkForPassword } from '../sign-in/sign-in.ts';
+import { createOwnerLink, createPasswordLink } from '../sign-in/sign-in.ts';
 import type { Config } from '../../config/config.ts';
 import { addressKey } from '../../mail/address.ts';
 import { ownUrl } from '../../service/machine/own-host.ts';
@@ -12,63 +12,68 @@ import { removeTotp } from '../sign-in/totp-store.ts';
 import { addCommand, type Cli, type Outcome, failure } from '../../cli/command.ts';
 import { withStore } from '../../cli/store.ts';
 
-const ONCE = 'It works once, for 30 minutes.';
+const VALIDITY = 'It works once, for 30 minutes.';
 
 export function describeOwner(owner: Command, cli: Cli): void {
   addCommand(owner, cli, {
     name: 'link',
     about: 'print a link that creates the first owner',
     examples: ['owner link'],
-    run: link,
+    run: printOwnerLink,
   });
   addCommand(owner, cli, {
     name: 'reset',
     about: 'print a link that sets a new password, for a member who cannot sign in',
     examples: ['owner reset jo@acme.com', 'owner reset jo@acme.com --remove-totp'],
-    run: reset,
+    run: printResetLink,
   })
     .argument('<email>', 'the address that the member signs in with')
     .option('--remove-totp', 'also switch off the second factor');
 }
 
-function link(cli: Cli): Promise<Outcome> {
+function printOwnerLink(cli: Cli): Promise<Outcome> {
   return withStore(cli, async ({ db, config }) => {
-    const path = await linkForOwner(db);
+    const path = await createOwnerLink(db);
     if (path === null) {
       const message =
         'There is an owner already; `letterhaus owner reset <email>` sets a new password.';
       return failure({ refused: 'conflict', message });
     }
     const organizationId = await findOrganization(db);
-    if (organizationId !== null) await recorded(db, organizationId, { action: 'makeOwnerLink' });
-    return printed(siteUrl(config) + path, 'Open this link to create the owner');
+    if (organizationId !== null)
+      await recordCommand(db, organizationId, { action: 'makeOwnerLink' });
+    return linkOutcome(siteUrl(config) + path, 'Open this link to create the owner');
   });
 }
 
 type ResetOptions = { removeTotp?: true };
 
-function reset(cli: Cli, { removeTotp: isOff }: ResetOptions, [email]: [string]): Promise<Outcome> {
+function printResetLink(
+  cli: Cli,
+  { removeTotp: removesTotp }: ResetOptions,
+  [email]: [string],
+): Promise<Outcome> {
   return withStore(cli, async ({ db, config }) => {
     const member = await findMemberByEmail(db, addressKey(email.trim()));
     if (member === null) {
       const message = `No member signs in with ${JSON.stringify(email)}.`;
       return failure({ refused: 'not_found', message });
     }
-    const path = await linkForPassword(db, member.id);
+    const path = await createPasswordLink(db, member.id);
     const { organizationId, id: target } = member;
-    if (isOff) {
+    if (removesTotp) {
       await removeTotp(db, target);
-      await recorded(db, organizationId, { action: 'removeTotp', target });
+      await recordCommand(db, organizationId, { action: 'removeTotp', target });
     }
-    await recorded(db, organizationId, { action: 'makePasswordLink', target });
-    return printed(
+    await recordCommand(db, organizationId, { action: 'makePasswordLink', target });
+    return linkOutcome(
       siteUrl(config) + path,
       `Open this link to set a new password for ${member.email}`,
     );
   });
 }
 
-async function recorded(
+async function recordCommand(
   db: Queryable,
   organizationId: string,
   { action, target = null }: { action: string; target?: string | null },
@@ -86,8 +91,8 @@ async function recorded(
   });
 }
 
-function printed(url: string, what: string): Outcome {
-  return { data: { sign_in_url: url }, text: `${what}. ${ONCE}\n${url}` };
+function linkOutcome(url: string, instruction: string): Outcome {
+  return { data: { sign_in_url: url }, text: `${instruction}. ${VALIDITY}\n${url}` };
 }
 
 function siteUrl(config: Config): string {

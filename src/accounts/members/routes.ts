@@ -1,7 +1,7 @@
 /** Members and invitations. For sessions only: a key belongs to a project, members belong to the organization. */
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { type Actor, invite, removeMember, setRole } from './members.ts';
+import { type Actor, inviteMember, removeMember, setRole } from './members.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import { isId } from '../../database/ids.ts';
 import {
@@ -33,9 +33,15 @@ import {
 } from '../sessions/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION, sessionOf } from '../sessions/http-sessions.ts';
-import { begin } from '../sessions/routes.ts';
+import { sendNewSession } from '../sessions/routes.ts';
 
 const TAGS = ['Members'];
+
+const NO_MEMBER: Refusal = { refused: 'not_found', message: 'There is no member with this id.' };
+const NO_INVITATION: Refusal = {
+  refused: 'not_found',
+  message: 'There is no invitation with this id that you may revoke.',
+};
 
 export function registerMemberRoutes(app: App, services: HttpServices): void {
   registerMembers(app, services);
@@ -57,7 +63,10 @@ function registerMembers(app: App, { db }: HttpServices): void {
     },
     handler: async (request) => {
       const page = readPage(request.query);
-      return pageResponse(await listMembers(db, sessionOf(request).organizationId, page), toWire);
+      return pageResponse(
+        await listMembers(db, sessionOf(request).organizationId, page),
+        memberToWire,
+      );
     },
   });
 
@@ -76,10 +85,10 @@ function registerMembers(app: App, { db }: HttpServices): void {
       response: { 200: member, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const wanted = { id: request.params.id, role: request.body.role };
-      if (!isId(wanted.id)) return refuse(reply, NO_MEMBER);
-      const changed = await setRole(db, actorOf(request), wanted);
-      return isRefusal(changed) ? refuse(reply, changed) : toWire(changed);
+      const { id } = request.params;
+      if (!isId(id)) return refuse(reply, NO_MEMBER);
+      const changed = await setRole(db, actorOf(request), { id, role: request.body.role });
+      return isRefusal(changed) ? refuse(reply, changed) : memberToWire(changed);
     },
   });
 
@@ -139,7 +148,7 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
       response: { 201: invitationWithLink, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const invited = await invite(db, sessionOf(request), request.body);
+      const invited = await inviteMember(db, sessionOf(request), request.body);
       if (isRefusal(invited)) return refuse(reply, invited);
       const url = (config.publicUrl ?? localUrl) + invited.link;
       return reply.code(201).send({ ...invitationToWire(invited.invitation), url });
@@ -160,9 +169,10 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
     },
     handler: async (request, reply) => {
       const { id } = request.params;
-      const { organizationId, role: own } = sessionOf(request);
-      const which = { organizationId, id, ofOwners: own === 'owner' };
-      if (!isId(id) || !(await revokeInvitation(db, which))) return refuse(reply, NO_INVITATION);
+      const { organizationId, role: ownRole } = sessionOf(request);
+      const revocation = { organizationId, id, mayRevokeOwners: ownRole === 'owner' };
+      if (!isId(id) || !(await revokeInvitation(db, revocation)))
+        return refuse(reply, NO_INVITATION);
       return { object: 'invitation' as const, id, deleted: true as const };
     },
   });
@@ -182,7 +192,7 @@ function registerAcceptance(app: App, services: HttpServices): void {
     },
     handler: async (request, reply) => {
       const signedIn = await app.signIn.byInvitation(request.body, app.sessions.originOf(request));
-      return begin(signedIn, { app, services }, request, reply);
+      return sendNewSession(signedIn, { app, services }, request, reply);
     },
   });
 }
@@ -192,30 +202,37 @@ function actorOf(request: FastifyRequest): Actor {
   return isLocalOperator(session) ? { ...session, memberId: null } : session;
 }
 
-const NO_MEMBER: Refusal = { refused: 'not_found', message: 'There is no member with this id.' };
-const NO_INVITATION: Refusal = {
-  refused: 'not_found',
-  message: 'There is no invitation with this id that you may revoke.',
-};
-
-function toWire({ id, email: address, name, role: own, createdAt, lastSignedIn }: Member) {
+function memberToWire({
+  id,
+  email: address,
+  name,
+  role: memberRole,
+  createdAt,
+  lastSignedIn,
+}: Member) {
   return {
     object: 'member' as const,
     id,
     email: address,
     name,
-    role: own,
+    role: memberRole,
     created_at: createdAt.toISOString(),
     last_signed_in_at: lastSignedIn?.toISOString() ?? null,
   };
 }
 
-function invitationToWire({ id, email: address, role: given, createdAt, expiresAt }: Invitation) {
+function invitationToWire({
+  id,
+  email: address,
+  role: invitedRole,
+  createdAt,
+  expiresAt,
+}: Invitation) {
   return {
     object: 'invitation' as const,
     id,
     email: address,
-    role: given,
+    role: invitedRole,
     created_at: createdAt.toISOString(),
     expires_at: expiresAt.toISOString(),
   };

@@ -2,11 +2,19 @@
  * Views: named searches in the list of emails. For sessions only. Each member sees only their own, so the audit log
  * does not record them.
  */
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type Refusal, noSuch } from '../../core/refusals.ts';
 import { SEARCH_MAX } from '../../emails/search.ts';
 import { isId } from '../../database/ids.ts';
-import { deleteView, listViews, type MemberView, saveView, VIEWS_MAX } from './view-store.ts';
+import {
+  deleteView,
+  listViews,
+  type MemberView,
+  saveView,
+  type ViewOwner,
+  VIEWS_MAX,
+} from './view-store.ts';
 import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
 import { listResponse } from '../../http/list-pages.ts';
@@ -22,10 +30,14 @@ import {
 } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION, sessionOf } from '../sessions/http-sessions.ts';
-import type { FastifyRequest } from 'fastify';
 
 const TAGS = ['Members'];
 const NAME_MAX = 80;
+
+const TOO_MANY: Refusal = {
+  refused: 'conflict',
+  message: `You have ${VIEWS_MAX} views of this project; delete one first.`,
+};
 
 const name = doc(
   label(NAME_MAX),
@@ -67,9 +79,9 @@ export function registerViewRoutes(app: App, { db }: HttpServices): void {
       response: { 200: viewList, ...failures(404) },
     },
     handler: async (request, reply) => {
-      const of = viewsOf(request);
-      if (of === null) return refuse(reply, noSuch('project'));
-      return listResponse((await listViews(db, of)).map(toWire), VIEWS_MAX);
+      const owner = viewOwnerOf(request);
+      if (owner === null) return refuse(reply, noSuch('project'));
+      return listResponse((await listViews(db, owner)).map(viewToWire), VIEWS_MAX);
     },
   });
 
@@ -85,10 +97,10 @@ export function registerViewRoutes(app: App, { db }: HttpServices): void {
       response: { 200: view, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const of = viewsOf(request);
-      if (of === null) return refuse(reply, noSuch('project'));
-      const saved = await saveView(db, of, request.body);
-      return saved === null ? refuse(reply, TOO_MANY) : toWire(saved);
+      const owner = viewOwnerOf(request);
+      if (owner === null) return refuse(reply, noSuch('project'));
+      const saved = await saveView(db, owner, request.body);
+      return saved === null ? refuse(reply, TOO_MANY) : viewToWire(saved);
     },
   });
 
@@ -105,25 +117,20 @@ export function registerViewRoutes(app: App, { db }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const { id } = request.params;
-      const of = viewsOf(request);
-      const isGone = of !== null && isId(id) && (await deleteView(db, of, id));
-      if (!isGone) return refuse(reply, noSuch('view'));
+      const owner = viewOwnerOf(request);
+      const isDeleted = owner !== null && isId(id) && (await deleteView(db, owner, id));
+      if (!isDeleted) return refuse(reply, noSuch('view'));
       return { object: 'view' as const, id, deleted: true as const };
     },
   });
 }
 
-const TOO_MANY: Refusal = {
-  refused: 'conflict',
-  message: `You have ${VIEWS_MAX} views of this project; delete one first.`,
-};
-
-function viewsOf(request: FastifyRequest): { memberId: string; projectId: string } | null {
+function viewOwnerOf(request: FastifyRequest): ViewOwner | null {
   if (request.caller === null) return null;
   return { memberId: sessionOf(request).memberId, projectId: callerOf(request).projectId };
 }
 
-function toWire({ id, name: title, q: search, createdAt }: MemberView) {
+function viewToWire({ id, name: title, q: search, createdAt }: MemberView) {
   const created_at = createdAt.toISOString();
   return { object: 'view' as const, id, name: title, q: search, created_at };
 }

@@ -6,7 +6,7 @@ export const VIEWS_MAX = 50;
 
 export type MemberView = { id: string; name: string; q: string; createdAt: Date };
 
-export type ViewsOf = { memberId: string; projectId: string };
+export type ViewOwner = { memberId: string; projectId: string };
 
 const COLUMNS = `id, name, q, created_at as "createdAt"`;
 
@@ -18,7 +18,7 @@ select ${COLUMNS} from member_views
 
 export async function listViews(
   db: Queryable,
-  { memberId, projectId }: ViewsOf,
+  { memberId, projectId }: ViewOwner,
 ): Promise<MemberView[]> {
   return db.query<MemberView>(LIST, [memberId, projectId]);
 }
@@ -34,7 +34,7 @@ returning ${COLUMNS}`;
 /** Saves a view, and replaces the one with this name. Returns null when the member has VIEWS_MAX others. */
 export async function saveView(
   db: Queryable,
-  { memberId, projectId }: ViewsOf,
+  { memberId, projectId }: ViewOwner,
   { name, q }: Pick<MemberView, 'name' | 'q'>,
 ): Promise<MemberView | null> {
   return (await db.query<MemberView>(SAVE, [memberId, projectId, newId(), name, q]))[0] ?? null;
@@ -45,7 +45,7 @@ delete from member_views where member_id = $1 and project_id = $2 and id = $3 re
 
 export async function deleteView(
   db: Queryable,
-  { memberId, projectId }: ViewsOf,
+  { memberId, projectId }: ViewOwner,
   id: string,
 ): Promise<boolean> {
   return (await db.query(DELETE, [memberId, projectId, id])).length > 0;

@@ -40,12 +40,12 @@ export function describeProjects(projects: Command, cli: Cli): void {
       'projects set-limit default --category recipients',
     ],
     mode: 'both',
-    run: limit,
+    run: setLimit,
   })
     .argument(
       '<limit>',
       'number per seconds, such as 5000/60, or default',
-      orDefault(parseLimit, 'a number per seconds, such as 5000/60'),
+      valueOrDefault(parseLimit, 'a number per seconds, such as 5000/60'),
     )
     .addOption(new Option('--category <category>').choices(SET_CATEGORIES).default('sending'));
   apiCommand(projects, cli, {
@@ -53,29 +53,29 @@ export function describeProjects(projects: Command, cli: Cli): void {
     about: 'set how many domains a project may have in each environment',
     examples: ['projects set-domains-max 5000'],
     mode: 'of_id',
-    run: domainsMax,
+    run: setDomainsMax,
   }).argument(
     '<count>',
     'number of domains, such as 5000, or default',
-    orDefault(parseCount, 'a whole number from 1 to 1000000'),
+    valueOrDefault(parseCount, 'a whole number from 1 to 1000000'),
   );
   apiCommand(projects, cli, {
     name: 'set-storage-max',
     about: 'set how much mail a project may store',
     examples: ['projects set-storage-max 20000'],
     mode: 'of_id',
-    run: storageMax,
+    run: setStorageMax,
   }).argument(
     '<megabytes>',
     'megabytes, such as 20000, or default',
-    orDefault(parseMegabytes, 'megabytes, from 32 to 1000000000'),
+    valueOrDefault(parseMegabytes, 'megabytes, from 32 to 1000000000'),
   );
   apiCommand(projects, cli, {
     name: 'set-retention',
     about: 'set how long a project keeps its mail',
     examples: ['projects set-retention --content 7d --metadata 30d'],
     mode: 'of_id',
-    run: retention,
+    run: setRetention,
   })
     .addOption(periodOption('--content <period>', 'html, text and attachments'))
     .addOption(periodOption('--metadata <period>', 'emails with their timeline'));
@@ -107,8 +107,8 @@ async function list({ cli, client }: Api): Promise<Outcome> {
       command: 'projects create Shop',
     },
   });
-  const warnings = projects.data.flatMap(({ name, warnings: all }) =>
-    all.map(
+  const warnings = projects.data.flatMap(({ name, warnings: ownWarnings }) =>
+    ownWarnings.map(
       ({ domain, environment, message }) => `! ${name}, ${domain} (${environment}): ${message}`,
     ),
   );
@@ -122,17 +122,17 @@ async function create({ client }: Api, _: object, [name]: [string]): Promise<Out
 
 type OrDefault<Value> = { value: Value | null };
 
-const orDefault =
-  <Value>(parse: (text: string) => Value | null, what: string) =>
+const valueOrDefault =
+  <Value>(parse: (text: string) => Value | null, expected: string) =>
   (text: string): OrDefault<Value> => {
     const value = text === 'default' ? null : parse(text);
     if (text === 'default' || value !== null) return { value };
-    throw new InvalidArgumentError(`Write ${what}, or default.`);
+    throw new InvalidArgumentError(`Write ${expected}, or default.`);
   };
 
 type LimitOptions = ApiOptions & { category: (typeof SET_CATEGORIES)[number] };
 
-async function limit(
+async function setLimit(
   api: Api,
   { category, mode, project }: LimitOptions,
   [{ value }]: [OrDefault<Limit>],
@@ -141,14 +141,14 @@ async function limit(
   const own = value && { max: value.max, window_s: value.windowS };
   const limits = environments.map((environment) => ({ environment, category, limit: own }));
   const settings = await updateProjectSettings(api, project, { limits });
-  const what = own === null ? 'the default' : `${own.max} per ${own.window_s} s`;
+  const limitText = own === null ? 'the default' : `${own.max} per ${own.window_s} s`;
   return {
     data: { ...settings, category, limit: own, environments },
-    text: `The ${category} limit of ${environments.join(' and ')} is now ${what}.`,
+    text: `The ${category} limit of ${environments.join(' and ')} is now ${limitText}.`,
   };
 }
 
-async function domainsMax(
+async function setDomainsMax(
   api: Api,
   { project }: ApiOptions,
   [{ value }]: [OrDefault<number>],
@@ -158,7 +158,7 @@ async function domainsMax(
   return { data: settings, text };
 }
 
-async function storageMax(
+async function setStorageMax(
   api: Api,
   { project }: ApiOptions,
   [{ value }]: [OrDefault<number>],
@@ -167,11 +167,11 @@ async function storageMax(
   return { data: settings, text: `${settings.name} stores ${showStorage(settings.storage)}.` };
 }
 
-/** `12 MB of 200 MB` */
+/** Returns text such as `12 MB of 200 MB`. */
 function showStorage({ used_bytes: used, max_bytes: max }: InstallationProject['storage']): string {
-  const most = max === null ? '' : ` of ${inMegabytes(max)}`;
+  const ofMax = max === null ? '' : ` of ${inMegabytes(max)}`;
   const isNearlyFull = max !== null && used >= max * STORAGE_WARNING;
-  return `${inMegabytes(used)}${most}${isNearlyFull ? ', nearly full' : ''}`;
+  return `${inMegabytes(used)}${ofMax}${isNearlyFull ? ', nearly full' : ''}`;
 }
 
 function periodOption(flags: string, what: string): Option {
@@ -185,7 +185,7 @@ function periodOption(flags: string, what: string): Option {
 
 type RetentionOptions = ApiOptions & { content?: string; metadata?: string };
 
-async function retention(api: Api, options: RetentionOptions): Promise<Outcome> {
+async function setRetention(api: Api, options: RetentionOptions): Promise<Outcome> {
   const { project, content, metadata } = options;
   const change = { content: nullIfDefault(content), metadata: nullIfDefault(metadata) };
   const settings = await updateProjectSettings(api, project, change);

@@ -58,7 +58,7 @@ export async function listAllProjects(db: Queryable): Promise<Project[]> {
 }
 
 // The organization has the same id and no members. The project sends nothing, so it has no limits.
-const MAKE_OPERATORS = `
+const CREATE_OPERATOR_PROJECT = `
 with organization as (
   insert into organizations (id, name, created_at) values ($1, $2, app_now()) on conflict (id) do nothing
 )
@@ -67,16 +67,16 @@ on conflict (id) do update set name = excluded.name
 returning ${COLUMNS}`;
 
 /** Returns the project of the installation's own events; creates it with its first key or webhook. */
-export async function makeOperatorProject(db: Queryable): Promise<Project> {
-  const [row] = await db.query<Project>(MAKE_OPERATORS, [OPERATOR_PROJECT_ID, 'operator']);
+export async function findOrCreateOperatorProject(db: Queryable): Promise<Project> {
+  const [row] = await db.query<Project>(CREATE_OPERATOR_PROJECT, [OPERATOR_PROJECT_ID, 'operator']);
   if (!row) throw new Error('the project of the operator was not returned');
   return row;
 }
 
-export type Owned = 'api_keys' | 'domains' | 'emails' | 'webhook_endpoints';
+export type OwnedTable = 'api_keys' | 'domains' | 'emails' | 'webhook_endpoints';
 
 // Looks in one project after another, because the index has the id after project and environment.
-const findOwner = (table: Owned) => `
+const findScope = (table: OwnedTable) => `
 select p.id as "projectId", t.environment
   from projects p cross join unnest($2::text[]) environment
  cross join lateral (
@@ -85,8 +85,12 @@ select p.id as "projectId", t.environment
  limit 1`;
 
 /** Returns the scope of this id, or null. For the operator's command line only. */
-export async function ownerOf(db: Queryable, table: Owned, id: string): Promise<Scope | null> {
-  const [row] = await db.query<Scope>(findOwner(table), [id, ENVIRONMENTS]);
+export async function findScopeOfId(
+  db: Queryable,
+  table: OwnedTable,
+  id: string,
+): Promise<Scope | null> {
+  const [row] = await db.query<Scope>(findScope(table), [id, ENVIRONMENTS]);
   return row ?? null;
 }
 
@@ -102,10 +106,11 @@ export async function findOrganizationName(db: Queryable, id: string): Promise<s
   return row?.name ?? null;
 }
 
+const RENAME = `update projects set name = $3 where id = $1 and organization_id = $2 returning ${COLUMNS}`;
+
 export async function renameProject(
   db: Queryable,
   { id, organizationId, name }: Pick<Project, 'id' | 'organizationId' | 'name'>,
 ): Promise<Project | null> {
-  const RENAME = `update projects set name = $3 where id = $1 and organization_id = $2 returning ${COLUMNS}`;
   return (await db.query<Project>(RENAME, [id, organizationId, name]))[0] ?? null;
 }

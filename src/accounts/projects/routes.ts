@@ -53,8 +53,8 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
       const session = sessionOf(request);
       const { organizationId } = session;
       if (!isLocalOperator(session)) await checkProjectsMax(db, organizationId);
-      const made = await createProject(db, organizationId, request.body.name);
-      return reply.code(201).send(toWire(made, []));
+      const created = await createProject(db, organizationId, request.body.name);
+      return reply.code(201).send(projectToWire(created, []));
     },
   });
 
@@ -75,7 +75,7 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
       const { organizationId } = sessionOf(request);
       const { name } = request.body;
       const changed = isId(id) ? await renameProject(db, { id, organizationId, name }) : null;
-      return changed === null ? notFound(reply, 'project') : toWire(changed, []);
+      return changed === null ? notFound(reply, 'project') : projectToWire(changed, []);
     },
   });
 }
@@ -101,28 +101,28 @@ function registerList(app: App, { db }: HttpServices): void {
         listAlerts(db, { projectId: caller.projectId, limit: WARNINGS_MAX }),
       ]);
       const isAbout = (domain: string) => caller.domain === null || domain === caller.domain;
-      const own = alerts.filter(
+      const ownAlerts = alerts.filter(
         ({ environment, domain }) => environment === caller.environment && isAbout(domain),
       );
       const data = projects
         .filter(({ id }) => caller.domain === null || id === caller.projectId)
-        .map((project) => toWire(project, own));
+        .map((project) => projectToWire(project, ownAlerts));
       return { object: 'list' as const, data, has_more: false };
     },
   });
 }
 
-function toWire(project: Project, alerts: readonly Alert[]) {
+function projectToWire(project: Project, alerts: readonly Alert[]) {
   return {
     object: 'project' as const,
     id: project.id,
     name: project.name,
     created_at: project.createdAt.toISOString(),
-    warnings: alerts.filter(({ projectId }) => projectId === project.id).map(warning),
+    warnings: alerts.filter(({ projectId }) => projectId === project.id).map(warningToWire),
   };
 }
 
-function warning(alert: Alert) {
+function warningToWire(alert: Alert) {
   const { environment, domain } = alert;
   return { about: 'reputation' as const, environment, domain, message: describeAlert(alert) };
 }

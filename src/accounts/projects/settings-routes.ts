@@ -45,8 +45,8 @@ import { parsePlace, showPlace } from '../../delivery/queue-control/routes.ts';
 
 const TAGS = ['Operator'];
 const ALERTS_MAX = 1_000;
-/** Limit on releasing mail in one request. The answer then says where to continue. */
-const BUDGET_MS = 5_000;
+/** Limit on releasing mail in one request. The response then says where to continue. */
+const RELEASE_BUDGET_MS = 5_000;
 
 export function registerProjectSettingRoutes(app: App, services: HttpServices): void {
   registerList(app, services);
@@ -105,8 +105,10 @@ function registerSettings(app: App, services: HttpServices): void {
       response: { 200: settings, ...failures(404) },
     },
     handler: async (request, reply) => {
-      const project = await projectOf(db, request);
-      return project === null ? notFound(reply, 'project') : settingsOf(services, project);
+      const project = await findProjectInPath(db, request);
+      return project === null
+        ? notFound(reply, 'project')
+        : readSettingsResponse(services, project);
     },
   });
 
@@ -125,11 +127,11 @@ function registerSettings(app: App, services: HttpServices): void {
       response: { 200: settings, ...failures(400, 404, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const project = await projectOf(db, request);
+      const project = await findProjectInPath(db, request);
       if (project === null) return notFound(reply, 'project');
-      const which = { projectId: project.id, longest: config.retention };
-      const refusal = await changeProjectSettings(db, which, changeFrom(request.body));
-      return refusal === null ? settingsOf(services, project) : refuse(reply, refusal);
+      const scope = { projectId: project.id, retentionMax: config.retention };
+      const refusal = await changeProjectSettings(db, scope, parseChange(request.body));
+      return refusal === null ? readSettingsResponse(services, project) : refuse(reply, refusal);
     },
   });
 }
@@ -151,33 +153,36 @@ function registerResume(app: App, { db, world }: HttpServices): void {
       response: { 200: resumed, ...failures(400, 404, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const project = await projectOf(db, request);
+      const project = await findProjectInPath(db, request);
       if (project === null) return notFound(reply, 'project');
       const { id: projectId } = project;
       // The pause ends before mail is released, so no new mail is put on hold in between.
       const domains = await resumeSenders(db, projectId);
-      const untilMs = world.monotonicMs() + BUDGET_MS;
+      const deadlineMs = world.monotonicMs() + RELEASE_BUDGET_MS;
       let released = 0;
-      let next: QueuePlace | null = parsePlace(request.body.from);
+      let nextPlace: QueuePlace | null = parsePlace(request.body.from);
       do {
-        const place = { selector: { ...WHOLE_QUEUE, projectId }, from: next };
+        const place = { selector: { ...WHOLE_QUEUE, projectId }, from: nextPlace };
         const step = await changeQueueStep(db, 'release', place);
         released += step.changed;
-        next = step.next;
-      } while (next !== null && world.monotonicMs() < untilMs);
-      return { object: 'project_resumed' as const, domains, released, next: showPlace(next) };
+        nextPlace = step.next;
+      } while (nextPlace !== null && world.monotonicMs() < deadlineMs);
+      return { object: 'project_resumed' as const, domains, released, next: showPlace(nextPlace) };
     },
   });
 }
 
-async function projectOf(db: Queryable, { params }: FastifyRequest): Promise<Project | null> {
+async function findProjectInPath(
+  db: Queryable,
+  { params }: FastifyRequest,
+): Promise<Project | null> {
   const { id } = params as { id: string };
   return isId(id) ? findProject(db, id) : null;
 }
 
-async function settingsOf({ db, config }: HttpServices, project: Project) {
-  const found = await readProjectSettings(db, project.id, config);
-  const { limits, domainsMax, storage, retention, alert, alerts } = found;
+async function readSettingsResponse({ db, config }: HttpServices, project: Project) {
+  const settings = await readProjectSettings(db, project.id, config);
+  const { limits, domainsMax, storage, retention, alert, alerts } = settings;
   const kept = retentionInEffect(retention, config.retention);
   return {
     object: 'project_settings' as const,
@@ -236,7 +241,7 @@ function alertToWire(alert: Alert) {
   };
 }
 
-function changeFrom(body: z.output<typeof settingsChange>): ProjectChange {
+function parseChange(body: z.output<typeof settingsChange>): ProjectChange {
   const { limits, content, metadata, reputation_alert: alert } = body;
   return withoutUndefined({
     limits: limits?.map(({ environment, category, limit }) => ({

@@ -51,16 +51,24 @@ export type ProjectSettings = {
 
 const ALERTS_MAX = 1_000;
 
+const NO_RULE: ProjectAlertRule = {
+  isOn: true,
+  bouncesPpm: null,
+  complaintsPpm: null,
+  emailsMin: null,
+  pauses: false,
+};
+
 export async function readProjectSettings(
   db: Queryable,
   projectId: string,
   { limits, domainsMax }: ProjectDefaults,
 ): Promise<ProjectSettings> {
-  const byDefault = SET_CATEGORIES.map((category) => [category, limits[category]] as const);
+  const defaults = SET_CATEGORIES.map((category) => [category, limits[category]] as const);
   const listed: ProjectSettings['limits'] = [];
   for (const environment of ENVIRONMENTS) {
-    const ofThis = await listLimits(db, { projectId, environment }, byDefault);
-    listed.push(...ofThis.map((limit) => ({ ...limit, environment })));
+    const environmentLimits = await listLimits(db, { projectId, environment }, defaults);
+    listed.push(...environmentLimits.map((limit) => ({ ...limit, environment })));
   }
   const anyDomain = { projectId, environment: ENVIRONMENTS[0], name: '' };
   return {
@@ -82,16 +90,19 @@ export type ProjectChange = {
   alert?: Partial<ProjectAlertRule>;
 };
 
-/** @param longest the retention of the installation */
+/**
+ * Changes the settings, or returns why it changes none.
+ * @param retentionMax the retention of the installation
+ */
 export function changeProjectSettings(
   db: Database,
-  { projectId, longest }: { projectId: string; longest: Retention },
+  { projectId, retentionMax }: { projectId: string; retentionMax: Retention },
   change: ProjectChange,
 ): Promise<Refusal | null> {
   return db.transaction(async (tx) => {
     if (change.retention !== undefined) {
       const own = { ...(await findRetention(tx, projectId)), ...change.retention };
-      const message = retentionProblem(own, longest);
+      const message = retentionProblem(own, retentionMax);
       if (message !== null) return { refused: 'validation_error', message };
       await setRetention(tx, { projectId, ...own });
     }
@@ -109,11 +120,3 @@ export function changeProjectSettings(
     return null;
   });
 }
-
-const NO_RULE: ProjectAlertRule = {
-  isOn: true,
-  bouncesPpm: null,
-  complaintsPpm: null,
-  emailsMin: null,
-  pauses: false,
-};

@@ -16,7 +16,7 @@ import { includesRole, type Role } from '../../core/roles.ts';
 import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../../core/scope.ts';
 import { clientOf, networkOf } from '../../net/addresses.ts';
 import { isId } from '../../database/ids.ts';
-import { keyOfMember } from '../keys/key-store.ts';
+import { findOrCreateMemberKey } from '../keys/key-store.ts';
 import type { Queryable } from '../../database/database.ts';
 import {
   findSession,
@@ -25,12 +25,18 @@ import {
   SESSION_DAYS,
   type SessionState,
   touchSession,
-  type Wanted,
+  type RequestedScope,
 } from './session-store.ts';
 import type { SecondFactor } from '../sign-in/second-factor.ts';
 import type { Origin, SignIn } from '../sign-in/sign-in.ts';
-import type { Connections } from '../../http/socket/client-connections.ts';
-import { malformed, refuse, sendProblem } from '../../http/errors.ts';
+import type { ClientConnections } from '../../http/socket/client-connections.ts';
+import {
+  type HttpProblem,
+  problemOfRefusal,
+  refuse,
+  sendProblem,
+  WRONG_ENVIRONMENT,
+} from '../../http/errors.ts';
 import type { HttpServices } from '../../http/services.ts';
 
 declare module 'fastify' {
@@ -64,7 +70,7 @@ const PAGE_HEADERS = ['letterhaus-project', PROOF_HEADER] as const;
 const SESSION_S = SESSION_DAYS * 86_400;
 const USER_AGENT_MAX = 200;
 
-const SIGN_IN: Refusal = {
+const NOT_SIGNED_IN: Refusal = {
   refused: 'authentication_error',
   message: 'You are not signed in. Sign in first.',
 };
@@ -76,26 +82,28 @@ const NEEDS_SESSION: Refusal = {
   refused: 'authorization_error',
   message: 'Only members signed in to the dashboard can do this, not API keys.',
 };
-const FOREIGN: Refusal = {
+const OTHER_ORIGIN: Refusal = {
   refused: 'authorization_error',
   message:
     'A change in a session has to come from the dashboard itself, with the header Letterhaus-Session: 1.',
 };
 
-type Options = Pick<HttpServices, 'config' | 'localUrl' | 'log' | 'secrets'> & {
+const NO_PROJECT = noSuch('project');
+
+type SessionsOptions = Pick<HttpServices, 'config' | 'localUrl' | 'log' | 'secrets'> & {
   db: Queryable;
   limiter: AuthLimiter;
-  connections: Connections;
+  connections: ClientConnections;
 };
 
 export class Sessions {
-  readonly #options: Options;
+  readonly #options: SessionsOptions;
   readonly #signed: SignedText;
   readonly #isSecure: boolean;
   readonly #cookie: string;
   readonly #deviceCookie: string;
 
-  constructor(options: Options) {
+  constructor(options: SessionsOptions) {
     this.#options = options;
     const { config, localUrl, secrets } = options;
     this.#signed = new SignedText(secrets, 'session cookie');
@@ -106,34 +114,34 @@ export class Sessions {
     this.#deviceCookie = `${prefix}${DEVICE_COOKIE}`;
   }
 
-  isMeant(request: FastifyRequest): boolean {
+  hasSessionCookie(request: FastifyRequest): boolean {
     return request.headers.authorization === undefined && this.#cookieOf(request) !== null;
   }
 
   /**
    * Returns whether the request comes from a page of the dashboard that lost its cookie when its browser was
-   * signed out. It guesses nothing, so it does not count as a failure and is answered without the database.
+   * signed out. It guesses nothing, so it does not count as a failure, and its refusal needs no database.
    */
-  isOfSignedOutPage(request: FastifyRequest): boolean {
+  isFromSignedOutPage(request: FastifyRequest): boolean {
     const { headers } = request;
     if (headers.authorization !== undefined || this.#cookieOf(request) !== null) return false;
     return PAGE_HEADERS.some((name) => headers[name] !== undefined);
   }
 
-  tokenOf(request: FastifyRequest): Buffer | null {
+  readToken(request: FastifyRequest): Buffer | null {
     const [token = ''] = this.#cookieOf(request)?.split('.') ?? [];
     return parseToken(token);
   }
 
-  begin(reply: FastifyReply, token: string): void {
+  setSessionCookie(reply: FastifyReply, token: string): void {
     this.#setCookie(reply, { name: this.#cookie, value: this.#signed.sign(token) }, SESSION_S);
   }
 
-  end(reply: FastifyReply): void {
+  clearSessionCookie(reply: FastifyReply): void {
     this.#setCookie(reply, { name: this.#cookie, value: '' }, 0);
   }
 
-  remember(reply: FastifyReply, device: string): void {
+  setDeviceCookie(reply: FastifyReply, device: string): void {
     this.#setCookie(reply, { name: this.#deviceCookie, value: device }, DEVICE_S);
   }
 
@@ -145,20 +153,23 @@ export class Sessions {
     return { client: clientOf(ip), network: networkOf(ip), userAgent, device };
   }
 
-  /** Requires a session with this role or one above it. `sends`: the caller gets the key that accepting checks. */
-  require(least: Role, { sends }: { sends: boolean }): onRequestHookHandler {
+  /** Requires a session with this role or one above it. With `needsSendingKey`, the caller gets the key that accepting checks. */
+  requireRole(
+    leastRole: Role,
+    { needsSendingKey }: { needsSendingKey: boolean },
+  ): onRequestHookHandler {
     return (request, reply, done) => {
-      this.#check(request, reply, { least, sends }).then((mayPass) => {
-        if (mayPass) done();
+      this.#check(request, reply, { leastRole, needsSendingKey }).then((isAdmitted) => {
+        if (isAdmitted) done();
       }, done);
     };
   }
 
-  /** Refuses requests without a session, before `require`. A request without a cookie causes no query. */
-  readonly onlySessions: onRequestHookHandler = (request, reply, done) => {
+  /** Refuses requests without a session, before `requireRole`. A request without a cookie causes no query. */
+  readonly requireSession: onRequestHookHandler = (request, reply, done) => {
     if (request.caller !== null) return void refuse(reply, NEEDS_SESSION);
-    if (this.isMeant(request)) return done();
-    refuse(reply, this.isOfSignedOutPage(request) ? SIGNED_OUT : SIGN_IN);
+    if (this.hasSessionCookie(request)) return done();
+    refuse(reply, this.isFromSignedOutPage(request) ? SIGNED_OUT : NOT_SIGNED_IN);
   };
 
   readonly refuseSignedOut: onRequestHookHandler = (_request, reply) => {
@@ -166,59 +177,62 @@ export class Sessions {
   };
 
   /** Refuses changes that another site could have caused, including requests that begin a session. */
-  readonly onlyFromHere: onRequestHookHandler = (request, reply, done) => {
-    if (this.#isFromHere(request)) return done();
-    refuse(reply, FOREIGN);
+  readonly requireSameOrigin: onRequestHookHandler = (request, reply, done) => {
+    if (this.#isSameOrigin(request)) return done();
+    refuse(reply, OTHER_ORIGIN);
   };
 
   /** Returns the same caller while the session exists. For connections that stay open. */
-  async findAgain(id: string, { projectId, environment }: Scope): Promise<Caller | null> {
-    const state = await findSessionById(this.#options.db, id, { projectId, environment });
-    return state && callerIn(state, environment);
+  async findCaller(id: string, { projectId, environment }: Scope): Promise<Caller | null> {
+    const session = await findSessionById(this.#options.db, id, { projectId, environment });
+    return session && callerOfSession(session, environment);
   }
 
   async #check(
     request: FastifyRequest,
     reply: FastifyReply,
-    { least, sends }: { least: Role; sends: boolean },
+    { leastRole, needsSendingKey }: { leastRole: Role; needsSendingKey: boolean },
   ): Promise<boolean> {
-    const wanted = wantedBy(request, reply);
-    if (wanted === null) return false;
+    const scope = readRequestedScope(request);
+    if ('problem' in scope) {
+      sendProblem(reply, scope.problem);
+      return false;
+    }
     const { db } = this.#options;
-    const sha256 = this.tokenOf(request);
-    const state = sha256 && (await findSession(db, sha256, wanted));
-    if (sha256 === null || state === null) {
+    const sha256 = this.readToken(request);
+    const session = sha256 && (await findSession(db, sha256, scope));
+    if (sha256 === null || session === null) {
       await this.#refuseUnknown(request, reply);
       return false;
     }
-    const { environment } = wanted;
-    const refusal = this.#refusalOf(request, state, { least, wanted });
+    const { environment } = scope;
+    const refusal = this.#refusalOf(request, session, { leastRole, scope });
     if (refusal !== null) {
       refuse(reply, refusal);
       return false;
     }
-    if (state.isUnseen || state.isFirstUse) await touchSession(db, state.id, sha256);
-    if (state.mayReplace) await this.#replaceToken(reply, state.id, sha256);
-    request.session = state;
-    request.caller = callerIn(state, environment);
-    if (sends && request.caller !== null && state.keyId === null) {
-      const { memberId: id, name } = state;
-      request.caller.keyId = await keyOfMember(db, request.caller, { id, name });
+    if (session.isUnseen || session.isFirstUse) await touchSession(db, session.id, sha256);
+    if (session.mayReplace) await this.#replaceToken(reply, session.id, sha256);
+    request.session = session;
+    request.caller = callerOfSession(session, environment);
+    if (needsSendingKey && request.caller !== null && session.keyId === null) {
+      const { memberId: id, name } = session;
+      request.caller.keyId = await findOrCreateMemberKey(db, request.caller, { id, name });
     }
     const { connections } = this.#options;
-    connections.know(request.raw.socket, state.projectId ?? state.organizationId);
+    connections.markKnown(request.raw.socket, session.projectId ?? session.organizationId);
     return true;
   }
 
   #refusalOf(
     request: FastifyRequest,
-    state: SessionState,
-    { least, wanted }: { least: Role; wanted: Wanted },
+    session: SessionState,
+    { leastRole, scope }: { leastRole: Role; scope: RequestedScope },
   ): Refusal | null {
-    if (!changesNothing(request) && !this.#isFromHere(request)) return FOREIGN;
-    if (!includesRole(state.role, least)) return lacksRole(state.role, least);
+    if (!isReadOnly(request) && !this.#isSameOrigin(request)) return OTHER_ORIGIN;
+    if (!includesRole(session.role, leastRole)) return refuseRole(session.role, leastRole);
     const needsProject = request.routeOptions.config.access !== 'session';
-    const lacksProject = state.projectId === null && (needsProject || wanted.projectId !== null);
+    const lacksProject = session.projectId === null && (needsProject || scope.projectId !== null);
     return lacksProject ? NO_PROJECT : null;
   }
 
@@ -227,22 +241,23 @@ export class Sessions {
    * here belongs to a session that has ended, which is no failure. A forged cookie counts like a wrong key.
    */
   async #refuseUnknown(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    this.end(reply);
+    this.clearSessionCookie(reply);
     if (this.#signed.read(this.#cookieOf(request) ?? '') !== null) {
       refuse(reply, SIGNED_OUT);
       return;
     }
     const { allowed, limit } = await this.#options.limiter.count(clientOf(request.ip));
     request.refusedLogIn = { way: 'session', result: allowed ? 'refused' : 'limited' };
-    refuse(reply, allowed ? { ...SIGN_IN, limit } : limitRefusal('auth', limit));
+    refuse(reply, allowed ? { ...NOT_SIGNED_IN, limit } : limitRefusal('auth', limit));
   }
 
   async #replaceToken(reply: FastifyReply, id: string, before: Buffer): Promise<void> {
     const { text, sha256: after } = makeToken();
-    if (await replaceToken(this.#options.db, id, { before, after })) this.begin(reply, text);
+    if (await replaceToken(this.#options.db, id, { before, after }))
+      this.setSessionCookie(reply, text);
   }
 
-  #isFromHere({ headers, host, protocol }: FastifyRequest): boolean {
+  #isSameOrigin({ headers, host, protocol }: FastifyRequest): boolean {
     if (headers[PROOF_HEADER] !== '1') return false;
     const site = headers['sec-fetch-site'];
     if (site !== undefined) return site === 'same-origin' || site === 'none';
@@ -254,10 +269,10 @@ export class Sessions {
     return headers.origin !== undefined && own.includes(headers.origin.toLowerCase());
   }
 
-  #cookieOf({ headers }: FastifyRequest, wanted = this.#cookie): string | null {
+  #cookieOf({ headers }: FastifyRequest, cookieName = this.#cookie): string | null {
     for (const pair of headers.cookie?.split(';') ?? []) {
       const [name = '', value = ''] = pair.split('=', 2);
-      if (name.trim() === wanted) return value.trim() || null;
+      if (name.trim() === cookieName) return value.trim() || null;
     }
     return null;
   }
@@ -276,35 +291,34 @@ export class Sessions {
   }
 }
 
-const NO_PROJECT = noSuch('project');
-
-/** Returns the session of a route that requires one. @throws on other routes */
+/**
+ * Returns the session of a route that requires one.
+ * @throws on other routes
+ */
 export function sessionOf(request: FastifyRequest): SessionState {
   if (request.session === null) throw new Error('this route has no session');
   return request.session;
 }
 
-export function changesNothing({ method }: FastifyRequest): boolean {
+export function isReadOnly({ method }: FastifyRequest): boolean {
   return method === 'GET' || method === 'HEAD';
 }
 
-function wantedBy({ headers }: FastifyRequest, reply: FastifyReply): Wanted | null {
+function readRequestedScope({
+  headers,
+}: FastifyRequest): RequestedScope | { problem: HttpProblem } {
   const { 'letterhaus-project': projectId, 'letterhaus-environment': environment = 'test' } =
     headers;
-  const known = ENVIRONMENTS.find((one) => one === environment);
-  if (known === undefined) {
-    sendProblem(reply, malformed('Letterhaus-Environment: write live or test.'));
-    return null;
-  }
+  const known = ENVIRONMENTS.find((name) => name === environment);
+  if (known === undefined) return { problem: WRONG_ENVIRONMENT };
   if (projectId === undefined) return { projectId: null, environment: known };
   if (typeof projectId === 'string' && isId(projectId)) return { projectId, environment: known };
-  refuse(reply, NO_PROJECT);
-  return null;
+  return { problem: problemOfRefusal(NO_PROJECT) };
 }
 
 /** Returns null without a project. Without a key, `keyId` is the member's id: only accepting needs a key. */
-function callerIn(state: SessionState, environment: Environment): Caller | null {
-  const { projectId, organizationId, keyId, memberId } = state;
+function callerOfSession(session: SessionState, environment: Environment): Caller | null {
+  const { projectId, organizationId, keyId, memberId } = session;
   if (projectId === null) return null;
   return {
     projectId,
@@ -317,7 +331,7 @@ function callerIn(state: SessionState, environment: Environment): Caller | null 
   };
 }
 
-function lacksRole(role: Role, least: Role): Refusal {
-  const message = `Your role is ${role}, and this needs the role ${least}; ask an owner or an admin.`;
+function refuseRole(role: Role, leastRole: Role): Refusal {
+  const message = `Your role is ${role}, and this needs the role ${leastRole}; ask an owner or an admin.`;
   return { refused: 'authorization_error', message };
 }

@@ -1,6 +1,6 @@
 /**
  * Sessions: signs in with a password or a one-time link, shows who is signed in, and signs out. These routes take no
- * key. Routes that begin a session answer like `GET /v1/session`.
+ * key. Routes that begin a session respond like `GET /v1/session`.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { SignedIn, SignInRefusal } from '../sign-in/sign-in.ts';
@@ -34,18 +34,19 @@ import {
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION, sessionOf } from './http-sessions.ts';
 
-const WITHOUT: never[] = [];
+/** `security` of routes that need no session, in the OpenAPI document. */
+const NO_SECURITY: never[] = [];
 const TAGS = ['Session'];
 const SIGN_IN_PATH = '/v1/session';
 
 export function registerSessionRoutes(app: App, services: HttpServices): void {
-  registerBeginnings(app, services);
+  registerSignIn(app, services);
   registerLinks(app, services);
-  registerPresent(app, services);
-  registerOwn(app, services);
+  registerCurrentSession(app, services);
+  registerOwnSessions(app, services);
 }
 
-function registerBeginnings(app: App, services: HttpServices): void {
+function registerSignIn(app: App, services: HttpServices): void {
   app.get('/v1/session/setup', {
     config: { access: 'public' },
     schema: {
@@ -55,7 +56,7 @@ function registerBeginnings(app: App, services: HttpServices): void {
         'owner.',
       operationId: 'getSetup',
       tags: TAGS,
-      security: WITHOUT,
+      security: NO_SECURITY,
       response: { 200: setup, ...failures() },
     },
     handler: async () => ({
@@ -74,13 +75,13 @@ function registerBeginnings(app: App, services: HttpServices): void {
         'limited per address, per account and network, and per browser.',
       operationId: 'signIn',
       tags: TAGS,
-      security: WITHOUT,
+      security: NO_SECURITY,
       body: signIn,
       response: { 200: sessionSchema, ...failures(400, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const signedIn = await app.signIn.byPassword(request.body, app.sessions.originOf(request));
-      return begin(signedIn, { app, services }, request, reply);
+      return sendNewSession(signedIn, { app, services }, request, reply);
     },
   });
 }
@@ -95,13 +96,13 @@ function registerLinks(app: App, services: HttpServices): void {
         'printed. The token works once.',
       operationId: 'createOwner',
       tags: TAGS,
-      security: WITHOUT,
+      security: NO_SECURITY,
       body: newOwner,
       response: { 200: sessionSchema, ...failures(400, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const signedIn = await app.signIn.asFirstOwner(request.body, app.sessions.originOf(request));
-      return begin(signedIn, { app, services }, request, reply);
+      return sendNewSession(signedIn, { app, services }, request, reply);
     },
   });
 
@@ -114,18 +115,18 @@ function registerLinks(app: App, services: HttpServices): void {
         'other sessions of the member.',
       operationId: 'resetPassword',
       tags: TAGS,
-      security: WITHOUT,
+      security: NO_SECURITY,
       body: passwordReset,
       response: { 200: sessionSchema, ...failures(400, 404, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const signedIn = await app.signIn.byNewPassword(request.body, app.sessions.originOf(request));
-      return begin(signedIn, { app, services }, request, reply);
+      return sendNewSession(signedIn, { app, services }, request, reply);
     },
   });
 }
 
-function registerPresent(app: App, services: HttpServices): void {
+function registerCurrentSession(app: App, services: HttpServices): void {
   const { db } = services;
   app.get('/v1/session', {
     config: { access: 'session' },
@@ -139,7 +140,7 @@ function registerPresent(app: App, services: HttpServices): void {
     },
     handler: async (request, reply) => {
       reply.header('cache-control', 'no-store');
-      return present(services, sessionOf(request));
+      return readSessionResponse(services, sessionOf(request));
     },
   });
 
@@ -156,7 +157,7 @@ function registerPresent(app: App, services: HttpServices): void {
     handler: async (request, reply) => {
       const { id, memberId } = sessionOf(request);
       await endSession(db, memberId, id);
-      app.sessions.end(reply);
+      app.sessions.clearSessionCookie(reply);
       return { object: 'session' as const, id, deleted: true as const };
     },
   });
@@ -174,17 +175,19 @@ function registerPresent(app: App, services: HttpServices): void {
     },
     handler: async (request, reply) => {
       const { id: sessionId, memberId } = sessionOf(request);
-      const { current_password: now, password } = request.body;
-      const who = { memberId, sessionId };
-      const changed = await app.signIn.changePassword(who, { present: now, password });
+      const { current_password: currentPassword, password } = request.body;
+      const changed = await app.signIn.changePassword(
+        { memberId, sessionId },
+        { currentPassword, password },
+      );
       if (isRefusal(changed)) return refuse(reply, changed);
-      app.sessions.remember(reply, changed.device);
+      app.sessions.setDeviceCookie(reply, changed.device);
       return { object: 'password' as const, changed: true as const };
     },
   });
 }
 
-function registerOwn(app: App, { db }: HttpServices): void {
+function registerOwnSessions(app: App, { db }: HttpServices): void {
   app.get('/v1/session/all', {
     config: { access: 'session' },
     schema: {
@@ -196,15 +199,15 @@ function registerOwn(app: App, { db }: HttpServices): void {
       response: { 200: ownSessions, ...failures(400, 404) },
     },
     handler: async (request) => {
-      const { id: current, memberId } = sessionOf(request);
-      const data = (await listSessions(db, memberId)).map((one) => ({
+      const { id: currentId, memberId } = sessionOf(request);
+      const data = (await listSessions(db, memberId)).map((session) => ({
         object: 'session' as const,
-        id: one.id,
-        is_current: one.id === current,
-        network: one.network,
-        user_agent: one.userAgent,
-        created_at: one.createdAt.toISOString(),
-        last_used_at: one.lastUsedAt.toISOString(),
+        id: session.id,
+        is_current: session.id === currentId,
+        network: session.network,
+        user_agent: session.userAgent,
+        created_at: session.createdAt.toISOString(),
+        last_used_at: session.lastUsedAt.toISOString(),
       }));
       return { object: 'list' as const, data, has_more: false };
     },
@@ -222,7 +225,7 @@ function registerOwn(app: App, { db }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const count = await endSessions(db, sessionOf(request).memberId, null);
-      app.sessions.end(reply);
+      app.sessions.clearSessionCookie(reply);
       return { object: 'session' as const, count, deleted: true as const };
     },
   });
@@ -240,41 +243,41 @@ function registerOwn(app: App, { db }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const { id } = request.params;
-      const { id: current, memberId } = sessionOf(request);
+      const { id: currentId, memberId } = sessionOf(request);
       if (!isId(id) || !(await endSession(db, memberId, id))) return notFound(reply, 'session');
-      if (id === current) app.sessions.end(reply);
+      if (id === currentId) app.sessions.clearSessionCookie(reply);
       return { object: 'session' as const, id, deleted: true as const };
     },
   });
 }
 
-/** Sets the cookie of a new session, ends the browser's previous session, and answers with the new one. */
-export async function begin(
+/** Sets the cookie of a new session, ends the browser's previous session, and sends the new one. */
+export async function sendNewSession(
   signedIn: SignedIn | SignInRefusal,
   { app, services }: { app: App; services: HttpServices },
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
   if (isRefusal(signedIn)) {
-    request.refusedLogIn = refusedLogIn(signedIn, request);
+    request.refusedLogIn = refusedLogInOf(signedIn, request);
     return refuse(reply, signedIn);
   }
   const { db } = services;
-  const before = app.sessions.tokenOf(request);
+  const previousToken = app.sessions.readToken(request);
   const scope = { projectId: null, environment: 'test' } as const;
-  const replaced = before && (await findSession(db, before, scope));
+  const replaced = previousToken && (await findSession(db, previousToken, scope));
   if (replaced) await endSession(db, replaced.memberId, replaced.id);
   const state = await findSessionById(db, signedIn.sessionId, scope);
   // Another request ended the session meanwhile.
   if (state === null) return notFound(reply, 'session');
-  app.sessions.begin(reply, signedIn.token);
-  app.sessions.remember(reply, signedIn.device);
+  app.sessions.setSessionCookie(reply, signedIn.token);
+  app.sessions.setDeviceCookie(reply, signedIn.device);
   request.session = state; // for the audit log
-  return reply.send(await present(services, state));
+  return reply.send(await readSessionResponse(services, state));
 }
 
 /** Returns null when nothing was guessed: the new password is too short, or the code is still missing. */
-function refusedLogIn(
+function refusedLogInOf(
   { refused }: SignInRefusal,
   { routeOptions, body }: FastifyRequest,
 ): FastifyRequest['refusedLogIn'] {
@@ -286,7 +289,7 @@ function refusedLogIn(
   return isGuess ? { way, result: 'refused' } : null;
 }
 
-async function present({ db }: HttpServices, state: SessionState) {
+async function readSessionResponse({ db }: HttpServices, state: SessionState) {
   const { id, memberId, email, name, role, organizationId } = state;
   const [organization, projects] = await Promise.all([
     findOrganizationName(db, organizationId),

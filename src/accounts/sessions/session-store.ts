@@ -1,7 +1,7 @@
 /**
  * Sessions of members in the dashboard. A session ends after a week without a request, and at the latest after
  * thirty days. Its token is replaced every hour. The old token stays valid until a minute after the first use of the
- * new one, because requests with it may be under way and the answer with the new token may be lost.
+ * new one, because requests with it may be under way and the response with the new token may be lost.
  */
 import type { Role } from '../../core/roles.ts';
 import type { Environment } from '../../core/scope.ts';
@@ -57,12 +57,12 @@ export type SessionState = {
   totpEnabled: boolean;
   /** The requested project, else the first one; null when the organization has none. */
   projectId: string | null;
-  /** The key that accepting checks (accounts/keys/key-store.ts keyOfMember); null until it is created. */
+  /** The key that accepting checks (accounts/keys/key-store.ts findOrCreateMemberKey); null until it is created. */
   keyId: string | null;
 };
 
-/** Writes that are due after a look-up. */
-type Due = { isUnseen: boolean; mayReplace: boolean; isFirstUse: boolean };
+/** Writes that have to follow the look-up. */
+type NeededWrites = { isUnseen: boolean; mayReplace: boolean; isFirstUse: boolean };
 
 const STATE = `s.id, s.created_at as "createdAt",
        least(s.created_at + interval '${SESSION_DAYS} days',
@@ -91,15 +91,15 @@ select ${STATE}, s.last_used_at < app_now() - interval '1 minute' as "isUnseen",
   join sessions s on s.id = t.session_id${IN_SCOPE}
  where t.sha256 = $1 and (t.expires_at is null or t.expires_at > app_now()) and ${IS_VALID}`;
 
-export type Wanted = { projectId: string | null; environment: Environment };
+export type RequestedScope = { projectId: string | null; environment: Environment };
 
 export async function findSession(
   db: Queryable,
   sha256: Buffer,
-  { projectId, environment }: Wanted,
-): Promise<(SessionState & Due) | null> {
+  { projectId, environment }: RequestedScope,
+): Promise<(SessionState & NeededWrites) | null> {
   const values = [sha256, projectId, environment];
-  return (await db.query<SessionState & Due>(FIND, values))[0] ?? null;
+  return (await db.query<SessionState & NeededWrites>(FIND, values))[0] ?? null;
 }
 
 const FIND_BY_ID = `
@@ -109,7 +109,7 @@ select ${STATE} from sessions s${IN_SCOPE}
 export async function findSessionById(
   db: Queryable,
   id: string,
-  { projectId, environment }: Wanted,
+  { projectId, environment }: RequestedScope,
 ): Promise<SessionState | null> {
   return (await db.query<SessionState>(FIND_BY_ID, [id, projectId, environment]))[0] ?? null;
 }
@@ -153,20 +153,25 @@ export async function replaceToken(
   return (await db.query(REPLACE, [id, before, after])).length > 0;
 }
 
+const END = 'delete from sessions where id = $1 and member_id = $2 returning 1';
+
 export async function endSession(db: Queryable, memberId: string, id: string): Promise<boolean> {
-  const END = 'delete from sessions where id = $1 and member_id = $2 returning 1';
   return (await db.query(END, [id, memberId])).length > 0;
 }
 
-/** Ends the sessions of a member. @param except the session that stays; null ends all @returns the number ended */
+const END_ALL = `
+delete from sessions where member_id = $1 and ($2::uuid is null or id <> $2) returning 1`;
+
+/**
+ * Ends the sessions of a member, and returns their number.
+ * @param except the session that stays; null ends all
+ */
 export async function endSessions(
   db: Queryable,
   memberId: string,
   except: string | null,
 ): Promise<number> {
-  const END = `
-delete from sessions where member_id = $1 and ($2::uuid is null or id <> $2) returning 1`;
-  return (await db.query(END, [memberId, except])).length;
+  return (await db.query(END_ALL, [memberId, except])).length;
 }
 
 export type OwnSession = {
@@ -197,7 +202,7 @@ delete from session_tokens where ctid = any(array(
   select ctid from session_tokens where expires_at <= app_now() limit $1))
 returning 1`;
 
-/** Deletes sessions and tokens that have ended. @returns the number of deleted rows, at most twice `limit` */
+/** Deletes sessions and tokens that have ended. Returns the number of deleted rows, at most twice `limit`. */
 export async function forgetSessions(db: Queryable, limit: number): Promise<number> {
   const sessions = await db.query(FORGET, [limit]);
   return sessions.length + (await db.query(FORGET_TOKENS, [limit])).length;

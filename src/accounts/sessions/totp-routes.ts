@@ -7,11 +7,11 @@ import { passwordConfirmation, recoveryCodes, totpCode, totpSecret, totpState } 
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION, sessionOf } from './http-sessions.ts';
 
-const OF_SESSIONS = { tags: ['Session'], security: BY_SESSION };
+const SESSION_SCHEMA = { tags: ['Session'], security: BY_SESSION };
 
 export function registerTotpRoutes(app: App, services: HttpServices): void {
   registerState(app, services);
-  registerBeginning(app);
+  registerSetup(app);
 }
 
 function registerState(app: App, { db }: HttpServices): void {
@@ -22,7 +22,7 @@ function registerState(app: App, { db }: HttpServices): void {
       description:
         'Returns whether the second factor is on, and the number of unused recovery codes.',
       operationId: 'getTotp',
-      ...OF_SESSIONS,
+      ...SESSION_SCHEMA,
       response: { 200: totpState, ...failures(400, 404) },
     },
     handler: async (request, reply) => {
@@ -40,7 +40,7 @@ function registerState(app: App, { db }: HttpServices): void {
       description:
         'Switches the second factor off and deletes the recovery codes. Requires the password.',
       operationId: 'removeTotp',
-      ...OF_SESSIONS,
+      ...SESSION_SCHEMA,
       body: passwordConfirmation,
       response: { 200: totpState, ...failures(400, 404, 413, 415, 422) },
     },
@@ -54,7 +54,7 @@ function registerState(app: App, { db }: HttpServices): void {
   });
 }
 
-function registerBeginning(app: App): void {
+function registerSetup(app: App): void {
   app.post('/v1/session/totp', {
     config: { access: 'session' },
     schema: {
@@ -64,7 +64,7 @@ function registerBeginning(app: App): void {
         'when its first code is confirmed. Returns 409 when the second factor is on already. Requires the ' +
         'password.',
       operationId: 'beginTotp',
-      ...OF_SESSIONS,
+      ...SESSION_SCHEMA,
       body: passwordConfirmation,
       response: { 200: totpSecret, ...failures(400, 404, 409, 413, 415, 422) },
     },
@@ -87,7 +87,7 @@ function registerBeginning(app: App): void {
         'Confirms the first code of the app and switches the second factor on. Returns recovery codes, which ' +
         'are returned only here.',
       operationId: 'confirmTotp',
-      ...OF_SESSIONS,
+      ...SESSION_SCHEMA,
       body: totpCode,
       response: { 200: recoveryCodes, ...failures(400, 404, 409, 413, 415, 422) },
     },

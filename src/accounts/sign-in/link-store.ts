@@ -12,7 +12,10 @@ with replaced as (
 insert into sign_in_links (sha256, purpose, member_id, created_at, expires_at)
 values ($1, $2, $3, app_now(), app_now() + $4 * interval '1 second')`;
 
-/** Creates a link, which replaces earlier ones for the same member. @param memberId null for the first owner */
+/**
+ * Creates a link, which replaces earlier ones for the same member.
+ * @param memberId null for the first owner
+ */
 export async function createLink(
   db: Queryable,
   { sha256, memberId, validForS }: { sha256: Buffer; memberId: string | null; validForS: number },

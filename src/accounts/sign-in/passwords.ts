@@ -3,12 +3,12 @@
  * the format of the reference implementation (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`).
  *
  * One hash takes 19 MB and tens of milliseconds of a core, outside the event loop. A process runs at most one at a
- * time and queues few, so strangers cannot take memory and CPU from mail (turns.ts).
+ * time and queues few, so strangers cannot take memory and CPU from mail (sign-in-turns.ts).
  */
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { FieldProblem } from '../../core/refusals.ts';
-import { type Asker, SignInTurns } from './turns.ts';
+import { type TurnOwner, SignInTurns } from './sign-in-turns.ts';
 
 const MEMORY_KIB = 19_456;
 const PASSES = 2;
@@ -23,8 +23,8 @@ type Parameters = { memory: number; passes: number; parallelism: number };
 
 const STORED = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([\w+/]+)\$([\w+/]+)$/;
 
-/** Compared with when the member does not exist, so that the answer takes equally long. No password has this hash. */
-const NOBODYS = encode({
+/** Compared with when the member does not exist, so that the response takes equally long. No password has this hash. */
+const PLACEHOLDER_HASH = encode({
   parameters: { memory: MEMORY_KIB, passes: PASSES, parallelism: 1 },
   salt: Buffer.alloc(SALT_BYTES),
   hash: Buffer.alloc(HASH_BYTES),
@@ -35,16 +35,21 @@ const derive = promisify(argon2);
 export class Passwords {
   readonly #turns = new SignInTurns();
 
-  /** Refuses before an attempt is counted, so that a flood does not reach the database. @throws Overloaded */
-  checkPlace(asker: Asker): void {
-    this.#turns.checkPlace(asker);
+  /**
+   * Refuses before an attempt is counted, so that a flood does not reach the database.
+   * @throws Overloaded
+   */
+  requireFreePlace(turnOwner: TurnOwner): void {
+    this.#turns.requireFreePlace(turnOwner);
   }
 
   /** @throws Overloaded when too many wait */
-  async hash(password: string, asker: Asker): Promise<string> {
+  async hash(password: string, turnOwner: TurnOwner): Promise<string> {
     const parameters = { memory: MEMORY_KIB, passes: PASSES, parallelism: 1 };
     const salt = randomBytes(SALT_BYTES);
-    const hash = await this.#turns.take(asker, () => derived(password, { parameters, salt }));
+    const hash = await this.#turns.take(turnOwner, () =>
+      deriveHash(password, { parameters, salt }),
+    );
     return encode({ parameters, salt, hash });
   }
 
@@ -53,38 +58,39 @@ export class Passwords {
    * @param stored null when the member does not exist; the result is false, after the same work
    * @throws Overloaded when too many wait
    */
-  async verify(password: string, stored: string | null, asker: Asker): Promise<boolean> {
-    const { hash, ...how } = decode(stored ?? NOBODYS);
+  async verify(password: string, stored: string | null, turnOwner: TurnOwner): Promise<boolean> {
+    const { hash, ...hashing } = decode(stored ?? PLACEHOLDER_HASH);
     const check = async () => {
-      const isIt = timingSafeEqual(await derived(password, how), hash);
-      return isIt && stored !== null;
+      const isSame = timingSafeEqual(await deriveHash(password, hashing), hash);
+      return isSame && stored !== null;
     };
-    return this.#turns.take(asker, check, (isRight) => !isRight);
+    return this.#turns.take(turnOwner, check, (isRight) => !isRight);
   }
 }
 
-function derived(
+function deriveHash(
   password: string,
   { parameters, salt }: { parameters: Parameters; salt: Buffer },
 ): Promise<Buffer> {
-  const message = normalised(password);
+  const message = normalize(password);
   return derive('argon2id', { ...parameters, message, nonce: salt, tagLength: HASH_BYTES });
 }
 
 export function passwordProblem(password: string, email: string): FieldProblem | null {
-  const says = (message: string): FieldProblem => ({ field: 'password', message });
-  const text = normalised(password);
+  const fieldProblem = (message: string): FieldProblem => ({ field: 'password', message });
+  const text = normalize(password);
   const length = [...text].length;
   if (length < PASSWORD_CHARACTERS_MIN) {
-    return says(`needs at least ${PASSWORD_CHARACTERS_MIN} characters`);
+    return fieldProblem(`needs at least ${PASSWORD_CHARACTERS_MIN} characters`);
   }
-  if (new Set(text).size < 4) return says('repeats a few characters; choose another one');
-  if (text.toLowerCase().includes(email.toLowerCase())) return says('contains the email address');
+  if (new Set(text).size < 4) return fieldProblem('repeats a few characters; choose another one');
+  if (text.toLowerCase().includes(email.toLowerCase()))
+    return fieldProblem('contains the email address');
   return null;
 }
 
-/** Keyboards encode the same characters in different ways (NIST SP 800-63B §3.1.1.2). */
-function normalised(password: string): string {
+/** Returns one encoding of characters that keyboards encode in different ways (NIST SP 800-63B §3.1.1.2). */
+function normalize(password: string): string {
   return password.normalize('NFKC');
 }
 

@@ -27,26 +27,26 @@ const SUMMARIES_MAX = 50;
 const CLIENTS_MAX = 10_000;
 
 /** Refusals of a client in the current minute: logged lines, and those beyond the limit. */
-type Count = { lines: number; more: number };
+type ClientCount = { lines: number; suppressed: number };
 
 export class RefusedLogIns {
   readonly #log: Pick<Logger, 'warn'>;
-  readonly #clients = new Map<string, Count>();
+  readonly #clients = new Map<string, ClientCount>();
   #lines = 0;
-  #others = 0;
-  #end: NodeJS.Timeout | undefined;
+  #unlistedCount = 0;
+  #windowTimer: NodeJS.Timeout | undefined;
 
   constructor(log: Pick<Logger, 'warn'>) {
     this.#log = log;
   }
 
-  /** @returns whether a line was logged */
+  /** Logs the refusal, or counts it above the limits. Returns whether a line was logged. */
   note({ way, result, client, ids }: RefusedLogIn): boolean {
-    this.#end ??= setTimeout(() => this.flush(), WINDOW_MS).unref();
+    this.#windowTimer ??= setTimeout(() => this.flush(), WINDOW_MS).unref();
     const count = this.#countOf(clientOf(client));
     if (count === null || this.#lines >= LINES_MAX || count.lines >= LINES_PER_CLIENT) {
-      if (count === null) this.#others += 1;
-      else count.more += 1;
+      if (count === null) this.#unlistedCount += 1;
+      else count.suppressed += 1;
       return false;
     }
     this.#lines += 1;
@@ -58,35 +58,38 @@ export class RefusedLogIns {
 
   /** Ends the minute and logs the counts. */
   flush(): void {
-    clearTimeout(this.#end);
-    this.#end = undefined;
-    const suppressed = [...this.#clients].filter(([, { more }]) => more > 0);
-    suppressed.sort(([, one], [, other]) => other.more - one.more);
-    for (const [client, { more }] of suppressed.slice(0, SUMMARIES_MAX)) {
+    clearTimeout(this.#windowTimer);
+    this.#windowTimer = undefined;
+    const overLimit = [...this.#clients].filter(([, { suppressed }]) => suppressed > 0);
+    overLimit.sort(([, a], [, b]) => b.suppressed - a.suppressed);
+    for (const [client, { suppressed }] of overLimit.slice(0, SUMMARIES_MAX)) {
       this.#log.warn(
-        { event: `${EVENT}.more`, client, count: more },
+        { event: `${EVENT}.more`, client, count: suppressed },
         'a client had more log-ins refused within a minute than are logged one by one; ' +
           'block its address (docs/monitoring.md)',
       );
     }
-    const rest = suppressed.slice(SUMMARIES_MAX);
-    const count = rest.reduce((sum, [, { more }]) => sum + more, this.#others);
+    const unnamed = overLimit.slice(SUMMARIES_MAX);
+    const count = unnamed.reduce(
+      (sum, [, { suppressed }]) => sum + suppressed,
+      this.#unlistedCount,
+    );
     if (count > 0) {
       this.#log.warn(
-        { event: `${EVENT}.more`, clients: rest.length, count },
+        { event: `${EVENT}.more`, clients: unnamed.length, count },
         'many clients had log-ins refused within a minute; their lines are left out',
       );
     }
     this.#clients.clear();
     this.#lines = 0;
-    this.#others = 0;
+    this.#unlistedCount = 0;
   }
 
-  #countOf(client: string): Count | null {
+  #countOf(client: string): ClientCount | null {
     let count = this.#clients.get(client);
     if (count === undefined) {
       if (this.#clients.size >= CLIENTS_MAX) return null;
-      count = { lines: 0, more: 0 };
+      count = { lines: 0, suppressed: 0 };
       this.#clients.set(client, count);
     }
     return count;

@@ -18,7 +18,13 @@ import {
   useRecoveryCode,
 } from './totp-store.ts';
 import { AuthLimiter } from '../keys/auth-limiter.ts';
-import { describeSecret, hashRecoveryCode, newRecoveryCodes, newSecret, periodOf } from './totp.ts';
+import {
+  describeSecret,
+  hashRecoveryCode,
+  newRecoveryCodes,
+  newSecret,
+  matchPeriod,
+} from './totp.ts';
 
 /** Three of a million codes are valid at a time, so guessing one takes a year on average. */
 const LIMIT: Limit = { max: 10, windowS: 900 };
@@ -47,29 +53,32 @@ const CODE_INVALID: Refusal = {
   ],
 };
 
-type Parts = { db: Queryable; secrets: SecretBox; world: Pick<World, 'monotonicMs'> };
+type Dependencies = { db: Queryable; secrets: SecretBox; world: Pick<World, 'monotonicMs'> };
 
 export class SecondFactor {
   readonly #db: Queryable;
   readonly #secrets: SecretBox;
   readonly #limiter: AuthLimiter;
 
-  constructor({ db, secrets, world }: Parts) {
+  constructor({ db, secrets, world }: Dependencies) {
     this.#db = db;
     this.#secrets = secrets;
     this.#limiter = new AuthLimiter(db, world, LIMIT);
   }
 
-  /** Returns null when the member may sign in. @param code undefined when the member gave none */
+  /**
+   * Returns null when the member may sign in.
+   * @param code undefined when the member gave none
+   */
   async check(memberId: string, code: string | undefined): Promise<Refusal | null> {
     const totp = await findTotp(this.#db, memberId);
     if (totp === null || !totp.isEnabled) return null;
     if (code === undefined || code.trim() === '') return CODE_NEEDED;
-    const counted = `code ${memberId}`;
-    const { allowed, limit } = await this.#limiter.count(counted);
+    const limitKey = `code ${memberId}`;
+    const { allowed, limit } = await this.#limiter.count(limitKey);
     if (!allowed) return signInLimitRefusal(limit);
-    if (!(await this.#use(memberId, totp, code))) return CODE_WRONG;
-    await this.#limiter.giveBack([counted]);
+    if (!(await this.#consumeCode(memberId, totp, code))) return CODE_WRONG;
+    await this.#limiter.uncount([limitKey]);
     return null;
   }
 
@@ -89,7 +98,7 @@ export class SecondFactor {
     if (totp?.isEnabled === true) return IS_ON;
     const secret = totp?.secret ?? null;
     if (totp === null || secret === null) return NOT_BEGUN;
-    const period = periodOf(this.#open(secret, memberId), code, totp.nowS);
+    const period = matchPeriod(this.#open(secret, memberId), code, totp.nowS);
     if (period === null) return CODE_INVALID;
     const recoveryCodes = newRecoveryCodes();
     const codes = recoveryCodes.map(hashRecoveryCode);
@@ -101,11 +110,11 @@ export class SecondFactor {
     return removeTotp(this.#db, memberId);
   }
 
-  async #use(memberId: string, { secret, nowS }: Totp, code: string): Promise<boolean> {
+  async #consumeCode(memberId: string, { secret, nowS }: Totp, code: string): Promise<boolean> {
     if (secret === null) return false;
     // Recovery codes work even when the secret does not open; the watch of the secrets reports that.
     const isOpen = this.#secrets.opens(secret, memberId);
-    const period = isOpen ? periodOf(this.#open(secret, memberId), code, nowS) : null;
+    const period = isOpen ? matchPeriod(this.#open(secret, memberId), code, nowS) : null;
     if (period !== null) return usePeriod(this.#db, memberId, period);
     return useRecoveryCode(this.#db, memberId, hashRecoveryCode(code));
   }

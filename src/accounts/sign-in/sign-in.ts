@@ -1,8 +1,8 @@
 /**
  * Signs in: from an email address and a password, or a one-time link, to the token of a session.
  *
- * limits.ts limits guesses, and passwords.ts hashes them in turns. Known and unknown accounts get the same answer
- * after the same work. A link is checked before the password is hashed. It is used up afterwards, in the transaction
+ * sign-in-limits.ts limits guesses, and passwords.ts hashes them in turns. Known and unknown accounts get the same
+ * response after the same work. A link is checked before the password is hashed. It is used up afterwards, in the transaction
  * that creates the member or sets the password.
  */
 import { type LimitState, signInLimitRefusal } from '../../core/limits.ts';
@@ -26,22 +26,27 @@ import type { Device, Devices } from './devices.ts';
 import { IS_MEMBER } from '../members/members.ts';
 import { passwordProblem, type Passwords } from './passwords.ts';
 import type { SecondFactor } from './second-factor.ts';
-import { memberWithDevice, signedInMember, type SignInLimits, strangerAt } from './limits.ts';
+import {
+  memberWithDevice,
+  signedInMember,
+  type SignInLimits,
+  strangerAt,
+} from './sign-in-limits.ts';
 import { makeToken, parseToken } from './tokens.ts';
 
 const LINK_VALID_S = 30 * 60;
 
 /** The same for an unknown account and a wrong password, so that it reveals no accounts. */
-const WRONG: Refusal = {
+const WRONG_CREDENTIALS: Refusal = {
   refused: 'authentication_error',
   message: 'The email address or the password is wrong.',
 };
-const LINK_ENDED: Refusal = {
+const LINK_EXPIRED: Refusal = {
   refused: 'authentication_error',
   message:
     'This link was used already, or its time is up; make a new one with the command `letterhaus owner`.',
 };
-const INVITATION_ENDED: Refusal = {
+const INVITATION_EXPIRED: Refusal = {
   refused: 'authentication_error',
   message: 'This invitation was used, revoked or has expired. Ask for a new one.',
 };
@@ -70,7 +75,7 @@ export type SignInRefusal = Refusal & { limit?: LimitState };
 /** `token` and `device` (devices.ts) are for the client only. */
 export type SignedIn = { token: string; device: string; sessionId: string; memberId: string };
 
-type Parts = {
+type Dependencies = {
   db: Database;
   limiter: AuthLimiter;
   limits: SignInLimits;
@@ -87,7 +92,7 @@ export class SignIn {
   readonly #passwords: Passwords;
   readonly #secondFactor: SecondFactor;
 
-  constructor({ db, limiter, limits, devices, passwords, secondFactor }: Parts) {
+  constructor({ db, limiter, limits, devices, passwords, secondFactor }: Dependencies) {
     this.#db = db;
     this.#limiter = limiter;
     this.#limits = limits;
@@ -96,35 +101,41 @@ export class SignIn {
     this.#secondFactor = secondFactor;
   }
 
-  /** @throws DatabaseUnavailable, Overloaded */
+  /**
+   * Signs in with an address and a password.
+   * @throws DatabaseUnavailable, Overloaded
+   */
   async byPassword(
     { email, password, code }: { email: string; password: string; code?: string | undefined },
     origin: Origin,
   ): Promise<SignedIn | SignInRefusal> {
     const emailKey = addressKey(email.trim());
     const device = this.#devices.read(origin.device);
-    const known = device && (await this.#memberWith(device, emailKey));
+    const known = device && (await this.#findKnownMember(device, emailKey));
     const guesser =
       device && known ? memberWithDevice(known.id, device.deviceId) : strangerAt(origin, emailKey);
-    this.#passwords.checkPlace(guesser.asker);
+    this.#passwords.requireFreePlace(guesser.turnOwner);
     let member = known;
     const guess = await this.#limits.guess(guesser, async () => {
       member ??= await findMemberByEmail(this.#db, emailKey);
-      return this.#passwords.verify(password, member?.password ?? null, guesser.asker);
+      return this.#passwords.verify(password, member?.password ?? null, guesser.turnOwner);
     });
     if (isRefusal(guess)) return guess;
-    if (!guess.isRight || member === null) return WRONG;
-    const missing = await this.#secondFactor.check(member.id, code);
-    return missing ?? this.#startSession(this.#db, member, origin);
+    if (!guess.isRight || member === null) return WRONG_CREDENTIALS;
+    const refusal = await this.#secondFactor.check(member.id, code);
+    return refusal ?? this.#startSession(this.#db, member, origin);
   }
 
   /** Returns the member with this address, if this member signed in with this browser before. */
-  async #memberWith(device: Device, emailKey: string): Promise<Account | null> {
+  async #findKnownMember(device: Device, emailKey: string): Promise<Account | null> {
     const member = await findMemberByEmail(this.#db, emailKey);
     return member !== null && this.#devices.isOf(device, member) ? member : null;
   }
 
-  /** Creates the first owner. @throws DatabaseUnavailable, Overloaded */
+  /**
+   * Creates the first owner.
+   * @throws DatabaseUnavailable, Overloaded
+   */
   async asFirstOwner(
     { token, email, name, password }: NewOwner,
     origin: Origin,
@@ -135,39 +146,45 @@ export class SignIn {
     }
     const find = async (sha256: Buffer) =>
       (await findLink(this.#db, { sha256, purpose: 'owner' })) && { email };
-    const prepared = await this.#prepare({ token, password, find, ended: LINK_ENDED }, origin);
-    if (isRefusal(prepared)) return prepared;
-    const { sha256 } = prepared;
+    const checked = await this.#checkLinkAndHash(
+      { token, password, find, expiredRefusal: LINK_EXPIRED },
+      origin,
+    );
+    if (isRefusal(checked)) return checked;
+    const { sha256 } = checked;
     return this.#db.transaction(async (tx) => {
       await lockMembers(tx);
-      if ((await useLink(tx, { sha256, purpose: 'owner' })) === null) return LINK_ENDED;
+      if ((await useLink(tx, { sha256, purpose: 'owner' })) === null) return LINK_EXPIRED;
       const organizationId = await findOrganization(tx);
       if (organizationId === null || (await hasOwner(tx))) return HAS_OWNER;
-      const wanted = { organizationId, email: address, emailKey: addressKey(address), name };
-      const owner = await createMember(tx, { ...wanted, role: 'owner', password: prepared.hash });
+      const identity = { organizationId, email: address, emailKey: addressKey(address), name };
+      const owner = await createMember(tx, { ...identity, role: 'owner', password: checked.hash });
       if (owner === null) return HAS_OWNER;
-      return this.#startSession(tx, { id: owner.id, password: prepared.hash }, origin);
+      return this.#startSession(tx, { id: owner.id, password: checked.hash }, origin);
     });
   }
 
-  /** Makes the invited person a member. @throws DatabaseUnavailable, Overloaded */
+  /**
+   * Makes the invited person a member.
+   * @throws DatabaseUnavailable, Overloaded
+   */
   async byInvitation(
     { token, name, password }: { token: string; name: string; password: string },
     origin: Origin,
   ): Promise<SignedIn | SignInRefusal> {
     const find = (sha256: Buffer) => findInvitation(this.#db, sha256);
-    const wanted = { token, password, find, ended: INVITATION_ENDED };
-    const prepared = await this.#prepare(wanted, origin);
-    if (isRefusal(prepared)) return prepared;
+    const request = { token, password, find, expiredRefusal: INVITATION_EXPIRED };
+    const checked = await this.#checkLinkAndHash(request, origin);
+    if (isRefusal(checked)) return checked;
     return this.#db.transaction(async (tx) => {
       await lockMembers(tx);
-      const invitation = await useInvitation(tx, prepared.sha256);
-      if (invitation === null) return INVITATION_ENDED;
+      const invitation = await useInvitation(tx, checked.sha256);
+      if (invitation === null) return INVITATION_EXPIRED;
       const { organizationId, email, role } = invitation;
-      const who = { organizationId, email, emailKey: addressKey(email), name, role };
-      const member = await createMember(tx, { ...who, password: prepared.hash });
+      const identity = { organizationId, email, emailKey: addressKey(email), name, role };
+      const member = await createMember(tx, { ...identity, password: checked.hash });
       if (member === null) return IS_MEMBER;
-      return this.#startSession(tx, { id: member.id, password: prepared.hash }, origin);
+      return this.#startSession(tx, { id: member.id, password: checked.hash }, origin);
     });
   }
 
@@ -180,28 +197,34 @@ export class SignIn {
       const link = await findLink(this.#db, { sha256, purpose: 'password' });
       return link && findMemberById(this.#db, link.memberId ?? '');
     };
-    const prepared = await this.#prepare({ token, password, find, ended: LINK_ENDED }, origin);
-    if (isRefusal(prepared)) return prepared;
-    const { sha256 } = prepared;
+    const checked = await this.#checkLinkAndHash(
+      { token, password, find, expiredRefusal: LINK_EXPIRED },
+      origin,
+    );
+    if (isRefusal(checked)) return checked;
+    const { sha256 } = checked;
     return this.#db.transaction(async (tx) => {
       const memberId = (await useLink(tx, { sha256, purpose: 'password' }))?.memberId ?? null;
-      if (memberId === null) return LINK_ENDED;
-      if (!(await setPassword(tx, memberId, prepared.hash))) return ACCOUNT_GONE;
+      if (memberId === null) return LINK_EXPIRED;
+      if (!(await setPassword(tx, memberId, checked.hash))) return ACCOUNT_GONE;
       await endSessions(tx, memberId, null);
-      return this.#startSession(tx, { id: memberId, password: prepared.hash }, origin);
+      return this.#startSession(tx, { id: memberId, password: checked.hash }, origin);
     });
   }
 
   /** Changes the password of a signed-in member, and ends the member's other sessions. */
   async changePassword(
     { memberId, sessionId }: { memberId: string; sessionId: string },
-    { present, password }: { present: string; password: string },
+    { currentPassword, password }: { currentPassword: string; password: string },
   ): Promise<{ device: string } | SignInRefusal> {
     const member = await findMemberById(this.#db, memberId);
     if (member === null) return ACCOUNT_GONE;
     const problem = passwordProblem(password, member.email);
     if (problem !== null) return refuseFields([problem]);
-    const refusal = await this.#confirm(member, { password: present, as: 'current_password' });
+    const refusal = await this.#confirm(member, {
+      password: currentPassword,
+      field: 'current_password',
+    });
     if (refusal !== null) return refusal;
     const hash = await this.#passwords.hash(password, { isKnown: true, owner: memberId });
     await this.#db.transaction(async (tx) => {
@@ -214,41 +237,41 @@ export class SignIn {
   /** Returns null when the password is right. Protects actions that a stolen session must not take. */
   async confirmPassword(memberId: string, password: string): Promise<SignInRefusal | null> {
     const member = await findMemberById(this.#db, memberId);
-    return member === null ? ACCOUNT_GONE : this.#confirm(member, { password, as: 'password' });
+    return member === null ? ACCOUNT_GONE : this.#confirm(member, { password, field: 'password' });
   }
 
   async #confirm(
     member: Account,
-    { password, as }: { password: string; as: string },
+    { password, field }: { password: string; field: string },
   ): Promise<SignInRefusal | null> {
     const guesser = signedInMember(member.id);
     const guess = await this.#limits.guess(guesser, () =>
-      this.#passwords.verify(password, member.password, guesser.asker),
+      this.#passwords.verify(password, member.password, guesser.turnOwner),
     );
     if (isRefusal(guess)) return guess;
     if (guess.isRight) return null;
     return {
       refused: 'validation_error',
       message: 'Your current password is wrong.',
-      details: [{ field: as, message: 'is wrong' }],
+      details: [{ field, message: 'is wrong' }],
     };
   }
 
   /** Checks the link, and hashes the password only if the link is valid. The transaction that uses the link follows. */
-  async #prepare(
-    { token, password, find, ended }: LinkUse,
+  async #checkLinkAndHash(
+    { token, password, find, expiredRefusal }: LinkRequest,
     { client }: Origin,
-  ): Promise<Prepared | SignInRefusal> {
+  ): Promise<CheckedLink | SignInRefusal> {
     const { allowed, limit } = await this.#limiter.count(client);
     if (!allowed) return signInLimitRefusal(limit);
     const sha256 = parseToken(token);
     const person = sha256 && (await find(sha256));
-    if (sha256 === null || person === null) return ended;
-    await this.#limiter.giveBack([client]);
+    if (sha256 === null || person === null) return expiredRefusal;
+    await this.#limiter.uncount([client]);
     const problem = passwordProblem(password, person.email);
     if (problem !== null) return refuseFields([problem]);
-    const asker = { isKnown: true, owner: `link ${sha256.toString('hex')}` };
-    return { sha256, hash: await this.#passwords.hash(password, asker) };
+    const turnOwner = { isKnown: true, owner: `link ${sha256.toString('hex')}` };
+    return { sha256, hash: await this.#passwords.hash(password, turnOwner) };
   }
 
   async #startSession(
@@ -263,21 +286,21 @@ export class SignIn {
   }
 }
 
-/** `find` returns the member of the link, or null when the link is no longer valid. `ended` is the refusal then. */
-type LinkUse = {
+/** `find` returns the member of the link, or null when the link is no longer valid. `expiredRefusal` is sent then. */
+type LinkRequest = {
   token: string;
   password: string;
   find: (sha256: Buffer) => Promise<{ email: string } | null>;
-  ended: Refusal;
+  expiredRefusal: Refusal;
 };
 
 type NewOwner = { token: string; email: string; name: string; password: string };
-type Prepared = { sha256: Buffer; hash: string };
+type CheckedLink = { sha256: Buffer; hash: string };
 /** `password` is the stored hash. */
 type Account = { id: string; password: string };
 
 /** Returns the path of a link for the first owner; null when there is an owner already. */
-export async function linkForOwner(db: Database): Promise<string | null> {
+export async function createOwnerLink(db: Database): Promise<string | null> {
   return db.transaction(async (tx) => {
     await lockMembers(tx);
     if (await hasOwner(tx)) return null;
@@ -287,7 +310,7 @@ export async function linkForOwner(db: Database): Promise<string | null> {
   });
 }
 
-export async function linkForPassword(db: Queryable, memberId: string): Promise<string> {
+export async function createPasswordLink(db: Queryable, memberId: string): Promise<string> {
   const { text, sha256 } = makeToken();
   await createLink(db, { sha256, memberId, validForS: LINK_VALID_S });
   return `/sign-in#reset=${text}`;

@@ -18,7 +18,7 @@ export class SignedText {
   }
 
   sign(text: string): string {
-    return `${text}.${mac(this.#secrets.derive(this.#purpose), text).toString('base64url')}`;
+    return `${text}.${macOf(this.#secrets.derive(this.#purpose), text).toString('base64url')}`;
   }
 
   /** Returns the text; null when no secret key in use has signed it. */
@@ -26,15 +26,15 @@ export class SignedText {
     const dot = signed.lastIndexOf('.');
     if (dot === -1) return null;
     const text = signed.slice(0, dot);
-    const given = Buffer.from(signed.slice(dot + 1), 'base64url');
+    const signature = Buffer.from(signed.slice(dot + 1), 'base64url');
     const isValid = this.#secrets.deriveAll(this.#purpose).some((key) => {
-      const expected = mac(key, text);
-      return given.length === expected.length && timingSafeEqual(given, expected);
+      const expected = macOf(key, text);
+      return signature.length === expected.length && timingSafeEqual(signature, expected);
     });
     return isValid ? text : null;
   }
 }
 
-function mac(key: Buffer, text: string): Buffer {
+function macOf(key: Buffer, text: string): Buffer {
   return createHmac('sha256', key).update(text).digest();
 }

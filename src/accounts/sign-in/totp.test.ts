@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type TOTP, URI } from 'otpauth';
-import { describeSecret, hashRecoveryCode, newRecoveryCodes, periodOf } from './totp.ts';
+import { describeSecret, hashRecoveryCode, newRecoveryCodes, matchPeriod } from './totp.ts';
 
 /** RFC 4226, appendix D. */
 const SECRET = Buffer.from('12345678901234567890');
@@ -9,23 +9,23 @@ const SECRET = Buffer.from('12345678901234567890');
 test('codes are those of RFC 4226 and RFC 6238', () => {
   const codes = ['755224', '287082', '359152', '969429', '338314', '254676', '287922'];
   for (const [period, code] of codes.entries()) {
-    assert.equal(periodOf(SECRET, code, period * 30), period);
+    assert.equal(matchPeriod(SECRET, code, period * 30), period);
   }
   for (const [timeS, code] of [
     [1_111_111_109, '081804'],
     [1_234_567_890, '005924'],
     [20_000_000_000, '353130'],
   ] as const) {
-    assert.equal(periodOf(SECRET, code, timeS), Math.floor(timeS / 30));
+    assert.equal(matchPeriod(SECRET, code, timeS), Math.floor(timeS / 30));
   }
 });
 
 test('a code is accepted in its period and in the two beside it', () => {
-  const at = (timeS: number) => periodOf(SECRET, '287 922', timeS);
+  const at = (timeS: number) => matchPeriod(SECRET, '287 922', timeS);
   assert.deepEqual([150, 180, 209.9, 239.9].map(at), [6, 6, 6, 6]);
   assert.deepEqual([149.9, 240, 1_000].map(at), [null, null, null]);
   for (const wrong of ['', '28792', '2879221', 'abcdef', '٢٨٧٩٢٢']) {
-    assert.equal(periodOf(SECRET, wrong, 180), null);
+    assert.equal(matchPeriod(SECRET, wrong, 180), null);
   }
 });
 

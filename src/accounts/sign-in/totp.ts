@@ -30,7 +30,7 @@ export function describeSecret(
   return { secret: base32, url: `otpauth://totp/${label}?${query}` };
 }
 
-export function periodOf(secret: Buffer, code: string, nowS: number): number | null {
+export function matchPeriod(secret: Buffer, code: string, nowS: number): number | null {
   const token = code.replaceAll(/\s/g, '');
   // The library throws when six characters are not six bytes.
   if (!/^[0-9]+$/.test(token)) return null;

@@ -16,19 +16,25 @@ import { refuse } from '../../http/errors.ts';
 import { messageOf, sendFile } from '../../emails/inspection/routes.ts';
 import { CONTENT_GONE, refOf } from '../../emails/routes.ts';
 import type { App, HttpServices } from '../../http/services.ts';
-import { HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+import { HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
 
-const ATTACHMENTS = 'attachment links';
-const LINK_S = 3_600;
+/** Purpose of the key that signs the tokens. */
+const KEY_PURPOSE = 'attachment links';
+const LINK_VALID_S = 3_600;
+
+const LINK_EXPIRED: Refusal = {
+  refused: 'not_found',
+  message: 'This link has expired, or the email was removed; ask the API for another one.',
+};
 
 export function registerResendAttachments(app: App, services: HttpServices): void {
   app.get('/emails/:id/attachments', {
     config: { access: 'any_key', withinDomain: true },
     schema: { ...HIDDEN, params: idInPath, querystring: pageQuery },
     handler: async (request, reply) => {
-      const files = await filesOf(services, request, reply);
+      const files = await readAttachments(services, request, reply);
       if (isRefusal(files)) return refuse(reply, files);
-      const page = pageOf(files, request.query);
+      const page = pageOfAttachments(files, request.query);
       return isRefusal(page) ? refuse(reply, page) : page;
     },
   });
@@ -37,7 +43,7 @@ export function registerResendAttachments(app: App, services: HttpServices): voi
     config: { access: 'any_key', withinDomain: true },
     schema: { ...HIDDEN, params: idInPath.extend({ attachment_id: z.string() }) },
     handler: async (request, reply) => {
-      const files = await filesOf(services, request, reply);
+      const files = await readAttachments(services, request, reply);
       if (isRefusal(files)) return refuse(reply, files);
       const file = files.find(({ id }) => id === request.params.attachment_id);
       return file ? { object: 'attachment', ...file } : refuse(reply, noSuch('attachment'));
@@ -47,13 +53,13 @@ export function registerResendAttachments(app: App, services: HttpServices): voi
   registerDownload(app, services);
 }
 
-type Shown = ReturnType<typeof present>;
+type ResendAttachment = ReturnType<typeof toResendAttachment>;
 
-function filesOf(
+function readAttachments(
   services: HttpServices,
   request: FastifyRequest<{ Params: { id: string } }>,
   reply: FastifyReply,
-): Promise<Shown[] | Refusal> {
+): Promise<ResendAttachment[] | Refusal> {
   const { projectId, environment } = callerOf(request);
   return readInTurn(projectId, reply, async () => {
     const found = await messageOf(services, refOf(request));
@@ -61,17 +67,17 @@ function filesOf(
     if (found.bytes === null) return CONTENT_GONE;
     await nextTurn();
     const { id: emailId } = found.email;
-    const expiresAtS = Math.floor(services.world.now() / 1000 + LINK_S);
+    const expiresAtS = Math.floor(services.world.now() / 1000 + LINK_VALID_S);
     const shared = { projectId, environment, emailId, expiresAtS };
-    const token = makeShareToken(shared, services.secrets.derive(ATTACHMENTS));
+    const token = makeShareToken(shared, services.secrets.derive(KEY_PURPOSE));
     const base = `${services.config.publicUrl ?? services.localUrl}/s/${token}/attachments`;
     return inspectMessage(found.bytes).attachments.map((file) =>
-      present(file, { emailId, base, expiresAt: new Date(expiresAtS * 1000) }),
+      toResendAttachment(file, { emailId, base, expiresAt: new Date(expiresAtS * 1000) }),
     );
   });
 }
 
-function present(
+function toResendAttachment(
   { number, filename, contentType, contentId, content }: AttachedFile,
   { emailId, base, expiresAt }: { emailId: string; base: string; expiresAt: Date },
 ) {
@@ -93,22 +99,22 @@ function attachmentId(emailId: string, number: number): string {
   return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*/, '$1-$2-$3-$4-$5');
 }
 
-function pageOf(
-  files: readonly Shown[],
+function pageOfAttachments(
+  files: readonly ResendAttachment[],
   { limit, after, before }: z.output<typeof pageQuery>,
-): { object: 'list'; has_more: boolean; data: readonly Shown[] } | Refusal {
+): { object: 'list'; has_more: boolean; data: readonly ResendAttachment[] } | Refusal {
   const cursor = after ?? before;
-  const at = files.findIndex(({ id }) => id === cursor);
-  if (cursor !== undefined && at === -1) {
+  const cursorIndex = files.findIndex(({ id }) => id === cursor);
+  if (cursor !== undefined && cursorIndex === -1) {
     const field = after === undefined ? 'before' : 'after';
     return refuseFields([{ field, message: 'must be an id from this list' }]);
   }
-  const rest =
+  const candidates =
     after === undefined
-      ? files.slice(0, before === undefined ? undefined : at)
-      : files.slice(at + 1);
-  const data = before === undefined ? rest.slice(0, limit) : rest.slice(-limit);
-  return { object: 'list', has_more: data.length < rest.length, data };
+      ? files.slice(0, before === undefined ? undefined : cursorIndex)
+      : files.slice(cursorIndex + 1);
+  const data = before === undefined ? candidates.slice(0, limit) : candidates.slice(-limit);
+  return { object: 'list', has_more: data.length < candidates.length, data };
 }
 
 function registerDownload(app: App, services: HttpServices): void {
@@ -118,24 +124,20 @@ function registerDownload(app: App, services: HttpServices): void {
     schema: { ...HIDDEN, params: z.object({ token: z.string(), number: z.string() }) },
     handler: async (request, reply) => {
       const { token, number } = request.params;
-      const shared = readShareToken(token, secrets.deriveAll(ATTACHMENTS));
-      if (shared === null || shared.expiresAtS * 1000 <= world.now()) return refuse(reply, EXPIRED);
+      const shared = readShareToken(token, secrets.deriveAll(KEY_PURPOSE));
+      if (shared === null || shared.expiresAtS * 1000 <= world.now())
+        return refuse(reply, LINK_EXPIRED);
       const { emailId: id, ...scope } = shared;
       // Readers of links queue separately, so they do not delay the project's own reads.
       const owner = `links of ${scope.projectId}`;
       return readInTurn(owner, reply, async () => {
         const found = await messageOf(services, { ...scope, id, keyId: null, domain: null });
-        if (!found?.bytes) return refuse(reply, EXPIRED);
+        if (!found?.bytes) return refuse(reply, LINK_EXPIRED);
         await nextTurn();
         const { attachments } = inspectMessage(found.bytes);
-        const file = attachments.find((one) => String(one.number) === number);
-        return file ? sendFile(reply, owner, file) : refuse(reply, EXPIRED);
+        const file = attachments.find((attachment) => String(attachment.number) === number);
+        return file ? sendFile(reply, owner, file) : refuse(reply, LINK_EXPIRED);
       });
     },
   });
 }
-
-const EXPIRED: Refusal = {
-  refused: 'not_found',
-  message: 'This link has expired, or the email was removed; ask the API for another one.',
-};

@@ -9,7 +9,7 @@ import { refuse } from '../../http/errors.ts';
 import { countTowardsLimit } from '../../accounts/limits/http-limits.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
 import type { App, HttpServices } from '../../http/services.ts';
-import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
 
 export function registerResendDomains(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
@@ -27,13 +27,15 @@ function registerCreateAndList(app: App, services: HttpServices): void {
       const { name, ...settings } = request.body;
       const change = changeOf(settings);
       const refusal = refuseSettings(settings) ?? domains.refuseChange(caller, change);
-      if (refusal !== null) return refuse(reply, withTheirNames(refusal));
+      if (refusal !== null) return refuse(reply, withResendFieldNames(refusal));
       if (!(await countTowardsLimit(services, request, reply, 'domains'))) return reply;
       const added = await domains.create(caller, name, { tls: change.tls });
       if (isRefusal(added)) return refuse(reply, added);
       const { opens, clicks } = change.tracking;
       const domain = opens || clicks ? await domains.change(caller, added.id, change) : added;
-      return isRefusal(domain) ? refuse(reply, domain) : reply.code(201).send(present(domain));
+      return isRefusal(domain)
+        ? refuse(reply, domain)
+        : reply.code(201).send(toResendDomain(domain));
     },
   });
 
@@ -42,7 +44,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request) => {
       const page = readPage(request.query);
-      return pageResponse(await domains.list(callerOf(request), page), presentListed);
+      return pageResponse(await domains.list(callerOf(request), page), toListedDomain);
     },
   });
 }
@@ -53,7 +55,7 @@ function registerOne(app: App, { domains }: HttpServices): void {
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
       const found = await domains.get(callerOf(request), request.params.id);
-      return isRefusal(found) ? refuse(reply, found) : present(found);
+      return isRefusal(found) ? refuse(reply, found) : toResendDomain(found);
     },
   });
 
@@ -65,7 +67,7 @@ function registerOne(app: App, { domains }: HttpServices): void {
       const refusal = refuseSettings(request.body);
       if (refusal !== null) return refuse(reply, refusal);
       const changed = await domains.change(callerOf(request), id, changeOf(request.body));
-      if (isRefusal(changed)) return refuse(reply, withTheirNames(changed));
+      if (isRefusal(changed)) return refuse(reply, withResendFieldNames(changed));
       return { object: 'domain', id: changed.id };
     },
   });
@@ -93,7 +95,7 @@ function registerVerify(app: App, services: HttpServices): void {
       if (!(await countTowardsLimit(services, request, reply, 'verification'))) return reply;
       const verified = await domains.verify(caller, found.id);
       // Resend returns only the id and checks later. Here the result is known at once.
-      return isRefusal(verified) ? refuse(reply, verified) : present(verified);
+      return isRefusal(verified) ? refuse(reply, verified) : toResendDomain(verified);
     },
   });
 }
@@ -125,8 +127,8 @@ function changeOf({ tls, open_tracking: opens, click_tracking: clicks }: Partial
   return { tls: tls ?? undefined, tracking };
 }
 
-/** The core has both kinds of tracking in one field. */
-function withTheirNames(refusal: Refusal): Refusal {
+/** Names the fields as Resend does. The core has both kinds of tracking in one field. */
+function withResendFieldNames(refusal: Refusal): Refusal {
   if (refusal.details === undefined) return refusal;
   return refuseFields(
     refusal.details.map(({ field, message }) => ({
@@ -157,12 +159,17 @@ function refuseSettings(settings: Partial<Settings>): Refusal | null {
   return null;
 }
 
-function presentListed(domain: StoredDomain) {
+function toListedDomain(domain: StoredDomain) {
   return { ...resendDomain(presentDomain(domain)), tls: domain.tls };
 }
 
-function present(domain: StoredDomain) {
+function toResendDomain(domain: StoredDomain) {
   const { name, records, advice } = presentDomain(domain);
-  const listed = presentListed(domain);
-  return { object: 'domain' as const, ...listed, records: resendRecords(name, records), advice };
+  const listedFields = toListedDomain(domain);
+  return {
+    object: 'domain' as const,
+    ...listedFields,
+    records: resendRecords(name, records),
+    advice,
+  };
 }

@@ -27,13 +27,16 @@ import {
 } from '../../accept/routes.ts';
 import { ownKeyOf, refOf } from '../../emails/routes.ts';
 import type { App, HttpServices } from '../../http/services.ts';
-import { presentListed, presentOne, readNewEmail, readTime } from './wire/email-wire.ts';
-import { HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+import { toListedEmail, toResendEmail, readNewEmail, readTime } from './wire/email-wire.ts';
+import { HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
+
+/** The command line of Resend writes the values of all variables as strings. */
+const NUMBERS_AS_TEXT = { numbersAsText: true } as const;
 
 export function registerResendEmails(app: App, services: HttpServices): void {
   registerSend(app, services);
   registerBatch(app, services);
-  registerReading(app, services);
+  registerReads(app, services);
   registerChanges(app, services);
 }
 
@@ -50,37 +53,35 @@ function registerSendAt(app: App, services: HttpServices, path: string): void {
       const caller = callerOf(request);
       const idempotency = idempotencyOf(request, 'POST /emails');
       const makeDraft = createMakeDraft(services, request, NUMBERS_AS_TEXT);
-      const draft = await draftFor(request.body, { makeDraft, nowMs: services.world.now() });
+      const draft = await readDraft(request.body, { makeDraft, nowMs: services.world.now() });
       if (isRefusal(draft)) {
         const emails = [request.body];
         const replay = await findReplayOfRequest(services, request, { emails, idempotency });
-        return replay === null ? refuse(reply, draft) : answerOne(reply, replay);
+        return replay === null ? refuse(reply, draft) : sendOutcome(reply, replay);
       }
-      return answerOne(reply, await services.accept(caller, draft, idempotency));
+      return sendOutcome(reply, await services.accept(caller, draft, idempotency));
     },
   });
 }
 
-/** The command line of Resend writes the values of all variables as strings. */
-const NUMBERS_AS_TEXT = { numbersAsText: true } as const;
-
-async function draftFor(
+async function readDraft(
   body: unknown,
   { makeDraft, nowMs }: { makeDraft: MakeDraft; nowMs: number },
 ): Promise<EmailDraft | Refusal> {
-  const read = readNewEmail(body, nowMs);
-  if (isRefusal(read)) return read;
-  const draft = await draftItem(read.body, makeDraft);
+  const translated = readNewEmail(body, nowMs);
+  if (isRefusal(translated)) return translated;
+  const draft = await draftItem(translated.body, makeDraft);
   return isRefusal(draft) ? draft : { ...draft, acceptsSuppressed: true };
 }
 
-function answerOne(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
+function sendOutcome(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
   if (outcome.kind === 'refused') return refuseSending(reply, outcome);
-  const { id } = accepted(reply, outcome) as { id: string };
+  const { id } = readAcceptedBody(reply, outcome) as { id: string };
   return reply.code(200).send({ id });
 }
 
-function accepted(
+/** Sets the headers of an accepted request, and returns its body in the format of `/v1`. */
+function readAcceptedBody(
   reply: FastifyReply,
   outcome: Exclude<AcceptOutcome, { kind: 'refused' }>,
 ): unknown {
@@ -103,34 +104,34 @@ function registerBatch(app: App, services: HttpServices): void {
         makeDraft: createMakeDraft(services, request, NUMBERS_AS_TEXT),
         nowMs: services.world.now(),
       };
-      for (const item of request.body) items.push(await draftFor(item, drafting));
+      for (const item of request.body) items.push(await readDraft(item, drafting));
       const emails = items.some(isRefusal) ? request.body : [];
       const outcome =
         (await findReplayOfRequest(services, request, { emails, idempotency })) ??
         (await services.acceptBatch(caller, items, { validation, idempotency }));
       if (outcome.kind === 'refused') return refuseSending(reply, outcome);
-      const { data, errors } = accepted(reply, outcome) as Batch;
+      const { data, errors } = readAcceptedBody(reply, outcome) as BatchBody;
       if (validation === 'strict') return { data };
       return { data, errors: errors.map(({ index, message }) => ({ index, message })) };
     },
   });
 }
 
-type Batch = { data: { id: string }[]; errors: { index: number; message: string }[] };
+type BatchBody = { data: { id: string }[]; errors: { index: number; message: string }[] };
 
-function registerReading(app: App, { db }: HttpServices): void {
+function registerReads(app: App, { db }: HttpServices): void {
   app.get('/emails', {
     config: { access: 'any_key', withinDomain: true },
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const page = readPage(request.query);
-      const own = { keyId: ownKeyOf(caller), domain: caller.domain };
-      const filter = filterFrom(request.query, own);
+      const reach = { keyId: ownKeyOf(caller), domain: caller.domain };
+      const filter = filterFrom(request.query, reach);
       if (isRefusal(filter)) return refuse(reply, filter);
       return pageResponse(
         await listEmails(db.readsOf(caller.projectId), caller, { page, filter }),
-        presentListed,
+        toListedEmail,
       );
     },
   });
@@ -141,8 +142,8 @@ function registerReading(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const ref = refOf(request);
       const { projectId: owner } = callerOf(request);
-      const show = (found: EmailDetail) => asJson(presentOne(found));
-      const sent = ref && (await respondWithEmail({ db, owner, reply }, ref, show));
+      const render = (email: EmailDetail) => asJson(toResendEmail(email));
+      const sent = ref && (await respondWithEmail({ db, owner, reply }, ref, render));
       return sent ?? notFound(reply, 'email');
     },
   });
@@ -161,8 +162,8 @@ function registerChanges(app: App, { db, world }: HttpServices): void {
       if (ref === null) return notFound(reply, 'email');
       const time = readTime(request.body.scheduled_at, world.now());
       if (typeof time !== 'string') return refuse(reply, time);
-      const found = await reschedule(db, ref, time, 0);
-      return isRefusal(found) ? refuse(reply, found) : { object: 'email', id: found.id };
+      const email = await reschedule(db, ref, time, 0);
+      return isRefusal(email) ? refuse(reply, email) : { object: 'email', id: email.id };
     },
   });
 
@@ -172,8 +173,8 @@ function registerChanges(app: App, { db, world }: HttpServices): void {
     handler: async (request, reply) => {
       const ref = refOf(request);
       if (ref === null) return notFound(reply, 'email');
-      const found = await cancel(db, ref, 0);
-      return isRefusal(found) ? refuse(reply, found) : { object: 'email', id: found.id };
+      const email = await cancel(db, ref, 0);
+      return isRefusal(email) ? refuse(reply, email) : { object: 'email', id: email.id };
     },
   });
 }

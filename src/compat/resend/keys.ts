@@ -14,12 +14,12 @@ import { checkKeysMax } from '../../accounts/limits/maximum-store.ts';
 import { callerOf } from '../../http/access.ts';
 import { notFound, refuse } from '../../http/errors.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
-import { checkedKey } from '../../accounts/keys/routes.ts';
+import { parseNewKey } from '../../accounts/keys/routes.ts';
 import { label } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
-import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
 
-const WHAT = 'API key';
+const NOUN = 'API key';
 
 export function registerResendKeys(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
@@ -34,20 +34,20 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const { name, permission, domain_id: domainId } = request.body;
-      const domain = await domainNamed(services, caller, domainId ?? null);
+      const domain = await findDomainName(services, caller, domainId ?? null);
       if (isRefusal(domain)) return refuse(reply, domain);
       const { expiresAt } = caller;
-      const wanted = {
+      const requested = {
         name,
         permission: permission ?? 'full_access',
         domain: domain.name ?? caller.domain,
         expiresAt,
       };
-      const key = checkedKey(caller, wanted);
+      const key = parseNewKey(caller, requested);
       if (isRefusal(key)) return refuse(reply, key);
       await checkKeysMax(db, caller);
-      const made = await createKey(db, caller, key);
-      return reply.code(201).send({ id: made.key.id, token: made.text });
+      const created = await createKey(db, caller, key);
+      return reply.code(201).send({ id: created.key.id, token: created.text });
     },
   });
 
@@ -57,7 +57,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     handler: async (request) => {
       const page = readPage(request.query);
       const caller = callerOf(request);
-      return pageResponse(await listKeys(db, caller, page, caller), present);
+      return pageResponse(await listKeys(db, caller, page, caller), toResendKey);
     },
   });
 }
@@ -71,7 +71,7 @@ function registerChangeAndRemove(app: App, { db }: HttpServices): void {
       const caller = callerOf(request);
       const { name } = request.body;
       const changed = isId(id) ? await updateKey(db, caller, { id, name }, caller) : null;
-      return changed === null ? notFound(reply, WHAT) : { object: 'api_key', id };
+      return changed === null ? notFound(reply, NOUN) : { object: 'api_key', id };
     },
   });
 
@@ -82,7 +82,7 @@ function registerChangeAndRemove(app: App, { db }: HttpServices): void {
       const { id } = request.params;
       const caller = callerOf(request);
       const isRevoked = isId(id) && (await revokeKey(db, caller, id, caller));
-      if (!isRevoked) return notFound(reply, WHAT);
+      if (!isRevoked) return notFound(reply, NOUN);
       app.forgetKey(id);
       return { object: 'api_key', id, deleted: true };
     },
@@ -95,8 +95,8 @@ const creation = z.object({
   domain_id: z.string().nullish(),
 });
 
-/** @returns `name` null when the request names no domain */
-async function domainNamed(
+/** Returns the name of the domain with this id, or the refusal of an unknown id. `name` is null without an id. */
+async function findDomainName(
   { domains }: HttpServices,
   caller: Caller,
   id: string | null,
@@ -107,7 +107,7 @@ async function domainNamed(
   return refuseFields([{ field: 'domain_id', message: 'there is no domain with this id' }]);
 }
 
-function present({ id, name, createdAt, lastUsedAt }: ApiKey) {
+function toResendKey({ id, name, createdAt, lastUsedAt }: ApiKey) {
   return {
     id,
     name,

@@ -15,18 +15,18 @@ import { pageResponse, readPage } from '../../http/list-pages.ts';
 import { WriteBehind } from '../../lib/write-behind.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { isOfRootMount } from './wire/failures.ts';
-import { HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+import { HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
 
 const USER_AGENT_MAX = 200;
 
 export function registerResendLogs(app: App, { db }: HttpServices): void {
-  const notes = new WriteBehind<NewLoggedRequest>((rows) => addRequests(db, rows));
+  const requestLog = new WriteBehind<NewLoggedRequest>((rows) => addRequests(db, rows));
   app.addHook('onResponse', (request, reply, done) => {
     const { caller, url } = request;
-    if (caller !== null && isOfRootMount(url)) notes.add(noteOf(request, reply, caller));
+    if (caller !== null && isOfRootMount(url)) requestLog.add(logEntryOf(request, reply, caller));
     done();
   });
-  app.addHook('onClose', () => notes.write());
+  app.addHook('onClose', () => requestLog.write());
 
   app.get('/logs', {
     schema: { ...HIDDEN, querystring: pageQuery },
@@ -34,7 +34,7 @@ export function registerResendLogs(app: App, { db }: HttpServices): void {
       const page = readPage(request.query);
       const caller = callerOf(request);
       const reads = db.readsOf(caller.projectId);
-      return pageResponse(await listRequests(reads, caller, page), present);
+      return pageResponse(await listRequests(reads, caller, page), toResendLog);
     },
   });
 
@@ -45,12 +45,12 @@ export function registerResendLogs(app: App, { db }: HttpServices): void {
       const found = isId(id) ? await findRequest(db, callerOf(request), id) : null;
       if (found === null) return notFound(reply, 'request');
       // Bodies contain emails, so they are not stored.
-      return { object: 'log', ...present(found), request_body: null, response_body: null };
+      return { object: 'log', ...toResendLog(found), request_body: null, response_body: null };
     },
   });
 }
 
-function noteOf(
+function logEntryOf(
   request: FastifyRequest,
   { statusCode: status }: FastifyReply,
   { projectId, environment }: Scope,
@@ -69,7 +69,7 @@ function endpointOf({ routeOptions, params }: FastifyRequest): string {
   });
 }
 
-function present({ id, createdAt, endpoint, method, status, userAgent }: StoredRequest) {
+function toResendLog({ id, createdAt, endpoint, method, status, userAgent }: StoredRequest) {
   return {
     id,
     created_at: createdAt.toISOString(),

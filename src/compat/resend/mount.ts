@@ -18,7 +18,28 @@ import { registerResendSuppressions } from './suppressions.ts';
 import { registerResendTemplates } from './templates.ts';
 import { registerResendUsage } from './usage.ts';
 import { registerResendWebhooks } from './webhooks.ts';
-import { HIDDEN } from './wire/shapes.ts';
+import { HIDDEN } from './wire/shared-schemas.ts';
+
+/** Features of Resend that this service does not offer, with all their paths. */
+const MISSING_FEATURES: readonly (readonly [feature: string, paths: readonly string[]])[] = [
+  ...NOT_OFFERED.map(
+    (segment) => [segment.replace('-', ' '), [`/${segment}`, `/${segment}/*`]] as const,
+  ),
+  [
+    'claims of domains',
+    [
+      '/domains/claim',
+      '/domains/claim/*',
+      '/domains/claims',
+      '/domains/claims/*',
+      '/domains/:id/claim',
+      '/domains/:id/claim/verify',
+      '/domains/:id/claims',
+      '/domains/:id/claims/*',
+    ],
+  ],
+  ['received mail', ['/emails/receiving', '/emails/receiving/*']],
+];
 
 export function registerRootMount(app: App, services: HttpServices): void {
   registerResendEmails(app, services);
@@ -32,33 +53,22 @@ export function registerRootMount(app: App, services: HttpServices): void {
   registerResendTemplates(app, services);
   registerResendLogs(app, services);
   registerResendUsage(app, services);
-  for (const noun of NOT_OFFERED) {
-    refuseAll(app, `/${noun}`, noun);
-    refuseAll(app, `/${noun}/*`, noun);
+  for (const [feature, paths] of MISSING_FEATURES) {
+    for (const path of paths) refusePath(app, path, feature);
   }
-  refuseAll(app, '/domains/claim', 'claims of domains');
-  refuseAll(app, '/domains/:id/claim', 'claims of domains');
-  refuseAll(app, '/domains/:id/claim/verify', 'claims of domains');
-  refuseAll(app, '/domains/claim/*', 'claims of domains');
-  refuseAll(app, '/domains/claims', 'claims of domains');
-  refuseAll(app, '/domains/claims/*', 'claims of domains');
-  refuseAll(app, '/domains/:id/claims', 'claims of domains');
-  refuseAll(app, '/domains/:id/claims/*', 'claims of domains');
-  refuseAll(app, '/emails/receiving', 'received mail');
-  refuseAll(app, '/emails/receiving/*', 'received mail');
 }
 
-/** Checks the key, too, so that a client with a wrong key gets that error first. */
-function refuseAll(app: App, path: string, what: string): void {
-  const refuses: Refusal = {
+/** Refuses requests with a valid key. A client with a wrong key gets that error first. */
+function refusePath(app: App, path: string, feature: string): void {
+  const refusal: Refusal = {
     refused: 'not_found',
-    message: `This service sends transactional email and does not offer ${what.replace('-', ' ')}.`,
+    message: `This service sends transactional email and does not offer ${feature}.`,
   };
   app.route({
     method: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
     url: path,
-    config: { access: 'any_key', withinDomain: true, refuses },
+    config: { access: 'any_key', withinDomain: true, refuseAll: refusal },
     schema: HIDDEN,
-    handler: (_request, reply) => refuse(reply, refuses),
+    handler: (_request, reply) => refuse(reply, refusal),
   });
 }

@@ -5,14 +5,14 @@ import { refuse } from '../../http/errors.ts';
 import { share } from '../../emails/share-routes.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { readPeriodMs } from './wire/times.ts';
-import { HIDDEN, idInPath } from './wire/shapes.ts';
+import { HIDDEN, idInPath } from './wire/shared-schemas.ts';
 
 export function registerResendShare(app: App, services: HttpServices): void {
   app.post('/emails/:id/share', {
     config: { access: 'any_key', withinDomain: true },
     schema: { ...HIDDEN, params: idInPath, body: sharing },
     handler: async (request, reply) => {
-      const periodS = periodOf(request.body.expires_in);
+      const periodS = readPeriodS(request.body.expires_in);
       const link = await share(services, request, { periodS, example: '24h' });
       if (isRefusal(link)) return refuse(reply, link);
       return { object: 'email', id: link.id, url: link.url };
@@ -23,7 +23,7 @@ export function registerResendShare(app: App, services: HttpServices): void {
 const sharing = z.object({ expires_in: z.union([z.string(), z.number()]).nullish() });
 
 /** Returns seconds for a number of seconds or a text like `24h`, and NaN for other text. */
-function periodOf(wanted: string | number | null | undefined): number | null {
-  if (wanted == null || typeof wanted === 'number') return wanted ?? null;
-  return (readPeriodMs(wanted) ?? Number.NaN) / 1000;
+function readPeriodS(period: string | number | null | undefined): number | null {
+  if (period == null || typeof period === 'number') return period ?? null;
+  return (readPeriodMs(period) ?? Number.NaN) / 1000;
 }

@@ -23,12 +23,12 @@ import {
   type SuppressionPage,
   type SuppressionReason,
 } from '../../suppressions/suppression-store.ts';
-import { ofSuppression } from './wire/webhook-payload.ts';
+import { suppressionFields } from './wire/webhook-payload.ts';
 import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
 import { pageResponse } from '../../http/list-pages.ts';
 import type { App, HttpServices } from '../../http/services.ts';
-import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
 
 const BATCH_MAX = 100;
 
@@ -52,21 +52,24 @@ function registerListAndAdd(app: App, db: Database, maximum: SuppressionsMaximum
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const { limit, after = null, before = null, origin } = request.query;
-      const page = await pageOf(db, caller, { limit, after, before });
+      const page = await resolveCursor(db, caller, { limit, after, before });
       if (isRefusal(page)) return refuse(reply, page);
       const filter = { reason: origin === undefined ? null : REASONS[origin], prefix: null };
       const reads = db.readsOf(caller.projectId);
-      return pageResponse(await listSuppressions(reads, caller, { page, filter }), present);
+      return pageResponse(
+        await listSuppressions(reads, caller, { page, filter }),
+        toResendSuppression,
+      );
     },
   });
 
   app.post('/suppressions', {
     schema: { ...HIDDEN, body: z.object({ email: z.string() }) },
     handler: async (request, reply) => {
-      const entry = entryOf('email', request.body.email);
+      const entry = readEntry('email', request.body.email);
       if (isRefusal(entry)) return refuse(reply, entry);
       const { suppression } = await addSuppression(db, callerOf(request), entry, maximum);
-      return reply.code(201).send(named(suppression.address));
+      return reply.code(201).send(suppressionRef(suppression.address));
     },
   });
 }
@@ -75,9 +78,9 @@ function registerOne(app: App, db: Database): void {
   app.get('/suppressions/:id', {
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
-      const found = await find(db, callerOf(request), request.params.id);
+      const found = await findByIdOrAddress(db, callerOf(request), request.params.id);
       if (found === null) return refuse(reply, NOT_SUPPRESSED);
-      return { object: 'suppression', ...present(found) };
+      return { object: 'suppression', ...toResendSuppression(found) };
     },
   });
 
@@ -85,11 +88,11 @@ function registerOne(app: App, db: Database): void {
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
       const caller = callerOf(request);
-      const found = await find(db, caller, request.params.id);
+      const found = await findByIdOrAddress(db, caller, request.params.id);
       const removed =
         found && (await removeSuppression(db, caller, { address: found.address, by: 'api' }));
       if (!removed) return refuse(reply, NOT_SUPPRESSED);
-      return { ...named(removed.address), deleted: true };
+      return { ...suppressionRef(removed.address), deleted: true };
     },
   });
 }
@@ -98,7 +101,9 @@ function registerBatches(app: App, db: Database, maximum: SuppressionsMaximum): 
   app.post('/suppressions/batch/add', {
     schema: { ...HIDDEN, body: z.object({ emails: z.array(z.string()).min(1).max(BATCH_MAX) }) },
     handler: async (request, reply) => {
-      const entries = request.body.emails.map((email, index) => entryOf(`emails[${index}]`, email));
+      const entries = request.body.emails.map((email, index) =>
+        readEntry(`emails[${index}]`, email),
+      );
       const refused = entries.filter(isRefusal);
       if (refused.length > 0) {
         return refuse(reply, refuseFields(refused.flatMap(({ details = [] }) => details)));
@@ -114,7 +119,9 @@ function registerBatches(app: App, db: Database, maximum: SuppressionsMaximum): 
         }
         if (count > 0) await maximum.check(tx, caller, count);
       });
-      const added = entries.flatMap((entry) => (isRefusal(entry) ? [] : [named(entry.address)]));
+      const added = entries.flatMap((entry) =>
+        isRefusal(entry) ? [] : [suppressionRef(entry.address)],
+      );
       return reply.code(201).send({ data: added });
     },
   });
@@ -126,10 +133,10 @@ function registerBatches(app: App, db: Database, maximum: SuppressionsMaximum): 
       const { emails, ids } = request.body;
       const data: object[] = [];
       for (const name of emails ?? ids ?? []) {
-        const found = await find(db, caller, name);
+        const found = await findByIdOrAddress(db, caller, name);
         if (found === null) continue;
         await removeSuppression(db, caller, { address: found.address, by: 'api' });
-        data.push({ ...named(found.address), deleted: true });
+        data.push({ ...suppressionRef(found.address), deleted: true });
       }
       return { data };
     },
@@ -147,33 +154,37 @@ const listQuery = pageQuery.extend({
   origin: anyCase(['bounce', 'complaint', 'manual']).optional(),
 });
 
-const someNames = z.array(z.string()).min(1).max(BATCH_MAX).nullish();
+const names = z.array(z.string()).min(1).max(BATCH_MAX).nullish();
 
 const removal = z
-  .object({ emails: someNames, ids: someNames })
+  .object({ emails: names, ids: names })
   .refine(({ emails, ids }) => (emails == null) !== (ids == null), {
     path: ['emails'],
     error: 'is required, or ids instead of it',
   });
 
-function byAddress(one: NewSuppression, other: NewSuppression): number {
-  return addressKey(one.address) < addressKey(other.address) ? -1 : 1;
+function byAddress(a: NewSuppression, b: NewSuppression): number {
+  return addressKey(a.address) < addressKey(b.address) ? -1 : 1;
 }
 
-function entryOf(field: string, text: string): (NewSuppression & { address: Address }) | Refusal {
+function readEntry(field: string, text: string): (NewSuppression & { address: Address }) | Refusal {
   const address = parseAddress(text);
   if (address === null) return refuseFields([{ field, message: explainAddress(text) }]);
   return { address, reason: 'manual', sourceEmailId: null, expiresAt: null, by: 'api' };
 }
 
-async function find(db: Queryable, scope: Scope, name: string): Promise<Suppression | null> {
-  if (isId(name)) return findSuppressionById(db, scope, name);
-  const address = parseAddress(name);
+async function findByIdOrAddress(
+  db: Queryable,
+  scope: Scope,
+  idOrAddress: string,
+): Promise<Suppression | null> {
+  if (isId(idOrAddress)) return findSuppressionById(db, scope, idOrAddress);
+  const address = parseAddress(idOrAddress);
   return address && findSuppression(db, scope, address);
 }
 
-/** Looks up the id of the cursor, because the list is sorted by address. */
-async function pageOf(db: Queryable, scope: Scope, page: SuppressionPage) {
+/** Returns the page with an address as its cursor, because the list is sorted by address. */
+async function resolveCursor(db: Queryable, scope: Scope, page: SuppressionPage) {
   const { limit, after, before } = page;
   if (after !== null && before !== null) {
     const message = 'cannot be used together with after; leave one of them out';
@@ -181,16 +192,16 @@ async function pageOf(db: Queryable, scope: Scope, page: SuppressionPage) {
   }
   const cursor = after ?? before;
   if (cursor === null) return page;
-  const found = await find(db, scope, cursor);
+  const found = await findByIdOrAddress(db, scope, cursor);
   const field = after === null ? 'before' : 'after';
   if (found === null) return refuseFields([{ field, message: 'must be an id from this list' }]);
   return { limit, after: null, before: null, [field]: found.address };
 }
 
-function named(address: string) {
+function suppressionRef(address: string) {
   return { object: 'suppression' as const, id: suppressionId(address) };
 }
 
-function present(entry: Suppression) {
-  return ofSuppression(presentSuppression(entry));
+function toResendSuppression(entry: Suppression) {
+  return suppressionFields(presentSuppression(entry));
 }

@@ -12,7 +12,9 @@ import { pageResponse, readPage } from '../../http/list-pages.ts';
 import { label } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { fromResend, toResend, versionId } from './wire/template-source.ts';
-import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
+
+const NAME_MAX = 100;
 
 export function registerResendTemplates(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
@@ -35,8 +37,10 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
         text: text ? fromResend(text) : null,
         variables: readVariables(variables ?? []),
       };
-      const made = await templates.create(callerOf(request), template);
-      return isRefusal(made) ? refuse(reply, made) : reply.code(201).send(named(made));
+      const created = await templates.create(callerOf(request), template);
+      return isRefusal(created)
+        ? refuse(reply, created)
+        : reply.code(201).send(templateRef(created));
     },
   });
 
@@ -44,7 +48,7 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request) => {
       const page = readPage(request.query);
-      return pageResponse(await templates.list(callerOf(request), page), presentHead);
+      return pageResponse(await templates.list(callerOf(request), page), toListedTemplate);
     },
   });
 }
@@ -54,7 +58,7 @@ function registerOne(app: App, { templates }: HttpServices): void {
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
       const found = await templates.get(callerOf(request), request.params.id);
-      return isRefusal(found) ? refuse(reply, found) : present(found);
+      return isRefusal(found) ? refuse(reply, found) : toResendTemplate(found);
     },
   });
 
@@ -73,17 +77,17 @@ function registerOne(app: App, { templates }: HttpServices): void {
         variables: variables == null ? undefined : readVariables(variables),
       };
       const changed = await templates.update(callerOf(request), request.params.id, change);
-      return isRefusal(changed) ? refuse(reply, changed) : named(changed);
+      return isRefusal(changed) ? refuse(reply, changed) : templateRef(changed);
     },
   });
 
   app.delete('/templates/:id', {
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
-      const gone = await templates.delete(callerOf(request), request.params.id);
-      return isRefusal(gone)
-        ? refuse(reply, gone)
-        : { object: 'template', id: gone.id, deleted: true };
+      const deleted = await templates.delete(callerOf(request), request.params.id);
+      return isRefusal(deleted)
+        ? refuse(reply, deleted)
+        : { object: 'template', id: deleted.id, deleted: true };
     },
   });
 }
@@ -93,7 +97,7 @@ function registerPublishAndDuplicate(app: App, { templates }: HttpServices): voi
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
       const published = await templates.publish(callerOf(request), request.params.id);
-      return isRefusal(published) ? refuse(reply, published) : named(published);
+      return isRefusal(published) ? refuse(reply, published) : templateRef(published);
     },
   });
 
@@ -106,13 +110,13 @@ function registerPublishAndDuplicate(app: App, { templates }: HttpServices): voi
       const { subject, html, text, variables } = found.content;
       const name = `${found.head.name} (copy)`.slice(0, NAME_MAX);
       const copy = { name, alias: null, subject, html, text, variables };
-      const made = await templates.create(caller, copy);
-      return isRefusal(made) ? refuse(reply, made) : reply.code(201).send(named(made));
+      const created = await templates.create(caller, copy);
+      return isRefusal(created)
+        ? refuse(reply, created)
+        : reply.code(201).send(templateRef(created));
     },
   });
 }
-
-const NAME_MAX = 100;
 
 const variable = z.object({
   key: z.string(),
@@ -150,11 +154,11 @@ function readVariables(variables: readonly z.output<typeof variable>[]): NewTemp
   }));
 }
 
-function named({ head }: Template) {
+function templateRef({ head }: Template) {
   return { object: 'template' as const, id: head.id };
 }
 
-function presentHead(head: TemplateHead) {
+function toListedTemplate(head: TemplateHead) {
   return {
     id: head.id,
     name: head.name,
@@ -167,16 +171,15 @@ function presentHead(head: TemplateHead) {
   };
 }
 
-function present({
+function toResendTemplate({
   head,
-  content: { version, subject, html, text, variables, ...times },
+  content: { version, subject, html, text, variables, publishedAt },
 }: Template) {
-  const { publishedAt } = times;
-  const listed = presentHead(head);
+  const listedFields = toListedTemplate(head);
   return {
     object: 'template' as const,
-    ...listed,
-    published_at: publishedAt?.toISOString() ?? listed.published_at,
+    ...listedFields,
+    published_at: publishedAt?.toISOString() ?? listedFields.published_at,
     current_version_id: versionId(head.id, version),
     has_unpublished_versions: head.latestVersion !== head.publishedVersion,
     from: null,
@@ -190,8 +193,8 @@ function present({
       type: type === 'number' ? ('number' as const) : ('string' as const),
       fallback_value:
         typeof fallback === 'string' || typeof fallback === 'number' ? fallback : null,
-      created_at: listed.created_at,
-      updated_at: listed.updated_at,
+      created_at: listedFields.created_at,
+      updated_at: listedFields.updated_at,
     })),
   };
 }

@@ -8,12 +8,12 @@ import { peekLimit } from '../../accounts/limits/limit-store.ts';
 import { type EndedCounts, countEnded } from '../../reputation/reputation-store.ts';
 import { callerOf } from '../../http/access.ts';
 import type { App, HttpServices } from '../../http/services.ts';
-import { HIDDEN } from './wire/shapes.ts';
+import { HIDDEN } from './wire/shared-schemas.ts';
 
 const DAY_S = 86_400;
 
 /** Clients decode 32-bit numbers, some of them signed. More than this counts as unlimited. */
-const SHOWN_MAX = 2 ** 31 - 1;
+const COUNT_MAX = 2 ** 31 - 1;
 
 export function registerResendUsage(app: App, { db, config }: HttpServices): void {
   app.get('/usage', {
@@ -25,43 +25,43 @@ export function registerResendUsage(app: App, { db, config }: HttpServices): voi
         peekLimit(db, { ...caller, category: 'sending' }, config.limits.sending),
         domainCapacity(db, { ...caller, name: '' }, 0),
       ]);
-      return present(ended, sending, domains.used);
+      return usageResponse(ended, sending, domains.used);
     },
   });
 }
 
-function present({ now, today, month }: EndedCounts, sending: LimitState, domains: number) {
+function usageResponse({ now, today, month }: EndedCounts, sending: LimitState, domains: number) {
   const [year, monthIndex, day] = [now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()];
   const tomorrow = new Date(Date.UTC(year, monthIndex, day + 1));
   const nextMonth = new Date(Date.UTC(year, monthIndex + 1));
   const daysInMonth = new Date(Date.UTC(year, monthIndex + 1, 0)).getUTCDate();
-  const none = { used: 0, limit: 0 };
+  const unused = { used: 0, limit: 0 };
   return {
     object: 'usage' as const,
     emails: {
-      daily: period(today, { days: 1, resetsAt: tomorrow, sending }),
-      monthly: period(month, { days: daysInMonth, resetsAt: nextMonth, sending }),
+      daily: periodUsage(today, { days: 1, resetsAt: tomorrow, sending }),
+      monthly: periodUsage(month, { days: daysInMonth, resetsAt: nextMonth, sending }),
     },
     // Features that this service does not have. Clients require the fields.
-    contacts: none,
-    segments: none,
+    contacts: unused,
+    segments: unused,
     broadcasts: { used: 0, limit: null },
-    ai_credits: { ...none, next_increase_at: null },
-    automation_runs: { ...none, resets_at: nextMonth.toISOString() },
+    ai_credits: { ...unused, next_increase_at: null },
+    automation_runs: { ...unused, resets_at: nextMonth.toISOString() },
     domains: { used: domains, limit: null },
-    rate_limit: { limit: shown(sending.limit), duration: `${sending.windowS}s` },
+    rate_limit: { limit: clampCount(sending.limit), duration: `${sending.windowS}s` },
   };
 }
 
-function period(
+function periodUsage(
   recipients: number,
   { days, resetsAt, sending }: { days: number; resetsAt: Date; sending: LimitState },
 ) {
-  const used = shown(recipients);
-  const limit = shown(Math.floor((sending.limit * days * DAY_S) / sending.windowS));
+  const used = clampCount(recipients);
+  const limit = clampCount(Math.floor((sending.limit * days * DAY_S) / sending.windowS));
   return { used, limit, sent: used, received: 0, resets_at: resetsAt.toISOString() };
 }
 
-function shown(count: number): number {
-  return Math.min(count, SHOWN_MAX);
+function clampCount(count: number): number {
+  return Math.min(count, COUNT_MAX);
 }

@@ -10,19 +10,19 @@ import type { EventType } from '../../core/events.ts';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import type { WebhookDelivery } from '../../webhooks/delivery-store.ts';
 import type { WebhookEndpoint } from '../../webhooks/endpoint-store.ts';
-import { namesOf, nameOfType, subscriptionTo } from './wire/webhook-payload.ts';
+import { resendTypesOf, resendTypeOf, parseSubscription } from './wire/webhook-payload.ts';
 import { formatPayload } from '../../webhooks/sending/signed-request.ts';
 import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
 import { countTowardsLimit } from '../../accounts/limits/http-limits.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
 import type { App, HttpServices } from '../../http/services.ts';
-import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
 
 export function registerResendWebhooks(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
   registerOne(app, services);
-  registerSecret(app, services);
+  registerSecretRotation(app, services);
   registerEvents(app, services);
   registerReplay(app, services);
 }
@@ -34,11 +34,11 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
       const { endpoint: url, events: names } = request.body;
       const events = readTypes(names);
       if (isRefusal(events)) return refuse(reply, events);
-      const wanted = { url, events, format: 'resend' } as const;
-      const made = await webhooks.create(callerOf(request), wanted);
-      if (isRefusal(made)) return refuse(reply, withTheirNames(made));
-      const { id } = made.endpoint;
-      return reply.code(201).send({ object: 'webhook', id, signing_secret: made.signingSecret });
+      const newEndpoint = { url, events, format: 'resend' } as const;
+      const created = await webhooks.create(callerOf(request), newEndpoint);
+      if (isRefusal(created)) return refuse(reply, withResendFieldNames(created));
+      const { id } = created.endpoint;
+      return reply.code(201).send({ object: 'webhook', id, signing_secret: created.signingSecret });
     },
   });
 
@@ -46,7 +46,7 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request) => {
       const page = readPage(request.query);
-      return pageResponse(await webhooks.list(callerOf(request), page), present);
+      return pageResponse(await webhooks.list(callerOf(request), page), toResendWebhook);
     },
   });
 }
@@ -58,10 +58,10 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
       const caller = callerOf(request);
       const found = await webhooks.get(caller, request.params.id);
       if (isRefusal(found)) return refuse(reply, found);
-      const isOurs = found.format === 'resend';
+      const isResendFormat = found.format === 'resend';
       // Clients require a string. The secret of a /v1 endpoint was shown once.
-      const secret = isOurs ? await webhooks.secretOf(caller, found.id) : '';
-      return { object: 'webhook', ...present(found), signing_secret: secret };
+      const secret = isResendFormat ? await webhooks.secretOf(caller, found.id) : '';
+      return { object: 'webhook', ...toResendWebhook(found), signing_secret: secret };
     },
   });
 
@@ -71,13 +71,13 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
       const { endpoint: url, events: names, status } = request.body;
       const events = names && readTypes(names);
       if (events && isRefusal(events)) return refuse(reply, events);
-      const wanted = { url: url ?? undefined, status: status ?? undefined };
       const { id } = request.params;
       const changed = await webhooks.update(callerOf(request), id, {
-        ...wanted,
+        url: url ?? undefined,
+        status: status ?? undefined,
         ...(events && { events }),
       });
-      if (isRefusal(changed)) return refuse(reply, withTheirNames(changed));
+      if (isRefusal(changed)) return refuse(reply, withResendFieldNames(changed));
       return { object: 'webhook', id };
     },
   });
@@ -85,14 +85,14 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
   app.delete('/webhooks/:id', {
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
-      const gone = await webhooks.delete(callerOf(request), request.params.id);
-      if (isRefusal(gone)) return refuse(reply, gone);
-      return { object: 'webhook', id: gone.id, deleted: true };
+      const deleted = await webhooks.delete(callerOf(request), request.params.id);
+      if (isRefusal(deleted)) return refuse(reply, deleted);
+      return { object: 'webhook', id: deleted.id, deleted: true };
     },
   });
 }
 
-function registerSecret(app: App, { webhooks }: HttpServices): void {
+function registerSecretRotation(app: App, { webhooks }: HttpServices): void {
   app.post('/webhooks/:id/signing-secret/rotate', {
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
@@ -109,9 +109,9 @@ function registerEvents(app: App, { webhooks }: HttpServices): void {
     schema: { ...HIDDEN, params: idInPath, querystring: pageQuery },
     handler: async (request, reply) => {
       const page = readPage(request.query);
-      const wanted = { status: null, type: null, page };
-      const found = await webhooks.listDeliveries(callerOf(request), request.params.id, wanted);
-      return isRefusal(found) ? refuse(reply, found) : pageResponse(found, presentEvent);
+      const filter = { status: null, type: null, page };
+      const found = await webhooks.listDeliveries(callerOf(request), request.params.id, filter);
+      return isRefusal(found) ? refuse(reply, found) : pageResponse(found, toResendEvent);
     },
   });
 
@@ -127,7 +127,7 @@ function registerEvents(app: App, { webhooks }: HttpServices): void {
       const { event } = found;
       return {
         object: 'webhook_event',
-        ...presentEvent(found),
+        ...toResendEvent(found),
         next_attempt_at: found.nextAttemptAt?.toISOString() ?? null,
         payload: event && (JSON.parse(formatPayload(event, endpoint.format)) as unknown),
       };
@@ -159,11 +159,11 @@ function registerReplay(app: App, services: HttpServices): void {
     schema: { ...HIDDEN, params: eventInPath },
     handler: async (request, reply) => {
       const { id: endpointId, event_id: id } = request.params;
-      const which = { endpointId, id };
-      const found = await webhooks.findDelivery(callerOf(request), which);
+      const delivery = { endpointId, id };
+      const found = await webhooks.findDelivery(callerOf(request), delivery);
       if (isRefusal(found)) return refuse(reply, found);
       if (!(await countTowardsLimit(services, request, reply, 'webhooks'))) return reply;
-      const replayed = await webhooks.replay(callerOf(request), which);
+      const replayed = await webhooks.replay(callerOf(request), delivery);
       return isRefusal(replayed) ? refuse(reply, replayed) : { object: 'webhook_event', id };
     },
   });
@@ -178,7 +178,7 @@ const change = z.object({
 });
 
 function readTypes(names: readonly string[]): EventType[] | Refusal {
-  const types = subscriptionTo(names);
+  const types = parseSubscription(names);
   if (typeof types === 'string') {
     const message = `${JSON.stringify(types.slice(0, 64))} is not a type of event`;
     return refuseFields([{ field: 'events', message }]);
@@ -188,8 +188,8 @@ function readTypes(names: readonly string[]): EventType[] | Refusal {
   return refuseFields([{ field: 'events', message }]);
 }
 
-/** The core calls this field `url`. */
-function withTheirNames(refusal: Refusal): Refusal {
+/** Names the field as Resend does. The core calls it `url`. */
+function withResendFieldNames(refusal: Refusal): Refusal {
   if (refusal.details === undefined) return refusal;
   return refuseFields(
     refusal.details.map(({ field, message }) => ({
@@ -199,22 +199,22 @@ function withTheirNames(refusal: Refusal): Refusal {
   );
 }
 
-function present({ id, url, events, status, createdAt }: WebhookEndpoint) {
+function toResendWebhook({ id, url, events, status, createdAt }: WebhookEndpoint) {
   return {
     id,
     endpoint: url,
-    events: namesOf(events),
+    events: resendTypesOf(events),
     status,
     created_at: createdAt.toISOString(),
   };
 }
 
-function presentEvent({ id, type, createdAt, status, attempts }: WebhookDelivery) {
-  const whileOpen = attempts === 0 ? 'pending' : 'attempting';
+function toResendEvent({ id, type, createdAt, status, attempts }: WebhookDelivery) {
+  const openStatus = attempts === 0 ? 'pending' : 'attempting';
   return {
     id,
-    type: nameOfType(type),
+    type: resendTypeOf(type),
     created_at: createdAt.toISOString(),
-    status: { delivered: 'success', failed: 'failed', pending: whileOpen }[status],
+    status: { delivered: 'success', failed: 'failed', pending: openStatus }[status],
   };
 }

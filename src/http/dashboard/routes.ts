@@ -7,7 +7,7 @@
 import { fileURLToPath } from 'node:url';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { chooseEncoding, type DashboardFile, readDashboard } from './files.ts';
+import { chooseEncoding, type DashboardFile, readDashboard } from './dashboard-files.ts';
 import { type HttpProblem, sendProblem } from '../errors.ts';
 import { strangersPolicy } from './html-page.ts';
 import type { App, HttpServices } from '../services.ts';

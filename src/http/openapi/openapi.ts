@@ -10,7 +10,14 @@ import type { ZodType } from 'zod';
 import { DEFAULT_LIMITS } from '../../core/limits.ts';
 import { DEFAULT_RETENTION } from '../../core/retention.ts';
 import { buildApp } from '../app.ts';
-import { isNull, isObject, type Json, type JsonObject, mapValues, plainShape } from './shapes.ts';
+import {
+  isNull,
+  isObject,
+  type Json,
+  type JsonObject,
+  mapValues,
+  simplifySchema,
+} from './simplify-schema.ts';
 import { KEY_ONLY_OPERATIONS } from '../roles.ts';
 import { FAILURES } from '../schemas.ts';
 import type { App, HttpServices } from '../services.ts';
@@ -41,7 +48,7 @@ export async function generateOpenApi(): Promise<object> {
   await app.close();
   for (const [path, operations] of Object.entries(document.paths)) {
     for (const operation of Object.values(operations as object)) {
-      describe(path, operation as Operation);
+      completeOperation(path, operation as Operation);
     }
   }
   return withExamples(tidyOpenApi(document));
@@ -131,7 +138,7 @@ const LIMIT_HEADERS = {
   'Retry-After': { description: 'Seconds to wait before the next request.', schema: seconds },
 };
 
-function describe(path: string, operation: Operation): void {
+function completeOperation(path: string, operation: Operation): void {
   if (!path.startsWith('/v1/')) operation.security = [];
   if (operation['x-body-is-optional'] && operation.requestBody)
     operation.requestBody.required = false;
@@ -160,7 +167,7 @@ type OpenApi = JsonObject & { paths: JsonObject; components: { schemas: JsonObje
 function tidyOpenApi(document: OpenApi): OpenApi {
   const { schemas } = document.components;
   const kept: JsonObject = {};
-  for (const name of usedNames(document.paths, schemas)) {
+  for (const name of usedSchemaNames(document.paths, schemas)) {
     const schema = withShortNames(tidySchema(schemas[name] ?? {}, { isInput: INPUT.test(name) }));
     const short = name.replace(INPUT, '');
     if (kept[short] !== undefined && !isDeepStrictEqual(kept[short], schema)) {
@@ -170,15 +177,15 @@ function tidyOpenApi(document: OpenApi): OpenApi {
   }
   return {
     ...document,
-    paths: plainShape(withShortNames(tidyPaths(document.paths))) as JsonObject,
-    components: { ...document.components, schemas: mapValues(kept, plainShape) },
+    paths: simplifySchema(withShortNames(tidyPaths(document.paths))) as JsonObject,
+    components: { ...document.components, schemas: mapValues(kept, simplifySchema) },
   };
 }
 
 /** Gives each body of a request, and of a success, an example made of the examples of its fields. */
 function withExamples(document: OpenApi): OpenApi {
   const { schemas } = document.components;
-  const illustrate = (body: Json | undefined): void => {
+  const addExample = (body: Json | undefined): void => {
     if (!isObject(body) || !isObject(body['content'])) return;
     for (const media of Object.values(body['content'])) {
       if (isObject(media)) media['example'] ??= exampleOf(media['schema'] ?? {}, schemas);
@@ -188,9 +195,9 @@ function withExamples(document: OpenApi): OpenApi {
     isObject(path) ? Object.values(path) : [],
   )) {
     if (!isObject(operation) || !isObject(operation['responses'])) continue;
-    illustrate(operation['requestBody']);
+    addExample(operation['requestBody']);
     for (const [status, response] of Object.entries(operation['responses'])) {
-      if (Number(status) < 300) illustrate(response);
+      if (Number(status) < 300) addExample(response);
     }
   }
   return document;
@@ -215,16 +222,16 @@ function exampleOf(schema: Json, schemas: JsonObject): Json {
   return type === 'boolean' ? true : {};
 }
 
-function usedNames(paths: JsonObject, schemas: JsonObject): string[] {
+function usedSchemaNames(paths: JsonObject, schemas: JsonObject): string[] {
   const used = new Set<string>();
-  const follow = (from: Json): void => {
+  const addReferenced = (from: Json): void => {
     for (const [, name = ''] of JSON.stringify(from).matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
       if (used.has(name)) continue;
       used.add(name);
-      follow(schemas[name] ?? {});
+      addReferenced(schemas[name] ?? {});
     }
   };
-  follow(paths);
+  addReferenced(paths);
   return [...used].toSorted();
 }
 

@@ -49,14 +49,14 @@ export function renderReference(source: ReferenceSource): string {
   const endpoints = Object.entries(source.paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, operation]) => ({ ...operation, method, path })),
   );
-  const of = (tag: string) => endpoints.filter(({ tags }) => tags.includes(tag));
+  const endpointsOf = (tag: string) => endpoints.filter(({ tags }) => tags.includes(tag));
   const menu = source.tags.map(
-    ({ name }) => `<h2>${escape(name)}</h2><ul>${of(name).map(menuEntry).join('')}</ul>`,
+    ({ name }) => `<h2>${escape(name)}</h2><ul>${endpointsOf(name).map(menuEntry).join('')}</ul>`,
   );
   const parts = source.tags.map(
     ({ name, description }) =>
-      `<section><h2>${escape(name)}</h2><p>${prose(description)}</p>
-${of(name)
+      `<section><h2>${escape(name)}</h2><p>${renderProse(description)}</p>
+${endpointsOf(name)
   .map((endpoint) => renderEndpoint(endpoint, source.components.schemas))
   .join('\n')}</section>`,
   );
@@ -73,7 +73,7 @@ ${of(name)
 <p><a href="/openapi.json">openapi.json</a> · <a href="/llms.txt">llms.txt</a></p></nav>
 <main id="top">
 <h1>API reference</h1>
-${source.info.description.split('\n\n').map(paragraph).join('\n')}
+${source.info.description.split('\n\n').map(renderParagraph).join('\n')}
 ${parts.join('\n')}
 </main>
 </body>
@@ -118,16 +118,16 @@ function renderEndpoint(endpoint: Endpoint, schemas: Record<string, Schema>): st
   const { operationId, method, path, summary, description, parameters = [], responses } = endpoint;
   const body = Object.entries(endpoint.requestBody?.content ?? {})[0];
   const rows = [
-    ...parameters.map((one) => row(one.name, { ...one, where: one.in }, schemas)),
+    ...parameters.map((one) => fieldRow(one.name, { ...one, where: one.in }, schemas)),
     ...(body?.[1].schema ? fieldRows(body[1].schema, schemas) : []),
   ];
   return `<article id="${operationId}">
 <h3><a href="#${operationId}">${escape(summary)}</a></h3>
 <p class="path"><code><b class="${method}">${method}</b> ${escape(path)}</code></p>
-${description === undefined ? '' : paragraph(description)}
+${description === undefined ? '' : renderParagraph(description)}
 ${rows.length === 0 ? '' : `<table><thead><tr><th>Field</th><th>What it is</th></tr></thead><tbody>${rows.join('\n')}</tbody></table>`}
 <h4>Request</h4>
-<pre tabindex="0"><code>${escape(curlOf(endpoint))}</code></pre>
+<pre tabindex="0"><code>${escape(curlExample(endpoint))}</code></pre>
 ${Object.entries(responses).map(renderResponse).join('\n')}
 </article>`;
 }
@@ -142,7 +142,7 @@ function fieldRows(schema: Schema, schemas: Record<string, Schema>, prefix = '')
     const isRequired = required.includes(name);
     const about = field.description ?? resolve(field, schemas).description;
     return [
-      row(
+      fieldRow(
         path,
         { where: 'body', required: isRequired, description: about, schema: field },
         schemas,
@@ -157,7 +157,7 @@ type Field = Omit<Parameter, 'name' | 'in' | 'description'> & {
   description?: string | undefined;
 };
 
-function row(name: string, field: Field, schemas: Record<string, Schema>): string {
+function fieldRow(name: string, field: Field, schemas: Record<string, Schema>): string {
   const { where, required = false, description, schema } = field;
   const about = [
     typeName(schema, schemas),
@@ -165,7 +165,7 @@ function row(name: string, field: Field, schemas: Record<string, Schema>): strin
     ...(required ? ['<b>required</b>'] : []),
   ];
   const text = description ?? schema.description ?? '';
-  return `<tr><td><code>${escape(name)}</code></td><td><small>${about.join(', ')}</small>${text === '' ? '' : `<br>${prose(text)}`}</td></tr>`;
+  return `<tr><td><code>${escape(name)}</code></td><td><small>${about.join(', ')}</small>${text === '' ? '' : `<br>${renderProse(text)}`}</td></tr>`;
 }
 
 function typeName(schema: Schema, schemas: Record<string, Schema>): string {
@@ -189,12 +189,12 @@ function renderResponse([status, { description, content }]: [
   Operation['responses'][string],
 ]): string {
   const example = Object.values(content ?? {})[0]?.example;
-  const head = `<b class="${Number(status) < 300 ? 'get' : 'delete'}">${status}</b> ${prose(description)}`;
+  const head = `<b class="${Number(status) < 300 ? 'get' : 'delete'}">${status}</b> ${renderProse(description)}`;
   if (example === undefined) return `<p class="response">${head}</p>`;
   return `<details${status === '200' ? '' : ' open'}><summary>${head}</summary><pre tabindex="0"><code>${escape(bodyText(example, 2))}</code></pre></details>`;
 }
 
-function curlOf({ method, path, security, parameters = [], requestBody }: Endpoint): string {
+function curlExample({ method, path, security, parameters = [], requestBody }: Endpoint): string {
   const [type, media] = Object.entries(requestBody?.content ?? {})[0] ?? [];
   const query = parameters.filter((one) => one.in === 'query' && one.required);
   const search = query.map(({ name }) => `${name}=…`).join('&');
@@ -213,12 +213,12 @@ function bodyText(example: unknown, indent: number): string {
   return typeof example === 'string' ? example : JSON.stringify(example, null, indent);
 }
 
-function paragraph(text: string): string {
-  return `<p>${prose(text)}</p>`;
+function renderParagraph(text: string): string {
+  return `<p>${renderProse(text)}</p>`;
 }
 
 /** Descriptions contain `code` and no other markup. */
-function prose(text: string): string {
+function renderProse(text: string): string {
   return escape(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>');
 }
 

@@ -43,7 +43,7 @@ export class BodyBudget {
     this.#ownerBytes = ownerBytes;
   }
 
-  spaceBytes(owner: string): number {
+  freeBytes(owner: string): number {
     const ownBytes = this.#ownerBytes - (this.#usedBy.get(owner) ?? 0);
     return Math.min(ownBytes, this.#totalBytes - this.#usedBytes);
   }
@@ -78,14 +78,14 @@ export class BodyAccount {
   }
 
   /** Aborted when the account is closed, for work that would use memory without being counted. */
-  closed(): AbortSignal {
+  closedSignal(): AbortSignal {
     if (this.#isClosed) return AbortSignal.abort(DISCONNECTED);
     this.#closing ??= new AbortController();
     return this.#closing.signal;
   }
 
   take(bytes: number): boolean {
-    if (this.#isClosed || bytes > this.#budget.spaceBytes(this.#owner)) return false;
+    if (this.#isClosed || bytes > this.#budget.freeBytes(this.#owner)) return false;
     this.#takenBytes += bytes;
     this.#budget.take(this.#owner, bytes);
     return true;
@@ -94,19 +94,19 @@ export class BodyAccount {
 
 /** Returns the hook that opens the account of a body, after the key was checked and before the body is read. */
 export function createBodyAccounting(): onRequestHookHandler {
-  const keyed = new BodyBudget(KEYED);
-  const open = new BodyBudget(PUBLIC);
-  const operators = new BodyBudget(OPERATOR);
+  const keyBudget = new BodyBudget(KEYED);
+  const publicBudget = new BodyBudget(PUBLIC);
+  const operatorBudget = new BodyBudget(OPERATOR);
   return (request, reply, done) => {
     const { headers, method, caller } = request;
     if (method === 'GET' || method === 'HEAD') return done();
     const announcedBytes = Number(headers['content-length'] ?? 0);
     if (announcedBytes === 0 && headers['transfer-encoding'] === undefined) return done();
-    const ofAll = caller === null ? open : keyed;
-    const budget = isFromLocalOperator(request) ? operators : ofAll;
+    const sharedBudget = caller === null ? publicBudget : keyBudget;
+    const budget = isFromLocalOperator(request) ? operatorBudget : sharedBudget;
     const owner = caller === null ? clientOf(request.ip) : caller.projectId;
     // A body whose announced length exceeds the budget is not read.
-    if (announcedBytes > budget.spaceBytes(owner)) return done(tooMuch());
+    if (announcedBytes > budget.freeBytes(owner)) return done(tooManyLargeBodies());
     request.bodyAccount = new BodyAccount(budget, owner, reply);
     done();
   };
@@ -131,7 +131,7 @@ export function wholeBodyParser(
     const onData = (piece: Buffer): void => {
       const isTooLarge = pieces.bytes + piece.length > limitBytes;
       if (isTooLarge) return stop(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE());
-      if (account?.take(piece.length) !== true) return stop(tooMuch());
+      if (account?.take(piece.length) !== true) return stop(tooManyLargeBodies());
       pieces.add(piece);
       if (!pieces.areTiny) return;
       stop(new TinyPieces());
@@ -156,15 +156,15 @@ class TinyPieces extends Error {
 /** Milliseconds for which the rest of such a body is read. Reading it is the work that is refused. */
 const TINY_LINGER_MS = 1_000;
 
-function tooMuch(): Overloaded {
+function tooManyLargeBodies(): Overloaded {
   return new Overloaded('too many large requests are in progress');
 }
 
-const moving = new WeakSet<IncomingMessage>();
+const UPLOADS = new WeakSet<IncomingMessage>();
 
 /** Returns whether a request is exempt from the time limit for whole requests (raw-responses.ts). */
 export function isUpload(request: IncomingMessage): boolean {
-  return moving.has(request);
+  return UPLOADS.has(request);
 }
 
 /** Minimum average rate after the first `silenceMs`, in the time spent waiting for the sender. */
@@ -186,14 +186,14 @@ export async function* readUpload(
   request: IncomingMessage,
   { body, silenceMs, world }: UploadOptions,
 ): AsyncGenerator<Buffer> {
-  moving.add(request);
+  UPLOADS.add(request);
   let bytes = 0;
   let waitedMs = 0;
   // Destroying the body would destroy the connection and with it the response.
   const pieces = body.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
   for (;;) {
     const fromMs = world.monotonicMs();
-    const next = await inTime(pieces.next(), silenceMs);
+    const next = await withinSilence(pieces.next(), silenceMs);
     if (next.done === true) return;
     waitedMs += world.monotonicMs() - fromMs;
     bytes += next.value.length;
@@ -203,7 +203,7 @@ export async function* readUpload(
   }
 }
 
-async function inTime<Value>(wanted: Promise<Value>, silenceMs: number): Promise<Value> {
+async function withinSilence<Value>(wanted: Promise<Value>, silenceMs: number): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const silence = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(
@@ -223,7 +223,7 @@ async function inTime<Value>(wanted: Promise<Value>, silenceMs: number): Promise
  * a reset, which can discard the response. Closes the connection after `lingerMs`.
  */
 export function drainBody(body: Readable, lingerMs: number): void {
-  const cut = setTimeout(() => body.destroy(), lingerMs).unref();
+  const closeTimer = setTimeout(() => body.destroy(), lingerMs).unref();
   body.on('error', () => {});
-  body.once('close', () => clearTimeout(cut)).resume();
+  body.once('close', () => clearTimeout(closeTimer)).resume();
 }

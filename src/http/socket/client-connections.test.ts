@@ -12,7 +12,7 @@ import { stubHttp, type StubHttp } from '../../../test/support/http.ts';
 import { DEFAULT_LIMITS } from '../../core/limits.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
-import { CONNECTION_LIMITS, Connections } from './client-connections.ts';
+import { CONNECTION_LIMITS, ClientConnections } from './client-connections.ts';
 import type { HttpServices } from '../services.ts';
 
 const QUICK = { headersMs: 300, requestMs: 600, silenceMs: 300, closeMs: 100 };
@@ -118,8 +118,8 @@ test('beyond the limit for unread responses their clients are disconnected, and 
   const deaf = [];
   for (let round = 0; round < 10; round += 1) deaf.push(...(await deafClients(http, 5)));
   const readsAll = async () => {
-    const answer = await fetch(`${http.url}/openapi.json`);
-    return (await answer.text()).length > 100_000;
+    const countResponse = await fetch(`${http.url}/openapi.json`);
+    return (await countResponse.text()).length > 100_000;
   };
   await waitFor(async () => (await countOf(http)) < 50, { what: 'some to be cut off' });
   await waitFor(readsAll, { what: 'a client that reads to be served' });
@@ -129,8 +129,8 @@ test('beyond the limit for unread responses their clients are disconnected, and 
 test('a response to a disconnected client uses no memory of others', async (t) => {
   const limits = { ...CONNECTION_LIMITS, unreadBytes: { anonymous: MB, known: MB } };
   const log = pino({ level: 'silent' });
-  const options = { limits, log, world: systemWorld, isShared: () => true, onLate: () => {} };
-  const connections = new Connections(options);
+  const options = { limits, log, world: systemWorld, isShared: () => true, onTimeout: () => {} };
+  const connections = new ClientConnections(options);
   const answers: ServerResponse[] = [];
   const server = createServer((_request, response) => answers.push(response));
   connections.watch(server);
@@ -151,11 +151,11 @@ test('a response to a disconnected client uses no memory of others', async (t) =
     await waitFor(() => answers.length === round, { what: 'the request' });
     client.destroy();
     await waitFor(() => answers.at(-1)?.destroyed, { what: 'the end of its connection' });
-    connections.answer(answers.at(-1)!, MB / 2);
+    connections.countResponse(answers.at(-1)!, MB / 2);
   }
   ask();
   await waitFor(() => answers.length === 11, { what: 'the last request' });
-  connections.answer(answers.at(-1)!, MB);
+  connections.countResponse(answers.at(-1)!, MB);
 });
 
 function countOf(http: StubHttp): Promise<number> {

@@ -51,7 +51,7 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
 };
 
 /** Responses up to this size are sent even above the limit for unread bytes, because the refusal itself is one. */
-const SMALL_ANSWER_BYTES = 4 * 1024;
+const SMALL_RESPONSE_BYTES = 4 * 1024;
 const WARN_EVERY_MS = 60_000;
 
 type Connection = {
@@ -60,10 +60,10 @@ type Connection = {
   client: string | null;
   /** The project of the key; null for an anonymous connection. */
   project: string | null;
-  underWay: number;
+  requestsInProgress: number;
   unreadBytes: number;
   pool: Pool;
-  untilMs: number;
+  deadlineMs: number;
   /** Queued bytes at the last check. `queuedSinceMs` is when their number last changed. */
   queuedBytes: number;
   queuedSinceMs: number;
@@ -71,19 +71,19 @@ type Connection = {
 
 type Pool = { usedBytes: number; maxBytes: number };
 
-type Counted = ServerResponse & { unreadBytes?: number };
+type CountedResponse = ServerResponse & { unreadBytes?: number };
 
-type ConnectionsOptions = {
+type ClientConnectionsOptions = {
   limits: ConnectionLimits;
   isShared: (address: string) => boolean;
   world: Pick<World, 'monotonicMs'>;
   log: Logger;
   /** Answers a request whose handler took too long. */
-  onLate: (socket: Socket) => void;
+  onTimeout: (socket: Socket) => void;
 };
 
-export class Connections {
-  readonly #options: ConnectionsOptions;
+export class ClientConnections {
+  readonly #options: ClientConnectionsOptions;
   readonly #limits: ConnectionLimits;
   readonly #open = new Set<Connection>();
   /** Oldest first, like the sets in `#anonymousOf`. */
@@ -99,7 +99,7 @@ export class Connections {
   #closed = 0;
   #warnedAtMs = -Infinity;
 
-  constructor(options: ConnectionsOptions) {
+  constructor(options: ClientConnectionsOptions) {
     this.#options = options;
     this.#limits = options.limits;
     this.#nowMs = options.world.monotonicMs();
@@ -108,23 +108,23 @@ export class Connections {
       anonymous: { usedBytes: 0, maxBytes: anonymous },
       known: { usedBytes: 0, maxBytes: known },
     };
-    this.#timer = setInterval(() => this.#look(), options.limits.checkEveryMs).unref();
+    this.#timer = setInterval(() => this.#checkAll(), options.limits.checkEveryMs).unref();
   }
 
   watch(server: Server): void {
     // Runs first, so that a refused connection needs no handshake.
-    server.prependListener('connection', (socket: Socket) => this.#enter(socket));
-    server.on('secureConnection', (socket: TLSSocket) => this.#secured(socket));
-    server.on('request', this.#begin);
+    server.prependListener('connection', (socket: Socket) => this.#add(socket));
+    server.on('secureConnection', (socket: TLSSocket) => this.#replaceByTls(socket));
+    server.on('request', this.#beginRequest);
   }
 
   /** Call it when a valid key of this project was sent. */
-  know(socket: Socket, project: string): void {
+  markKnown(socket: Socket, project: string): void {
     const connection = this.#bySocket.get(socket);
     if (connection === undefined || connection.project !== null) return;
     const known = this.#knownOf.get(project) ?? 0;
     if (known >= this.#limits.connections / 2 || !this.#anonymous.has(connection)) return;
-    this.#forgetStranger(connection);
+    this.#removeAnonymous(connection);
     connection.project = project;
     connection.pool.usedBytes -= connection.unreadBytes;
     connection.pool = this.#pools.known;
@@ -152,23 +152,24 @@ export class Connections {
    * @param bytes null for a stream, which buffers little
    * @throws Overloaded when too many bytes are unread and no other connection can be closed
    */
-  answer(response: ServerResponse, bytes: number | null): void {
+  countResponse(response: ServerResponse, bytes: number | null): void {
     const connection = this.#bySocket.get(response.req.socket);
     // A response on a closed connection is dropped; counting it would never be undone.
     if (connection === undefined || !this.#open.has(connection)) return;
     if (bytes === null) {
-      connection.untilMs = Infinity;
+      connection.deadlineMs = Infinity;
       return;
     }
     const { pool } = connection;
-    const isTooMuch = pool.usedBytes + bytes > pool.maxBytes && !this.#freeUnread(pool, bytes);
-    if (isTooMuch && bytes > SMALL_ANSWER_BYTES) {
+    const isTooMuch =
+      pool.usedBytes + bytes > pool.maxBytes && !this.#closeIdleReaders(pool, bytes);
+    if (isTooMuch && bytes > SMALL_RESPONSE_BYTES) {
       throw new Overloaded('too many responses have not been read');
     }
     const isFirst = connection.unreadBytes === 0;
-    if (isFirst) connection.untilMs = this.#nowMs + this.#limits.readMs;
-    connection.untilMs += (bytes * 1_000) / this.#limits.readBytesPerS;
-    (response as Counted).unreadBytes = bytes;
+    if (isFirst) connection.deadlineMs = this.#nowMs + this.#limits.readMs;
+    connection.deadlineMs += (bytes * 1_000) / this.#limits.readBytesPerS;
+    (response as CountedResponse).unreadBytes = bytes;
     connection.unreadBytes += bytes;
     pool.usedBytes += bytes;
   }
@@ -177,21 +178,21 @@ export class Connections {
     clearInterval(this.#timer);
   }
 
-  #enter(socket: Socket): void {
+  #add(socket: Socket): void {
     const { remoteAddress = '' } = socket;
     const client = this.#options.isShared(remoteAddress) ? null : clientOf(remoteAddress);
     const connection: Connection = {
       socket,
       client,
       project: null,
-      underWay: 0,
+      requestsInProgress: 0,
       unreadBytes: 0,
       pool: this.#pools.anonymous,
-      untilMs: Infinity,
+      deadlineMs: Infinity,
       queuedBytes: 0,
       queuedSinceMs: 0,
     };
-    if (!this.#makePlace(client)) return void socket.destroy();
+    if (!this.#makeRoom(client)) return void socket.destroy();
     this.#bySocket.set(socket, connection);
     this.#open.add(connection);
     this.#anonymous.add(connection);
@@ -200,21 +201,21 @@ export class Connections {
       if (own) own.add(connection);
       else this.#anonymousOf.set(client, new Set([connection]));
     }
-    socket.once('close', () => this.#leave(connection));
+    socket.once('close', () => this.#remove(connection));
   }
 
   /** Counts the TLS connection instead of its TCP connection from now on. */
-  #secured(socket: TLSSocket): void {
+  #replaceByTls(socket: TLSSocket): void {
     const raw = rawSocketOf(socket);
     const connection = raw === null ? undefined : this.#bySocket.get(raw);
     if (connection === undefined) return void socket.destroy();
     connection.socket = socket;
     this.#bySocket.set(socket, connection);
-    socket.once('close', () => this.#leave(connection));
+    socket.once('close', () => this.#remove(connection));
   }
 
   /** Closes the oldest anonymous connection if there are too many. @returns whether one more may connect */
-  #makePlace(client: string | null): boolean {
+  #makeRoom(client: string | null): boolean {
     const own = client === null ? undefined : this.#anonymousOf.get(client);
     const isCrowded = own !== undefined && own.size >= this.#limits.connectionsOfClient;
     if (!isCrowded && this.#open.size < this.#limits.connections) return true;
@@ -224,9 +225,9 @@ export class Connections {
     return true;
   }
 
-  #leave(connection: Connection): void {
+  #remove(connection: Connection): void {
     if (!this.#open.delete(connection)) return;
-    this.#forgetStranger(connection);
+    this.#removeAnonymous(connection);
     connection.pool.usedBytes -= connection.unreadBytes;
     const { project } = connection;
     if (project === null) return;
@@ -235,7 +236,7 @@ export class Connections {
     else this.#knownOf.set(project, known);
   }
 
-  #forgetStranger(connection: Connection): void {
+  #removeAnonymous(connection: Connection): void {
     this.#anonymous.delete(connection);
     const { client } = connection;
     const own = client === null ? undefined : this.#anonymousOf.get(client);
@@ -245,35 +246,36 @@ export class Connections {
   #close(connection: Connection): void {
     this.#closed += 1;
     connection.socket.destroy();
-    this.#leave(connection);
+    this.#remove(connection);
   }
 
-  readonly #begin = (request: IncomingMessage, response: ServerResponse): void => {
+  readonly #beginRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const connection = this.#bySocket.get(request.socket);
     if (connection === undefined) return;
-    if (connection.underWay === 0) connection.untilMs = this.#nowMs + this.#limits.responseMs;
-    connection.underWay += 1;
-    if (connection.underWay > this.#limits.pipelined) return this.#close(connection);
-    response.on('close', () => this.#end(connection, response));
+    if (connection.requestsInProgress === 0)
+      connection.deadlineMs = this.#nowMs + this.#limits.responseMs;
+    connection.requestsInProgress += 1;
+    if (connection.requestsInProgress > this.#limits.pipelined) return this.#close(connection);
+    response.on('close', () => this.#endRequest(connection, response));
   };
 
-  #end(connection: Connection, { unreadBytes = 0 }: Counted): void {
-    connection.underWay -= 1;
+  #endRequest(connection: Connection, { unreadBytes = 0 }: CountedResponse): void {
+    connection.requestsInProgress -= 1;
     // Bytes of a closed connection are no longer counted.
     if (!this.#open.has(connection)) return;
     connection.unreadBytes -= unreadBytes;
     connection.pool.usedBytes -= unreadBytes;
-    if (connection.underWay === 0) connection.untilMs = Infinity;
+    if (connection.requestsInProgress === 0) connection.deadlineMs = Infinity;
     else if (connection.unreadBytes === 0) {
-      connection.untilMs = this.#nowMs + this.#limits.responseMs;
+      connection.deadlineMs = this.#nowMs + this.#limits.responseMs;
     }
   }
 
   /** Closes connections of a pool that read nothing since the last check, most unread bytes first. */
-  #freeUnread(pool: Pool, bytes: number): boolean {
+  #closeIdleReaders(pool: Pool, bytes: number): boolean {
     const idle = [...this.#open].filter((connection) => {
       const { socket, queuedBytes } = connection;
-      return connection.pool === pool && queuedBytes > 0 && queuedOf(socket) === queuedBytes;
+      return connection.pool === pool && queuedBytes > 0 && queuedBytesOf(socket) === queuedBytes;
     });
     for (const connection of idle.toSorted((a, b) => b.unreadBytes - a.unreadBytes)) {
       if (pool.usedBytes + bytes <= pool.maxBytes) break;
@@ -282,9 +284,9 @@ export class Connections {
     return pool.usedBytes + bytes <= pool.maxBytes;
   }
 
-  #look(): void {
+  #checkAll(): void {
     this.#nowMs = this.#options.world.monotonicMs();
-    for (const connection of this.#open) this.#lookAt(connection);
+    for (const connection of this.#open) this.#check(connection);
     if (this.#closed === 0 || this.#nowMs - this.#warnedAtMs < WARN_EVERY_MS) return;
     this.#options.log.warn(
       { closed: this.#closed, open: this.#open.size },
@@ -294,32 +296,32 @@ export class Connections {
     this.#closed = 0;
   }
 
-  #lookAt(connection: Connection): void {
+  #check(connection: Connection): void {
     const { socket } = connection;
-    const queuedBytes = queuedOf(socket);
+    const queuedBytes = queuedBytesOf(socket);
     if (queuedBytes !== connection.queuedBytes) {
       connection.queuedBytes = queuedBytes;
       connection.queuedSinceMs = this.#nowMs;
     } else if (queuedBytes > 0 && this.#nowMs - connection.queuedSinceMs > this.#limits.readMs) {
       return this.#close(connection);
     }
-    if (this.#nowMs < connection.untilMs) return;
-    const pending = pendingOn(socket);
+    if (this.#nowMs < connection.deadlineMs) return;
+    const pending = pendingResponseOn(socket);
     if (pending === null || isUpload(pending.req)) return;
     if (pending.headersSent) return this.#close(connection);
-    connection.untilMs = Infinity;
-    this.#options.onLate(socket);
+    connection.deadlineMs = Infinity;
+    this.#options.onTimeout(socket);
   }
 }
 
 /** Returns the bytes that wait to be sent. Node's own timeouts also use the second number. */
-function queuedOf(socket: Socket): number {
+function queuedBytesOf(socket: Socket): number {
   const { _handle: handle } = socket as { _handle?: { writeQueueSize?: number } | null };
   return socket.writableLength + (handle?.writeQueueSize ?? 0);
 }
 
 /** Returns the response that is being sent on a connection; null between two requests. */
-export function pendingOn(socket: object): ServerResponse | null {
+export function pendingResponseOn(socket: object): ServerResponse | null {
   return (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
 }
 

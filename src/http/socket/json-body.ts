@@ -20,7 +20,7 @@ const BRACE_BIT = 0x20;
 const OPENING = 0x7b;
 const CLOSING = 0x7d;
 
-const HALF_A_PAIR = 'A string contains half of a surrogate pair; send whole characters.';
+const LONE_SURROGATE = 'A string contains half of a surrogate pair; send whole characters.';
 const TOO_DEEP = `The JSON is more than ${DEPTH_MAX} levels deep; make it flatter.`;
 const TOO_MANY = `The JSON has more than ${MEMBERS_MAX} members; send fewer at once.`;
 
@@ -28,7 +28,7 @@ const TOO_MANY = `The JSON has more than ${MEMBERS_MAX} members; send fewer at o
  * A body without these sequences needs no check of its parsed strings. A NUL or half of a surrogate pair (which
  * PostgreSQL refuses) can only be an escape. `__proto__`, also escaped, is the only name that JavaScript interprets.
  */
-const MAY_HIDE_A_TRAP = /\\u(?:00|d)|__proto__/i;
+const MAY_BE_UNSAFE = /\\u(?:00|d)|__proto__/i;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
@@ -50,20 +50,20 @@ export function jsonBodyParser(
 /** Returns the value; `{}` for an empty body. @throws BadRequest */
 export function parseJsonBody(bytes: Uint8Array): unknown {
   if (bytes.length === 0) return {};
-  if (bytes.includes(0)) throw unprocessable('The body contains a NUL byte; leave it out.');
-  if (!isPlainlyFlat(bytes)) refuseShape(bytes);
-  const text = decode(bytes);
-  const value = parse(text);
-  if (MAY_HIDE_A_TRAP.test(text)) refuseHiddenTraps(value);
+  if (bytes.includes(0)) throw invalidBody('The body contains a NUL byte; leave it out.');
+  if (!isSmallAndFlat(bytes)) refuseDeepOrLarge(bytes);
+  const text = decodeUtf8(bytes);
+  const value = parseJson(text);
+  if (MAY_BE_UNSAFE.test(text)) refuseUnsafeStrings(value);
   return value;
 }
 
 /**
- * Returns whether refuseShape has nothing to refuse: the body has fewer bytes than members are allowed, and at
+ * Returns whether refuseDeepOrLarge has nothing to refuse: the body has fewer bytes than members are allowed, and at
  * most as many opening brackets as levels, also counting those in strings. True for most bodies with one email.
  * Native searches find out in a tenth of the time.
  */
-function isPlainlyFlat(bytes: Uint8Array): boolean {
+function isSmallAndFlat(bytes: Uint8Array): boolean {
   if (bytes.length >= MEMBERS_MAX) return false;
   let left = DEPTH_MAX;
   for (const opening of [OPENING, OPENING & ~BRACE_BIT]) {
@@ -79,7 +79,7 @@ function isPlainlyFlat(bytes: Uint8Array): boolean {
  * Counts brackets and commas outside of strings. The parser decides whether the text is well-formed. Hot path: each
  * byte and the length are read once.
  */
-function refuseShape(bytes: Uint8Array): void {
+function refuseDeepOrLarge(bytes: Uint8Array): void {
   const { length } = bytes;
   let depth = 0;
   let commas = 0;
@@ -88,11 +88,11 @@ function refuseShape(bytes: Uint8Array): void {
     if (byte === QUOTE) at = endOfString(bytes, at + 1, length);
     else if ((byte | BRACE_BIT) === OPENING) {
       depth += 1;
-      if (depth > DEPTH_MAX) throw unprocessable(TOO_DEEP);
+      if (depth > DEPTH_MAX) throw invalidBody(TOO_DEEP);
     } else if ((byte | BRACE_BIT) === CLOSING) depth -= 1;
     else if (byte === COMMA) commas += 1;
   }
-  if (commas >= MEMBERS_MAX) throw unprocessable(TOO_MANY);
+  if (commas >= MEMBERS_MAX) throw invalidBody(TOO_MANY);
 }
 
 function endOfString(bytes: Uint8Array, from: number, length: number): number {
@@ -105,7 +105,7 @@ function endOfString(bytes: Uint8Array, from: number, length: number): number {
   return at;
 }
 
-function decode(bytes: Uint8Array): string {
+function decodeUtf8(bytes: Uint8Array): string {
   try {
     return utf8.decode(bytes);
   } catch {
@@ -113,7 +113,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-function parse(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -121,22 +121,22 @@ function parse(text: string): unknown {
   }
 }
 
-function refuseHiddenTraps(value: unknown): void {
+function refuseUnsafeStrings(value: unknown): void {
   if (typeof value === 'string') {
-    if (value.includes('\0')) throw unprocessable('A string contains a NUL; leave it out.');
-    if (!value.isWellFormed()) throw unprocessable(HALF_A_PAIR);
+    if (value.includes('\0')) throw invalidBody('A string contains a NUL; leave it out.');
+    if (!value.isWellFormed()) throw invalidBody(LONE_SURROGATE);
     return;
   }
   if (typeof value !== 'object' || value === null) return;
   for (const [name, inner] of Object.entries(value)) {
     if (name === '__proto__') {
-      throw unprocessable('__proto__ cannot be used as a name; choose another one.');
+      throw invalidBody('__proto__ cannot be used as a name; choose another one.');
     }
-    refuseHiddenTraps(name);
-    refuseHiddenTraps(inner);
+    refuseUnsafeStrings(name);
+    refuseUnsafeStrings(inner);
   }
 }
 
-function unprocessable(message: string): BadRequest {
+function invalidBody(message: string): BadRequest {
   return new BadRequest({ status: 422, code: 'validation_error', message });
 }

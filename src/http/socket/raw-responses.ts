@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { pendingOn } from './client-connections.ts';
+import { pendingResponseOn } from './client-connections.ts';
 import {
   errorBody,
   type HttpProblem,
@@ -24,13 +24,13 @@ type Context = Pick<HttpServices, 'log' | 'world'>;
 type ParserError = Error & { code: string; rawPacket?: unknown };
 
 /** Milliseconds for which a client may read the response before the connection is closed. */
-const LINGER_MS = 2_000;
+const READ_WITHIN_MS = 2_000;
 
 /** Answers input that does not reach Fastify. */
 export function refuseRawInput(server: Server, context: Context): void {
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => socket.destroy());
-    answerRaw(socket, NO_TUNNEL, context);
+    sendRawResponse(socket, NO_TUNNEL, context);
   });
   server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
     const requestId = context.world.newId();
@@ -41,7 +41,7 @@ export function refuseRawInput(server: Server, context: Context): void {
       'x-request-id': requestId,
     });
     response.end(body);
-    logAnswer(UNKNOWN_EXPECTATION, { requestId, socket: response.socket }, context);
+    logResponse(UNKNOWN_EXPECTATION, { requestId, socket: response.socket }, context);
   });
 }
 
@@ -50,26 +50,26 @@ export function respondToClientError(error: ParserError, socket: Duplex, context
   // Node has removed its listener, and an error event without a listener ends the process.
   socket.on('error', () => socket.destroy());
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const answer = (): void => answerRaw(socket, problemOf(error), context);
-  const pending = pendingOn(socket);
-  if (pending === null) return answer();
+  const respond = (): void => sendRawResponse(socket, problemOf(error), context);
+  const pending = pendingResponseOn(socket);
+  if (pending === null) return respond();
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUpload(pending.req)) return;
   // The malformed input follows a complete request, whose response must be sent first.
-  if (pending.req.complete) return void pending.once('finish', answer);
+  if (pending.req.complete) return void pending.once('finish', respond);
   // A response that has begun cannot be replaced: the client receives it truncated.
   if (pending.headersSent) socket.destroy();
-  else answer();
+  else respond();
 }
 
 export function respondTooLate(socket: Duplex, context: Context): void {
-  answerRaw(socket, TOO_LATE, context);
+  sendRawResponse(socket, TOO_LATE, context);
 }
 
 export function respondToClearText(socket: Duplex, context: Context): void {
-  answerRaw(socket, CLEAR_TEXT, context);
+  sendRawResponse(socket, CLEAR_TEXT, context);
 }
 
-function answerRaw(socket: Duplex, problem: HttpProblem, context: Context): void {
+function sendRawResponse(socket: Duplex, problem: HttpProblem, context: Context): void {
   const requestId = context.world.newId();
   const body = errorBody(problem, requestId);
   const head = [
@@ -86,12 +86,12 @@ function answerRaw(socket: Duplex, problem: HttpProblem, context: Context): void
   socket.removeAllListeners('data');
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
   socket.resume();
-  const linger = setTimeout(() => socket.destroy(), LINGER_MS).unref();
-  socket.once('close', () => clearTimeout(linger));
-  logAnswer(problem, { requestId, socket }, context);
+  const closeTimer = setTimeout(() => socket.destroy(), READ_WITHIN_MS).unref();
+  socket.once('close', () => clearTimeout(closeTimer));
+  logResponse(problem, { requestId, socket }, context);
 }
 
-function logAnswer(
+function logResponse(
   { status }: HttpProblem,
   { requestId, socket }: { requestId: string; socket: Duplex | null },
   { log }: Context,
@@ -106,7 +106,7 @@ function problemOf(error: ParserError): HttpProblem {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return TOO_SLOW;
     case 'HPE_HEADER_OVERFLOW':
-      return isRequestLineOpen(error.rawPacket) ? PATH_TOO_LONG : HEADERS_TOO_LARGE;
+      return isRequestLineTooLong(error.rawPacket) ? PATH_TOO_LONG : HEADERS_TOO_LARGE;
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return TOO_LARGE;
     default:
@@ -115,7 +115,7 @@ function problemOf(error: ParserError): HttpProblem {
 }
 
 /** Returns whether the packet that overflowed starts a request whose first line alone is too long. */
-function isRequestLineOpen(packet: unknown): boolean {
+function isRequestLineTooLong(packet: unknown): boolean {
   if (!Buffer.isBuffer(packet) || !/^[A-Z]+ /.test(packet.toString('latin1', 0, 16))) return false;
   const end = packet.indexOf('\r\n');
   return end === -1 || end >= maxHeaderSize;

@@ -3,7 +3,8 @@
  * of a machine share the ports.
  */
 import { AuthLimiter } from '../../accounts/keys/auth-limiter.ts';
-import { KeyCache, KeyUse } from '../../accounts/keys/key-cache.ts';
+import { KeyCache } from '../../accounts/keys/key-cache.ts';
+import { KeyUsage } from '../../accounts/keys/key-usage.ts';
 import {
   createReceive,
   KEPT_BYTES_MAX,
@@ -143,7 +144,7 @@ export async function listenForMail(
       limits: { ...inbound.limits, ...perClient(setup.workerCount, NEW_INBOUND_PER_MINUTE) },
     });
   }
-  const use = new KeyUse(context.db);
+  const use = new KeyUsage(context.db);
   const submission = submissionOptions(context, { accept, use });
   const known = new KnownClients(systemWorld, onLogIn);
   for (const { port, implicitTls } of config.submissionPorts) {
@@ -172,7 +173,7 @@ export async function listenForMail(
 
 function submissionOptions(
   context: WorkerContext,
-  { accept, use }: { accept: AcceptEmail; use: KeyUse },
+  { accept, use }: { accept: AcceptEmail; use: KeyUsage },
 ): SubmissionOptions {
   const { db, config, secrets, log } = context;
   return {

@@ -13,13 +13,23 @@ import { readPhraseMs } from './times.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
+/** Fields that clients also send empty. Empty ones count as absent. */
 const EMPTY_IS_ABSENT = ['reply_to', 'cc', 'bcc', 'scheduled_at', 'headers'] as const;
 /** Go and Rust always send these. With a template, empty ones count as absent. */
 const EMPTY_BESIDE_TEMPLATE = ['subject', 'html', 'text'] as const;
+
+const NO_TOPICS: Refusal = refuseFields([
+  { field: 'topic_id', message: 'this service has no topics; leave it out' },
+]);
+
+const UNKNOWN_TIME: Refusal = refuseFields([
+  {
+    field: 'scheduled_at',
+    message:
+      'must be a time in ISO 8601 with its offset, like 2027-01-31T09:00:00+01:00, or words like ' +
+      '"in 1 hour", "tomorrow at 9am" or "Friday at 3pm ET"',
+  },
+]);
 
 /**
  * Translates the body of `POST /emails` into that of `POST /v1/emails`. Refuses features that this service does not
@@ -47,9 +57,9 @@ export function readNewEmail(body: unknown, nowMs: number): { body: unknown } | 
   return { body: email };
 }
 
-const NO_TOPICS: Refusal = refuseFields([
-  { field: 'topic_id', message: 'this service has no topics; leave it out' },
-]);
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
 
 function isEmpty(value: unknown): boolean {
   return value === '' || (Array.isArray(value) && value.length === 0);
@@ -61,21 +71,21 @@ function withoutNulls(value: Json): Json {
 
 function readAttachment(attachment: unknown): unknown {
   if (!isObject(attachment)) return attachment;
-  const { content, contentType, inline_content_id, ...rest } = attachment;
-  const read: Record<string, unknown> = {
-    ...rest,
+  const { content, contentType, inline_content_id, ...fields } = attachment;
+  const translated: Record<string, unknown> = {
+    ...fields,
     content: readBytes(content),
-    content_type: rest['content_type'] ?? contentType,
-    content_id: rest['content_id'] ?? inline_content_id,
+    content_type: fields['content_type'] ?? contentType,
+    content_id: fields['content_id'] ?? inline_content_id,
   };
   for (const name of ['content_type', 'content_id', 'path']) {
-    if (read[name] === '') delete read[name];
+    if (translated[name] === '') delete translated[name];
   }
-  if (typeof read['path'] === 'string') {
-    if (isEmpty(read['content'])) delete read['content'];
-    if (!read['filename']) read['filename'] = lastSegment(read['path']);
+  if (typeof translated['path'] === 'string') {
+    if (isEmpty(translated['content'])) delete translated['content'];
+    if (!translated['filename']) translated['filename'] = lastSegment(translated['path']);
   }
-  return read;
+  return translated;
 }
 
 /** Converts a list of bytes to base64, and returns anything else unchanged. Long lists are strings already. */
@@ -99,19 +109,10 @@ export function readTime(text: string, nowMs: number): string | Refusal {
   const phraseMs = readPhraseMs(text, nowMs);
   if (phraseMs !== null) return new Date(phraseMs).toISOString();
   const isTime = readScheduledAt('scheduled_at', text, () => {}) !== null;
-  return isTime ? text : NO_TIME;
+  return isTime ? text : UNKNOWN_TIME;
 }
 
-const NO_TIME: Refusal = refuseFields([
-  {
-    field: 'scheduled_at',
-    message:
-      'must be a time in ISO 8601 with its offset, like 2027-01-31T09:00:00+01:00, or words like ' +
-      '"in 1 hour", "tomorrow at 9am" or "Friday at 3pm ET"',
-  },
-]);
-
-export function presentListed(email: EmailSummary) {
+export function toListedEmail(email: EmailSummary) {
   const { status, ...summary } = presentSummary(email);
   return {
     id: summary.id,
@@ -129,8 +130,8 @@ export function presentListed(email: EmailSummary) {
   };
 }
 
-export function presentOne(email: EmailDetail) {
+export function toResendEmail(email: EmailDetail) {
   const { html, text } = presentEmail(email);
   const { tags } = email;
-  return { object: 'email' as const, ...presentListed(email), html, text, tags, topic_id: null };
+  return { object: 'email' as const, ...toListedEmail(email), html, text, tags, topic_id: null };
 }

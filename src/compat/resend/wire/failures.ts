@@ -61,9 +61,9 @@ type ErrorName =
   | 'restricted_api_key'
   | 'validation_error';
 
-type Naming = { name: ErrorName; status: number };
+type ErrorNaming = { name: ErrorName; status: number };
 
-const NAMING: Readonly<Record<Exclude<RefusalCode, 'validation_error'>, Naming>> = {
+const ERROR_NAMES: Readonly<Record<Exclude<RefusalCode, 'validation_error'>, ErrorNaming>> = {
   authentication_error: { name: 'invalid_api_key', status: 403 },
   authorization_error: { name: 'restricted_api_key', status: 401 },
   // Only sessions can fail like this, and this API has none.
@@ -81,21 +81,21 @@ export function resendFailure(
   problem: Problem,
   { requestId, hasKey }: { requestId: string; hasKey: boolean },
 ): { status: number; body: string } {
-  const { name, status } = namingOf(problem, hasKey);
+  const { name, status } = errorNameAndStatus(problem, hasKey);
   const { message } = problem;
   const body = JSON.stringify({ statusCode: status, name, message, request_id: requestId });
   return { status, body };
 }
 
-function namingOf(problem: Problem, hasKey: boolean): Naming {
+function errorNameAndStatus(problem: Problem, hasKey: boolean): ErrorNaming {
   const { code, status } = problem;
   if (code === 'authentication_error' && !hasKey) return { name: 'missing_api_key', status };
-  if (code in NAMING) return NAMING[code as keyof typeof NAMING];
-  return { name: nameOf(problem), status };
+  if (code in ERROR_NAMES) return ERROR_NAMES[code as keyof typeof ERROR_NAMES];
+  return { name: errorNameOf(problem), status };
 }
 
 /** Names a failed rule by its first field, and a failure of HTTP by its status. */
-function nameOf({ status, message, details }: Problem): ErrorName {
+function errorNameOf({ status, message, details }: Problem): ErrorName {
   if (status === 405) return 'method_not_allowed';
   if (status >= 500) return 'internal_server_error';
   const field = details?.[0]?.field.replace(/^\[\d+\]\.?/, '') ?? '';

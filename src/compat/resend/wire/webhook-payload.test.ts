@@ -2,7 +2,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { EVENTS } from '../../../../test/support/resend-shapes.ts';
 import { EVENT_TYPES } from '../../../core/events.ts';
-import { namesOf, resendPayload, subscriptionTo } from './webhook-payload.ts';
+import { resendTypesOf, resendPayload, parseSubscription } from './webhook-payload.ts';
 
 const EMAIL = {
   email_id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
@@ -52,9 +52,9 @@ test('a failed email has its reason', () => {
 test('opens, clicks and expired emails have the types that Resend’s client declares', () => {
   const click = { link: 'https://acme.com/', ip: '203.0.113.0', user_agent: null, is_bot: false };
   const reason = { category: 'expired', blame: 'receiver', advice: 'Try later.' };
-  const native = { 'email.opened': {}, 'email.clicked': { click }, 'email.failed': { reason } };
-  for (const [type, more] of Object.entries(native)) {
-    const shape = EVENTS[type as keyof typeof native];
+  const data = { 'email.opened': {}, 'email.clicked': { click }, 'email.failed': { reason } };
+  for (const [type, more] of Object.entries(data)) {
+    const shape = EVENTS[type as keyof typeof data];
     assert.doesNotThrow(() => shape.parse(payloadOf(type, { ...EMAIL, ...more })), type);
   }
 });
@@ -66,9 +66,9 @@ test('the data of an event that Resend does not have is unchanged', () => {
 
 test('a subscription is shown with the names that it was created with', () => {
   const names = ['email.sent', 'email.opened', 'domain.updated'];
-  const types = subscriptionTo([...names, 'contact.created', 'email.received']);
+  const types = parseSubscription([...names, 'contact.created', 'email.received']);
   assert.ok(typeof types !== 'string');
   assert.ok(types.every((type) => EVENT_TYPES.includes(type)));
-  assert.deepEqual(namesOf(types).toSorted(), names.toSorted());
-  assert.equal(subscriptionTo(['email.sent', 'email.sended']), 'email.sended');
+  assert.deepEqual(resendTypesOf(types).toSorted(), names.toSorted());
+  assert.equal(parseSubscription(['email.sent', 'email.sended']), 'email.sended');
 });

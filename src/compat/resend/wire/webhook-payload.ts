@@ -45,46 +45,48 @@ const TYPES: ReadonlyMap<string, readonly ProjectEventType[]> = Map.groupBy(
 const NEVER = /^(contact|topic|inbox|broadcast)\.[a-z._]+$|^email\.received$/;
 
 /** Returns the subscription for a list of Resend's types, or the first type that does not exist. */
-export function subscriptionTo(types: readonly string[]): EventType[] | string {
+export function parseSubscription(types: readonly string[]): EventType[] | string {
   const unknown = types.find((type) => !TYPES.has(type) && !NEVER.test(type));
   return unknown ?? [...new Set(types.flatMap((type) => TYPES.get(type) ?? []))];
 }
 
 /** Returns Resend's types for a subscription. Null subscribes to everything. */
-export function namesOf(subscribed: readonly EventType[] | null): string[] {
+export function resendTypesOf(subscribed: readonly EventType[] | null): string[] {
   if (subscribed === null) return [...TYPES.keys()];
-  const wanted = [...TYPES].filter(([, types]) => types.some((type) => subscribed.includes(type)));
-  return wanted.map(([name]) => name);
+  const matching = [...TYPES].filter(([, types]) =>
+    types.some((type) => subscribed.includes(type)),
+  );
+  return matching.map(([name]) => name);
 }
 
-const NAME_OF: ReadonlyMap<string, string | null> = new Map(Object.entries(NAMES));
+const TYPE_NAMES: ReadonlyMap<string, string | null> = new Map(Object.entries(NAMES));
 
-/** Types that Resend does not have, such as that of a test, keep their name. */
-export function nameOfType(type: string): string {
-  return NAME_OF.get(type) ?? type;
+/** Returns Resend's name of a type. Types that Resend does not have, such as that of a test, keep their name. */
+export function resendTypeOf(type: string): string {
+  return TYPE_NAMES.get(type) ?? type;
 }
 
-export function resendPayload({ type, createdAt, data }: StoredEvent): string {
-  const native = JSON.parse(data) as Data;
-  const name = nameOfType(type);
+export function resendPayload({ type, createdAt, data: json }: StoredEvent): string {
+  const data = JSON.parse(json) as Data;
+  const name = resendTypeOf(type);
   return JSON.stringify({
     type: name,
     created_at: createdAt,
-    data: dataOf(name, native, createdAt),
+    data: payloadDataOf(name, data, createdAt),
   });
 }
 
 type Data = Readonly<Record<string, unknown>>;
 
-function dataOf(name: string, native: Data, at: string): object {
-  if (!TYPES.has(name)) return native;
+function payloadDataOf(name: string, data: Data, at: string): object {
+  if (!TYPES.has(name)) return data;
   if (name.startsWith('email.')) {
-    return { ...ofEmail(name, native as EmailData), ...clickOf(native['click'], at) };
+    return { ...emailFields(name, data as EmailData), ...clickFields(data['click'], at) };
   }
   // An operator's event about a domain has the data of a condition.
   if (name.startsWith('domain.'))
-    return 'records' in native ? ofDomain(native as DomainData) : native;
-  return ofSuppression(native as SuppressionData);
+    return 'records' in data ? domainFields(data as DomainData) : data;
+  return suppressionFields(data as SuppressionData);
 }
 
 type EmailData = {
@@ -99,35 +101,35 @@ type EmailData = {
   smtp?: { code?: number | null; enhanced_code?: string | null; message?: string | null } | null;
 };
 
-function ofEmail(name: string, native: EmailData): object {
-  const { email_id, message_id, recipient, from, to, subject, tags } = native;
+function emailFields(name: string, data: EmailData): object {
+  const { email_id, message_id, recipient, from, to, subject, tags } = data;
   return {
     email_id,
     message_id,
-    created_at: timeOf(email_id),
+    created_at: creationTimeOf(email_id),
     from,
     // An event about one recipient names only that one.
     to: recipient === undefined ? to : [recipient],
     subject,
     tags: Object.fromEntries(tags.map((tag) => [tag.name, tag.value])),
-    ...outcomeOf(name, native),
+    ...outcomeFields(name, data),
   };
 }
 
 type Click = { link: string; ip: string; user_agent: string | null };
 
-function clickOf(native: unknown, timestamp: string): object {
-  if (native === undefined) return {};
-  const { link, ip: ipAddress, user_agent: userAgent } = native as Click;
+function clickFields(data: unknown, timestamp: string): object {
+  if (data === undefined) return {};
+  const { link, ip: ipAddress, user_agent: userAgent } = data as Click;
   return { click: { ipAddress, link, timestamp, userAgent: userAgent ?? '' } };
 }
 
-/** A UUIDv7 begins with its time, in milliseconds. */
-function timeOf(id: string): string {
+/** Reads the time of a UUIDv7, which begins with it in milliseconds. */
+function creationTimeOf(id: string): string {
   return new Date(Number.parseInt(id.slice(0, 13).replace('-', ''), 16)).toISOString();
 }
 
-function outcomeOf(name: string, { reason, smtp }: EmailData): object {
+function outcomeFields(name: string, { reason, smtp }: EmailData): object {
   const reply = [smtp?.code, smtp?.enhanced_code, smtp?.message].filter((part) => part != null);
   const message = reply.join(' ') || (reason?.advice ?? '');
   switch (name) {
@@ -180,8 +182,8 @@ type DomainData = {
 /** Clients decode only Resend's regions, and none of them matches this service. */
 const REGION = 'us-east-1';
 
-function ofDomain(native: DomainData): object {
-  return { ...resendDomain(native), records: resendRecords(native.name, native.records) };
+function domainFields(data: DomainData): object {
+  return { ...resendDomain(data), records: resendRecords(data.name, data.records) };
 }
 
 /** Returns a domain as Resend lists it, without `records`. */
@@ -240,7 +242,7 @@ type SuppressionData = {
   created_at: string;
 };
 
-export function ofSuppression(entry: SuppressionData) {
+export function suppressionFields(entry: SuppressionData) {
   return {
     id: suppressionId(entry.address),
     email: entry.address,

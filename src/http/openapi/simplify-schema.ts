@@ -12,12 +12,12 @@ export type JsonObject = { [name: string]: Json };
 type Rule = (schema: JsonObject) => JsonObject;
 
 /** Rewrites a schema and all schemas in it. Examples are values, not schemas, and stay unchanged. */
-export function plainShape(schema: Json): Json {
-  if (Array.isArray(schema)) return schema.map(plainShape);
+export function simplifySchema(schema: Json): Json {
+  if (Array.isArray(schema)) return schema.map(simplifySchema);
   if (!isObject(schema)) return schema;
   const inner = mapValues(schema, (value, name) => {
     if (name === 'example' || name === 'examples') return value;
-    return NAMES_OF_FIELDS.has(name) ? mapValues(value, plainShape) : plainShape(value);
+    return NAMES_OF_FIELDS.has(name) ? mapValues(value, simplifySchema) : simplifySchema(value);
   });
   return RULES.reduce((result, rule) => rule(result), inner);
 }
@@ -34,17 +34,17 @@ const constIsEnum: Rule = ({ const: value, ...rest }) =>
  * boolean, which also permits `false`; the description names the only value.
  */
 const booleansAreNotEnums: Rule = (schema) => {
-  const { enum: values, default: standard, description, ...rest } = schema;
+  const { enum: values, default: defaultValue, description, ...rest } = schema;
   const [only, ...more] = Array.isArray(values) ? values : [];
   const isQuery = only === 'true' && more[0] === 'false' && more.length === 1;
   if (typeof only !== 'boolean' && !isQuery) return schema;
-  const said = typeof description === 'string' ? [description] : [];
-  const text = (isQuery ? said : [...said, `Always \`${only}\`.`]).join(' ');
+  const descriptions = typeof description === 'string' ? [description] : [];
+  const text = (isQuery ? descriptions : [...descriptions, `Always \`${only}\`.`]).join(' ');
   return {
     ...rest,
     type: 'boolean',
     ...(text !== '' && { description: text }),
-    ...(standard !== undefined && { default: standard === 'true' }),
+    ...(defaultValue !== undefined && { default: defaultValue === 'true' }),
     ...(!isQuery && rest['examples'] === undefined && { examples: [only ?? true] }),
   };
 };
@@ -52,7 +52,7 @@ const booleansAreNotEnums: Rule = (schema) => {
 /** `anyOf: [{type: "string", …}, {type: "null"}]` becomes one type that may be null. A `$ref` keeps its `anyOf`. */
 const nullIsInTheType: Rule = (schema) => {
   const { anyOf, ...rest } = schema;
-  const [one, ...more] = othersThanNull(anyOf);
+  const [one, ...more] = withoutNullType(anyOf);
   if (!isNullable(anyOf) || more.length > 0 || !isObject(one)) return schema;
   if (typeof one['type'] !== 'string') return schema;
   const values = one['enum'];
@@ -75,7 +75,7 @@ const typesAreAlternatives: Rule = (schema) => {
 /** Alternatives of one scalar type (a time or a date) become that type; the description has their formats. */
 const sameTypeIsNoUnion: Rule = (schema) => {
   const { anyOf, ...rest } = schema;
-  const types = scalarTypes(othersThanNull(anyOf));
+  const types = scalarTypes(withoutNullType(anyOf));
   const [only] = types;
   if (types.length < 2 || only === undefined || new Set(types).size > 1) return schema;
   return { ...rest, type: isNullable(anyOf) ? [only, 'null'] : only };
@@ -125,7 +125,7 @@ function isNullableInteger({ type }: JsonObject): boolean {
   return Array.isArray(type) && type.includes('integer');
 }
 
-function othersThanNull(alternatives: Json | undefined): Json[] {
+function withoutNullType(alternatives: Json | undefined): Json[] {
   return Array.isArray(alternatives) ? alternatives.filter((one) => !isNull(one)) : [];
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { isRefusal, Overloaded } from '../../core/refusals.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import { type Guesser, memberWithDevice, SignInLimits, strangerAt } from './limits.ts';
+import { type Guesser, memberWithDevice, SignInLimits, strangerAt } from './sign-in-limits.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Overloaded } from '../../core/refusals.ts';
-import { SignInTurns } from './turns.ts';
+import { SignInTurns } from './sign-in-turns.ts';
 
 const PLACES = 64;
 
@@ -104,10 +104,10 @@ test('known members and strangers take turns, each with places of their own', as
 
 test('a turn that fails is passed on', async () => {
   const turns = new SignInTurns();
-  const asker = { isKnown: false, owner: 'a' };
-  const failing = turns.take(asker, () => Promise.reject(new Error('broken')));
-  const next = turns.take(asker, () => Promise.resolve('done'));
+  const turnOwner = { isKnown: false, owner: 'a' };
+  const failing = turns.take(turnOwner, () => Promise.reject(new Error('broken')));
+  const next = turns.take(turnOwner, () => Promise.resolve('done'));
   await assert.rejects(failing, /broken/);
   assert.equal(await next, 'done');
-  assert.equal(await turns.take(asker, () => Promise.resolve('again')), 'again');
+  assert.equal(await turns.take(turnOwner, () => Promise.resolve('again')), 'again');
 });

@@ -16,7 +16,7 @@ const PLACES = { known: 16, strangers: 64 } as const;
 const HALVED_EVERY = 4_096;
 
 /** `owner` is a member's id or a network (net/addresses.ts networkOf). */
-export type Asker = { isKnown: boolean; owner: string };
+export type TurnOwner = { isKnown: boolean; owner: string };
 
 export class SignInTurns {
   readonly #known = new WaitingList(PLACES.known);
@@ -24,9 +24,12 @@ export class SignInTurns {
   #isRunning = false;
   #isStrangersTurn = false;
 
-  /** Call it before work that precedes the turn. @throws Overloaded when no place is left */
-  checkPlace({ isKnown, owner }: Asker): void {
-    this.#listOf(isKnown).lastBehind(owner);
+  /**
+   * Refuses early, before work that precedes the turn.
+   * @throws Overloaded when no place is left
+   */
+  requireFreePlace({ isKnown, owner }: TurnOwner): void {
+    this.#listOf(isKnown).findReplaceable(owner);
   }
 
   /**
@@ -35,7 +38,7 @@ export class SignInTurns {
    * @throws Overloaded when no place is left, or a newcomer with a lower rank has replaced this request
    */
   async take<Result>(
-    { isKnown, owner }: Asker,
+    { isKnown, owner }: TurnOwner,
     work: () => Promise<Result>,
     isWrong: (result: Result) => boolean = () => false,
   ): Promise<Result> {
@@ -44,10 +47,10 @@ export class SignInTurns {
     this.#isRunning = true;
     try {
       const result = await work();
-      if (isWrong(result)) list.countWrong(owner);
+      if (isWrong(result)) list.countWrongPassword(owner);
       return result;
     } finally {
-      this.#passOn();
+      this.#startNext();
     }
   }
 
@@ -55,7 +58,7 @@ export class SignInTurns {
     return isKnown ? this.#known : this.#strangers;
   }
 
-  #passOn(): void {
+  #startNext(): void {
     const lists = this.#isStrangersTurn
       ? [this.#strangers, this.#known]
       : [this.#known, this.#strangers];
@@ -78,23 +81,23 @@ class WaitingList {
   readonly #places: number;
   /** Ordered by rank, and by arrival within a rank. */
   readonly #waiting: Waiting[] = [];
-  readonly #wrong = new Map<string, number>();
-  #wrongInAll = 0;
+  readonly #wrongPasswords = new Map<string, number>();
+  #wrongPasswordCount = 0;
 
   constructor(places: number) {
     this.#places = places;
   }
 
   wait(owner: string): Promise<void> {
-    const last = this.lastBehind(owner);
-    if (last !== null) {
+    const replaced = this.findReplaceable(owner);
+    if (replaced !== null) {
       this.#waiting.pop();
-      last.refuse(tooMany());
+      replaced.refuse(tooManySignIns());
     }
     const rank = this.#rankOf(owner);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const behind = this.#waiting.findIndex((other) => other.rank > rank);
-    const index = behind < 0 ? this.#waiting.length : behind;
+    const firstBehind = this.#waiting.findIndex((waiting) => waiting.rank > rank);
+    const index = firstBehind < 0 ? this.#waiting.length : firstBehind;
     this.#waiting.splice(index, 0, { owner, rank, begin: resolve, refuse: reject });
     return promise;
   }
@@ -107,29 +110,33 @@ class WaitingList {
    * Returns the request that a newcomer of this owner replaces; null when places are free.
    * @throws Overloaded when the newcomer's rank is not lower
    */
-  lastBehind(owner: string): Waiting | null {
+  findReplaceable(owner: string): Waiting | null {
     if (this.#waiting.length < this.#places) return null;
     const last = this.#waiting.at(-1)!;
-    if (last.rank <= this.#rankOf(owner)) throw tooMany();
+    if (last.rank <= this.#rankOf(owner)) throw tooManySignIns();
     return last;
   }
 
-  countWrong(owner: string): void {
-    this.#wrong.set(owner, (this.#wrong.get(owner) ?? 0) + 1);
-    this.#wrongInAll += 1;
-    if (this.#wrongInAll % HALVED_EVERY > 0) return;
-    for (const [one, count] of this.#wrong) {
-      if (count > 1) this.#wrong.set(one, count >> 1);
-      else this.#wrong.delete(one);
+  countWrongPassword(owner: string): void {
+    this.#wrongPasswords.set(owner, (this.#wrongPasswords.get(owner) ?? 0) + 1);
+    this.#wrongPasswordCount += 1;
+    if (this.#wrongPasswordCount % HALVED_EVERY > 0) return;
+    this.#halveCounts();
+  }
+
+  #halveCounts(): void {
+    for (const [owner, count] of this.#wrongPasswords) {
+      if (count > 1) this.#wrongPasswords.set(owner, count >> 1);
+      else this.#wrongPasswords.delete(owner);
     }
   }
 
   #rankOf(owner: string): number {
-    const own = this.#waiting.filter((waiting) => waiting.owner === owner).length;
-    return (this.#wrong.get(owner) ?? 0) + own;
+    const waitingCount = this.#waiting.filter((waiting) => waiting.owner === owner).length;
+    return (this.#wrongPasswords.get(owner) ?? 0) + waitingCount;
   }
 }
 
-function tooMany(): Overloaded {
+function tooManySignIns(): Overloaded {
   return new Overloaded('too many people are signing in');
 }

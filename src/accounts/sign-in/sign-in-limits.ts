@@ -19,14 +19,14 @@ import { Overloaded, type Refusal } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
 import { AuthLimiter } from '../keys/auth-limiter.ts';
-import type { Asker } from './turns.ts';
+import type { TurnOwner } from './sign-in-turns.ts';
 
 const DAY_S = 86_400;
 /** The brake starts after `failures` × the limit in `windows` windows, and then allows `part` of the limit. */
 const BRAKE = { failures: 5, windows: 60, part: 1 / 5 } as const;
 
-/** Who guesses. `asker` is the owner of the turn for hashing (turns.ts). */
-export type Guesser = { asker: Asker } & (
+/** Who guesses. `turnOwner` is the owner of the turn for hashing (sign-in-turns.ts). */
+export type Guesser = { turnOwner: TurnOwner } & (
   | { kind: 'stranger'; client: string; account: string }
   | { kind: 'device'; deviceId: string }
   | { kind: 'member' }
@@ -39,16 +39,16 @@ export function strangerAt(
   { client, network }: { client: string; network: string },
   emailKey: string,
 ): Guesser {
-  const asker = { isKnown: false, owner: network };
-  return { kind: 'stranger', asker, client, account: accountOf(emailKey) };
+  const turnOwner = { isKnown: false, owner: network };
+  return { kind: 'stranger', turnOwner, client, account: accountOf(emailKey) };
 }
 
 export function memberWithDevice(memberId: string, deviceId: string): Guesser {
-  return { kind: 'device', asker: { isKnown: true, owner: memberId }, deviceId };
+  return { kind: 'device', turnOwner: { isKnown: true, owner: memberId }, deviceId };
 }
 
 export function signedInMember(memberId: string): Guesser {
-  return { kind: 'member', asker: { isKnown: true, owner: memberId } };
+  return { kind: 'member', turnOwner: { isKnown: true, owner: memberId } };
 }
 
 export class SignInLimits {
@@ -75,10 +75,10 @@ export class SignInLimits {
     if (refusal !== null) return refusal;
     try {
       const guess = { isRight: await isRight() };
-      if (guess.isRight) await this.#giveBack(guesser);
+      if (guess.isRight) await this.#uncount(guesser);
       return guess;
     } catch (error) {
-      if (error instanceof Overloaded) await this.#giveBack(guesser);
+      if (error instanceof Overloaded) await this.#uncount(guesser);
       throw error;
     }
   }
@@ -96,15 +96,15 @@ export class SignInLimits {
     return isBraked ? signInLimitRefusal({ ...last, remaining: 0 }) : null;
   }
 
-  async #giveBack(guesser: Guesser): Promise<void> {
-    await this.#limiter.giveBack(keysOf(guesser));
-    if (guesser.kind === 'stranger') await this.#everywhere.giveBack([guesser.account]);
+  async #uncount(guesser: Guesser): Promise<void> {
+    await this.#limiter.uncount(keysOf(guesser));
+    if (guesser.kind === 'stranger') await this.#everywhere.uncount([guesser.account]);
   }
 }
 
 /** Returns the keys to count by. The last key of a stranger is the one of account and network. */
 function keysOf(guesser: Guesser): string[] {
-  const { owner } = guesser.asker;
+  const { owner } = guesser.turnOwner;
   switch (guesser.kind) {
     case 'stranger':
       return [guesser.client, `${guesser.account} ${owner}`];
