@@ -7,9 +7,9 @@ const never = new Promise<string>(() => {});
 test('a stop ends messages before their final dot and waits for the others', async () => {
   const cutoff = new Cutoff();
   const dot = { unsent: false, sent: true };
-  const unsent = cutoff.unlessCut(never, () => dot.unsent);
+  const unsent = cutoff.untilCut(never, () => dot.unsent);
   const sent = Promise.withResolvers<string>();
-  const waited = cutoff.unlessCut(sent.promise, () => dot.sent);
+  const waited = cutoff.untilCut(sent.promise, () => dot.sent);
   cutoff.cutUnsent();
   assert.equal(await unsent, 'unsent');
   assert.equal(cutoff.isClosed, true);
@@ -19,7 +19,7 @@ test('a stop ends messages before their final dot and waits for the others', asy
 
 test('a message without a reply to its final dot ends in doubt', async () => {
   const cutoff = new Cutoff();
-  const waited = cutoff.unlessCut(never, () => true);
+  const waited = cutoff.untilCut(never, () => true);
   cutoff.cutUnsent();
   cutoff.cutAll();
   assert.equal(await waited, 'in_doubt');
@@ -28,5 +28,5 @@ test('a message without a reply to its final dot ends in doubt', async () => {
 test('an attempt that begins after the stop ends at once', async () => {
   const cutoff = new Cutoff();
   cutoff.cutUnsent();
-  assert.equal(await cutoff.unlessCut(never, () => false), 'unsent');
+  assert.equal(await cutoff.untilCut(never, () => false), 'unsent');
 });

@@ -6,13 +6,13 @@
 import { LiveSet } from '../../lib/live-set.ts';
 
 /** `given_up`: `Slots` ended the attempt, because its budget was full. */
-type CutEnding = 'unsent' | 'in_doubt' | 'given_up';
+export type CutEnding = 'unsent' | 'in_doubt' | 'given_up';
 
 /** A running attempt. `all`: end it even after its final dot. */
-type Cuttable = { cut: (all: boolean) => void };
+type RunningAttempt = { cut: (all: boolean) => void };
 
 export class Cutoff {
-  readonly #attempts = new LiveSet<Cuttable>();
+  readonly #attempts = new LiveSet<RunningAttempt>();
   #stage: 'none' | 'unsent' | 'all' = 'none';
 
   get isClosed(): boolean {
@@ -30,20 +30,20 @@ export class Cutoff {
   }
 
   /** Returns the result of the attempt, or how the stop or `signal` ended it. */
-  async unlessCut<Result>(
+  async untilCut<Result>(
     attempt: Promise<Result>,
     hasSentDot: () => boolean,
     signal?: AbortSignal,
   ): Promise<Result | CutEnding> {
     const cut = Promise.withResolvers<CutEnding>();
-    const cuttable: Cuttable = {
+    const running: RunningAttempt = {
       cut: (all) => {
         if (!hasSentDot()) cut.resolve('unsent');
         else if (all) cut.resolve('in_doubt');
       },
     };
-    this.#attempts.add(cuttable);
-    if (this.isClosed) cuttable.cut(this.#stage === 'all');
+    this.#attempts.add(running);
+    if (this.isClosed) running.cut(this.#stage === 'all');
     const giveUp = (): void => {
       if (!hasSentDot()) cut.resolve('given_up');
     };
@@ -52,7 +52,7 @@ export class Cutoff {
     try {
       return await Promise.race([attempt, cut.promise]);
     } finally {
-      this.#attempts.delete(cuttable);
+      this.#attempts.delete(running);
       signal?.removeEventListener('abort', giveUp);
     }
   }

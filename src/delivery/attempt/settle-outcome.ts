@@ -102,7 +102,8 @@ export class OutcomeSettler {
     const settlement = settlementOf(delivery, outcome, { attempt, world, retryWaitsMs, retryMs });
     const decidedMs = world.monotonicMs();
     const isStored = await settling.settle(settlement);
-    if (isUnanswered === true || retryMs !== undefined) earlyRetries.noteWaiting([delivery], decidedMs);
+    if (isUnanswered === true || retryMs !== undefined)
+      earlyRetries.noteWaiting([delivery], decidedMs);
     return isStored === true && outcome.mailboxFull === true;
   }
 

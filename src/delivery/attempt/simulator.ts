@@ -9,7 +9,7 @@ import type { World } from '../../lib/world.ts';
 import { domainOf, localPartOf, type Address } from '../../mail/address.ts';
 import type { SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import type { StoredMessage } from './message-store.ts';
-import type { Contents } from './contents.ts';
+import type { ContentMemory } from '../queue/content-memory.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import type { MessageBuilder } from './message.ts';
 import { SUPPRESSED } from './endings.ts';
@@ -27,7 +27,7 @@ export const SIMULATOR_PROVIDER = 'simulator';
 type SimulatorOptions = {
   world: World;
   builder: Pick<MessageBuilder, 'build'>;
-  contents: Pick<Contents, 'use'>;
+  contents: Pick<ContentMemory, 'use'>;
 };
 
 export async function attemptSimulated(

@@ -28,7 +28,7 @@ import {
 import { Claims } from './claims.ts';
 import { Cutoff } from '../attempt/cutoff.ts';
 import type { SmtpConnections } from '../shaping/smtp-connections.ts';
-import { type Contents, isLarge, sizeOf } from '../attempt/contents.ts';
+import { type ContentMemory, isLarge, sizeOf } from './content-memory.ts';
 import type { Deliver } from '../attempt/deliver.ts';
 import type { EarlyRetries } from './early-retries.ts';
 import { releaseWhenStored } from './unanswered-accepts.ts';
@@ -49,7 +49,7 @@ type DispatcherOptions = {
   log: Logger;
   lease: { holder(): string | null; isFresh(): boolean; checksRequested(): number };
   deliver: Deliver;
-  contents: Pick<Contents, 'keep'>;
+  contents: Pick<ContentMemory, 'keep'>;
   connections: ProviderRules & Pick<SmtpConnections, 'onChange' | 'onPrompt'>;
   mailRouting: Pick<MailRouting, 'providerOf' | 'isProviderKnown' | 'lookUpProvider'>;
   earlyRetries: Pick<EarlyRetries, 'noteWaiting'>;

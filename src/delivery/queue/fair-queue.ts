@@ -25,7 +25,7 @@ export type Delivery = Pick<
   'position' | 'claim' | 'attempts' | 'destination' | 'address'
 > & {
   message: MessageHead;
-  /** The whole message; null for a large one, whose content is loaded for a session (delivery/attempt/contents.ts). */
+  /** The whole message; null for a large one, whose content is loaded for a session (content-memory.ts). */
   content: StoredMessage | null;
   /** True when the database no longer has the content, so that delivery can only fail. */
   contentMissing?: boolean;
@@ -58,7 +58,7 @@ export type ProviderRules = {
 };
 
 const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
-/** Bytes that a delivery counts: at most 2,048 fit. No content in memory is larger (delivery/attempt/contents.ts). */
+/** Bytes that a delivery counts: at most 2,048 fit. No content in memory is larger (content-memory.ts). */
 export const WEIGHT_BYTES = 24 * 1024;
 /** Limit on memory for claims; the remainder is for mail that the accept path hands over. */
 const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;

@@ -4,7 +4,7 @@
  */
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
-import { isLarge, sizeOf } from '../attempt/contents.ts';
+import { isLarge, sizeOf } from './content-memory.ts';
 import { headOf, loadHeads, loadMessages, type StoredMessage } from '../attempt/message-store.ts';
 import type { Delivery } from './fair-queue.ts';
 import type { ClaimedRecipient } from './queue-store.ts';

@@ -1,6 +1,6 @@
 /**
  * Finds route, provider and TLS rules for a dry run, with the functions and caches of an attempt
- * (delivery/attempt/attempt.ts), but without a connection.
+ * (delivery/attempt/live-attempt.ts), but without a connection.
  */
 import type { RouteFinding } from '../../core/findings.ts';
 import type { MxHost } from '../../net/dns/mx.ts';

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { Broker, BrokerTimer } from '../../delivery/broker/broker.ts';
 import { SmtpConnections } from '../../delivery/shaping/smtp-connections.ts';
-import { Contents } from '../../delivery/attempt/contents.ts';
+import { ContentMemory } from '../../delivery/queue/content-memory.ts';
 import { createDeliver, type DeliverOptions } from '../../delivery/attempt/deliver.ts';
 import type { SettledAttempt } from '../../delivery/attempt/settle-outcome.ts';
 import { Dispatcher } from '../../delivery/queue/dispatcher.ts';
@@ -178,8 +178,8 @@ function waitingOf(
   return { earlyRetries, blocks };
 }
 
-function contentsOf({ db }: WorkerContext): Contents {
-  return new Contents({
+function contentsOf({ db }: WorkerContext): ContentMemory {
+  return new ContentMemory({
     world: systemWorld,
     load: async (head) => {
       const message = (await loadMessages(db.settling, [head])).get(head.id);

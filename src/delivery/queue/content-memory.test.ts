@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newMessage } from '../../../test/support/deliveries.ts';
 import { newId } from '../../database/ids.ts';
-import { headOf, type StoredMessage } from './message-store.ts';
-import { Contents } from './contents.ts';
+import { headOf, type StoredMessage } from '../attempt/message-store.ts';
+import { ContentMemory } from './content-memory.ts';
 
 const MB = 1024 * 1024;
 
@@ -14,23 +14,24 @@ function large(megabytes: number, projectId = newId()): Large {
 }
 
 /** Creates contents that record the loaded messages in `loaded`. */
-function newContents(messages: readonly Large[]): { contents: Contents; loaded: string[] } {
+function newContents(messages: readonly Large[]): { contents: ContentMemory; loaded: string[] } {
   const loaded: string[] = [];
   const load = async ({ id }: { id: string }): Promise<StoredMessage> => {
     loaded.push(id);
     return messages.find(({ message }) => message.id === id)?.message ?? newMessage();
   };
-  return { contents: new Contents({ world: { random: () => 0 }, load }), loaded };
+  return { contents: new ContentMemory({ world: { random: () => 0 }, load }), loaded };
 }
 
 /** Starts a use that lasts until `end` is called. */
-function hold(contents: Contents, one: Large): { end: () => void; used: Promise<unknown> } {
+function hold(contents: ContentMemory, email: Large): { end: () => void; used: Promise<unknown> } {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const wanted = { message: headOf(one.message), contentBytes: one.contentBytes };
-  return { end: resolve, used: contents.use(wanted, () => promise) };
+  const request = { message: headOf(email.message), contentBytes: email.contentBytes };
+  return { end: resolve, used: contents.use(request, () => promise) };
 }
 
-const hasMemory = (contents: Contents, one: Large): boolean => contents.unavailable(one) === null;
+const hasMemory = (contents: ContentMemory, email: Large): boolean =>
+  contents.unavailable(email) === null;
 
 test('a project uses as much memory as it leaves free, and others use the rest', async () => {
   const own = newId();
@@ -71,9 +72,9 @@ test('a message without memory waits for some seconds and is not loaded', async 
 });
 
 test('the recipients of an email share its content, which is loaded once and counted once', async () => {
-  const one = large(30);
-  const { contents, loaded } = newContents([one]);
-  const [first, second] = [hold(contents, one), hold(contents, one)];
+  const email = large(30);
+  const { contents, loaded } = newContents([email]);
+  const [first, second] = [hold(contents, email), hold(contents, email)];
   first.end();
   await first.used;
   assert.equal(hasMemory(contents, large(30)), false);
@@ -84,16 +85,16 @@ test('the recipients of an email share its content, which is loaded once and cou
 });
 
 test('content that was just accepted is not loaded again', async () => {
-  const one = large(1);
-  const { contents, loaded } = newContents([one]);
-  contents.keep(one.message);
-  const used = await contents.use(one, async (message) => message.subject);
-  assert.equal(used, one.message.subject);
+  const email = large(1);
+  const { contents, loaded } = newContents([email]);
+  contents.keep(email.message);
+  const used = await contents.use(email, async (message) => message.subject);
+  assert.equal(used, email.message.subject);
   assert.deepEqual(loaded, []);
 });
 
 test('a failed load frees its memory', async () => {
-  const contents = new Contents({
+  const contents = new ContentMemory({
     world: { random: () => 0 },
     load: () => Promise.reject(new Error('away')),
   });

@@ -11,9 +11,9 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
-import type { MessageHead, StoredMessage } from './message-store.ts';
+import type { MessageHead, StoredMessage } from '../attempt/message-store.ts';
 import type { Unavailable } from '../shaping/smtp-connections.ts';
-import type { Delivery } from '../queue/fair-queue.ts';
+import type { Delivery } from './fair-queue.ts';
 
 /** Limit on a small message, which counts as WEIGHT_BYTES in memory (delivery/queue/fair-queue.ts). */
 const SMALL_BYTES_MAX = 24 * 1024;
@@ -24,25 +24,25 @@ const CAPACITY_BYTES = LARGE_CAPACITY_BYTES + 8 * 1024 * 1024;
 const KEPT_BYTES_MAX = 16 * 1024 * 1024;
 const RETRY_WHEN_FULL_MS = 5_000;
 
-type ContentsOptions = {
+type ContentMemoryOptions = {
   world: Pick<World, 'random'>;
   load: (head: MessageHead) => Promise<StoredMessage>;
 };
 
-type InUse = { message: Promise<StoredMessage>; bytes: number; users: number };
-type Wanted = Pick<Delivery, 'message' | 'contentBytes'>;
+type ContentInUse = { message: Promise<StoredMessage>; bytes: number; users: number };
+type ContentRequest = Pick<Delivery, 'message' | 'contentBytes'>;
 
-export class Contents {
-  readonly #options: ContentsOptions;
+export class ContentMemory {
+  readonly #options: ContentMemoryOptions;
   readonly #kept = new LRUCache<string, StoredMessage>({
     maxSize: KEPT_BYTES_MAX,
     sizeCalculation: sizeOf,
   });
-  readonly #inUse = new Map<string, InUse>();
+  readonly #inUse = new Map<string, ContentInUse>();
   readonly #bytesOfProjects = new Map<string, number>();
   #bytes = 0;
 
-  constructor(options: ContentsOptions) {
+  constructor(options: ContentMemoryOptions) {
     this.#options = options;
   }
 
@@ -51,8 +51,8 @@ export class Contents {
     this.#kept.set(message.id, message);
   }
 
-  /** Returns when to try again; null: there is memory for the content. */
-  unavailable({ message, contentBytes }: Wanted): Unavailable | null {
+  /** Returns the time until a retry; null: there is memory for the content. */
+  unavailable({ message, contentBytes }: ContentRequest): Unavailable | null {
     if (this.#inUse.has(message.id)) return null;
     const capacityBytes = contentBytes <= MEDIUM_BYTES_MAX ? CAPACITY_BYTES : LARGE_CAPACITY_BYTES;
     const ownBytes = this.#bytesOfProjects.get(message.projectId) ?? 0;
@@ -64,43 +64,46 @@ export class Contents {
     };
   }
 
-  /** Loads the content and keeps it in memory until `work` has ended. @throws DatabaseUnavailable */
+  /**
+   * Loads the content and keeps it in memory until `work` has ended.
+   * @throws DatabaseUnavailable
+   */
   async use<Result>(
-    delivery: Wanted,
+    delivery: ContentRequest,
     work: (message: StoredMessage) => Promise<Result>,
   ): Promise<Result | Unavailable> {
     const unavailable = this.unavailable(delivery);
     if (unavailable !== null) return unavailable;
-    const content = this.#take(delivery);
+    const content = this.#acquire(delivery);
     try {
       return await work(await content.message);
     } finally {
-      this.#giveBack(delivery.message, content);
+      this.#release(delivery.message, content);
     }
   }
 
-  #take({ message: head, contentBytes }: Wanted): InUse {
+  #acquire({ message: head, contentBytes }: ContentRequest): ContentInUse {
     let content = this.#inUse.get(head.id);
     if (!content) {
       const kept = this.#kept.get(head.id);
       const message = kept ? Promise.resolve(kept) : this.#options.load(head);
       content = { message, bytes: Math.min(contentBytes, LARGE_CAPACITY_BYTES), users: 0 };
       this.#inUse.set(head.id, content);
-      this.#count(head.projectId, content.bytes);
+      this.#addBytes(head.projectId, content.bytes);
     }
     content.users += 1;
     return content;
   }
 
-  #giveBack({ id, projectId }: MessageHead, content: InUse): void {
+  #release({ id, projectId }: MessageHead, content: ContentInUse): void {
     content.users -= 1;
     if (content.users > 0) return;
     this.#inUse.delete(id);
     this.#kept.delete(id);
-    this.#count(projectId, -content.bytes);
+    this.#addBytes(projectId, -content.bytes);
   }
 
-  #count(projectId: string, bytes: number): void {
+  #addBytes(projectId: string, bytes: number): void {
     this.#bytes += bytes;
     const ofProject = (this.#bytesOfProjects.get(projectId) ?? 0) + bytes;
     if (ofProject === 0) this.#bytesOfProjects.delete(projectId);
@@ -114,7 +117,9 @@ export function isLarge(bytes: number): boolean {
 }
 
 export function sizeOf(message: StoredMessage): number {
-  const attachments = message.attachments.reduce((sum, one) => sum + one.content.length, 0);
-  const raw = message.submitted?.raw.length ?? 0;
-  return 1_000 + (message.html?.length ?? 0) + (message.text?.length ?? 0) + attachments + raw;
+  const attachmentBytes = message.attachments.reduce((sum, { content }) => sum + content.length, 0);
+  const rawBytes = message.submitted?.raw.length ?? 0;
+  return (
+    1_000 + (message.html?.length ?? 0) + (message.text?.length ?? 0) + attachmentBytes + rawBytes
+  );
 }

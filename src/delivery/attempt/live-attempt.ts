@@ -1,0 +1,346 @@
+/**
+ * One attempt to deliver live mail to one recipient: signed bytes, hosts with TLS rules, session and outcome.
+ *
+ * The steps are message.ts (bytes), delivery/route/mail-routing.ts (hosts), delivery/route/tls-rules.ts (rules),
+ * hosts.ts (sessions and transactions) and outcome.ts (outcome). cutoff.ts ends it at a stop. No outcome is stored
+ * here.
+ *
+ * Guarantee: the final dot is sent only with a SendPermission. After the dot the attempt always ends with an outcome,
+ * even after an error. Before it the delivery may be released.
+ */
+import type { Logger } from 'pino';
+import type { World } from '../../lib/world.ts';
+import { domainOf, needsSmtpUtf8 } from '../../mail/address.ts';
+import { parametersFor } from '../../mail/dsn-parameters.ts';
+import type { NextServer } from '../../mail/notice.ts';
+import { makeReturnPath } from '../../mail/links/return-path.ts';
+import type { MailHosts } from '../../net/dns/mx.ts';
+import { refusalSubject } from '../../mail/replies/blocks.ts';
+import type { Transaction } from '../../net/smtp/client.ts';
+import { lacksSmtpUtf8 } from '../../net/smtp/client-transaction.ts';
+import { deferredByBlock } from '../blocks/block-outcomes.ts';
+import type { AttemptBlocks } from '../blocks/attempt-blocks.ts';
+import type { ProviderBlocks } from '../blocks/provider-blocks.ts';
+import type { Delivery } from '../queue/fair-queue.ts';
+import type { MailRouting } from '../route/mail-routing.ts';
+import type { TlsRules, TlsRequest } from '../route/tls-rules.ts';
+import type { SmtpConnections, Unavailable } from '../shaping/smtp-connections.ts';
+import type { ContentMemory } from '../queue/content-memory.ts';
+import type { CutEnding, Cutoff } from './cutoff.ts';
+import type { RouteAttempt } from './host-attempt.ts';
+import { providerAt, tryHosts } from './hosts.ts';
+import {
+  ASCII_FORM,
+  assertAsSigned,
+  DEFAULT_FORM,
+  hasAsciiForm,
+  type MessageBuilder,
+  type MessageForm,
+  type SignedMessage,
+} from './message.ts';
+import {
+  attemptRecord,
+  type AttemptResult,
+  type Disposition,
+  isUnanswered,
+  type Outcome,
+  outcomeOf,
+} from './outcome.ts';
+import { SendPermission, type SendPermissionOptions } from './send-permission.ts';
+
+export type AttemptOptions = SendPermissionOptions & {
+  world: World;
+  log: Logger;
+  builder: Pick<MessageBuilder, 'build'>;
+  contents: Pick<ContentMemory, 'use' | 'unavailable'>;
+  mailRouting: Pick<MailRouting, 'findRoute'>;
+  tls: TlsRules;
+  connections: SmtpConnections;
+  blocks: Pick<ProviderBlocks, 'forAttempt' | 'blockOf'>;
+  /** True with a relay, where a 250 means `sent`, not `delivered`. */
+  viaRelay: boolean;
+  /** Minimum TLS for every email; `enforced` with a relay, whose password must only reach a verified server. */
+  leastTls: 'opportunistic' | 'enforced';
+  /** True when this service receives reports at return paths, so other servers can be asked for them. */
+  takesReports: boolean;
+  /** Returns the 32-byte key that signs return paths. */
+  returnPathSecret: () => Buffer;
+};
+
+type RoutedResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
+/** The reason why an attempt has no result. `broken`: an error of the service after the final dot. */
+type EndWithoutResult = CutEnding | 'broken';
+
+/** The facts of the attempt so far, which remain when it is ended without a result. */
+type Progress = RouteAttempt['progress'] & {
+  message: SignedMessage | null;
+  hosts: MailHosts | null;
+  /** Set when a large message was loaded; its content is no longer in memory. */
+  hasAsciiForm: boolean;
+};
+
+const NO_SESSION: Progress['session'] = {
+  via: { mx: null, ip: null, tls: null, tls_policy: 'none' },
+  source: '',
+};
+
+const WITHOUT_REPLY = {
+  in_doubt: 'The service stopped before the server answered the final dot.',
+  broken: 'An error of the service lost the answer of the server to the final dot.',
+  given_up:
+    'The server was silent, and too many other messages of the project waited for silent servers.',
+} as const;
+
+/**
+ * Milliseconds until a delivery is due again that was given up during a look-up or while it waited for a
+ * connection.
+ */
+const UNCONNECTED_DELAY_MS = 60_000;
+
+export function attemptLive(
+  delivery: Delivery,
+  cutoff: Cutoff,
+  options: AttemptOptions,
+): Promise<Disposition> {
+  return new LiveAttempt(delivery, cutoff, options).run();
+}
+
+class LiveAttempt {
+  readonly #delivery: Delivery;
+  readonly #cutoff: Cutoff;
+  readonly #options: AttemptOptions;
+  readonly #permission: SendPermission;
+  readonly #blocks: AttemptBlocks;
+  readonly #progress: Progress;
+  readonly #startedAt: Date;
+
+  constructor(delivery: Delivery, cutoff: Cutoff, options: AttemptOptions) {
+    const { world, blocks } = options;
+    this.#delivery = delivery;
+    this.#cutoff = cutoff;
+    this.#options = options;
+    this.#permission = new SendPermission(delivery, cutoff, options);
+    this.#blocks = blocks.forAttempt(delivery);
+    const startedMs = world.monotonicMs();
+    this.#progress = {
+      startedMs,
+      session: NO_SESSION,
+      message: null,
+      hosts: null,
+      hasAsciiForm: false,
+    };
+    this.#startedAt = new Date(world.now());
+  }
+
+  async run(): Promise<Disposition> {
+    try {
+      const result = await this.#sendUnlessCut();
+      return await this.#blocks.applyBlocks(this.#dispositionAfter(result));
+    } catch (error) {
+      await this.#blocks.abandonProbes();
+      throw error;
+    }
+  }
+
+  async #sendUnlessCut(): Promise<AttemptResult | Unavailable | EndWithoutResult> {
+    const hasSentDot = (): boolean => this.#permission.hasGrantedDot;
+    const { message, slot } = this.#delivery;
+    try {
+      return await this.#cutoff.untilCut(this.#buildAndSend(), hasSentDot, slot?.signal);
+    } catch (error) {
+      if (!hasSentDot()) throw error;
+      // A bug. It counts as an attempt, so that retries follow the schedule and end.
+      this.#options.log.error(
+        { err: error, email_id: message.id },
+        'an attempt failed with an error after the final dot; it is settled as in doubt',
+      );
+      return 'broken';
+    }
+  }
+
+  #dispositionAfter(ending: AttemptResult | Unavailable | EndWithoutResult): Disposition {
+    if (ending === 'unsent') return { kind: 'release', delayMs: 0 };
+    if (ending === 'given_up' && this.#delivery.slot?.isConnecting !== true) {
+      return { kind: 'release', delayMs: UNCONNECTED_DELAY_MS };
+    }
+    if (typeof ending === 'string') return this.#settlementOf(this.#resultWithoutReply(ending));
+    if (ending.kind === 'unavailable') return dispositionOfUnavailable(ending);
+    // Nothing was sent. The current holder of the recipient tries again, or settles why it was stopped.
+    if (ending.kind === 'failed' && ending.cause === 'withheld') {
+      return { kind: 'release', delayMs: 0 };
+    }
+    return this.#settlementOf(ending);
+  }
+
+  /** Returns the result of an attempt without a reply to the final dot, or of one given up without a session. */
+  #resultWithoutReply(ending: Exclude<EndWithoutResult, 'unsent'>): RoutedResult {
+    const isInDoubt = ending !== 'given_up';
+    const message = WITHOUT_REPLY[ending];
+    return {
+      kind: 'failed',
+      phase: isInDoubt ? 'data' : 'connect',
+      cause: isInDoubt ? 'closed' : 'timeout',
+      message,
+      inDoubt: isInDoubt,
+      ...this.#progress.session,
+      transcript: [`(${message})`],
+    };
+  }
+
+  #settlementOf(result: AttemptResult): Disposition {
+    const { world, viaRelay } = this.#options;
+    const { startedMs, message } = this.#progress;
+    const outcome = outcomeOf(result, viaRelay ? 'sent' : 'delivered');
+    if (this.#delivery.message.dsn !== undefined) outcome.nextServer = this.#nextServerOf(result);
+    this.#reportToProvider(result, outcome);
+    const durationMs = world.monotonicMs() - startedMs;
+    const facts = { message, startedAt: this.#startedAt, durationMs };
+    const attempt = attemptRecord(this.#delivery, result, facts);
+    return { kind: 'settle', outcome, attempt, startedMs, isUnanswered: isUnanswered(result) };
+  }
+
+  /** Returns `passed_on` if the server reports success itself: it has DSN, and this service receives reports. */
+  #nextServerOf(result: AttemptResult): NextServer {
+    const reportsSuccess = result.kind === 'replied' && result.hasDsn === true;
+    return reportsSuccess && this.#options.takesReports ? 'passed_on' : 'relayed';
+  }
+
+  /** Adjusts the connections of the provider by the outcome, and notes its refusal for the blocks. */
+  #reportToProvider(result: AttemptResult, outcome: Outcome): void {
+    const { connections } = this.#options;
+    const { hosts } = this.#progress;
+    if (result.kind === 'unroutable') {
+      if (result.route.kind === 'temporary') {
+        connections.uplink.reportUnresolved(this.#delivery.provider);
+      }
+      return;
+    }
+    if (hosts?.kind !== 'hosts') return;
+    const provider = providerAt(hosts, result.via.mx);
+    adjustWindow(connections, { provider, source: result.source }, outcome);
+    if (result.kind !== 'replied') return;
+    const about = refusalSubject(result, domainOf(this.#delivery.message.from.address));
+    this.#blocks.noteReply({ provider, source: result.source, ip: result.via.ip, about });
+  }
+
+  async #buildAndSend(): Promise<AttemptResult | Unavailable> {
+    const { builder, contents, mailRouting, tls, leastTls } = this.#options;
+    const { destination, content, message: head } = this.#delivery;
+    const lackOfMemory = content === null ? contents.unavailable(this.#delivery) : null;
+    if (lackOfMemory !== null) return lackOfMemory;
+    const [message, hosts, sts] = await Promise.all([
+      content && builder.build(content, this.#delivery),
+      mailRouting.findRoute(destination),
+      tls.policyOf(destination),
+    ]);
+    Object.assign(this.#progress, { message, hosts });
+    const demand = leastTls === 'enforced' ? 'enforced' : (head.tls ?? 'opportunistic');
+    const wanted = { destination, demand, sts } as const;
+    const result = await this.#sendTo(hosts, wanted, DEFAULT_FORM);
+    if (lacksSmtpUtf8(result)) {
+      return this.#hasAsciiForm() ? this.#sendTo(hosts, wanted, ASCII_FORM) : result;
+    }
+    if (result.kind !== 'failed' || result.cause !== 'tls') return result;
+    const newerPolicy = await tls.newerPolicy(wanted);
+    if (newerPolicy === null) return result;
+    return this.#sendTo(hosts, { ...wanted, ...newerPolicy }, DEFAULT_FORM);
+  }
+
+  #hasAsciiForm(): boolean {
+    const { content } = this.#delivery;
+    return content === null ? this.#progress.hasAsciiForm : hasAsciiForm(content, this.#delivery);
+  }
+
+  async #sendTo(
+    hosts: MailHosts,
+    wanted: TlsRequest,
+    form: MessageForm,
+  ): Promise<AttemptResult | Unavailable> {
+    const { tls, connections, world } = this.#options;
+    const tlsRules = await tls.forAttempt(hosts, wanted);
+    const transaction = this.#newTransaction();
+    const message = await this.#messageIn(form);
+    if (message !== null) putMessage(transaction, message);
+    return tryHosts(hosts, connections, {
+      ...tlsRules,
+      transaction,
+      withMessage: message === null ? this.#loaderFor(transaction, form) : null,
+      untilExpiryMs: this.#delivery.expiresAtMs - world.monotonicMs(),
+      progress: this.#progress,
+      checkServer: this.#blocks.checkServer.bind(this.#blocks),
+      slot: this.#delivery.slot,
+    });
+  }
+
+  /** Returns the message of this attempt in the form; null: it is large, and loaded when a server is ready. */
+  async #messageIn(form: MessageForm): Promise<SignedMessage | null> {
+    const { content } = this.#delivery;
+    if (content === null) return null;
+    if (form !== DEFAULT_FORM) {
+      this.#progress.message = await this.#options.builder.build(content, this.#delivery, form);
+    }
+    return this.#progress.message;
+  }
+
+  #newTransaction(): Transaction {
+    const { address, message } = this.#delivery;
+    return {
+      envelopeFrom: this.#returnPath(),
+      recipient: address,
+      message: [],
+      smtpUtf8: needsSmtpUtf8(address),
+      dsn: parametersFor(message.dsn, address, this.#options),
+      mayProceed: (step) => this.#permission.request(step),
+    };
+  }
+
+  /** Returns a function that loads the content, sends the message, and drops it from memory. */
+  #loaderFor(transaction: Transaction, form: MessageForm): RouteAttempt['withMessage'] {
+    const { builder, contents } = this.#options;
+    return (send) =>
+      contents.use(this.#delivery, async (content) => {
+        const message = await builder.build(content, this.#delivery, form);
+        putMessage(transaction, message);
+        this.#progress.message = { ...message, parts: [] };
+        this.#progress.hasAsciiForm = message.smtpUtf8 && hasAsciiForm(content, this.#delivery);
+        return send().finally(() => (transaction.message = []));
+      });
+  }
+
+  /** Returns the address for bounces (RFC 5321 §4.4). Its signed token names the recipient. */
+  #returnPath(): string {
+    const { message, position } = this.#delivery;
+    // RFC 3461 §6.1: a notice has an empty return path.
+    if (message.dsn?.kind === 'notice') return '';
+    return makeReturnPath({
+      emailId: message.id,
+      position,
+      domain: `send.${domainOf(message.from.address)}`,
+      secret: this.#options.returnPathSecret(),
+    });
+  }
+}
+
+function putMessage(transaction: Transaction, message: SignedMessage): void {
+  assertAsSigned(message);
+  transaction.message = message.parts;
+  transaction.smtpUtf8 ||= message.smtpUtf8;
+  transaction.is8Bit = message.is8Bit;
+}
+
+function dispositionOfUnavailable({ delayMs, block }: Unavailable): Disposition {
+  if (block === undefined) return { kind: 'release', delayMs: Math.ceil(delayMs) };
+  return { kind: 'defer', outcome: deferredByBlock(block), delayMs: Math.ceil(delayMs) };
+}
+
+function adjustWindow(
+  connections: SmtpConnections,
+  { provider, source }: { provider: string; source: string },
+  outcome: Outcome,
+): void {
+  if (outcome.slowDown)
+    connections.reportSlowdownReply(provider, source, outcome.smtp?.message ?? '');
+  else if (outcome.status === 'delivered' || outcome.status === 'sent') {
+    connections.recordAccepted(provider, source);
+  }
+}
