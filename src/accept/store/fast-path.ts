@@ -232,7 +232,7 @@ spending as (
      -- uses the index for many projects, too, if the plan was made for few
      and l.project_id = any($11::uuid[])${hasBlocks ? ' and s.slot is null' : ''}
 )${hasBlocks ? SPENDING_BLOCKS : ''}
-select c.ords, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tracking, c.now as created_at,
+select c.ords as email_numbers, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tracking, c.now as created_at,
        c.time, c.max as "limit", c.remaining,
        ceil(extract(epoch from c.started_at + c.length - c.now))::int as reset_s,
        extract(epoch from c.length)::int as window_s,
