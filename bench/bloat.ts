@@ -23,7 +23,7 @@ select pg_relation_size('queue')::float8 as rows,
        coalesce(s.n_dead_tup, 0)::float8 as dead, coalesce(s.autovacuum_count, 0)::int as vacuums
   from pg_stat_user_tables s where s.relid = 'queue'::regclass`;
 
-/** The rows that a claim reads first (delivery/queue/queue-store.ts). Dead index entries before them slow it down. */
+/** The rows that a claim reads first (delivery/queue/claim-store.ts). Dead index entries before them slow it down. */
 const OLDEST = `
 explain (analyze, buffers, timing off, format json)
 select email_id from queue where holder is null and claim >= 0 and due_at <= app_now()

@@ -36,8 +36,8 @@ export function isRefusal(value: object): value is Refusal {
 }
 
 /** Returns the refusal for an unknown object. It must be the same for an object of another project. */
-export function noSuch(what: string): Refusal {
-  const message = `There is no ${what} with this id in this project and environment.`;
+export function noSuch(noun: string): Refusal {
+  const message = `There is no ${noun} with this id in this project and environment.`;
   return { refused: 'not_found', message };
 }
 

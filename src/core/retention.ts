@@ -34,13 +34,13 @@ export function outlivesMetadata({ contentH, metadataH }: Retention): boolean {
 
 /** Returns why a project cannot have this retention. It may shorten that of the installation, not extend it. */
 export function retentionProblem(own: Retention, longest: Retention): string | null {
-  for (const [what, ownH, longestH] of [
+  for (const [part, ownH, longestH] of [
     ['content', own.contentH, longest.contentH],
     ['metadata', own.metadataH, longest.metadataH],
   ] as const) {
     if (ownH === null || longestH === null || ownH <= longestH) continue;
-    const variable = `LETTERHAUS_RETENTION_${what.toUpperCase()}`;
-    return `This installation keeps ${what} for ${showPeriod(longestH)} (${variable}); a project can only shorten this.`;
+    const variable = `LETTERHAUS_RETENTION_${part.toUpperCase()}`;
+    return `This installation keeps ${part} for ${showPeriod(longestH)} (${variable}); a project can only shorten this.`;
   }
   if (own.contentH === null || own.metadataH === null || !outlivesMetadata(own)) return null;
   return 'Content cannot be kept for longer than metadata; set both.';
@@ -49,6 +49,6 @@ export function retentionProblem(own: Retention, longest: Retention): string | n
 export function retentionInEffect(own: Retention, longest: Retention): Retention {
   const metadataH = own.metadataH ?? longest.metadataH;
   const contentH = own.contentH ?? longest.contentH;
-  const hours = [contentH, metadataH].filter((one) => one !== null);
+  const hours = [contentH, metadataH].filter((period) => period !== null);
   return { contentH: hours.length === 0 ? null : Math.min(...hours), metadataH };
 }

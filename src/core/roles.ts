@@ -3,6 +3,7 @@
 export const ROLES = ['owner', 'admin', 'developer', 'viewer'] as const;
 export type Role = (typeof ROLES)[number];
 
-export function includesRole(role: Role, wanted: Role): boolean {
-  return ROLES.indexOf(role) <= ROLES.indexOf(wanted);
+/** Returns whether `role` may do everything that `required` may. */
+export function includesRole(role: Role, required: Role): boolean {
+  return ROLES.indexOf(role) <= ROLES.indexOf(required);
 }

@@ -12,7 +12,8 @@ import {
   QUEUE_START,
   WHOLE_QUEUE,
 } from '../delivery/queue-control/change-store.ts';
-import { claimOldest, RECIPIENTS } from '../delivery/queue/queue-store.ts';
+import { claimOldest } from '../delivery/queue/claim-store.ts';
+import { RECIPIENTS } from '../delivery/queue/queue-store.ts';
 import { cancelEmail, rescheduleEmail } from './schedule-store.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 

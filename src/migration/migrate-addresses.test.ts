@@ -10,7 +10,7 @@ import { keyEarlierLists, keyEarlierMail } from './migrate-addresses.ts';
 import { type EmailFilter, listEmails } from '../emails/email-store.ts';
 import { newId } from '../database/ids.ts';
 import { replayJournal } from '../backup/store/journal.ts';
-import { claimOldest } from '../delivery/queue/queue-store.ts';
+import { claimOldest } from '../delivery/queue/claim-store.ts';
 import { addSuppression, findSuppression } from '../suppressions/suppression-store.ts';
 
 const database = await testDatabase();

@@ -112,13 +112,13 @@ export function describeAlert({
   isPaused,
 }: AlertFacts): string {
   const share = showPercent(ratePpm(count, ended));
-  const what = kind === 'bounce' ? 'bounced' : 'were reported as spam';
+  const outcome = kind === 'bounce' ? 'bounced' : 'were reported as spam';
   const remedy =
     kind === 'bounce'
       ? 'mail only addresses that were confirmed, and check the source of the other addresses.'
       : 'mail only people who asked for it, and let them unsubscribe easily.';
   return (
-    `${count} of ${ended} emails of 24 hours ${what} (${share}, more than ` +
+    `${count} of ${ended} emails of 24 hours ${outcome} (${share}, more than ` +
     `${showPercent(thresholdPpm)}) since ${since.toISOString()}: receivers block senders like ` +
     `this; ${remedy}${isPaused ? PAUSED : ''}`
   );

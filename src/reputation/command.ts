@@ -49,8 +49,8 @@ function addAlertCommand(projects: Command, cli: Cli, name: string, hidden = fal
     .addOption(new Option('--off', 'no alerts for this project'));
 }
 
-function percentOption(flags: string, what: string): Option {
-  return new Option(flags, `${what}, or default`).argParser((text) => {
+function percentOption(flags: string, description: string): Option {
+  return new Option(flags, `${description}, or default`).argParser((text) => {
     if (text === 'default' || parsePercent(text) !== null) return text;
     throw new InvalidArgumentError('Write a share like 5% or 0.3%, or default.');
   });

@@ -47,26 +47,27 @@ export class ReputationWatch {
   }
 
   async run(): Promise<void> {
-    const standings = await readSenderCounts(this.#db, this.#since);
-    const [first] = standings;
+    const senders = await readSenderCounts(this.#db, this.#since);
+    const [first] = senders;
     if (first === undefined) return;
-    const own = new Map((await listAlertRules(this.#db)).map((rule) => [rule.projectId, rule]));
-    for (const standing of standings) {
-      const rule = effectiveAlertRule(own.get(standing.projectId));
-      for (const kind of ALERT_KINDS) await this.#checkSender(standing, kind, rule);
+    const rules = await listAlertRules(this.#db);
+    const ruleOf = new Map(rules.map((rule) => [rule.projectId, rule]));
+    for (const sender of senders) {
+      const rule = effectiveAlertRule(ruleOf.get(sender.projectId));
+      for (const kind of ALERT_KINDS) await this.#checkSender(sender, kind, rule);
     }
     this.#since = new Date(first.now.getTime() - LOOK_BACK_MS);
   }
 
-  async #checkSender(standing: SenderCounts, kind: AlertKind, rule: AlertRule): Promise<void> {
-    const alert = standing.alerts.find((one) => one.kind === kind);
+  async #checkSender(sender: SenderCounts, kind: AlertKind, rule: AlertRule): Promise<void> {
+    const alert = sender.alerts.find((active) => active.kind === kind);
     const active = alert ? { isPaused: alert.isPaused, belowForMs: alert.belowForMs } : null;
-    const change = alertChange(kind, standing, { rule, active });
+    const change = alertChange(kind, sender, { rule, active });
     if (active === null && change !== 'raises') return;
     const now = {
-      ...standing,
+      ...sender,
       kind,
-      count: countOf(kind, standing),
+      count: countOf(kind, sender),
       thresholdPpm: thresholdOf(kind, rule),
       isPaused: rule.pauses,
     };
@@ -77,7 +78,7 @@ export class ReputationWatch {
       if (!saved.isNew) return;
       if (saved.isPaused) await pauseSender(tx, saved);
       const data = eventData(saved, 'raised');
-      await recordEvent(tx, { scope: standing, type: 'project.reputation_alert', data });
+      await recordEvent(tx, { scope: sender, type: 'project.reputation_alert', data });
       this.#log.warn({ ...data, remedy: REMEDY }, 'a sender has too many bounces or complaints');
     });
   }

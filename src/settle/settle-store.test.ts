@@ -9,7 +9,7 @@ import type { NewEmail } from '../accept/store/new-email.ts';
 import { APP_ROLE, Database } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
 import { expireWorker, registerWorker, releaseOrphans } from '../delivery/queue/worker-store.ts';
-import { claimOldest } from '../delivery/queue/queue-store.ts';
+import { claimOldest } from '../delivery/queue/claim-store.ts';
 import { SettleStore } from './settle-store.ts';
 import type { Settlement } from './settlement.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';

@@ -23,7 +23,7 @@ import { insertDomain, listDomains } from '../domains/domain-store.ts';
 import { newId } from '../database/ids.ts';
 import { createKey } from '../accounts/keys/key-store.ts';
 import { registerWorker } from '../delivery/queue/worker-store.ts';
-import { claimOldest } from '../delivery/queue/queue-store.ts';
+import { claimOldest } from '../delivery/queue/claim-store.ts';
 import {
   type DayStep,
   Findings,

@@ -25,6 +25,6 @@ export async function useNodes({ db }: Stage): Promise<void> {
   await nodes.databaseClockMs(db);
   const provider = { provider: 'a.test', state: 'open', reason: null, forMs: null } as const;
   const changed = [{ ...provider, connectionsMax: 2, connectionsOpen: 1 }];
-  await writeProviderStates(db, id, { changed, gone: ['b.test'] });
+  await writeProviderStates(db, id, { changed, removed: ['b.test'] });
   await readProviderStates(db);
 }

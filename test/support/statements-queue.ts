@@ -1,6 +1,6 @@
 /** Statements of claiming, of releasing and of operators, for statements.ts. */
 import { newId } from '../../src/database/ids.ts';
-import * as claims from '../../src/delivery/queue/queue-store.ts';
+import * as claims from '../../src/delivery/queue/claim-store.ts';
 import { RECIPIENTS } from '../../src/delivery/queue/queue-store.ts';
 import { bringForward } from '../../src/delivery/queue/early-retries-store.ts';
 import {

@@ -13,7 +13,7 @@ import { WEEK_MS } from '../../database/partitions.ts';
 import type { Database } from '../../database/database.ts';
 import { migrate } from '../../migration/migrate.ts';
 import { MIGRATIONS } from '../../migration/schema-version.ts';
-import { claimOldest } from '../../delivery/queue/queue-store.ts';
+import { claimOldest } from '../../delivery/queue/claim-store.ts';
 
 const ITEM =
   '<tr><td style="font-size:14px">Espresso, 250 g, no. 7</td><td>\u20ac 12.50</td></tr>\n';

@@ -16,7 +16,8 @@ import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
 import { ProviderBlocks } from '../blocks/provider-blocks.ts';
 import { DEFAULT_SHAPING } from '../shaping/settings.ts';
 import { Slots } from '../shaping/slots.ts';
-import { TlsCounters, TlsRules } from '../route/tls-rules.ts';
+import { TlsRules } from '../route/tls-rules.ts';
+import { TlsCounters } from '../route/tls-counters.ts';
 
 const MESSAGE = 'Subject: hello\r\n\r\nHello\r\n';
 

@@ -140,7 +140,7 @@ export function givenUpInDoubt(outcome: Outcome): Outcome {
     category: 'network',
     blame: 'receiver',
     advice:
-      'The connection was lost three times before the server confirmed the message. It may have arrived, ' +
+      `The connection was lost ${DOUBTS_MAX} times before the server confirmed the message. It may have arrived, ` +
       'and is not sent again so that its recipient gets no more copies.',
   };
   return { ...outcome, status: 'failed', reason };

@@ -33,21 +33,22 @@ export type BlockedServer = { block: BlockKey; delayMs: number };
 
 export type KnownBlock = ProviderBlock & { probeAtMs: number; firstOfSenderAtMs: number };
 
+/** A refusal because of the address or the domain. `isProbe`: the message was the probe of a block. */
+export type BlockRefusal = {
+  senderDomain: string;
+  subject: RefusalSubject;
+  isProbe: boolean;
+} & Pick<ProviderBlock, 'category' | 'reply'>;
+
 /** The blocks of all providers, as one attempt uses them: ProviderBlocks. */
 export type Blocks = {
-  /** No block is known. */
+  /** True while no refusal of any provider is known. */
   readonly hasNoRefusals: boolean;
   findBlock(keys: readonly BlockKey[]): KnownBlock | null;
   takeProbe(block: KnownBlock, senderDomain: string): Promise<boolean>;
   nextWaitMs(block: KnownBlock, senderDomain: string): number;
   recordDelivery(key: BlockKey): void;
-  countRefusal(
-    key: BlockKey,
-    refused: { senderDomain: string; subject: RefusalSubject; isProbe: boolean } & Pick<
-      ProviderBlock,
-      'category' | 'reply'
-    >,
-  ): Promise<KnownBlock | null>;
+  countRefusal(key: BlockKey, refusal: BlockRefusal): Promise<KnownBlock | null>;
   leaveProbe(key: BlockKey): Promise<void>;
 };
 
@@ -66,6 +67,7 @@ export class AttemptBlocks {
     this.#senderDomain = domainOf(delivery.message.from.address);
   }
 
+  /** Returns the block that applies to the server; null: the message may be sent to it, perhaps as the probe. */
   async checkServer({ provider, address, envelopeFrom }: Server): Promise<BlockedServer | null> {
     if (this.#blocks.hasNoRefusals) return null;
     const { sources } = this.#options;
@@ -79,32 +81,34 @@ export class AttemptBlocks {
     return { block, delayMs: this.#blocks.nextWaitMs(block, this.#senderDomain) };
   }
 
-  noteReply(answered: ServerReply): void {
-    this.#reply = answered;
+  /** Notes the last reply to the message, which `applyBlocks` counts. */
+  noteReply(reply: ServerReply): void {
+    this.#reply = reply;
   }
 
   /** Counts the reply, and returns the outcome and retry time that follow from it. Never rejects. */
   async applyBlocks(disposition: Disposition): Promise<Disposition> {
-    const answered = this.#reply;
-    if (disposition.kind !== 'settle' || answered === null) {
+    const reply = this.#reply;
+    if (disposition.kind !== 'settle' || reply === null) {
       await this.#leaveProbes([]);
       return disposition;
     }
     const { outcome } = disposition;
-    const keys = this.#keysAt(answered);
+    const keys = this.#keysAt(reply);
     if (outcome.status === 'delivered' || outcome.status === 'sent') {
       // Not awaited, so that the outcome is settled without delay.
       for (const key of keys) this.#blocks.recordDelivery(key);
       void this.#leaveProbes(keys);
       return disposition;
     }
-    if (answered.about === null) {
+    if (reply.about === null) {
       await this.#leaveProbes([]);
       return disposition;
     }
-    return { ...disposition, ...(await this.#countRefusal(outcome, answered.about, keys)) };
+    return { ...disposition, ...(await this.#countRefusal(outcome, reply.about, keys)) };
   }
 
+  /** Ends the probes of an attempt that failed with an error. */
   async abandonProbes(): Promise<void> {
     await this.#leaveProbes([]);
   }
@@ -130,16 +134,16 @@ export class AttemptBlocks {
       const retryMs = this.#blocks.nextWaitMs(block, this.#senderDomain);
       return { outcome: refusedByBlock(outcome, block), retryMs };
     }
-    const acceptedOther = counted.length > 0 && counted.every(({ refusals }) => refusals === 1);
-    const isFinal = acceptedOther && (await this.#wasRefusedBefore(category));
+    const hasAcceptedOther = counted.length > 0 && counted.every(({ refusals }) => refusals === 1);
+    const isFinal = hasAcceptedOther && (await this.#wasRefusedBefore(category));
     return { outcome: isFinal ? outcome : deferredByRefusal(outcome) };
   }
 
   async #wasRefusedBefore(category: string): Promise<boolean> {
     const { message, position, attempts } = this.#delivery;
     if (attempts === 0) return false;
-    const which = { projectId: message.projectId, emailId: message.id, position };
-    const last = await findLastReason(this.#options.db, which).catch(() => null);
+    const recipient = { projectId: message.projectId, emailId: message.id, position };
+    const last = await findLastReason(this.#options.db, recipient).catch(() => null);
     return last?.category === category;
   }
 
@@ -168,7 +172,7 @@ export class AttemptBlocks {
   async #leaveProbes(except: readonly BlockKey[]): Promise<void> {
     if (this.#probes.length === 0) return;
     const kept = new Set(except.map(blockNameOf));
-    const left = this.#probes.splice(0).filter((probe) => !kept.has(blockNameOf(probe)));
-    for (const probe of left) await this.#blocks.leaveProbe(probe);
+    const ended = this.#probes.splice(0).filter((probe) => !kept.has(blockNameOf(probe)));
+    for (const probe of ended) await this.#blocks.leaveProbe(probe);
   }
 }

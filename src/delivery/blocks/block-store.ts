@@ -93,11 +93,11 @@ type CountedRefusal = {
 export async function countRefusal(
   db: Queryable,
   { provider, about, subject }: BlockKey,
-  refused: CountedRefusal & { rules: BlockRules },
+  refusal: CountedRefusal & { rules: BlockRules },
 ): Promise<ProviderBlock> {
-  const { senderDomain, category, reply, isProbe, rules } = refused;
+  const { senderDomain, category, reply, isProbe, rules } = refusal;
   // An unclear reply counts for the domain until several domains are refused.
-  const isClear = refused.subject === about || about === 'domain';
+  const isClear = refusal.subject === about || about === 'domain';
   const { firstMs, longestMs, afterRefusals } = rules;
   const [row] = await db.query<ProviderBlock>({ name: 'count_refusal', text: REFUSE }, [
     provider,

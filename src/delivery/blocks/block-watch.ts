@@ -40,11 +40,11 @@ export class BlockWatch {
   #report(block: ProviderBlock): void {
     const { provider, about, subject, reply, category, refusals, since } = block;
     const page = delistingPage(provider, reply);
-    const what = about === 'address' ? `this service at ${subject}` : `the domain ${subject}`;
+    const sender = about === 'address' ? `this service at ${subject}` : `the domain ${subject}`;
     this.#operatorEvents.raise({
       type: 'provider.blocked',
       subject: subjectOf(block),
-      message: `${provider} refuses all mail of ${what}: ${reply}`,
+      message: `${provider} refuses all mail of ${sender}: ${reply}`,
       remedy:
         `Fix the problem that the reply names, and ask for delisting${page === null ? '' : `: ${page}`}. ` +
         `Mail to it waits meanwhile. letterhaus providers retry ${provider} tries one message now.`,

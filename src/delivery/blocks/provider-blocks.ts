@@ -21,7 +21,6 @@
 import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
 import { domainOf } from '../../mail/address.ts';
-import type { RefusalSubject } from '../../mail/replies/blocks.ts';
 import {
   type BlockKey,
   type BlockRules,
@@ -36,9 +35,10 @@ import {
 } from './block-store.ts';
 import { changeQueueStep, QUEUE_START, WHOLE_QUEUE } from '../queue-control/change-store.ts';
 import {
-  type Blocks,
   AttemptBlocks,
   type AttemptBlocksOptions,
+  type BlockRefusal,
+  type Blocks,
   type KnownBlock,
 } from './attempt-blocks.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
@@ -112,8 +112,8 @@ export class ProviderBlocks implements Blocks {
 
   /** Returns the block that applies to this mail. The block of an address comes before that of a domain. */
   findBlock(keys: readonly BlockKey[]): KnownBlock | null {
-    const found = keys.map((key) => this.#known.get(blockNameOf(key)));
-    return found.find((one) => one !== undefined && one.since !== null) ?? null;
+    const known = keys.map((key) => this.#known.get(blockNameOf(key)));
+    return known.find((block) => block !== undefined && block.since !== null) ?? null;
   }
 
   /** Returns whether the message becomes the probe. While the database is unavailable there are no probes. */
@@ -133,8 +133,8 @@ export class ProviderBlocks implements Blocks {
     const { world, rules } = this.#options;
     const dueAtMs = this.#dueAtMs(block, senderDomain);
     const name = blockNameOf(block);
-    const before = this.#waiting.get(name);
-    const count = before?.probeAtMs === block.probeAtMs ? before.count + 1 : 1;
+    const waiting = this.#waiting.get(name);
+    const count = waiting?.probeAtMs === block.probeAtMs ? waiting.count + 1 : 1;
     this.#waiting.set(name, { probeAtMs: block.probeAtMs, count });
     const spreadMs = Math.min(rules.longestMs, SPREAD_MS + count * SPREAD_PER_MESSAGE_MS);
     return Math.ceil(Math.max(0, dueAtMs - world.monotonicMs()) + world.random() * spreadMs);
@@ -149,15 +149,9 @@ export class ProviderBlocks implements Blocks {
   }
 
   /** Counts a refusal. Never rejects: without the database the refusal is not counted. */
-  async countRefusal(
-    key: BlockKey,
-    refused: { senderDomain: string; subject: RefusalSubject; isProbe: boolean } & Pick<
-      ProviderBlock,
-      'category' | 'reply'
-    >,
-  ): Promise<KnownBlock | null> {
+  async countRefusal(key: BlockKey, refusal: BlockRefusal): Promise<KnownBlock | null> {
     const { db, rules } = this.#options;
-    const row = await this.#withFallback(countRefusal(db, key, { ...refused, rules }), null);
+    const row = await this.#withFallback(countRefusal(db, key, { ...refusal, rules }), null);
     return row && this.#remember(row);
   }
 
@@ -202,13 +196,13 @@ export class ProviderBlocks implements Blocks {
   async #readBlocks(): Promise<void> {
     const { db, rules } = this.#options;
     const since = new Date(this.#readAt.getTime() - READ_AGAIN_MS);
-    const before = [...this.#known].filter(([, one]) => one.since !== null);
+    const blockedBefore = [...this.#known].filter(([, block]) => block.since !== null);
     const rows = await this.#withFallback(readBlocks(db, since, rules.firstMs), null);
     if (rows === null) return;
     // The read returns all blocks, so the others were deleted a week after their last refusal.
     const current = new Set(rows.map(blockNameOf));
-    for (const [name, one] of before) {
-      if (!current.has(name) && this.#known.get(name) === one) this.#known.delete(name);
+    for (const [name, block] of blockedBefore) {
+      if (!current.has(name) && this.#known.get(name) === block) this.#known.delete(name);
     }
     for (const row of rows) {
       this.#remember(row);

@@ -142,11 +142,11 @@ export class Broker {
     { addresses, reason }: Extract<WorkerMessage, { kind: 'unreached' }>,
   ): void {
     const { isDown, phase } = this.#uplink;
-    const shortMs = isDown ? this.#uplink.suspensionMs(provider.key) : null;
-    const failure = { addresses, reason, phase, suspensionMs: shortMs };
+    const uplinkSuspensionMs = isDown ? this.#uplink.suspensionMs(provider.key) : null;
+    const failure = { addresses, reason, phase, suspensionMs: uplinkSuspensionMs };
     if (provider.recordFailure(failure)) return this.#suspend(provider);
     // The worker skips the addresses for minutes, but one connection must probe when the suspension ends.
-    const deadForMs = provider.outage.suspendedForMs || shortMs;
+    const deadForMs = provider.outage.suspendedForMs || uplinkSuspensionMs;
     if (deadForMs === null) return;
     for (const address of addresses) this.#notify({ kind: 'host', address, deadForMs });
   }
@@ -173,13 +173,13 @@ export class Broker {
     this.#notifyUplink({ isDown: true, failedForMs });
   }
 
-  /** Records an answer. If the uplink was down, this ends it, and the failures of its phase no longer count. */
-  #recordReply(answering: string): void {
+  /** Records a reply of a server. If the uplink was down, this ends it, and the failures of its phase no longer count. */
+  #recordReply(repliedProvider: string): void {
     const { isDown, phase, failedForMs } = this.#uplink;
-    const failed = isDown ? [...this.#uplink.failedProviders] : [];
-    this.#uplink.recordReply(answering);
+    const failedProviders = isDown ? [...this.#uplink.failedProviders] : [];
+    this.#uplink.recordReply(repliedProvider);
     if (!isDown) return;
-    for (const key of failed) {
+    for (const key of failedProviders) {
       const provider = this.#providers.get(key);
       provider?.undoFailures(phase);
       if (provider) this.#reopen(provider);
@@ -212,8 +212,9 @@ export class Broker {
 
   /** Revokes all open connections, because they were granted without a message rate. */
   #revokeAll(provider: BrokerProvider): void {
-    for (const pool of provider.pools.values())
+    for (const pool of provider.pools.values()) {
       while (pool.inUseAfterYields > 0) this.#revokeOne(pool);
+    }
   }
 
   /** Grants all permits that the limits allow, then revokes connections where shares are unequal. */
@@ -247,8 +248,9 @@ export class Broker {
   /** Revokes connections beyond the window, and those that other workers need. */
   #redistribute(provider: BrokerProvider, pool: BrokerPool): void {
     const window = provider.windowOf(pool);
-    for (let excess = pool.inUseAfterYields - window; excess > 0; excess -= 1)
+    for (let excess = pool.inUseAfterYields - window; excess > 0; excess -= 1) {
       this.#revokeOne(pool);
+    }
     if (pool.waiting === 0 || pool.inUse < window || pool.isYielding) return;
     if (provider.state !== 'suspended' && pool.isUnfair(this.#nowMs())) this.#revokeOne(pool);
   }

@@ -1,6 +1,6 @@
 /**
  * Decides whether this machine's own connection to the internet is down, so that no mail server answers and no
- * provider is at fault. `Uplink` decides in the broker; `UplinkView` is a worker's copy.
+ * provider is at fault. The broker decides; uplink-view.ts has the copy of each worker.
  *
  * The uplink is down when attempts at several unrelated providers got no answer since the last answer of any server,
  * and that answer is older than `noAnswerMs`. The first answer from any server ends it. A greeting or another reply
@@ -12,10 +12,12 @@
  */
 import type { World } from '../../lib/world.ts';
 import { groupOf } from '../../net/providers.ts';
-import type { BrokerMessage, WorkerMessage } from '../broker/broker-messages.ts';
 import type { UplinkRules } from '../shaping/settings.ts';
 
 type Clock = Pick<World, 'monotonicMs'>;
+
+/** `failedForMs`: milliseconds without an answer when the uplink went down or came back. */
+export type UplinkChange = { isDown: boolean; failedForMs: number };
 
 /** Providers that answered before and fail now: this many are enough for the decision. */
 const KNOWN_GROUPS_MIN = 2;
@@ -125,63 +127,5 @@ export class Uplink {
     if (known >= KNOWN_GROUPS_MIN) return true;
     const isOneEnough = known > 0 || this.#known.size === 0;
     return isOneEnough && this.#groups.size >= GROUPS_MIN;
-  }
-}
-
-const ANSWER_REPORTED_EVERY_MS = 1_000;
-
-type UplinkMessage = Extract<BrokerMessage, { kind: 'uplink' }>;
-
-/** `failedForMs`: milliseconds without an answer when the uplink went down or came back. */
-export type UplinkChange = { isDown: boolean; failedForMs: number };
-
-export class UplinkView {
-  /** Milliseconds before the next attempt at a message that got no answer while the uplink is down. */
-  readonly retryMs: number;
-  readonly #clock: Clock;
-  readonly #send: (message: WorkerMessage) => void;
-  #isDown = false;
-  #upAgainAtMs = -Infinity;
-  #reportedAtMs = -Infinity;
-  #onChange: (change: UplinkChange) => void = () => {};
-
-  constructor(
-    rules: UplinkRules,
-    { clock, send }: { clock: Clock; send: (message: WorkerMessage) => void },
-  ) {
-    this.retryMs = rules.retryMs;
-    this.#clock = clock;
-    this.#send = send;
-  }
-
-  get isDown(): boolean {
-    return this.#isDown;
-  }
-
-  /** Returns whether the uplink was down at some time since `startedMs`, so the provider is not at fault. */
-  wasDownSince(startedMs: number): boolean {
-    return this.#isDown || startedMs <= this.#upAgainAtMs;
-  }
-
-  onChange(listener: (change: UplinkChange) => void): void {
-    this.#onChange = listener;
-  }
-
-  receive({ isDown, failedForMs }: UplinkMessage): void {
-    if (this.#isDown === isDown) return;
-    this.#isDown = isDown;
-    if (!isDown) this.#upAgainAtMs = this.#clock.monotonicMs();
-    this.#onChange({ isDown, failedForMs });
-  }
-
-  reportReply(provider: string): void {
-    const nowMs = this.#clock.monotonicMs();
-    if (nowMs - this.#reportedAtMs < ANSWER_REPORTED_EVERY_MS) return;
-    this.#reportedAtMs = nowMs;
-    this.#send({ kind: 'answered', provider });
-  }
-
-  reportUnresolved(provider: string): void {
-    this.#send({ kind: 'unresolved', provider });
   }
 }

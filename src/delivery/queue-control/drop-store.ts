@@ -116,8 +116,8 @@ export function markDropStep(
     if (!row || row.undoneAt !== null) return null;
     const drop = dropOf(row);
     if (drop.next === null) return drop;
-    const part = { dropId: id, selector: selectorOf(drop), from: drop.next };
-    const { next, found, busy, changed } = await markQueueStep(tx, 'mark', part);
+    const step = { dropId: id, selector: selectorOf(drop), from: drop.next };
+    const { next, found, busy, changed } = await markQueueStep(tx, 'mark', step);
     const place = [next?.projectId ?? null, next?.emailId ?? null, next?.position ?? null];
     const [saved] = await tx.query<Row>(SAVE_PROGRESS, [id, ...place, found, busy, changed]);
     return dropOf(saved!);

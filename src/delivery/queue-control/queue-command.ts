@@ -84,7 +84,7 @@ async function showQueue(api: Api, options: ApiOptions & { limit: number }): Pro
 
 function queueText(cli: Cli, queue: Queue, limit: number): string {
   const { providers, has_more: hasMore, measured_at: now, drops } = queue;
-  const shown = providers.slice(0, limit);
+  const listed = providers.slice(0, limit);
   const lines = table(cli, {
     columns: [
       { heading: 'PROVIDER', cut: 2 },
@@ -96,15 +96,15 @@ function queueText(cli: Cli, queue: Queue, limit: number): string {
       'STATE',
       { heading: 'WHY', wraps: true },
     ],
-    rows: shown.map((one) => [
-      one.provider,
-      String(one.waiting),
-      String(one.due),
-      one.oldest_due_at === null ? '-' : durationText(one.oldest_due_at, now),
-      String(one.held),
-      shortTime(one.next_due_at),
-      stateOf(one, now),
-      one.limit?.message ?? '-',
+    rows: listed.map((provider) => [
+      provider.provider,
+      String(provider.waiting),
+      String(provider.due),
+      provider.oldest_due_at === null ? '-' : durationText(provider.oldest_due_at, now),
+      String(provider.held),
+      shortTime(provider.next_due_at),
+      stateOf(provider, now),
+      provider.limit?.message ?? '-',
     ]),
     none: {
       says: 'The queue is empty.',
@@ -112,11 +112,11 @@ function queueText(cli: Cli, queue: Queue, limit: number): string {
       command: 'emails list',
     },
   });
-  const more = providers.length - shown.length;
+  const unlisted = providers.length - listed.length;
   return [
     lines,
-    ...(more > 0 ? [`… and ${more}${hasMore ? ' or' : ''} more; --limit shows them`] : []),
-    ...drops.map((one) => dropText(cli, one)),
+    ...(unlisted > 0 ? [`… and ${unlisted}${hasMore ? ' or' : ''} more; --limit shows them`] : []),
+    ...drops.map((drop) => dropText(cli, drop)),
   ].join('\n');
 }
 
@@ -187,7 +187,7 @@ async function dropMail(api: Api, options: Selection & { yes?: true }): Promise<
   if (drops.length === 0 && options.email !== undefined) return noWaitingEmail(options.email);
   return {
     data: drops.length === 1 ? drops[0] : { object: 'list', data: drops },
-    text: drops.map((one) => dropText(api.cli, one)).join('\n'),
+    text: drops.map((drop) => dropText(api.cli, drop)).join('\n'),
   };
 }
 
@@ -209,7 +209,7 @@ async function undoDrop(api: Api, _: object, [id]: [string]): Promise<Outcome> {
 type Selected = { email_id?: string; domain?: string; provider?: string; all?: true };
 
 function selectionOf({ email, domain, provider, all, project }: Selection): Selected | Failure {
-  const isNarrow = [email, domain, provider].some((one) => one !== undefined);
+  const isNarrow = [email, domain, provider].some((value) => value !== undefined);
   if (!isNarrow && project === undefined && all !== true) {
     return usageFailure(
       'Select recipients with --email, --domain, --provider, --project (all given ones must match), or --all.',

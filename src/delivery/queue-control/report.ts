@@ -63,8 +63,8 @@ export async function reportQueue(context: Context, reader: QueueReader) {
     measured_at: queue.now.toISOString(),
     is_estimate: queue.isEstimate,
     ...countsToWire(queue.total, queue.now),
-    providers: queue.providers.map((one) =>
-      providerToWire(one, { states, now: queue.now, shaping: context.shaping }),
+    providers: queue.providers.map((counts) =>
+      providerToWire(counts, { states, now: queue.now, shaping: context.shaping }),
     ),
     has_more: queue.providerCount > queue.providers.length,
     projects: queue.projects.map(({ projectId, environment, ...counts }) => ({
@@ -205,7 +205,7 @@ function settingOf(
 ): Limit['setting'] {
   const settings = settingsOf(shaping, provider);
   const name = { suspension: 'suspension.first_s', rate: null, connections: 'connections' }[limit];
-  return settings.find((one) => one.name === name) ?? null;
+  return settings.find((setting) => setting.name === name) ?? null;
 }
 
 function settingsOf(shaping: ShapingSettings, provider: string) {

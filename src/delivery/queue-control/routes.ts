@@ -115,8 +115,8 @@ function registerChange(
       response: { 200: queueChange, ...failures(400, 404, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const { from, ...wanted } = request.body;
-      const selector = selectorOf(request, wanted);
+      const { from, ...selection } = request.body;
+      const selector = selectorOf(request, selection);
       if (isRefusal(selector)) return refuse(reply, selector);
       const untilMs = world.monotonicMs() + REQUEST_BUDGET_MS;
       const sum = { found: 0, busy: 0, changed: 0 };
@@ -237,7 +237,7 @@ function selectorOf(
   requested: RequestedSelection,
 ): QueueSelector | Refusal {
   const { email_id: emailId, domain: text, provider, all, scope } = requested;
-  const isNarrow = [emailId, text, provider].some((one) => one !== undefined);
+  const isNarrow = [emailId, text, provider].some((value) => value !== undefined);
   if (!isNarrow && all !== true) return NOTHING_SELECTED;
   if (isNarrow && all === true) return ALL_WITH_SELECTORS;
   const reader = readerOf(request, scope);

@@ -17,7 +17,7 @@ import {
   findQueues,
   type FoundQueue,
   tenantQueueKey,
-} from './queue-store.ts';
+} from './claim-store.ts';
 import type { SmtpConnections } from '../shaping/smtp-connections.ts';
 import type { FairQueue } from './fair-queue.ts';
 import type { MailRouting } from '../route/mail-routing.ts';

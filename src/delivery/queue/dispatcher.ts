@@ -18,9 +18,9 @@ import { LiveSet } from '../../lib/live-set.ts';
 import type { World } from '../../lib/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from '../../database/database.ts';
 import { UNAVAILABLE_PAUSE_MS, LeasedQueue } from '../../database/leased-queue.ts';
+import type { ClaimedRecipient } from './claim-store.ts';
 import {
   RECIPIENTS,
-  type ClaimedRecipient,
   type QueuedEmail,
   type RecipientClaim,
   type RecipientKey,
@@ -252,11 +252,11 @@ export class Dispatcher {
 
   /** Opens the tenant queues of a destination whose look-up has ended, under the provider that it found. */
   #openAfterLookUp(former: string, destination: string): void {
-    const found = this.#options.mailRouting.providerOf(destination);
-    const moved = this.#fairQueue.reopenProvider(former, found);
+    const current = this.#options.mailRouting.providerOf(destination);
+    const moved = this.#fairQueue.reopenProvider(former, current);
     const projects = new Set(moved.map((delivery) => delivery.message.projectId));
     const excess = [...projects].flatMap((projectId) =>
-      this.#fairQueue.takeExcess(projectId, found),
+      this.#fairQueue.takeExcess(projectId, current),
     );
     void this.#release(excess, () => 0);
     this.#startReady();

@@ -11,7 +11,7 @@ import { RECIPIENTS } from './queue-store.ts';
 import type { Delivery } from './fair-queue.ts';
 import { EarlyRetries } from './early-retries.ts';
 import { DEFAULT_SHAPING } from '../shaping/settings.ts';
-import { UplinkView } from '../outage/uplink.ts';
+import { UplinkView } from '../outage/uplink-view.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

@@ -12,7 +12,8 @@ import type { World } from '../../lib/world.ts';
 import { type Queryable, whenAvailable } from '../../database/database.ts';
 import { bringForward, type WaitingClaim } from './early-retries-store.ts';
 import type { Delivery } from './fair-queue.ts';
-import type { UplinkChange, UplinkView } from '../outage/uplink.ts';
+import type { UplinkChange } from '../outage/uplink.ts';
+import type { UplinkView } from '../outage/uplink-view.ts';
 
 type EarlyRetriesOptions = {
   db: Queryable;
@@ -61,18 +62,18 @@ export class EarlyRetries {
 
   /** Notes deliveries whose wait was decided at `decidedMs` and is committed now. */
   noteWaiting(deliveries: readonly NotedDelivery[], decidedMs: number) {
-    const noted = deliveries.map(({ message, position, claim, provider }) => {
+    const waiting = deliveries.map(({ message, position, claim, provider }) => {
       const { projectId, id: emailId } = message;
       return { projectId, emailId, position, claim, provider, decidedMs };
     });
-    for (const delivery of noted) this.#remember(delivery);
+    for (const delivery of waiting) this.#remember(delivery);
     const last = this.#lastUplinkChange;
     if (last !== null && decidedMs <= last.atMs && decidedMs >= last.fromMs) {
-      void this.#bringForward(noted, last.isDown);
+      void this.#bringForward(waiting, last.isDown);
       return;
     }
     const sinceMs = decidedMs - BLOCK_SLACK_MS;
-    const unblocked = noted.filter(
+    const unblocked = waiting.filter(
       ({ provider }) => (this.#blockEndedAtMs.get(provider) ?? -Infinity) >= sinceMs,
     );
     if (unblocked.length > 0)

@@ -16,7 +16,7 @@
  */
 import { LiveSet } from '../../lib/live-set.ts';
 import type { MessageHead, StoredMessage } from '../attempt/message-store.ts';
-import type { ClaimedRecipient } from './queue-store.ts';
+import type { ClaimedRecipient } from './claim-store.ts';
 import { type SlotHolder, type SlotKind, Slots } from '../shaping/slots.ts';
 import { Turns } from './turns.ts';
 
@@ -109,12 +109,12 @@ export class FairQueue {
    */
   startNext(): Delivery | null {
     for (const project of this.#ready) {
-      const found = this.#nextTurn(project);
-      if (found === null && hasTurns(project)) continue;
+      const turn = this.#nextTurn(project);
+      if (turn === null && hasTurns(project)) continue;
       // Moves the project to the end, after those that wait for their turn.
       this.#ready.delete(project);
-      if (found === null) continue;
-      const { queue, slotKind } = found;
+      if (turn === null) continue;
+      const { queue, slotKind } = turn;
       const delivery = queue.deliveries.shift()!;
       if (queue.deliveries.length > 0) project.turns[slotKind].addServed(queue);
       if (hasTurns(project)) this.#ready.add(project);
@@ -305,8 +305,8 @@ export class FairQueue {
 
   /** Returns the bytes that a tenant queue or project may use: as many as the project leaves free of `maxBytes`. */
   #memoryShareOf(projectId: string, maxBytes: number): number {
-    const own = this.#projects.get(projectId)?.weightBytes ?? 0;
-    return Math.max(0, maxBytes - this.weightBytes - own);
+    const usedBytes = this.#projects.get(projectId)?.weightBytes ?? 0;
+    return Math.max(0, maxBytes - this.weightBytes - usedBytes);
   }
 
   #nextTurn(project: Project): { queue: TenantQueue; slotKind: SlotKind } | null {

@@ -11,7 +11,8 @@ import { testDatabase } from '../../../test/support/postgres.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { newId } from '../../database/ids.ts';
 import { expireWorker, registerWorker, setUplinkDown } from './worker-store.ts';
-import { RECIPIENTS, claimQueues, claimOldest, findQueues, tenantQueueKey } from './queue-store.ts';
+import { claimQueues, claimOldest, findQueues, tenantQueueKey } from './claim-store.ts';
+import { RECIPIENTS } from './queue-store.ts';
 import { SettleStore } from '../../settle/settle-store.ts';
 
 const database = await testDatabase();

@@ -7,7 +7,7 @@ import type { Queryable } from '../../database/database.ts';
 import { isLarge, sizeOf } from './content-memory.ts';
 import { headOf, loadHeads, loadMessages, type StoredMessage } from '../attempt/message-store.ts';
 import type { Delivery } from './fair-queue.ts';
-import type { ClaimedRecipient } from './queue-store.ts';
+import type { ClaimedRecipient } from './claim-store.ts';
 
 export type UnroutedDelivery = Omit<Delivery, 'provider' | 'weightBytes'>;
 

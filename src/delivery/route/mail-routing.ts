@@ -112,8 +112,8 @@ export class MailRouting {
 /** Returns the route to the relay. The operator chose it, so its address may be private. */
 async function relayRoute(host: string): Promise<MailHosts> {
   try {
-    const found = await lookup(host, { all: true });
-    const addresses = found.map(({ address }) => address);
+    const records = await lookup(host, { all: true });
+    const addresses = records.map(({ address }) => address);
     const hosts = [{ name: host, preference: 0, addresses }];
     return { kind: 'hosts', hosts, provider: `relay ${host}`, dropped: [] };
   } catch {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TlsCount } from './transport-security-store.ts';
-import { TlsCounters, TlsMemory } from './tls-rules.ts';
+import { TlsCounters } from './tls-counters.ts';
+import { TlsMemory } from './tls-memory.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

@@ -40,8 +40,8 @@ const FULL: StoredProviderState = {
   isUplinkDown: false,
 };
 
-const write = (node: string, changed: StoredProviderState[], gone: string[] = []) =>
-  writeProviderStates(db, node, { changed, gone });
+const write = (node: string, changed: StoredProviderState[], removed: string[] = []) =>
+  writeProviderStates(db, node, { changed, removed });
 
 test('the workers of a machine share a limit, and the limits of machines are summed', async () => {
   const machine = newId();

@@ -40,22 +40,22 @@ export async function writeProviderStates(
   node: string,
   {
     changed,
-    gone,
+    removed,
   }: {
     changed: readonly Omit<StoredProviderState, 'isUplinkDown'>[];
-    gone: readonly string[];
+    removed: readonly string[];
   },
 ): Promise<void> {
-  if (gone.length > 0) await db.query(REMOVE, [node, gone]);
+  if (removed.length > 0) await db.query(REMOVE, [node, removed]);
   if (changed.length === 0) return;
   await db.query(WRITE, [
     node,
-    changed.map((one) => one.provider),
-    changed.map((one) => one.state),
-    changed.map((one) => one.reason),
-    changed.map((one) => one.forMs),
-    changed.map((one) => one.connectionsMax),
-    changed.map((one) => one.connectionsOpen),
+    changed.map(({ provider }) => provider),
+    changed.map(({ state }) => state),
+    changed.map(({ reason }) => reason),
+    changed.map(({ forMs }) => forMs),
+    changed.map(({ connectionsMax }) => connectionsMax),
+    changed.map(({ connectionsOpen }) => connectionsOpen),
   ]);
 }
 

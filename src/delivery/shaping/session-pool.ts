@@ -8,7 +8,7 @@
 import type { World } from '../../lib/world.ts';
 import type { Transaction } from '../../net/smtp/client.ts';
 import type { BrokerMessage, PoolKey, WorkerMessage } from '../broker/broker-messages.ts';
-import { Session, type SessionOwner } from './smtp-session.ts';
+import { SmtpSession, type SessionOwner } from './smtp-session.ts';
 import type { ProviderLimits } from './settings.ts';
 
 /** Permission to open one connection. `allowance`: messages that it may carry; null: no extra limit. */
@@ -28,7 +28,7 @@ type Waiter = {
   request: SessionRequest;
   isUrgent: boolean;
   wake: () => void;
-  session: Session | null;
+  session: SmtpSession | null;
 };
 
 /** Milliseconds after which an idle session is closed while other workers wait. */
@@ -41,7 +41,7 @@ export class SessionPool implements SessionOwner {
   readonly source: string;
   readonly limits: ProviderLimits;
   /** Idle sessions, the most recently used last. */
-  readonly idle: Session[] = [];
+  readonly idle: SmtpSession[] = [];
   /** This worker's part of the connections, as last reported by the broker. */
   share: number;
   window: number;
@@ -51,7 +51,7 @@ export class SessionPool implements SessionOwner {
   #sweepTimer: NodeJS.Timeout | undefined;
   #isClosed = false;
   readonly #context: PoolContext;
-  readonly #sessions = new Set<Session>();
+  readonly #sessions = new Set<SmtpSession>();
   readonly #unusedPermits: Permit[] = [];
   readonly #waiting: Waiter[] = [];
   #reportedDemand = 0;
@@ -96,18 +96,18 @@ export class SessionPool implements SessionOwner {
   }
 
   /** Takes the most recently used idle session for the key, so that sessions that are not needed time out. */
-  takeIdle(key: string): Session | null {
+  takeIdle(key: string): SmtpSession | null {
     const index = this.idle.findLastIndex((one) => one.key === key && one.isReusable);
     return index < 0 ? null : this.idle.splice(index, 1)[0]!.reuse();
   }
 
   /** Returns a connecting session that uses a permit; null: there is none. */
-  connect(key: string): Session | null {
+  connect(key: string): SmtpSession | null {
     const permit = this.#unusedPermits.shift();
     if (permit === undefined) return null;
     const { allowance } = permit;
     const messagesMax = Math.min(allowance ?? Infinity, this.limits.messagesPerConnection);
-    const session = new Session(key, { owner: this, limits: { messagesMax, allowance } });
+    const session = new SmtpSession(key, { owner: this, limits: { messagesMax, allowance } });
     this.#sessions.add(session);
     return session;
   }
@@ -125,7 +125,7 @@ export class SessionPool implements SessionOwner {
   async waitForSession(
     request: SessionRequest,
     { isUrgent, timeoutMs }: { isUrgent: boolean; timeoutMs: number },
-  ): Promise<Session | null> {
+  ): Promise<SmtpSession | null> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiter: Waiter = { request, isUrgent, wake: resolve, session: null };
     this.#waiting.push(waiter);
@@ -139,7 +139,10 @@ export class SessionPool implements SessionOwner {
     return waiter.session;
   }
 
-  takeAnnounced(session: Session, mayFollow: (next: Transaction) => boolean): Transaction | null {
+  takeAnnounced(
+    session: SmtpSession,
+    mayFollow: (next: Transaction) => boolean,
+  ): Transaction | null {
     const isLast = session.messagesLeft <= 1 || session.limits.allowance !== null;
     if (isLast || this.#permitsToReturn > 0) return null;
     const index = this.#waiting.findIndex(
@@ -154,7 +157,7 @@ export class SessionPool implements SessionOwner {
   }
 
   /** Keeps a session that no delivery uses any more if it can carry another message. */
-  onReleased(session: Session, isUsable: boolean): void {
+  onReleased(session: SmtpSession, isUsable: boolean): void {
     const nowMs = this.#context.world.monotonicMs();
     this.#lastMessageAtMs.set(session.key, nowMs);
     this.wasBusy = this.idle.length === 0;
@@ -166,12 +169,12 @@ export class SessionPool implements SessionOwner {
     this.#wakeOne();
   }
 
-  onServerClosed(session: Session): void {
+  onServerClosed(session: SmtpSession): void {
     this.idle.splice(this.idle.indexOf(session), 1);
     void session.end();
   }
 
-  onClosed(session: Session): void {
+  onClosed(session: SmtpSession): void {
     this.#sessions.delete(session);
     this.#returnPermit({ allowance: session.allowanceLeft });
   }
@@ -183,15 +186,15 @@ export class SessionPool implements SessionOwner {
   takeDemandMessage(): WorkerMessage | null {
     const { provider, source, waitingCount } = this;
     const busy = this.#sessions.size - this.idle.length;
-    const wanted = Math.max(
+    const demand = Math.max(
       Math.min(waitingCount, this.share - this.permitCount),
       waitingCount - busy,
       0,
     );
     const urgent = this.#waiting.filter(({ isUrgent }) => isUrgent).length;
-    if (wanted === this.#reportedDemand && urgent === this.#reportedUrgent) return null;
-    const count = wanted - this.#reportedDemand;
-    this.#reportedDemand = wanted;
+    if (demand === this.#reportedDemand && urgent === this.#reportedUrgent) return null;
+    const count = demand - this.#reportedDemand;
+    this.#reportedDemand = demand;
     this.#reportedUrgent = urgent;
     return { kind: 'want', provider, source, count, urgent };
   }

@@ -65,10 +65,16 @@ function settingsOf({ default: defaults, providers = {}, ...rules }: File): Shap
   return {
     default: readSection(DEFAULT_PROVIDER_LIMITS, defaults),
     providers: Object.fromEntries(
-      entries.map(([key, one]) => [key, readSection(DEFAULT_PROVIDER_LIMITS, one)]),
+      entries.map(([key, limitsInFile]) => [
+        key,
+        readSection(DEFAULT_PROVIDER_LIMITS, limitsInFile),
+      ]),
     ),
-    suffixes: entries.flatMap(([key, one]) =>
-      (one.suffixes ?? defaultSuffixes(key)).map((each): [string, string] => [each, key]),
+    suffixes: entries.flatMap(([key, provider]) =>
+      (provider.suffixes ?? defaultSuffixes(key)).map((hostSuffix): [string, string] => [
+        hostSuffix,
+        key,
+      ]),
     ),
     suspension: { ...suspension, ...readSection(suspension, rules.suspension) },
     recovery: { ...recovery, ...readSection(recovery, rules.recovery) },

@@ -162,9 +162,15 @@ export function explainLimits(
   const names = Object.keys(DEFAULT_PROVIDER_LIMITS) as (keyof ProviderLimits)[];
   const explained = names.map((name) => {
     const [first, ...others] = keys.map((key) => explainLimit(settings, key, name));
-    const isStricter = (one: ExplainedLimit, than: ExplainedLimit): boolean =>
-      (one.value ?? Infinity) < (than.value ?? Infinity);
-    return [name, others.reduce((a, b) => (isStricter(b, a) ? b : a), first!)] as const;
+    const isStricter = (limit: ExplainedLimit, than: ExplainedLimit): boolean =>
+      (limit.value ?? Infinity) < (than.value ?? Infinity);
+    return [
+      name,
+      others.reduce(
+        (strictest, limit) => (isStricter(limit, strictest) ? limit : strictest),
+        first!,
+      ),
+    ] as const;
   });
   return Object.fromEntries(explained) as Record<keyof ProviderLimits, ExplainedLimit>;
 }
@@ -191,8 +197,8 @@ function explainLimit(
 export function findSlowdown(provider: string, message: string): Slowdown | null {
   const reply = message.toLowerCase();
   const keys = provider.split('+');
-  const found = SLOWDOWNS.find(
-    (one) => reply.includes(one.text) && (one.provider === null || keys.includes(one.provider)),
+  const slowdown = SLOWDOWNS.find(
+    ({ text, provider: only }) => reply.includes(text) && (only === null || keys.includes(only)),
   );
-  return found ?? null;
+  return slowdown ?? null;
 }

@@ -178,9 +178,9 @@ class SlotsOfOneKind {
   }
 
   mayStart(projectId: string): boolean {
-    const own = this.#byProject.get(projectId) ?? 0;
-    if (own < this.#shared - this.#used) return true;
-    return own < RESERVED_PER_PROJECT && this.#used < this.#shared + this.#reserved;
+    const used = this.#byProject.get(projectId) ?? 0;
+    if (used < this.#shared - this.#used) return true;
+    return used < RESERVED_PER_PROJECT && this.#used < this.#shared + this.#reserved;
   }
 
   take(projectId: string): void {
@@ -189,8 +189,8 @@ class SlotsOfOneKind {
   }
 
   leave(projectId: string): void {
-    const own = this.#byProject.get(projectId) ?? 0;
-    if (own > 1) this.#byProject.set(projectId, own - 1);
+    const used = this.#byProject.get(projectId) ?? 0;
+    if (used > 1) this.#byProject.set(projectId, used - 1);
     else this.#byProject.delete(projectId);
     this.#used -= 1;
   }

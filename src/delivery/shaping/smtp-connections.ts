@@ -17,14 +17,14 @@ import { classifyReply } from '../../mail/replies/classify.ts';
 import type { BlockKey } from '../blocks/block-store.ts';
 import type { BrokerMessage, WorkerMessage } from '../broker/broker-messages.ts';
 import { ProviderView } from './provider-view.ts';
-import type { Session } from './smtp-session.ts';
+import type { SmtpSession } from './smtp-session.ts';
 import type { PoolContext, SessionPool, SessionRequest } from './session-pool.ts';
 import { limitsOf, type ShapingSettings, findSlowdown, START_CONNECTIONS } from './settings.ts';
 import { TimedMemory } from '../outage/timed-memory.ts';
 import type { SlotHolder } from './slots.ts';
 import { type Source, sourcesFor } from './sources.ts';
 import { sessionKeyOf, type SmtpTarget } from '../route/smtp-target.ts';
-import { UplinkView } from '../outage/uplink.ts';
+import { UplinkView } from '../outage/uplink-view.ts';
 
 type SlowMessage = Extract<WorkerMessage, { kind: 'slow' }>;
 type ProviderMessage = Exclude<BrokerMessage, { kind: 'host' | 'prompt' | 'uplink' }>;
@@ -34,7 +34,7 @@ export type Unavailable = { kind: 'unavailable'; delayMs: number; block?: BlockK
 type AcquireResult =
   | {
       kind: 'ready';
-      session: Session;
+      session: SmtpSession;
       /** Local address; `''`: the system's choice. */
       source: string;
       reused?: boolean;
@@ -287,7 +287,7 @@ export class SmtpConnections {
 
   async #open(
     target: SmtpTarget,
-    { pool, session, hasOthers, slot }: { pool: SessionPool; session: Session } & SendRequest,
+    { pool, session, hasOthers, slot }: { pool: SessionPool; session: SmtpSession } & SendRequest,
   ): Promise<AcquireResult> {
     const { address, provider } = target;
     const { source } = pool;
@@ -314,8 +314,8 @@ export class SmtpConnections {
   }
 
   #reportSlowdown(slowdown: Omit<SlowMessage, 'kind' | 'pace'>): void {
-    const found = findSlowdown(slowdown.provider, slowdown.reason);
-    const pace = found && { messagesPerMinute: found.messagesPerMinute, forMs: found.forMs };
+    const known = findSlowdown(slowdown.provider, slowdown.reason);
+    const pace = known && { messagesPerMinute: known.messagesPerMinute, forMs: known.forMs };
     this.#send({ kind: 'slow', ...slowdown, pace });
   }
 
@@ -330,8 +330,8 @@ export class SmtpConnections {
     const { port, sources, session } = this.#options;
     const localAddress = source === '' ? undefined : source;
     const heloName = sources.find(({ ip }) => ip === source)?.heloName ?? this.#options.heloName;
-    const how = { tls, dane, reducedHello };
-    return { ...session, host, address, port, heloName, ...how, localAddress };
+    const tlsOptions = { tls, dane, reducedHello };
+    return { ...session, host, address, port, heloName, ...tlsOptions, localAddress };
   }
 
   #sessionRequestOf(
@@ -407,7 +407,7 @@ export class SmtpConnections {
   }
 }
 
-function reusedSession(session: Session): AcquireResult & { kind: 'ready' } {
+function reusedSession(session: SmtpSession): AcquireResult & { kind: 'ready' } {
   return { kind: 'ready', session, source: session.source, reused: true };
 }
 

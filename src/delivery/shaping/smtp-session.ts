@@ -41,11 +41,14 @@ export const SESSION_TRANSITIONS: Transitions<SessionState, SessionEvent> = {
 export type SessionOwner = {
   readonly source: string;
   /** Returns a waiting message that follows the current one; null: none does. */
-  takeAnnounced(session: Session, mayFollow: (next: Transaction) => boolean): Transaction | null;
+  takeAnnounced(
+    session: SmtpSession,
+    mayFollow: (next: Transaction) => boolean,
+  ): Transaction | null;
   /** Called when a delivery has its result. Others may still use the session. */
-  onReleased(session: Session, isUsable: boolean): void;
-  onServerClosed(session: Session): void;
-  onClosed(session: Session): void;
+  onReleased(session: SmtpSession, isUsable: boolean): void;
+  onServerClosed(session: SmtpSession): void;
+  onClosed(session: SmtpSession): void;
 };
 
 type SessionLimits = {
@@ -54,7 +57,7 @@ type SessionLimits = {
   allowance: number | null;
 };
 
-export class Session {
+export class SmtpSession {
   /** Server and TLS rule. Only messages with the same key may use the session. */
   readonly key: string;
   readonly limits: SessionLimits;

@@ -1,7 +1,8 @@
 /** Constructs mail routing and TLS rules, for a worker and for the commands that diagnose. */
 import type { Config } from '../../config/config.ts';
 import { MailRouting } from '../../delivery/route/mail-routing.ts';
-import { TlsCounters, TlsRules } from '../../delivery/route/tls-rules.ts';
+import { TlsRules } from '../../delivery/route/tls-rules.ts';
+import { TlsCounters } from '../../delivery/route/tls-counters.ts';
 import { StsCache } from '../../net/tls/mta-sts.ts';
 import { addTlsResults, StsPolicies } from '../../delivery/route/transport-security-store.ts';
 import { systemWorld } from './system-world.ts';

@@ -75,9 +75,9 @@ export class ProviderReport {
     const changed = [...now.values()].filter(
       (one) => this.#stored.get(one.provider) !== printed(one),
     );
-    const gone = [...this.#stored.keys()].filter((provider) => !now.has(provider));
-    if (changed.length === 0 && gone.length === 0) return;
-    await writeProviderStates(db, node, { changed: changed.map(stateOf), gone });
+    const removed = [...this.#stored.keys()].filter((provider) => !now.has(provider));
+    if (changed.length === 0 && removed.length === 0) return;
+    await writeProviderStates(db, node, { changed: changed.map(stateOf), removed });
     this.#stored = new Map([...now].map(([provider, one]) => [provider, printed(one)]));
   }
 }
