@@ -10,7 +10,6 @@
 import { type AuthenticationFinding, type RouteFinding, unknownRoute } from '../core/findings.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { LimitState } from '../core/limits.ts';
-import type { Refusal } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import { Turns } from '../lib/turns.ts';
 import { domainOf } from '../mail/address.ts';
@@ -22,7 +21,8 @@ import type { BoundedLookup, LookupAllowance } from '../net/dns/lookup-allowance
 import type { Rehearsal } from './store/full-path.ts';
 import type { StoredMessage } from '../delivery/attempt/message-store.ts';
 import type { NewEmail, NewRecipient } from './store/new-email.ts';
-import { type AcceptOptions, answer, messageOf, newEmail, refuseOtherDomain } from './accept.ts';
+import { refuseOtherDomain, type SendingRefusal } from './accept-refusals.ts';
+import { type AcceptOptions, newEmail, outcomeOf, toStoredMessage } from './accept.ts';
 import type { EmailDraft } from './draft.ts';
 
 export type DryRunReport = {
@@ -46,7 +46,7 @@ export type DryRunRecipient = Pick<NewRecipient, 'address' | 'kind'> & {
 
 export type DryRunOutcome =
   | { kind: 'described'; report: DryRunReport }
-  | (Refusal & { kind: 'refused'; limit?: LimitState });
+  | (SendingRefusal & { kind: 'refused' });
 
 /** @param idempotency is compared with stored keys and not stored itself */
 export type DryRun = (
@@ -73,16 +73,16 @@ export type DryRunOptions = Pick<AcceptOptions, 'world' | 'dispatcher'> & {
 
 export function createDryRun(options: DryRunOptions): DryRun {
   return async (caller, draft, idempotency) => {
-    const early = refuseOtherDomain(caller, draft);
-    if (early?.kind === 'refused') return early;
+    const refusal = refuseOtherDomain(caller, domainOf(draft.email.from.address));
+    if (refusal !== null) return { kind: 'refused', ...refusal };
     const email = newEmail(caller, draft, { idempotency, options });
     const row = await options.rehearse(email);
-    const outcome = answer(row, email);
+    const outcome = outcomeOf(row, email);
     if (outcome.kind === 'refused') return outcome;
     if (outcome.kind === 'replayed') return { kind: 'described', report: describeReplay(row) };
     const { domainId } = row;
     if (domainId === null) throw new Error('an email without a domain is refused');
-    const message = messageOf(email, draft, { ...row, domainId });
+    const message = toStoredMessage(email, draft, { ...row, domainId });
     const report = await describeEmail(message, { caller, email, row, options });
     return { kind: 'described', report };
   };

@@ -3,28 +3,29 @@
  * limit. The accept statement checks all three again. This early check saves rendering for emails that are refused
  * anyway.
  */
-import { type Limit, limitRefusal, type LimitState } from '../core/limits.ts';
-import type { Refusal } from '../core/refusals.ts';
+import { type Limit, limitRefusal } from '../core/limits.ts';
 import type { Caller } from '../core/scope.ts';
 import { isVerifiedDomain } from '../domains/domain-store.ts';
 import { peekLimit } from '../accounts/limits/limit-store.ts';
 import type { Queryable } from '../database/database.ts';
-import { otherDomain, refusalOf } from './accept.ts';
-
-export type EarlyRefusal = Refusal & { limit?: LimitState };
+import {
+  refuseOtherDomain,
+  type SendingRefusal,
+  unverifiedDomainRefusal,
+} from './accept-refusals.ts';
 
 export async function refuseEarly(
   db: Queryable,
   caller: Caller,
-  { domain, limit: byDefault }: { domain: string; limit: Limit },
-): Promise<EarlyRefusal | null> {
-  if (caller.domain !== null && caller.domain !== domain) {
-    return { refused: 'authorization_error', message: otherDomain(caller.domain) };
-  }
+  sending: { domain: string; defaultLimit: Limit },
+): Promise<SendingRefusal | null> {
+  const { domain, defaultLimit } = sending;
+  const refusal = refuseOtherDomain(caller, domain);
+  if (refusal !== null) return refusal;
   const [isVerified, limit] = await Promise.all([
     isVerifiedDomain(db, { ...caller, name: domain }),
-    peekLimit(db, { ...caller, category: 'sending' }, byDefault),
+    peekLimit(db, { ...caller, category: 'sending' }, defaultLimit),
   ]);
-  if (!isVerified) return refusalOf('domain_refused', domain);
+  if (!isVerified) return unverifiedDomainRefusal(domain);
   return limit.remaining === 0 ? limitRefusal('sending', limit) : null;
 }

@@ -7,23 +7,21 @@
  * are refused: those with few recipients are accepted first, then those earlier in the request.
  */
 import { batchLimitRefusal } from '../core/limits.ts';
-import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
+import { type FieldProblem, isRefusal, refuseFields } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import { domainOf } from '../mail/address.ts';
-import type { AcceptRow, EmailBatch, NewEmail, DecisionOutcome } from './store/new-email.ts';
+import type { AcceptRows, DecisionOutcome, EmailBatch, NewEmail } from './store/new-email.ts';
+import { refusalFor, refuseOtherDomain, type SendingRefusal } from './accept-refusals.ts';
 import {
   type AcceptOptions,
   type AcceptOutcome,
-  answerAgain,
+  replayOutcome,
   newEmail,
-  otherDomain,
-  refusalOf,
   refuseFull,
-  storeWithin,
-  afterCommit,
+  storeReserved,
+  finishAccept,
 } from './accept.ts';
 import type { EmailDraft } from './draft.ts';
-import type { EarlyRefusal } from './early-refusal.ts';
 
 export const BATCH_MAX = 100;
 
@@ -33,7 +31,7 @@ export type BatchValidation = (typeof BATCH_VALIDATIONS)[number];
 /** @param items the emails in the request's order, each a draft or the reason for its refusal */
 export type AcceptBatch = (
   caller: Caller,
-  items: readonly (EmailDraft | EarlyRefusal)[],
+  items: readonly (EmailDraft | SendingRefusal)[],
   options: {
     validation: BatchValidation;
     idempotency: EmailBatch['idempotency'];
@@ -41,14 +39,14 @@ export type AcceptBatch = (
 ) => Promise<AcceptOutcome>;
 
 type Item = { index: number; draft: EmailDraft; email: NewEmail };
-type Refused = { index: number; refusal: EarlyRefusal };
+type RefusedItem = { index: number; refusal: SendingRefusal };
 
 export function createAcceptBatch(options: AcceptOptions): AcceptBatch {
   return async (caller, drafts, { validation, idempotency }): Promise<AcceptOutcome> => {
-    const { items, refused } = sorted(caller, drafts, options);
+    const { items, refused } = sortOut(caller, drafts, options);
     if (validation === 'strict' && refused.length > 0) return refuseAll(refused);
     if (items.length === 0) {
-      return { kind: 'accepted', body: bodyOf([], { outcomes: [], refused }), limit: null };
+      return { kind: 'accepted', body: responseOf([], { outcomes: [], refused }), limit: null };
     }
     const emails = items.map(({ email }) => email);
     const full = await options.storage.takeAll(emails);
@@ -61,55 +59,52 @@ export function createAcceptBatch(options: AcceptOptions): AcceptBatch {
       sizeBytes: emails.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
       emails,
       isStrict: validation === 'strict',
-      respond: (outcomes) => bodyOf(items, { outcomes, refused }),
+      respond: (outcomes) => responseOf(items, { outcomes, refused }),
     };
-    const rows = await storeWithin(emails, options, () => options.store.acceptBatch(batch));
+    const rows = await storeReserved(emails, options, () => options.store.acceptBatch(batch));
     for (const [at, { email, draft }] of items.entries()) {
-      afterCommit(email, draft, { row: rows[at]!, options });
+      finishAccept(email, draft, { row: rows[at]!, options });
     }
-    return answer(rows, items, { validation, idempotency });
+    return batchOutcomeOf(rows, items, { validation, idempotency });
   };
 }
 
-function sorted(
+function sortOut(
   caller: Caller,
   drafts: Parameters<AcceptBatch>[1],
   options: AcceptOptions,
-): { items: Item[]; refused: Refused[] } {
+): { items: Item[]; refused: RefusedItem[] } {
   const items: Item[] = [];
-  const refused: Refused[] = [];
-  let ahead = 0;
+  const refused: RefusedItem[] = [];
+  let recipientsAhead = 0;
   for (const [index, draft] of drafts.entries()) {
-    const refusal = isRefusal(draft) ? draft : refuseOtherDomain(caller, draft);
+    const refusal = isRefusal(draft)
+      ? draft
+      : refuseOtherDomain(caller, domainOf(draft.email.from.address));
     if (refusal !== null) {
       refused.push({ index, refusal });
     } else if (!isRefusal(draft)) {
-      const email = newEmail(caller, draft, { idempotency: null, options, ahead });
+      const email = newEmail(caller, draft, { idempotency: null, options, recipientsAhead });
       items.push({ index, draft, email: { ...email, response: '' } });
-      ahead += email.recipients.length;
+      recipientsAhead += email.recipients.length;
     }
   }
   return { items, refused };
 }
 
-function refuseOtherDomain({ domain }: Caller, { email }: EmailDraft): Refusal | null {
-  if (domain === null || domain === domainOf(email.from.address)) return null;
-  return { refused: 'authorization_error', message: otherDomain(domain) };
-}
-
 /** Returns the response: `data` has the stored emails, `errors` the others, in the request's order. */
-function bodyOf(
+function responseOf(
   items: readonly Item[],
-  { outcomes, refused }: { outcomes: readonly DecisionOutcome[]; refused: readonly Refused[] },
+  { outcomes, refused }: { outcomes: readonly DecisionOutcome[]; refused: readonly RefusedItem[] },
 ): string {
   const data: { id: string }[] = [];
   const errors = [...refused];
   for (const [at, { index, email }] of items.entries()) {
     const outcome = outcomes[at]!;
     if (outcome === 'accepted' || outcome === 'replayed') data.push({ id: email.id });
-    else errors.push({ index, refusal: refusalOf(outcome, domainOf(email.from.address)) });
+    else errors.push({ index, refusal: refusalFor(outcome, email, null) });
   }
-  errors.sort((one, other) => one.index - other.index);
+  errors.sort((a, b) => a.index - b.index);
   return JSON.stringify({
     data,
     errors: errors.map(({ index, refusal: { refused: code, message } }) => ({
@@ -120,8 +115,8 @@ function bodyOf(
   });
 }
 
-function answer(
-  rows: readonly AcceptRow[],
+function batchOutcomeOf(
+  rows: AcceptRows,
   items: readonly Item[],
   { validation, idempotency }: Parameters<AcceptBatch>[2],
 ): AcceptOutcome {
@@ -131,7 +126,7 @@ function answer(
   if (rows.some(({ outcome }) => outcome === 'accepted')) {
     return { kind: 'accepted', body: response ?? '', limit };
   }
-  if (first.outcome === 'replayed') return answerAgain(first, idempotency);
+  if (first.outcome === 'replayed') return replayOutcome(first, idempotency);
   const isKeyRefused = rows.every(({ outcome }) => outcome === 'key_refused');
   if (validation === 'permissive' && !isKeyRefused) {
     return { kind: 'accepted', body: response ?? '', limit };
@@ -149,32 +144,26 @@ const CHECKS = [
   'unknown',
 ] as const;
 
-function refuseStored(rows: readonly AcceptRow[], items: readonly Item[]): AcceptOutcome {
-  const check = CHECKS.find((one) => rows.some(({ outcome }) => outcome === one)) ?? 'unknown';
-  const row = rows.find(({ outcome }) => outcome === check)!;
-  const { limit } = row;
-  const refusals = items.flatMap(({ index, email }, at) =>
-    rows[at]!.outcome === check
-      ? [{ index, refusal: refusalOf(check, domainOf(email.from.address)) }]
-      : [],
-  );
+function refuseStored(rows: AcceptRows, items: readonly Item[]): AcceptOutcome {
+  const check = CHECKS.find((name) => rows.some(({ outcome }) => outcome === name)) ?? 'unknown';
+  const { limit } = rows.find(({ outcome }) => outcome === check)!;
   if (check === 'limited' && limit !== null) {
     const recipients = items.reduce((sum, { email }) => sum + email.recipients.length, 0);
-    const needed = { emails: items.length, recipients };
-    return { kind: 'refused', ...batchLimitRefusal(limit, needed) };
+    const batch = { emails: items.length, recipients };
+    return { kind: 'refused', ...batchLimitRefusal(limit, batch) };
   }
+  const refused = items
+    .filter((_, index) => rows[index]!.outcome === check)
+    .map(({ index, email }) => ({ index, refusal: refusalFor(check, email, limit) }));
+  // These two concern the request as a whole, not one of its emails.
   if (check === 'unknown' || check === 'key_refused') {
-    return {
-      kind: 'refused',
-      ...refusals[0]!.refusal,
-      ...(check === 'key_refused' && limit !== null && { limit }),
-    };
+    return { kind: 'refused', ...refused[0]!.refusal };
   }
-  return { ...refuseAll(refusals), ...(limit !== null && { limit }) };
+  return refuseAll(refused);
 }
 
 /** Refuses with the code and sentence of the first problem. `details` lists all of them. */
-function refuseAll(refused: readonly Refused[]): EarlyRefusal & { kind: 'refused' } {
+function refuseAll(refused: readonly RefusedItem[]): SendingRefusal & { kind: 'refused' } {
   const [first] = refused;
   if (!first) throw new Error('a refusal needs a problem');
   return {
@@ -186,7 +175,7 @@ function refuseAll(refused: readonly Refused[]): EarlyRefusal & { kind: 'refused
 }
 
 /** Prefixes fields with the email's index: `[3].to[0]` is the first recipient of the fourth email. */
-function problemsOf({ index, refusal }: Refused): FieldProblem[] {
+function problemsOf({ index, refusal }: RefusedItem): FieldProblem[] {
   const { message, details = [{ field: '', message }] } = refusal;
   return details.map((problem) => ({
     field: problem.field === '' ? `[${index}]` : `[${index}].${problem.field}`,

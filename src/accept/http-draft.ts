@@ -120,7 +120,7 @@ class TemplateRendering {
     const { db, config } = this.#services;
     const known = this.#refusals.get(domain);
     const refusal =
-      known ?? refuseEarly(db, this.#caller, { domain, limit: config.limits.sending });
+      known ?? refuseEarly(db, this.#caller, { domain, defaultLimit: config.limits.sending });
     this.#refusals.set(domain, refusal);
     return refusal;
   }

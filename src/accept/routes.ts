@@ -8,7 +8,6 @@
  */
 import type { FastifyReply, FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z, type ZodType } from 'zod';
-import type { LimitState } from '../core/limits.ts';
 import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { AcceptOutcome } from './accept.ts';
 import type { EmailDraft } from './draft.ts';
@@ -19,7 +18,7 @@ import { fingerprintOf, isIdempotencyKey } from './fingerprint.ts';
 import { createMakeDraft, type MakeDraft, findReplayOfRequest } from './http-draft.ts';
 import { countTowardsLimit } from '../accounts/limits/http-limits.ts';
 import { acceptedBatch, acceptedEmail } from '../emails/schemas.ts';
-import { callerOf, KEY_REFUSED } from '../http/access.ts';
+import { callerOf } from '../http/access.ts';
 import { BadRequest, JSON_TYPE, malformed, refuse, setLimitHeaders } from '../http/errors.ts';
 import { failures } from '../http/schemas.ts';
 import { batchHeaders, emailBatchCreation, emailCreation, idempotencyHeaders } from './schemas.ts';
@@ -91,10 +90,7 @@ export function idempotencyOf(
 function sendDryRun(reply: FastifyReply, outcome: DryRunOutcome): FastifyReply {
   if (outcome.kind === 'refused') {
     const { limit, ...refusal } = outcome;
-    return refuseSending(
-      reply,
-      refusal.refused === 'rate_limit_error' ? { ...refusal, limit } : refusal,
-    );
+    return refuse(reply, refusal.refused === 'rate_limit_error' ? { ...refusal, limit } : refusal);
   }
   return reply
     .code(200)
@@ -102,17 +98,8 @@ function sendDryRun(reply: FastifyReply, outcome: DryRunOutcome): FastifyReply {
     .send(JSON.stringify(presentDryRun(outcome.report)));
 }
 
-export function refuseSending(
-  reply: FastifyReply,
-  outcome: Refusal & { limit?: LimitState | undefined },
-): FastifyReply {
-  const { refused } = outcome;
-  const message = refused === 'authentication_error' ? KEY_REFUSED : outcome.message;
-  return refuse(reply, { ...outcome, message });
-}
-
 export function sendOutcome(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
-  if (outcome.kind === 'refused') return refuseSending(reply, outcome);
+  if (outcome.kind === 'refused') return refuse(reply, outcome);
   if (outcome.limit !== null) setLimitHeaders(reply, outcome.limit);
   if (outcome.kind === 'replayed') reply.header('idempotent-replayed', 'true');
   return reply

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Overloaded, REFUSAL_CODES } from '../core/refusals.ts';
 import { replyToRefusal, replyToError } from './smtp-submission.ts';
-import { AcceptedUnknown } from './store/accept-store.ts';
+import { AcceptedUnknown } from './store/lost-commits.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 
 test('every refusal has a reply with consistent codes, temporary only where a retry can succeed', () => {

@@ -29,7 +29,7 @@ import type { AcceptEmail, AcceptOutcome } from './accept.ts';
 import type { DraftRules } from './draft.ts';
 import { recipientUrls, type UrlSettings } from './content/recipient-urls.ts';
 import { readSubmission, readSubmittedRecipient } from './submitted-message.ts';
-import { AcceptedUnknown } from './store/accept-store.ts';
+import { AcceptedUnknown } from './store/lost-commits.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 import type { SecretBox } from '../secrets/secret-store.ts';
 

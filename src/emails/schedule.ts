@@ -4,7 +4,7 @@ import { isFinal } from '../core/statuses.ts';
 import { type EmailDetail, type EmailRef, findEmail } from './email-store.ts';
 import type { Database } from '../database/database.ts';
 import { cancelEmail, rescheduleEmail, type UncancelableCounts } from './schedule-store.ts';
-import { TOO_FAR_AHEAD } from '../accept/accept.ts';
+import { TOO_FAR_AHEAD } from '../accept/accept-refusals.ts';
 import { readScheduledAt } from '../accept/draft.ts';
 
 const NO_SUCH_EMAIL = noSuch('email');

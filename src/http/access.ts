@@ -22,6 +22,7 @@ import { SignInLimits } from '../accounts/sign-in/sign-in-limits.ts';
 import { parseApiKey } from '../accounts/keys/api-key.ts';
 import { limitRefusal } from '../core/limits.ts';
 import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
+import { KEY_REFUSED } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import { createBodyAccounting } from './socket/bodies.ts';
 import type { ClientConnections } from './socket/client-connections.ts';
@@ -44,8 +45,6 @@ import { clientOf } from '../net/addresses.ts';
 const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';
 const NO_SUCH_FORM =
   'This is not an API key: keys begin with lh_live_ or lh_test_; it may be incomplete.';
-/** The same for unknown, revoked and expired keys, so that it does not disclose the difference. */
-export const KEY_REFUSED = 'The API key is not valid; check it, or make a new one.';
 const OPERATORS_ONLY =
   'This is a key of the operator, for the events of the installation; use a key of a project.';
 const SENDING_ONLY = 'This key may only send and read its own emails; use a key with full access.';

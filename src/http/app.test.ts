@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, makeApiKey } from '../accounts/keys/api-key.ts';
 import { Overloaded } from '../core/refusals.ts';
-import { AcceptedUnknown } from '../accept/store/accept-store.ts';
+import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 import { SENT, stubHttp } from '../../test/support/http.ts';
 import type { HttpServices } from './services.ts';

@@ -19,7 +19,7 @@ import {
 } from '../core/refusals.ts';
 import type { HttpServices } from './services.ts';
 import { isOfRootMount, resendFailure } from '../compat/resend/wire/failures.ts';
-import { AcceptedUnknown } from '../accept/store/accept-store.ts';
+import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 import { SecretUnopenable } from '../secrets/secret-store.ts';
 

@@ -18,7 +18,7 @@ import { EMAIL_DEFAULTS } from '../mail/email.ts';
 import { composeNotice, noticeSender, SUBJECTS } from '../mail/notice.ts';
 import type { AcceptEmail, AcceptOutcome } from '../accept/accept.ts';
 import type { EmailDraft } from '../accept/draft.ts';
-import { AcceptedUnknown } from '../accept/store/accept-store.ts';
+import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
 import {
   loadMessages,
   messageIdIn,

@@ -1,7 +1,9 @@
 /** Runs every statement of the service; database/plans.test.ts checks their reads. New ones need a line here. */
 import assert from 'node:assert/strict';
 import type { Database } from '../../src/database/database.ts';
-import { AcceptStore, findEarlierRequest, findStoredEmails } from '../../src/accept/store/accept-store.ts';
+import { AcceptStore } from '../../src/accept/store/accept-store.ts';
+import { findEarlierRequest } from '../../src/accept/store/facts.ts';
+import { findStoredEmails } from '../../src/accept/store/lost-commits.ts';
 import * as addressLog from '../../src/emails/address-log/address-log-store.ts';
 import { AHEAD_MAX } from '../../src/emails/diagnosis/diagnosis-store.ts';
 import * as diagnosis from '../../src/emails/diagnosis/diagnosis-store.ts';

@@ -3,7 +3,8 @@ import { after, test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { address } from '../../../test/support/deliveries.ts';
 import { emailBatch, newEmail, newSender, type Sender } from '../../../test/support/mail-store.ts';
-import { AcceptedUnknown, AcceptStore } from './accept-store.ts';
+import { AcceptStore } from './accept-store.ts';
+import { AcceptedUnknown } from './lost-commits.ts';
 import type { AcceptRow } from './new-email.ts';
 import { newId } from '../../database/ids.ts';
 import {

@@ -7,6 +7,7 @@
  *
  * The fast path (fast-path.ts) uses the same conditions. In the texts, `i` is the requested email and `t` the time.
  */
+import type { Scope } from '../../core/scope.ts';
 import { domainOf } from '../../mail/address.ts';
 import type { EmailFacts, Facts, LimitWindow, RecipientSuppression } from './decision.ts';
 import type { NewEmail } from './new-email.ts';
@@ -178,4 +179,19 @@ function windowsOf(rows: readonly GroupRow[], groups: readonly NewEmail[]): Limi
     windows.set(scope, window);
     return window;
   });
+}
+
+const FIND_KEY = `
+select response, encode(fingerprint, 'hex') as fingerprint from idempotency
+ where project_id = $1 and environment = $2 and key = $3 and expires_at > app_now()`;
+
+/** Returns the earlier request with this Idempotency-Key, or null when there was none within 24 hours. */
+export async function findEarlierRequest(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  key: string,
+): Promise<EmailFacts['earlierRequest']> {
+  const values = [projectId, environment, key];
+  const [found] = await db.query<NonNullable<EmailFacts['earlierRequest']>>(FIND_KEY, values);
+  return found ?? null;
 }

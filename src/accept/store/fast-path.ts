@@ -8,7 +8,7 @@
  * recipients, known idempotency keys, paused domains, and limits without capacity for the whole batch.
  * fast-path.test.ts compares both paths.
  *
- * The statement looks up once what several emails share (`origin`). It locks the limit row first, in the order of the
+ * The statement looks up once what several emails share (`email_group`). It locks the limit row first, in the order of the
  * other statements, so that they cannot deadlock. Inserting an idempotency key decides about it: for a key that
  * exists, however old, `do nothing` returns no row, and its email is skipped.
  */
@@ -23,7 +23,7 @@ import {
   QUEUE_COLUMNS,
   RECIPIENT_COLUMNS,
 } from './columns.ts';
-import type { AcceptRow, EmailBatch, NewEmail } from './new-email.ts';
+import { type AcceptRow, type EmailBatch, limitKeyOf, type NewEmail } from './new-email.ts';
 import { VALID_KEY, VERIFIED_DOMAIN } from './facts.ts';
 import type { FullPathOptions } from './full-path.ts';
 import { commitAccepted } from './insert.ts';
@@ -67,7 +67,7 @@ const EVENT_COLUMNS: readonly Column<NewEmail>[] = [
   { name: 'data', type: 'json', value: ({ eventData }) => JSON.stringify(eventData) },
 ];
 
-/** Columns that are constant on this path, or shared by an origin. They are not passed for each email. */
+/** Columns that are constant on this path, or shared by a group of emails. They are not passed for each email. */
 const NOT_PASSED = ['cc_list', 'bcc_list', 'reply_to', 'tags'];
 const PASSED_EMAIL_COLUMNS = EMAIL_COLUMNS.filter(({ name }) => !NOT_PASSED.includes(name));
 
@@ -79,10 +79,12 @@ const QUEUE = parameters.elements(QUEUE_COLUMNS);
 const EVENT = parameters.elements(EVENT_COLUMNS);
 /** Only statements for emails with idempotency keys have these. */
 const KEY = parameters.elements(KEY_COLUMNS).byName;
+/** A batch has one key, which is the first element. */
+const BATCH_KEY = KEY['key']!.replace('[ord]', '[1]');
 
 /** Indexes arrays where their elements are used: passing elements through the steps would copy them. */
 const candidateSql = (hasBlocks: boolean): string => `
-with origin as materialized (
+with email_group as materialized (
   select i.*, t.now, to_char(t.now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as time,
          d.id as domain_id, d.ed25519_verified as dual_signed, coalesce(i.tls, d.tls) as effective_tls,
          ${TRACKING} as tracking, w.max, w.length, c.used, c.started_at, c.recipients_used,
@@ -90,7 +92,7 @@ with origin as materialized (
          ${hasBlocks ? ', w.slot' : ''}
     from (select now() + skew as now from clock) t
    cross join json_to_recordset($5::json) as i(
-      origin int, project_id uuid, environment text, together int, key_id uuid, domain text,
+      group_number int, project_id uuid, environment text, project_emails int, key_id uuid, domain text,
       reply_to text[], tags jsonb, tls text, track_opens boolean, track_clicks boolean,
       tracking_base text, lifetime_s int, hand_over boolean)
    ${hasBlocks ? WINDOW_OR_BLOCK : WINDOW}
@@ -98,19 +100,19 @@ with origin as materialized (
    cross join lateral (select ${CURRENT_COUNTS}) c
    cross join lateral (${VALID_KEY}) k
    cross join lateral (${VERIFIED_DOMAIN}) d
-   where i.together <= w.max - c.used and i.together <= w.recipients_max - c.recipients_used
+   where i.project_emails <= w.max - c.used and i.project_emails <= w.recipients_max - c.recipients_used
      and not d.is_paused
 ),
 candidate as (
-  select i.ord, ($8::uuid[])[i.ord] as id, o.origin, o.project_id, o.environment, o.key_id, o.now,
-         o.time, o.lifetime_s, o.hand_over, o.domain_id, o.dual_signed, o.reply_to, o.tags,
-         o.effective_tls, o.tracking
+  select i.ord, ($8::uuid[])[i.ord] as id, g.group_number, g.project_id, g.environment, g.key_id, g.now,
+         g.time, g.lifetime_s, g.hand_over, g.domain_id, g.dual_signed, g.reply_to, g.tags,
+         g.effective_tls, g.tracking
     from generate_series(1, $7::int) as i(ord)
-    join origin o on o.origin = ($9::int[])[i.ord]
+    join email_group g on g.group_number = ($9::int[])[i.ord]
    where not exists (select from suppressions s
-                      where s.project_id = o.project_id and s.environment = o.environment
+                      where s.project_id = g.project_id and s.environment = g.environment
                         and s.address_key = ($10::text[])[i.ord]
-                        and ${holdsBack('o.now')} offset 0)
+                        and ${holdsBack('g.now')} offset 0)
 ),`;
 
 const WITHOUT_KEYS = `
@@ -142,7 +144,7 @@ const ALL_ARE_CANDIDATES = '(select count(*) from candidate) = $7';
 const BATCH = `${rememberKeySql(KEY['response']!, ALL_ARE_CANDIDATES)}
 accepted as materialized (
   select * from candidate
-   where ${ALL_ARE_CANDIDATES} and (${KEY['key']!.replace('[ord]', '[1]')} is null or exists (select from remembered))
+   where ${ALL_ARE_CANDIDATES} and (${BATCH_KEY} is null or exists (select from remembered))
 ),`;
 
 const SPENDING_BLOCKS = `,
@@ -182,17 +184,17 @@ new_events as (
   insert into events (project_id, environment, subject_id, seq, type, created_at, ${EVENT.names})
   select project_id, environment, id, 1, 'email.queued', now, ${EVENT.values} from accepted
 ),
--- The same as FAN_OUT (events/event-store.ts), but endpoints are looked up once for an origin, not for each event.
+-- The same as FAN_OUT (events/event-store.ts), but endpoints are looked up once for a group, not for each event.
 notification as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
   select a.project_id, a.environment, w.id, ${EVENT.byName['id']}, a.id, 1, 'email.queued', a.now
-    from origin o
+    from email_group g
    cross join lateral (
       select w.id from webhook_endpoints w
-       where w.project_id = o.project_id and w.environment = o.environment
+       where w.project_id = g.project_id and w.environment = g.environment
          and w.status = 'enabled' and (w.events is null or 'email.queued' = any(w.events)) offset 0) w
-    join accepted a on a.origin = o.origin
+    join accepted a on a.group_number = g.group_number
   returning project_id, endpoint_id, event_id, created_at
 ),
 notification_queue as (
@@ -201,11 +203,11 @@ notification_queue as (
   returning 1
 ),
 counted as materialized (
-  select o.*, c.count, c.ords
-    from origin o
+  select g.*, c.count, c.email_numbers
+    from email_group g
    cross join lateral (
-      select count(*)::int as count, array_agg(a.ord) as ords from accepted a
-       where a.origin = o.origin) c
+      select count(*)::int as count, array_agg(a.ord) as email_numbers from accepted a
+       where a.group_number = g.group_number) c
    where c.count > 0
 ),
 -- The full path inserts a row for each email; the sums are the same.
@@ -232,7 +234,7 @@ spending as (
      -- uses the index for many projects, too, if the plan was made for few
      and l.project_id = any($11::uuid[])${hasBlocks ? ' and s.slot is null' : ''}
 )${hasBlocks ? SPENDING_BLOCKS : ''}
-select c.ords as email_numbers, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tracking, c.now as created_at,
+select c.email_numbers, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tracking, c.now as created_at,
        c.time, c.max as "limit", c.remaining,
        ceil(extract(epoch from c.started_at + c.length - c.now))::int as reset_s,
        extract(epoch from c.length)::int as window_s,
@@ -259,7 +261,7 @@ const FAST_WITH_KEYS = statementVariants('accept_fast_with_keys', WITH_KEYS);
 const FAST_BATCH = statementVariants('accept_fast_together', BATCH);
 
 export type FastPathOptions = FullPathOptions & {
-  /** Whether the limit of one of the projects is known to have blocks. */
+  /** True when the limit of one of the projects is known to have blocks. */
   hasBlocks?: boolean;
 };
 
@@ -339,21 +341,21 @@ async function runStatement(
   const statement = options.hasBlocks ? withBlocks : plain;
   const values = valuesOf(emails, options);
   if (keys !== null) values.push(...arraysOf(KEY_COLUMNS, keys));
-  const origins = await commitAccepted<GroupRow>(db, { statement, values }, options.onNotified);
-  return acceptRowsOf(emails, origins, options.holder);
+  const groups = await commitAccepted<GroupRow>(db, { statement, values }, options.onNotified);
+  return acceptRowsOf(emails, groups, options.holder);
 }
 
 function valuesOf(emails: readonly NewEmail[], options: FastPathOptions): unknown[] {
   const { holder } = options;
-  const { origins, numbers } = groupEmails(emails, holder !== null);
+  const { groups, groupNumbers } = groupEmails(emails, holder !== null);
   const recipients = emails.map((email) => email.recipients[0]!);
   return [
     ...defaultLimits(options),
-    JSON.stringify(origins),
+    JSON.stringify(groups),
     holder,
     emails.length,
     literalArray(emails.map((email) => email.id)),
-    literalArray(numbers),
+    literalArray(groupNumbers),
     binaryArray(
       'text',
       recipients.map(({ addressKey }) => addressKey),
@@ -368,29 +370,32 @@ function valuesOf(emails: readonly NewEmail[], options: FastPathOptions): unknow
 
 type EmailGroup = ReturnType<typeof groupOf>;
 
-/** Returns the distinct origins in the order in which limits are locked, and each email's origin number. */
+/**
+ * Groups emails that share look-ups. Returns the groups in the order in which limits are locked, and the number of each
+ * email's group from 1.
+ */
 function groupEmails(
   emails: readonly NewEmail[],
   hasLease: boolean,
-): { origins: object[]; numbers: number[] } {
+): { groups: object[]; groupNumbers: number[] } {
   const byText = new Map<string, EmailGroup>();
   const counts = new Map<string, number>();
   const texts = emails.map((email) => {
-    const origin = groupOf(email, hasLease);
-    const text = JSON.stringify(origin);
-    byText.set(text, origin);
-    counts.set(scopeOf(email), (counts.get(scopeOf(email)) ?? 0) + 1);
+    const group = groupOf(email, hasLease);
+    const text = JSON.stringify(group);
+    byText.set(text, group);
+    counts.set(limitKeyOf(email), (counts.get(limitKeyOf(email)) ?? 0) + 1);
     return text;
   });
   // The lock order of the full path: project and environment come first in the text, and both sort by bytes.
   const sorted = [...byText.keys()].toSorted();
   const numbers = new Map(sorted.map((text, index) => [text, index + 1]));
-  const origins = sorted.map((text, index) => {
-    const origin = byText.get(text)!;
-    const together = counts.get(`${origin.project_id} ${origin.environment}`);
-    return { ...origin, origin: index + 1, together };
+  const groups = sorted.map((text, index) => {
+    const group = byText.get(text)!;
+    const projectEmails = counts.get(`${group.project_id} ${group.environment}`);
+    return { ...group, group_number: index + 1, project_emails: projectEmails };
   });
-  return { origins, numbers: texts.map((text) => numbers.get(text)!) };
+  return { groups, groupNumbers: texts.map((text) => numbers.get(text)!) };
 }
 
 function groupOf(email: NewEmail, hasLease: boolean) {
@@ -410,48 +415,44 @@ function groupOf(email: NewEmail, hasLease: boolean) {
   };
 }
 
-function scopeOf({ projectId, environment }: NewEmail): string {
-  return `${projectId} ${environment}`;
-}
-
 function acceptRowsOf(
   emails: readonly NewEmail[],
-  origins: readonly GroupRow[],
+  groups: readonly GroupRow[],
   holder: string | null,
 ): (AcceptRow | null)[] {
-  const stored = new Map<string, number>();
-  for (const { email_numbers } of origins) {
-    const scope = scopeOf(emails[email_numbers[0]! - 1]!);
-    stored.set(scope, (stored.get(scope) ?? 0) + email_numbers.length);
+  const storedCounts = new Map<string, number>();
+  for (const { email_numbers: numbers } of groups) {
+    const limitKey = limitKeyOf(emails[numbers[0]! - 1]!);
+    storedCounts.set(limitKey, (storedCounts.get(limitKey) ?? 0) + numbers.length);
   }
   const rows = emails.map((): AcceptRow | null => null);
-  for (const origin of origins) {
-    for (const ord of origin.email_numbers) {
-      const email = emails[ord - 1]!;
-      const remaining = origin.remaining - stored.get(scopeOf(email))!;
-      rows[ord - 1] = acceptRowOf(email, { ...origin, remaining }, holder);
+  for (const group of groups) {
+    for (const number of group.email_numbers) {
+      const email = emails[number - 1]!;
+      const remaining = group.remaining - storedCounts.get(limitKeyOf(email))!;
+      rows[number - 1] = acceptRowOf(email, { ...group, remaining }, holder);
     }
   }
   return rows;
 }
 
-function acceptRowOf(email: NewEmail, origin: GroupRow, holder: string | null): AcceptRow {
+function acceptRowOf(email: NewEmail, group: GroupRow, holder: string | null): AcceptRow {
   return {
     outcome: 'accepted',
-    response: email.response.replaceAll('@created_at', origin.time).replaceAll('@status', 'queued'),
+    response: email.response.replaceAll('@created_at', group.time).replaceAll('@status', 'queued'),
     fingerprint: email.idempotency?.fingerprint ?? null,
-    domainId: origin.domain_id,
-    dualSigned: origin.dual_signed,
-    tls: origin.tls,
-    tracking: trackingOf(origin.tracking),
-    createdAt: origin.created_at,
+    domainId: group.domain_id,
+    dualSigned: group.dual_signed,
+    tls: group.tls,
+    tracking: trackingOf(group.tracking),
+    createdAt: group.created_at,
     suppressedPositions: [],
     holder: email.mayHandOver ? holder : null,
     limit: {
-      limit: origin.limit,
-      remaining: origin.remaining,
-      resetS: Math.min(origin.reset_s, origin.window_s),
-      windowS: origin.window_s,
+      limit: group.limit,
+      remaining: group.remaining,
+      resetS: Math.min(group.reset_s, group.window_s),
+      windowS: group.window_s,
     },
   };
 }

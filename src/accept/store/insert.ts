@@ -7,7 +7,7 @@
  *
  * No lock outlasts the statement, so a worker that freezes between the two statements delays no other worker.
  *
- * FIND_EMAILS (accept-store.ts) reads the stored rows after a lost connection and must match this statement.
+ * FIND_EMAILS (lost-commits.ts) reads the stored rows after a lost connection and must match this statement.
  */
 import { STATUS_RANK } from '../../core/statuses.ts';
 import { failpoint } from '../../lib/failpoint.ts';

@@ -33,8 +33,10 @@ import {
   type LimitDemand,
   DEMANDS,
   demandValues,
+  SHORT_LOCK_TIMEOUT_MS,
   withLockTimeout,
 } from './limit-windows.ts';
+import { limitKeyOf } from './new-email.ts';
 import type { Queryable } from '../../database/database.ts';
 
 /** Limit on concurrent commits of one project. More workers than that share the limit row. */
@@ -139,13 +141,13 @@ export async function shareLimits(
 }
 
 /*
- * For the fast path: `i` has the number of the project's emails as `together`, `m` is its limit row as read, and `n`
+ * For the fast path: `i` has the number of the project's emails as `project_emails`, `m` is its limit row as read, and `n`
  * is the openWindows of `m`.
  */
 
 const IS_USABLE = `
           b.started_at = m.started_at and b.recipients_started_at = m.recipients_started_at
-          and b.limits = m.limits and b.permits >= i.together`;
+          and b.limits = m.limits and b.permits >= i.project_emails`;
 
 /** Decides where to count the emails: in a block, in the limit row, or (neither) in the full path. */
 export const BLOCKS_IN_VIEW = `
@@ -193,6 +195,31 @@ export async function makeBlocks(
   await db.query(MAKE_BLOCKS, [projectId, environment, lockTimeoutMs]);
 }
 
-export function needsBlocks({ limit, remaining }: LimitState): boolean {
+/** The limits that this worker knows to have blocks. Their statements look for blocks, which takes longer. */
+export class LimitsWithBlocks {
+  readonly #limitKeys = new Set<string>();
+
+  has(scope: Scope): boolean {
+    return this.#limitKeys.has(limitKeyOf(scope));
+  }
+
+  add(scope: Scope): void {
+    this.#limitKeys.add(limitKeyOf(scope));
+  }
+
+  /**
+   * Creates blocks for a limit that needs them, without waiting. After a failure the next call tries again.
+   * @param state null: unknown
+   */
+  makeIfNeeded(db: Queryable, scope: Scope, state: LimitState | null): void {
+    if (state === null || this.has(scope) || !needsBlocks(state)) return;
+    this.add(scope);
+    makeBlocks(db, scope, SHORT_LOCK_TIMEOUT_MS).catch(() =>
+      this.#limitKeys.delete(limitKeyOf(scope)),
+    );
+  }
+}
+
+function needsBlocks({ limit, remaining }: LimitState): boolean {
   return limit - remaining >= BLOCKS_FROM_EMAILS && remaining >= PARTS * PERMITS_MIN;
 }

@@ -10,6 +10,9 @@ import type { Limit } from '../../core/limits.ts';
 import type { Scope } from '../../core/scope.ts';
 import { literalArray } from '../../database/binary-array.ts';
 
+/** Lock timeout for statements that must not wait long for a locked limit row. */
+export const SHORT_LOCK_TIMEOUT_MS = 100;
+
 export type LimitDefaults = {
   limit: Limit;
   /** null: 50 recipients per email, the maximum of an email. */

@@ -1,9 +1,9 @@
 /**
- * An email on its way into the database: the request that both paths store (fast-path.ts, full-path.ts), and the row
- * that they return for it.
+ * An email on its way into the database: the request that both paths store (fast-path.ts, full-path.ts), with the keys
+ * by which requests are grouped, and the row that the paths return for each email.
  */
 import type { LimitState } from '../../core/limits.ts';
-import type { Environment } from '../../core/scope.ts';
+import type { Environment, Scope } from '../../core/scope.ts';
 import type { Address, Mailbox } from '../../mail/address.ts';
 import type { Email } from '../../mail/email.ts';
 import type { Tracking } from '../../mail/links/tracking-link.ts';
@@ -96,3 +96,49 @@ export type AcceptRow = {
    */
   limit: LimitState | null;
 };
+
+/** The rows of one request, in the order of its emails. */
+export type AcceptRows = readonly AcceptRow[];
+
+export type AcceptRequest = NewEmail | EmailBatch;
+
+export function isBatch(request: AcceptRequest): request is EmailBatch {
+  return 'emails' in request;
+}
+
+export function isEmail(request: AcceptRequest): request is NewEmail {
+  return !isBatch(request);
+}
+
+export function emailsOf(request: AcceptRequest): readonly NewEmail[] {
+  return isBatch(request) ? request.emails : [request];
+}
+
+/** Returns the key of the limit that counts the emails of a project and environment. */
+export function limitKeyOf({ projectId, environment }: Scope): string {
+  return `${projectId} ${environment}`;
+}
+
+/** Returns the key of requests of which at most one is stored; null: without an idempotency key. */
+export function idempotencyKeyOf(request: AcceptRequest): string | null {
+  if (request.idempotency === null) return null;
+  return `${limitKeyOf(request)} ${request.idempotency.key} `;
+}
+
+/**
+ * Returns the key of repeated requests; null: without an idempotency key. Includes the API key, because a revoked key's
+ * refusal must not apply to a request with another key.
+ */
+export function repeatKeyOf(request: AcceptRequest): string | null {
+  const key = idempotencyKeyOf(request);
+  return key === null ? null : `${key}${request.keyId} ${request.idempotency?.fingerprint}`;
+}
+
+/** Returns the rows of a repeated request, from the first one's. */
+export function toReplay(rows: AcceptRows, { idempotency }: AcceptRequest): AcceptRow[] {
+  const isAccepted = rows.some(({ outcome }) => outcome === 'accepted');
+  const fingerprint = idempotency?.fingerprint ?? null;
+  return rows.map((row) =>
+    isAccepted ? { ...row, outcome: 'replayed', fingerprint, holder: null } : row,
+  );
+}

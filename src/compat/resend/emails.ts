@@ -18,13 +18,7 @@ import { createMakeDraft, type MakeDraft, findReplayOfRequest } from '../../acce
 import { notFound, refuse, setLimitHeaders } from '../../http/errors.ts';
 import { filterFrom } from '../../emails/http-filter.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
-import {
-  arrayOfItems,
-  draftItem,
-  idempotencyOf,
-  refuseSending,
-  validationOf,
-} from '../../accept/routes.ts';
+import { arrayOfItems, draftItem, idempotencyOf, validationOf } from '../../accept/routes.ts';
 import { ownKeyOf, refOf } from '../../emails/routes.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { toListedEmail, toResendEmail, readNewEmail, readTime } from './wire/email-wire.ts';
@@ -75,7 +69,7 @@ async function readDraft(
 }
 
 function sendOutcome(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
-  if (outcome.kind === 'refused') return refuseSending(reply, outcome);
+  if (outcome.kind === 'refused') return refuse(reply, outcome);
   const { id } = readAcceptedBody(reply, outcome) as { id: string };
   return reply.code(200).send({ id });
 }
@@ -109,7 +103,7 @@ function registerBatch(app: App, services: HttpServices): void {
       const outcome =
         (await findReplayOfRequest(services, request, { emails, idempotency })) ??
         (await services.acceptBatch(caller, items, { validation, idempotency }));
-      if (outcome.kind === 'refused') return refuseSending(reply, outcome);
+      if (outcome.kind === 'refused') return refuse(reply, outcome);
       const { data, errors } = readAcceptedBody(reply, outcome) as BatchBody;
       if (validation === 'strict') return { data };
       return { data, errors: errors.map(({ index, message }) => ({ index, message })) };

@@ -33,13 +33,13 @@ import type { Deliver } from '../attempt/deliver.ts';
 import type { EarlyRetries } from './early-retries.ts';
 import { releaseWhenStored } from './unanswered-accepts.ts';
 import { type Delivery, FairQueue, type ProviderRules, WEIGHT_BYTES } from './fair-queue.ts';
+import type { EmailHandOver, EmailToHandOver, HandedOverEmail } from './hand-over.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
 import { SILENT_AFTER_MS } from '../shaping/slots.ts';
 import {
   deliveriesOfClaims,
   deliveriesOfEmail,
-  type HandedOverEmail,
   type UnroutedDelivery,
 } from './unrouted-deliveries.ts';
 
@@ -77,7 +77,7 @@ const STOP_WITHIN_MS = 25_000;
 /** Milliseconds that it then waits until the attempts that it ended are settled. */
 const STOP_SETTLE_WITHIN_MS = 2_000;
 
-export class Dispatcher {
+export class Dispatcher implements EmailHandOver {
   readonly #options: DispatcherOptions;
   readonly #fairQueue: FairQueue;
   readonly #claims: Claims;
@@ -131,16 +131,10 @@ export class Dispatcher {
       : this.#options.mailRouting.providerOf(destination);
   }
 
-  hasSpaceFor(email: {
-    projectId: string;
-    providers: readonly string[];
-    /** Recipients of the same request that are handed over before these. */
-    ahead: number;
-    lifetimeMs: number;
-  }): boolean {
-    const { projectId, providers, ahead, lifetimeMs } = email;
+  hasSpaceFor(email: EmailToHandOver): boolean {
+    const { projectId, providers, recipientsAhead, lifetimeMs } = email;
     const { connections } = this.#options;
-    const weightBytes = WEIGHT_BYTES * (providers.length + ahead);
+    const weightBytes = WEIGHT_BYTES * (providers.length + recipientsAhead);
     return (
       this.#isRunning &&
       !this.#options.unsettled.isBlocked &&

@@ -5,19 +5,12 @@
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
 import { isLarge, sizeOf } from './content-memory.ts';
-import { headOf, loadHeads, loadMessages, type StoredMessage } from '../attempt/message-store.ts';
+import { headOf, loadHeads, loadMessages } from '../attempt/message-store.ts';
 import type { Delivery } from './fair-queue.ts';
+import type { HandedOverEmail } from './hand-over.ts';
 import type { ClaimedRecipient } from './claim-store.ts';
 
 export type UnroutedDelivery = Omit<Delivery, 'provider' | 'weightBytes'>;
-
-/** An accepted email whose recipients this worker has claimed already. accept/accept.ts creates it. */
-export type HandedOverEmail = {
-  message: StoredMessage;
-  recipients: readonly Pick<Delivery, 'position' | 'address' | 'destination'>[];
-  holder: string;
-  lifetimeMs: number;
-};
 
 /** Returns the deliveries of an accepted email. Those of a large message have only its head. */
 export function deliveriesOfEmail(

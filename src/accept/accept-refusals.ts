@@ -1,0 +1,80 @@
+/**
+ * The reasons for which an email is refused, each with its sentence. Single emails, batches, SMTP submissions, dry
+ * runs and the early check (early-refusal.ts) share them, so that a refusal reads the same everywhere.
+ */
+import { limitRefusal, type LimitState } from '../core/limits.ts';
+import { KEY_REFUSED, type Refusal, refuseFields } from '../core/refusals.ts';
+import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
+import type { Caller } from '../core/scope.ts';
+import { domainOf } from '../mail/address.ts';
+import type { AcceptRow, NewEmail } from './store/new-email.ts';
+
+/** A refusal with the state of the limit that the response's headers show. */
+export type SendingRefusal = Refusal & { limit?: LimitState };
+
+export type RefusedOutcome = Exclude<AcceptRow['outcome'], 'accepted' | 'replayed'>;
+
+export const TOO_FAR_AHEAD = `is more than ${SCHEDULE_DAYS_MAX} days ahead; choose an earlier time`;
+
+/** Returns the refusal of an email from another domain than that of the caller's key, else null. */
+export function refuseOtherDomain({ domain }: Caller, fromDomain: string): Refusal | null {
+  if (domain === null || domain === fromDomain) return null;
+  return { refused: 'authorization_error', message: `This key may only send from ${domain}.` };
+}
+
+export function unverifiedDomainRefusal(domain: string): Refusal {
+  return {
+    refused: 'domain_not_verified',
+    message:
+      `${domain} is not a verified domain of this project and environment; ` +
+      'add it, publish its records and verify it.',
+  };
+}
+
+/** @param limit null: its state is unknown, or the response has it elsewhere */
+export function refusalFor(
+  outcome: RefusedOutcome,
+  email: NewEmail,
+  limit: LimitState | null,
+): SendingRefusal {
+  if (outcome === 'limited' && limit !== null) {
+    return limitRefusal('sending', limit, email.recipients.length);
+  }
+  const refusal = reasonOf(outcome, email);
+  return outcome === 'unknown' || limit === null ? refusal : { ...refusal, limit };
+}
+
+function reasonOf(outcome: RefusedOutcome, email: NewEmail): Refusal {
+  switch (outcome) {
+    case 'key_refused':
+      return { refused: 'authentication_error', message: KEY_REFUSED };
+    case 'schedule_refused':
+      return refuseFields([{ field: scheduleFieldOf(email), message: TOO_FAR_AHEAD }]);
+    case 'domain_refused':
+      return unverifiedDomainRefusal(domainOf(email.from.address));
+    case 'suppressed':
+      return {
+        refused: 'suppressed',
+        message:
+          'Every recipient is on the suppression list; remove the address there to mail it again.',
+      };
+    case 'limited':
+    case 'withheld':
+      return {
+        refused: 'rate_limit_error',
+        message:
+          'The sending limit is too low for this email now; try again when the window of the limit has ended.',
+      };
+    case 'unknown':
+      return {
+        refused: 'service_unavailable',
+        message:
+          'The connection to the database was lost and this email was not accepted; try again.',
+      };
+  }
+}
+
+/** Returns the client's name of the field: in JSON, or in the header of a submitted message. */
+function scheduleFieldOf({ submitted }: NewEmail): string {
+  return submitted === null ? 'scheduled_at' : 'X-Letterhaus-Scheduled-At';
+}

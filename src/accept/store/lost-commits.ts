@@ -1,0 +1,147 @@
+/**
+ * After a connection was lost around a commit, determines whether the emails were stored. It asks the database for
+ * them by their ids, which were generated before the commit.
+ */
+import { NOT_TRACKED, trackingOf } from '../../mail/links/tracking-link.ts';
+import type { DatabaseUnavailable, Queryable } from '../../database/database.ts';
+import type { QueuedEmail } from '../../delivery/queue/queue-store.ts';
+import {
+  type AcceptRequest,
+  type AcceptRow,
+  type AcceptRows,
+  emailsOf,
+  isBatch,
+  type NewEmail,
+} from './new-email.ts';
+
+/** The connection was lost around the commit, and its result could not be determined in time. */
+export class AcceptedUnknown extends Error {
+  override readonly name = 'AcceptedUnknown';
+}
+
+const SEARCH_WITHIN_MS = 4_000;
+const SEARCH_PAUSE_MS = 400;
+
+/** Reads the columns of an AcceptRow that insert.ts stored. Change both together. */
+const FIND_EMAILS = `
+select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
+       e.scheduled_at is not null as is_scheduled, e.domain_id, e.dual_signed,
+       c.tls, c.tracking,
+       (select array_agg(r.position) from recipients r
+         where r.project_id = e.project_id and r.email_id = e.id and r.status = 'suppressed')
+         as suppressed_positions,
+       coalesce((select bool_or(q.held) from queue q
+                  where q.project_id = e.project_id and q.email_id = e.id), false) as is_on_hold
+  from unnest($1::uuid[], $2::text[], $3::uuid[]) as i(project_id, environment, id)
+ cross join lateral (
+    select * from emails e
+     where e.project_id = i.project_id and e.environment = i.environment and e.id = i.id limit 1) e
+  left join lateral (
+    select c.tls, c.tracking from contents c
+     where c.project_id = e.project_id and c.email_id = e.id limit 1) c on true`;
+
+type FoundEmail = {
+  id: string;
+  created_at: string;
+  at: Date;
+  is_scheduled: boolean;
+  domain_id: string;
+  dual_signed: boolean;
+  tls: AcceptRow['tls'];
+  tracking: string | null;
+  suppressed_positions: number[] | null;
+  is_on_hold: boolean;
+};
+
+/**
+ * Returns the rows of each request of one transaction whose result was lost.
+ * @param commit.onUnknown called for emails that may be stored under this worker's lease
+ * @throws AcceptedUnknown when the result cannot be determined
+ */
+export async function findRowsOfLostCommit(
+  db: Queryable,
+  requests: readonly AcceptRequest[],
+  commit: {
+    holder: string | null;
+    onUnknown: (emails: readonly QueuedEmail[]) => void;
+    cause: DatabaseUnavailable;
+  },
+): Promise<readonly AcceptRows[]> {
+  const [first] = requests;
+  const batch = first && isBatch(first) ? first : null;
+  const emails = requests.flatMap(emailsOf);
+  // The reasons for which emails of a permissive batch were refused are not stored.
+  const rows = batch?.isStrict === false ? null : await findStoredEmails(db, emails, commit.holder);
+  if (rows === null) {
+    commit.onUnknown(emails);
+    const message = 'the connection to the database was lost while the email was being stored';
+    throw new AcceptedUnknown(message, { cause: commit.cause });
+  }
+  if (batch === null) return rows.map((row) => [row]);
+  const response = batch.respond(rows.map(() => 'accepted'));
+  return [rows.map((row) => ({ ...row, response }))];
+}
+
+/**
+ * Searches for emails until one of them is found. Returns null when none was found in time. All are then unknown,
+ * because the statement may still run on a server that has not noticed the lost connection.
+ */
+export async function findStoredEmails(
+  db: Queryable,
+  emails: readonly NewEmail[],
+  holder: string | null,
+): Promise<AcceptRow[] | null> {
+  const timeUp = AbortSignal.timeout(SEARCH_WITHIN_MS);
+  const late = new Promise<[]>((resolve) => timeUp.addEventListener('abort', () => resolve([])));
+  while (!timeUp.aborted) {
+    await new Promise((resolve) => setTimeout(resolve, SEARCH_PAUSE_MS));
+    const search = db.query<FoundEmail>(FIND_EMAILS, [
+      emails.map((email) => email.projectId),
+      emails.map((email) => email.environment),
+      emails.map((email) => email.id),
+    ]);
+    const found = await Promise.race([search.catch(() => []), late]);
+    if (found.length === 0) continue;
+    const byId = new Map(found.map((row) => [row.id, row]));
+    return emails.map((email) => acceptRowOf(email, byId.get(email.id), holder));
+  }
+  return null;
+}
+
+/** A batch is one transaction: if others of the batch are stored, a missing email was refused. */
+function acceptRowOf(
+  email: NewEmail,
+  found: FoundEmail | undefined,
+  holder: string | null,
+): AcceptRow {
+  if (found === undefined) return REFUSED_FOR_UNKNOWN_REASON;
+  return {
+    outcome: 'accepted',
+    response: email.response
+      .replace('@created_at', found.created_at)
+      .replace('@status', found.is_scheduled ? 'scheduled' : 'queued'),
+    fingerprint: null,
+    domainId: found.domain_id,
+    dualSigned: found.dual_signed,
+    tls: found.tls,
+    tracking: trackingOf(found.tracking),
+    createdAt: found.at,
+    suppressedPositions: found.suppressed_positions ?? [],
+    holder: email.mayHandOver && !found.is_on_hold ? holder : null,
+    limit: null,
+  };
+}
+
+const REFUSED_FOR_UNKNOWN_REASON: AcceptRow = {
+  outcome: 'unknown',
+  response: null,
+  fingerprint: null,
+  domainId: null,
+  dualSigned: false,
+  tls: null,
+  tracking: NOT_TRACKED,
+  createdAt: new Date(0),
+  suppressedPositions: [],
+  holder: null,
+  limit: null,
+};
