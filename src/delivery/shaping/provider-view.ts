@@ -96,20 +96,26 @@ export class ProviderView {
     return this.#status.state !== 'suspended' && this.suspendedForMs > 0;
   }
 
-  isForgettable(providers: number): boolean {
-    const isEmpty = [...this.#pools.values()].every((pool) => pool.isEmpty);
-    if (!isEmpty) this.#usedAtMs = this.#world.monotonicMs();
+  /** Returns whether the provider has no mail and no state that must be remembered, among `providerCount`. */
+  isForgettable(providerCount: number): boolean {
     const nowMs = this.#world.monotonicMs();
-    const isQuiet = this.#status.untilMs <= nowMs && this.#status.waitUntilMs <= nowMs;
-    const idleMs = nowMs - this.#usedAtMs;
-    return isQuiet && idleMs > (providers > PROVIDERS_MAX ? 0 : FORGET_AFTER_MS);
+    const isOpen = this.#status.untilMs <= nowMs && this.#status.waitUntilMs <= nowMs;
+    const unusedMs = nowMs - this.#usedAtMs;
+    const keptForMs = providerCount > PROVIDERS_MAX ? 0 : FORGET_AFTER_MS;
+    return this.#isEmpty && isOpen && unusedMs > keptForMs;
   }
 
+  /** Ends idle sessions and returns unused permits. */
   sweep(): void {
     for (const pool of this.#pools.values()) {
       pool.sweep();
       pool.returnUnusedPermits();
     }
+    if (!this.#isEmpty) this.#usedAtMs = this.#world.monotonicMs();
+  }
+
+  get #isEmpty(): boolean {
+    return [...this.#pools.values()].every((pool) => pool.isEmpty);
   }
 
   async close(): Promise<void> {
