@@ -59,22 +59,23 @@ export class ReputationWatch {
     this.#since = new Date(first.now.getTime() - LOOK_BACK_MS);
   }
 
+  /** Raises, updates or ends the alert of one kind for a sender. */
   async #checkSender(sender: SenderCounts, kind: AlertKind, rule: AlertRule): Promise<void> {
     const alert = sender.alerts.find((active) => active.kind === kind);
     const active = alert ? { isPaused: alert.isPaused, belowForMs: alert.belowForMs } : null;
     const change = alertChange(kind, sender, { rule, active });
     if (active === null && change !== 'raises') return;
-    const now = {
+    const current = {
       ...sender,
       kind,
       count: countOf(kind, sender),
       thresholdPpm: thresholdOf(kind, rule),
       isPaused: rule.pauses,
     };
-    if (change === 'recovers') return this.#endAlert(now);
+    if (change === 'recovers') return this.#endAlert(current);
     const below = BELOW[change];
     await this.#db.transaction(async (tx) => {
-      const saved = await saveAlert(tx, now, below);
+      const saved = await saveAlert(tx, current, below);
       if (!saved.isNew) return;
       if (saved.isPaused) await pauseSender(tx, saved);
       const data = eventData(saved, 'raised');
@@ -83,12 +84,13 @@ export class ReputationWatch {
     });
   }
 
-  async #endAlert(now: Omit<Alert, 'since'>): Promise<void> {
+  /** Ends an alert and reports its end, unless another process has ended it. */
+  async #endAlert(current: Omit<Alert, 'since'>): Promise<void> {
     await this.#db.transaction(async (tx) => {
-      const ended = await endAlert(tx, now);
-      if (ended === null) return;
-      const data = eventData({ ...now, since: ended.since, isPaused: false }, 'cleared');
-      await recordEvent(tx, { scope: now, type: 'project.reputation_alert', data });
+      const endedAlert = await endAlert(tx, current);
+      if (endedAlert === null) return;
+      const data = eventData({ ...current, since: endedAlert.since, isPaused: false }, 'cleared');
+      await recordEvent(tx, { scope: current, type: 'project.reputation_alert', data });
       this.#log.info(data, 'the bounces and complaints of a sender are below the threshold again');
     });
   }

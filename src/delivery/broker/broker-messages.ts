@@ -26,7 +26,7 @@ export type WorkerMessage =
   | { kind: 'unreached'; provider: string; addresses: readonly string[]; reason: string }
   | (PromptMessage & { isPrompt: boolean })
   /** A server of the provider replied on an open session. Each worker sends at most one a second. */
-  | { kind: 'answered'; provider: string }
+  | { kind: 'replied'; provider: string }
   /** DNS did not resolve the mail servers of a domain. `provider` is its last known provider, or the domain. */
   | { kind: 'unresolved'; provider: string }
   | HostMessage;
@@ -51,7 +51,7 @@ export type BrokerMessage =
   | (ProviderStatus & { kind: 'provider' })
   /** Another worker got sessions at once. Workers find out the opposite for themselves. */
   | PromptMessage
-  /** The uplink changed (delivery/outage/uplink.ts). `failedForMs`: milliseconds without an answer. */
+  /** The uplink changed (delivery/outage/uplink.ts). `failedForMs`: milliseconds without a reply. */
   | { kind: 'uplink'; isDown: boolean; failedForMs: number }
   | HostMessage;
 

@@ -100,7 +100,7 @@ export class Broker {
   #handle(worker: number, message: WorkerMessage): void {
     if (message.kind === 'host') return this.#forwardDeadHost(worker, message);
     if (message.kind === 'prompt') return this.#notePrompt(message, worker);
-    if (message.kind === 'answered') return this.#recordReply(message.provider);
+    if (message.kind === 'replied') return this.#recordReply(message.provider);
     if (message.kind === 'unresolved') return this.#recordNoReply(worker, message.provider);
     const provider = this.#providerOf(message.provider);
     switch (message.kind) {

@@ -1,5 +1,5 @@
 /**
- * Tracks whether any server of a provider answers. A provider without an answer is suspended, for longer each time.
+ * Tracks whether any server of a provider answers. A provider without a reply is suspended, for longer each time.
  * After each suspension one connection probes whether the outage is over.
  *
  * A known provider has many servers, so it is an outage only when none of them has answered for a while. One dead
@@ -12,7 +12,7 @@ import type { World } from '../../lib/world.ts';
 import type { SuspensionRules } from '../shaping/settings.ts';
 
 /** A provider is not suspended if one of its servers answered within this time. */
-const ANSWER_COUNTS_FOR_MS = 10 * 60_000;
+const REPLY_COUNTS_FOR_MS = 10 * 60_000;
 const ADDRESSES_MAX = 100;
 const JITTER = 0.15;
 
@@ -22,8 +22,8 @@ type OutageCounts = {
   suspendedUntilMs: number;
   isProbing: boolean;
   reason: string | null;
-  /** The last answer of each address that has not failed since. */
-  answeredAtMs: Map<string, number>;
+  /** The last reply of each address that has not failed since. */
+  repliedAtMs: Map<string, number>;
 };
 
 export type Failure = {
@@ -43,7 +43,7 @@ export class Outage {
     suspendedUntilMs: -Infinity,
     isProbing: false,
     reason: null,
-    answeredAtMs: new Map(),
+    repliedAtMs: new Map(),
   };
   #countsBeforePhase: (OutageCounts & { phase: number }) | null = null;
   /** Addresses that have not answered since the last answer of any server. */
@@ -77,12 +77,12 @@ export class Outage {
    */
   recordFailure({ addresses, reason, phase, suspensionMs }: Failure): boolean {
     if (this.#countsBeforePhase?.phase !== phase) {
-      const answeredAtMs = new Map(this.#counts.answeredAtMs);
-      this.#countsBeforePhase = { ...this.#counts, answeredAtMs, phase };
+      const repliedAtMs = new Map(this.#counts.repliedAtMs);
+      this.#countsBeforePhase = { ...this.#counts, repliedAtMs, phase };
     }
     this.#counts.failures += 1;
     for (const address of addresses) {
-      this.#counts.answeredAtMs.delete(address);
+      this.#counts.repliedAtMs.delete(address);
       if (this.#silentAddresses.size < ADDRESSES_MAX) this.#silentAddresses.add(address);
     }
     const isOut = this.#counts.failures >= this.#rules.afterFailures && !this.#hasRecentReply();
@@ -115,12 +115,12 @@ export class Outage {
    * @returns whether this ends the outage
    */
   recordReached(address: string): boolean {
-    const { answeredAtMs, isProbing } = this.#counts;
-    answeredAtMs.delete(address);
-    answeredAtMs.set(address, this.#world.monotonicMs());
-    if (answeredAtMs.size > ADDRESSES_MAX) answeredAtMs.delete(answeredAtMs.keys().next().value!);
+    const { repliedAtMs, isProbing } = this.#counts;
+    repliedAtMs.delete(address);
+    repliedAtMs.set(address, this.#world.monotonicMs());
+    if (repliedAtMs.size > ADDRESSES_MAX) repliedAtMs.delete(repliedAtMs.keys().next().value!);
     const ended = { failures: 0, suspensions: 0, suspendedUntilMs: -Infinity, isProbing: false };
-    this.#counts = { ...ended, reason: null, answeredAtMs };
+    this.#counts = { ...ended, reason: null, repliedAtMs };
     this.#countsBeforePhase = null;
     return isProbing;
   }
@@ -138,7 +138,7 @@ export class Outage {
   }
 
   #hasRecentReply(): boolean {
-    const sinceMs = this.#world.monotonicMs() - ANSWER_COUNTS_FOR_MS;
-    return [...this.#counts.answeredAtMs.values()].some((atMs) => atMs > sinceMs);
+    const sinceMs = this.#world.monotonicMs() - REPLY_COUNTS_FOR_MS;
+    return [...this.#counts.repliedAtMs.values()].some((atMs) => atMs > sinceMs);
   }
 }

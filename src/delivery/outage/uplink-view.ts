@@ -11,7 +11,7 @@ const REPLY_REPORTED_EVERY_MS = 1_000;
 type UplinkMessage = Extract<BrokerMessage, { kind: 'uplink' }>;
 
 export class UplinkView {
-  /** Milliseconds before the next attempt at a message that got no answer while the uplink is down. */
+  /** Milliseconds before the next attempt at a message that got no reply while the uplink is down. */
   readonly retryMs: number;
   readonly #clock: Clock;
   readonly #send: (message: WorkerMessage) => void;
@@ -53,7 +53,7 @@ export class UplinkView {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#reportedAtMs < REPLY_REPORTED_EVERY_MS) return;
     this.#reportedAtMs = nowMs;
-    this.#send({ kind: 'answered', provider });
+    this.#send({ kind: 'replied', provider });
   }
 
   reportUnresolved(provider: string): void {

@@ -121,7 +121,7 @@ test('while any provider answers, even on an open session, the uplink is not dow
   for (let round = 0; round < 20; round += 1) {
     scene.fail(...PROVIDERS, `mx.dead${round}.test`);
     scene.pass(noAnswerMs / 2);
-    scene.broker.receive(2, [{ kind: 'answered', provider: 'mx.good.test' }]);
+    scene.broker.receive(2, [{ kind: 'replied', provider: 'mx.good.test' }]);
   }
   assert.deepEqual(scene.changes, []);
 });

@@ -2,13 +2,13 @@
  * Decides whether this machine's own connection to the internet is down, so that no mail server answers and no
  * provider is at fault. The broker decides; uplink-view.ts has the copy of each worker.
  *
- * The uplink is down when attempts at several unrelated providers got no answer since the last answer of any server,
- * and that answer is older than `noAnswerMs`. The first answer from any server ends it. A greeting or another reply
- * is an answer. A connection that is accepted and closed is not, because firewalls and proxies do that, too.
+ * The uplink is down when attempts at several unrelated providers got no reply since the last reply of any server, and
+ * that reply is older than `noAnswerMs`. The first reply of any server, a greeting or another one, ends it. A
+ * connection that is accepted and closed does not, because firewalls and proxies do that, too.
  *
  * Anyone can provide many dead servers, so the state only ever shortens waits. It suspends only providers that would
  * be suspended anyway, each for a short and constant time. A provider that has not failed is tried at once. A wrong
- * decision therefore delays no mail, and the next answer corrects it.
+ * decision therefore delays no mail, and the next reply corrects it.
  */
 import type { World } from '../../lib/world.ts';
 import { groupOf } from '../../net/providers.ts';
@@ -16,7 +16,7 @@ import type { UplinkRules } from '../shaping/settings.ts';
 
 type Clock = Pick<World, 'monotonicMs'>;
 
-/** `failedForMs`: milliseconds without an answer when the uplink went down or came back. */
+/** `failedForMs`: milliseconds without a reply when the uplink went down or came back. */
 export type UplinkChange = { isDown: boolean; failedForMs: number };
 
 /** Providers that answered before and fail now: this many are enough for the decision. */
@@ -25,7 +25,7 @@ const KNOWN_GROUPS_MIN = 2;
 const GROUPS_MIN = 3;
 const PROVIDERS_MAX = 20_000;
 /**
- * Messages of several workers cross. An answer this soon after the first failure may be older than that failure. If
+ * Messages of several workers cross. A reply this soon after the first failure may be older than that failure. If
  * it cleared the failures, they would be missing for good, because suspended providers do not fail again.
  */
 const CROSSED_MS = 1_000;
@@ -35,29 +35,29 @@ const PROBES_PER_S = 4;
 export class Uplink {
   readonly #rules: UplinkRules;
   readonly #clock: Clock;
-  /** Providers that have answered, the oldest answer first. */
+  /** Providers that have replied, the oldest reply first. */
   readonly #known = new Set<string>();
   readonly #failed = new Set<string>();
   #knownFailed = 0;
-  /** The registrable domains of `#failed`, and whether a provider of each has answered before. */
+  /** The registrable domains of the failed providers, and whether a provider of each has answered before. */
   readonly #groups = new Map<string, boolean>();
   #failedSinceMs = Infinity;
   /** Initially the start of the process. */
-  #answeredAtMs: number;
+  #repliedAtMs: number;
   #phase = 0;
   #isDown = false;
 
   constructor(rules: UplinkRules, clock: Clock) {
     this.#rules = rules;
     this.#clock = clock;
-    this.#answeredAtMs = clock.monotonicMs();
+    this.#repliedAtMs = clock.monotonicMs();
   }
 
   get isDown(): boolean {
     return this.#isDown;
   }
 
-  /** Number of the phase, the time between two answers. While the uplink is down a phase has one cause. */
+  /** Number of the phase, the time between two replies. While the uplink is down a phase has one cause. */
   get phase(): number {
     return this.#phase;
   }
@@ -71,7 +71,7 @@ export class Uplink {
     return this.#failed;
   }
 
-  /** True when the failures suffice, and only the time without an answer is still too short. */
+  /** True when the failures suffice, and only the time without a reply is still too short. */
   get isSuspect(): boolean {
     return !this.#isDown && this.#isEvidence;
   }
@@ -93,15 +93,15 @@ export class Uplink {
    * @returns whether the uplink went down now
    */
   markDownIfEvident(): boolean {
-    const sinceAnswerMs = this.#clock.monotonicMs() - this.#answeredAtMs;
-    if (!this.isSuspect || sinceAnswerMs < this.#rules.noAnswerMs) return false;
+    const sinceReplyMs = this.#clock.monotonicMs() - this.#repliedAtMs;
+    if (!this.isSuspect || sinceReplyMs < this.#rules.noAnswerMs) return false;
     this.#isDown = true;
     return true;
   }
 
-  /** Records an answer, which begins a new phase. Read `failedProviders` and `failedForMs` before. */
+  /** Records a reply, which begins a new phase. Read `failedProviders` and `failedForMs` before. */
   recordReply(provider: string): void {
-    this.#answeredAtMs = this.#clock.monotonicMs();
+    this.#repliedAtMs = this.#clock.monotonicMs();
     this.#known.delete(provider);
     this.#known.add(provider);
     if (this.#known.size > PROVIDERS_MAX) this.#known.delete(this.#known.keys().next().value!);

@@ -178,7 +178,7 @@ export class Dispatcher implements EmailHandOver {
     this.#queue.pollSoon();
   }
 
-  /** Releases emails whose accept statement had no answer, if they were stored. */
+  /** Releases emails whose accept statement had no result, if they were stored. */
   releaseWhenStored(emails: readonly QueuedEmail[]): void {
     const holder = this.#options.lease.holder();
     if (holder !== null) releaseWhenStored(this.#options.db, emails, holder);

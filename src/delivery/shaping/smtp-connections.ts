@@ -4,7 +4,7 @@
  *
  * The broker of the machine (delivery/broker/broker.ts) grants every new connection. A sending domain has one source
  * address for a provider (sources.ts), so a message only uses sessions from that address. An address that did not
- * answer is skipped for minutes, and a provider without any answer is suspended.
+ * answer is skipped for minutes, and a provider without any reply is suspended.
  */
 import {
   type ConnectResult,
@@ -65,7 +65,7 @@ type ConnectionsOptions = {
   /** Source addresses; when empty, the system chooses, and `heloName` is used. */
   sources: readonly Source[];
   shaping: ShapingSettings;
-  /** Sends messages to the broker in order. Its answers are passed to `receive`. */
+  /** Sends messages to the broker in order. The broker's messages are passed to `receive`. */
   send: (messages: readonly WorkerMessage[]) => void;
   session?: Pick<SmtpOptions, 'auth' | 'implicitTls' | 'timeouts' | 'ca'>;
 };
