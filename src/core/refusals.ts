@@ -56,12 +56,12 @@ export function refuseFields(problems: readonly FieldProblem[]): Refusal {
   if (!first) throw new Error('a refusal needs a problem');
   return {
     refused: 'validation_error',
-    message: `${sentence(first)}${moreProblems(problems.length - 1)}`,
+    message: `${sentenceOfProblem(first)}${moreProblems(problems.length - 1)}`,
     details: problems.slice(0, DETAILS_MAX),
   };
 }
 
-function sentence({ field, message }: FieldProblem): string {
+function sentenceOfProblem({ field, message }: FieldProblem): string {
   return field === '' ? message : `${field}: ${message}`;
 }
 

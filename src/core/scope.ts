@@ -11,7 +11,8 @@ export type Permission = (typeof PERMISSIONS)[number];
 /** Limits of a key. `domain`: the only domain it may send from and manage; null: all domains. */
 export type KeyLimits = { permission: Permission; domain: string | null; expiresAt: Date | null };
 
-export type Reach = Scope & { domain?: string | null };
+/** The scope of a request; with a `domain`, only objects of this sending domain. */
+export type DomainScope = Scope & { domain?: string | null };
 
 export type Caller = Scope & KeyLimits & { organizationId: string; keyId: string };
 

@@ -4,7 +4,7 @@
  * rotation cannot both use the next keys.
  */
 import { WAITING_SHOWN_MAX } from './limits.ts';
-import type { Reach } from '../core/scope.ts';
+import type { DomainScope } from '../core/scope.ts';
 import { DOMAIN_COLUMNS, type NewDomain, type StoredDomain } from './domain-store.ts';
 import type { Queryable } from '../database/database.ts';
 
@@ -100,7 +100,7 @@ select count(*)::int as count
 /** Counts the recipients that wait for mail of the domain. Stops at WAITING_SHOWN_MAX + 1. */
 export async function countWaiting(
   db: Queryable,
-  { projectId, environment }: Reach,
+  { projectId, environment }: DomainScope,
   domainId: string,
 ): Promise<number> {
   const [row] = await db.query<{ count: number }>(WAITING, [projectId, environment, domainId]);

@@ -3,7 +3,7 @@
  * reproduced. A change of status commits together with its event: callers pass a transaction.
  */
 import type { AlertFacts } from '../reputation/alert.ts';
-import type { Environment, Reach, Scope } from '../core/scope.ts';
+import type { Environment, DomainScope, Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import { type Page, type PageResult, cutToPage } from '../database/page.ts';
 
@@ -202,7 +202,7 @@ select ${DOMAIN_COLUMNS} from domains
 
 export async function listDomains(
   db: Queryable,
-  { projectId, environment, domain = null }: Reach,
+  { projectId, environment, domain = null }: DomainScope,
   page: Page,
 ): Promise<PageResult<StoredDomain>> {
   const values = [projectId, environment, page.after, page.before, page.limit + 1, domain];
@@ -219,7 +219,7 @@ select ${DOMAIN_COLUMNS} from domains
 
 export async function findDomain(
   db: Queryable,
-  reach: Reach,
+  reach: DomainScope,
   id: string,
 ): Promise<StoredDomain | null> {
   return (await db.query<StoredDomain>(FIND, which(reach, id)))[0] ?? null;
@@ -240,7 +240,7 @@ export async function isVerifiedDomain(
   return row?.isVerified === true;
 }
 
-function which({ projectId, environment, domain = null }: Reach, id: string): unknown[] {
+function which({ projectId, environment, domain = null }: DomainScope, id: string): unknown[] {
   return [projectId, environment, id, domain];
 }
 
@@ -311,7 +311,7 @@ export type DomainChange = {
 /** Changes apply to emails that are accepted from now on. */
 export async function changeDomain(
   db: Queryable,
-  reach: Reach,
+  reach: DomainScope,
   { id, tls, tracking }: DomainChange & { id: string },
 ): Promise<StoredDomain | null> {
   const changes = [tls ?? null, tracking?.opens ?? null, tracking?.clicks ?? null];
@@ -325,7 +325,7 @@ returning ${DOMAIN_COLUMNS}`;
 
 export async function deleteDomain(
   tx: Queryable,
-  reach: Reach,
+  reach: DomainScope,
   id: string,
 ): Promise<StoredDomain | null> {
   return (await tx.query<StoredDomain>(DELETE, which(reach, id)))[0] ?? null;

@@ -10,7 +10,7 @@
  */
 import type { AuthenticationFinding } from '../core/findings.ts';
 import { type Refusal, refuseFields } from '../core/refusals.ts';
-import type { Reach, Scope } from '../core/scope.ts';
+import type { DomainScope, Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import {
   findAuthentication,
@@ -72,31 +72,35 @@ export function createDomainService(options: DomainServiceOptions) {
   const { db } = options;
   return {
     create: (
-      reach: Reach,
+      reach: DomainScope,
       name: string,
       settings: NewDomainSettings = {},
     ): Promise<StoredDomain | Refusal> =>
       createDomain(db, reach, { ...options, ...settings, name }),
 
-    list: (reach: Reach, page: Page): Promise<PageResult<StoredDomain>> =>
+    list: (reach: DomainScope, page: Page): Promise<PageResult<StoredDomain>> =>
       listDomains(db, reach, page),
 
-    get: async (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
+    get: async (reach: DomainScope, id: string): Promise<StoredDomain | Refusal> =>
       (isId(id) ? await findDomain(db, reach, id) : null) ?? NO_DOMAIN,
 
     /** Returns why a domain cannot have these settings here, or null when it can. */
-    refuseChange: (reach: Reach, change: DomainChange): Refusal | null =>
+    refuseChange: (reach: DomainScope, change: DomainChange): Refusal | null =>
       refuseTracking(options.config, reach, change),
 
     /** Changes apply to emails that are accepted from now on and do not set these fields themselves. */
-    async change(reach: Reach, id: string, change: DomainChange): Promise<StoredDomain | Refusal> {
+    async change(
+      reach: DomainScope,
+      id: string,
+      change: DomainChange,
+    ): Promise<StoredDomain | Refusal> {
       const refusal = refuseTracking(options.config, reach, change);
       if (refusal !== null) return refusal;
       return (isId(id) ? await changeDomain(db, reach, { id, ...change }) : null) ?? NO_DOMAIN;
     },
 
     /** Looks up the records now and returns the result. A missing record is not an error. */
-    async verify(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
+    async verify(reach: DomainScope, id: string): Promise<StoredDomain | Refusal> {
       const domain = isId(id) ? await findDomain(db, reach, id) : null;
       if (!domain) return NO_DOMAIN;
       await openKeys(options, domain);
@@ -114,7 +118,7 @@ export function createDomainService(options: DomainServiceOptions) {
      * @returns null when the domain does not exist
      */
     async authentication(
-      reach: Reach,
+      reach: DomainScope,
       wanted: { id: string; dualSigned: boolean; ask: BoundedLookup },
     ): Promise<AuthenticationFinding | null> {
       const domain = await findDomain(db, reach, wanted.id);
@@ -122,16 +126,16 @@ export function createDomainService(options: DomainServiceOptions) {
     },
 
     /** Makes the next DKIM keys. The current keys sign until a check finds the new record. */
-    rotateDkim: (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
+    rotateDkim: (reach: DomainScope, id: string): Promise<StoredDomain | Refusal> =>
       rotateDkim(options, reach, id),
 
-    cancelDkimRotation: (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
+    cancelDkimRotation: (reach: DomainScope, id: string): Promise<StoredDomain | Refusal> =>
       cancelDkimRotation(db, reach, id),
 
-    countWaiting: (reach: Reach, id: string): Promise<number> => countWaiting(db, reach, id),
+    countWaiting: (reach: DomainScope, id: string): Promise<number> => countWaiting(db, reach, id),
 
     /** Removes the domain at once. Queued recipients end as failed. */
-    async delete(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
+    async delete(reach: DomainScope, id: string): Promise<StoredDomain | Refusal> {
       if (!isId(id)) return NO_DOMAIN;
       const deleted = await db.transaction(async (tx) => {
         const domain = await deleteDomain(tx, reach, id);
@@ -170,7 +174,7 @@ type NewDomainSettings = {
 /** Adds a domain, in the given transaction (at the first start) or in its own. */
 export async function createDomain(
   db: Database,
-  scope: Reach,
+  scope: DomainScope,
   options: Pick<DomainServiceOptions, 'world' | 'secrets' | 'config'> &
     NewDomainSettings & { name: string },
 ): Promise<StoredDomain | Refusal> {

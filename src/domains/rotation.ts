@@ -8,7 +8,7 @@
  * starts while mail of the previous keys may be under way, so a domain has at most three records.
  */
 import { type Refusal, noSuch } from '../core/refusals.ts';
-import type { Reach } from '../core/scope.ts';
+import type { DomainScope } from '../core/scope.ts';
 import { keyRecords } from './check.ts';
 import { makeKeys, sealedKeys, TOO_MANY_AT_ONCE } from './dkim-keys.ts';
 import { removableAt } from './view.ts';
@@ -23,7 +23,7 @@ export const NO_DOMAIN = noSuch('domain');
 
 export async function rotateDkim(
   { db, secrets }: { db: Database; secrets: SecretBox },
-  reach: Reach,
+  reach: DomainScope,
   id: string,
 ): Promise<StoredDomain | Refusal> {
   const domain = isId(id) ? await findDomain(db, reach, id) : null;
@@ -63,7 +63,7 @@ function refuseRotation({ name, verifiedAt, nextKeys, ...rest }: StoredDomain): 
 
 export async function cancelDkimRotation(
   db: Database,
-  reach: Reach,
+  reach: DomainScope,
   id: string,
 ): Promise<StoredDomain | Refusal> {
   const domain = isId(id) ? await findDomain(db, reach, id) : null;

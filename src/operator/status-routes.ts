@@ -5,7 +5,7 @@ import { newestToWire } from '../backup/newest.ts';
 import { UNREADY_CODES, unreadySentence } from '../core/readiness.ts';
 import { listConditions } from './condition-store.ts';
 import { listNodeFacts } from '../migration/upgrade-facts.ts';
-import { queueDepth } from '../delivery/queue-control/depth-store.ts';
+import { readQueueDepth } from '../delivery/queue-control/depth-store.ts';
 import { readReconciliation } from '../reconciliation/day-store.ts';
 import { requireOperator } from '../http/operators.ts';
 import { failures } from '../http/schemas.ts';
@@ -33,7 +33,7 @@ export function registerStatusRoute(app: App, services: HttpServices): void {
     handler: async () => {
       const [nodes, depths, reconciliation, conditions, backup] = await Promise.all([
         listNodeFacts(db),
-        queueDepth(db, []),
+        readQueueDepth(db, []),
         readReconciliation(db),
         listConditions(db, CONDITIONS_MAX),
         services.newestBackup(),

@@ -29,7 +29,7 @@ on conflict (project_id, environment, domain, hour) do update
        complained = r.complained + excluded.complained, changed_at = excluded.changed_at`;
 
 /** Adds to the counts of this hour. A domain may occur once per call. */
-export async function addReputation(
+export async function addReputationCounts(
   db: Queryable,
   counts: readonly ReputationCount[],
 ): Promise<void> {

@@ -1,6 +1,6 @@
 /** Builds the report of the API and the command line: rows of periods, and the sums of each value over all periods. */
 import { type Refusal, isRefusal, refuseFields } from '../core/refusals.ts';
-import type { Reach } from '../core/scope.ts';
+import type { DomainScope } from '../core/scope.ts';
 import {
   addCounts,
   type Counts,
@@ -48,7 +48,7 @@ export type StatsReport = {
 /** @param reach a reach with a domain sees only the mail of that sending domain */
 export async function reportStats(
   db: Queryable,
-  reach: Reach,
+  reach: DomainScope,
   { by = null, ...request }: StatsRequest,
   nowMs: number,
 ): Promise<StatsReport | Refusal> {

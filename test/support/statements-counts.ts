@@ -15,7 +15,7 @@ export async function useTls({ db }: Stage): Promise<void> {
   await policies.save('a.test', '1', { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 86_400 });
   await policies.saveFailure('b.test');
   await policies.load('a.test');
-  await tls.policiesToRenew(db, 10);
+  await tls.listPoliciesToRenew(db, 10);
   await tls.forgetStsPolicies(db, 500);
   const count = { domain: 'a.test', policy: 'sts', result: 'success', sessions: 1 } as const;
   await tls.addTlsResults(db, [count]);
@@ -26,7 +26,7 @@ export async function useTls({ db }: Stage): Promise<void> {
 export async function useReputation({ db, sender }: Stage): Promise<void> {
   const { projectId, environment } = sender;
   const standing = { projectId, environment, domain: 'acme.com', ended: 600 };
-  await reputation.addReputation(db, [{ ...standing, bounced: 60, complained: 0 }]);
+  await reputation.addReputationCounts(db, [{ ...standing, bounced: 60, complained: 0 }]);
   await reputation.readSenderCounts(db, new Date(0));
   await reputation.countEnded(db, sender);
   const alert = {

@@ -18,11 +18,11 @@ export async function useMailHosts({ db }: Stage): Promise<void> {
 export async function useNodes({ db }: Stage): Promise<void> {
   const id = newId();
   await nodes.registerWorker(db.heartbeat, { id, instance: newId(), host: 'here', pid: 1 });
-  await nodes.heartbeat(db.heartbeat, id);
+  await nodes.incrementHeartbeat(db.heartbeat, id);
   await nodes.setUplinkDown(db, id, false);
   await nodes.listWorkers(db);
   await nodes.readWorkersAndSchema(db);
-  await nodes.databaseClockMs(db);
+  await nodes.readClockMs(db);
   const provider = { provider: 'a.test', state: 'open', reason: null, forMs: null } as const;
   const changed = [{ ...provider, connectionsMax: 2, connectionsOpen: 1 }];
   await writeProviderStates(db, id, { changed, removed: ['b.test'] });

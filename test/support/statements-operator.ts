@@ -35,7 +35,7 @@ export async function useBlocks({ db }: Stage): Promise<void> {
   await blocks.leaveProbe(db, key, 0);
   await blocks.readBlocks(db, new Date(), 0);
   await blocks.listBlocks(db, 10);
-  await blocks.probeNow(db, key.provider);
+  await blocks.scheduleProbe(db, key.provider);
   await blocks.listSendingProjects(db, key.subject);
   await blocks.makeDueForProbe(db, key.provider, 0);
   await blocks.endBlock(db, key);

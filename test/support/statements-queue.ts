@@ -13,12 +13,12 @@ import {
   createDrop,
   deleteDrop,
   listUnfinishedDrops,
-  listDrops,
+  listUndoableDrops,
   markDropStep,
-  restoreStep,
+  restoreDropStep,
   undoDrop,
 } from '../../src/delivery/queue-control/drop-store.ts';
-import { queueDepth } from '../../src/delivery/queue-control/depth-store.ts';
+import { readQueueDepth } from '../../src/delivery/queue-control/depth-store.ts';
 import {
   databaseFigures,
   domainFigures,
@@ -85,15 +85,15 @@ async function dropAndUndo({ db, sender }: Stage): Promise<void> {
   const owner = { organizationId, projectId, environment };
   const { id } = await createDrop(db, { id: newId(), ...owner, ...what });
   await markDropStep(db, id);
-  await listDrops(db, { ...owner, isMember: true });
+  await listUndoableDrops(db, { ...owner, isMember: true });
   await listUnfinishedDrops(db);
   const drop = await undoDrop(db, id, owner);
-  await restoreStep(db, drop!, QUEUE_START);
+  await restoreDropStep(db, drop!, QUEUE_START);
   await deleteDrop(db, id);
 }
 
 async function measure({ db }: Stage): Promise<void> {
-  await queueDepth(db, ['google', 'simulator']);
+  await readQueueDepth(db, ['google', 'simulator']);
   await databaseFigures(db);
   await domainFigures(db);
   await webhookFigures(db);

@@ -4,7 +4,7 @@ import { withoutReply } from '../attempt/endings.ts';
 import type { Outcome } from '../attempt/outcome.ts';
 
 /** Names nothing that changes during a block, so that the timeline has the sentence once. */
-function sentenceOf({ provider, about, subject }: BlockKey): string {
+function refusalSentence({ provider, about, subject }: BlockKey): string {
   return about === 'address'
     ? `${provider} refuses all mail from an IP address of this service at present`
     : `${provider} refuses all mail from the domain ${subject} at present`;
@@ -15,7 +15,7 @@ function reasonOf(block: BlockKey) {
     block.about === 'address'
       ? 'The operator must ask the provider to end it (letterhaus providers list)'
       : 'Check its DNS records and complaints, and ask the provider to end it';
-  const advice = `${sentenceOf(block)}. The email waits until the block ends. ${remedy}.`;
+  const advice = `${refusalSentence(block)}. The email waits until the block ends. ${remedy}.`;
   return { category: 'reputation', blame: 'us', advice } as const;
 }
 

@@ -226,7 +226,7 @@ returning 1`;
  * Makes the next message of each block a probe. Workers read it within seconds.
  * @returns the number of blocks
  */
-export async function probeNow(db: Queryable, provider: string): Promise<number> {
+export async function scheduleProbe(db: Queryable, provider: string): Promise<number> {
   return (await db.query(PROBE_NOW, [provider])).length;
 }
 

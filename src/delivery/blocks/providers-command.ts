@@ -11,18 +11,18 @@ export function describeProviders(providers: Command, cli: Cli): void {
     about: 'list the providers that refuse the mail of this service',
     examples: ['providers list', 'providers list --json'],
     mode: 'none',
-    run: list,
+    run: listProviderBlocks,
   });
   apiCommand(providers, cli, {
     name: 'retry',
     about: 'try one message now; if it is delivered, the block ends',
     examples: ['providers retry google'],
     mode: 'none',
-    run: retry,
+    run: probeProvider,
   }).argument('<name>', 'the provider, as in the list');
 }
 
-async function list({ cli, client }: Api): Promise<Outcome> {
+async function listProviderBlocks({ cli, client }: Api): Promise<Outcome> {
   const blocks = await client.operator.providerBlocks();
   const text = table(cli, {
     columns: [
@@ -39,7 +39,7 @@ async function list({ cli, client }: Api): Promise<Outcome> {
       shortTime(block.since),
       String(block.refusals),
       block.next_probe_in_s === null ? 'now' : `in ${block.next_probe_in_s} s`,
-      withPage(block),
+      replyText(block),
     ]),
     none: {
       says: 'No provider refuses the mail of this service.',
@@ -50,11 +50,11 @@ async function list({ cli, client }: Api): Promise<Outcome> {
   return { data: blocks, text };
 }
 
-function withPage({ delisting_page: page, reply }: ProviderBlock): string {
+function replyText({ delisting_page: page, reply }: ProviderBlock): string {
   return page === null ? reply : `${reply} (delisting: ${page})`;
 }
 
-async function retry({ client }: Api, _: object, [provider]: [string]): Promise<Outcome> {
+async function probeProvider({ client }: Api, _: object, [provider]: [string]): Promise<Outcome> {
   const probe = await client.operator.probeProvider(provider);
   const text =
     probe.due === 0

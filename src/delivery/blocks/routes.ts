@@ -1,7 +1,7 @@
 /** Operator routes for providers that refuse the mail of this service: the list, and an immediate probe. */
 import { z } from 'zod';
 import { delistingPage } from '../../mail/replies/blocks.ts';
-import { listBlocks, makeDueForProbe, probeNow, type ProviderBlock } from './block-store.ts';
+import { listBlocks, makeDueForProbe, scheduleProbe, type ProviderBlock } from './block-store.ts';
 import { queueProviderParams } from '../queue-control/schemas.ts';
 import { refuse } from '../../http/errors.ts';
 import { listResponse } from '../../http/list-pages.ts';
@@ -48,7 +48,7 @@ export function registerProviderBlockRoutes(app: App, { db }: HttpServices): voi
     },
     handler: async (request, reply) => {
       const { provider: name } = request.params;
-      const blocks = await probeNow(db, name);
+      const blocks = await scheduleProbe(db, name);
       if (blocks === 0) {
         const message = `${name} refuses no mail of this service; letterhaus providers list shows the providers that do.`;
         return refuse(reply, { refused: 'not_found', message });

@@ -21,7 +21,12 @@ export type WorkerMessage =
    * The provider asked for fewer connections. `pace` also limits the message rate. `openedForMs` is the age of the
    * connection that was refused; null: the reply came on an open session.
    */
-  | (PoolKey & { kind: 'slow'; reason: string; pace: Pace | null; openedForMs: number | null })
+  | (PoolKey & {
+      kind: 'slow';
+      reason: string;
+      pace: MessageRate | null;
+      openedForMs: number | null;
+    })
   | { kind: 'reached'; provider: string; address: string }
   | { kind: 'unreached'; provider: string; addresses: readonly string[]; reason: string }
   | (PromptMessage & { isPrompt: boolean })
@@ -31,7 +36,7 @@ export type WorkerMessage =
   | { kind: 'unresolved'; provider: string }
   | HostMessage;
 
-type Pace = { messagesPerMinute: number; forMs: number };
+type MessageRate = { messagesPerMinute: number; forMs: number };
 
 /** The address does not answer, so workers skip it for `deadForMs`; 0: it answers again. */
 export type HostMessage = { kind: 'host'; address: string; deadForMs: number };

@@ -55,7 +55,7 @@ export class BrokerPool {
     return Math.min(this.window.size, this.#capacity.limitOf(this.#inUse));
   }
 
-  get waiting(): number {
+  get demand(): number {
     return this.#sum(({ demand }) => demand);
   }
 
@@ -143,7 +143,7 @@ export class BrokerPool {
     const changed: [number, Share][] = [];
     for (const [worker, { inUse, demand, yielding, lastSent }] of this.#workers) {
       const share = Math.max(1, fair, Math.min(window, inUse - yielding + free));
-      const othersWait = free === 0 && this.waiting > demand;
+      const othersWait = free === 0 && this.demand > demand;
       const isSame = lastSent.share === share && lastSent.window === window;
       if (isSame && lastSent.othersWait === othersWait) continue;
       Object.assign(lastSent, { share, window, othersWait });

@@ -9,7 +9,7 @@ import type { World } from '../../lib/world.ts';
 import type { ProviderStatus, WorkerMessage } from './broker-messages.ts';
 import { BrokerPool } from './broker-pool.ts';
 import type { GroupCapacity } from './group-capacity.ts';
-import { type Failure, Outage } from '../outage/outage.ts';
+import { type ProviderFailure, Outage } from '../outage/outage.ts';
 import type { ProviderLimits, ShapingSettings } from '../shaping/settings.ts';
 import { TokenBucket } from './token-bucket.ts';
 import { ConnectionWindow } from './connection-window.ts';
@@ -129,7 +129,7 @@ export class BrokerProvider {
    * Records an attempt that reached no server.
    * @returns whether a suspension begins
    */
-  recordFailure(failure: Failure): boolean {
+  recordFailure(failure: ProviderFailure): boolean {
     const begins = this.outage.recordFailure(failure);
     if (begins) this.#applyEvent('silent');
     return begins;
@@ -154,7 +154,7 @@ export class BrokerProvider {
 
   /** True while the passing of time alone may change what is allowed. */
   get dependsOnTime(): boolean {
-    return this.#waiting > 0 || this.isWaitReported || this.#isPaced;
+    return this.#demand > 0 || this.isWaitReported || this.#isPaced;
   }
 
   get isForgettable(): boolean {
@@ -181,8 +181,8 @@ export class BrokerProvider {
     return waitMs >= WAIT_MIN_MS ? waitMs : 0;
   }
 
-  get #waiting(): number {
-    return this.#sum((pool) => pool.waiting);
+  get #demand(): number {
+    return this.#sum((pool) => pool.demand);
   }
 
   get #isPaced(): boolean {

@@ -251,7 +251,7 @@ export class Broker {
     for (let excess = pool.inUseAfterYields - window; excess > 0; excess -= 1) {
       this.#revokeOne(pool);
     }
-    if (pool.waiting === 0 || pool.inUse < window || pool.isYielding) return;
+    if (pool.demand === 0 || pool.inUse < window || pool.isYielding) return;
     if (provider.state !== 'suspended' && pool.isUnfair(this.#nowMs())) this.#revokeOne(pool);
   }
 

@@ -26,7 +26,7 @@ type OutageCounts = {
   repliedAtMs: Map<string, number>;
 };
 
-export type Failure = {
+export type ProviderFailure = {
   addresses: readonly string[];
   reason: string;
   phase: number;
@@ -75,7 +75,7 @@ export class Outage {
    * Records an attempt that reached no server.
    * @returns whether a suspension begins
    */
-  recordFailure({ addresses, reason, phase, suspensionMs }: Failure): boolean {
+  recordFailure({ addresses, reason, phase, suspensionMs }: ProviderFailure): boolean {
     if (this.#countsBeforePhase?.phase !== phase) {
       const repliedAtMs = new Map(this.#counts.repliedAtMs);
       this.#countsBeforePhase = { ...this.#counts, repliedAtMs, phase };

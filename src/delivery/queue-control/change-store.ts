@@ -97,7 +97,7 @@ export type MarkChange = 'mark' | 'restore';
 /** At most 50 s ago, because claims would not find older rows (DUE_BY_AGE in delivery/queue/queue-store.ts). */
 const DUE_AS_BEFORE = `greatest(q.due_before, app_now() - interval '50 seconds', e.scheduled_at)`;
 
-const CHANGES: Readonly<Record<QueueChange | MarkChange, Change>> = {
+const CHANGES: Readonly<Record<QueueChange | MarkChange, ChangeSql>> = {
   retry: {
     set: 'holder = null, in_doubt = q.in_doubt or q.holder is not null, due_at = app_now()',
     where: `(q.holder is null and not q.held and q.due_at > app_now()
@@ -129,9 +129,9 @@ asked as (
    where id = any(array(select distinct holder from found where holder is not null))
 )`;
 
-type Change = { set: string; where: string };
+type ChangeSql = { set: string; where: string };
 
-function changeStatement({ set, where }: Change, furtherStep = ''): string {
+function changeStatement({ set, where }: ChangeSql, furtherStep = ''): string {
   return `with${SEEN},
 changed as (
   update queue q set ${set}
@@ -146,7 +146,7 @@ changed as (
 )${furtherStep}${PROGRESS}`;
 }
 
-const STATEMENTS: Readonly<Record<QueueChange | MarkChange, string>> = {
+const CHANGE_STEPS: Readonly<Record<QueueChange | MarkChange, string>> = {
   retry: changeStatement(CHANGES.retry, ASK_HOLDERS),
   hold: changeStatement(CHANGES.hold),
   release: changeStatement(CHANGES.release),
@@ -154,7 +154,7 @@ const STATEMENTS: Readonly<Record<QueueChange | MarkChange, string>> = {
   restore: changeStatement(CHANGES.restore),
 };
 
-type Progress = { found: number; busy: number; changed: number; seen: number } & QueuePlace;
+type StepRow = { found: number; busy: number; changed: number; seen: number } & QueuePlace;
 
 type StepRequest = { selector: QueueSelector; from: QueuePlace };
 
@@ -163,7 +163,7 @@ export async function changeQueueStep(
   change: QueueChange,
   { selector, from }: StepRequest,
 ): Promise<QueueStep> {
-  const [row] = await db.query<Progress>(STATEMENTS[change], valuesOf(selector, from, STEP_ROWS));
+  const [row] = await db.query<StepRow>(CHANGE_STEPS[change], valuesOf(selector, from, STEP_ROWS));
   return stepOf(row!);
 }
 
@@ -174,7 +174,7 @@ export async function markQueueStep(
   { dropId, selector, from }: StepRequest & { dropId: string },
 ): Promise<QueueStep> {
   const values = [...valuesOf(selector, from, STEP_ROWS), dropId];
-  const [row] = await db.query<Progress>(STATEMENTS[change], values);
+  const [row] = await db.query<StepRow>(CHANGE_STEPS[change], values);
   return stepOf(row!);
 }
 
@@ -221,7 +221,7 @@ export async function claimStep(
   { selector, from }: StepRequest,
 ): Promise<{ step: QueueStep; claimed: ClaimedForDrop[] }> {
   const values = [...valuesOf(selector, from, CLAIM_STEP_ROWS), holder];
-  const [row] = await db.query<Progress & { taken: ClaimedForDrop[] | null }>(CLAIM_STEP, values);
+  const [row] = await db.query<StepRow & { taken: ClaimedForDrop[] | null }>(CLAIM_STEP, values);
   return { step: stepOf(row!, CLAIM_STEP_ROWS), claimed: row!.taken ?? [] };
 }
 
@@ -250,7 +250,7 @@ function startOf(projectId: string | null, from: QueuePlace): QueuePlace {
   return projectId !== null && from.projectId < projectId ? { ...QUEUE_START, projectId } : from;
 }
 
-function stepOf({ found, busy, changed, seen, ...last }: Progress, rows = STEP_ROWS): QueueStep {
+function stepOf({ found, busy, changed, seen, ...last }: StepRow, rows = STEP_ROWS): QueueStep {
   const { projectId, emailId, position } = last;
   return { found, busy, changed, next: seen < rows ? null : { projectId, emailId, position } };
 }

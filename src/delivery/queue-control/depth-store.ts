@@ -68,6 +68,9 @@ export type ProviderDepth = {
 };
 
 /** Returns the depth of the listed providers, of relays, and of all others together. */
-export function queueDepth(db: Queryable, providers: readonly string[]): Promise<ProviderDepth[]> {
+export function readQueueDepth(
+  db: Queryable,
+  providers: readonly string[],
+): Promise<ProviderDepth[]> {
   return db.query<ProviderDepth>(DEPTH, [providers]);
 }

@@ -19,9 +19,9 @@ import {
   createDrop,
   listUnfinishedDrops,
   markDropStep,
-  selectMarked,
+  selectorOfMarked,
   type QueueDrop,
-  restoreStep,
+  restoreDropStep,
   undoDrop,
 } from './drop-store.ts';
 
@@ -68,7 +68,7 @@ test('mail that is being dropped stays on hold when the process dies', async () 
   ]) {
     const holder = newId();
     await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
-    const part = { selector: selectMarked(drop), from: QUEUE_START };
+    const part = { selector: selectorOfMarked(drop), from: QUEUE_START };
     const { claimed } = await claimStep(db, holder, part);
     assert.equal(claimed.length, 1);
     await die(holder);
@@ -87,7 +87,7 @@ test('after an undo nothing is marked, and restoring marked mail can be repeated
   const toDo = await listUnfinishedDrops(db);
   assert.ok(toDo.some((one) => one.id === id));
   for (const changed of [1, 0]) {
-    assert.equal((await restoreStep(db, marked, QUEUE_START)).changed, changed);
+    assert.equal((await restoreDropStep(db, marked, QUEUE_START)).changed, changed);
     assert.deepEqual(await rows(), [WAITING]);
   }
 });

@@ -130,7 +130,12 @@ function selectorOf(drop: QueueDrop): QueueSelector {
   return { ...WHOLE_QUEUE, ...selection, projectId, environment, organizationId };
 }
 
-export function selectMarked({ id, lastEmailId, projectId, emailId }: QueueDrop): QueueSelector {
+export function selectorOfMarked({
+  id,
+  lastEmailId,
+  projectId,
+  emailId,
+}: QueueDrop): QueueSelector {
   return { ...WHOLE_QUEUE, dropId: id, lastEmailId, projectId, emailId };
 }
 
@@ -158,8 +163,12 @@ export async function undoDrop(
   return row ? dropOf(row) : null;
 }
 
-export function restoreStep(db: Queryable, drop: QueueDrop, from: QueuePlace): Promise<QueueStep> {
-  return markQueueStep(db, 'restore', { dropId: drop.id, selector: selectMarked(drop), from });
+export function restoreDropStep(
+  db: Queryable,
+  drop: QueueDrop,
+  from: QueuePlace,
+): Promise<QueueStep> {
+  return markQueueStep(db, 'restore', { dropId: drop.id, selector: selectorOfMarked(drop), from });
 }
 
 export async function deleteDrop(db: Queryable, id: string): Promise<void> {
@@ -177,7 +186,7 @@ select ${COLUMNS} from queue_drops
  * Returns the drops that can still be undone, newest first. With a project and an environment these are only their
  * own; a member also gets those of the whole organization.
  */
-export async function listDrops(
+export async function listUndoableDrops(
   db: Queryable,
   owner: DropOwner & { environment: Environment | null; isMember: boolean },
 ): Promise<QueueDrop[]> {

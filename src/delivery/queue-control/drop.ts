@@ -4,7 +4,7 @@
  */
 import type { World } from '../../lib/world.ts';
 import { loadHeads } from '../attempt/message-store.ts';
-import { expireWorker, heartbeat, registerWorker } from '../queue/worker-store.ts';
+import { expireWorker, incrementHeartbeat, registerWorker } from '../queue/worker-store.ts';
 import type { Database } from '../../database/database.ts';
 import {
   QUEUE_START,
@@ -17,9 +17,9 @@ import {
   deleteDrop,
   listUnfinishedDrops,
   markDropStep,
-  selectMarked,
+  selectorOfMarked,
   type QueueDrop,
-  restoreStep,
+  restoreDropStep,
 } from './drop-store.ts';
 import { settleBatch } from '../../settle/settle-store.ts';
 import { DROPPED } from '../attempt/endings.ts';
@@ -47,7 +47,8 @@ export async function* dropFromQueue(
   try {
     let from: QueuePlace | null = QUEUE_START;
     while (from !== null) {
-      if ((await heartbeat(db, holder)) === null) throw new Error('the lease of this drop expired');
+      if ((await incrementHeartbeat(db, holder)) === null)
+        throw new Error('the lease of this drop expired');
       const { step, claimed } = await claimStep(db, holder, { selector, from });
       const messages = await loadHeads(
         db,
@@ -100,7 +101,7 @@ export async function restoreDrop(
   let from: QueuePlace | null = QUEUE_START;
   while (from !== null) {
     if (!mayContinue()) return null;
-    const step: QueueStep = await restoreStep(db, drop, from);
+    const step: QueueStep = await restoreDropStep(db, drop, from);
     restored += step.changed;
     from = step.next;
   }
@@ -122,7 +123,7 @@ export async function continueDrops(
     }
     const marked = await markDrop(db, drop, mayContinue);
     if (marked === null || marked.next !== null || !marked.isDue) continue;
-    for await (const _ of dropFromQueue(context, selectMarked(marked))) {
+    for await (const _ of dropFromQueue(context, selectorOfMarked(marked))) {
       if (!mayContinue()) return;
     }
     await deleteDrop(db, marked.id);

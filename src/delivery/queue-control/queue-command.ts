@@ -36,11 +36,11 @@ export function describeQueue(queue: Command, cli: Cli): void {
       about: CHANGES[name].about,
       examples: [`queue ${name} --domain example.org`, `queue ${name} --all`],
       mode: 'both',
-      run: (api, options: Selection) => changeQueue(api, name, options),
+      run: (api, options: SelectionOptions) => changeQueue(api, name, options),
     });
-    selectable(command);
+    addSelectors(command);
   }
-  selectable(
+  addSelectors(
     apiCommand(queue, cli, {
       name: 'drop',
       about: 'cancel waiting mail after a minute, with events and webhooks',
@@ -58,7 +58,7 @@ export function describeQueue(queue: Command, cli: Cli): void {
   }).argument('<id>', 'the drop');
 }
 
-function selectable(command: Command): Command {
+function addSelectors(command: Command): Command {
   return command
     .option('--email <id>', 'the recipients of this email', parseId)
     .option('--domain <domain>', 'recipients at this domain', parseRecipientDomain)
@@ -129,7 +129,7 @@ function stateOf(
   return until === null ? state : `${state} ${durationText(now, until)}`;
 }
 
-type Selection = ApiOptions & {
+type SelectionOptions = ApiOptions & {
   email?: string;
   domain?: string;
   provider?: string;
@@ -143,7 +143,7 @@ const CHANGES: Readonly<Record<Change, { about: string; done: string }>> = {
   release: { about: 'release mail on hold', done: 'released' },
 };
 
-async function changeQueue(api: Api, kind: Change, options: Selection): Promise<Outcome> {
+async function changeQueue(api: Api, kind: Change, options: SelectionOptions): Promise<Outcome> {
   const selection = selectionOf(options);
   if (isFailure(selection)) return selection;
   const { done } = CHANGES[kind];
@@ -170,7 +170,7 @@ async function changeQueue(api: Api, kind: Change, options: Selection): Promise<
   };
 }
 
-async function dropMail(api: Api, options: Selection & { yes?: true }): Promise<Outcome> {
+async function dropMail(api: Api, options: SelectionOptions & { yes?: true }): Promise<Outcome> {
   const selection = selectionOf(options);
   if (isFailure(selection)) return selection;
   const refusal = await confirmed(api.cli, options.yes, {
@@ -206,9 +206,15 @@ async function undoDrop(api: Api, _: object, [id]: [string]): Promise<Outcome> {
   return { data: undone, text: `The drop is undone: ${undone.changed} recipients wait again.` };
 }
 
-type Selected = { email_id?: string; domain?: string; provider?: string; all?: true };
+type ApiSelection = { email_id?: string; domain?: string; provider?: string; all?: true };
 
-function selectionOf({ email, domain, provider, all, project }: Selection): Selected | Failure {
+function selectionOf({
+  email,
+  domain,
+  provider,
+  all,
+  project,
+}: SelectionOptions): ApiSelection | Failure {
   const isNarrow = [email, domain, provider].some((value) => value !== undefined);
   if (!isNarrow && project === undefined && all !== true) {
     return usageFailure(

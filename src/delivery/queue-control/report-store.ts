@@ -128,7 +128,7 @@ export async function readQueue(db: Queryable, query: QueueQuery): Promise<Queue
     now,
     isEstimate,
     total: isSmall
-      ? sumOf(countsOf(rowsOf('total')[0]!), providers)
+      ? totalCounts(countsOf(rowsOf('total')[0]!), providers)
       : countsOf(rowsOf('total')[0]!),
     providers,
     providerCount: Math.max(rowsOf('provider')[0]?.groups ?? 0, providers.length),
@@ -195,7 +195,7 @@ function mergeCounts(
   return [...byProvider.values()].toSorted((one, other) => other.waiting - one.waiting);
 }
 
-function sumOf(sampled: QueueCounts, providers: readonly ProviderCounts[]): QueueCounts {
+function totalCounts(sampled: QueueCounts, providers: readonly ProviderCounts[]): QueueCounts {
   const sum = (measure: (counts: ProviderCounts) => number): number =>
     providers.reduce((total, one) => total + measure(one), 0);
   const dues = providers.flatMap(({ firstDueAt }) => firstDueAt ?? []);

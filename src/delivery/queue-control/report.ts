@@ -48,9 +48,9 @@ export type QueueReader = {
   within: Scope | null;
 };
 
-type Context = { db: Queryable; shaping: ShapingSettings };
+type ReportContext = { db: Queryable; shaping: ShapingSettings };
 
-export async function reportQueue(context: Context, reader: QueueReader) {
+export async function reportQueue(context: ReportContext, reader: QueueReader) {
   const { db } = context;
   const projects = await projectsOf(db, reader);
   const [queue, states] = await Promise.all([
@@ -76,7 +76,11 @@ export async function reportQueue(context: Context, reader: QueueReader) {
   };
 }
 
-export async function reportProvider(context: Context, reader: QueueReader, provider: string) {
+export async function reportProvider(
+  context: ReportContext,
+  reader: QueueReader,
+  provider: string,
+) {
   const { db, shaping } = context;
   const projects = await projectsOf(db, reader);
   const [queue, states, replies] = await Promise.all([
@@ -91,7 +95,7 @@ export async function reportProvider(context: Context, reader: QueueReader, prov
     measured_at: now.toISOString(),
     is_estimate: isEstimate,
     ...providerToWire(counts, { states, now, shaping }),
-    settings: settingsOf(shaping, provider),
+    settings: settingsToWire(shaping, provider),
     answers: replies.map(({ at, emailId, address, attempts, smtp }) => ({
       at: at.toISOString(),
       email_id: emailId,
@@ -184,7 +188,7 @@ export function bindingLimit(
     return {
       name: wait.limit,
       message: wait.message,
-      setting: state.state === 'blocked' ? null : settingOf(wait, { provider, shaping }),
+      setting: state.state === 'blocked' ? null : limitingSetting(wait, { provider, shaping }),
     };
   if (withWorkers > 0) {
     const message = `Workers are delivering ${withWorkers} of them.`;
@@ -199,16 +203,16 @@ export function bindingLimit(
   return { name: 'turn', message, setting: null };
 }
 
-function settingOf(
+function limitingSetting(
   { limit }: ProviderWait,
   { provider, shaping }: { provider: string; shaping: ShapingSettings },
 ): Limit['setting'] {
-  const settings = settingsOf(shaping, provider);
+  const settings = settingsToWire(shaping, provider);
   const name = { suspension: 'suspension.first_s', rate: null, connections: 'connections' }[limit];
   return settings.find((setting) => setting.name === name) ?? null;
 }
 
-function settingsOf(shaping: ShapingSettings, provider: string) {
+function settingsToWire(shaping: ShapingSettings, provider: string) {
   // Test mail connects to no server, so no limits apply.
   if (provider === SIMULATOR_PROVIDER) return [];
   const limits = explainLimits(shaping, provider);

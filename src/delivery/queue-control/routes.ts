@@ -19,7 +19,13 @@ import {
   type QueueSelector,
   WHOLE_QUEUE,
 } from './change-store.ts';
-import { createDrop, deleteDrop, listDrops, type QueueDrop, undoDrop } from './drop-store.ts';
+import {
+  createDrop,
+  deleteDrop,
+  listUndoableDrops,
+  type QueueDrop,
+  undoDrop,
+} from './drop-store.ts';
 import { callerOf } from '../../http/access.ts';
 import { notFound, refuse } from '../../http/errors.ts';
 import { failures, idParams } from '../../http/schemas.ts';
@@ -71,7 +77,7 @@ function registerReports(app: App, { db, config }: HttpServices): void {
       const owner = { organizationId, isMember, ...ALL_PROJECTS, ...within };
       const [report, drops] = await Promise.all([
         reportQueue({ ...context, db: db.readsOf(reader.own.projectId) }, reader),
-        listDrops(db, owner),
+        listUndoableDrops(db, owner),
       ]);
       return { ...report, drops: drops.map(dropToWire) };
     },
@@ -267,9 +273,9 @@ export function showPlace(next: QueuePlace | null): string | null {
   return next && `${next.projectId}/${next.emailId}/${next.position}`;
 }
 
-type Selected = Pick<QueueSelector, 'emailId' | 'domain' | 'provider' | 'projectId'>;
+type SelectionFields = Pick<QueueSelector, 'emailId' | 'domain' | 'provider' | 'projectId'>;
 
-function selectionText({ emailId, domain, provider, projectId }: Selected): string {
+function selectionText({ emailId, domain, provider, projectId }: SelectionFields): string {
   const parts = [
     ['email', emailId],
     ['domain', domain],

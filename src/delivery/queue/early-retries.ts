@@ -23,10 +23,10 @@ type EarlyRetriesOptions = {
   onDue: () => void;
 };
 
-export type NotedDelivery = Pick<Delivery, 'message' | 'position' | 'claim' | 'provider'>;
+export type DelayedDelivery = Pick<Delivery, 'message' | 'position' | 'claim' | 'provider'>;
 
 /** A delivery that waits. `decidedMs`: the time of the decision, which precedes its commit. */
-type Waiting = WaitingClaim & { provider: string; decidedMs: number };
+type WaitingDelivery = WaitingClaim & { provider: string; decidedMs: number };
 
 const AWAY_PAUSE_MS = 1_000;
 const REMEMBERED_MAX = 10_000;
@@ -44,7 +44,7 @@ const ENDED_BLOCKS_MAX = 5_000;
 
 export class EarlyRetries {
   readonly #options: EarlyRetriesOptions;
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #waiting = new Map<string, WaitingDelivery>();
   /** The last change, and the time since which mail waits because of it. */
   #lastUplinkChange: { isDown: boolean; fromMs: number; atMs: number } | null = null;
   readonly #blockEndedAtMs = new Map<string, number>();
@@ -61,7 +61,7 @@ export class EarlyRetries {
   }
 
   /** Notes deliveries whose wait was decided at `decidedMs` and is committed now. */
-  noteWaiting(deliveries: readonly NotedDelivery[], decidedMs: number) {
+  noteWaiting(deliveries: readonly DelayedDelivery[], decidedMs: number) {
     const waiting = deliveries.map(({ message, position, claim, provider }) => {
       const { projectId, id: emailId } = message;
       return { projectId, emailId, position, claim, provider, decidedMs };
@@ -95,7 +95,7 @@ export class EarlyRetries {
     void this.#bringForward(recent, this.#lastUplinkChange?.isDown === true);
   }
 
-  #remember(delivery: Waiting): void {
+  #remember(delivery: WaitingDelivery): void {
     const key = `${delivery.emailId} ${delivery.position}`;
     this.#waiting.delete(key);
     this.#waiting.set(key, delivery);
@@ -113,7 +113,7 @@ export class EarlyRetries {
   }
 
   /** Makes mail due earlier. Never rejects: if this fails, the mail is retried at its scheduled time. */
-  async #bringForward(claims: readonly Waiting[], isDown: boolean): Promise<void> {
+  async #bringForward(claims: readonly WaitingDelivery[], isDown: boolean): Promise<void> {
     const { db, log, onDue } = this.#options;
     try {
       for (let from = 0; from < claims.length; from += BATCH_ROWS) {

@@ -9,7 +9,7 @@
  * A project may use at most half of the memory that other projects leave free, so the next one finds memory. The same
  * limit holds for each of its tenant queues. Running deliveries count as memory, too;
  * delivery/shaping/slots.ts limits their number. Tenant queues whose provider answers come before the others of their
- * project (turns.ts). `subtractCount` refuses counts below 0.
+ * project (turn-order.ts). `subtractCount` refuses counts below 0.
  *
  * A delivery runs until its outcome is settled, but occupies its provider only until its attempt has ended. A commit
  * takes longer than a message to a nearby server, and needs no connection.
@@ -18,7 +18,7 @@ import { LiveSet } from '../../lib/live-set.ts';
 import type { MessageHead, StoredMessage } from '../attempt/message-store.ts';
 import type { ClaimedRecipient } from './claim-store.ts';
 import { type SlotHolder, type SlotKind, Slots } from '../shaping/slots.ts';
-import { Turns } from './turns.ts';
+import { TurnOrder } from './turn-order.ts';
 
 export type Delivery = Pick<
   ClaimedRecipient,
@@ -319,7 +319,7 @@ export class FairQueue {
   }
 
   /** Takes the next tenant queue whose provider may start a delivery. Parks those before it. */
-  #takeOpenQueue(turns: Turns<TenantQueue>): TenantQueue | null {
+  #takeOpenQueue(turns: TurnOrder<TenantQueue>): TenantQueue | null {
     for (;;) {
       const queue = turns.takeNext();
       if (queue === null) return null;
@@ -409,7 +409,7 @@ export class FairQueue {
   #projectOf(id: string): Project {
     let project = this.#projects.get(id);
     if (!project) {
-      const turns = { prompt: new Turns<TenantQueue>(), trial: new Turns<TenantQueue>() };
+      const turns = { prompt: new TurnOrder<TenantQueue>(), trial: new TurnOrder<TenantQueue>() };
       project = { id, queues: new Set(), turns, weightBytes: 0 };
       this.#projects.set(id, project);
     }
@@ -448,7 +448,7 @@ export type TenantQueue = {
 type Project = {
   id: string;
   queues: Set<TenantQueue>;
-  turns: Record<SlotKind, Turns<TenantQueue>>;
+  turns: Record<SlotKind, TurnOrder<TenantQueue>>;
   weightBytes: number;
 };
 

@@ -10,7 +10,12 @@ import { atMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
-import { type Heartbeat, heartbeat, expireWorker, registerWorker } from './worker-store.ts';
+import {
+  type Heartbeat,
+  incrementHeartbeat,
+  expireWorker,
+  registerWorker,
+} from './worker-store.ts';
 
 const STOP_WITHIN_MS = 3_000;
 const HEARTBEAT_EVERY_MS = 2_000;
@@ -138,7 +143,7 @@ export class Lease {
 
   async #renew(): Promise<boolean> {
     const { db, log } = this.#options;
-    const confirmed = this.#holder === null ? null : await heartbeat(db, this.#holder);
+    const confirmed = this.#holder === null ? null : await incrementHeartbeat(db, this.#holder);
     if (confirmed !== null) {
       this.#noteHeartbeat(confirmed);
       return true;

@@ -33,7 +33,7 @@ export async function registerWorker(
 }
 
 /** Increments the counter; null: the row is gone, because the worker expired or a fail-over lost it. */
-export async function heartbeat(db: Queryable, id: string): Promise<Heartbeat | null> {
+export async function incrementHeartbeat(db: Queryable, id: string): Promise<Heartbeat | null> {
   const text = `update nodes set beat = beat + 1 where id = $1 returning ${HEARTBEAT}`;
   const [row] = await db.query<Heartbeat>({ name: 'beat', text }, [id]);
   return row ?? null;
@@ -65,7 +65,7 @@ export async function readWorkersAndSchema(
 }
 
 /** Returns the server's clock in milliseconds since 1970. Tests move app_now(), but not the clock of ids. */
-export async function databaseClockMs(db: Queryable): Promise<number | null> {
+export async function readClockMs(db: Queryable): Promise<number | null> {
   const text = 'select extract(epoch from clock_timestamp())::float8 * 1000 as ms';
   const [row] = await db.query<{ ms: number }>({ name: 'clock', text });
   return row?.ms ?? null;

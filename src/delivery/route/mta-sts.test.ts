@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import {
   forgetStsPolicies,
-  policiesToRenew,
+  listPoliciesToRenew,
   StsPolicies,
   addTlsResults,
   forgetTlsResults,
@@ -40,11 +40,15 @@ test('a failure without an earlier policy is stored', async () => {
 test('policies in use are renewed after a day, and expired ones are deleted', async () => {
   const policies = new StsPolicies(db);
   await policies.save('d.test', '1', { ...policy, maxAgeS: 3 * 86_400 });
-  assert.deepEqual(await policiesToRenew(db, 10), []);
+  assert.deepEqual(await listPoliciesToRenew(db, 10), []);
   await pass('25 hours');
-  assert.deepEqual(await policiesToRenew(db, 10), ['d.test']);
+  assert.deepEqual(await listPoliciesToRenew(db, 10), ['d.test']);
   await policies.saveFailure('d.test');
-  assert.deepEqual(await policiesToRenew(db, 10), [], 'no retry within the hour after a failure');
+  assert.deepEqual(
+    await listPoliciesToRenew(db, 10),
+    [],
+    'no retry within the hour after a failure',
+  );
   assert.equal(await forgetStsPolicies(db, 10), 2);
   assert.ok((await policies.load('d.test')).known !== null);
 });

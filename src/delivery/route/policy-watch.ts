@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { StsCache } from '../../net/tls/mta-sts.ts';
 import type { Database } from '../../database/database.ts';
-import { forgetStsPolicies, policiesToRenew, StsPolicies } from './transport-security-store.ts';
+import { forgetStsPolicies, listPoliciesToRenew, StsPolicies } from './transport-security-store.ts';
 import { createNetwork } from '../../service/machine/network.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 
@@ -19,7 +19,7 @@ export async function renewStsPolicies(
   { config, log }: { config: Config; log: Logger },
 ): Promise<void> {
   await forgetStsPolicies(db, FORGOTTEN_MAX);
-  const domains = await policiesToRenew(db, RENEWALS_MAX);
+  const domains = await listPoliciesToRenew(db, RENEWALS_MAX);
   if (domains.length === 0) return;
   const world = systemWorld;
   const { resolver, guard } = createNetwork(config, world);

@@ -39,13 +39,13 @@ export function createFindRoute({ mailRouting, tls, leastTls }: RouteFindingOpti
     return {
       verdict: 'found',
       provider: found.provider,
-      mx: found.hosts.map((host) => hostOf(host, ruleFor(host))),
+      mx: found.hosts.map((host) => mxFinding(host, ruleFor(host))),
       problem: found.dropped.map(({ name, reason }) => `${name} is left out: ${reason}`)[0] ?? null,
     };
   };
 }
 
-function hostOf(
+function mxFinding(
   { name, preference, addresses }: MxHost,
   rule: TlsRule,
 ): RouteFinding['mx'][number] {

@@ -90,7 +90,7 @@ select domain from mta_sts_policies
  limit $1`;
 
 /** Returns domains with mail in the last 30 days whose policy is a day old, oldest policy first. */
-export async function policiesToRenew(db: Queryable, limit: number): Promise<string[]> {
+export async function listPoliciesToRenew(db: Queryable, limit: number): Promise<string[]> {
   return (await db.query<{ domain: string }>(TO_RENEW, [limit])).map(({ domain }) => domain);
 }
 

@@ -19,7 +19,7 @@ const WINDOW_MS = 60_000;
 const OTHERS_PER_WINDOW = 20;
 const ONGOING_MAX = 2_000;
 
-const TEXTS = {
+const LINES = {
   suspended: {
     event: 'provider.suspended',
     begins: 'no server of a provider answers; its mail waits, and one message at a time is a probe',
@@ -73,7 +73,7 @@ export class ProviderLog {
     if (sinceMs !== undefined) {
       open.delete(provider);
       const forS = Math.round((this.#options.world.monotonicMs() - sinceMs) / 1_000);
-      const { event, ended } = TEXTS[state];
+      const { event, ended } = LINES[state];
       this.#options.log.info({ event, state: 'cleared', provider, for_s: forS }, ended);
       return;
     }
@@ -85,7 +85,7 @@ export class ProviderLog {
     { provider, reason }: { provider: string; reason: string | null },
   ): void {
     this.#ongoing[state].set(provider, this.#options.world.monotonicMs());
-    const { event, remedy, begins } = TEXTS[state];
+    const { event, remedy, begins } = LINES[state];
     const facts = { provider, reason: reason === null ? undefined : withoutAddresses(reason) };
     this.#options.log.warn({ event, state: 'raised', ...facts, remedy }, begins);
   }
@@ -109,7 +109,7 @@ export class ProviderLog {
       const count = this.#notLogged[state];
       if (count === 0) continue;
       this.#notLogged[state] = 0;
-      const { event } = TEXTS[state];
+      const { event } = LINES[state];
       this.#options.log.warn(
         { event: `${event}.more`, count },
         'more providers have no separate line; letterhaus queue lists them',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type SlotKind, type SlotHolder, Slots } from './slots.ts';
-import { Turns } from '../queue/turns.ts';
+import { TurnOrder } from '../queue/turn-order.ts';
 
 const KIB = 1024;
 
@@ -84,7 +84,7 @@ test('deliveries with a session are never given up, so others keep their slots',
 });
 
 test('every second turn goes to the queue that came last', () => {
-  const turns = new Turns<string>();
+  const turns = new TurnOrder<string>();
   for (const name of ['a', 'b', 'c', 'd']) turns.addNew(name);
   assert.deepEqual(
     Array.from({ length: 5 }, () => turns.takeNext()),

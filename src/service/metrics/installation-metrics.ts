@@ -11,7 +11,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { databaseFigures, domainFigures, webhookFigures } from './installation-store.ts';
 import { countConditions } from '../../operator/condition-store.ts';
-import { queueDepth } from '../../delivery/queue-control/depth-store.ts';
+import { readQueueDepth } from '../../delivery/queue-control/depth-store.ts';
 import { listAlerts } from '../../reputation/reputation-store.ts';
 import { readReconciliation } from '../../reconciliation/day-store.ts';
 import { countUnusable } from '../../secrets/unusable-store.ts';
@@ -127,7 +127,7 @@ export class InstallationMetrics implements Disposable {
   /** Reads one figure after the other, so that one connection is in use at a time. */
   async #readDatabase(): Promise<Figures> {
     const { db } = this.#options.database;
-    const queue = await queueDepth(db, this.#labels.names);
+    const queue = await readQueueDepth(db, this.#labels.names);
     const database = await databaseFigures(db);
     const domains = await domainFigures(db);
     const webhooks = await webhookFigures(db);

@@ -9,7 +9,7 @@ import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import type { World } from '../../lib/world.ts';
-import { databaseClockMs } from '../../delivery/queue/worker-store.ts';
+import { readClockMs } from '../../delivery/queue/worker-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
 const REPORTED_MS = 60_000;
@@ -47,7 +47,7 @@ export class ClockWatch {
   async look(): Promise<void> {
     const { db, world, onLook } = this.#options;
     const begunMs = world.now();
-    const databaseMs = await databaseClockMs(db);
+    const databaseMs = await readClockMs(db);
     if (databaseMs === null) return;
     const skewMs = leastSkewMs({ begunMs, databaseMs, endedMs: world.now() });
     this.#report(skewMs);

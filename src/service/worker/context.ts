@@ -10,7 +10,7 @@ import { Activity } from '../metrics/activity-metrics.ts';
 import { ProviderLabels } from '../metrics/provider-label.ts';
 import { createLog } from '../machine/log.ts';
 import { Database } from '../../database/database.ts';
-import { addReputation, ReputationCounters } from '../../reputation/reputation-store.ts';
+import { addReputationCounts, ReputationCounters } from '../../reputation/reputation-store.ts';
 import type { Settlement } from '../../settle/settlement.ts';
 import { SecretBox } from '../../secrets/secret-store.ts';
 import { createNetwork, type Network } from '../machine/network.ts';
@@ -51,7 +51,7 @@ export function createWorkerContext(
   const registry = new Registry();
   const labels = new ProviderLabels(config.shaping);
   const activity = new Activity(registry, labels);
-  const reputation = new ReputationCounters((counts) => addReputation(db, counts));
+  const reputation = new ReputationCounters((counts) => addReputationCounts(db, counts));
   const onSettled = (settlement: Settlement): void => {
     reputation.count(settlement);
     activity.settled(settlement);

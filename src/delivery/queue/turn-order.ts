@@ -5,7 +5,7 @@
  */
 const OUTDATED_MAX = 64;
 
-export class Turns<Queue> {
+export class TurnOrder<Queue> {
   readonly #inTurn = new Set<Queue>();
   /** Queues that came since the set was last empty. Some have had their turn since. */
   #latest: Queue[] = [];
