@@ -5,7 +5,7 @@ import { type Api, apiCommand, type ApiOptions, listData, orMissing } from '../c
 import { type Cli, EXAMPLE_ID, type Outcome } from '../cli/command.ts';
 import { countUpTo, firstOf, PAGE_MAX } from '../cli/lists.ts';
 import { type Empty, facts, shortTime, table } from '../cli/table.ts';
-import { INBOUND_KINDS } from './message-store.ts';
+import { INBOUND_KINDS } from './inbound-message-store.ts';
 
 const LIMIT_MAX = 1_000;
 const NONE_RECEIVED: Empty = {
@@ -49,14 +49,16 @@ async function list({ cli, client }: Api, options: ListOptions): Promise<Outcome
     data: listData(rows, hasMore),
     text: table(cli, {
       columns: ['CAME', 'KIND', { heading: 'TO', cut: 1 }, 'EMAIL', 'CHANGED TO', 'ID'],
-      rows: rows.map(({ received_at: at, kind: what, recipient, email_id: email, change, id }) => [
-        shortTime(at),
-        what,
-        shortened(recipient),
-        email ?? '-',
-        change ?? '-',
-        id,
-      ]),
+      rows: rows.map(
+        ({ received_at: at, kind: messageKind, recipient, email_id: email, change, id }) => [
+          shortTime(at),
+          messageKind,
+          shortenReturnPath(recipient),
+          email ?? '-',
+          change ?? '-',
+          id,
+        ],
+      ),
       none: kind !== undefined || after !== undefined ? NONE_MATCHES : NONE_RECEIVED,
     }),
   };
@@ -75,15 +77,15 @@ async function show({ client }: Api, _options: object, [id]: [string]): Promise<
     ['changed to', message.change ?? 'nothing'],
     ['size', `${message.size_bytes} bytes`],
   ]);
-  const lines = message.content.split('\n').map(safe).join('\n');
+  const lines = message.content.split('\n').map(withoutControls).join('\n');
   return { data: message, text: `${head}\n\n${lines}` };
 }
 
-function shortened(address: string): string {
+function shortenReturnPath(address: string): string {
   return address.replace(/^(b-.{6}).*@/, '$1…@');
 }
 
 /** Removes control characters, because a received message must not control the terminal. */
-function safe(line: string): string {
+function withoutControls(line: string): string {
   return line.replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, '');
 }

@@ -33,6 +33,15 @@ import { newSettlement, type Settlement } from '../settle/settlement.ts';
  */
 const OTHER_ADDRESS_SUPPRESSED_DAYS = 7;
 
+/** A report changes only a recipient that no worker claims. */
+const AFTER_DELIVERY = {
+  claim: 0,
+  attempt: null,
+  retryMs: null,
+  provider: '',
+  late: true,
+} as const;
+
 type Change = {
   status: StoredStatus;
   reason: object | null;
@@ -52,7 +61,7 @@ export function consequenceOf(
   recipient: SentRecipient,
   world: Pick<World, 'newId'>,
 ): Consequence | null {
-  const change = changeBy(report, recipient);
+  const change = changeOf(report, recipient);
   if (change === null) return null;
   return {
     settlement: newSettlement(recipient, change, world, AFTER_DELIVERY),
@@ -72,30 +81,21 @@ export function interimResultOf(
   const deciding = decidingResult(report, recipient.address, orcptOf(recipient));
   if (deciding === null) return null;
   const { kind, reported } = deciding;
-  const said = { reason: null, smtp: smtpOf(reported), suppress: null };
+  const facts = { reason: null, smtp: smtpOf(reported), suppress: null };
   if (kind === 'delay') {
-    return newSettlement(recipient, { status: 'deferred', ...said }, world, AFTER_DELIVERY);
+    return newSettlement(recipient, { status: 'deferred', ...facts }, world, AFTER_DELIVERY);
   }
   if (reported?.isRelayed !== true) return null;
-  const relayed = { status: 'delivered', nextServer: 'relayed', ...said } as const;
+  const relayed = { status: 'delivered', nextServer: 'relayed', ...facts } as const;
   return newSettlement(recipient, relayed, world, AFTER_DELIVERY);
 }
-
-/** A report changes only a recipient that no worker claims. */
-const AFTER_DELIVERY = {
-  claim: 0,
-  attempt: null,
-  retryMs: null,
-  provider: '',
-  late: true,
-} as const;
 
 function orcptOf({ address, email: { dsn } }: SentRecipient): string | null {
   const orcpt = dsn?.kind === 'request' ? dsn.recipients[address]?.orcpt : null;
   return orcpt == null ? null : addressIn(decodedXtext(orcpt));
 }
 
-function changeBy(report: Report, recipient: SentRecipient): Change | null {
+function changeOf(report: Report, recipient: SentRecipient): Change | null {
   if (report.kind === 'complaint') {
     return {
       status: 'complained',
@@ -105,12 +105,12 @@ function changeBy(report: Report, recipient: SentRecipient): Change | null {
     };
   }
   const deciding = decidingResult(report, recipient.address, orcptOf(recipient));
-  if (deciding?.kind === 'bounce') return bounced(deciding);
+  if (deciding?.kind === 'bounce') return bounceChange(deciding);
   if (deciding?.kind !== 'delivered') return null;
   return { status: 'delivered', reason: null, smtp: null, suppress: null };
 }
 
-function bounced({ reported, isAboutOurs }: DecidingResult): Change {
+function bounceChange({ reported, isAboutOurs }: DecidingResult): Change {
   const classification = reported?.classification ?? WITHOUT_REASON;
   return {
     status: 'bounced',

@@ -2,7 +2,7 @@
  * Stores received reports: finds the recipient of a return path, and commits messages with the changes of their
  * recipients (group commit).
  *
- * Guarantee: a message answered `kept` is on disk once, with its change, event and webhooks, however often the report
+ * Guarantee: a message with the result `kept` is on disk once, with its change, event and webhooks, however often the report
  * is repeated. While the database is unavailable `keep` throws, and the reporting server retries. A report about a
  * recipient that has not ended is not stored, because the outcome of its delivery may not be stored yet.
  */
@@ -53,14 +53,14 @@ export type InboundStoreOptions = {
 
 const BATCHES_AT_ONCE = 2;
 /** Lock timeout per message, after a batch timed out waiting for one email's row. */
-const APART_LOCK_TIMEOUT_MS = 50;
+const SINGLE_LOCK_TIMEOUT_MS = 50;
 
 export class InboundStore {
   readonly #commits: GroupCommit<InboundItem, InboundResult>;
 
   constructor(db: Database['receiving'], options: InboundStoreOptions) {
     this.#commits = new GroupCommit({
-      commit: (batch) => commitOrApart(db, batch, options),
+      commit: (batch) => commitTogetherOrSingly(db, batch, options),
       sizeBytes: ({ message }) => message.content.length + 2_000,
       mayTryOneByOne: (error) => !(error instanceof DatabaseUnavailable),
       exclusiveKey: ({ message: { about } }) => about && `${about.emailId} ${about.position}`,
@@ -75,7 +75,7 @@ export class InboundStore {
 }
 
 /** A locked row fails only its own report, which the sender retries. */
-async function commitOrApart(
+async function commitTogetherOrSingly(
   db: Database['receiving'],
   batch: readonly InboundItem[],
   options: InboundStoreOptions,
@@ -87,8 +87,8 @@ async function commitOrApart(
   }
   const results: Promise<InboundResult>[] = [];
   for (const item of batch) {
-    const apart = { ...options, lockTimeoutMs: APART_LOCK_TIMEOUT_MS };
-    const result = commitBatch(db, [item], apart).then(([only]) => only!);
+    const singly = { ...options, lockTimeoutMs: SINGLE_LOCK_TIMEOUT_MS };
+    const result = commitBatch(db, [item], singly).then(([only]) => only!);
     await result.catch(() => {});
     results.push(result);
   }
@@ -121,9 +121,9 @@ async function commitBatch(
   return results;
 }
 
-type Settled = { results: InboundResult[]; changed: ReadonlySet<string>; notified: number };
+type LateSettlement = { results: InboundResult[]; changed: ReadonlySet<string>; notified: number };
 
-async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise<Settled> {
+async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise<LateSettlement> {
   const settlements = batch.flatMap(({ settlement }) => settlement ?? []);
   if (settlements.length === 0) {
     return {
@@ -134,12 +134,12 @@ async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise
   }
   const { counted, notified } = await storeFull(tx, settlements, { holder: null, extent: 'all' });
   const changed = new Set(settlements.filter((_, index) => counted[index]).map(keyOf));
-  await takeBackWorst(
+  await recomputeWorst(
     tx,
-    settlements.filter((one) => one.status === 'delivered' && changed.has(keyOf(one))),
+    settlements.filter(({ status, ...ids }) => status === 'delivered' && changed.has(keyOf(ids))),
   );
-  const unchanged = settlements.filter((one) => !changed.has(keyOf(one)));
-  const open = await openAmong(tx, unchanged);
+  const unchanged = settlements.filter((settlement) => !changed.has(keyOf(settlement)));
+  const open = await findOpen(tx, unchanged);
   return {
     results: batch.map(({ settlement }): InboundResult => {
       if (settlement === null) return { kind: 'kept', change: null };
@@ -163,14 +163,14 @@ select r.email_id as "emailId", r.position, r.status
      where r.project_id = i.project_id and r.email_id = i.email_id and r.position = i.position
      offset 0) r`;
 
-async function openAmong(tx: Queryable, settlements: readonly Settlement[]): Promise<Set<string>> {
+async function findOpen(tx: Queryable, settlements: readonly Settlement[]): Promise<Set<string>> {
   if (settlements.length === 0) return new Set();
   const rows = await tx.query<{ emailId: string; position: number; status: StoredStatus }>(
     { name: 'inbound_statuses', text: STATUSES },
     [
-      settlements.map((one) => one.projectId),
-      settlements.map((one) => one.emailId),
-      settlements.map((one) => one.position),
+      settlements.map((settlement) => settlement.projectId),
+      settlements.map((settlement) => settlement.emailId),
+      settlements.map((settlement) => settlement.position),
     ],
   );
   return new Set(rows.filter(({ status }) => !isFinal(status)).map(keyOf));
@@ -189,12 +189,12 @@ update emails e
  where e.project_id = i.project_id and e.environment = i.environment and e.id = i.id
    and e.id = any($3::uuid[])`;
 
-async function takeBackWorst(tx: Queryable, delivered: readonly Settlement[]): Promise<void> {
+async function recomputeWorst(tx: Queryable, delivered: readonly Settlement[]): Promise<void> {
   if (delivered.length === 0) return;
   await tx.query({ name: 'inbound_worst', text: WORST }, [
-    delivered.map((one) => one.projectId),
-    delivered.map((one) => one.environment),
-    delivered.map((one) => one.emailId),
+    delivered.map((settlement) => settlement.projectId),
+    delivered.map((settlement) => settlement.environment),
+    delivered.map((settlement) => settlement.emailId),
     JSON.stringify(STATUS_RANK),
   ]);
 }
@@ -297,7 +297,7 @@ export async function findSentRecipient(
   const [row] = await db.query<SentRow>(statement, [domain, emailId, position]);
   if (row === undefined) return null;
   const { projectId, environment, address, status, isTooOld } = row;
-  const from = { name: row.fromName, address: mailbox(row.fromAddress).address };
+  const from = { name: row.fromName, address: parseStoredMailbox(row.fromAddress).address };
   return {
     projectId,
     environment,
@@ -310,9 +310,9 @@ export async function findSentRecipient(
 }
 
 /** Stored mailboxes were parsed at acceptance, so a parse error is a bug. */
-function mailbox(text: string) {
+function parseStoredMailbox(text: string) {
   const parsed = parseMailbox(text);
-  if (!parsed) throw new Error('a stored mailbox cannot be parsed');
+  if (!parsed) throw new Error('a stored parseStoredMailbox cannot be parsed');
   return parsed;
 }
 

@@ -1,6 +1,11 @@
 /** Messages received by SMTP, for the operator: reports about our mail, and unmatched mail. */
 import { z } from 'zod';
-import { findInbound, INBOUND_KINDS, type InboundMessage, listInbound } from './message-store.ts';
+import {
+  findInbound,
+  INBOUND_KINDS,
+  type InboundMessage,
+  listInbound,
+} from './inbound-message-store.ts';
 import { isId } from '../database/ids.ts';
 import { refuseFields } from '../core/refusals.ts';
 import { notFound, refuse } from '../http/errors.ts';

@@ -7,9 +7,9 @@
 import type { Logger } from 'pino';
 import { Overloaded } from '../core/refusals.ts';
 import type { World } from '../lib/world.ts';
-import type { Addressee, AddressBook } from './addresses.ts';
-import { addresseeOf, isOwnAddress } from './addresses.ts';
-import type { Receive, Received } from './receive.ts';
+import type { Addressee, AddressBook } from './addressees.ts';
+import { addresseeOf, isOwnAddress } from './addressees.ts';
+import type { Receive, Received } from './receive-message.ts';
 import { plainAddress } from '../net/addresses.ts';
 import type { ServerReply, SmtpHandlers, SmtpServerLimits } from '../net/smtp/server-types.ts';
 import { serverReply } from '../net/smtp/server-types.ts';
@@ -26,8 +26,8 @@ export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {
   sessionTimeoutMs: 600_000,
 };
 
-const TAKEN = serverReply(250, '2.6.0', 'Message accepted');
-const LATER = serverReply(451, '4.3.0', 'The database is unavailable; try again later');
+const ACCEPTED = serverReply(250, '2.6.0', 'Message accepted');
+const UNAVAILABLE = serverReply(451, '4.3.0', 'The database is unavailable; try again later');
 const TOO_MANY = serverReply(
   451,
   '4.7.1',
@@ -38,14 +38,14 @@ const TOO_EARLY = serverReply(451, '4.2.1', 'That email is still being delivered
 const LOOPING = serverReply(554, '5.4.6', 'Mail loop detected');
 const OWN_SENDER = serverReply(550, '5.4.6', 'The sender is a return path of this service');
 
-const ANSWERS = {
-  kept: TAKEN,
+const REPLIES = {
+  kept: ACCEPTED,
   looping: LOOPING,
   too_early: TOO_EARLY,
   too_many: TOO_MANY,
 } as const satisfies Record<Received, ServerReply>;
 
-const REFUSED = {
+const REFUSALS = {
   forged: serverReply(550, '5.7.1', 'The return path has no valid signature'),
   expired: serverReply(550, '5.7.1', 'The return path has expired'),
   unknown: serverReply(550, '5.1.1', 'Unknown address; this server does not relay'),
@@ -59,24 +59,24 @@ export function createInboundHandlers(options: {
 }): SmtpHandlers<null> {
   const { book, receive, log, world } = options;
   /** Maps each session to the addressees of its current transaction. */
-  const known = new WeakMap<object, Map<string, Addressee>>();
+  const addresseesOf = new WeakMap<object, Map<string, Addressee>>();
   return {
     onMail(session, { from }) {
-      known.set(session, new Map());
+      addresseesOf.set(session, new Map());
       return isOwnAddress(from, book.secrets()) ? OWN_SENDER : null;
     },
     onRcpt: (session, address) =>
-      orLater(async () => {
+      orTemporaryReply(async () => {
         const addressee = await addresseeOf(address, book);
         const { kind } = addressee;
-        if (kind === 'forged' || kind === 'expired' || kind === 'unknown') return REFUSED[kind];
-        known.get(session)?.set(address, addressee);
+        if (kind === 'forged' || kind === 'expired' || kind === 'unknown') return REFUSALS[kind];
+        addresseesOf.get(session)?.set(address, addressee);
         return null;
       }),
     onMessage: async (session, { from, recipients }, { content, sizeBytes }) => {
       const startedMs = world.monotonicMs();
-      const addressees = known.get(session);
-      const answer = await orLater(async () => {
+      const addressees = addresseesOf.get(session);
+      const reply = await orTemporaryReply(async () => {
         const received = await receive({
           content,
           sizeBytes,
@@ -88,9 +88,9 @@ export function createInboundHandlers(options: {
             addressee: addressees?.get(address) ?? { kind: 'unknown' },
           })),
         });
-        return ANSWERS[received];
+        return REPLIES[received];
       });
-      const { code, enhanced } = answer ?? TAKEN;
+      const { code, enhanced } = reply ?? ACCEPTED;
       log.info(
         {
           session_id: session.id,
@@ -102,7 +102,7 @@ export function createInboundHandlers(options: {
         },
         'inbound',
       );
-      return answer ?? TAKEN;
+      return reply ?? ACCEPTED;
     },
   };
 }
@@ -114,11 +114,13 @@ function emailIdsOf(addressees: ReadonlyMap<string, Addressee> | undefined): str
   return [...new Set(ids)];
 }
 
-async function orLater(work: () => Promise<ServerReply | null>): Promise<ServerReply | null> {
+async function orTemporaryReply(
+  work: () => Promise<ServerReply | null>,
+): Promise<ServerReply | null> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof DatabaseUnavailable) return LATER;
+    if (error instanceof DatabaseUnavailable) return UNAVAILABLE;
     if (error instanceof Overloaded) return FULL;
     throw error;
   }

@@ -6,7 +6,12 @@ import { waitFor } from '../../test/support/wait.ts';
 import { connectAsOwner, Database } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
 import type { NewInboundMessage } from './report-store.ts';
-import { findInbound, forgetInbound, listInbound, UnmatchedStore } from './message-store.ts';
+import {
+  findInbound,
+  forgetInbound,
+  listInbound,
+  UnmatchedStore,
+} from './inbound-message-store.ts';
 
 const MB = 1024 ** 2;
 const RING = { ringBytesMax: 32 * MB };

@@ -1,28 +1,28 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { UnmatchedRate } from './receive.ts';
+import { UnmatchedRate } from './unmatched-rate.ts';
 
 test('unmatched messages a minute are limited for one client and for all', () => {
   let nowMs = 1_000;
   const rate = new UnmatchedRate(
     { monotonicMs: () => nowMs },
-    { perClient: { messages: 2, bytes: 1_000 }, inAll: { messages: 3, bytes: 1_000 } },
+    { perClient: { messages: 2, bytes: 1_000 }, total: { messages: 3, bytes: 1_000 } },
   );
   assert.deepEqual(
-    ['a', 'a', 'a', 'b', 'b', 'c'].map((client) => rate.mayKeep(client, 10)),
+    ['a', 'a', 'a', 'b', 'b', 'c'].map((client) => rate.tryCount(client, 10)),
     [true, true, false, true, false, false],
   );
   nowMs += 59_999;
-  assert.equal(rate.mayKeep('c', 10), false);
+  assert.equal(rate.tryCount('c', 10), false);
   nowMs += 1;
-  assert.equal(rate.mayKeep('c', 10), true);
+  assert.equal(rate.tryCount('c', 10), true);
 });
 
 test('octets of unmatched mail a minute are limited for one client and for all', () => {
   let nowMs = 1_000;
   const rate = new UnmatchedRate(
     { monotonicMs: () => nowMs },
-    { perClient: { messages: 100, bytes: 100 }, inAll: { messages: 100, bytes: 150 } },
+    { perClient: { messages: 100, bytes: 100 }, total: { messages: 100, bytes: 150 } },
   );
   assert.deepEqual(
     [
@@ -31,9 +31,9 @@ test('octets of unmatched mail a minute are limited for one client and for all',
       ['a', 40],
       ['b', 51],
       ['b', 50],
-    ].map(([client, bytes]) => rate.mayKeep(String(client), Number(bytes))),
+    ].map(([client, bytes]) => rate.tryCount(String(client), Number(bytes))),
     [true, false, true, false, true],
   );
   nowMs += 60_000;
-  assert.equal(rate.mayKeep('b', 100), true);
+  assert.equal(rate.tryCount('b', 100), true);
 });

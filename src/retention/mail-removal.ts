@@ -5,7 +5,7 @@
 import type { Logger } from 'pino';
 import type { Retention } from '../core/retention.ts';
 import type { Database, DatabaseAddress } from '../database/database.ts';
-import { forgetInbound } from '../inbound/message-store.ts';
+import { forgetInbound } from '../inbound/inbound-message-store.ts';
 import { removeOldPartitions } from './week-removal-store.ts';
 import { noteRun } from './clock-store.ts';
 import {

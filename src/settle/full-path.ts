@@ -9,7 +9,11 @@
  * recipients. Recomputing would read an old snapshot: when two workers settled one email concurrently, it left 96 %
  * of emails open.
  */
-import { remember, SUPPRESSION_JSON, UNLESS_OUTLASTED } from '../suppressions/suppression-store.ts';
+import {
+  recordHistorySql,
+  SUPPRESSION_JSON,
+  UNLESS_OUTLASTED,
+} from '../suppressions/suppression-store.ts';
 import { FAN_OUT } from '../events/event-store.ts';
 import { QUEUE_NOTICES } from '../notices/notice-store.ts';
 import { COUNT_SETTLED } from '../stats/stats-store.ts';
@@ -126,7 +130,7 @@ suppressed as (
   ${UNLESS_OUTLASTED}
   returning s.*
 ),
-${remember({ action: 'added', from: 'suppressed', by: `'delivery'` })},
+${recordHistorySql({ action: 'added', from: 'suppressed', by: `'delivery'` })},
 ${QUEUE_NOTICES},
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NO_COUNTS } from './counts.ts';
-import type { StatsReport } from './stats.ts';
+import type { StatsReport } from './stats-report.ts';
 import { statsText } from './command.ts';
 
 /** Not a terminal, so the width is unlimited. */

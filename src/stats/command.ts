@@ -11,7 +11,7 @@ import {
   type StatsGranularity,
 } from './counts.ts';
 import { shortTime, table } from '../cli/table.ts';
-import type { StatsReport } from './stats.ts';
+import type { StatsReport } from './stats-report.ts';
 
 export function describeStats(stats: Command, cli: Cli): void {
   const time = (text: string): Date => parseTime(text, cli.world.now());
@@ -37,18 +37,18 @@ export function describeStats(stats: Command, cli: Cli): void {
     notes:
       'Prints a line for each hour or day, or with --by the sums of each value. Times are in UTC.',
     mode: 'live',
-    run,
+    run: printStats,
   });
 }
 
-type Options = ApiOptions & {
+type StatsOptions = ApiOptions & {
   from?: Date;
   to?: Date;
   granularity: StatsGranularity;
   by?: StatsDimension;
 };
 
-async function run({ cli, client, mode }: Api, options: Options): Promise<Outcome> {
+async function printStats({ cli, client, mode }: Api, options: StatsOptions): Promise<Outcome> {
   const { from, to, granularity, by } = options;
   const range = { from: from?.toISOString(), to: to?.toISOString() };
   const report = await client.stats.get({ ...range, granularity, by });
@@ -76,7 +76,7 @@ export function statsText(cli: Terminal, report: StatsReport, mode: string): str
           ...data.map((counts) => ({ name: periodName(counts.period, granularity), counts })),
           ...totals.map((counts) => ({ name: 'total', counts })),
         ]
-      : totals.map((counts) => ({ name: clipped(counts.name ?? counts.value ?? ''), counts }));
+      : totals.map((counts) => ({ name: clipName(counts.name ?? counts.value ?? ''), counts }));
   const others = COUNTERS.filter((name) => !ALWAYS.has(name));
   const columns = [...FIRST_COLUMNS, ...others].filter((name) =>
     ALWAYS.has(name)
@@ -84,31 +84,31 @@ export function statsText(cli: Terminal, report: StatsReport, mode: string): str
       : lines.some(({ counts }) => (counts[name] ?? 0) > 0),
   );
   const heading = by === null ? granularity : by;
-  const shown = fitting(
+  const fitted = fitColumns(
     columns,
     (names) => render(cli, heading, { lines, names }),
     cli.widthColumns,
   );
-  const missing = columns.slice(shown.count).map((name) => name.toUpperCase());
+  const missing = columns.slice(fitted.count).map((name) => name.toUpperCase());
   const note = missing.length > 0 ? `\n(no room for ${missing.join(', ')}; --json has all)` : '';
-  return `${range} (UTC), ${mode}\n\n${shown.text}${note}`;
+  return `${range} (UTC), ${mode}\n\n${fitted.text}${note}`;
 }
 
 function periodName(period: string, granularity: StatsGranularity): string {
   return granularity === 'day' ? period.slice(0, 10) : shortTime(period).slice(0, 16);
 }
 
-function clipped(name: string): string {
+function clipName(name: string): string {
   return name.length <= NAME_WIDTH_MAX ? name : `${name.slice(0, NAME_WIDTH_MAX - 1)}…`;
 }
 
-function fitting(
+function fitColumns(
   columns: readonly Counter[],
-  draw: (names: readonly Counter[]) => string,
+  renderColumns: (names: readonly Counter[]) => string,
   width = Infinity,
 ): { text: string; count: number } {
   for (let count = columns.length; ; count -= 1) {
-    const text = draw(columns.slice(0, count));
+    const text = renderColumns(columns.slice(0, count));
     const widest = Math.max(...text.split('\n').map((line) => line.length));
     if (widest <= width || count <= 1) return { text, count };
   }
@@ -123,13 +123,13 @@ function render(
   const rows = lines.map(({ name, counts }) => [
     name,
     ...names.map((column) => (counts[column] === null ? '-' : String(counts[column]))),
-    latency(counts.time_to_delivery),
+    formatLatency(counts.time_to_delivery),
   ]);
   return table({ program }, { columns, rows, none: '' });
 }
 
 /** Formats the latency as `≤ 5 s`, or `-` when nothing was delivered. */
-function latency({
+function formatLatency({
   count,
   p95_at_most_s: seconds,
 }: StatsReport['totals'][number]['time_to_delivery']): string {

@@ -56,9 +56,9 @@ export const STATS_VALUES_MAX = { domain: 500, provider: 200, tag: 200, key: 200
 export const TAG_VALUES_MAX = 50;
 
 const HOUR_MS = 3_600_000;
-const LENGTH_MS: Readonly<Record<StatsGranularity, number>> = { hour: HOUR_MS, day: 24 * HOUR_MS };
+const PERIOD_MS: Readonly<Record<StatsGranularity, number>> = { hour: HOUR_MS, day: 24 * HOUR_MS };
 const PERIODS_MAX: Readonly<Record<StatsGranularity, number>> = { hour: 31 * 24, day: 400 };
-const PERIODS_BY_DEFAULT: Readonly<Record<StatsGranularity, number>> = { hour: 24, day: 30 };
+const DEFAULT_PERIODS: Readonly<Record<StatsGranularity, number>> = { hour: 24, day: 30 };
 
 export type StatsRange = { granularity: StatsGranularity; from: Date; to: Date };
 
@@ -74,13 +74,13 @@ export function statsRange(
   }: { granularity: StatsGranularity; from?: Date | undefined; to?: Date | undefined },
   nowMs: number,
 ): StatsRange | Refusal {
-  const lengthMs = LENGTH_MS[granularity];
-  const endMs = Math.ceil((to?.getTime() ?? nowMs + 1) / lengthMs) * lengthMs;
+  const periodMs = PERIOD_MS[granularity];
+  const endMs = Math.ceil((to?.getTime() ?? nowMs + 1) / periodMs) * periodMs;
   const beginMs =
     from === undefined
-      ? endMs - PERIODS_BY_DEFAULT[granularity] * lengthMs
-      : Math.floor(from.getTime() / lengthMs) * lengthMs;
-  const periods = (endMs - beginMs) / lengthMs;
+      ? endMs - DEFAULT_PERIODS[granularity] * periodMs
+      : Math.floor(from.getTime() / periodMs) * periodMs;
+  const periods = (endMs - beginMs) / periodMs;
   const problem = rangeProblem(granularity, periods);
   if (problem !== null) return refuseFields([problem]);
   return { granularity, from: new Date(beginMs), to: new Date(endMs) };
@@ -111,9 +111,9 @@ export const NO_COUNTS: Counts = {
   latencies: Array.from({ length: LATENCY_CLASSES }, () => 0),
 };
 
-export function addCounts(one: Counts, other: Counts): Counts {
-  const sums = COUNTERS.map((name) => [name, one[name] + other[name]] as const);
-  const latencies = one.latencies.map((count, at) => count + (other.latencies[at] ?? 0));
+export function addCounts(a: Counts, b: Counts): Counts {
+  const sums = COUNTERS.map((name) => [name, a[name] + b[name]] as const);
+  const latencies = a.latencies.map((count, index) => count + (b.latencies[index] ?? 0));
   return { ...(Object.fromEntries(sums) as Record<Counter, number>), latencies };
 }
 
@@ -122,9 +122,9 @@ export function addCounts(one: Counts, other: Counts): Counts {
  * it and the bound below. Null: there were no deliveries, or it exceeds the last bound.
  */
 export function percentileAtMostS(latencies: readonly number[], percent: number): number | null {
-  const all = latencies.reduce((sum, count) => sum + count, 0);
-  if (all === 0) return null;
+  const total = latencies.reduce((sum, count) => sum + count, 0);
+  if (total === 0) return null;
   let counted = 0;
-  const at = latencies.findIndex((count) => (counted += count) * 100 >= all * percent);
-  return LATENCY_BOUNDS_S[at] ?? null;
+  const index = latencies.findIndex((count) => (counted += count) * 100 >= total * percent);
+  return LATENCY_BOUNDS_S[index] ?? null;
 }

@@ -1,6 +1,6 @@
-/** Route of the counts (stats.ts). A key for one domain sees only the counts of that domain. */
+/** Route of the counts (stats-report.ts). A key for one domain sees only the counts of that domain. */
 import { isRefusal } from '../core/refusals.ts';
-import { reportStats } from './stats.ts';
+import { reportStats } from './stats-report.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { failures } from '../http/schemas.ts';
@@ -23,9 +23,14 @@ export function registerStatsRoutes(app: App, { db, world }: HttpServices): void
     },
     handler: async (request, reply) => {
       const { from, to, granularity, by } = request.query;
-      const asked = { granularity, by, from: timeOf(from), to: timeOf(to) };
+      const statsRequest = { granularity, by, from: timeOf(from), to: timeOf(to) };
       const caller = callerOf(request);
-      const report = await reportStats(db.readsOf(caller.projectId), caller, asked, world.now());
+      const report = await reportStats(
+        db.readsOf(caller.projectId),
+        caller,
+        statsRequest,
+        world.now(),
+      );
       return isRefusal(report) ? refuse(reply, report) : report;
     },
   });

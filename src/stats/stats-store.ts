@@ -79,7 +79,7 @@ new_counts as (
  * Expands each delta to one row for each dimension and each tag. The cut keeps a provider within the size of an index
  * entry.
  */
-const expanded = (deltas: string): string => `
+const expandSql = (deltas: string): string => `
   select d.project_id, d.environment, v.dimension, v.value,
          date_trunc('hour', d.at, 'UTC') as hour, d.what, d.latency_class, d.emails, d.recipients,
          d.suppressed
@@ -100,7 +100,7 @@ const CLASSES = Array.from({ length: LATENCY_CLASSES }, (_, index) => index);
 const sumWhere = (condition: string): string =>
   `coalesce(sum(recipients) filter (where ${condition}), 0)::int`;
 
-const SUMS = [
+const DELTA_SUMS = [
   'sum(emails)::int as emails',
   `${sumWhere(`what = 'accepted'`)} as recipients`,
   ...RECIPIENT_COUNTERS.map((name) =>
@@ -108,20 +108,20 @@ const SUMS = [
       ? `${sumWhere(`what = 'suppressed'`)} + sum(suppressed)::int as suppressed`
       : `${sumWhere(`what = '${name}'`)} as ${name}`,
   ),
-  `array[${CLASSES.map((one) => sumWhere(`latency_class = ${one}`)).join()}] as latencies`,
+  `array[${CLASSES.map((index) => sumWhere(`latency_class = ${index}`)).join()}] as latencies`,
 ].join();
 
-const summed = (row: string, type: 'int' | 'float8'): string => {
-  const latencies = CLASSES.map((one) => `sum(${row}.latencies[${one + 1}])::${type}`).join();
+const sumSql = (row: string, type: 'int' | 'float8'): string => {
+  const latencies = CLASSES.map((index) => `sum(${row}.latencies[${index + 1}])::${type}`).join();
   const sums = COUNTERS.map((name) => `sum(${row}.${name})::${type} as ${name}`);
   return [...sums, `array[${latencies}] as latencies`].join();
 };
 
-const added = (counter: string): string => `${counter} = s.${counter} + excluded.${counter}`;
+const addSql = (counter: string): string => `${counter} = s.${counter} + excluded.${counter}`;
 const LATENCIES_ADDED = CLASSES.map(
-  (one) => `s.latencies[${one + 1}] + excluded.latencies[${one + 1}]`,
+  (index) => `s.latencies[${index + 1}] + excluded.latencies[${index + 1}]`,
 ).join();
-const ADDED = [...COUNTERS.map(added), `latencies = array[${LATENCIES_ADDED}]`].join();
+const ADDED = [...COUNTERS.map(addSql), `latencies = array[${LATENCIES_ADDED}]`].join();
 
 /** A tag counts by its name, which has its own limit on values. */
 const nameOf = (dimension: string, value: string): string =>
@@ -132,7 +132,7 @@ const VALUES_MAX = `case f.dimension ${Object.entries(STATS_VALUES_MAX)
   .join(' ')} end`;
 
 /** Determines the value under which a row of `hours` counts, if the value is new on its day. */
-const ADMITTED = `
+const ADMIT_VALUES = `
 fresh as materialized (
   select distinct e.project_id, e.environment, e.dimension, x.day, e.value, ${nameOf('e.dimension', 'e.value')} as name
     from hours e
@@ -191,15 +191,15 @@ collapsed as materialized (
     from gone group by 1, 2, 3, 4, 5, 6, 7, 8, 9
 ),
 hours as materialized (
-  select project_id, environment, dimension, value, hour, ${SUMS}
-    from (${expanded('collapsed')}) x
+  select project_id, environment, dimension, value, hour, ${DELTA_SUMS}
+    from (${expandSql('collapsed')}) x
    group by 1, 2, 3, 4, 5
-),${ADMITTED},
+),${ADMIT_VALUES},
 added as (
   insert into stats as s (project_id, environment, granularity, dimension, period, value,
                           ${COUNTERS.join()}, latencies)
   select e.project_id, e.environment, g.granularity, e.dimension,
-         date_trunc(g.granularity, e.hour, 'UTC'), coalesce(a.kept, e.value), ${summed('e', 'int')}
+         date_trunc(g.granularity, e.hour, 'UTC'), coalesce(a.kept, e.value), ${sumSql('e', 'int')}
     from (values ('hour'), ('day')) g(granularity)
    cross join hours e
     left join admitted a on a.project_id = e.project_id and a.environment = e.environment
@@ -241,12 +241,12 @@ with counted as (
    where s.project_id = $1 and s.environment = $2 and s.granularity = $3 and s.dimension = $4
      and s.period >= $5 and s.period < $6 and ($7::text is null or s.value = $7)
   union all
-  select date_trunc($3, x.hour, 'UTC'), x.value, ${SUMS}
-    from (${expanded(OWN_DELTAS)}) x
+  select date_trunc($3, x.hour, 'UTC'), x.value, ${DELTA_SUMS}
+    from (${expandSql(OWN_DELTAS)}) x
    where x.dimension = $4 and x.hour >= $5 and x.hour < $6 and ($7::text is null or x.value = $7)
    group by 1, 2
 )
-select c.period, c.value, ${summed('c', 'float8')}
+select c.period, c.value, ${sumSql('c', 'float8')}
   from counted c
  group by c.period, c.value
  order by c.period, c.value
@@ -275,7 +275,7 @@ export async function readStats(
 const KEY_NAMES = `
 select id, name from api_keys where project_id = $1 and environment = $2 and id = any($3::uuid[])`;
 
-export async function keyNames(
+export async function findKeyNames(
   db: Queryable,
   { projectId, environment }: Scope,
   ids: readonly string[],

@@ -27,7 +27,7 @@ export function describeSuppressions(suppressions: Command, cli: Cli): void {
     mode: 'both',
     run: list,
   });
-  const ofAddress = { show, add, remove };
+  const commands = { show, add, remove };
   const about = {
     show: 'whether it is suppressed, with its history',
     add: 'add it, so that it gets no mail',
@@ -39,8 +39,8 @@ export function describeSuppressions(suppressions: Command, cli: Cli): void {
       about: about[name],
       examples: [`suppressions ${name} jo@example.org`],
       mode: 'live',
-      run: (api, _options: ApiOptions, [address]: [Address]) => ofAddress[name](api, address),
-    }).argument('<address>', '', parseSuppressed);
+      run: (api, _options: ApiOptions, [address]: [Address]) => commands[name](api, address),
+    }).argument('<address>', '', parseAddressArgument);
   }
   describeSuppressionFiles(suppressions, cli);
 }
@@ -128,7 +128,7 @@ async function remove(api: Api, address: Address): Promise<Outcome> {
   return { data, text: `${address} gets mail again.` };
 }
 
-function parseSuppressed(text: string): Address {
+function parseAddressArgument(text: string): Address {
   const address = parseAddress(text);
   if (address !== null) return address;
   throw new InvalidArgumentError(`${explainAddress(text)}.`);

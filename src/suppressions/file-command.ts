@@ -22,6 +22,14 @@ import { whyOf } from '../cli/connection.ts';
 import { FORMAT_NAMES } from '../move-in/suppression-services.ts';
 import { SUPPRESSION_REASONS, type SuppressionReason } from './suppression-store.ts';
 
+const MB = 1_000_000;
+const PROGRESS_EVERY_BYTES = 5 * MB;
+/** Codes with which the service refuses the whole file. Repeating the command does not help. */
+const FILE_REFUSALS = new Set(['validation_error', 'payload_too_large']);
+const ERRORS_SHOWN_MAX = 20;
+const PROGRESS_EVERY_ROWS = 50_000;
+const LINE_FEED = 0x0a;
+
 export function describeSuppressionFiles(suppressions: Command, cli: Cli): void {
   apiCommand(suppressions, cli, {
     name: 'import',
@@ -58,10 +66,10 @@ async function importFile(
   [file]: [string],
 ): Promise<Outcome> {
   const upload = new Upload(file, cli);
-  // An answer may come before the end of the file, of which nothing more is read then.
-  const answered = new AbortController();
+  // The response may come before the end of the file. Nothing more of the file is read then.
+  const responded = new AbortController();
   try {
-    const { signal } = answered;
+    const { signal } = responded;
     const list = ReadableStream.from(upload.pieces());
     const result = await client.suppressions.import(list, { reason }, { signal });
     return {
@@ -74,19 +82,16 @@ async function importFile(
     if (problem === null) throw error;
     return problem;
   } finally {
-    answered.abort();
+    responded.abort();
   }
 }
 
-const MB = 1_000_000;
-const PROGRESS_EVERY_BYTES = 5 * MB;
-
-/** The file on its way. */
+/** Sends the file in pieces, with progress on stderr. */
 class Upload {
   readonly file: string;
   readonly #cli: Pick<Cli, 'err'>;
   sentBytes = 0;
-  /** Why the file cannot be read. */
+  /** Why the file cannot be read; null while it can. */
   problem: string | null = null;
 
   constructor(file: string, cli: Pick<Cli, 'err'>) {
@@ -97,40 +102,40 @@ class Upload {
   async *pieces(): AsyncGenerator<Uint8Array> {
     try {
       if (this.file === '-') {
-        yield* this.#counted(process.stdin, null);
+        yield* this.#withProgress(process.stdin, null);
         return;
       }
       await using opened = await open(this.file);
       const { size } = await opened.stat();
-      yield* this.#counted(opened.createReadStream(), size > 0 ? size : null);
+      yield* this.#withProgress(opened.createReadStream(), size > 0 ? size : null);
     } catch (error) {
       this.problem = fileProblem(this.file, error);
       throw error;
     }
   }
 
-  /** @param bytes of the whole file; null: unknown */
-  async *#counted(pieces: AsyncIterable<Buffer>, bytes: number | null): AsyncGenerator<Buffer> {
+  /** @param bytes size of the file; null when it is unknown */
+  async *#withProgress(
+    pieces: AsyncIterable<Buffer>,
+    bytes: number | null,
+  ): AsyncGenerator<Buffer> {
     let next = PROGRESS_EVERY_BYTES;
     for await (const piece of pieces) {
       yield piece;
       this.sentBytes += piece.length;
       if (this.sentBytes < next) continue;
       next = this.sentBytes + PROGRESS_EVERY_BYTES;
-      const whole = bytes === null ? '' : ` of ${Math.ceil(bytes / MB)}`;
-      this.#cli.err(`${Math.floor(this.sentBytes / MB)}${whole} MB sent...\n`);
+      const total = bytes === null ? '' : ` of ${Math.ceil(bytes / MB)}`;
+      this.#cli.err(`${Math.floor(this.sentBytes / MB)}${total} MB sent...\n`);
     }
   }
 }
 
-/** Codes with which the service refuses the whole file. Repeating the command does not help. */
-const OF_THE_FILE = new Set(['validation_error', 'payload_too_large']);
-
-/** null: an error as in any command. */
+/** Returns null for errors that any command may have. */
 function importProblem(error: unknown, upload: Upload): Failure | null {
   const { file, problem, sentBytes } = upload;
   if (problem !== null) return usageFailure(problem);
-  if (error instanceof LetterhausError && OF_THE_FILE.has(error.code)) {
+  if (error instanceof LetterhausError && FILE_REFUSALS.has(error.code)) {
     return usageFailure(`${file}: ${error.message.replaceAll('?reason=', '--reason ')}`);
   }
   if (!(error instanceof ConnectionError) || sentBytes === 0) return null;
@@ -140,28 +145,31 @@ function importProblem(error: unknown, upload: Upload): Failure | null {
   return { failed, code: 'service_unavailable', exitCode: 1 };
 }
 
-const ERRORS_SHOWN_MAX = 20;
-
 function importText(result: SuppressionImport): string {
-  const { format, added, already_there: present, rejected, left_out: leftOut, errors } = result;
-  const shown = errors.slice(0, ERRORS_SHOWN_MAX).map(({ line, item, message }) => {
+  const {
+    format,
+    added,
+    already_there: alreadyThere,
+    rejected,
+    left_out: leftOut,
+    errors,
+  } = result;
+  const errorLines = errors.slice(0, ERRORS_SHOWN_MAX).map(({ line, item, message }) => {
     const place = item === null ? '' : `, entry ${item}`;
     return `line ${line}${place}: ${message}`;
   });
-  const more = rejected - shown.length;
+  const more = rejected - errorLines.length;
   const reasons = leftOut.map(({ rows, first_line: line, message }) => {
     return `${rows} left out, the first in line ${line}: ${message}`;
   });
   const rowsLeftOut = leftOut.reduce((sum, { rows }) => sum + rows, 0);
-  const counts = `${added} added, ${present} already present, ${rejected} rejected`;
-  const left = rowsLeftOut === 0 ? '' : `, ${rowsLeftOut} left out`;
+  const counts = `${added} added, ${alreadyThere} already present, ${rejected} rejected`;
+  const leftOutText = rowsLeftOut === 0 ? '' : `, ${rowsLeftOut} left out`;
   const isOwn = format === null || format === 'letterhaus';
   const from = isOwn ? '' : ` The list is one of ${FORMAT_NAMES[format]}.`;
-  const last = `${counts}${left}.${from}`;
-  return [...shown, ...(more > 0 ? [`(and ${more} more)`] : []), ...reasons, last].join('\n');
+  const last = `${counts}${leftOutText}.${from}`;
+  return [...errorLines, ...(more > 0 ? [`(and ${more} more)`] : []), ...reasons, last].join('\n');
 }
-
-const PROGRESS_EVERY_ROWS = 50_000;
 
 async function exportFile(
   { cli, client }: Api,
@@ -170,7 +178,7 @@ async function exportFile(
 ): Promise<Outcome | ExitCode> {
   const list = new Download(cli);
   // Before the first byte, so that a refusal leaves a file as it is.
-  const pieces = list.counted(await client.suppressions.exportStream());
+  const pieces = list.withProgress(await client.suppressions.exportStream());
   const target = file === undefined ? process.stdout : createWriteStream(file, { mode: 0o600 });
   const isPiped = file === undefined;
   try {
@@ -187,9 +195,7 @@ async function exportFile(
   return { data, text: `${rows} addresses written to ${file}.` };
 }
 
-const LINE_FEED = 0x0a;
-
-/** The list on its way. */
+/** Receives the list in pieces, with progress on stderr. */
 class Download {
   readonly #cli: Pick<Cli, 'err'>;
   /** The first line has the names of the columns. */
@@ -200,12 +206,12 @@ class Download {
   }
 
   /** @throws ConnectionError when the list ends before it is complete */
-  async *counted(list: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  async *withProgress(list: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     let next = PROGRESS_EVERY_ROWS;
     try {
       for await (const piece of list) {
         yield piece;
-        this.rows += lineEndsIn(piece);
+        this.rows += countLines(piece);
         if (this.rows < next) continue;
         next = this.rows + PROGRESS_EVERY_ROWS;
         this.#cli.err(`${this.rows} rows written...\n`);
@@ -217,13 +223,13 @@ class Download {
 }
 
 /** Counts the rows in a piece: no cell has a line break. */
-function lineEndsIn(piece: Uint8Array): number {
+function countLines(piece: Uint8Array): number {
   let count = 0;
   for (const byte of piece) if (byte === LINE_FEED) count += 1;
   return count;
 }
 
-/** null: a defect. */
+/** Returns null for bugs. */
 function exportProblem(error: unknown, file: string): Failure | null {
   if (error instanceof ConnectionError) {
     const failed = `The export was interrupted (${whyOf(error)}), and ${file} is not complete; repeat the command.`;
@@ -233,7 +239,7 @@ function exportProblem(error: unknown, file: string): Failure | null {
   return problem === null ? null : usageFailure(problem);
 }
 
-/** The message of a file system error; null for other errors. */
+/** Returns the message of a file system error; null for other errors. */
 function fileProblem(file: string, error: unknown): string | null {
   const { syscall, message } = error as NodeJS.ErrnoException;
   return syscall === undefined ? null : `${file} cannot be used: ${message}.`;

@@ -1,5 +1,5 @@
 /**
- * The suppression list as a file: import of CSV or JSON, export as CSV, both streamed (`files.ts`). An import is the
+ * The suppression list as a file: import of CSV or JSON, export as CSV, both streamed (`suppression-files.ts`). An import is the
  * only request whose body may be CSV and may exceed 45 MB. It has no time limit as long as data arrives.
  */
 import { Readable } from 'node:stream';
@@ -19,7 +19,7 @@ import {
   newImportResult,
   presentImport,
   TooManyRows,
-} from './files.ts';
+} from './suppression-files.ts';
 import { ReasonNeeded, UnusableFile } from '../move-in/entries.ts';
 import { callerOf } from '../http/access.ts';
 import {
@@ -44,7 +44,7 @@ import { drainBody, readUpload, UploadStalled } from '../http/socket/bodies.ts';
 const TAGS = ['Suppressions'];
 
 /** Skips the schema of the body, which is a stream. `importFile` checks each entry. */
-const allButBody: FastifySchemaCompiler<unknown> = (route) =>
+const validateAllButBody: FastifySchemaCompiler<unknown> = (route) =>
   route.httpPart === 'body'
     ? () => true
     : validatorCompiler(route as Parameters<typeof validatorCompiler>[0]);
@@ -118,7 +118,7 @@ function registerImport(
   let underWay: string[] = [];
   app.post('/v1/suppressions/import', {
     config: { checkUpload: requireListType },
-    validatorCompiler: allButBody,
+    validatorCompiler: validateAllButBody,
     schema: {
       summary: 'Import suppressed addresses',
       description:
@@ -137,8 +137,8 @@ function registerImport(
     handler: async (request, reply) => {
       const body = (request.body as unknown as Readable | undefined) ?? Readable.from([]);
       const caller = callerOf(request);
-      const own = underWay.filter((projectId) => projectId === caller.projectId);
-      if (underWay.length >= IMPORTS_MAX || own.length >= IMPORTS_OF_PROJECT_MAX) {
+      const ofProject = underWay.filter((projectId) => projectId === caller.projectId);
+      if (underWay.length >= IMPORTS_MAX || ofProject.length >= IMPORTS_OF_PROJECT_MAX) {
         drainBody(body, silenceMs);
         throw new Overloaded('two imports of this project or three in total are in progress');
       }
@@ -152,7 +152,7 @@ function registerImport(
         return presentImport(result);
       } catch (error) {
         drainBody(body, silenceMs);
-        const problem = problemOf(error, result);
+        const problem = importProblem(error, result);
         if (problem === null) throw error;
         return await sendProblem(reply, problem);
       } finally {
@@ -162,7 +162,7 @@ function registerImport(
   });
 }
 
-const NO_LIST: HttpProblem = {
+const NOT_A_LIST: HttpProblem = {
   status: 415,
   code: 'unsupported_media_type',
   message:
@@ -176,11 +176,11 @@ const requireListType: onRequestHookHandler = (request: FastifyRequest, reply, d
   const encodingProblem = encodingProblemOf(request);
   if (encodingProblem !== null) return void refuseEncoding(reply, encodingProblem);
   if (isKnown && /^(utf-?8|us-ascii)$/i.test(charset)) return done();
-  sendProblem(reply, NO_LIST);
+  sendProblem(reply, NOT_A_LIST);
 };
 
 /** Returns the error that ended an import, with the number of rows added before; null for other errors. */
-function problemOf(error: unknown, { added }: ImportResult): HttpProblem | null {
+function importProblem(error: unknown, { added }: ImportResult): HttpProblem | null {
   const done = `${added} addresses were added before; importing the file again adds only what is missing`;
   if (error instanceof TooManyRows) {
     const message = `The file has more than ${IMPORT_ROWS_MAX} rows; send the rest in another file. ${done}.`;

@@ -1,6 +1,6 @@
 /**
  * The history of suppressions: additions and removals, read by address. Rows are kept for 400 days, up to a limit for
- * each project and environment. `suppression-store.ts` writes them (`remember`).
+ * each project and environment. `suppression-store.ts` writes them (`recordHistorySql`).
  */
 import type { Environment, Scope } from '../core/scope.ts';
 import { addressKey } from '../mail/address.ts';
@@ -69,7 +69,7 @@ delete from suppression_history where ctid = any(array(
    limit $4)) returning 1`;
 
 /**
- * Shortens histories to their newest rows. Run it hourly, because it reads all of them.
+ * Shortens histories to their newest rows. It reads all of them, so maintenance runs it hourly.
  * @returns the number of deleted rows
  */
 export async function shortenHistories(

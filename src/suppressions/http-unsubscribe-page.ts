@@ -15,55 +15,60 @@ export type Page = {
 
 const UNSUBSCRIBE = { name: 'List-Unsubscribe', value: 'One-Click' };
 
-export function askPage(who: Unsubscriber): Page {
+export function confirmationPage(unsubscriber: Unsubscriber): Page {
   return {
     status: 200,
     title: 'Unsubscribe?',
-    text: [`${sender(who)} will send no more email to ${recipient(who)}.`],
+    text: [
+      `${senderHtml(unsubscriber)} will send no more email to ${recipientHtml(unsubscriber)}.`,
+    ],
     button: { label: 'Unsubscribe', ...UNSUBSCRIBE },
   };
 }
 
 /** @param canUndo true when only such a link suppressed the address */
-export function donePage(who: Unsubscriber, { canUndo }: { canUndo: boolean }): Page {
+export function unsubscribedPage(
+  unsubscriber: Unsubscriber,
+  { canUndo }: { canUndo: boolean },
+): Page {
   return {
     status: 200,
     title: 'You are unsubscribed',
-    text: [`${sender(who)} sends no more email to ${recipient(who)}.`],
+    text: [`${senderHtml(unsubscriber)} sends no more email to ${recipientHtml(unsubscriber)}.`],
     ...(canUndo && {
       button: { label: 'Undo', name: 'action', value: 'undo', isQuiet: true as const },
     }),
   };
 }
 
-export function undonePage(who: Unsubscriber): Page {
+export function resubscribedPage(unsubscriber: Unsubscriber): Page {
   return {
     status: 200,
     title: 'You are subscribed again',
-    text: [`${recipient(who)} can get email from ${sender(who)} again.`],
+    text: [`${recipientHtml(unsubscriber)} can get email from ${senderHtml(unsubscriber)} again.`],
     button: { label: 'Unsubscribe', ...UNSUBSCRIBE, isQuiet: true },
   };
 }
 
-export function keptPage(who: Unsubscriber): Page {
+export function unchangedPage(unsubscriber: Unsubscriber): Page {
   return {
     status: 200,
     title: 'Nothing was changed',
     text: [
-      `${sender(who)} does not send email to ${recipient(who)} for another reason. ` +
+      `${senderHtml(unsubscriber)} does not send email to ${recipientHtml(unsubscriber)} for another reason. ` +
         'If you want it again, please ask the sender.',
     ],
   };
 }
 
 /** The undo limit is exceeded, so the address stays unsubscribed. */
-export function stillDonePage(who: Unsubscriber): Page {
+export function stillUnsubscribedPage(unsubscriber: Unsubscriber): Page {
   return {
     status: 429,
     title: 'Still unsubscribed',
     text: [
-      `This was changed many times today, so ${sender(who)} sends no more email to ` +
-        `${recipient(who)}. You can change it again tomorrow.`,
+      `This was changed many times today, so ${senderHtml(unsubscriber)} sends no more email to ` +
+        `${recipientHtml(unsubscriber)}. You can change it again tomorrow.`,
     ],
   };
 }
@@ -74,13 +79,13 @@ export const BAD_LINK_PAGE: Page = {
   text: ['It may be incomplete. Please use the link in the email itself, or in a newer email.'],
 };
 
-export const TOO_MUCH_PAGE: Page = {
+export const TOO_LARGE_PAGE: Page = {
   status: 413,
   title: 'Request too large',
   text: ['Please open the link of the email and press the button there.'],
 };
 
-export const AWAY_PAGE: Page = {
+export const UNAVAILABLE_PAGE: Page = {
   status: 503,
   title: 'Please try again in a moment',
   text: [
@@ -88,12 +93,12 @@ export const AWAY_PAGE: Page = {
   ],
 };
 
-function sender({ fromDomain }: Unsubscriber): string {
+function senderHtml({ fromDomain }: Unsubscriber): string {
   return `<strong>${escape(fromDomain)}</strong>`;
 }
 
-/** Returns `j•••@example.com`: the owner recognises it, and nobody else who has the link can read it. */
-function recipient({ address }: Unsubscriber): string {
+/** Returns `j•••@example.com`: the owner recognises it, and nobody else unsubscriber has the link can read it. */
+function recipientHtml({ address }: Unsubscriber): string {
   const [first = ''] = localPartOf(address);
   return `<strong><bdi>${escape(first)}•••@${escape(domainOf(address))}</bdi></strong>`;
 }
@@ -151,7 +156,7 @@ ${form}</main>
 
 /** The form has no action, so it posts to the URL of the page behind any proxy. */
 function renderForm({ label, name, value, isQuiet }: NonNullable<Page['button']>): string {
-  const look = isQuiet === true ? ' class="quiet"' : '';
-  return `<form method="post"><button${look} name="${name}" value="${value}">${label}</button></form>
+  const attributes = isQuiet === true ? ' class="quiet"' : '';
+  return `<form method="post"><button${attributes} name="${name}" value="${value}">${label}</button></form>
 `;
 }

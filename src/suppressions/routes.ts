@@ -35,7 +35,7 @@ const NOT_SUPPRESSED: Refusal = {
 
 export function registerSuppressionRoutes(app: App, services: HttpServices): void {
   registerListAndAdd(app, services);
-  registerOne(app, services);
+  registerSingleSuppression(app, services);
 }
 
 function registerListAndAdd(app: App, { db, world, suppressionsMaximum }: HttpServices): void {
@@ -81,7 +81,7 @@ function registerListAndAdd(app: App, { db, world, suppressionsMaximum }: HttpSe
   });
 }
 
-function registerOne(app: App, { db }: HttpServices): void {
+function registerSingleSuppression(app: App, { db }: HttpServices): void {
   app.get('/v1/suppressions/:address', {
     schema: {
       summary: 'Get a suppression',
@@ -113,8 +113,8 @@ function registerOne(app: App, { db }: HttpServices): void {
     },
     handler: async (request) => {
       const address = parseAddress(request.params.address);
-      const wanted = address && { address, limit: HISTORY_MAX + 1 };
-      const found = wanted ? await listHistory(db, callerOf(request), wanted) : [];
+      const query = address && { address, limit: HISTORY_MAX + 1 };
+      const found = query ? await listHistory(db, callerOf(request), query) : [];
       return listResponse(found.map(presentHistory), HISTORY_MAX);
     },
   });
@@ -165,11 +165,11 @@ function entryFrom(
 
 function pageOfAddresses(query: z.output<typeof suppressionQuery>): SuppressionPage | Refusal {
   const { limit, after = null, before = null } = query;
-  const wrong = Object.entries({ after, before }).find(
+  const invalid = Object.entries({ after, before }).find(
     ([, text]) => text !== null && parseAddress(text) === null,
   );
-  if (wrong) {
-    return refuseFields([{ field: wrong[0], message: 'must be an address from this list' }]);
+  if (invalid) {
+    return refuseFields([{ field: invalid[0], message: 'must be an address from this list' }]);
   }
   if (after !== null && before !== null) {
     const message = 'cannot be used together with after; leave one of them out';

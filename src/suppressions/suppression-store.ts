@@ -65,7 +65,11 @@ export type ChangedBy = 'delivery' | 'recipient' | 'api' | 'import' | 'command_l
  * @param change.from the step that returns the added or removed rows
  * @param change.by SQL: a parameter or a literal
  */
-export const remember = (change: { action: 'added' | 'removed'; from: string; by: string }) => `
+export const recordHistorySql = (change: {
+  action: 'added' | 'removed';
+  from: string;
+  by: string;
+}) => `
 remembered as (
   insert into suppression_history (project_id, environment, address_key, at, action, reason,
                                    source_email_id, by)
@@ -101,13 +105,13 @@ added as (
   ${UNLESS_OUTLASTED}
   returning s.*
 ),
-${remember({ action: 'added', from: 'added', by: '$7' })}
+${recordHistorySql({ action: 'added', from: 'added', by: '$7' })}
 select ${SUPPRESSION_COLUMNS} from added`;
 
 /**
  * Suppresses an address. An existing entry does not change, unless it expires and this one does not.
  * @param entry.address as normalised by `mail/address.ts`: its domain in A-labels
- * @param room absent when the number of entries is not limited
+ * @param maximum absent when the number of entries is not limited
  * @throws MaximumReached
  */
 export function addSuppression(
@@ -143,9 +147,9 @@ export async function addSuppressionIn(
     await recordEvent(tx, { scope, type: 'suppression.added', data: presentSuppression(added) });
     return { suppression: added, isNew: true };
   }
-  const present = await findSuppression(tx, scope, address);
-  if (!present) throw new Error('a suppression was neither added nor found');
-  return { suppression: present, isNew: false };
+  const existing = await findSuppression(tx, scope, address);
+  if (!existing) throw new Error('a suppression was neither added nor found');
+  return { suppression: existing, isNew: false };
 }
 
 const REMOVE = `
@@ -160,7 +164,7 @@ removed as (
               and h.at > app_now() - interval '1 day' and h.action = 'removed' and h.by = $5))
   returning *
 ),
-${remember({ action: 'removed', from: 'removed', by: '$5' })}
+${recordHistorySql({ action: 'removed', from: 'removed', by: '$5' })}
 select ${SUPPRESSION_COLUMNS} from removed`;
 
 /**
@@ -262,14 +266,14 @@ export type SuppressionFilter = {
 /** Sorts after every other character. */
 const LAST_CHARACTER = `chr(1114111)`;
 
-const pageOn = (key: string) => `
+const pageConditionSql = (key: string) => `
    and (expires_at is null or expires_at > app_now())
    and ${key} > $3 and ${key} < $4 and ${key} >= $5 and ${key} < $5 || ${LAST_CHARACTER}`;
 
 const KEY_OF_REASON = "(address_key || '')";
 
-const PAGE_OF_ALL = pageOn('address_key');
-const PAGE_OF_REASON = pageOn(KEY_OF_REASON);
+const PAGE_OF_ALL = pageConditionSql('address_key');
+const PAGE_OF_REASON = pageConditionSql(KEY_OF_REASON);
 
 const OF_ALL = `
 select ${SUPPRESSION_COLUMNS} from suppressions
@@ -339,7 +343,7 @@ added as (
   ${UNLESS_OUTLASTED}
   returning s.*
 ),
-${remember({ action: 'added', from: 'added', by: `'import'` })},
+${recordHistorySql({ action: 'added', from: 'added', by: `'import'` })},
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
   select s.project_id, s.environment, i.event_id, 1, i.event_id, 'suppression.added', t.now,
@@ -381,22 +385,23 @@ export const QUOTA_DAYS = 7;
 const SUPPRESSED_DAYS = 14;
 
 // Serialised, because two concurrent counts would each miss the other's failure.
-const ONE_AT_A_TIME = `
+const LOCK_ADDRESS = `
 select pg_advisory_xact_lock(hashtextextended($1::uuid::text || $2 || $3, 0))`;
 
-const NOTE = `
+const RECORD_FAILURE = `
 insert into quota_failures (project_id, environment, address_key, email_id, failed_at)
 values ($1, $2, $3, $4, app_now())
 on conflict do nothing
 returning app_now() + interval '${SUPPRESSED_DAYS} days' as until`;
 
-const COUNT = `
+const COUNT_FAILURES = `
 select count(*)::int as failures from quota_failures
  where project_id = $1 and environment = $2 and address_key = $3
    and failed_at > app_now() - interval '${QUOTA_DAYS} days'`;
 
 /**
- * Records that an email failed permanently because of a full mailbox. Call it after settling. Idempotent per email.
+ * Records that an email failed permanently because of a full mailbox, after its outcome is settled. Idempotent per
+ * email.
  * @returns whether the address was suppressed because of it
  */
 export function noteQuotaFailure(
@@ -405,18 +410,18 @@ export function noteQuotaFailure(
 ): Promise<boolean> {
   const { address, emailId } = failure;
   const scope = { projectId: failure.projectId, environment: failure.environment };
-  const who = [scope.projectId, scope.environment, addressKey(address)];
+  const key = [scope.projectId, scope.environment, addressKey(address)];
   return db.transaction(async (tx) => {
-    await tx.query(ONE_AT_A_TIME, who);
-    const [noted] = await tx.query<{ until: Date }>(NOTE, [...who, emailId]);
-    if (!noted) return false;
-    const [count] = await tx.query<{ failures: number }>(COUNT, who);
+    await tx.query(LOCK_ADDRESS, key);
+    const [recorded] = await tx.query<{ until: Date }>(RECORD_FAILURE, [...key, emailId]);
+    if (!recorded) return false;
+    const [count] = await tx.query<{ failures: number }>(COUNT_FAILURES, key);
     if (!count || count.failures < QUOTA_FAILURES) return false;
     const { isNew } = await addSuppressionIn(tx, scope, {
       address,
       reason: 'hard_bounce',
       sourceEmailId: emailId,
-      expiresAt: noted.until,
+      expiresAt: recorded.until,
       by: 'delivery',
     });
     return isNew;

@@ -21,17 +21,17 @@ import { addSuppression, findSuppression, removeSuppression } from './suppressio
 import type { App, HttpServices } from '../http/services.ts';
 import { wholeBodyParser } from '../http/socket/bodies.ts';
 import {
-  askPage,
-  AWAY_PAGE,
+  confirmationPage,
+  UNAVAILABLE_PAGE,
   BAD_LINK_PAGE,
-  donePage,
-  keptPage,
+  unsubscribedPage,
+  unchangedPage,
   type Page,
   PAGE_HEADERS,
   renderPage,
-  stillDonePage,
-  TOO_MUCH_PAGE,
-  undonePage,
+  stillUnsubscribedPage,
+  TOO_LARGE_PAGE,
+  resubscribedPage,
 } from './http-unsubscribe-page.ts';
 
 /** In any encoding, `List-Unsubscribe=One-Click` is shorter. */
@@ -68,7 +68,7 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
     scope.addHook('onRequest', (request, reply, done) => {
       request.unsubscriber = tokens().read((request.params as LinkParams).token);
       if (request.unsubscriber === null) return void sendPage(reply, BAD_LINK_PAGE);
-      request.isUnsubscribeForm = takeType(request);
+      request.isUnsubscribeForm = replaceContentType(request);
       done();
     });
     scope.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
@@ -81,7 +81,7 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
     scope.get('/u/:token', {
       config,
       schema,
-      handler: (request, reply) => sendPage(reply, askPage(namedBy(request))),
+      handler: (request, reply) => sendPage(reply, confirmationPage(unsubscriberOf(request))),
     });
 
     scope.post('/u/:token', {
@@ -89,49 +89,53 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
       schema,
       bodyLimit: BODY_MAX_BYTES,
       handler: async (request, reply) => {
-        const who = namedBy(request);
-        const page = wantsUndo(request) ? await undo(services, who) : await note(services, who);
+        const unsubscriber = unsubscriberOf(request);
+        const page = wantsUndo(request)
+          ? await undo(services, unsubscriber)
+          : await unsubscribe(services, unsubscriber);
         return sendPage(reply, page);
       },
     });
   });
 }
 
-function namedBy({ unsubscriber }: FastifyRequest): Unsubscriber {
+function unsubscriberOf({ unsubscriber }: FastifyRequest): Unsubscriber {
   if (unsubscriber === null) throw new Error('the token of the link was not checked');
   return unsubscriber;
 }
 
-async function note({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
-  const { suppression } = await addSuppression(db, who, {
-    address: who.address,
+async function unsubscribe({ db }: HttpServices, unsubscriber: Unsubscriber): Promise<Page> {
+  const { suppression } = await addSuppression(db, unsubscriber, {
+    address: unsubscriber.address,
     reason: 'unsubscribe',
-    sourceEmailId: who.emailId,
+    sourceEmailId: unsubscriber.emailId,
     expiresAt: null,
     by: 'recipient',
   });
-  return donePage(who, { canUndo: suppression.reason === 'unsubscribe' });
+  return unsubscribedPage(unsubscriber, { canUndo: suppression.reason === 'unsubscribe' });
 }
 
 /** Removes a suppression that such a link added. The recipient cannot undo one with another reason. */
-async function undo({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
-  const { address } = who;
-  await removeSuppression(db, who, {
+async function undo({ db }: HttpServices, unsubscriber: Unsubscriber): Promise<Page> {
+  const { address } = unsubscriber;
+  await removeSuppression(db, unsubscriber, {
     address,
     by: 'recipient',
     reasons: ['unsubscribe'],
     perDayMax: UNDONE_PER_DAY_MAX,
   });
-  const left = await findSuppression(db, who, address);
-  if (left === null) return undonePage(who);
-  return left.reason === 'unsubscribe' ? stillDonePage(who) : keptPage(who);
+  const left = await findSuppression(db, unsubscriber, address);
+  if (left === null) return resubscribedPage(unsubscriber);
+  return left.reason === 'unsubscribe'
+    ? stillUnsubscribedPage(unsubscriber)
+    : unchangedPage(unsubscriber);
 }
 
 /**
- * Replaces the type of the body, because Fastify refuses invalid types (`text`, `;`).
- * @returns whether the type was that of a form
+ * Replaces the content type, because Fastify refuses invalid types (`text`, `;`).
+ * @returns whether it was that of a form
  */
-function takeType({ headers }: FastifyRequest): boolean {
+function replaceContentType({ headers }: FastifyRequest): boolean {
   const { 'content-type': type, 'content-encoding': encoding } = headers;
   if (type === undefined) return false;
   headers['content-type'] = 'application/octet-stream';
@@ -145,8 +149,10 @@ function wantsUndo({ body, isUnsubscribeForm }: FastifyRequest): boolean {
 }
 
 function pageOfError(error: Error & { code?: string }): Page | null {
-  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return TOO_MUCH_PAGE;
-  return error instanceof DatabaseUnavailable || error instanceof Overloaded ? AWAY_PAGE : null;
+  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return TOO_LARGE_PAGE;
+  return error instanceof DatabaseUnavailable || error instanceof Overloaded
+    ? UNAVAILABLE_PAGE
+    : null;
 }
 
 function sendPage(reply: FastifyReply, page: Page): FastifyReply {

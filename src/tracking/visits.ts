@@ -20,7 +20,7 @@ import type { TrackedLink } from '../mail/links/tracking-link.ts';
 import { clientOf, networkOf } from '../net/addresses.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 import type { TrackedVisit } from './tracking-store.ts';
-import { botReasonOf, type BotReason, type VisitRequest } from './machines.ts';
+import { botReasonOf, type BotReason, type VisitRequest } from './bot-reason.ts';
 
 export type Visit = VisitRequest & { link: TrackedLink; ip: string };
 
@@ -55,15 +55,15 @@ export const MANY_LINKS = 3;
 const MANY_LINKS_WITHIN_MS = 10_000;
 const USER_AGENT_MAX_LENGTH = 300;
 
-type Waiting = { visit: Visit; atMs: number; reason: BotReason | null; links: Set<string> };
+type WaitingVisit = { visit: Visit; atMs: number; reason: BotReason | null; links: Set<string> };
 
 export class Visits {
   readonly #options: VisitsOptions;
-  readonly #ofClient: LRUCache<string, { count: number }>;
-  readonly #seen: LRUCache<string, true>;
+  readonly #visitsOfClient: LRUCache<string, { count: number }>;
+  readonly #recentVisits: LRUCache<string, true>;
   /** Different links that each recipient requested within MANY_LINKS_WITHIN_MS. */
   readonly #links: LRUCache<string, Set<string>>;
-  #waiting: Waiting[] = [];
+  #waiting: WaitingVisit[] = [];
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
   #isStopped = false;
@@ -71,28 +71,28 @@ export class Visits {
   constructor(options: VisitsOptions) {
     this.#options = options;
     const ages = agesBy(options.world);
-    this.#ofClient = new LRUCache({ max: REMEMBERED_MAX, ttl: MINUTE_MS, ...ages });
-    this.#seen = new LRUCache({ max: REMEMBERED_MAX, ttl: MINUTE_MS, ...ages });
+    this.#visitsOfClient = new LRUCache({ max: REMEMBERED_MAX, ttl: MINUTE_MS, ...ages });
+    this.#recentVisits = new LRUCache({ max: REMEMBERED_MAX, ttl: MINUTE_MS, ...ages });
     this.#links = new LRUCache({ max: REMEMBERED_MAX, ttl: MANY_LINKS_WITHIN_MS, ...ages });
   }
 
   note(visit: Visit): void {
     const client = clientOf(visit.ip);
-    const of = this.#ofClient.get(client) ?? { count: 0 };
-    if (of.count === 0) this.#ofClient.set(client, of);
-    of.count += 1;
-    if (of.count > VISITS_PER_MINUTE) return this.#options.onResult('limited', 1);
+    const ofClient = this.#visitsOfClient.get(client) ?? { count: 0 };
+    if (ofClient.count === 0) this.#visitsOfClient.set(client, ofClient);
+    ofClient.count += 1;
+    if (ofClient.count > VISITS_PER_MINUTE) return this.#options.onResult('limited', 1);
     const { emailId, position, target } = visit.link;
     const link = hash('sha1', target ?? '');
-    const seen = hash('sha1', [emailId, position, link, client, visit.userAgent].join(' '));
-    if (this.#seen.has(seen)) return this.#options.onResult('repeated', 1);
+    const visitKey = hash('sha1', [emailId, position, link, client, visit.userAgent].join(' '));
+    if (this.#recentVisits.has(visitKey)) return this.#options.onResult('repeated', 1);
     if (this.#waiting.length >= WAITING_MAX) return this.#options.onResult('dropped', 1);
-    this.#seen.set(seen, true);
+    this.#recentVisits.set(visitKey, true);
     const links = this.#linksOf(`${emailId} ${position}`);
     if (target !== null && links.size < MANY_LINKS) links.add(link);
     const atMs = this.#options.world.monotonicMs();
-    const waiting = { ...visit, userAgent: plain(visit.userAgent) };
-    this.#waiting.push({ visit: waiting, atMs, reason: botReasonOf(visit), links });
+    const stored = { ...visit, userAgent: storableUserAgent(visit.userAgent) };
+    this.#waiting.push({ visit: stored, atMs, reason: botReasonOf(visit), links });
     this.#writeAfter(WRITE_AFTER_MS);
   }
 
@@ -127,10 +127,12 @@ export class Visits {
   }
 
   /** @returns false when the database is unavailable */
-  async #write(batch: readonly Waiting[]): Promise<boolean> {
+  async #write(batch: readonly WaitingVisit[]): Promise<boolean> {
     const { log, onNotified, onResult, write } = this.#options;
     try {
-      const { stored, notified } = await write(batch.map((one) => this.#toStore(one)));
+      const { stored, notified } = await write(
+        batch.map((waiting) => this.#toTrackedVisit(waiting)),
+      );
       onResult('stored', stored);
       if (stored < batch.length) onResult('not_stored', batch.length - stored);
       if (notified > 0) onNotified();
@@ -143,12 +145,12 @@ export class Visits {
     }
   }
 
-  #toStore({ visit, atMs, reason, links }: Waiting): TrackedVisit {
+  #toTrackedVisit({ visit, atMs, reason, links }: WaitingVisit): TrackedVisit {
     const { world } = this.#options;
-    const { target, ...who } = visit.link;
+    const { target, ...recipient } = visit.link;
     const isClick = target !== null;
     return {
-      ...who,
+      ...recipient,
       eventId: world.newId(),
       type: isClick ? 'email.clicked' : 'email.opened',
       agoMs: world.monotonicMs() - atMs,
@@ -170,7 +172,7 @@ export class Visits {
 }
 
 /** Returns the part that is stored. JSON in the database allows neither NUL nor lone surrogates. */
-function plain(userAgent: string | null): string | null {
+function storableUserAgent(userAgent: string | null): string | null {
   if (userAgent === null || userAgent === '') return null;
   const text = userAgent.slice(0, USER_AGENT_MAX_LENGTH).replace(/[^ -~]/g, '?');
   // Copies, because a slice keeps the whole string in memory, which may have 16 KB.

@@ -10,7 +10,7 @@ import {
   forgetInbound,
   listInbound,
   UnmatchedStore,
-} from '../../src/inbound/message-store.ts';
+} from '../../src/inbound/inbound-message-store.ts';
 import { newId } from '../../src/database/ids.ts';
 import { SettleStore } from '../../src/settle/settle-store.ts';
 import { databaseBytes, localDataDirectory } from '../../src/database/server/capacity.ts';

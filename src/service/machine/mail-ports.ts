@@ -5,12 +5,8 @@
 import { AuthLimiter } from '../../accounts/keys/auth-limiter.ts';
 import { KeyCache } from '../../accounts/keys/key-cache.ts';
 import { KeyUsage } from '../../accounts/keys/key-usage.ts';
-import {
-  createReceive,
-  KEPT_BYTES_MAX,
-  UNMATCHED_LIMITS,
-  UnmatchedRate,
-} from '../../inbound/receive.ts';
+import { createReceive, KEPT_BYTES_MAX } from '../../inbound/receive-message.ts';
+import { UNMATCHED_LIMITS, UnmatchedRate } from '../../inbound/unmatched-rate.ts';
 import { plainAddress } from '../../net/addresses.ts';
 import { KnownClients } from '../../net/smtp/server-limits.ts';
 import {
@@ -35,7 +31,7 @@ import {
 import { InboundStore } from '../../inbound/report-store.ts';
 import type { DiskFullMemory } from '../../database/server/capacity.ts';
 import { addSuppressionIn, countFullMailbox } from '../../suppressions/suppression-store.ts';
-import { UnmatchedStore } from '../../inbound/message-store.ts';
+import { UnmatchedStore } from '../../inbound/inbound-message-store.ts';
 
 export type SmtpPorts = {
   noteLogIn(client: string): void;

@@ -14,7 +14,7 @@ import {
 } from './counts.ts';
 import { isId } from '../database/ids.ts';
 import type { Queryable } from '../database/database.ts';
-import { keyNames, readStats, STATS_ROWS_MAX } from './stats-store.ts';
+import { findKeyNames, readStats, STATS_ROWS_MAX } from './stats-store.ts';
 
 export type StatsRequest = {
   granularity: StatsGranularity;
@@ -33,7 +33,7 @@ type WireCounts = Omit<Counts, keyof typeof NOT_BY_PROVIDER | 'latencies'> &
     };
   };
 
-type Named = { value: string | null; name: string | null };
+type ValueName = { value: string | null; name: string | null };
 
 export type StatsReport = {
   object: 'stats';
@@ -41,8 +41,8 @@ export type StatsReport = {
   to: string;
   granularity: StatsGranularity;
   by: StatsDimension | null;
-  totals: (Named & WireCounts & { histogram: { at_most_s: number | null; count: number }[] })[];
-  data: ({ period: string } & Named & WireCounts)[];
+  totals: (ValueName & WireCounts & { histogram: { at_most_s: number | null; count: number }[] })[];
+  data: ({ period: string } & ValueName & WireCounts)[];
 };
 
 /** @param reach a reach with a domain sees only the mail of that sending domain */
@@ -53,21 +53,21 @@ export async function reportStats(
   nowMs: number,
 ): Promise<StatsReport | Refusal> {
   const { domain = null } = reach;
-  if (domain !== null && by !== null && by !== 'domain') return onlyItsDomain(domain, by);
+  if (domain !== null && by !== null && by !== 'domain') return refuseDimension(domain, by);
   const range = statsRange(request, nowMs);
   if (isRefusal(range)) return range;
   const rows = await readStats(db, reach, { ...range, by, domain });
-  if (rows === null) return TOO_MANY;
+  if (rows === null) return TOO_MANY_ROWS;
   const keyIds =
     by === 'key' ? new Set(rows.map(({ value }) => value).filter(isId)) : new Set<string>();
-  const names = await keyNames(db, reach, [...keyIds]);
-  const named = (value: string): Named => ({
+  const names = await findKeyNames(db, reach, [...keyIds]);
+  const valueName = (value: string): ValueName => ({
     value: by === null ? null : value,
     name: names.get(value) ?? null,
   });
   const totals = [...Map.groupBy(rows, ({ value }) => value)]
-    .map(([value, own]) => ({ value, counts: own.reduce<Counts>(addCounts, NO_COUNTS) }))
-    .toSorted((one, other) => weightOf(other.counts) - weightOf(one.counts));
+    .map(([value, periods]) => ({ value, counts: periods.reduce<Counts>(addCounts, NO_COUNTS) }))
+    .toSorted((a, b) => weightOf(b.counts) - weightOf(a.counts));
   return {
     object: 'stats',
     from: range.from.toISOString(),
@@ -75,27 +75,27 @@ export async function reportStats(
     granularity: range.granularity,
     by,
     totals: totals.map(({ value, counts }) => ({
-      ...named(value),
+      ...valueName(value),
       ...presentCounts(counts, by),
-      histogram: counts.latencies.map((count, at) => ({
-        at_most_s: LATENCY_BOUNDS_S[at] ?? null,
+      histogram: counts.latencies.map((count, index) => ({
+        at_most_s: LATENCY_BOUNDS_S[index] ?? null,
         count,
       })),
     })),
     data: rows.map(({ period, value, ...counts }) => ({
       period: period.toISOString(),
-      ...named(value),
+      ...valueName(value),
       ...presentCounts(counts, by),
     })),
   };
 }
 
-function onlyItsDomain(domain: string, by: StatsDimension): Refusal {
+function refuseDimension(domain: string, by: StatsDimension): Refusal {
   const message = `This key is limited to ${domain}, whose mail is not counted by ${by}; leave out by, or use a key without a domain.`;
   return { refused: 'authorization_error', message };
 }
 
-const TOO_MANY = refuseFields([
+const TOO_MANY_ROWS = refuseFields([
   {
     field: 'from',
     message: `the answer would have more than ${STATS_ROWS_MAX} rows; choose a later time, or use granularity=day`,

@@ -36,18 +36,18 @@ export async function addresseeOf(raw: string, { db, secrets }: AddressBook): Pr
     return { kind: (await hasDomain(db, domain)) ? 'role' : 'unknown' };
   }
   if (!looksSigned(localPart)) return { kind: 'unknown' };
-  const known = secrets();
-  const reported = readWith(readReturnPath, localPart, known);
-  const token = reported ?? readWith(readUnsubscribeAddress, localPart, known);
+  const validSecrets = secrets();
+  const returnPath = readWithAny(readReturnPath, localPart, validSecrets);
+  const token = returnPath ?? readWithAny(readUnsubscribeAddress, localPart, validSecrets);
   if (token === null) return { kind: 'forged' };
   const recipient = await findSentRecipient(db, { ...token, domain });
   if (recipient === null) return { kind: 'expired' };
   // An unsubscribe address does not expire while the email is stored.
-  if (reported === null) return { kind: 'unsubscribe', recipient };
+  if (returnPath === null) return { kind: 'unsubscribe', recipient };
   return recipient.isTooOld ? { kind: 'expired' } : { kind: 'recipient', recipient };
 }
 
-function readWith(
+function readWithAny(
   read: typeof readReturnPath,
   localPart: string,
   secrets: readonly Buffer[],
@@ -69,6 +69,6 @@ export function isOwnAddress(raw: string, secrets: readonly Buffer[]): boolean {
   const localPart = address.slice(0, address.lastIndexOf('@'));
   if (!looksSigned(localPart)) return false;
   return [readReturnPath, readUnsubscribeAddress].some(
-    (read) => readWith(read, localPart, secrets) !== null,
+    (read) => readWithAny(read, localPart, secrets) !== null,
   );
 }

@@ -9,7 +9,7 @@
  *
  * Unmatched mail (to postmaster@, automatic replies, reports without effect) can come from any sender and uses the
  * disk. Its rate is therefore limited, per client and in total; above the limit the reply is temporary.
- * `message-store.ts` limits its total size.
+ * `inbound-message-store.ts` limits its total size.
  */
 import { createHash } from 'node:crypto';
 import { Overloaded } from '../core/refusals.ts';
@@ -27,9 +27,10 @@ import type {
   NewInboundMessage,
   SentRecipient,
 } from './report-store.ts';
-import type { UnmatchedStore } from './message-store.ts';
-import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
+import type { UnmatchedStore } from './inbound-message-store.ts';
+import { type Addressee, type AddressBook, addresseeOf } from './addressees.ts';
 import { consequenceOf, interimResultOf } from './consequence.ts';
+import type { UnmatchedRate } from './unmatched-rate.ts';
 
 /** Bytes of a message that are read, parsed and stored. The rest is discarded. */
 export const KEPT_BYTES_MAX = REPORT_BYTES_MAX;
@@ -65,7 +66,7 @@ type ReceiveOptions = {
   book: AddressBook;
   store: InboundStore;
   unmatched: UnmatchedStore;
-  rate: Pick<UnmatchedRate, 'mayKeep'>;
+  rate: Pick<UnmatchedRate, 'tryCount'>;
   /** Returns why nothing can be stored now (the disk is nearly full), or null. */
   refusal: () => string | null;
   world: Pick<World, 'newId'>;
@@ -86,7 +87,7 @@ export function createReceive(options: ReceiveOptions): Receive {
       arrival.recipients.map(({ address, addressee }) =>
         addressee.kind === 'unsubscribe'
           ? unsubscribe(arrival, { address, report, recipient: addressee.recipient }, options)
-          : keep(arrival, { address, addressee, report }, options),
+          : keepReport(arrival, { address, addressee, report }, options),
       ),
     );
     if (results.some((result) => result === 'too_many')) return 'too_many';
@@ -98,20 +99,20 @@ function hopsOf(content: Buffer): number {
   return readHeader(content).fields.filter(({ name }) => name.toLowerCase() === 'received').length;
 }
 
-async function keep(
+async function keepReport(
   arrival: Arrival,
   { address, addressee, report }: { address: string; addressee: Addressee; report: Report },
   options: ReceiveOptions,
 ): Promise<InboundResult['kind'] | 'too_many'> {
   const { book, store, world, onMailboxFull } = options;
   const recipient =
-    addressee.kind === 'recipient' ? addressee.recipient : await complainant(report, book);
+    addressee.kind === 'recipient' ? addressee.recipient : await findComplainant(report, book);
   const consequence = recipient && consequenceOf(report, recipient, world);
   const message = messageOf(arrival, { address, recipient, kind: report.kind, id: world.newId() });
   if (consequence === null || isTooLate(recipient!, consequence.settlement.status)) {
     const reported =
       consequence?.settlement ?? (recipient && interimResultOf(report, recipient, world));
-    if (reported?.notice === undefined || !isTaken(recipient!)) {
+    if (reported?.notice === undefined || !isAccepted(recipient!)) {
       return keepUnmatched(arrival.client, message, options);
     }
     return (await store.keep({ message, settlement: null, reported })).kind;
@@ -129,7 +130,7 @@ async function keepUnmatched(
   { unmatched, rate }: ReceiveOptions,
 ): Promise<'kept' | 'too_many'> {
   const content = message.content.subarray(0, UNMATCHED_BYTES_MAX);
-  if (!rate.mayKeep(client, content.length)) return 'too_many';
+  if (!rate.tryCount(client, content.length)) return 'too_many';
   const result = await unmatched.keep({ ...message, content });
   return result === 'kept' ? 'kept' : 'too_many';
 }
@@ -182,18 +183,18 @@ function wantsToUnsubscribe(content: Buffer, { kind }: Report): boolean {
   return kind === 'auto_reply' && subject.trim().toLowerCase() === UNSUBSCRIBE_SUBJECT;
 }
 
-/** The recipient's server has the message and may send reports that the sender asked for (RFC 3461). */
-function isTaken({ status }: SentRecipient): boolean {
+/** Returns whether a server has the message and may send reports that the sender requested (RFC 3461). */
+function isAccepted({ status }: SentRecipient): boolean {
   return status === 'delivered' || status === 'sent';
 }
 
-/** Late or repeated reports about a recipient have no effect. */
-function isTooLate({ status }: SentRecipient, wanted: StoredStatus): boolean {
-  return isFinal(status) && !TRANSITIONS.some(([from, to]) => from === status && to === wanted);
+/** Returns whether the report is late or repeated, so that it has no effect. */
+function isTooLate({ status }: SentRecipient, next: StoredStatus): boolean {
+  return isFinal(status) && !TRANSITIONS.some(([from, to]) => from === status && to === next);
 }
 
 /** Finds the recipient of a complaint at a role address, by the signed return path in its original. */
-async function complainant(report: Report, book: AddressBook): Promise<SentRecipient | null> {
+async function findComplainant(report: Report, book: AddressBook): Promise<SentRecipient | null> {
   if (report.kind !== 'complaint') return null;
   const signed = report.returnPaths.filter((address) => /^b-/i.test(address));
   for (const address of signed.slice(0, QUOTED_MAX)) {
@@ -201,54 +202,4 @@ async function complainant(report: Report, book: AddressBook): Promise<SentRecip
     if (addressee.kind === 'recipient') return addressee.recipient;
   }
   return null;
-}
-
-const WINDOW_MS = 60_000;
-
-type Rate = { messages: number; bytes: number };
-
-/** Limits per minute. A client is an IPv4 address or an IPv6 /64. */
-type UnmatchedLimits = { perClient: Rate; inAll: Rate };
-
-/** Limits of each worker. */
-export const UNMATCHED_LIMITS: UnmatchedLimits = {
-  perClient: { messages: 120, bytes: 1024 * 1024 },
-  inAll: { messages: 600, bytes: 8 * 1024 * 1024 },
-};
-
-export class UnmatchedRate {
-  readonly #limits: UnmatchedLimits;
-  readonly #world: Pick<World, 'monotonicMs'>;
-  #sinceMs = -Infinity;
-  #inAll: Rate = { messages: 0, bytes: 0 };
-  #perClient = new Map<string, Rate>();
-
-  constructor(world: Pick<World, 'monotonicMs'>, limits: UnmatchedLimits) {
-    this.#world = world;
-    this.#limits = limits;
-  }
-
-  /** Counts a message of this client with its stored size. Returns false above the limit of this minute. */
-  mayKeep(client: string, bytes: number): boolean {
-    const nowMs = this.#world.monotonicMs();
-    if (nowMs - this.#sinceMs >= WINDOW_MS) {
-      this.#sinceMs = nowMs;
-      this.#inAll = { messages: 0, bytes: 0 };
-      this.#perClient = new Map();
-    }
-    const ofClient = this.#perClient.get(client) ?? { messages: 0, bytes: 0 };
-    const { perClient, inAll } = this.#limits;
-    if (!hasRoom(this.#inAll, inAll, bytes) || !hasRoom(ofClient, perClient, bytes)) return false;
-    this.#inAll = plus(this.#inAll, bytes);
-    this.#perClient.set(client, plus(ofClient, bytes));
-    return true;
-  }
-}
-
-function hasRoom(used: Rate, limit: Rate, bytes: number): boolean {
-  return used.messages < limit.messages && used.bytes + bytes <= limit.bytes;
-}
-
-function plus({ messages, bytes }: Rate, more: number): Rate {
-  return { messages: messages + 1, bytes: bytes + more };
 }

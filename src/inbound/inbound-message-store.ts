@@ -77,16 +77,16 @@ const UNMATCHED_H = 7 * 24;
 
 type Table = 'inbound_messages' | 'inbound_unmatched';
 
-const forget = (table: Table) => `
+const forgetSql = (table: Table) => `
 delete from ${table} where id = any(array(
   select id from ${table} where id < $1::uuid order by id limit ${BATCH})) returning 1`;
 
-const forgetOfProject = (table: Table) => `
+const forgetOfProjectSql = (table: Table) => `
 delete from ${table} where id = any(array(
   select id from ${table} where project_id = $2 and id < $1::uuid
    order by project_id, id limit ${BATCH})) returning 1`;
 
-type Forgetting = {
+type InboundRetention = {
   /** Null keeps messages forever. */
   contentH: number | null;
   projectId: string | null;
@@ -99,7 +99,7 @@ type Forgetting = {
  */
 export async function forgetInbound(
   db: Queryable,
-  { contentH, projectId }: Forgetting,
+  { contentH, projectId }: InboundRetention,
 ): Promise<boolean> {
   const unmatchedH = Math.min(contentH ?? UNMATCHED_H, UNMATCHED_H);
   const goneUnmatched = await forgetIn(db, 'inbound_unmatched', { projectId, ageH: unmatchedH });
@@ -120,8 +120,8 @@ async function forgetIn(
   const before = firstUuidAt(Math.max(0, Math.floor(now?.ms ?? 0)));
   const gone =
     projectId === null
-      ? await db.query(forget(table), [before])
-      : await db.query(forgetOfProject(table), [before, projectId]);
+      ? await db.query(forgetSql(table), [before])
+      : await db.query(forgetOfProjectSql(table), [before, projectId]);
   return gone.length;
 }
 

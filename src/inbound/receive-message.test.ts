@@ -4,9 +4,9 @@ import { statusReport } from '../../test/support/reports.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import { parseMailbox } from '../mail/address.ts';
 import type { InboundItem, InboundStore } from './report-store.ts';
-import type { UnmatchedStore } from './message-store.ts';
+import type { UnmatchedStore } from './inbound-message-store.ts';
 import { newId } from '../database/ids.ts';
-import { createReceive } from './receive.ts';
+import { createReceive } from './receive-message.ts';
 
 /** Receives one message while the limit for unmatched mail is used up. */
 async function receive(status: StoredStatus, content: string): Promise<string> {
@@ -25,7 +25,7 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
     unmatched: {
       keep: () => assert.fail('no unmatched mail is kept'),
     } as unknown as UnmatchedStore,
-    rate: { mayKeep: () => false },
+    rate: { tryCount: () => false },
     refusal: () => null,
     world: { newId },
     unsubscribe: () => assert.fail('nobody unsubscribes'),

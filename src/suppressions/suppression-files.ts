@@ -52,6 +52,8 @@ export const IMPORT_ROWS_MAX = 1_000_000;
 const BATCH_ROWS = 2_000;
 const ERRORS_MAX = 100;
 
+const PAGE_ROWS = 5_000;
+
 /**
  * Imports a file in any chunks.
  * @param result updated as rows are committed, so that it is valid when this throws
@@ -63,7 +65,7 @@ export async function importFile(
   file: { pieces: AsyncIterable<Uint8Array>; result: ImportResult } & ImportOptions,
 ): Promise<void> {
   const { pieces, result, reason, maximum } = file;
-  const batch = new Batch(db, { scope, result, maximum });
+  const batch = new ImportBatch(db, { scope, result, maximum });
   let rows = 0;
   for await (const { format, entries } of readEntries(pieces, reason)) {
     result.format = format ?? result.format;
@@ -73,7 +75,7 @@ export async function importFile(
         await batch.commit();
         throw new TooManyRows(`line ${entry.line} is beyond ${IMPORT_ROWS_MAX} rows`);
       }
-      take(entry, { batch, result });
+      routeEntry(entry, { batch, result });
       if (batch.size >= BATCH_ROWS) await batch.commit();
     }
   }
@@ -91,33 +93,33 @@ export function newImportResult(): ImportResult {
   };
 }
 
-type Where = Pick<SourceEntry, 'line' | 'item'>;
+type EntryPosition = Pick<SourceEntry, 'line' | 'item'>;
 
-function take(entry: SourceEntry, to: { batch: Batch; result: ImportResult }): void {
+function routeEntry(entry: SourceEntry, to: { batch: ImportBatch; result: ImportResult }): void {
   const { read } = entry;
   if ('problem' in read) reject(to.result, entry, `${read.problem}.`);
   else if ('leftOut' in read) leaveOut(to.result, entry, read.leftOut);
   else to.batch.add(entry, read);
 }
 
-function reject(result: ImportResult, { line, item }: Where, message: string): void {
+function reject(result: ImportResult, { line, item }: EntryPosition, message: string): void {
   result.rejected += 1;
   if (result.errors.length < ERRORS_MAX) result.errors.push({ line, item, message });
 }
 
-function leaveOut(result: ImportResult, { line }: Where, because: LeftOut): void {
+function leaveOut(result: ImportResult, { line }: EntryPosition, because: LeftOut): void {
   const counted = result.leftOut.get(because);
   if (counted === undefined) result.leftOut.set(because, { rows: 1, firstLine: line });
   else counted.rows += 1;
 }
 
-class Batch {
+class ImportBatch {
   readonly #db: Transactions;
   readonly #scope: Scope;
   readonly #result: ImportResult;
   readonly #maximum: SuppressionsMaximum | undefined;
   #entries: ImportedSuppression[] = [];
-  #places: (Where & { endsByRule: boolean })[] = [];
+  #positions: (EntryPosition & { endsByRule: boolean })[] = [];
 
   constructor(
     db: Transactions,
@@ -138,10 +140,10 @@ class Batch {
   }
 
   /** @param entry.endsByRule when this entry has already expired, it is left out instead of rejected */
-  add({ line, item }: Where, entry: ImportedSuppression & { endsByRule?: boolean }): void {
+  add({ line, item }: EntryPosition, entry: ImportedSuppression & { endsByRule?: boolean }): void {
     const { endsByRule = false, ...suppression } = entry;
     this.#entries.push(suppression);
-    this.#places.push({ line, item, endsByRule });
+    this.#positions.push({ line, item, endsByRule });
   }
 
   #store(): Promise<ImportedBatch> {
@@ -161,11 +163,11 @@ class Batch {
     result.added += added;
     result.alreadyThere += this.size - added - expired.length;
     for (const index of expired) {
-      const place = this.#places[index] ?? { line: 0, item: null, endsByRule: false };
-      if (place.endsByRule) leaveOut(result, place, 'expired');
-      else reject(result, place, 'expires_at: is in the past.');
+      const position = this.#positions[index] ?? { line: 0, item: null, endsByRule: false };
+      if (position.endsByRule) leaveOut(result, position, 'expired');
+      else reject(result, position, 'expires_at: is in the past.');
     }
-    [this.#entries, this.#places] = [[], []];
+    [this.#entries, this.#positions] = [[], []];
   }
 }
 
@@ -186,8 +188,6 @@ export function presentImport(result: ImportResult) {
     errors,
   };
 }
-
-const PAGE_ROWS = 5_000;
 
 export async function* exportCsv(
   db: Queryable,
