@@ -6,7 +6,7 @@ import * as requestLog from '../../src/compat/resend/wire/request-log-store.ts';
 import * as reputation from '../../src/reputation/reputation-store.ts';
 import { STATS_DIMENSIONS } from '../../src/stats/counts.ts';
 import { newId } from '../../src/database/ids.ts';
-import { foldStats, forgetStats, keyNames, readStats } from '../../src/stats/stats-store.ts';
+import { foldStats, forgetStats, findKeyNames, readStats } from '../../src/stats/stats-store.ts';
 import { recordVisits } from '../../src/tracking/tracking-store.ts';
 import type { Stage } from './statements.ts';
 
@@ -68,7 +68,7 @@ export async function useStats({ db, sender }: Stage): Promise<void> {
   for (const by of [null, ...STATS_DIMENSIONS]) {
     await readStats(db, sender, { ...week, granularity: 'hour', by });
   }
-  await keyNames(db, sender, [sender.keyId]);
+  await findKeyNames(db, sender, [sender.keyId]);
   await forgetStats(db, 500);
 }
 

@@ -16,7 +16,7 @@ import {
   recordLastUse,
   updateKey,
 } from './key-store.ts';
-import { keyNames } from '../../stats/stats-store.ts';
+import { findKeyNames } from '../../stats/stats-store.ts';
 import { createOrganization, createProject, listProjects } from '../projects/project-store.ts';
 
 const KEY: NewKey = { name: 'ci', permission: 'full_access', domain: null, expiresAt: null };
@@ -137,9 +137,9 @@ test('of keys that have ended the newest are kept, and all others that are valid
   assert.equal(await forgetEndedKeys(db, 3, 2), 3);
   assert.equal(await forgetEndedKeys(db, 3, 2), 2);
   assert.equal(await forgetEndedKeys(db, 3, 2), 0);
-  const left = await keyNames(db, scope, [valid, ...ended]);
+  const left = await findKeyNames(db, scope, [valid, ...ended]);
   assert.deepEqual(new Set(left.keys()), new Set([valid, ...ended.slice(0, 2)]));
-  assert.equal((await keyNames(db, other, [others.id])).size, 1);
+  assert.equal((await findKeyNames(db, other, [others.id])).size, 1);
   assert.equal((await findKey(db, scope, valid))?.id, valid);
 });
 
