@@ -95,7 +95,7 @@ holds('a file imports only the roles below its own', SOURCE, rooms.layersAreKept
   ['src/webhooks/disabled-watch.ts', `import type { Pool } from '../service/pool.ts';`],
   [
     'src/webhooks/b.ts',
-    `import { a } from './watch.ts';`,
+    `import { a } from './disabled-watch.ts';`,
     'must not import src/webhooks/disabled-watch.ts.',
   ],
   ['src/service/a.ts', `import '../stats/command.ts';`, 'must not import src/stats/command.ts.'],

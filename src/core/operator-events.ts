@@ -13,8 +13,8 @@
  * `clear` logs the end (`info`) and stores an event. Call both on every check: they return at once, never throw, and
  * retry while the database is away (operator/operator-event-log.ts).
  *
- * `raiseInTransaction` (operator/operator-event-log.ts) commits something else with the beginning, such as an event of a project.
- * operator/condition-store.ts has the statements. A new type needs a line in CONDITIONS and an entry in
+ * `raiseInTransaction` (operator/operator-event-log.ts) commits something else with the beginning, such as an event of
+ * a project. operator/condition-store.ts has the statements. A new type needs a line in CONDITIONS and an entry in
  * docs/monitoring.md.
  */
 

@@ -2,9 +2,9 @@
  * Stores received reports: finds the recipient of a return path, and commits messages with the changes of their
  * recipients (group commit).
  *
- * Guarantee: a message with the result `kept` is on disk once, with its change, event and webhooks, however often the report
- * is repeated. While the database is unavailable `keep` throws, and the reporting server retries. A report about a
- * recipient that has not ended is not stored, because the outcome of its delivery may not be stored yet.
+ * Guarantee: a message with the result `kept` is on disk once, with its change, event and webhooks, however often the
+ * report is repeated. While the database is unavailable `keep` throws, and the reporting server retries. A report about
+ * a recipient that has not ended is not stored, because the outcome of its delivery may not be stored yet.
  */
 import { failpoint } from '../lib/failpoint.ts';
 import { isFinal, type StoredStatus, STATUS_RANK } from '../core/statuses.ts';

@@ -1,8 +1,8 @@
 /**
  * Mails the operator about conditions (core/operator-events.ts). A worker sends this as ordinary live mail.
  *
- * Each check plans the due mails (operator/operator-mail-store.ts), has them accepted under an idempotency key, and then takes
- * them off the queue. When a worker dies in between, the next check of any worker repeats the request, which is
+ * Each poll plans the due mails (operator-mail-store.ts), has them accepted under an idempotency key, and then takes
+ * them off the queue. When a worker dies in between, the next poll of any worker repeats the request, which is
  * recognised as a repetition. While no mail can be accepted everything waits, and the condition `operator.unreachable`
  * has the reason.
  */
