@@ -14,7 +14,8 @@ import type { NamedAttachment, RequestDownloads } from './content/attachment-url
 import { type DraftInput, type DraftRules, type EmailDraft, makeDraft } from './draft.ts';
 import { refuseEarly } from './early-refusal.ts';
 import { recipientUrls } from './content/recipient-urls.ts';
-import type { RenderedTemplate, TemplateService } from '../templates/templates.ts';
+import type { RenderedTemplate } from '../templates/rendering.ts';
+import type { TemplateService } from '../templates/templates.ts';
 import { RequestWork } from '../templates/work.ts';
 import { domainOf } from '../mail/address.ts';
 import { callerOf } from '../http/access.ts';
@@ -105,8 +106,8 @@ class TemplateRendering {
   ): Promise<RenderedTemplate | Refusal> {
     this.#work ??= new RequestWork();
     const refuse = () => this.#refusalFor(domain);
-    const of = { work: this.#work, gone: this.#resources.gone(), refuse };
-    const rendered = await this.#services.templates.render(this.#caller, template, of);
+    const request = { work: this.#work, gone: this.#resources.gone(), refuse };
+    const rendered = await this.#services.templates.render(this.#caller, template, request);
     if (isRefusal(rendered)) return rendered;
     const { html, text } = rendered;
     const characters = (html?.length ?? 0) + (text?.length ?? 0);

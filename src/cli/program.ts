@@ -55,7 +55,8 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'templates',
     about: 'create, change, preview, publish and remove email templates',
-    load: async () => (await import('../templates/command.ts')).describeTemplates,
+    load: async () =>
+      (await import('../templates/commands/templates-command.ts')).describeTemplates,
   },
   {
     name: 'emails',

@@ -256,7 +256,7 @@ test('after a restore into another system, later events sort after earlier ones 
   const scope = await newSender(restored.db);
   const page = (point: StreamPoint) =>
     readStream(restored.db, scope, { after: point, limit: 100, filter: ALL, retentionH: null });
-  const names = (answer: StreamPage | string) => namesIn(answer as StreamPage);
+  const names = (result: StreamPage | string) => namesIn(result as StreamPage);
   await record(restored.db, scope, 'before');
   // Simulates a dump from a system with higher transaction numbers.
   await asOwner(restored.address, async (owner) => {
@@ -271,8 +271,8 @@ test('after a restore into another system, later events sort after earlier ones 
   await record(restored.db, scope, 'after');
   const whole = await waitFor(
     async () => {
-      const answer = await page(BEGINNING);
-      return names(answer).length === 2 && answer;
+      const result = await page(BEGINNING);
+      return names(result).length === 2 && result;
     },
     { what: 'both events' },
   );

@@ -102,10 +102,10 @@ export async function forgetInbound(
   { contentH, projectId }: InboundRetention,
 ): Promise<boolean> {
   const unmatchedH = Math.min(contentH ?? UNMATCHED_H, UNMATCHED_H);
-  const goneUnmatched = await forgetIn(db, 'inbound_unmatched', { projectId, ageH: unmatchedH });
-  if (contentH === null) return goneUnmatched === BATCH;
-  const gone = await forgetIn(db, 'inbound_messages', { projectId, ageH: contentH });
-  return Math.max(gone, goneUnmatched) === BATCH;
+  const deletedUnmatched = await forgetIn(db, 'inbound_unmatched', { projectId, ageH: unmatchedH });
+  if (contentH === null) return deletedUnmatched === BATCH;
+  const deleted = await forgetIn(db, 'inbound_messages', { projectId, ageH: contentH });
+  return Math.max(deleted, deletedUnmatched) === BATCH;
 }
 
 async function forgetIn(
@@ -118,11 +118,11 @@ async function forgetIn(
     [ageH],
   );
   const before = firstUuidAt(Math.max(0, Math.floor(now?.ms ?? 0)));
-  const gone =
+  const deleted =
     projectId === null
       ? await db.query(forgetSql(table), [before])
       : await db.query(forgetOfProjectSql(table), [before, projectId]);
-  return gone.length;
+  return deleted.length;
 }
 
 /** Same number as in migrations/0009. */

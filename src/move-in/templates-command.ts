@@ -8,7 +8,7 @@ import type { TranslatedTemplate } from '../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions } from '../cli/api.ts';
 import { type Cli, type Outcome, parseName, readContent, usageFailure } from '../cli/command.ts';
 import { printable, printableLines } from '../cli/table.ts';
-import { addDeclaration } from '../templates/command-variables.ts';
+import { addDeclaration } from '../templates/commands/variable-options.ts';
 import type { TemplateVariable } from '../templates/template-store.ts';
 import { declarationsOf, type ForeignTemplate, readForeign } from './template-translation.ts';
 import { type Syntax, SYNTAXES } from './translate.ts';

@@ -91,7 +91,7 @@ function rangeProblem(granularity: StatsGranularity, periods: number): FieldProb
   const max = PERIODS_MAX[granularity];
   if (periods <= max) return null;
   const hint = granularity === 'hour' ? ', or use granularity=day' : '';
-  const message = `is ${periods} ${granularity}s before to, but an answer has at most ${max}; choose a later time${hint}`;
+  const message = `is ${periods} ${granularity}s before to, but a report has at most ${max}; choose a later time${hint}`;
   return { field: 'from', message };
 }
 

@@ -98,7 +98,7 @@ function refuseDimension(domain: string, by: StatsDimension): Refusal {
 const TOO_MANY_ROWS = refuseFields([
   {
     field: 'from',
-    message: `the answer would have more than ${STATS_ROWS_MAX} rows; choose a later time, or use granularity=day`,
+    message: `the report would have more than ${STATS_ROWS_MAX} rows; choose a later time, or use granularity=day`,
   },
 ]);
 

@@ -12,34 +12,34 @@ import { isPlainObject, type Work, workOf } from './work.ts';
 const CALL_UNITS = 12;
 
 /** The cost of a filter beyond one pass over its value and arguments. */
-type Extra = (work: Work, value: unknown, args: readonly unknown[]) => void;
+type ExtraCost = (work: Work, value: unknown, args: readonly unknown[]) => void;
 
-const nothingMore: Extra = () => {};
+const noExtraCost: ExtraCost = () => {};
 
 /** Compares at each place of the text, in the worst case with the whole pattern. */
-function useSearch(work: Work, text: unknown, pattern: unknown): void {
+function useForSearch(work: Work, text: unknown, pattern: unknown): void {
   const [textLength, patternLength] = [lengthOf(text), lengthOf(pattern)];
   work.use((textLength * Math.min(textLength, patternLength)) / 64);
 }
 
-const splits: Extra = (work, text, [pattern]) => {
+const chargeSplit: ExtraCost = (work, text, [pattern]) => {
   work.use(lengthOf(text) / 2);
-  useSearch(work, text, pattern);
+  useForSearch(work, text, pattern);
 };
 
 /** The worst case replaces every character. */
-const replacesEach: Extra = (work, text) => work.use(lengthOf(text) / 2);
+const chargeReplacement: ExtraCost = (work, text) => work.use(lengthOf(text) / 2);
 
-const searches: Extra = (work, text, [pattern]) => useSearch(work, text, pattern);
+const chargeSearch: ExtraCost = (work, text, [pattern]) => useForSearch(work, text, pattern);
 
 /** LiquidJS parses the path of the property again for each item. */
-const eachProperty: Extra = (work, list, [property]) => {
+const chargeProperties: ExtraCost = (work, list, [property]) => {
   const items = Array.isArray(list) ? list.length : 1;
   work.use(items * (48 + lengthOf(property) / 4));
 };
 
-const sorts: Extra = (work, list, args) => {
-  eachProperty(work, list, args);
+const chargeSort: ExtraCost = (work, list, args) => {
+  chargeProperties(work, list, args);
   const rounds = Math.ceil(Math.log2(2 + (Array.isArray(list) ? list.length : 1)));
   for (let round = 0; round < rounds; round++) work.use(4 * work.useFor(list));
 };
@@ -50,7 +50,7 @@ const DATE_UNITS = 1_000;
 const DATE_NAME_UNITS = 2_500;
 
 /** Refuses "now", which would make two renderings differ. Refuses long formats: a width pads without limit. */
-const readsDate: Extra = (work, value, args) => {
+const chargeDate: ExtraCost = (work, value, args) => {
   if (value === 'now' || value === 'today') {
     throw new Error(`"${value}" is not known to templates; pass the time as a variable`);
   }
@@ -67,49 +67,49 @@ const readsDate: Extra = (work, value, args) => {
 };
 
 /** Searches each character among those to trim. */
-const trims: Extra = (work, text, [characters]) => {
+const chargeTrim: ExtraCost = (work, text, [characters]) => {
   if (characters !== undefined) work.use(lengthOf(text) + lengthOf(characters));
 };
 
 /** The library converts each item twice. */
-const joins: Extra = (work, list) => work.use(2 * work.useFor(list));
+const chargeJoin: ExtraCost = (work, list) => work.use(2 * work.useFor(list));
 
-const EXTRAS: Record<string, Extra> = {
-  ...without('append prepend capitalize upcase downcase strip_newlines'),
-  ...without('newline_to_br squish truncate slice size raw default'),
-  ...without('plus minus times divided_by modulo round ceil floor abs at_least at_most'),
-  ...without('first last reverse uniq compact concat'),
-  strip: trims,
-  lstrip: trims,
-  rstrip: trims,
-  join: joins,
-  escape: replacesEach,
+const EXTRA_COSTS: Record<string, ExtraCost> = {
+  ...withoutExtraCost('append prepend capitalize upcase downcase strip_newlines'),
+  ...withoutExtraCost('newline_to_br squish truncate slice size raw default'),
+  ...withoutExtraCost('plus minus times divided_by modulo round ceil floor abs at_least at_most'),
+  ...withoutExtraCost('first last reverse uniq compact concat'),
+  strip: chargeTrim,
+  lstrip: chargeTrim,
+  rstrip: chargeTrim,
+  join: chargeJoin,
+  escape: chargeReplacement,
   escape_once: (work, text) => work.use(lengthOf(text)),
   url_encode: (work, text) => work.use(3 * lengthOf(text)),
-  replace: splits,
-  replace_first: searches,
-  remove: splits,
-  remove_first: searches,
-  split: splits,
+  replace: chargeSplit,
+  replace_first: chargeSearch,
+  remove: chargeSplit,
+  remove_first: chargeSearch,
+  split: chargeSplit,
   truncatewords: (work, text) => work.use(lengthOf(text) / 2),
-  map: eachProperty,
-  where: eachProperty,
-  sum: eachProperty,
-  sort: sorts,
-  sort_natural: sorts,
-  date: readsDate,
+  map: chargeProperties,
+  where: chargeProperties,
+  sum: chargeProperties,
+  sort: chargeSort,
+  sort_natural: chargeSort,
+  date: chargeDate,
 };
 
-const OF_TEXT = new Set(
+const TEXT_FILTERS = new Set(
   (
     'append prepend capitalize upcase downcase strip lstrip rstrip strip_newlines newline_to_br squish truncate ' +
     'truncatewords escape escape_once url_encode replace replace_first remove remove_first split'
   ).split(' '),
 );
-const TAKES_LISTS = new Set(['concat', 'default', 'where']);
+const LIST_FILTERS = new Set(['concat', 'default', 'where']);
 
-function without(names: string): Record<string, Extra> {
-  return Object.fromEntries(names.split(' ').map((name) => [name, nothingMore]));
+function withoutExtraCost(names: string): Record<string, ExtraCost> {
+  return Object.fromEntries(names.split(' ').map((name) => [name, noExtraCost]));
 }
 
 /** Returns the length of a text or list, and 0 for other values. */
@@ -126,9 +126,9 @@ export function meteredFilters(): [
   filter: Handler | { handler: Handler; raw: true },
 ][] {
   const library = libraryFilters as Record<string, unknown>;
-  return Object.entries(EXTRAS).map(([name, extra]) => {
+  return Object.entries(EXTRA_COSTS).map(([name, extraCost]) => {
     const filter = library[name];
-    const handler = metered(handlerOf(filter), { extra, ...rulesOf(name) });
+    const handler = metered(handlerOf(filter), { extraCost, ...rulesOf(name) });
     return [name, name === 'raw' ? { handler, raw: true } : handler];
   });
 }
@@ -139,16 +139,16 @@ function handlerOf(filter: unknown): Handler {
   return (value) => value;
 }
 
-type Rules = { extra: Extra; isOfText?: boolean; refuses?: (argument: unknown) => boolean };
+type Rules = { extraCost: ExtraCost; isOfText?: boolean; refuses?: (argument: unknown) => boolean };
 
-function rulesOf(name: string): Omit<Rules, 'extra'> {
+function rulesOf(name: string): Omit<Rules, 'extraCost'> {
   return {
-    isOfText: OF_TEXT.has(name),
-    refuses: TAKES_LISTS.has(name) ? () => false : isListOrObject,
+    isOfText: TEXT_FILTERS.has(name),
+    refuses: LIST_FILTERS.has(name) ? () => false : isListOrObject,
   };
 }
 
-function metered(handler: Handler, { extra, isOfText, refuses }: Rules): Handler {
+function metered(handler: Handler, { extraCost, isOfText, refuses }: Rules): Handler {
   return function (given, ...args) {
     const work = workOf(this.context);
     work.use(CALL_UNITS);
@@ -157,7 +157,7 @@ function metered(handler: Handler, { extra, isOfText, refuses }: Rules): Handler
       throw new Error('a list or an object is not an argument of this filter');
     }
     const value = isOfText && Array.isArray(given) ? textOf(given) : given;
-    extra(work, value, args);
+    extraCost(work, value, args);
     return handler.call(this, value, ...args);
   };
 }
@@ -175,17 +175,17 @@ function textOf(value: unknown): string {
 
 /** Applies to every output in html whose last filter is not `raw`. */
 export const escapeOutput: Handler = metered(libraryFilters['escape'] as Handler, {
-  extra: replacesEach,
+  extraCost: chargeReplacement,
   isOfText: true,
 });
 
-export const plainOutput: Handler = metered((value) => value, { extra: nothingMore });
+export const plainOutput: Handler = metered((value) => value, { extraCost: noExtraCost });
 
 /** Searching a text converts a list to text. */
-function usePlaces(work: Work, [where, what]: readonly unknown[]): void {
+function chargeContains(work: Work, [where, what]: readonly unknown[]): void {
   if (typeof where !== 'string') return;
   if (isListOrObject(what)) throw new Error('a list or an object is not part of a text');
-  useSearch(work, where, what);
+  useForSearch(work, where, what);
 }
 
 /** The operators of conditions. The engine passes the operands and then the context. */
@@ -197,7 +197,7 @@ export function meteredOperators(): typeof defaultOperators {
         const work = workOf(operands.at(-1) as Context);
         work.use(CALL_UNITS);
         for (const operand of operands.slice(0, -1)) work.use(4 * work.useFor(operand));
-        if (name === 'contains') usePlaces(work, operands);
+        if (name === 'contains') chargeContains(work, operands);
         return (operator as (...all: unknown[]) => boolean)(...operands);
       },
     ]),

@@ -78,10 +78,10 @@ export function readPart(
 ): TemplatePart | { problem: string } {
   const engine = isHtml ? html : plain;
   try {
-    const weights = weigh(source, engine);
+    const weights = weighTags(source, engine);
     if (typeof weights === 'string') return { problem: weights };
     const templates = engine.parse(source);
-    meter(templates, weights);
+    chargeBeforeRendering(templates, weights);
     return {
       variables: variablesOf(templates),
       render: (variables, work) =>
@@ -96,7 +96,7 @@ export function readPart(
  * Returns the cost of each tag and output by its offset, or why the source is refused. The cost is the length of its
  * source, including that of its further conditions.
  */
-function weigh(source: string, engine: Liquid): Map<number, number> | string {
+function weighTags(source: string, engine: Liquid): Map<number, number> | string {
   if (source.length > SOURCE_MAX) return `is longer than ${SOURCE_MAX} characters`;
   const tokens = new Tokenizer(source).readTopLevelTokens(engine.options);
   const weights = new Map<number, number>();
@@ -122,7 +122,10 @@ function weigh(source: string, engine: Liquid): Map<number, number> | string {
 }
 
 /** Charges the work of every part, at every depth, before the part is rendered. */
-function meter(templates: readonly Template[], weights: ReadonlyMap<number, number>): void {
+function chargeBeforeRendering(
+  templates: readonly Template[],
+  weights: ReadonlyMap<number, number>,
+): void {
   for (const template of templates) {
     const { begin, end } = template.token;
     const weight = weights.get(begin) ?? (end - begin) / 16;
@@ -137,7 +140,7 @@ function meter(templates: readonly Template[], weights: ReadonlyMap<number, numb
       return original(context, emitter);
     };
     const inner = template.children?.(false, true);
-    if (inner) meter(toValueSync(inner), weights);
+    if (inner) chargeBeforeRendering(toValueSync(inner), weights);
   }
 }
 
@@ -180,31 +183,31 @@ function render(engine: Liquid, templates: Template[], context: MeteredContext):
       ? { problem: `is longer than ${RENDERED_MAX} characters when it is rendered` }
       : { text };
   } catch (error) {
-    if (context.work.isExceeded) return { problem: TOO_MUCH };
+    if (context.work.isExceeded) return { problem: TOO_MUCH_WORK };
     return { problem: problemOf(error) };
   }
 }
 
-const TOO_MUCH =
+const TOO_MUCH_WORK =
   'takes too much work to render; use smaller lists, fewer loops within loops, or shorter texts';
 
 function problemOf(error: unknown): string {
   if (!(error instanceof Error)) throw error;
   if (!LiquidError.is(error)) {
     // The stack overflowed, or a string would be too long.
-    if (error instanceof RangeError) return TOO_MUCH;
+    if (error instanceof RangeError) return TOO_MUCH_WORK;
     throw error;
   }
-  if (error.originalError instanceof RangeError) return TOO_MUCH;
+  if (error.originalError instanceof RangeError) return TOO_MUCH_WORK;
   const [line, column] = error.token.getPosition();
   const at = `(line ${line}, column ${column})`;
   const reason = error.originalError?.message ?? error.message.replace(/, line:\d+, col:\d+$/, '');
   const unknown = /^undefined variable: (.*)$/s.exec(reason)?.[1];
-  if (unknown !== undefined) return `uses ${shown(unknown)}, which has no value ${at}`;
-  return `cannot be rendered: ${shown(reason)} ${at}`;
+  if (unknown !== undefined) return `uses ${printable(unknown)}, which has no value ${at}`;
+  return `cannot be rendered: ${printable(reason)} ${at}`;
 }
 
-function shown(text: string): string {
+function printable(text: string): string {
   const plainText = text.replace(/[\u0000-\u001f\u007f-\u009f]/g, ' ');
   return plainText.length <= 120 ? plainText : `${plainText.slice(0, 120)}…`;
 }

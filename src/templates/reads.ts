@@ -23,8 +23,9 @@ function visit(templates: readonly Template[], names: Names): void {
   for (const template of templates) {
     for (const argument of template.arguments?.() ?? []) {
       const found = [...namesIn(argument)];
-      const own = (name: string) => assigned.has(name) || inBlock.has(name);
-      for (const name of found.filter((one) => !own(one))) read.add(name);
+      const isOwn = (name: string) => assigned.has(name) || inBlock.has(name);
+      const unassigned = found.filter((name) => !isOwn(name));
+      for (const name of unassigned) read.add(name);
     }
     for (const { content } of template.localScope?.() ?? []) assigned.add(content);
     const children = template.children?.(false, true);
@@ -55,9 +56,9 @@ function* namesIn(argument: unknown): Generator<string> {
     yield* namesIn(argument.rhs);
   } else if (TypeGuards.isPropertyAccessToken(argument)) {
     // The part before the first dot: a name, a text in quotes, or `["a name"]`.
-    const [first, ...rest] = argument.props;
+    const [first, ...others] = argument.props;
     const root = argument.variable ?? first;
     if (TypeGuards.isWordToken(root) || TypeGuards.isQuotedToken(root)) yield root.content;
-    for (const property of argument.variable ? argument.props : rest) yield* namesIn(property);
+    for (const property of argument.variable ? argument.props : others) yield* namesIn(property);
   }
 }

@@ -31,7 +31,7 @@ const params = templateParams;
 
 export function registerTemplateRoutes(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
-  registerOne(app, services);
+  registerSingleTemplate(app, services);
   registerVersions(app, services);
   registerPublishAndPreview(app, services);
   registerTranslation(app, services);
@@ -52,11 +52,11 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const { name, alias = null, subject, html = null, text = null } = request.body;
-      const variables = declared(request.body.variables ?? []);
-      const wanted = { name, alias, subject: subject ?? '', html, text, variables };
-      const made = await templates.create(caller, wanted);
-      if (isRefusal(made)) return refuse(reply, made);
-      return reply.code(201).send(presentTemplate(made, caller));
+      const variables = withDefaults(request.body.variables ?? []);
+      const newTemplate = { name, alias, subject: subject ?? '', html, text, variables };
+      const created = await templates.create(caller, newTemplate);
+      if (isRefusal(created)) return refuse(reply, created);
+      return reply.code(201).send(presentTemplate(created, caller));
     },
   });
 
@@ -79,7 +79,7 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
   });
 }
 
-function registerOne(app: App, { templates }: HttpServices): void {
+function registerSingleTemplate(app: App, { templates }: HttpServices): void {
   app.get('/v1/templates/:id', {
     schema: {
       summary: 'Get a template',
@@ -130,9 +130,9 @@ function registerOne(app: App, { templates }: HttpServices): void {
       response: { 200: templateDeleted, ...failures(404) },
     },
     handler: async (request, reply) => {
-      const gone = await templates.delete(callerOf(request), request.params.id);
-      if (isRefusal(gone)) return refuse(reply, gone);
-      return { object: 'template' as const, id: gone.id, deleted: true as const };
+      const deleted = await templates.delete(callerOf(request), request.params.id);
+      if (isRefusal(deleted)) return refuse(reply, deleted);
+      return { object: 'template' as const, id: deleted.id, deleted: true as const };
     },
   });
 }
@@ -211,12 +211,12 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
     },
     handler: async (request, reply) => {
       const { variables, version, content } = request.body;
-      const wanted = {
+      const options = {
         variables: variables ?? {},
         version: version ?? undefined,
         content: changeOf(content ?? {}),
       };
-      const rendered = await templates.preview(callerOf(request), request.params.id, wanted);
+      const rendered = await templates.preview(callerOf(request), request.params.id, options);
       return isRefusal(rendered) ? refuse(reply, rendered) : presentRendered(rendered);
     },
   });
@@ -242,10 +242,10 @@ function registerTranslation(app: App, { templates }: HttpServices): void {
   });
 }
 
-type Declared = NonNullable<z.output<typeof templateCreation>['variables']>;
+type DeclaredVariables = NonNullable<z.output<typeof templateCreation>['variables']>;
 
 /** Adds defaults: the type is string, and a default of null counts as none, because no type allows null. */
-function declared(variables: Declared): TemplateVariable[] {
+function withDefaults(variables: DeclaredVariables): TemplateVariable[] {
   return variables.map(({ name, type, default: fallback }) => ({
     name,
     type: type ?? 'string',
@@ -264,6 +264,6 @@ function changeOf({
     subject: subject ?? undefined,
     html,
     text,
-    variables: variables ? declared(variables) : undefined,
+    variables: variables ? withDefaults(variables) : undefined,
   };
 }

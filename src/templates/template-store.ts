@@ -108,27 +108,27 @@ select ${HEAD} from templates
 export async function findTemplate(
   db: Queryable,
   scope: Scope,
-  named: string,
+  idOrAlias: string,
 ): Promise<TemplateHead | null> {
-  const [row] = await db.query<TemplateHead>(FIND, keyOf(scope, named));
+  const [row] = await db.query<TemplateHead>(FIND, keyOf(scope, idOrAlias));
   return row ?? null;
 }
 
 export async function lockTemplate(
   db: Queryable,
   scope: Scope,
-  named: string,
+  idOrAlias: string,
 ): Promise<TemplateHead | null> {
-  const [row] = await db.query<TemplateHead>(`${FIND} for update`, keyOf(scope, named));
+  const [row] = await db.query<TemplateHead>(`${FIND} for update`, keyOf(scope, idOrAlias));
   return row ?? null;
 }
 
 export const ALIAS = /^[a-z][a-z0-9_-]{0,63}$/;
 
 /** Finds nothing unless the name is an id or alias. PostgreSQL refuses NUL in a text. */
-function keyOf({ projectId, environment }: Scope, named: string): unknown[] {
-  const id = isId(named) ? named : null;
-  return [projectId, environment, id, id === null && ALIAS.test(named) ? named : null];
+function keyOf({ projectId, environment }: Scope, idOrAlias: string): unknown[] {
+  const id = isId(idOrAlias) ? idOrAlias : null;
+  return [projectId, environment, id, id === null && ALIAS.test(idOrAlias) ? idOrAlias : null];
 }
 
 const FIND_VERSION = `
@@ -250,9 +250,9 @@ returning id`;
 export async function deleteTemplate(
   db: Queryable,
   scope: Scope,
-  named: string,
+  idOrAlias: string,
 ): Promise<string | null> {
-  const [row] = await db.query<{ id: string }>(DELETE, keyOf(scope, named));
+  const [row] = await db.query<{ id: string }>(DELETE, keyOf(scope, idOrAlias));
   return row?.id ?? null;
 }
 

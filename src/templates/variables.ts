@@ -15,6 +15,11 @@ export const RESERVED = new Set(
   'true false nil null empty blank and or not contains in forloop'.split(' '),
 );
 
+const TOO_LARGE = `has more than ${VALUES_MAX} characters in its values`;
+
+/** A number in JSON, but with leading zeros allowed. */
+const NUMBER_TEXT = /^-?\d{1,32}(\.\d{1,32})?(e[+-]?\d{1,3})?$/i;
+
 type Values = Readonly<Record<string, unknown>>;
 
 /** @param field name of the list in the request */
@@ -32,7 +37,7 @@ export function checkDeclarations(
       problems.push({ field: `${at}.name`, message: `${name} is a word of the language` });
     }
     seen.add(name);
-    const problem = variable.default === undefined ? null : unfit(type, variable.default);
+    const problem = variable.default === undefined ? null : typeProblem(type, variable.default);
     if (problem !== null) problems.push({ field: `${at}.default`, message: problem });
   }
   if (isLarger(variables, VALUES_MAX)) problems.push({ field, message: TOO_LARGE });
@@ -58,26 +63,22 @@ export function fillIn(
   for (const name of Object.keys(given)) {
     if (known.has(name)) continue;
     const message = 'is not a variable of this template; check the spelling';
-    problems.push({ field: `${field}.${shown(name)}`, message });
+    problems.push({ field: `${field}.${printable(name)}`, message });
   }
   for (const { name, type, default: fallback } of variables) {
     const value = Object.hasOwn(given, name) ? (given[name] ?? fallback) : fallback;
     const isNumber = numbersAsText && type === 'number' && isNumberText(value);
-    const message = value === undefined ? 'is required' : isNumber ? null : unfit(type, value);
+    const message =
+      value === undefined ? 'is required' : isNumber ? null : typeProblem(type, value);
     if (message === null) values[name] = value;
     else problems.push({ field: `${field}.${name}`, message });
   }
   return problems.length > 0 ? { problems } : { values };
 }
 
-/** A number in JSON, but with leading zeros allowed. */
-const NUMBER_TEXT = /^-?\d{1,32}(\.\d{1,32})?(e[+-]?\d{1,3})?$/i;
-
 function isNumberText(value: unknown): boolean {
   return typeof value === 'string' && NUMBER_TEXT.test(value);
 }
-
-const TOO_LARGE = `has more than ${VALUES_MAX} characters in its values`;
 
 const FITS: Record<VariableType, (value: unknown) => boolean> = {
   string: (value) => typeof value === 'string',
@@ -88,33 +89,33 @@ const FITS: Record<VariableType, (value: unknown) => boolean> = {
 };
 
 /** Returns the end of a sentence, or null when the value fits. */
-function unfit(type: VariableType, value: unknown): string | null {
+function typeProblem(type: VariableType, value: unknown): string | null {
   if (FITS[type](value)) return null;
-  return `must be ${aType(type)}, not ${value === null ? 'null' : aType(typeOf(value))}`;
+  return `must be ${withArticle(type)}, not ${value === null ? 'null' : withArticle(typeOf(value))}`;
 }
 
 function typeOf(value: unknown): string {
   return Array.isArray(value) ? 'list' : typeof value;
 }
 
-function aType(type: string): string {
+function withArticle(type: string): string {
   return type === 'object' ? 'an object' : `a ${type}`;
 }
 
 /** Stops counting as soon as the limit is exceeded. */
 function isLarger(value: unknown, max: number): boolean {
   let size = 0;
-  const look = (inner: unknown): boolean => {
+  const exceeds = (inner: unknown): boolean => {
     size += typeof inner === 'string' ? 1 + inner.length : 1;
     if (size > max) return true;
-    if (Array.isArray(inner)) return inner.some(look);
+    if (Array.isArray(inner)) return inner.some(exceeds);
     if (!isPlainObject(inner)) return false;
-    return Object.entries(inner).some(([name, member]) => look(name) || look(member));
+    return Object.entries(inner).some(([name, member]) => exceeds(name) || exceeds(member));
   };
-  return look(value);
+  return exceeds(value);
 }
 
-function shown(name: string): string {
+function printable(name: string): string {
   const plain = name.replace(/[^!-~]/g, '?');
   return plain.length <= 64 ? plain : `${plain.slice(0, 64)}…`;
 }

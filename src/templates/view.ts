@@ -1,7 +1,8 @@
 /** Templates as JSON, for the API and the command line. */
 import type { Scope } from '../core/scope.ts';
 import type { TemplateHead, VersionSummary } from './template-store.ts';
-import type { RenderedTemplate, Template } from './templates.ts';
+import type { RenderedTemplate } from './rendering.ts';
+import type { Template } from './templates.ts';
 
 export function presentTemplateHead(head: TemplateHead, { environment }: Scope) {
   return {

@@ -32,7 +32,7 @@ export class Work {
     this.#left = limit;
   }
 
-  /** Whether rendering failed for this reason. The engine wraps errors, so their type does not show it. */
+  /** True when rendering failed for this reason. The engine wraps errors, so their type does not show it. */
   get isExceeded(): boolean {
     return this.#left < 0;
   }
@@ -60,15 +60,16 @@ export class Work {
    */
   useFor(value: unknown): number {
     const before = this.#left;
-    this.#look(value);
+    this.#chargeContent(value);
     return before - this.#left;
   }
 
-  #look(value: unknown): void {
+  #chargeContent(value: unknown): void {
     if (typeof value === 'string') return this.useChars(value.length);
     this.use(1);
-    if (Array.isArray(value)) for (const item of value) this.#look(item);
-    else if (isPlainObject(value)) for (const member of Object.values(value)) this.#look(member);
+    if (Array.isArray(value)) for (const item of value) this.#chargeContent(item);
+    else if (isPlainObject(value))
+      for (const member of Object.values(value)) this.#chargeContent(member);
   }
 }
 
@@ -76,7 +77,8 @@ export class RequestWork {
   #left = REQUEST_WORK_MAX;
   readonly #read = new Set<string>();
 
-  next(): number | null {
+  /** Returns the budget of the next email; null when nothing is left. */
+  nextBudget(): number | null {
     return this.#left > 0 ? Math.min(this.#left, WORK_MAX) : null;
   }
 

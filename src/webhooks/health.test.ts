@@ -6,7 +6,7 @@ import { nextHealth, type AttemptTally } from './health.ts';
 const DAYS_MS = 24 * 3600_000;
 const [SINCE, GONE] = [
   '2026-11-21T08:30:00.123Z',
-  'It answered 410 Gone: it wants no more webhooks.',
+  'It responded with 410 Gone: it accepts no more webhooks.',
 ];
 type HealthFacts = Parameters<typeof nextHealth>[0];
 const HEALTHY: HealthFacts = {

@@ -38,7 +38,7 @@ export function nextHealth(endpoint: HealthFacts, tally: AttemptTally): Endpoint
 /** A first attempt never disables: a failure a month after another one is not five days of failures. */
 function reasonToDisable(endpoint: HealthFacts, tally: AttemptTally): string | null {
   if (endpoint.status === 'disabled') return endpoint.disabledReason;
-  if (tally.isGone) return 'It answered 410 Gone: it wants no more webhooks.';
+  if (tally.isGone) return 'It responded with 410 Gone: it accepts no more webhooks.';
   const hasFailedTooLong = endpoint.failingForMs >= DISABLED_AFTER_MS && tally.attempt > 1;
   return hasFailedTooLong && !tally.hasSucceeded
     ? `Every attempt since ${endpoint.failingSince} failed.`

@@ -187,7 +187,7 @@ test('a replay ends as canceled when its webhook is disabled or deleted', async 
   assert.deepEqual(await t.db.query(running), []);
 });
 
-test('a replay enables an endpoint that answered 410, but not one that its owner disabled', async () => {
+test('a replay enables an endpoint that responded with 410, but not one that its owner disabled', async () => {
   await using receiver = await startReceiver(410);
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);

@@ -6,7 +6,7 @@ import { type Command, Option } from 'commander';
 import type { DryRun } from '../../../sdk/src/api.ts';
 import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
 import { type Cli, type Outcome, readContent, usageFailure } from '../../cli/command.ts';
-import { addValue, allValues, type Values } from '../../templates/command-variables.ts';
+import { addValue, readValues, type Values } from '../../templates/commands/variable-options.ts';
 import { dryRunText } from './dry-run-text.ts';
 
 const TIMEOUT_MS = 30_000;
@@ -123,7 +123,7 @@ async function emailOf(options: SendOptions): Promise<object | string> {
   if (!from || !to || (!subject && id === undefined)) {
     return 'An email needs --from, --to, and --subject or --template. Use --batch to send several.';
   }
-  const variables = await allValues(options);
+  const variables = await readValues(options);
   if (typeof variables === 'string') return variables;
   try {
     return {

@@ -1,16 +1,16 @@
 /**
  * `letterhaus templates`: a client of the API. Contents come from options or files, variables from options or a
- * JSON file (command-variables.ts). `import` is in move-in/templates-command.ts.
+ * JSON file (variable-options.ts). `import` is in move-in/templates-command.ts.
  */
 import { type Command, InvalidArgumentError } from 'commander';
-import type { Template, TemplateSummary } from '../../sdk/src/api.ts';
-import { allOf, type Api, apiCommand, type ApiOptions, listData } from '../cli/api.ts';
-import { type Cli, type Outcome, parseName, readContent, usageFailure } from '../cli/command.ts';
-import { PAGE_MAX } from '../cli/lists.ts';
-import { facts, printableLines, printable, shortTime, table } from '../cli/table.ts';
-import { describeImport } from '../move-in/templates-command.ts';
-import { addDeclaration, addValue, allValues, type Values } from './command-variables.ts';
-import type { TemplateVariable } from './template-store.ts';
+import type { Template, TemplateSummary } from '../../../sdk/src/api.ts';
+import { allOf, type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';
+import { type Cli, type Outcome, parseName, readContent, usageFailure } from '../../cli/command.ts';
+import { PAGE_MAX } from '../../cli/lists.ts';
+import { facts, printableLines, printable, shortTime, table } from '../../cli/table.ts';
+import { describeImport } from '../../move-in/templates-command.ts';
+import { addDeclaration, addValue, readValues, type Values } from './variable-options.ts';
+import type { TemplateVariable } from '../template-store.ts';
 
 const EXAMPLES = {
   show: ['templates show receipt --version 2'],
@@ -133,12 +133,12 @@ async function show(
   { version }: ChosenVersion,
   [id]: [string],
 ): Promise<Outcome> {
-  return shown(
+  return describeTemplate(
     await (version === undefined ? templates.get(id) : templates.getVersion(id, version)),
   );
 }
 
-function shown(template: Template, done?: string): Outcome {
+function describeTemplate(template: Template, note?: string): Outcome {
   const variables = template.variables.map(({ name, type, default: fallback }) => {
     const value = fallback === undefined ? '' : ` = ${JSON.stringify(fallback)}`;
     return `${name}: ${type}${value}`;
@@ -153,7 +153,7 @@ function shown(template: Template, done?: string): Outcome {
     ['variables', variables.join(', ') || '-'],
     ['subject', template.subject],
   ]);
-  const parts = [done, text, template.html, template.text].filter((part) => part != null);
+  const parts = [note, text, template.html, template.text].filter((part) => part != null);
   return { data: template, text: parts.map(printableLines).join('\n\n') };
 }
 
@@ -162,22 +162,25 @@ async function create(api: Api, options: ContentOptions): Promise<Outcome> {
   if (name === undefined) {
     return usageFailure('A template needs --name, and --html, --text or a file.');
   }
-  const files = await filesOf(options);
+  const files = await readContents(options);
   if (typeof files === 'string') return usageFailure(files);
-  const made = await api.client.templates.create({ name, alias, subject, variables, ...files });
-  return shown(made, `It is a draft; letterhaus templates publish ${alias ?? made.id}`);
+  const created = await api.client.templates.create({ name, alias, subject, variables, ...files });
+  return describeTemplate(
+    created,
+    `It is a draft; letterhaus templates publish ${alias ?? created.id}`,
+  );
 }
 
 async function update(api: Api, options: ContentOptions, [id]: [string]): Promise<Outcome> {
-  const files = await filesOf(options);
+  const files = await readContents(options);
   if (typeof files === 'string') return usageFailure(files);
   const { name, alias, subject, variable: variables } = options;
   const change = { name, alias, subject, variables, ...files };
-  return shown(await api.client.templates.update(id, change));
+  return describeTemplate(await api.client.templates.update(id, change));
 }
 
 /** @returns a sentence when a file cannot be read */
-async function filesOf(
+async function readContents(
   options: ContentOptions,
 ): Promise<{ html?: string | undefined; text?: string | undefined } | string> {
   try {
@@ -199,7 +202,7 @@ async function publish(api: Api, { version }: ChosenVersion, [id]: [string]): Pr
 type PreviewOptions = ChosenVersion & { variable?: Values; variablesFile?: string };
 
 async function preview(api: Api, options: PreviewOptions, [id]: [string]): Promise<Outcome> {
-  const variables = await allValues(options);
+  const variables = await readValues(options);
   if (typeof variables === 'string') return usageFailure(variables);
   const { version } = options;
   const rendered = await api.client.templates.preview(id, { variables, version });
@@ -209,8 +212,8 @@ async function preview(api: Api, options: PreviewOptions, [id]: [string]): Promi
 }
 
 async function remove(api: Api, _options: ApiOptions, [id]: [string]): Promise<Outcome> {
-  const gone = await api.client.templates.delete(id);
-  return { data: gone, text: `The template ${gone.id} is deleted with its versions.` };
+  const deleted = await api.client.templates.delete(id);
+  return { data: deleted, text: `The template ${deleted.id} is deleted with its versions.` };
 }
 
 function parseVersion(text: string): number {

@@ -4,7 +4,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
-import { type TemplateVariable, VARIABLE_TYPES } from './template-store.ts';
+import { type TemplateVariable, VARIABLE_TYPES } from '../template-store.ts';
 
 export type Values = Readonly<Record<string, unknown>>;
 
@@ -42,7 +42,7 @@ function parseJson(text: string): unknown {
 }
 
 /** @returns the members of a JSON file and of the options, which win; or a sentence */
-export async function allValues({
+export async function readValues({
   variable = {},
   variablesFile,
 }: {

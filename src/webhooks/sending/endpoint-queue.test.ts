@@ -9,7 +9,7 @@ const endpoint = (endpointId: string, lowWaterMs = 0, projectId = 'p') => ({
 });
 const quickly = { hasWaited: false };
 
-/** Answers each claim like an endpoint with an endless backlog. */
+/** Returns a full claim, as for an endpoint with an endless backlog. */
 const full = (claims: readonly EndpointClaim[]) =>
   claims.flatMap(({ endpointId, lowWaterMs, max }) =>
     Array.from({ length: max }, () => ({ endpointId, dueAtMs: lowWaterMs + 1 })),
@@ -87,7 +87,7 @@ test('an endpoint with more deliveries continues at its position unless an older
   assert.equal(endpoints.planClaims(64)[0]?.lowWaterMs, -Infinity);
 });
 
-/** Then all claimed attempts stay without an answer for a second. */
+/** Then all claimed attempts stay without a response for a second. */
 function allWait(endpoints: EndpointQueue, max: number): number {
   const claims = endpoints.planClaims(max);
   const claimed = full(claims);

@@ -70,7 +70,7 @@ export class EndpointQueue {
   planClaims(limit: number): EndpointClaim[] {
     const total = Math.min(limit, this.#freeSlots);
     const ready = sortByProjectTurn(
-      [...this.#endpoints.values()].filter((one) => this.#isReady(one)),
+      [...this.#endpoints.values()].filter((endpoint) => this.#isReady(endpoint)),
     );
     const share = Math.max(1, Math.floor(total / Math.max(1, ready.length)));
     return ready.slice(0, total).map((endpoint) => {

@@ -29,7 +29,7 @@ test('a redirect, an error and a missing response are retried after 5 s', () => 
     {
       kind: 'failed',
       reason: 'timeout',
-      ...failureTexts('no complete answer within 15 s'),
+      ...failureTexts('no complete response within 15 s'),
       latencyMs: 1,
     },
   ];
