@@ -186,7 +186,7 @@ test('name servers that do not answer leave the route unknown, and the answer co
   const { route, held_by } = await recipientOf(id);
   assert.ok(performance.now() - startedMs < 30_000);
   assert.deepEqual([route.verdict, held_by.limit], ['unknown', 'schedule']);
-  assert.match(route.problem, /no answer within 3 s/);
+  assert.match(route.problem, /did not respond within 3 s/);
   await journey.request('POST', `/v1/emails/${id}/cancel`);
 });
 

@@ -62,7 +62,7 @@ test('after a timeout behind the final dot no other server is tried', async () =
   const { id, first, second } = atTheDot;
   const { status, recipients } = await journey.attempted(id);
   assert.equal(status, 'deferred');
-  assert.match(recipients[0].smtp.message, /did not answer/);
+  assert.match(recipients[0].smtp.message, /did not reply/);
   const [, { attempt }] = await journey.timeline(id);
   assert.deepEqual([attempt.phase, attempt.in_doubt], ['data', true]);
   assert.equal(second.connections, 0);

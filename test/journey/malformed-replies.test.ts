@@ -79,7 +79,7 @@ const HOSTILE: Record<string, Hostile> = {
   'takes the message before it was sent': {
     at: 'data_command',
     answer: '250 2.0.0 Taken',
-    says: /answered 250, which is not valid here/,
+    says: /replied 250, which is not valid here/,
   },
 };
 

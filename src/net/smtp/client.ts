@@ -221,7 +221,7 @@ async function authenticate(handshake: Handshake): Promise<HandshakeEnd> {
   const { options, transcript } = handshake;
   if (options.auth === undefined) return null;
   if (handshake.tls === null && !isLoopback(options.address)) {
-    const message = 'The relay offers no TLS, and a password is not sent in authPlain text.';
+    const message = 'The relay offers no TLS, and a password is not sent in plain text.';
     return failHandshake(transcript, 'auth', { cause: 'tls', message });
   }
   const reply = await logIn(handshake, options.auth);
