@@ -14,13 +14,13 @@ import {
   type Mailbox,
   parseMailbox,
 } from '../mail/address.ts';
-import { isClear } from '../mail/address-fields.ts';
+import { isUnambiguous } from '../mail/address-fields.ts';
 import { estimateSizeBytes } from '../mail/compose.ts';
 import { checkCustomHeader } from '../mail/custom-fields.ts';
 import type { Attachment, Email, Tag } from '../mail/email.ts';
 import { isContentId, isMediaType } from '../mail/mime/header.ts';
 import { TRACKED_HTML_MAX_LENGTH, type Tracking } from '../mail/links/tracking-link.ts';
-import { hostedAt, PUBLIC_URL_MAX_LENGTH } from '../mail/links/unsubscribe-link.ts';
+import { formatHostedLink, PUBLIC_URL_MAX_LENGTH } from '../mail/links/unsubscribe-link.ts';
 import { typeByName, withCharset } from './content/attachment-type.ts';
 
 export type EmailDraft = {
@@ -104,7 +104,7 @@ export function makeDraft(input: DraftInput, rules: DraftRules): EmailDraft | Re
   const addProblem: AddProblem = (field, message) => void problems.push({ field, message });
 
   const from = readMailbox('from', input.from, addProblem);
-  if (from !== null && !isClear(from.address)) {
+  if (from !== null && !isUnambiguous(from.address)) {
     addProblem(
       'from',
       'has @, < or > in quotes before its @, which some receivers read as another address',
@@ -313,7 +313,7 @@ function readUnsubscribe(
   addProblem: AddProblem,
 ): string | null {
   if (unsubscribe === true) {
-    if (pagesUrl !== null) return hostedAt(pagesUrl, { byMail: receivesMail });
+    if (pagesUrl !== null) return formatHostedLink(pagesUrl, { byMail: receivesMail });
     addProblem('unsubscribe', NO_PUBLIC_URL);
   }
   if (typeof unsubscribe !== 'string') return null;

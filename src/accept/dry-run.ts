@@ -14,8 +14,8 @@ import type { Caller } from '../core/scope.ts';
 import { Turns } from '../lib/turns.ts';
 import { domainOf } from '../mail/address.ts';
 import type { HeaderField } from '../mail/mime/header.ts';
-import { trackedIn } from '../mail/links/tracking-link.ts';
-import { lintEmail, type LintFinding } from '../mail/html/lint.ts';
+import { trackedEvents } from '../mail/links/tracking-link.ts';
+import { lintEmail, type LintFinding } from '../mail/html/lint-email.ts';
 import { readHeader } from '../mail/mime/reader.ts';
 import type { BoundedLookup, LookupAllowance } from '../net/dns/lookup-allowance.ts';
 import type { Rehearsal } from './store/full-path.ts';
@@ -121,7 +121,7 @@ async function describeEmail(message: StoredMessage, parts: DryRunContext): Prom
     scheduledAt: row.isScheduled ? row.startsAt : null,
     limit: row.limit,
     message: composed.message,
-    tracking: trackedIn(message.tracking),
+    tracking: trackedEvents(message.tracking),
     sender: sender && { domain: domainOf(message.from.address), ...sender },
     recipients,
     lint: composed.lint,

@@ -16,7 +16,7 @@ import type { World } from '../lib/world.ts';
 import { type Address, parseAddress } from '../mail/address.ts';
 import { FEEDBACK_ID } from '../mail/compose.ts';
 import type { DsnRequest, RcptDsn } from '../mail/dsn-parameters.ts';
-import { plainAddress } from '../net/addresses.ts';
+import { plainAddress } from '../net/ip-addresses.ts';
 import { serverReply, closingReply, type ServerReply } from '../net/smtp/server-types.ts';
 import type {
   SmtpEnvelope,

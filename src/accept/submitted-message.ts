@@ -20,32 +20,32 @@ import {
 } from '../mail/address.ts';
 import {
   addressInAnyForm,
-  addressOf,
+  unambiguousAddress,
   authorOf,
   readAddressList,
-  readOne,
+  readHeaderMailbox,
 } from '../mail/address-fields.ts';
 import {
   HOPS_MAX,
   splitRawMessage,
   buildRawMessage,
-  type Trace,
+  type SubmissionTrace,
 } from '../mail/mime/raw-message.ts';
 import { feedbackIdOf, messageIdOf } from '../mail/compose.ts';
 import type { DsnRequest } from '../mail/dsn-parameters.ts';
 import { type Email, EMAIL_DEFAULTS, type Tag, type RawMessage } from '../mail/email.ts';
-import { addressField, dateText, field, type HeaderField } from '../mail/mime/header.ts';
+import { addressField, dateText, headerField, type HeaderField } from '../mail/mime/header.ts';
 import { mayHaveHtml } from '../mail/html/tracked-message.ts';
 import { NOT_TRACKED, type Tracking } from '../mail/links/tracking-link.ts';
 import {
-  decodedValue,
+  decodedFieldValue,
   type Header,
   partsWithin,
   readHeader,
   readMessage,
   VALUE_CHARS_MAX,
-  valueOf,
-  valuesOf,
+  fieldValue,
+  fieldValues,
 } from '../mail/mime/reader.ts';
 import {
   type AddProblem,
@@ -74,7 +74,7 @@ export type SubmittedMessage = {
   /** The envelope's recipients, independent of the header. */
   recipients: readonly Address[];
   dsn?: DsnRequest | undefined;
-  trace: Trace;
+  trace: SubmissionTrace;
 };
 
 /**
@@ -201,7 +201,7 @@ function refuseUnsendable(
   if (isCut || fields.length > FIELDS_MAX || bodyStart > HEADER_BYTES_MAX) {
     addProblem('', 'The header has more than 256 KB or 1,000 fields; make it shorter.');
   }
-  if (valuesOf(fields, 'received').length > HOPS_MAX) {
+  if (fieldValues(fields, 'received').length > HOPS_MAX) {
     addProblem('', `The message passed more than ${HOPS_MAX} servers; it is in a mail loop.`);
   }
   if (fields.some(({ name }) => name === '')) {
@@ -262,7 +262,7 @@ function readFrom({ fields }: Header, addProblem: AddProblem): Mailbox | null {
     addProblem('From', `has more than ${FROM_OCTETS_MAX} octets; make the name shorter`);
     return null;
   }
-  const from = readOne(value);
+  const from = readHeaderMailbox(value);
   if (from !== null) return from;
   const isList = readAddressList(value).length > 1;
   addProblem('From', isList ? 'has several addresses; it may have one' : explainAddress(value));
@@ -279,7 +279,8 @@ function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddP
       addProblem(name, 'marks a message that a person resends; send a new message instead');
     }
     if (name.toLowerCase() !== 'sender') continue;
-    const sender = addressOf(value) ?? (readOne(value) && addressInAnyForm(value));
+    const sender =
+      unambiguousAddress(value) ?? (readHeaderMailbox(value) && addressInAnyForm(value));
     if (sender === null || domainOf(sender) !== domain) {
       addProblem(name, `may have one address, of the domain of From (${domain}); leave it out`);
     }
@@ -288,8 +289,9 @@ function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddP
 
 /** Rewrites a Sender that receivers may read as another address, like From. */
 function rewriteSender({ fields }: Header): HeaderField[] {
-  const value = valueOf(fields, 'sender');
-  const sender = value === undefined || addressOf(value) !== null ? null : readOne(value);
+  const value = fieldValue(fields, 'sender');
+  const sender =
+    value === undefined || unambiguousAddress(value) !== null ? null : readHeaderMailbox(value);
   return sender === null ? [] : [addressField('Sender', [sender])];
 }
 
@@ -314,18 +316,19 @@ function readOptions({ fields }: Header, addProblem: AddProblem): SubmissionOpti
     );
   }
   const key =
-    valueOf(fields, 'x-letterhaus-idempotency-key') ?? valueOf(fields, 'resend-idempotency-key');
+    fieldValue(fields, 'x-letterhaus-idempotency-key') ??
+    fieldValue(fields, 'resend-idempotency-key');
   if (key !== undefined && !isIdempotencyKey(key)) {
     addProblem('X-Letterhaus-Idempotency-Key', 'must be 1-256 printable ASCII characters');
   }
   return {
-    tags: readTagList(valuesOf(fields, 'x-letterhaus-tags').join(','), addProblem),
+    tags: readTagList(fieldValues(fields, 'x-letterhaus-tags').join(','), addProblem),
     scheduledAt: readScheduledAt(
       'X-Letterhaus-Scheduled-At',
-      valueOf(fields, 'x-letterhaus-scheduled-at'),
+      fieldValue(fields, 'x-letterhaus-scheduled-at'),
       addProblem,
     ),
-    expiresInS: readSeconds(valueOf(fields, 'x-letterhaus-expires-in'), addProblem),
+    expiresInS: readSeconds(fieldValue(fields, 'x-letterhaus-expires-in'), addProblem),
     key: key ?? null,
   };
 }
@@ -355,10 +358,10 @@ function displayFieldsOf(
   { recipients }: SubmittedMessage,
   { fields }: Header,
 ): DisplayFields & { bcc: Mailbox[] } {
-  const listOf = (name: string) => readAddressList(valuesOf(fields, name).join(','));
+  const listOf = (name: string) => readAddressList(fieldValues(fields, name).join(','));
   const [to, cc] = [listOf('to'), listOf('cc')];
   const named = new Set([...to, ...cc].map(({ address }) => addressKey(address)));
-  const subject = decodedValue(fields, 'subject') ?? '';
+  const subject = decodedFieldValue(fields, 'subject') ?? '';
   const mailed = new Set(recipients.map(addressKey));
   return {
     to: cutList(to, mailed),
@@ -397,18 +400,21 @@ function buildSubmitted(
   },
 ): RawMessage {
   const fromDomain = domainOf(from.address);
-  const own = MESSAGE_ID.exec(valueOf(header.fields, 'message-id') ?? '')?.[0];
+  const own = MESSAGE_ID.exec(fieldValue(header.fields, 'message-id') ?? '')?.[0];
   const messageId = own ?? messageIdOf(trace.emailId, fromDomain);
-  const has = (name: string) => valueOf(header.fields, name) !== undefined;
+  const has = (name: string) => fieldValue(header.fields, name) !== undefined;
   const at = scheduledAt !== null && scheduledAt > trace.at ? scheduledAt : trace.at;
-  const missing = [
-    ...(has('date') ? [] : [field('Date', [dateText(at)])]),
-    ...(has('message-id') ? [] : [field('Message-ID', [messageId])]),
+  const missingFields = [
+    ...(has('date') ? [] : [headerField('Date', [dateText(at)])]),
+    ...(has('message-id') ? [] : [headerField('Message-ID', [messageId])]),
     ...(has('feedback-id')
       ? []
-      : [field('Feedback-ID', [feedbackIdOf({ tags, projectId, fromDomain }, feedbackKey)])]),
+      : [headerField('Feedback-ID', [feedbackIdOf({ tags, projectId, fromDomain }, feedbackKey)])]),
   ];
-  return { raw: buildRawMessage(content, { header, trace, missing, replacements }), messageId };
+  return {
+    raw: buildRawMessage(content, { header, trace, missingFields, replacements }),
+    messageId,
+  };
 }
 
 const MESSAGE_ID = /<[^<>\s]{1,900}>/;

@@ -268,7 +268,8 @@ export async function listEmails(
   { page, filter }: { page: Page; filter: EmailFilter },
 ): Promise<EmailPage> {
   const { projectId } = scope;
-  const indexes = filter.to === null ? [] : await findAddressIndexes(db, { projectId, key: filter.to });
+  const indexes =
+    filter.to === null ? [] : await findAddressIndexes(db, { projectId, key: filter.to });
   const scan: ListScan = { indexes, order: page.before === null ? 'desc' : 'asc' };
   const where = [
     scope.projectId,
@@ -277,7 +278,10 @@ export async function listEmails(
     filter.to,
   ];
   const values = [...where, ...conditions(filter), page.limit + 1];
-  const found = cutToPage((await db.query<SummaryRow>(listSql(scan), values)).map(withStatus), page);
+  const found = cutToPage(
+    (await db.query<SummaryRow>(listSql(scan), values)).map(withStatus),
+    page,
+  );
   if (found.hasMore) return { ...found, scannedUntil: null };
   const [last] = await db.query<{ id: string }>(lastScannedSql(scan), where);
   return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };

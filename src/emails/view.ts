@@ -2,8 +2,8 @@
 import { domainOf, formatMailbox } from '../mail/address.ts';
 import { bodyPartsOf } from '../mail/mime/body-parts.ts';
 import { messageIdOf } from '../mail/compose.ts';
-import { readMessage, textOfPart } from '../mail/mime/reader.ts';
-import { trackedIn, trackingOf } from '../mail/links/tracking-link.ts';
+import { readMessage, partText } from '../mail/mime/reader.ts';
+import { trackedEvents, parseTracking } from '../mail/links/tracking-link.ts';
 import type { EmailDetail, EmailSummary, TimelineEvent } from './email-store.ts';
 
 export function presentSummary(email: EmailSummary) {
@@ -33,7 +33,7 @@ export function presentSummary(email: EmailSummary) {
 export function presentEmail(email: EmailDetail) {
   const { recipients, raw } = email;
   const { html, text } = raw === null ? email : textsOf(raw);
-  const tracking = trackedIn(trackingOf(email.tracking));
+  const tracking = trackedEvents(parseTracking(email.tracking));
   return { ...presentSummary(email), html, text, tracking, recipients };
 }
 
@@ -43,7 +43,7 @@ function textsOf(raw: Buffer): { html: string | null; text: string | null } {
   const first = (type: string): string | null => {
     const part = texts.find(({ contentType }) => contentType.type === type);
     // JSON has no lone surrogates, and some readers refuse NUL.
-    return part === undefined ? null : textOfPart(part).toWellFormed().replaceAll('\0', '');
+    return part === undefined ? null : partText(part).toWellFormed().replaceAll('\0', '');
   };
   return { html: first('text/html'), text: first('text/plain') };
 }

@@ -40,7 +40,7 @@ import { isLocalOperator, isFromLocalOperator } from './local-operator.ts';
 import { LEAST_ROLES, OPERATOR_KEY_OPERATIONS, LOCAL_OPERATOR_OPERATIONS } from './roles.ts';
 import type { App, HttpServices } from './services.ts';
 import { Sessions } from '../accounts/sessions/http-sessions.ts';
-import { clientOf } from '../net/addresses.ts';
+import { clientOf } from '../net/ip-addresses.ts';
 
 const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';
 const NO_SUCH_FORM =

@@ -87,7 +87,7 @@ import type { App, Certificate, HttpServices } from './services.ts';
 import { withoutTrailingSlash } from './socket/trailing-slash.ts';
 import { FixedPaths, refuseUnknownRoute } from './unknown-routes.ts';
 import { validatorCompiler } from './validation.ts';
-import { plainAddress, sharedAddresses } from '../net/addresses.ts';
+import { plainAddress, sharedAddresses } from '../net/ip-addresses.ts';
 import { hostProblem } from '../net/http/host-field.ts';
 
 type HttpTimeouts = {

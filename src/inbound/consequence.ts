@@ -14,10 +14,10 @@
  */
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../lib/world.ts';
-import { decodedXtext } from '../mail/dsn-parameters.ts';
+import { decodeXtext } from '../mail/dsn-parameters.ts';
 import { decidingResult, type DecidingResult } from '../mail/reports/deciding-result.ts';
 import type { Report } from '../mail/reports/read-report.ts';
-import { addressIn } from '../mail/reports/text.ts';
+import { addressIn } from '../mail/reports/text-claims.ts';
 import {
   COMPLAINT,
   reasonOf,
@@ -92,7 +92,7 @@ export function interimResultOf(
 
 function orcptOf({ address, email: { dsn } }: SentRecipient): string | null {
   const orcpt = dsn?.kind === 'request' ? dsn.recipients[address]?.orcpt : null;
-  return orcpt == null ? null : addressIn(decodedXtext(orcpt));
+  return orcpt == null ? null : addressIn(decodeXtext(orcpt));
 }
 
 function changeOf(report: Report, recipient: SentRecipient): Change | null {

@@ -20,7 +20,7 @@ import { addressKey } from '../mail/address.ts';
 import { readReport, type Report, REPORT_BYTES_MAX } from '../mail/reports/read-report.ts';
 import { UNSUBSCRIBE_SUBJECT } from '../mail/compose.ts';
 import { HOPS_MAX } from '../mail/mime/raw-message.ts';
-import { decodedValue, readHeader } from '../mail/mime/reader.ts';
+import { decodedFieldValue, readHeader } from '../mail/mime/reader.ts';
 import type {
   InboundResult,
   InboundStore,
@@ -179,7 +179,7 @@ async function unsubscribe(
  */
 function wantsToUnsubscribe(content: Buffer, { kind }: Report): boolean {
   if (kind === 'other' || kind === 'complaint') return true;
-  const subject = decodedValue(readHeader(content).fields, 'subject') ?? '';
+  const subject = decodedFieldValue(readHeader(content).fields, 'subject') ?? '';
   return kind === 'auto_reply' && subject.trim().toLowerCase() === UNSUBSCRIBE_SUBJECT;
 }
 

@@ -10,7 +10,7 @@ import type { World } from '../lib/world.ts';
 import type { Addressee, AddressBook } from './addressees.ts';
 import { addresseeOf, isOwnAddress } from './addressees.ts';
 import type { Receive, Received } from './receive-message.ts';
-import { plainAddress } from '../net/addresses.ts';
+import { plainAddress } from '../net/ip-addresses.ts';
 import type { ServerReply, SmtpHandlers, SmtpServerLimits } from '../net/smtp/server-types.ts';
 import { serverReply } from '../net/smtp/server-types.ts';
 import { DatabaseUnavailable } from '../database/database.ts';

@@ -4,10 +4,10 @@ import fc from 'fast-check';
 import PostalMime from 'postal-mime';
 import {
   addressInAnyForm,
-  addressOf,
+  unambiguousAddress,
   authorOf,
   readAddressList,
-  readOne,
+  readHeaderMailbox,
 } from './address-fields.ts';
 import { domainOf, formatMailbox, parseMailbox } from './address.ts';
 import { addressField, headerLine } from './mime/header.ts';
@@ -88,7 +88,7 @@ test('without From, or with several fields or addresses, there is no author', ()
     '"c<d"@acme.test',
     'Jo <"c>"@acme.test>',
   ]) {
-    assert.equal(addressOf(value), null, value);
+    assert.equal(unambiguousAddress(value), null, value);
   }
 });
 
@@ -123,10 +123,10 @@ const WITH_COMMENTS: Record<string, [string, 'clear' | 'unclear']> = {
 
 test('comments and quoted phrases of an author are parsed, and disagreement of parsers is known', () => {
   for (const [value, [mailbox, how]] of Object.entries(WITH_COMMENTS)) {
-    const read = readOne(value.replaceAll('\r\n', ''));
+    const read = readHeaderMailbox(value.replaceAll('\r\n', ''));
     assert.equal(read && formatMailbox(read), mailbox, value);
     assert.equal(addressInAnyForm(value), read?.address, value);
-    assert.equal(addressOf(value), how === 'clear' ? read?.address : null, value);
+    assert.equal(unambiguousAddress(value), how === 'clear' ? read?.address : null, value);
     // All parsers agree on the rewritten field.
     assert.equal(authorOf([addressField('From', [read!])]), read?.address, value);
   }
@@ -153,17 +153,17 @@ test('a comment that hides another address, or that is not closed, has no author
     'a(c)b@acme.test',
     'a@ac(c)me.test',
   ]) {
-    assert.equal(addressOf(value), null, value);
+    assert.equal(unambiguousAddress(value), null, value);
     assert.equal(addressInAnyForm(value), null, value);
   }
 });
 
 test('a domain that normalises to another spelling is refused as author', () => {
-  assert.equal(addressOf('A@ACME.test'), 'A@acme.test');
-  assert.equal(addressOf('a@b\u00fccher.test'), 'a@xn--bcher-kva.test');
+  assert.equal(unambiguousAddress('A@ACME.test'), 'A@acme.test');
+  assert.equal(unambiguousAddress('a@b\u00fccher.test'), 'a@xn--bcher-kva.test');
   for (const domain of ['ac\u00adme.test', '\uff41cme.test', 'acme\u3002test', 'acme.test\u00a0']) {
-    assert.equal(addressOf(`a@${domain}`), null, domain);
-    assert.equal(addressOf(`A <a@${domain}>`), null, domain);
+    assert.equal(unambiguousAddress(`a@${domain}`), null, domain);
+    assert.equal(unambiguousAddress(`A <a@${domain}>`), null, domain);
   }
 });
 

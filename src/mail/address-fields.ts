@@ -31,7 +31,7 @@ const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;
  */
 export function authorOf(
   headers: readonly HeaderField[],
-  parse: (value: string) => Address | null = addressOf,
+  parse: (value: string) => Address | null = unambiguousAddress,
 ): Address | null {
   let author: HeaderField | null = null;
   for (const header of headers) {
@@ -43,9 +43,9 @@ export function authorOf(
 }
 
 /** Returns the only address of a field, if all parsers read it alike, else null. The value may be folded. */
-export function addressOf(value: string): Address | null {
+export function unambiguousAddress(value: string): Address | null {
   const parts = mailboxParts(value);
-  return parts !== null && isReadAlike(parts) ? strictAddress(parts) : null;
+  return parts !== null && allParsersAgree(parts) ? strictAddress(parts) : null;
 }
 
 /** Returns the same, also from a form that parsers read in different ways. Such a field must be rewritten. */
@@ -60,7 +60,7 @@ type MailboxParts = {
   comments: readonly string[];
   address: string;
   /** The address has white space or a comment in it, or between it and its brackets. */
-  isSpaced: boolean;
+  hasInnerSpace: boolean;
 };
 
 /** Splits a value without checking the parts; null when a comment or bracket is not closed. */
@@ -68,18 +68,20 @@ function mailboxParts(value: string): MailboxParts | null {
   const uncommented = takeOutComments(value.replace(/\r\n(?=[ \t])/g, '').replace(/[ \t]+/g, ' '));
   if (uncommented === null) return null;
   const { comments } = uncommented;
-  const text = trimmed(uncommented.text);
-  const open = bracketIn(text);
-  if (open >= 0 && !text.endsWith('>')) return null;
-  const written = open < 0 ? text : text.slice(open + 1, -1);
-  const at = written.lastIndexOf('@');
+  const text = trimSpaces(uncommented.text);
+  const bracketAt = findBracket(text);
+  if (bracketAt >= 0 && !text.endsWith('>')) return null;
+  const rawAddress = bracketAt < 0 ? text : text.slice(bracketAt + 1, -1);
+  const at = rawAddress.lastIndexOf('@');
   const address =
-    at < 0 ? written : `${trimmed(written.slice(0, at))}@${trimmed(written.slice(at + 1))}`;
-  const phrase = open < 0 ? '' : trimmed(text.slice(0, open));
-  return { phrase, comments, address, isSpaced: address !== written };
+    at < 0
+      ? rawAddress
+      : `${trimSpaces(rawAddress.slice(0, at))}@${trimSpaces(rawAddress.slice(at + 1))}`;
+  const phrase = bracketAt < 0 ? '' : trimSpaces(text.slice(0, bracketAt));
+  return { phrase, comments, address, hasInnerSpace: address !== rawAddress };
 }
 
-function bracketIn(text: string): number {
+function findBracket(text: string): number {
   let isQuoted = false;
   for (let at = 0; at < text.length; at += 1) {
     const character = text[at];
@@ -99,13 +101,15 @@ function phraseText(phrase: string): string | null {
   return phrase.replace(QUOTED, (_quoted, text: string) => text.replace(/\\(.)/gu, '$1'));
 }
 
-function strictAddress({ phrase, comments, address: written }: MailboxParts): Address | null {
+function strictAddress({ phrase, comments, address: rawAddress }: MailboxParts): Address | null {
   if (phraseText(phrase) === null || hasHiddenControl(phrase)) return null;
   const isHarmless = (comment: string): boolean =>
     !hasHiddenControl(comment) && !/[@<>]/.test(comment) && !/[@<>]/.test(decodeWords(comment));
   if (!comments.every(isHarmless)) return null;
-  const address = parseAddress(written);
-  return address !== null && isClear(address) && isUnchanged(address, written) ? address : null;
+  const address = parseAddress(rawAddress);
+  return address !== null && isUnambiguous(address) && isDomainUnchanged(address, rawAddress)
+    ? address
+    : null;
 }
 
 /** Decoded encoded words may contain a character that ends the field for some parsers. */
@@ -117,9 +121,9 @@ function hasHiddenControl(text: string): boolean {
  * Returns whether parsers agree. They differ on a comment within an address, a comment with a parenthesis or
  * quotation mark in it, several quoted strings, and white space around the `@`.
  */
-function isReadAlike({ phrase, comments, address, isSpaced }: MailboxParts): boolean {
+function allParsersAgree({ phrase, comments, address, hasInnerSpace }: MailboxParts): boolean {
   const isOneName = /^(?:"(?:[^"\\]|\\.)*"|[^"]*)$/.test(phrase);
-  if (isSpaced || !isOneName) return false;
+  if (hasInnerSpace || !isOneName) return false;
   const isPlain = (comment: string): boolean =>
     !/["()\\]/.test(`${comment}${decodeWords(comment)}`);
   if (comments.length === 0) return true;
@@ -127,7 +131,7 @@ function isReadAlike({ phrase, comments, address, isSpaced }: MailboxParts): boo
 }
 
 /** Trims spaces only. Other parsers keep white space that trim() removes, such as a non-breaking space. */
-function trimmed(text: string): string {
+function trimSpaces(text: string): string {
   let [start, end] = [0, text.length];
   while (text[start] === ' ') start += 1;
   while (end > start && text[end - 1] === ' ') end -= 1;
@@ -135,13 +139,13 @@ function trimmed(text: string): string {
 }
 
 /** Returns whether Unicode mapping (UTS #46) leaves the domain unchanged. */
-function isUnchanged(address: Address, written: string): boolean {
-  const domain = written.slice(written.lastIndexOf('@') + 1).toLowerCase();
+function isDomainUnchanged(address: Address, rawAddress: string): boolean {
+  const domain = rawAddress.slice(rawAddress.lastIndexOf('@') + 1).toLowerCase();
   return domain === domainOf(address) || domain === domainToUnicode(domainOf(address));
 }
 
 /** False for `"ceo@bank.example"@acme.example`: some parsers read the quoted part as the address. */
-export function isClear(address: Address): boolean {
+export function isUnambiguous(address: Address): boolean {
   return !/[@<>]/.test(localPartOf(address));
 }
 
@@ -150,13 +154,13 @@ const MAILBOX_LENGTH_MAX = 1_000;
 
 /** Returns the addresses of a To or Cc field, including group members; skips invalid ones. */
 export function readAddressList(value: string): Mailbox[] {
-  return splitList(value)
+  return splitAddressList(value)
     .slice(0, ADDRESSES_MAX)
-    .flatMap((item) => readOne(item) ?? []);
+    .flatMap((item) => readHeaderMailbox(item) ?? []);
 }
 
 /** Parses one address of a header, `Name <a@b.c>` or `a@b.c (Name)`, and decodes its name. */
-export function readOne(value: string): Mailbox | null {
+export function readHeaderMailbox(value: string): Mailbox | null {
   const text = value.replace(/[ \t]+/g, ' ');
   const parts = text.length > MAILBOX_LENGTH_MAX || CONTROL.test(text) ? null : mailboxParts(text);
   const address = parts === null ? null : parseAddress(parts.address);
@@ -171,7 +175,7 @@ export function readOne(value: string): Mailbox | null {
 }
 
 /** Splits at commas and group ends outside of quotes. Drops comments and group names. */
-export function splitList(value: string): string[] {
+export function splitAddressList(value: string): string[] {
   const items: string[] = [];
   let item = '';
   let comments = 0;

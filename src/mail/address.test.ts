@@ -287,8 +287,8 @@ test('nodemailer parses plain addresses alike, with any quoted name', () => {
       if (!mailbox) return;
       // nodemailer leaves escapes in some names, such as names of spaces. Compare only names without them.
       fc.pre(!/[\\"]/.test(name) && !name.includes('=?'));
-      const written = formatMailbox(mailbox);
-      assert.deepEqual(addressparser(written), [
+      const formatted = formatMailbox(mailbox);
+      assert.deepEqual(addressparser(formatted), [
         { name: mailbox.name ?? '', address: mailbox.address },
       ]);
     }),

@@ -63,9 +63,9 @@ export function parseMailbox(text: string): Mailbox | null {
  */
 export function explainAddress(text: string): string {
   const isCut = text.length > SHOWN_LENGTH_MAX;
-  const shown = JSON.stringify(isCut ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text);
+  const quoted = JSON.stringify(isCut ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text);
   const read = readMailbox(text);
-  return `${shown} is not an email address${isProblem(read) ? `: ${read.problem}` : ''}`;
+  return `${quoted} is not an email address${isProblem(read) ? `: ${read.problem}` : ''}`;
 }
 
 function readMailbox(text: string): Mailbox | Problem {
@@ -73,33 +73,33 @@ function readMailbox(text: string): Mailbox | Problem {
   if (CONTROL.test(text)) return problem('it has a line break or another control character');
   if (!text.isWellFormed()) return problem('it is not valid Unicode');
   const trimmed = text.trim();
-  if (/^[^"<>]*[()][^"<>]*$/.test(trimmed)) return readCommented(trimmed);
-  if (!trimmed.endsWith('>')) return mailboxOf('', trimmed);
+  if (/^[^"<>]*[()][^"<>]*$/.test(trimmed)) return readMailboxWithComment(trimmed);
+  if (!trimmed.endsWith('>')) return toMailbox('', trimmed);
 
-  const open = trimmed.startsWith('"') ? afterQuotes(trimmed) : trimmed.indexOf('<');
-  if (trimmed[open] !== '<') return problem('write it like "Name" <name@example.com>');
-  const name = readName(trimmed.slice(0, open).trim());
-  return isProblem(name) ? name : mailboxOf(name.text, trimmed.slice(open + 1, -1));
+  const bracketAt = trimmed.startsWith('"') ? endOfQuotes(trimmed) : trimmed.indexOf('<');
+  if (trimmed[bracketAt] !== '<') return problem('write it like "Name" <name@example.com>');
+  const name = readDisplayName(trimmed.slice(0, bracketAt).trim());
+  return isProblem(name) ? name : toMailbox(name.text, trimmed.slice(bracketAt + 1, -1));
 }
 
 /** Parses `a@b.c (Name)`, the form of cron and other programs (RFC 5322 §3.2.2). */
-function readCommented(text: string): Mailbox | Problem {
+function readMailboxWithComment(text: string): Mailbox | Problem {
   const uncommented = takeOutComments(text);
   if (uncommented === null) return problem('it has a parenthesis that is not closed or opened');
   const name = uncommented.comments.join(' ').trim();
   if (name.includes('@'))
     return problem('it has an @ in parentheses, which some parsers read as the address');
-  return mailboxOf(name, uncommented.text.trim());
+  return toMailbox(name, uncommented.text.trim());
 }
 
-function mailboxOf(name: string, text: string): Mailbox | Problem {
+function toMailbox(name: string, text: string): Mailbox | Problem {
   const address = readAddress(text);
   if (isProblem(address)) return address;
   if (name.length <= NAME_LENGTH_MAX) return { name: name || null, address };
   return problem(`its name has more than ${NAME_LENGTH_MAX} characters`);
 }
 
-function afterQuotes(text: string): number {
+function endOfQuotes(text: string): number {
   let at = 1;
   while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
   do at += 1;
@@ -107,17 +107,17 @@ function afterQuotes(text: string): number {
   return at;
 }
 
-function readName(text: string): { text: string } | Problem {
+function readDisplayName(text: string): { text: string } | Problem {
   if (text.startsWith('"')) return { text: text.slice(1, -1).replace(/\\(.)/gu, '$1').trim() };
   const special = SPECIAL_IN_NAME.exec(text)?.[0];
   if (special === undefined) return { text };
-  if (isList(text)) return problem(SEVERAL);
+  if (isList(text)) return problem(SEVERAL_ADDRESSES);
   return problem(`a name with ${special} in it needs double quotes around it`);
 }
 
-const SEVERAL = 'it is more than one; write several as an array of strings';
-const GROUPS = 'groups (name: a, b;) are not supported; name the addresses';
-const COMMENTS = 'comments in parentheses are not supported';
+const SEVERAL_ADDRESSES = 'it is more than one; write several as an array of strings';
+const NO_GROUPS = 'groups (name: a, b;) are not supported; name the addresses';
+const NO_COMMENTS = 'comments in parentheses are not supported';
 
 function isList(text: string): boolean {
   const at = text.indexOf('@');
@@ -125,7 +125,7 @@ function isList(text: string): boolean {
 }
 
 function tooLong(text: string): Problem {
-  return problem(isList(text) ? SEVERAL : 'it is too long');
+  return problem(isList(text) ? SEVERAL_ADDRESSES : 'it is too long');
 }
 
 function readAddress(text: string): Address | Problem {
@@ -133,10 +133,10 @@ function readAddress(text: string): Address | Problem {
   if (text.length > ADDRESS_OCTETS_MAX) return tooLong(text);
   const at = text.lastIndexOf('@');
   if (at === -1) return problem('it has no @');
-  const given = text.slice(0, at);
-  const local = leastQuoted(given);
-  const wrong = localProblem(given) ?? (local === given ? null : localProblem(local));
-  if (wrong !== null) return problem(wrong);
+  const rawLocal = text.slice(0, at);
+  const local = toLeastQuoted(rawLocal);
+  const localFault = localProblem(rawLocal) ?? (local === rawLocal ? null : localProblem(local));
+  if (localFault !== null) return problem(localFault);
 
   if (at === text.length - 1) return problem('nothing follows the @');
   const domain = parseDomain(text.slice(at + 1));
@@ -148,7 +148,7 @@ function readAddress(text: string): Address | Problem {
 
 function localProblem(local: string): string | null {
   if (local === '') return 'nothing comes before the @';
-  if (isList(local)) return SEVERAL;
+  if (isList(local)) return SEVERAL_ADDRESSES;
   if (Buffer.byteLength(local) > LOCAL_OCTETS_MAX) {
     return `the part before the @ has more than ${LOCAL_OCTETS_MAX} octets`;
   }
@@ -162,7 +162,7 @@ function localProblem(local: string): string | null {
 }
 
 /** Returns the least quoted form (RFC 5321 §4.1.2): `"jo"` and `"j\\o"` become `jo`, so they compare as equal. */
-function leastQuoted(local: string): string {
+function toLeastQuoted(local: string): string {
   if (!local.startsWith('"')) return local;
   const plain = local.slice(1, -1).replace(/\\(.)/gu, '$1');
   if (plain.split('.').every((atom) => ATOM.test(atom))) return plain;
@@ -172,8 +172,8 @@ function leastQuoted(local: string): string {
 function explainLocal(local: string): string {
   if (local.startsWith('"')) return explainQuoted(local);
   if (local.startsWith('@')) return 'routes (@a,@b:c@d) are not supported';
-  if (local.includes(':')) return GROUPS;
-  if (local.includes('(')) return COMMENTS;
+  if (local.includes(':')) return NO_GROUPS;
+  if (local.includes('(')) return NO_COMMENTS;
   if (local.includes('<')) return 'text follows the closing >';
   if (/^\.|\.\.|\.$/.test(local)) return 'it has a leading, trailing or double dot before the @';
   return 'it has a character before the @ that needs double quotes or cannot be there';
@@ -181,11 +181,11 @@ function explainLocal(local: string): string {
 
 /** @param local begins with a quotation mark and is not a quoted string */
 function explainQuoted(local: string): string {
-  const [, rest = null] = AFTER_QUOTED.exec(local) ?? [];
-  if (rest === null) return 'it has an opening quotation mark without its closing one';
-  if (rest.trimStart().startsWith(':')) return GROUPS;
-  if (rest.trimStart().startsWith('(')) return COMMENTS;
-  if (rest !== '') return 'the @ must follow the closing quotation mark';
+  const [, afterQuote = null] = AFTER_QUOTED.exec(local) ?? [];
+  if (afterQuote === null) return 'it has an opening quotation mark without its closing one';
+  if (afterQuote.trimStart().startsWith(':')) return NO_GROUPS;
+  if (afterQuote.trimStart().startsWith('(')) return NO_COMMENTS;
+  if (afterQuote !== '') return 'the @ must follow the closing quotation mark';
   return 'it has a character in its quotation marks that cannot be there';
 }
 
@@ -220,7 +220,7 @@ export function addressKey(address: string): string {
   const at = address.lastIndexOf('@');
   if (at === -1) return foldCase(address);
   const domain = address.slice(at + 1);
-  return `${foldCase(leastQuoted(address.slice(0, at)))}@${parseDomain(domain) ?? foldCase(domain)}`;
+  return `${foldCase(toLeastQuoted(address.slice(0, at)))}@${parseDomain(domain) ?? foldCase(domain)}`;
 }
 
 /** Returns whether the local part needs a server with SMTPUTF8 (RFC 6531). */
@@ -231,8 +231,8 @@ export function needsSmtpUtf8(address: Address): boolean {
 /** Returns `a@b.c` or `Name <a@b.c>`, as the API shows it. parseMailbox parses it to the same mailbox. */
 export function formatMailbox({ name, address }: Mailbox): string {
   if (name === null) return address;
-  const shown = SPECIAL_IN_NAME.test(name) ? `"${name.replace(/["\\]/g, '\\$&')}"` : name;
-  return `${shown} <${address}>`;
+  const quoted = SPECIAL_IN_NAME.test(name) ? `"${name.replace(/["\\]/g, '\\$&')}"` : name;
+  return `${quoted} <${address}>`;
 }
 
 /** RFC 1035 §2.3.4, without the root. */
@@ -249,7 +249,7 @@ const TOP_LABEL = /^[a-z]/;
  * with other characters than letters, digits and inner hyphens.
  */
 export function parseDomain(text: string): string | null {
-  if (text.length > DOMAIN_OCTETS_MAX || hasForeignAscii(text)) return null;
+  if (text.length > DOMAIN_OCTETS_MAX || hasForbiddenAscii(text)) return null;
   const domain = isAscii(text) ? text.toLowerCase() : domainToASCII(text);
   if (domain.length > DOMAIN_OCTETS_MAX) return null;
   const labels = domain.split('.');
@@ -258,7 +258,7 @@ export function parseDomain(text: string): string | null {
 }
 
 /** Returns whether the text has ASCII that the mapping could read as a port, path or escape. */
-function hasForeignAscii(text: string): boolean {
+function hasForbiddenAscii(text: string): boolean {
   return /[^A-Za-z0-9.\-\u0080-\uffff]/.test(text);
 }
 
@@ -268,11 +268,11 @@ function isAscii(text: string): boolean {
 
 function isLabel(label: string): boolean {
   if (!LABEL.test(label)) return false;
-  return !label.startsWith('xn--') || isHonestIdn(label);
+  return !label.startsWith('xn--') || isUnambiguousIdn(label);
 }
 
 /** Returns whether an A-label encodes exactly one U-label that mixes no scripts. */
-function isHonestIdn(label: string): boolean {
+function isUnambiguousIdn(label: string): boolean {
   const unicode = domainToUnicode(label);
   return unicode !== label && domainToASCII(unicode) === label && isSingleScript(unicode);
 }
@@ -326,17 +326,17 @@ const MIXTURES = [
   ['Latin', 'Han', 'Hangul'],
 ];
 
-let allowed: readonly RegExp[] | null = null;
+let scriptPatterns: readonly RegExp[] | null = null;
 
 /** Compiled at the first non-ASCII label: at import, this would delay the start of each process by 10 ms. */
-function allowedScripts(): readonly RegExp[] {
-  allowed ??= [...SCRIPTS.map((script) => [script]), ...MIXTURES].map((scripts) => {
+function compileScriptPatterns(): readonly RegExp[] {
+  scriptPatterns ??= [...SCRIPTS.map((script) => [script]), ...MIXTURES].map((scripts) => {
     const classes = [...scripts, 'Common', 'Inherited'].map((script) => `\\p{scx=${script}}`);
     return new RegExp(`^[${classes.join('')}]*$`, 'u');
   });
-  return allowed;
+  return scriptPatterns;
 }
 
 function isSingleScript(label: string): boolean {
-  return allowedScripts().some((pattern) => pattern.test(label));
+  return compileScriptPatterns().some((pattern) => pattern.test(label));
 }

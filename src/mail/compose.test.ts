@@ -280,13 +280,13 @@ test('no string of a message can add a header: it is refused or encoded', () => 
   fc.assert(
     fc.property(fc.constantFrom(...spots), lineEnds, (spot, lineEnd) => {
       const message = { html: 'x', ...spot(`a${lineEnd}X-Evil: 1${lineEnd}--=_mixed_${EMAIL_ID}`) };
-      let written = '';
+      let messageText = '';
       try {
-        written = bytesOf(message).toString();
+        messageText = bytesOf(message).toString();
       } catch (error) {
         assert.match((error as Error).message, /header|unsubscribe/);
       }
-      const header = written.slice(0, written.indexOf('\r\n\r\n'));
+      const header = messageText.slice(0, messageText.indexOf('\r\n\r\n'));
       assert.doesNotMatch(header, /^X-Evil/im);
     }),
     { numRuns: 500 },

@@ -14,7 +14,7 @@ import type { Attachment, MessageContent } from './email.ts';
 import {
   addressField,
   dateText,
-  field,
+  headerField,
   type HeaderField,
   headerLine,
   isContentId,
@@ -83,56 +83,56 @@ export function feedbackIdOf(
 ): string {
   const tag = email.tags.find(({ name }) => name === FEEDBACK_TAG);
   const kind = tag?.value.slice(0, FEEDBACK_KIND_MAX) ?? 'untagged';
-  return `${kind}:${hashedProject(email.projectId, key)}:${email.fromDomain}:letterhaus`;
+  return `${kind}:${hashProject(email.projectId, key)}:${email.fromDomain}:letterhaus`;
 }
 
 const HASHED_PROJECTS = new WeakMap<Buffer, LRUCache<string, string>>();
 const HASHED_MAX = 1_000;
 
-function hashedProject(projectId: string, key: Buffer): string {
-  const known = HASHED_PROJECTS.get(key) ?? new LRUCache<string, string>({ max: HASHED_MAX });
-  HASHED_PROJECTS.set(key, known);
-  let hashed = known.get(projectId);
+function hashProject(projectId: string, key: Buffer): string {
+  const hashes = HASHED_PROJECTS.get(key) ?? new LRUCache<string, string>({ max: HASHED_MAX });
+  HASHED_PROJECTS.set(key, hashes);
+  let hashed = hashes.get(projectId);
   if (hashed === undefined) {
     const mac = createHmac('sha256', key).update(projectId).digest('hex');
     hashed = mac.slice(0, FEEDBACK_PROJECT_HEX);
-    known.set(projectId, hashed);
+    hashes.set(projectId, hashed);
   }
   return hashed;
 }
 
 /** @throws when a string has characters that headers cannot have, because a check before is missing */
 export function composeMessage(message: Message): ComposedMessage {
-  const content = contentOf(message);
+  const content = composeContent(message);
   return {
     fromDomain: domainOf(message.from.address),
-    headers: [...messageFields(message), ...customFields(message), ...content.fields],
-    body: joinedWhereSmall(content.body),
+    headers: [...composeMessageFields(message), ...composeCustomFields(message), ...content.fields],
+    body: joinSmallPieces(content.body),
   };
 }
 
-function messageFields(message: Message): HeaderField[] {
+function composeMessageFields(message: Message): HeaderField[] {
   const { to, cc, replyTo, asciiOnly = false } = message;
   return [
-    field('Date', [dateText(message.date)]),
+    headerField('Date', [dateText(message.date)]),
     addressField('From', [message.from]),
     // An address list cannot be empty. A message with only blind copies has neither To nor Cc.
     ...(to.length > 0 ? [addressField('To', to, { asciiOnly })] : []),
     ...(cc.length > 0 ? [addressField('Cc', cc, { asciiOnly })] : []),
     ...(replyTo.length > 0 ? [addressField('Reply-To', replyTo)] : []),
     textField('Subject', message.subject),
-    field('Message-ID', [message.messageId]),
-    field('MIME-Version', ['1.0']),
+    headerField('Message-ID', [message.messageId]),
+    headerField('MIME-Version', ['1.0']),
   ];
 }
 
 /** Returns one field per name, in any case, because many must not repeat. Our own fields win. */
-function customFields(message: Message): HeaderField[] {
+function composeCustomFields(message: Message): HeaderField[] {
   const { headers, unsubscribeUrl, unsubscribeMailto = null, feedbackId = null } = message;
   const fields = new Map<string, HeaderField>();
   if (unsubscribeUrl !== null) {
     fields.set('list-unsubscribe', unsubscribeField(unsubscribeUrl, unsubscribeMailto));
-    const oneClick = field('List-Unsubscribe-Post', ['List-Unsubscribe=One-Click']);
+    const oneClick = headerField('List-Unsubscribe-Post', ['List-Unsubscribe=One-Click']);
     fields.set('list-unsubscribe-post', oneClick);
   }
   for (const [name, value] of headers) {
@@ -140,7 +140,7 @@ function customFields(message: Message): HeaderField[] {
     if (!fields.has(key)) fields.set(key, customField(name, value));
   }
   if (feedbackId !== null && !fields.has('feedback-id')) {
-    fields.set('feedback-id', field('Feedback-ID', [feedbackId]));
+    fields.set('feedback-id', headerField('Feedback-ID', [feedbackId]));
   }
   return [...fields.values()];
 }
@@ -148,27 +148,29 @@ function customFields(message: Message): HeaderField[] {
 /** Adds `mailto:` for mail programs without RFC 8058. The others use the first link that they support. */
 function unsubscribeField(url: string, mailto: string | null): HeaderField {
   const name = 'List-Unsubscribe';
-  const link = `<${writableUrl(url)}>`;
-  if (mailto === null) return field(name, [link]);
-  const byMail = ` <mailto:${mailto}?subject=${UNSUBSCRIBE_SUBJECT}>`;
+  const link = `<${requireWritableUrl(url)}>`;
+  if (mailto === null) return headerField(name, [link]);
+  const mailtoLink = ` <mailto:${mailto}?subject=${UNSUBSCRIBE_SUBJECT}>`;
   // On one line if possible, because some programs do not unfold this field.
-  const isOneLine = name.length + link.length + byMail.length <= LIST_LINE_MAX;
-  return field(name, isOneLine ? [`${link},${byMail}`] : [`${link},`, byMail]);
+  const isOneLine = name.length + link.length + mailtoLink.length <= LIST_LINE_MAX;
+  return headerField(name, isOneLine ? [`${link},${mailtoLink}`] : [`${link},`, mailtoLink]);
 }
 
-function writableUrl(url: string): string {
+function requireWritableUrl(url: string): string {
   if (/^https?:[!-~]+$/i.test(url) && !/[<>"]/.test(url)) return url;
   throw new Error('The unsubscribe link cannot be written in a header.');
 }
 
 type Part = { fields: readonly HeaderField[]; body: readonly Buffer[] };
 
-function contentOf({ emailId, html, text, attachments }: Message): Part {
+function composeContent({ emailId, html, text, attachments }: Message): Part {
   const isInline = ({ contentId }: Attachment) => html !== null && contentId !== null;
-  const inline = attachments.filter(isInline).map((one) => attachmentPart(one, 'inline'));
+  const inline = attachments
+    .filter(isInline)
+    .map((attachment) => attachmentPart(attachment, 'inline'));
   const separate = attachments
-    .filter((one) => !isInline(one))
-    .map((one) => attachmentPart(one, 'attachment'));
+    .filter((attachment) => !isInline(attachment))
+    .map((attachment) => attachmentPart(attachment, 'attachment'));
   const wrap = (kind: Multipart, parts: readonly Part[]) => multipart(kind, parts, emailId);
 
   // Some mail programs would show an empty text part instead of the html.
@@ -181,8 +183,8 @@ function textPart(subtype: 'plain' | 'html', text: string): Part {
   const { encoding, body } = encodeText(text);
   return {
     fields: [
-      field('Content-Type', [`text/${subtype}; charset=utf-8`]),
-      field('Content-Transfer-Encoding', [encoding]),
+      headerField('Content-Type', [`text/${subtype}; charset=utf-8`]),
+      headerField('Content-Transfer-Encoding', [encoding]),
     ],
     body: [body],
   };
@@ -194,23 +196,25 @@ function attachmentPart(
 ): Part {
   return {
     fields: [
-      field('Content-Type', [attachmentType(contentType)]),
-      field('Content-Disposition', withParameter(disposition, 'filename', filename)),
-      field('Content-Transfer-Encoding', ['base64']),
-      ...(contentId === null ? [] : [field('Content-ID', [`<${writableId(contentId)}>`])]),
+      headerField('Content-Type', [safeMediaType(contentType)]),
+      headerField('Content-Disposition', withParameter(disposition, 'filename', filename)),
+      headerField('Content-Transfer-Encoding', ['base64']),
+      ...(contentId === null
+        ? []
+        : [headerField('Content-ID', [`<${escapeContentId(contentId)}>`])]),
     ],
     body: [base64Lines(content)],
   };
 }
 
 /** RFC 2045 §6.4 forbids base64 for messages and multiparts, so they are sent as octet streams. */
-function attachmentType(contentType: string): string {
+function safeMediaType(contentType: string): string {
   const isComposite = /^(?:message|multipart)\//i.test(contentType);
   return isMediaType(contentType) && !isComposite ? contentType : 'application/octet-stream';
 }
 
 /** Escapes characters that a Content-ID cannot have, like `cid:` links (RFC 2392). */
-function writableId(contentId: string): string {
+function escapeContentId(contentId: string): string {
   return isContentId(contentId) ? contentId : encodeURIComponent(contentId.toWellFormed());
 }
 
@@ -228,7 +232,7 @@ function multipart(kind: Multipart, parts: readonly Part[], emailId: string): Pa
     ...content,
   ]);
   return {
-    fields: [field('Content-Type', [`multipart/${kind};`, ...parameters])],
+    fields: [headerField('Content-Type', [`multipart/${kind};`, ...parameters])],
     body: [...body, Buffer.from(`--${boundary}--\r\n`)],
   };
 }
@@ -236,7 +240,7 @@ function multipart(kind: Multipart, parts: readonly Part[], emailId: string): Pa
 const SMALL_BYTES = 65_536;
 
 /** Joins small pieces, which are slow to sign and to send. Large pieces are not copied. */
-function joinedWhereSmall(pieces: readonly Buffer[]): Buffer[] {
+function joinSmallPieces(pieces: readonly Buffer[]): Buffer[] {
   const joined: Buffer[] = [];
   let small: Buffer[] = [];
   for (const piece of pieces) {

@@ -6,7 +6,7 @@ import { headerLine } from './mime/header.ts';
 import { CHARACTER } from '../../test/support/characters.ts';
 
 /** Returns the unfolded field. Asserts that it was accepted and that mail can carry its lines. */
-function written(name: string, value: string): string {
+function fieldText(name: string, value: string): string {
   assert.equal(checkCustomHeader(name, value), null, `${name}: ${value}`);
   const line = headerLine(customField(name, value));
   assert.match(line, /^[!-9;-~]+: (?:[ -~]+\r\n(?= [ -~]*[!-~]))*[ -~]+\r\n$/, line);
@@ -20,7 +20,7 @@ test('clients cannot add headers that Letterhaus writes, or trace headers', () =
     'DKIM-Signature DKIM-X ARC-Seal Authentication-Results Content-Type content-disposition ' +
     'Resent-From resent-sender Resent-Date Received-SPF Delivered-To DomainKey-Signature';
   for (const name of names.split(' ')) {
-    assert.match(checkCustomHeader(name, 'x') ?? '', /is written by the service/, name);
+    assert.match(checkCustomHeader(name, 'x') ?? '', /is fieldText by the service/, name);
   }
 });
 
@@ -98,11 +98,11 @@ const WRITTEN: Record<string, Record<string, string>> = {
 };
 
 for (const [name, values] of Object.entries(WRITTEN)) {
-  test(`${name} is written by its grammar`, () => {
+  test(`${name} is fieldText by its grammar`, () => {
     for (const [value, expected] of Object.entries(values)) {
       const text = expected === '=' ? value : expected;
-      assert.equal(written(name, value), text);
-      assert.equal(written(name.toLowerCase(), ` ${value} `), text);
+      assert.equal(fieldText(name, value), text);
+      assert.equal(fieldText(name.toLowerCase(), ` ${value} `), text);
     }
   });
 }
@@ -295,9 +295,9 @@ test('every accepted custom header is written in ASCII, as one field, and is the
   fc.assert(
     fc.property(names, values, (name, value) => {
       if (checkCustomHeader(name, value) !== null) return;
-      const once = written(name, value);
+      const once = fieldText(name, value);
       // For the parser of requests, an encoded word is text.
-      if (!once.includes('=?')) assert.equal(written(name, once), once);
+      if (!once.includes('=?')) assert.equal(fieldText(name, once), once);
     }),
     { numRuns: 3_000 },
   );

@@ -7,7 +7,7 @@
  */
 import {
   CONTROL,
-  field,
+  headerField,
   type HeaderField,
   LINE_MAX,
   textField,
@@ -148,7 +148,7 @@ export function customField(name: string, value: string): HeaderField {
   const words = structuredWords(name, value.trim());
   if (words === null || 'problem' in words) return textField(name, value.trim());
   const line = words.join('');
-  return field(name, staysOnOneLine(name, line) ? [line] : words);
+  return headerField(name, staysOnOneLine(name, line) ? [line] : words);
 }
 
 /** Some receivers find List-Unsubscribe in the raw header only if it is not folded. */

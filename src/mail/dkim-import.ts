@@ -18,9 +18,9 @@ type Problem = { problem: string };
 
 /** @returns the pair in the form of generated ones, or a problem that continues the name of the field */
 export async function readDkimKey(pem: string): Promise<DkimKeyPair | Problem> {
-  const problem = problemOfText(pem);
+  const problem = textProblem(pem);
   if (problem !== null) return { problem };
-  const privateKey = parse(pem);
+  const privateKey = parsePrivateKey(pem);
   if (privateKey === null) {
     return { problem: 'is not a private key in PEM, or is damaged; give the whole file' };
   }
@@ -34,7 +34,7 @@ export async function readDkimKey(pem: string): Promise<DkimKeyPair | Problem> {
       problem: `is an RSA key of ${bits} bits; it must have ${BITS_MIN} to ${BITS_MAX}: omit it, and a new key is generated`,
     };
   }
-  if (!(await works(privateKey))) {
+  if (!(await canSign(privateKey))) {
     return { problem: 'is a damaged key: its signatures do not verify; export it again' };
   }
   return {
@@ -56,7 +56,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   CERTIFICATE: 'is a certificate; give the private key',
 };
 
-function problemOfText(pem: string): string | null {
+function textProblem(pem: string): string | null {
   if (pem.length > DKIM_PEM_MAX_LENGTH) {
     return `is longer than ${DKIM_PEM_MAX_LENGTH / 1024} KB; give the private key alone`;
   }
@@ -74,7 +74,7 @@ function problemOfText(pem: string): string | null {
   return ADVICE[label] ?? null;
 }
 
-function parse(pem: string): KeyObject | null {
+function parsePrivateKey(pem: string): KeyObject | null {
   try {
     return createPrivateKey(pem);
   } catch {
@@ -82,7 +82,7 @@ function parse(pem: string): KeyObject | null {
   }
 }
 
-async function works(privateKey: KeyObject): Promise<boolean> {
+async function canSign(privateKey: KeyObject): Promise<boolean> {
   const data = Buffer.from('letterhaus');
   try {
     // Asynchronous, because the numbers of a crafted key may take long.

@@ -13,7 +13,7 @@ import {
   relaxedField,
   signMessage,
 } from './dkim.ts';
-import { field } from './mime/header.ts';
+import { headerField } from './mime/header.ts';
 import { CHARACTER } from '../../test/support/characters.ts';
 
 const TIME_S = 1_790_000_000;
@@ -255,7 +255,7 @@ const key: DkimKey = {
 const record = dkimRecordValue(ed25519.publicKey, 'ed25519-sha256');
 
 async function resultForBody(body: readonly Buffer[]): Promise<string | undefined> {
-  const headers = [field('From', ['jo@acme.test'])];
+  const headers = [headerField('From', ['jo@acme.test'])];
   const parts = await signMessage({ fromDomain: 'acme.test', headers, body }, [key], {
     signedAtS: 1_790_000_000,
     expiresAtS: 9_999_999_999,

@@ -12,7 +12,7 @@ import { authorOf } from './address-fields.ts';
 import { domainOf } from './address.ts';
 import type { RawMessageParts } from './mime/raw-message.ts';
 import type { ComposedMessage } from './compose.ts';
-import { field, type HeaderField, headerLine } from './mime/header.ts';
+import { headerField, type HeaderField, headerLine } from './mime/header.ts';
 
 /** Thrown when the message must not be sent with a signature; no retry can succeed. */
 export class Unsignable extends Error {}
@@ -74,7 +74,7 @@ export async function signMessage(
   keys: readonly DkimKey[],
   times: SignatureTimes,
 ): Promise<Buffer[]> {
-  const signatures = await signaturesOf({ fromDomain, headers, body }, keys, times);
+  const signatures = await createSignatures({ fromDomain, headers, body }, keys, times);
   const lines = [...signatures, ...headers].map(headerLine).join('');
   return [Buffer.from(`${lines}\r\n`), ...body];
 }
@@ -89,25 +89,25 @@ export async function signRawMessage(
   }: { fromDomain: string; keys: readonly DkimKey[]; times: SignatureTimes },
 ): Promise<Buffer[]> {
   if (isCut) throw new Unsignable('The header has too many fields to sign.');
-  const signatures = await signaturesOf({ fromDomain, headers, body: [body] }, keys, times);
+  const signatures = await createSignatures({ fromDomain, headers, body: [body] }, keys, times);
   return [Buffer.from(signatures.map(headerLine).join('')), raw];
 }
 
-function signaturesOf(
+function createSignatures(
   { fromDomain, headers, body }: ComposedMessage,
   keys: readonly DkimKey[],
   times: SignatureTimes,
 ): Promise<HeaderField[]> {
   if (keys.length === 0) throw new Error('There is no key to sign the message with.');
-  refuseOtherAuthor(headers, fromDomain);
-  for (const key of keys) refuseWrongKey(key, fromDomain);
+  requireAuthorDomain(headers, fromDomain);
+  for (const key of keys) requireMatchingKey(key, fromDomain);
   const bodyHash = relaxedBodyHash(body);
-  const signed = signedFields(headers);
-  return Promise.all(keys.map((key) => signatureField(key, { bodyHash, times, signed })));
+  const signed = selectSignedFields(headers);
+  return Promise.all(keys.map((key) => createSignatureField(key, { bodyHash, times, signed })));
 }
 
 /** Checks the signed fields themselves, independently of earlier checks. */
-function refuseOtherAuthor(headers: readonly HeaderField[], fromDomain: string): void {
+function requireAuthorDomain(headers: readonly HeaderField[], fromDomain: string): void {
   const author = authorOf(headers);
   if (author === null) throw new Unsignable('From is not exactly one field with one address.');
   const domain = domainOf(author);
@@ -118,7 +118,7 @@ function refuseOtherAuthor(headers: readonly HeaderField[], fromDomain: string):
 
 const KEY_TYPES = { 'rsa-sha256': 'rsa', 'ed25519-sha256': 'ed25519' } as const;
 
-function refuseWrongKey({ domain, algorithm, privateKey }: DkimKey, fromDomain: string): void {
+function requireMatchingKey({ domain, algorithm, privateKey }: DkimKey, fromDomain: string): void {
   if (domain !== fromDomain) {
     throw new Unsignable(`A key of ${domain} would sign for ${fromDomain}.`);
   }
@@ -130,7 +130,7 @@ function refuseWrongKey({ domain, algorithm, privateKey }: DkimKey, fromDomain: 
 type SignedFields = { tag: readonly string[]; canonical: string };
 
 /** Verifiers use fields of one name from the last to the first (RFC 6376 §5.4.2). */
-function signedFields(headers: readonly HeaderField[]): SignedFields {
+function selectSignedFields(headers: readonly HeaderField[]): SignedFields {
   const names: string[] = [];
   let canonical = '';
   for (const header of headers.toReversed()) {
@@ -139,15 +139,15 @@ function signedFields(headers: readonly HeaderField[]): SignedFields {
     names.push(name);
     canonical += `${relaxedField(header)}\r\n`;
   }
-  const tag = wordsOf(`h=${[...names, ...OVERSIGNED].join(':')};`, /.{1,70}[:;]/g);
+  const tag = foldableWords(`h=${[...names, ...OVERSIGNED].join(':')};`, /.{1,70}[:;]/g);
   return { tag, canonical };
 }
 
 type Signable = { bodyHash: string; times: SignatureTimes; signed: SignedFields };
 
-async function signatureField(key: DkimKey, { bodyHash, times, signed }: Signable) {
+async function createSignatureField(key: DkimKey, { bodyHash, times, signed }: Signable) {
   const { algorithm, domain, selector } = key;
-  const { name, value } = field('DKIM-Signature', [
+  const { name, value } = headerField('DKIM-Signature', [
     `v=1; a=${algorithm}; c=relaxed/relaxed; d=${domain};`,
     ` s=${selector};`,
     ` t=${times.signedAtS}; x=${times.expiresAtS};`,
@@ -156,19 +156,19 @@ async function signatureField(key: DkimKey, { bodyHash, times, signed }: Signabl
   ]);
   const unsigned = { name, value: `${value}\r\n b=` };
   const data = Buffer.from(signed.canonical + relaxedField(unsigned));
-  const signature = (await signatureOf(key, data)).toString('base64');
-  const folded = wordsOf(signature, /.{1,72}/g)
+  const signature = (await signData(key, data)).toString('base64');
+  const folded = foldableWords(signature, /.{1,72}/g)
     .join('\r\n')
     .trimStart();
   return { name, value: unsigned.value + folded };
 }
 
 /** Splits a value for folding; white space has no meaning in `h=` and `b=`. */
-function wordsOf(text: string, word: RegExp): string[] {
+function foldableWords(text: string, word: RegExp): string[] {
   return (text.match(word) ?? []).map((piece) => ` ${piece}`);
 }
 
-function signatureOf({ algorithm, privateKey }: DkimKey, data: Buffer): Promise<Buffer> {
+function signData({ algorithm, privateKey }: DkimKey, data: Buffer): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const done = (error: Error | null, signature: Buffer): void =>
     error ? reject(error) : resolve(signature);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseAddress } from './address.ts';
-import { parametersFor, type RcptDsn, readOrcpt } from './dsn-parameters.ts';
+import { dsnParametersFor, type RcptDsn, readOrcpt } from './dsn-parameters.ts';
 
 const JO = parseAddress('jo@receiver.test')!;
 
@@ -22,7 +22,7 @@ test('the next server gets the parameters of the sender, within the lengths that
   for (const [asked, takesReports, rcpt] of cases) {
     const recipients = { [JO]: asked };
     const dsn = { kind: 'request', sender: null, ret: 'HDRS', envid: 'a+2Bb', recipients } as const;
-    const written = parametersFor(dsn, JO, { takesReports });
-    assert.deepEqual(written, { mail: ' RET=HDRS ENVID=a+2Bb', rcpt });
+    const dsnParameters = dsnParametersFor(dsn, JO, { takesReports });
+    assert.deepEqual(dsnParameters, { mail: ' RET=HDRS ENVID=a+2Bb', rcpt });
   }
 });

@@ -47,7 +47,7 @@ export function readRet(text: string): 'FULL' | 'HDRS' | Problem {
 
 export function readEnvid(text: string): string | Problem {
   if (text.length > ENVID_MAX) return { problem: `ENVID has at most ${ENVID_MAX} characters` };
-  if (XTEXT.test(text) && PRINTABLE.test(decodedXtext(text))) return text;
+  if (XTEXT.test(text) && PRINTABLE.test(decodeXtext(text))) return text;
   return { problem: 'ENVID is printable ASCII as xtext (RFC 3461)' };
 }
 
@@ -67,17 +67,17 @@ export function readOrcpt(text: string, { smtpUtf8 }: { smtpUtf8: boolean }): st
   const isUtf8 = type.toLowerCase() === 'utf-8';
   const xtext = isUtf8 && smtpUtf8 ? UTF8_XTEXT : XTEXT;
   if (ATOM.test(type) && xtext.test(address)) {
-    const ascii = address.replace(/[^\0-\x7f]/gu, escaped);
-    if (PRINTABLE.test(decodedXtext(ascii))) return `${type};${ascii}`;
+    const ascii = address.replace(/[^\0-\x7f]/gu, escapeCharacter);
+    if (PRINTABLE.test(decodeXtext(ascii))) return `${type};${ascii}`;
   }
   return { problem: 'ORCPT is a type, a semicolon and an address as xtext: rfc822;jo@example.com' };
 }
 
-function escaped(character: string): string {
+function escapeCharacter(character: string): string {
   return `\\x{${character.codePointAt(0)!.toString(16).toUpperCase()}}`;
 }
 
-export function decodedXtext(text: string): string {
+export function decodeXtext(text: string): string {
   return text.replaceAll(/\+([0-9A-F]{2})/g, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),
   );
@@ -87,7 +87,7 @@ export function decodedXtext(text: string): string {
 export function typedAddress(address: string): string {
   if (isAscii(Buffer.from(address))) return `rfc822;${address}`;
   // Escapes replace xtext, so the special characters of xtext are escaped, too.
-  return `utf-8;${address.replace(/[^\0-\x7f]|[+=\\]/gu, escaped)}`;
+  return `utf-8;${address.replace(/[^\0-\x7f]|[+=\\]/gu, escapeCharacter)}`;
 }
 
 export type DsnParameters = { mail: string; rcpt: string };
@@ -96,24 +96,24 @@ export type DsnParameters = { mail: string; rcpt: string };
  * Returns the parameters after the paths of MAIL and RCPT, for one recipient; undefined when nothing was asked for.
  * @param reports.takesReports whether reports of other servers can arrive here
  */
-export function parametersFor(
+export function dsnParametersFor(
   dsn: Dsn | undefined,
   address: Address,
   { takesReports }: { takesReports: boolean },
 ): DsnParameters | undefined {
   if (dsn?.kind !== 'request') return undefined;
   const { ret, envid, recipients } = dsn;
-  const { notify: asked = null, orcpt = null } = recipients[address] ?? {};
-  const notify = takesReports || asked?.length === 0 ? asked : null;
+  const { notify: requested = null, orcpt = null } = recipients[address] ?? {};
+  const notify = takesReports || requested?.length === 0 ? requested : null;
   return {
-    mail: parameter('RET', ret) + parameter('ENVID', envid),
+    mail: formatParameter('RET', ret) + formatParameter('ENVID', envid),
     rcpt:
-      parameter('NOTIFY', notify && (notify.join(',') || 'NEVER')) +
+      formatParameter('NOTIFY', notify && (notify.join(',') || 'NEVER')) +
       // Escapes made it longer than servers must accept. The mail matters more than ORCPT.
-      parameter('ORCPT', orcpt !== null && orcpt.length > ORCPT_MAX ? null : orcpt),
+      formatParameter('ORCPT', orcpt !== null && orcpt.length > ORCPT_MAX ? null : orcpt),
   };
 }
 
-function parameter(name: string, value: string | null): string {
+function formatParameter(name: string, value: string | null): string {
   return value === null ? '' : ` ${name}=${value}`;
 }

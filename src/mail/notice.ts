@@ -10,13 +10,13 @@ import type { StoredStatus } from '../core/statuses.ts';
 import { type Address, domainOf, type Mailbox } from './address.ts';
 import { splitRawMessage } from './mime/raw-message.ts';
 import {
-  decodedXtext,
+  decodeXtext,
   type Dsn,
   type DsnRequest,
   type NotifyEvent,
   typedAddress,
 } from './dsn-parameters.ts';
-import { addressField, dateText, field, headerLine } from './mime/header.ts';
+import { addressField, dateText, headerField, headerLine } from './mime/header.ts';
 import { encodeText } from './mime/transfer-encoding.ts';
 
 /** A recipient gets at most one notice of each kind. */
@@ -68,39 +68,42 @@ export function noticeFor(dsn: Dsn, address: Address, change: Change): Notice | 
   const notify = dsn.recipients[address]?.notify ?? [];
   if (kind === undefined || !notify.includes(EVENT_OF_KIND[kind])) return undefined;
   if (kind === 'success' && change.nextServer === 'passed_on') return undefined;
-  return { kind, facts: factsOf(kind, change) };
+  return { kind, facts: noticeFacts(kind, change) };
 }
 
 const ACTION_OF_KIND = { success: 'delivered', failure: 'failed', delay: 'delayed' } as const;
 const CLASS_OF_KIND = { success: '2', failure: '5', delay: '4' } as const;
 const DIAGNOSTIC_MAX = 500;
 
-function factsOf(kind: NoticeKind, { status, smtp, reason, nextServer }: Change): NoticeFacts {
+function noticeFacts(kind: NoticeKind, { status, smtp, reason, nextServer }: Change): NoticeFacts {
   const {
     code = null,
-    enhanced_code: enhanced = null,
+    enhanced_code: enhancedCode = null,
     message = '',
     mx = null,
   } = (smtp ?? {}) as Partial<
     Record<'code' | 'enhanced_code' | 'message' | 'mx', string | number | null>
   >;
   const { category, advice = null } = (reason ?? {}) as { category?: string; advice?: string };
-  const digit = CLASS_OF_KIND[kind];
+  const statusClass = CLASS_OF_KIND[kind];
   // A refusal that is retried until the email expires has a temporary code but fails permanently.
-  const known = typeof enhanced === 'string' && enhanced.startsWith(digit) ? enhanced : null;
-  const unknown = category === 'expired' ? '5.4.7' : status === 'suppressed' ? '5.7.1' : null;
-  const reply = [code, enhanced, message].filter((word) => word !== null && word !== '').join(' ');
+  const matchingStatus =
+    typeof enhancedCode === 'string' && enhancedCode.startsWith(statusClass) ? enhancedCode : null;
+  const statusOfCause = category === 'expired' ? '5.4.7' : status === 'suppressed' ? '5.7.1' : null;
+  const reply = [code, enhancedCode, message]
+    .filter((word) => word !== null && word !== '')
+    .join(' ');
   return {
     action: nextServer === 'relayed' && kind === 'success' ? 'relayed' : ACTION_OF_KIND[kind],
-    status: known ?? unknown ?? `${digit}.0.0`,
-    diagnostic: code === null ? null : inOneLine(`smtp; ${reply}`).slice(0, DIAGNOSTIC_MAX),
-    remoteMta: typeof mx === 'string' ? inOneLine(mx) : null,
+    status: matchingStatus ?? statusOfCause ?? `${statusClass}.0.0`,
+    diagnostic: code === null ? null : toOneLine(`smtp; ${reply}`).slice(0, DIAGNOSTIC_MAX),
+    remoteMta: typeof mx === 'string' ? toOneLine(mx) : null,
     advice,
   };
 }
 
 /** Servers choose this text, so it must not add lines. */
-function inOneLine(text: string): string {
+function toOneLine(text: string): string {
   return text.replaceAll(/[^ -~]+/g, ' ').trim();
 }
 
@@ -120,7 +123,7 @@ type NoticeMessage = {
 /** Limit on a message that is returned whole, even with RET=FULL. */
 const RETURNED_BYTES_MAX = 10 * 1024 * 1024;
 
-export const SUBJECTS: Readonly<Record<NoticeFacts['action'], string>> = {
+export const NOTICE_SUBJECTS: Readonly<Record<NoticeFacts['action'], string>> = {
   delivered: 'Delivered: your message has arrived',
   relayed: 'Relayed: your message was passed on',
   failed: 'Undelivered: your message could not be delivered',
@@ -134,30 +137,34 @@ const PLAIN_ID = /^<[!-~]{1,900}>$/;
 export function composeNotice(notice: NoticeMessage): Buffer {
   const { facts, from, to, messageId, original, now } = notice;
   const boundary = `notice-${messageId.slice(1, messageId.indexOf('@'))}`;
-  const answered = PLAIN_ID.test(original.messageId) ? [original.messageId] : [];
+  const inReplyTo = PLAIN_ID.test(original.messageId) ? [original.messageId] : [];
   const header = [
-    field('Date', [dateText(now)]),
+    headerField('Date', [dateText(now)]),
     addressField('From', [from]),
     addressField('To', [{ name: null, address: to }]),
-    field('Subject', [SUBJECTS[facts.action]]),
-    field('Message-ID', [messageId]),
-    ...answered.map((id) => field('In-Reply-To', [id])),
-    // RFC 3834 §5: programs must not answer it.
-    field('Auto-Submitted', ['auto-replied']),
-    field('MIME-Version', ['1.0']),
-    field('Content-Type', [
+    headerField('Subject', [NOTICE_SUBJECTS[facts.action]]),
+    headerField('Message-ID', [messageId]),
+    ...inReplyTo.map((id) => headerField('In-Reply-To', [id])),
+    // RFC 3834 §5: programs must not reply to it.
+    headerField('Auto-Submitted', ['auto-replied']),
+    headerField('MIME-Version', ['1.0']),
+    headerField('Content-Type', [
       'multipart/report; report-type=delivery-status;',
       ` boundary="${boundary}"`,
     ]),
   ];
-  const text = encodeText(wordsOf(notice));
+  const text = encodeText(noticeText(notice));
   const parts: Part[] = [
     {
       type: 'text/plain; charset=utf-8',
       encoding: text.encoding,
       body: text.body,
     },
-    { type: 'message/delivery-status', encoding: '7bit', body: Buffer.from(statusOf(notice)) },
+    {
+      type: 'message/delivery-status',
+      encoding: '7bit',
+      body: Buffer.from(deliveryStatusText(notice)),
+    },
     returnedPart(notice),
   ];
   const delimiter = Buffer.from(`\r\n--${boundary}\r\n`);
@@ -178,20 +185,20 @@ type Part = { type: string; encoding: string; body: Buffer };
 function returnedPart({ facts, request, original }: NoticeMessage): Part {
   const { raw } = original;
   const { headerBytes } = splitRawMessage(raw);
-  const isWhole =
+  const returnsWholeMessage =
     facts.action === 'failed' && request.ret === 'FULL' && raw.length <= RETURNED_BYTES_MAX;
   const isPlain = isAscii(headerBytes);
-  const body = isWhole ? raw : headerBytes;
-  const whole = isPlain ? 'message/rfc822' : 'message/global';
-  const headers = isPlain ? 'text/rfc822-headers' : 'message/global-headers';
+  const body = returnsWholeMessage ? raw : headerBytes;
+  const messageType = isPlain ? 'message/rfc822' : 'message/global';
+  const headerType = isPlain ? 'text/rfc822-headers' : 'message/global-headers';
   return {
-    type: isWhole ? whole : headers,
+    type: returnsWholeMessage ? messageType : headerType,
     encoding: isAscii(body) ? '7bit' : '8bit',
     body,
   };
 }
 
-const SENTENCES: Readonly<Record<NoticeFacts['action'], string>> = {
+const SENTENCE_OF_ACTION: Readonly<Record<NoticeFacts['action'], string>> = {
   delivered: 'Your message has arrived at the mail server of this recipient:',
   relayed:
     'Your message was passed on to a mail server that sends no notices about delivery.\n' +
@@ -202,11 +209,11 @@ const SENTENCES: Readonly<Record<NoticeFacts['action'], string>> = {
     'delivery will be retried, and you are only notified again if you asked for that.',
 };
 
-function wordsOf({ facts, recipient, hostname }: NoticeMessage): string {
+function noticeText({ facts, recipient, hostname }: NoticeMessage): string {
   return [
     `This is the mail system at ${hostname}.`,
     '',
-    SENTENCES[facts.action],
+    SENTENCE_OF_ACTION[facts.action],
     '',
     `    ${recipient}`,
     '',
@@ -214,7 +221,7 @@ function wordsOf({ facts, recipient, hostname }: NoticeMessage): string {
     ...(facts.diagnostic === null || facts.action === 'delivered'
       ? []
       : [
-          `The server${facts.remoteMta === null ? '' : ` ${facts.remoteMta}`} answered:`,
+          `The server${facts.remoteMta === null ? '' : ` ${facts.remoteMta}`} replied:`,
           '',
           `    ${facts.diagnostic.slice('smtp; '.length)}`,
           '',
@@ -223,18 +230,25 @@ function wordsOf({ facts, recipient, hostname }: NoticeMessage): string {
 }
 
 /** Writes a group of fields about the message, and one about the recipient (RFC 3464 §2). */
-function statusOf({ facts, at, request, recipient, hostname, original }: NoticeMessage): string {
+function deliveryStatusText({
+  facts,
+  at,
+  request,
+  recipient,
+  hostname,
+  original,
+}: NoticeMessage): string {
   const { envid, recipients } = request;
   const orcpt = recipients[recipient]?.orcpt ?? null;
   const isRetried = facts.action === 'delayed';
   const groups: (readonly (readonly [string, string | null])[])[] = [
     [
-      ['Original-Envelope-Id', envid && decodedXtext(envid)],
+      ['Original-Envelope-Id', envid && decodeXtext(envid)],
       ['Reporting-MTA', `dns; ${hostname}`],
       ['Arrival-Date', dateText(original.arrivedAt)],
     ],
     [
-      ['Original-Recipient', orcpt && decodedXtext(orcpt)],
+      ['Original-Recipient', orcpt && decodeXtext(orcpt)],
       ['Final-Recipient', typedAddress(recipient)],
       ['Action', facts.action],
       ['Status', facts.status],
@@ -248,7 +262,7 @@ function statusOf({ facts, at, request, recipient, hostname, original }: NoticeM
 }
 
 function statusLine([name, value]: readonly [string, string | null]): string {
-  return value === null ? '' : `${name}: ${inOneLine(value)}\r\n`;
+  return value === null ? '' : `${name}: ${toOneLine(value)}\r\n`;
 }
 
 export function noticeSender(from: Mailbox): Mailbox {

@@ -2,7 +2,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
-import { choosePort, turnsOf } from './choose-port.ts';
+import { choosePort, portTurns } from './choose-port.ts';
 
 const host = '127.0.0.1';
 
@@ -17,23 +17,23 @@ async function listenOn(wanted: number): Promise<AsyncDisposable & { port: numbe
 
 test('if the default port is in use, the next free one is chosen', async () => {
   await using taken = await takenPort();
-  const chosen = await choosePort({ host, port: taken.port, portAsked: false }, turnsOf(1));
+  const chosen = await choosePort({ host, port: taken.port, portAsked: false }, portTurns(1));
   assert.ok('port' in chosen && chosen.port > taken.port);
 });
 
 test('a configured port that is in use is an error', async () => {
   await using taken = await takenPort();
-  assert.deepEqual(await choosePort({ host, port: taken.port, portAsked: true }, turnsOf(1)), {
+  assert.deepEqual(await choosePort({ host, port: taken.port, portAsked: true }, portTurns(1)), {
     problem: `PORT: port ${taken.port} is in use by another program; stop it or choose another port.`,
   });
 });
 
 test('port 0 chooses a port outside the ephemeral range', async () => {
   const wish = { host, port: 0, portAsked: true };
-  const chosen = await choosePort(wish, turnsOf(1));
+  const chosen = await choosePort(wish, portTurns(1));
   assert.ok('port' in chosen && chosen.port >= 20_000 && chosen.port < 32_000);
   await using taken = await listenOn(chosen.port);
-  const next = await choosePort(wish, turnsOf(1));
+  const next = await choosePort(wish, portTurns(1));
   assert.ok('port' in next && next.port !== taken.port);
 });
 
@@ -41,7 +41,7 @@ test('services that start at the same time choose different ports', async () => 
   const wish = { host, port: 0, portAsked: true };
   const pids = Array.from({ length: 30 }, (_, index) => 4_000_000 + index);
   const ports = pids.map(async (pid) => {
-    const turns = turnsOf(pid);
+    const turns = portTurns(pid);
     return [await choosePort(wish, turns), await choosePort(wish, turns)];
   });
   const chosen = (await Promise.all(ports)).flat().map((found) => 'port' in found && found.port);
@@ -49,6 +49,6 @@ test('services that start at the same time choose different ports', async () => 
 });
 
 test('an address of another machine is reported as a problem of HOST', async () => {
-  const chosen = await choosePort({ host: '192.0.2.1', port: 0, portAsked: true }, turnsOf(1));
+  const chosen = await choosePort({ host: '192.0.2.1', port: 0, portAsked: true }, portTurns(1));
   assert.match('problem' in chosen ? chosen.problem : '', /^HOST: 192\.0\.2\.1 is not an address/);
 });

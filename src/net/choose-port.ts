@@ -9,7 +9,7 @@ const TRIES = 100;
 const ANY_FIRST = 20_000;
 const ANY_COUNT = 12_000;
 
-type PortWish = {
+type PortRequest = {
   /** null: all addresses. */
   host: string | null;
   port: number;
@@ -26,7 +26,7 @@ const TURNS_PER_PROCESS = 16;
  * services that start at the same time must choose different ones. Their process ids are close together, and each id
  * has its own numbers. Within a process no number repeats.
  */
-export function* turnsOf(pid: number): Generator<number, never> {
+export function* portTurns(pid: number): Generator<number, never> {
   for (let turn = pid * TURNS_PER_PROCESS; ; turn += 1) yield turn;
 }
 
@@ -38,7 +38,7 @@ type ChosenPort = { port: number } | { problem: string };
  * @param turns from `turnsOf`, shared by all choices of a process
  */
 export async function choosePort(
-  options: PortWish,
+  options: PortRequest,
   turns: Iterator<number, never>,
 ): Promise<ChosenPort> {
   const { host } = options;
@@ -78,7 +78,7 @@ function tryPort(host: string | null, port: number): Promise<number | string> {
 
 const DEFAULT_NAMES = { host: 'HOST', port: 'PORT' };
 
-function explain(code: string, { host, port, names = DEFAULT_NAMES }: PortWish): string {
+function explain(code: string, { host, port, names = DEFAULT_NAMES }: PortRequest): string {
   switch (code) {
     case 'EADDRINUSE':
       return `${names.port}: port ${port} is in use by another program; stop it or choose another port.`;

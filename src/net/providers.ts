@@ -41,7 +41,7 @@ const TLS_ONLY: ReadonlySet<string> = new Set(['google', 'orange', 'comcast']);
 const KEY_CHARACTERS_MAX = 200;
 
 /** Returns whether mail must not be sent to this server in plain text, even after a failed TLS handshake. */
-export function takesOnlyTls(hostName: string): boolean {
+export function requiresTls(hostName: string): boolean {
   const known = knownProvider(hostName);
   return known !== undefined && TLS_ONLY.has(known);
 }
@@ -51,9 +51,12 @@ export function takesOnlyTls(hostName: string): boolean {
  * with `+`.
  * @param own the operator's entries, which override the table
  */
-export function providerOf(hostNames: readonly string[], own: ProviderSuffixes = []): string {
+export function providerOf(
+  hostNames: readonly string[],
+  operatorEntries: ProviderSuffixes = [],
+): string {
   const keys = hostNames.map(
-    (name) => providerIn(own, name) ?? knownProvider(name) ?? keyOfHost(name),
+    (name) => providerIn(operatorEntries, name) ?? knownProvider(name) ?? keyOfHost(name),
   );
   return shortened([...new Set(keys)].toSorted());
 }
@@ -67,7 +70,7 @@ export function isNamedProvider(key: string): boolean {
  * Returns the registrable domains of a key's hosts. Their servers often count connections together, so the hosts of
  * a domain share a limit on connections (delivery/broker/group-capacity.ts), and nothing else.
  */
-export function groupOf(provider: string): string {
+export function connectionGroup(provider: string): string {
   const groups = provider.split('+').map((key) => {
     // Private suffixes are respected: two customers of one cloud are not one group.
     return isIP(key) === 0 ? (getDomain(key, { allowPrivateDomains: true }) ?? key) : key;

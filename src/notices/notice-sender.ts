@@ -15,7 +15,7 @@ import { Overloaded, type RefusalCode } from '../core/refusals.ts';
 import type { World } from '../lib/world.ts';
 import { messageIdOf } from '../mail/compose.ts';
 import { EMAIL_DEFAULTS } from '../mail/email.ts';
-import { composeNotice, noticeSender, SUBJECTS } from '../mail/notice.ts';
+import { composeNotice, noticeSender, NOTICE_SUBJECTS } from '../mail/notice.ts';
 import type { AcceptEmail, AcceptOutcome } from '../accept/accept.ts';
 import type { EmailDraft } from '../accept/draft.ts';
 import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
@@ -165,7 +165,7 @@ export class NoticeSender {
         ...EMAIL_DEFAULTS,
         from,
         to: [{ name: null, address: to }],
-        subject: SUBJECTS[facts.action],
+        subject: NOTICE_SUBJECTS[facts.action],
         text: '',
         tags: [{ name: 'letterhaus_notice', value: facts.action }],
         submitted: { raw, messageId },

@@ -6,7 +6,7 @@
 import type { FastifyReply, FastifyRequest, onResponseHookHandler, RouteOptions } from 'fastify';
 import type { World } from '../lib/world.ts';
 import type { Caller } from '../core/scope.ts';
-import { networkOf } from '../net/addresses.ts';
+import { networkOf } from '../net/ip-addresses.ts';
 import { addApiRequests, type NewApiRequest } from './request-store.ts';
 import { isFromLocalOperator } from '../http/local-operator.ts';
 import { outlineOf } from './body-outline.ts';

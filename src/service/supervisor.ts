@@ -10,8 +10,8 @@ import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { failpoint } from '../lib/failpoint.ts';
-import { choosePort, turnsOf } from '../net/choose-port.ts';
-import { sharedAddresses } from '../net/addresses.ts';
+import { choosePort, portTurns } from '../net/choose-port.ts';
+import { sharedAddresses } from '../net/ip-addresses.ts';
 import {
   API_VARIABLES,
   type CertificateFiles,
@@ -235,7 +235,7 @@ async function portFor(config: Config): Promise<number> {
   throw new CannotStart(chosen.problem);
 }
 
-const turns = turnsOf(process.pid);
+const turns = portTurns(process.pid);
 
 async function portsFor(config: Config, options: RunOptions): Promise<Config> {
   const port = await portFor(config);

@@ -17,7 +17,7 @@ import type { Logger } from 'pino';
 import { atMost } from '../lib/at-most.ts';
 import { agesBy, type World } from '../lib/world.ts';
 import type { TrackedLink } from '../mail/links/tracking-link.ts';
-import { clientOf, networkOf } from '../net/addresses.ts';
+import { clientOf, networkOf } from '../net/ip-addresses.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 import type { TrackedVisit } from './tracking-store.ts';
 import { botReasonOf, type BotReason, type VisitRequest } from './bot-reason.ts';

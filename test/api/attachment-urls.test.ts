@@ -99,7 +99,7 @@ test('a file that is not there refuses the email, and nothing is stored', async 
   const before = await storedEmails();
   const missing = { filename: 'a.txt', path: `${site}/missing` };
   const answer = await send([TERMS, missing]);
-  assertFailure(answer, 422, 'validation_error', /^attachments\[1\]\.path: .* answered 404/);
+  assertFailure(answer, 422, 'validation_error', /^attachments\[1\]\.path: .* responded with 404/);
   assert.deepEqual(answer.body.error.details[0].field, 'attachments[1].path');
   assert.equal(await storedEmails(), before);
 });

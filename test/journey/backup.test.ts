@@ -27,7 +27,7 @@ for (const where of ['embedded', 'external'] as const) {
 
     const replies = Promise.withResolvers<void>();
     await using mx = await startFakeMx(
-      { verdicts: { doubt: { after: replies.promise, reply: '250 2.0.0 OK' } } },
+      { messageReplies: { doubt: { after: replies.promise, reply: '250 2.0.0 OK' } } },
       { address: ADDRESS },
     );
     await using dns = await startFakeDns({

@@ -12,7 +12,7 @@ const GREYLISTED = '451 4.7.1 Greylisted, try again later';
 
 test('greylisted mail is sent again as the same message and delivered', async () => {
   const mx = await journey.mailServer('greylisting.test', {
-    verdicts: { kim: [GREYLISTED, '250 2.0.0 Taken'] },
+    messageReplies: { kim: [GREYLISTED, '250 2.0.0 Taken'] },
   });
   const id = await journey.send({ to: 'kim@greylisting.test' });
   const open = await journey.attempted(id);

@@ -1,7 +1,7 @@
 /** Peers over IPv6: mail servers that have only an AAAA record, submission, inbound reports and the API over ::1. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { clientOf } from '../../src/net/addresses.ts';
+import { clientOf } from '../../src/net/ip-addresses.ts';
 import { startFakeMx } from '../support/fake-mx.ts';
 import { startJourney } from '../support/journey.ts';
 import { feedbackReport } from '../support/reports.ts';

@@ -4,7 +4,7 @@
  */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import type { FakeAnswer, MxBehaviour } from '../support/fake-mx.ts';
+import type { FakeReply, MxBehaviour } from '../support/fake-mx.ts';
 import { type MailServer, startJourney } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -20,7 +20,7 @@ const LINES = (code: number, count: number) => `${code}-2.0.0 Very welcome\r\n`.
 const SENT_BYTES_MAX = 32 * 1024 * 1024;
 
 /** After the final dot. `keep`: the server has the message. */
-const TAKEN: Record<string, FakeAnswer> = {
+const TAKEN: Record<string, FakeReply> = {
   'of 1,000 lines': { raw: `${LINES(250, 1000)}250 2.0.0 Taken\r\n`, keep: true },
   'of one line with 20 KB': { raw: `250 2.0.0 ${'x'.repeat(20_000)}\r\n`, keep: true },
   'of one line without end': {
@@ -75,7 +75,7 @@ test('the session of an endless reply is closed, and one of a long reply is kept
 });
 
 test('a refusal decides by its first line at every command', async () => {
-  const refusal: FakeAnswer = { raw: LINES(550, 1000), times: Infinity };
+  const refusal: FakeReply = { raw: LINES(550, 1000), times: Infinity };
   for (const at of ['mail', 'rcpt', 'data_command', 'data'] as const) {
     const domain = `refuses-${at.replace('_', '-')}.test`;
     await ownServer(domain, { phases: { [at]: refusal } });

@@ -2,7 +2,7 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { startFakeDns } from '../support/fake-dns.ts';
-import { type FakeAnswer, startFakeMx } from '../support/fake-mx.ts';
+import { type FakeReply, startFakeMx } from '../support/fake-mx.ts';
 import { OWN_NAME, startJourney } from '../support/journey.ts';
 import { startService } from '../support/service.ts';
 
@@ -19,7 +19,7 @@ test('only the server with the best preference is contacted', async () => {
 });
 
 /** Faults of the first server after which the second one takes over within the same attempt. */
-const TAKEN_OVER: Record<string, FakeAnswer> = {
+const TAKEN_OVER: Record<string, FakeReply> = {
   'greets with 554': '554 5.7.1 No service here',
   'greets with 421': '421 4.3.2 Too busy',
   'hangs up': { drop: 'fin' },

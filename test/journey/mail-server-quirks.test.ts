@@ -100,7 +100,7 @@ for (const [index, [what, { behaviour, category, code }]] of Object.entries(PUT_
 
 test('replies of servers are shown without control characters', async () => {
   const rude = '550 5.7.1 \u001b[2J\u0007 <script>alert(1)</script> \u202egnirts end\r\n';
-  await journey.mailServer('rude.test', { verdicts: { kim: { raw: rude } } });
+  await journey.mailServer('rude.test', { messageReplies: { kim: { raw: rude } } });
   const { recipients } = await journey.ended(await journey.send({ to: 'kim@rude.test' }));
   const { status, smtp } = recipients[0];
   assert.equal(status, 'bounced');

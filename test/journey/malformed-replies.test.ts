@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import type { FakeAnswer, FakePhase, MxBehaviour } from '../support/fake-mx.ts';
+import type { FakeReply, FakePhase, MxBehaviour } from '../support/fake-mx.ts';
 import { type MailServer, startJourney } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -19,7 +19,7 @@ function ownServer(domain: string, behaviour: MxBehaviour = {}): Promise<MailSer
   return journey.mailServer(domain, behaviour, { provider: domain });
 }
 
-type Hostile = { at: FakePhase; answer: FakeAnswer; says: RegExp };
+type Hostile = { at: FakePhase; answer: FakeReply; says: RegExp };
 
 const MEGABYTE = Buffer.alloc(1024 * 1024, 'x');
 /** Limit on the bytes of a reply without an end. Sockets buffer some megabytes by themselves. */

@@ -18,7 +18,7 @@ async function stage() {
   const place = Promise.withResolvers<void>();
   const peers = parts.use(
     await newPeers({
-      verdicts: { taken: { after: verdict.promise, reply: '250 2.0.0 Taken' } },
+      messageReplies: { taken: { after: verdict.promise, reply: '250 2.0.0 Taken' } },
       recipients: { late: { after: place.promise, reply: '250 2.1.5 Ok' } },
     }),
   );

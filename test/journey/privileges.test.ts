@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from 'node:tls';
-import { choosePort, turnsOf } from '../../src/net/choose-port.ts';
+import { choosePort, portTurns } from '../../src/net/choose-port.ts';
 import { makeSelfSigned } from '../../src/net/tls/self-signed.ts';
 import { AS_ROOT } from '../support/embedded.ts';
 import { workersOf } from '../support/processes.ts';
@@ -101,7 +101,7 @@ test('workers of a service started as root do not run as root and work normally'
 async function privilegedPort(): Promise<number> {
   for (let port = 1_023 - (process.pid % 300); port > 600; port -= 1) {
     const wish = { host: '127.0.0.1', port, portAsked: true };
-    const chosen = await choosePort(wish, turnsOf(process.pid));
+    const chosen = await choosePort(wish, portTurns(process.pid));
     if ('port' in chosen) return chosen.port;
   }
   throw new Error('no port below 1024 is free');

@@ -99,7 +99,7 @@ test('mail of one refused sending domain waits, while that of others is delivere
   assert.deepEqual(await blocksOf(mx), [
     { about: 'domain', subject: 'acme.example', refusals: 3, senders: ['acme.example'] },
   ]);
-  mx.set({ phases: { rset: '250 2.0.0 Ok' }, verdicts: { kim: DOMAIN } });
+  mx.set({ phases: { rset: '250 2.0.0 Ok' }, messageReplies: { kim: DOMAIN } });
   const other = await journey.send({ to: 'lu@choosy.test', ...from('other.example') });
   assert.equal((await journey.ended(other)).status, 'delivered');
   await allDelivered(ids);
@@ -125,7 +125,7 @@ test('refusals that do not say whom they concern are about the sending domain, u
 });
 
 test('a message that is refused again, although the provider takes other mail, bounces and suppresses nobody', async () => {
-  const mx = await journey.mailServer('mixed.test', { verdicts: { jo: UNCLEAR } });
+  const mx = await journey.mailServer('mixed.test', { messageReplies: { jo: UNCLEAR } });
   const id = await journey.send({ to: 'jo@mixed.test' });
   assert.equal((await journey.attempted(id)).status, 'deferred');
   const other = await journey.send({ to: 'kim@mixed.test' });

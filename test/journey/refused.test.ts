@@ -2,7 +2,7 @@
 import { isAscii } from 'node:buffer';
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { decodedValue, readHeader } from '../../src/mail/mime/reader.ts';
+import { decodedFieldValue, readHeader } from '../../src/mail/mime/reader.ts';
 import { startJourney } from '../support/journey.ts';
 
 const journey = await startJourney();
@@ -63,7 +63,7 @@ test('when one of three recipients bounces, the email is bounced and the others 
 test('each recipient of one email has its own outcome: delivered, deferred or bounced', async () => {
   const mx = await journey.mailServer('each.test', {
     recipients: { lee: ['452 4.2.2 Mailbox full', '250 2.1.5 Ok'], max: '550 5.1.1 Unknown' },
-    verdicts: { eve: '554 5.7.1 Looks like spam' },
+    messageReplies: { eve: '554 5.7.1 Looks like spam' },
   });
   const to = ['kim', 'lee', 'max', 'eve'].map((name) => `${name}@each.test`);
   const id = await journey.send({ to });
@@ -87,7 +87,7 @@ test('each recipient of one email has its own outcome: delivered, deferred or bo
 test('a message that is refused because of its sender does not suppress the recipient', async () => {
   await journey.mailServer('policy.test', {
     recipients: { kim: '550 5.7.1 Rejected by policy' },
-    verdicts: { lee: '550 5.7.26 This mail is unauthenticated' },
+    messageReplies: { lee: '550 5.7.26 This mail is unauthenticated' },
   });
   for (const name of ['kim', 'lee']) {
     const { status, recipients } = await journey.ended(
@@ -129,7 +129,7 @@ test('at a server without SMTPUTF8 only a recipient outside of ASCII bounces; a 
     assert.ok(isAscii(raw) && !smtpUtf8);
     const { fields } = readHeader(raw);
     const shown = 'kim@ascii.test, J\u00fcrgen <j\u00fcrgen@ascii.test> :;, lee@xn--bcher-kva.test';
-    assert.equal(decodedValue(fields, 'to'), shown);
+    assert.equal(decodedFieldValue(fields, 'to'), shown);
   }
 });
 

@@ -57,7 +57,7 @@ test('two projects have different Feedback-IDs, which name neither', async () =>
 
 test('a server that takes one message a session serves both projects', async () => {
   const mx = await journey.mailServer('single.test', {
-    sessionLimit: { messages: 1, answer: '554 5.7.0 One message per connection' },
+    sessionLimit: { messages: 1, reply: '554 5.7.0 One message per connection' },
   });
   const own = await Promise.all([1, 2, 3].map((n) => journey.send({ to: `a${n}@single.test` })));
   const other = await Promise.all([1, 2, 3].map((n) => sendOther(`b${n}@single.test`)));

@@ -14,16 +14,16 @@ after(() => journey[Symbol.asyncDispose]());
 const SPENT = '554 5.7.0 One message per connection';
 
 const SERVERS: Record<string, MxBehaviour> = {
-  'refuses the second MAIL': { sessionLimit: { messages: 1, answer: SPENT } },
+  'refuses the second MAIL': { sessionLimit: { messages: 1, reply: SPENT } },
   'refuses the second MAIL, without PIPELINING': {
     pipelining: false,
-    sessionLimit: { messages: 1, answer: SPENT },
+    sessionLimit: { messages: 1, reply: SPENT },
   },
   'refuses the fourth MAIL and hangs up': {
-    sessionLimit: { messages: 3, answer: { reply: SPENT, drop: 'fin' } },
+    sessionLimit: { messages: 3, reply: { reply: SPENT, drop: 'fin' } },
   },
   'ends the session with a 421': {
-    sessionLimit: { messages: 1, answer: { reply: '421 4.7.0 One message', drop: 'fin' } },
+    sessionLimit: { messages: 1, reply: { reply: '421 4.7.0 One message', drop: 'fin' } },
   },
 };
 

@@ -6,8 +6,8 @@ import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promi
 import { createSecureContext, TLSSocket, type SecureContext } from 'node:tls';
 import { FakeMxInput } from './fake-mx-input.ts';
 import type {
-  FakeAnswer,
-  FakeAnswers,
+  FakeReply,
+  FakeReplies,
   FakeMxState,
   FakePhase,
   FakeSession,
@@ -63,7 +63,7 @@ class Dialogue {
     if (this.#behaviour.implicitTls === true) await this.#secure();
     if (this.#isOneTooMany()) {
       this.#session.isRefused = true;
-      await this.#answer({ reply: '421 4.7.0 Too many connections from you', drop: 'fin' });
+      await this.#reply({ reply: '421 4.7.0 Too many connections from you', drop: 'fin' });
     }
     await this.#phase('greeting', '220 fake.test ESMTP');
     for (;;) {
@@ -172,8 +172,8 @@ class Dialogue {
       }
     }
     this.#isLoggedIn = auth?.user === given[0] && auth?.pass === given[1];
-    const answer = this.#isLoggedIn ? '235 2.7.0 Welcome' : '535 5.7.8 Wrong user or password';
-    await this.#phase('auth', answer);
+    const reply = this.#isLoggedIn ? '235 2.7.0 Welcome' : '535 5.7.8 Wrong user or password';
+    await this.#phase('auth', reply);
   }
 
   async #mail(line: string): Promise<void> {
@@ -192,10 +192,10 @@ class Dialogue {
     };
   }
 
-  #overLimit(): FakeAnswer | null {
+  #overLimit(): FakeReply | null {
     const { sessionLimit } = this.#behaviour;
     return this.#session.messages >= (sessionLimit?.messages ?? Infinity)
-      ? sessionLimit!.answer
+      ? sessionLimit!.reply
       : null;
   }
 
@@ -205,11 +205,11 @@ class Dialogue {
     const mayHaveParameters = this.#behaviour.dsn === true;
     if (address === undefined || (parameters !== '' && !mayHaveParameters))
       return this.#say('501 5.1.3 Not an address');
-    const isTaken = await this.#phase('rcpt', this.#answerTo(address));
+    const isTaken = await this.#phase('rcpt', this.#replyToRecipient(address));
     if (isTaken) this.#envelope.recipients.push(address);
   }
 
-  #answerTo(address: string): FakeAnswer {
+  #replyToRecipient(address: string): FakeReply {
     const from = this.#behaviour.greylistsByClient === true ? ` ${this.#session.client}` : '';
     const attempt = this.#count(`greylist ${address}${from}`);
     if (attempt <= (this.#behaviour.greylist ?? 0)) return '451 4.7.1 Greylisted, try again later';
@@ -235,25 +235,25 @@ class Dialogue {
     this.#envelope = null;
   }
 
-  /** Reads a little, then answers and stops reading, so that the client's writes pile up. */
-  async #body(answer: FakeAnswer): Promise<void> {
+  /** Reads a little, then replies and stops reading, so that the client's writes pile up. */
+  async #body(scripted: FakeReply): Promise<void> {
     await this.#input.some();
-    await this.#answer(answer);
+    await this.#reply(scripted);
     return this.#input.never();
   }
 
   async #dot(raw: Buffer): Promise<void> {
     const envelope = this.#envelope!;
-    const scripted = envelope.recipients
-      .map((address) => this.#scripted('verdicts', address))
-      .find((answer) => answer !== undefined);
-    const answer =
-      scripted ??
+    const forRecipient = envelope.recipients
+      .map((address) => this.#scripted('messageReplies', address))
+      .find((scripted) => scripted !== undefined);
+    const scripted =
+      forRecipient ??
       this.#atPhase('data') ??
       (envelope.recipients.length === 0 ? '554 5.5.1 No valid recipients' : '250 2.0.0 Taken');
-    const keeps = typeof answer === 'object' && answer.keep === true;
+    const keeps = typeof scripted === 'object' && scripted.keep === true;
     // Stored before the reply, so that a client with the reply finds the message.
-    if (keeps || codeOf(answer) < 300) {
+    if (keeps || codeOf(scripted) < 300) {
       const tls = this.#socket instanceof TLSSocket ? this.#socket.getProtocol() : null;
       const { from: envelopeFrom, recipients, smtpUtf8 } = envelope;
       const session = this.#state.sessions.indexOf(this.#session);
@@ -271,25 +271,25 @@ class Dialogue {
         session,
       });
     }
-    await this.#answer(answer);
+    await this.#reply(scripted);
   }
 
-  #scripted(table: 'recipients' | 'verdicts', address: string): FakeAnswer | undefined {
+  #scripted(table: 'recipients' | 'messageReplies', address: string): FakeReply | undefined {
     const key = address.toLowerCase();
     const localPart = key.slice(0, key.lastIndexOf('@'));
-    const answers = this.#behaviour[table]?.[key] ?? this.#behaviour[table]?.[localPart];
-    return this.#inTurn(answers, `${table} ${key}`);
+    const replies = this.#behaviour[table]?.[key] ?? this.#behaviour[table]?.[localPart];
+    return this.#inTurn(replies, `${table} ${key}`);
   }
 
-  #atPhase(phase: FakePhase): FakeAnswer | undefined {
-    const answers = this.#behaviour.phases?.[phase];
-    if (answers !== undefined) this.#state.acted += 1;
-    return this.#inTurn(answers, `phase ${phase}`);
+  #atPhase(phase: FakePhase): FakeReply | undefined {
+    const replies = this.#behaviour.phases?.[phase];
+    if (replies !== undefined) this.#state.acted += 1;
+    return this.#inTurn(replies, `phase ${phase}`);
   }
 
-  #inTurn(answers: FakeAnswers | undefined, purpose: string): FakeAnswer | undefined {
-    if (!isList(answers)) return answers;
-    return answers[Math.min(this.#count(purpose), answers.length) - 1];
+  #inTurn(replies: FakeReplies | undefined, purpose: string): FakeReply | undefined {
+    if (!isList(replies)) return replies;
+    return replies[Math.min(this.#count(purpose), replies.length) - 1];
   }
 
   #count(what: string): number {
@@ -298,33 +298,33 @@ class Dialogue {
     return count;
   }
 
-  /** Does what the script says for the phase, else gives the default answer. True after a 2xx or 3xx. */
-  async #phase(phase: FakePhase, byDefault: FakeAnswer): Promise<boolean> {
-    const answer = this.#atPhase(phase) ?? byDefault;
-    await this.#answer(answer);
-    return codeOf(answer) < 400;
+  /** Does what the script says for the phase, else gives the default reply. True after a 2xx or 3xx. */
+  async #phase(phase: FakePhase, byDefault: FakeReply): Promise<boolean> {
+    const scripted = this.#atPhase(phase) ?? byDefault;
+    await this.#reply(scripted);
+    return codeOf(scripted) < 400;
   }
 
   #say(reply: string): Promise<void> {
-    return this.#answer(reply);
+    return this.#reply(reply);
   }
 
-  async #answer(answer: FakeAnswer): Promise<void> {
-    if (typeof answer === 'string') return this.#answer({ reply: answer });
-    await answer.after;
-    if (answer.afterMs !== undefined) await delay(answer.afterMs);
-    if (answer.reply !== undefined) {
-      for (const line of answer.reply.split('\n')) this.#note('S', line);
-      await this.#write(`${answer.reply.replaceAll('\n', '\r\n')}\r\n`, answer.dripMs);
+  async #reply(scripted: FakeReply): Promise<void> {
+    if (typeof scripted === 'string') return this.#reply({ reply: scripted });
+    await scripted.after;
+    if (scripted.afterMs !== undefined) await delay(scripted.afterMs);
+    if (scripted.reply !== undefined) {
+      for (const line of scripted.reply.split('\n')) this.#note('S', line);
+      await this.#write(`${scripted.reply.replaceAll('\n', '\r\n')}\r\n`, scripted.dripMs);
     }
-    for (let i = 0; answer.raw !== undefined && i < (answer.times ?? 1); i++) {
+    for (let i = 0; scripted.raw !== undefined && i < (scripted.times ?? 1); i++) {
       if (this.#socket.destroyed) return;
-      await this.#write(answer.raw, answer.dripMs);
+      await this.#write(scripted.raw, scripted.dripMs);
     }
-    if (answer.drop === 'rst') this.#session.socket.resetAndDestroy();
-    if (answer.drop === 'fin') this.#socket.end();
-    const isSilent = answer.reply === undefined && answer.raw === undefined;
-    if (isSilent || answer.drop !== undefined) await this.#input.never();
+    if (scripted.drop === 'rst') this.#session.socket.resetAndDestroy();
+    if (scripted.drop === 'fin') this.#socket.end();
+    const isSilent = scripted.reply === undefined && scripted.raw === undefined;
+    if (isSilent || scripted.drop !== undefined) await this.#input.never();
   }
 
   /** Resolves when the bytes are sent, so that an endless reply does not fill the memory. */
@@ -367,12 +367,12 @@ function secureContext(
   return context;
 }
 
-function isList(answers: FakeAnswers | undefined): answers is readonly FakeAnswer[] {
-  return Array.isArray(answers);
+function isList(replies: FakeReplies | undefined): replies is readonly FakeReply[] {
+  return Array.isArray(replies);
 }
 
-function codeOf(answer: FakeAnswer): number {
-  const reply = typeof answer === 'string' ? answer : answer.reply;
+function codeOf(scripted: FakeReply): number {
+  const reply = typeof scripted === 'string' ? scripted : scripted.reply;
   return Number(reply?.slice(0, 3) ?? 999);
 }
 

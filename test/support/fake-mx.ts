@@ -14,15 +14,15 @@ import type { ReplyPhase } from '../../src/mail/replies/smtp-reply.ts';
 import { runFakeSession } from './fake-mx-session.ts';
 
 /**
- * Replaces the default answer. A string is the reply, with `\n` between its lines. The parts of an
+ * Replaces the default reply. A string is the reply, with `\n` between its lines. The parts of an
  * object happen in this order; an empty object means silence for ever.
  */
-export type FakeAnswer =
+export type FakeReply =
   | string
   | {
-      /** The answer starts after this promise. */
+      /** The reply starts after this promise. */
       after?: Promise<unknown>;
-      /** The answer starts after this time. */
+      /** The reply starts after this time. */
       afterMs?: number;
       reply?: string;
       /** Raw bytes in place of a reply. `times` repeats them until the client disconnects. */
@@ -32,22 +32,22 @@ export type FakeAnswer =
       dripMs?: number;
       /** `fin` closes the connection in order; `rst` resets it like a crashed machine. */
       drop?: 'fin' | 'rst';
-      /** At `data`: the message counts as accepted, whatever the answer is. */
+      /** At `data`: the message counts as accepted, whatever the reply is. */
       keep?: true;
     };
 
-/** One answer for all attempts, or one per attempt; the last one repeats. */
-export type FakeAnswers = FakeAnswer | readonly FakeAnswer[];
+/** One reply for all attempts, or one per attempt; the last one repeats. */
+export type FakeReplies = FakeReply | readonly FakeReply[];
 
 export type FakePhase = ReplyPhase | 'helo' | 'body';
 
 export type MxBehaviour = {
-  /** Answers by phase. `body` happens at the first bytes of a message, after which nothing is read. */
-  phases?: Partial<Record<FakePhase, FakeAnswers>>;
-  /** Answers to RCPT, by address or local part in lower case. */
-  recipients?: Record<string, FakeAnswers>;
-  /** Answers to the message, by address or local part in lower case. */
-  verdicts?: Record<string, FakeAnswers>;
+  /** Replies by phase. `body` happens at the first bytes of a message, after which nothing is read. */
+  phases?: Partial<Record<FakePhase, FakeReplies>>;
+  /** Replies to RCPT, by address or local part in lower case. */
+  recipients?: Record<string, FakeReplies>;
+  /** Replies to the message, by address or local part in lower case. */
+  messageReplies?: Record<string, FakeReplies>;
   /** Every recipient is first deferred this many times. */
   greylist?: number;
   /** Greylists each client address separately. */
@@ -59,13 +59,13 @@ export type MxBehaviour = {
   /** Offers DSN and accepts its parameters of RCPT. */
   dsn?: boolean;
   sizeBytesMax?: number;
-  /** Answers MAIL like this after so many messages of a session. */
-  sessionLimit?: { messages: number; answer: FakeAnswer };
+  /** Replies to MAIL like this after so many messages of a session. */
+  sessionLimit?: { messages: number; reply: FakeReply };
   /** Greets further concurrent sessions with a 421. */
   connectionsMax?: number;
   /**
    * `broken`: 220, then noise. `refused`: 454. `injected`: a reply behind the 220. `outdated`: at most TLS 1.0.
-   * `silent`: no handshake. `narrow`: noise in answer to a ClientHello of more than 512 bytes, like some old
+   * `silent`: no handshake. `narrow`: noise in response to a ClientHello of more than 512 bytes, like some old
    * middleboxes.
    */
   startTls?:
@@ -120,9 +120,9 @@ export type FakeMxState = {
   behaviour: MxBehaviour;
   messages: ReceivedMessage[];
   sessions: FakeSession[];
-  /** Number of scripted answers so far. */
+  /** Number of scripted replies so far. */
   acted: number;
-  /** Attempts so far, by recipient and purpose, for greylisting and answers by attempt. */
+  /** Attempts so far, by recipient and purpose, for greylisting and replies by attempt. */
   attempts: Map<string, number>;
 };
 
@@ -132,7 +132,7 @@ export type FakeMx = AsyncDisposable & {
   readonly messages: readonly ReceivedMessage[];
   readonly sessions: readonly FakeSession[];
   readonly connections: number;
-  /** Number of scripted answers so far. */
+  /** Number of scripted replies so far. */
   readonly acted: number;
   /** Replaces the behaviour, also of open sessions, and resets the attempts. */
   set(behaviour: MxBehaviour): void;

@@ -8,7 +8,7 @@ import type { Caller } from '../../src/core/scope.ts';
 import { type AppOptions, buildApp } from '../../src/http/app.ts';
 import type { App, HttpServices } from '../../src/http/services.ts';
 import { DEFAULT_SHAPING } from '../../src/delivery/shaping/settings.ts';
-import { createAddressGuard } from '../../src/net/addresses.ts';
+import { createAddressGuard } from '../../src/net/ip-addresses.ts';
 import { AttachmentUrls } from '../../src/accept/content/attachment-urls.ts';
 import { DatabaseUnavailable } from '../../src/database/database.ts';
 import { SecretBox } from '../../src/secrets/secret-store.ts';

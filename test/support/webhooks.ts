@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import type { EventType } from '../../src/core/events.ts';
 import { isRefusal, type Refusal } from '../../src/core/refusals.ts';
 import type { Scope } from '../../src/core/scope.ts';
-import { type AddressGuard, createAddressGuard } from '../../src/net/addresses.ts';
+import { type AddressGuard, createAddressGuard } from '../../src/net/ip-addresses.ts';
 import { createResolver } from '../../src/net/dns/resolver.ts';
 import { Database } from '../../src/database/database.ts';
 import { recordEvent } from '../../src/events/event-store.ts';

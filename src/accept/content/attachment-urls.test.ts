@@ -9,7 +9,7 @@ import {
 import { after, test } from 'node:test';
 import { waitFor } from '../../../test/support/wait.ts';
 import { isRefusal, Overloaded, type Refusal } from '../../core/refusals.ts';
-import { createAddressGuard } from '../../net/addresses.ts';
+import { createAddressGuard } from '../../net/ip-addresses.ts';
 import {
   AttachmentUrls,
   type AttachmentUrlOptions,
@@ -115,11 +115,11 @@ test('a response that is not the file itself refuses the email and names the att
   const closed = await rawServer((socket) => socket.destroy());
   const garbage = await rawServer((socket) => socket.end('220 mx.example ESMTP\r\n'));
   const cases: [url: string, message: RegExp][] = [
-    [redirecting, /answered 302, a redirection, .* the file itself$/],
-    [missing, /answered 404 instead of 200$/],
-    [partial, /answered 206 instead of 200$/],
+    [redirecting, /responded with 302, a redirection, .* the file itself$/],
+    [missing, /responded with 404 instead of 200$/],
+    [partial, /responded with 206 instead of 200$/],
     [compressing, /Content-Encoding/],
-    [lying, /closed the connection before its answer was complete/],
+    [lying, /closed the connection before its response was complete/],
     [closed, /closed the connection/],
     [garbage, /not valid HTTP/],
     ['https://missing.test/a', /missing\.test has no public address in DNS$/],
@@ -243,7 +243,7 @@ test('a silent server uses up the time of a request, and the rest of the request
   let connections = 0;
   const server = await rawServer(() => (connections += 1));
   const request = requestOf(urlsWith({ requestMs: 200 }));
-  assert.match(messageOf(await request.download([named(server)])), /no complete answer within/);
+  assert.match(messageOf(await request.download([named(server)])), /no complete response within/);
   assert.match(
     messageOf(await request.download([named(`${server}/2`)])),
     /must arrive within 0.2 s/,
@@ -257,7 +257,7 @@ test('a server that sends slowly uses up no more than that time', async () => {
     timers.push(setInterval(() => response.write('.'), 10));
   });
   const request = requestOf(urlsWith({ requestMs: 200 }));
-  assert.match(messageOf(await request.download([named(server)])), /no complete answer within/);
+  assert.match(messageOf(await request.download([named(server)])), /no complete response within/);
   timers.forEach((timer) => clearInterval(timer));
 });
 

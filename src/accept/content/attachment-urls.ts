@@ -16,7 +16,7 @@
 import { type FieldProblem, Overloaded, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { Turns } from '../../lib/turns.ts';
 import type { World } from '../../lib/world.ts';
-import type { AddressGuard } from '../../net/addresses.ts';
+import type { AddressGuard } from '../../net/ip-addresses.ts';
 import type { Resolver } from '../../net/dns/resolver.ts';
 import { checkOutboundUrl, guardedDownload } from '../../net/http/guarded-client.ts';
 
@@ -189,7 +189,7 @@ class DownloadedFiles {
     });
     signal.throwIfAborted();
     if (isTooMuch) return this.#refuseTooLarge();
-    if (outcome.kind === 'failed') return { message: outcome.shown };
+    if (outcome.kind === 'failed') return { message: outcome.publicMessage };
     return outcome.bytes.toString('base64');
   }
 

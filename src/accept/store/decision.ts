@@ -8,7 +8,7 @@
 import type { LimitState } from '../../core/limits.ts';
 import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
 import type { Email } from '../../mail/email.ts';
-import { trackingOf } from '../../mail/links/tracking-link.ts';
+import { parseTracking } from '../../mail/links/tracking-link.ts';
 import type { AcceptRow, EmailBatch, Idempotency, NewEmail, DecisionOutcome } from './new-email.ts';
 import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
 
@@ -190,7 +190,7 @@ export function rowsOf(
       domainId: isAccepted ? facts.domain!.id : null,
       dualSigned: facts.domain?.dualSigned ?? false,
       tls: tlsOf(email, facts),
-      tracking: trackingOf(storedTracking(email, facts)),
+      tracking: parseTracking(storedTracking(email, facts)),
       createdAt: now,
       suppressedPositions: isAccepted ? facts.suppressed.map(({ position }) => position) : [],
       holder: isAccepted && isHandedOver(email, decision) ? holder : null,

@@ -13,7 +13,7 @@
  * exists, however old, `do nothing` returns no row, and its email is skipped.
  */
 import { domainOf, formatMailbox } from '../../mail/address.ts';
-import { trackingOf } from '../../mail/links/tracking-link.ts';
+import { parseTracking } from '../../mail/links/tracking-link.ts';
 import {
   arraysOf,
   type Column,
@@ -444,7 +444,7 @@ function acceptRowOf(email: NewEmail, group: GroupRow, holder: string | null): A
     domainId: group.domain_id,
     dualSigned: group.dual_signed,
     tls: group.tls,
-    tracking: trackingOf(group.tracking),
+    tracking: parseTracking(group.tracking),
     createdAt: group.created_at,
     suppressedPositions: [],
     holder: email.mayHandOver ? holder : null,

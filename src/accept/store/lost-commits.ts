@@ -2,7 +2,7 @@
  * After a connection was lost around a commit, determines whether the emails were stored. It asks the database for
  * them by their ids, which were generated before the commit.
  */
-import { NOT_TRACKED, trackingOf } from '../../mail/links/tracking-link.ts';
+import { NOT_TRACKED, parseTracking } from '../../mail/links/tracking-link.ts';
 import type { DatabaseUnavailable, Queryable } from '../../database/database.ts';
 import type { QueuedEmail } from '../../delivery/queue/queue-store.ts';
 import {
@@ -124,7 +124,7 @@ function acceptRowOf(
     domainId: found.domain_id,
     dualSigned: found.dual_signed,
     tls: found.tls,
-    tracking: trackingOf(found.tracking),
+    tracking: parseTracking(found.tracking),
     createdAt: found.at,
     suppressedPositions: found.suppressed_positions ?? [],
     holder: email.mayHandOver && !found.is_on_hold ? holder : null,

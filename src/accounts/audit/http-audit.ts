@@ -6,7 +6,7 @@
  * The entry is not in the transaction of the change: a crash between the two loses it.
  */
 import type { FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify';
-import { networkOf } from '../../net/addresses.ts';
+import { networkOf } from '../../net/ip-addresses.ts';
 import { addAuditEvent, type AuditEvent } from './audit-store.ts';
 import { findResponsibleOrganization } from '../members/member-store.ts';
 import { isLocalOperator, isFromLocalOperator } from '../../http/local-operator.ts';

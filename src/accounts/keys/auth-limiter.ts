@@ -24,7 +24,7 @@ export class AuthLimiter {
   }
 
   /**
-   * Counts a failure of this client (net/addresses.ts) and returns whether it was still allowed.
+   * Counts a failure of this client (net/ip-addresses.ts) and returns whether it was still allowed.
    * @throws DatabaseUnavailable
    */
   async count(client: string): Promise<CountResult> {

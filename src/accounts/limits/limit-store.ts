@@ -152,7 +152,7 @@ returning $2::int as max, used, $3::int as window_s,
           ceil(extract(epoch from started_at + $3 * interval '1 second' - app_now()))::int
           as reset_s`;
 
-/** Counts one failed authentication. `client` is an IPv4 address or an IPv6 /64 (net/addresses.ts). */
+/** Counts one failed authentication. `client` is an IPv4 address or an IPv6 /64 (net/ip-addresses.ts). */
 export async function countAuthFailure(
   db: Queryable,
   client: string,

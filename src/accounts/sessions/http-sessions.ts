@@ -14,7 +14,7 @@ import { limitRefusal } from '../../core/limits.ts';
 import { type Refusal, noSuch } from '../../core/refusals.ts';
 import { includesRole, type Role } from '../../core/roles.ts';
 import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../../core/scope.ts';
-import { clientOf, networkOf } from '../../net/addresses.ts';
+import { clientOf, networkOf } from '../../net/ip-addresses.ts';
 import { isId } from '../../database/ids.ts';
 import { findOrCreateMemberKey } from '../keys/key-store.ts';
 import type { Queryable } from '../../database/database.ts';

@@ -21,7 +21,7 @@ const IS_VALID = `s.created_at > app_now() - interval '${SESSION_DAYS} days'
 type NewSession = {
   memberId: string;
   sha256: Buffer;
-  /** Truncated, so that it identifies no person (net/addresses.ts networkOf). */
+  /** Truncated, so that it identifies no person (net/ip-addresses.ts networkOf). */
   network: string;
   userAgent: string | null;
 };

@@ -7,7 +7,7 @@
  * share one.
  */
 import type { Logger } from 'pino';
-import { clientOf } from '../../net/addresses.ts';
+import { clientOf } from '../../net/ip-addresses.ts';
 
 export type RefusedLogIn = {
   /** `link`: for the first owner, an invitation or a new password. `session`: a forged cookie. */

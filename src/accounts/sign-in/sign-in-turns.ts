@@ -15,7 +15,7 @@ const PLACES = { known: 16, strangers: 64 } as const;
 /** After this many wrong passwords all counts are halved, which also bounds the number of remembered owners. */
 const HALVED_EVERY = 4_096;
 
-/** `owner` is a member's id or a network (net/addresses.ts networkOf). */
+/** `owner` is a member's id or a network (net/ip-addresses.ts networkOf). */
 export type TurnOwner = { isKnown: boolean; owner: string };
 
 export class SignInTurns {

@@ -60,9 +60,9 @@ const HAS_OWNER: Refusal = {
 };
 
 export type Origin = {
-  /** From net/addresses.ts clientOf. */
+  /** From net/ip-addresses.ts clientOf. */
   client: string;
-  /** From net/addresses.ts networkOf. */
+  /** From net/ip-addresses.ts networkOf. */
   network: string;
   userAgent: string | null;
   /** The cookie of an earlier sign-in (devices.ts). */

@@ -214,7 +214,7 @@ test('a failure is one sentence that says what to do, without the credentials', 
   await assert.rejects(elsewhere.list(), /There is no bucket other-bucket at .*: create it/);
   assert.equal(
     await sentence(placeIn({ endpoint: 'http://127.0.0.1:1' })),
-    'STORE does not answer (ECONNREFUSED): check the network and LETTERHAUS_BACKUP_S3_ENDPOINT.',
+    'STORE does not respond (ECONNREFUSED): check the network and LETTERHAUS_BACKUP_S3_ENDPOINT.',
   );
 });
 

@@ -13,7 +13,7 @@ import type {
   Transaction,
   TransactionResult,
 } from '../../net/smtp/client.ts';
-import type { TlsRule } from '../../net/tls/policy.ts';
+import type { TlsRule } from '../../net/tls/tls-rule.ts';
 import type { AttemptBlocks } from '../blocks/attempt-blocks.ts';
 import type { SmtpTarget } from '../route/smtp-target.ts';
 import type { TlsForAttempt } from '../route/tls-rules.ts';

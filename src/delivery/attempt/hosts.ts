@@ -2,13 +2,13 @@
  * Tries the hosts of a domain in their order, a session and then a transaction each, until one replies.
  *
  * A host is skipped for the next one if it cannot be reached, refuses in its greeting, or does not keep its TLS rule
- * (net/tls/policy.ts). A reply about the message is final for the attempt. After the final dot no further host is
+ * (net/tls/tls-rule.ts). A reply about the message is final for the attempt. After the final dot no further host is
  * tried, because the message may have been delivered (RFC 5321 §4.2.5). Hosts that failed to reply in the last
  * minutes are skipped. If that is all of them, the delivery is released and no attempt is counted.
  */
 import type { MailHosts, MxHost } from '../../net/dns/mx.ts';
 import { lacksSmtpUtf8 } from '../../net/smtp/client-transaction.ts';
-import type { TlsRule } from '../../net/tls/policy.ts';
+import type { TlsRule } from '../../net/tls/tls-rule.ts';
 import type { BlockedServer } from '../blocks/attempt-blocks.ts';
 import { type SmtpConnections, hasNoReply, type Unavailable } from '../shaping/smtp-connections.ts';
 import {

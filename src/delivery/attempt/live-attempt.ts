@@ -11,11 +11,11 @@
 import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
 import { domainOf, needsSmtpUtf8 } from '../../mail/address.ts';
-import { parametersFor } from '../../mail/dsn-parameters.ts';
+import { dsnParametersFor } from '../../mail/dsn-parameters.ts';
 import type { NextServer } from '../../mail/notice.ts';
 import { makeReturnPath } from '../../mail/links/return-path.ts';
 import type { MailHosts } from '../../net/dns/mx.ts';
-import { refusalSubject } from '../../mail/replies/blocks.ts';
+import { refusalSubject } from '../../mail/replies/refusal-subject.ts';
 import type { Transaction } from '../../net/smtp/client.ts';
 import { lacksSmtpUtf8 } from '../../net/smtp/client-transaction.ts';
 import { deferredByBlock } from '../blocks/block-outcomes.ts';
@@ -289,7 +289,7 @@ class LiveAttempt {
       recipient: address,
       message: [],
       smtpUtf8: needsSmtpUtf8(address),
-      dsn: parametersFor(message.dsn, address, this.#options),
+      dsn: dsnParametersFor(message.dsn, address, this.#options),
       mayProceed: (step) => this.#permission.request(step),
     };
   }

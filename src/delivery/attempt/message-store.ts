@@ -4,7 +4,7 @@ import { domainOf, type Mailbox, parseMailbox } from '../../mail/address.ts';
 import { messageIdOf } from '../../mail/compose.ts';
 import type { Dsn } from '../../mail/dsn-parameters.ts';
 import type { Attachment, Email } from '../../mail/email.ts';
-import { trackingOf } from '../../mail/links/tracking-link.ts';
+import { parseTracking } from '../../mail/links/tracking-link.ts';
 import type { Queryable } from '../../database/database.ts';
 
 /** A stored email. Its bytes depend only on this and the domain's keys (delivery/attempt/message.ts). */
@@ -125,7 +125,7 @@ function headOfRow(row: HeadRow): MessageHead {
     metadata: row.metadata,
     unsubscribeUrl: row.unsubscribe_url,
     tls: row.tls,
-    tracking: trackingOf(row.tracking),
+    tracking: parseTracking(row.tracking),
     submitted: row.message_id === null ? null : { messageId: row.message_id },
     ...(row.dsn && { dsn: row.dsn }),
   };

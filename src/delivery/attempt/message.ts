@@ -29,7 +29,11 @@ import { textFromHtml } from '../../mail/html/text-from-html.ts';
 import { trackMessage } from '../../mail/html/tracked-message.ts';
 import { targetOf, TRACKING, TrackingTokens } from '../../mail/links/tracking-link.ts';
 import { makeUnsubscribeAddress } from '../../mail/links/return-path.ts';
-import { hostedOf, UNSUBSCRIBE, UnsubscribeTokens } from '../../mail/links/unsubscribe-link.ts';
+import {
+  parseHostedLink,
+  UNSUBSCRIBE,
+  UnsubscribeTokens,
+} from '../../mail/links/unsubscribe-link.ts';
 import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
 import { messageIdIn, type StoredMessage } from './message-store.ts';
 import type { SecretBox } from '../../secrets/secret-store.ts';
@@ -141,7 +145,7 @@ export class MessageBuilder {
     form = DEFAULT_FORM,
   ): Promise<SignedMessage> {
     const { unsubscribeUrl, tracking } = message;
-    const isOwn = hostedOf(unsubscribeUrl) !== null || tracking.base !== null;
+    const isOwn = parseHostedLink(unsubscribeUrl) !== null || tracking.base !== null;
     const copyId = isOwn ? `${message.id} ${recipient.position}` : message.id;
     const id = form.asciiOnly ? `${copyId} ascii` : copyId;
     const present = this.#building.get(id)?.promise;
@@ -210,7 +214,7 @@ export class MessageBuilder {
   async #copyFor(message: StoredMessage, recipient: MessageRecipient): Promise<Copy> {
     const isTracked = message.tracking.base !== null;
     const html = isTracked ? await this.#trackedHtml(message, recipient) : message.html;
-    const hosted = hostedOf(message.unsubscribeUrl);
+    const hosted = parseHostedLink(message.unsubscribeUrl);
     if (hosted === null) return { url: message.unsubscribeUrl, mailto: null, html };
     const { projectId, environment, id: emailId, from } = message;
     const { address, position } = recipient;
@@ -265,9 +269,9 @@ export class MessageBuilder {
   ): Promise<(html: string) => string> {
     // Loaded with the first tracked email, because loading the parser takes 17 ms of CPU time.
     const { trackHtml } = await import('../../mail/html/tracked-html.ts');
-    const who = { projectId, environment, emailId, position };
+    const recipient = { projectId, environment, emailId, position };
     const tokens = new TrackingTokens(this.#secrets.deriveAll(TRACKING));
-    return (html) => trackHtml(html, { tracking, who, tokens, isUntracked });
+    return (html) => trackHtml(html, { tracking, recipient, tokens, isUntracked });
   }
 
   async #buildNow(
@@ -385,7 +389,7 @@ function unsubscribesAt(
     ([, value]) => value.match(/(?<=<)https?:[^<>]+(?=>)/gi) ?? [],
   );
   const links = new Set([url ?? '', ...customLinks].map(targetOf));
-  const hosted = hostedOf(url)?.base;
+  const hosted = parseHostedLink(url)?.base;
   return (target) => links.has(target) || (hosted !== undefined && target.startsWith(hosted));
 }
 

@@ -19,7 +19,7 @@ import type { NextServer } from '../../mail/notice.ts';
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import type { MailHosts } from '../../net/dns/mx.ts';
 import type { SmtpTlsFacts } from '../../net/smtp/client.ts';
-import type { TlsPolicyName } from '../../net/tls/policy.ts';
+import type { TlsPolicyName } from '../../net/tls/tls-rule.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import type { SignedMessage } from './message.ts';
 

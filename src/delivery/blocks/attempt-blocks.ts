@@ -6,7 +6,7 @@ import { isIPv6 } from 'node:net';
 import type { Queryable } from '../../database/database.ts';
 import { findLastReason } from '../../emails/email-store.ts';
 import { domainOf } from '../../mail/address.ts';
-import type { RefusalSubject } from '../../mail/replies/blocks.ts';
+import type { RefusalSubject } from '../../mail/replies/refusal-subject.ts';
 import type { Disposition, Outcome } from '../attempt/outcome.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import { type Source, sourcesFor } from '../shaping/sources.ts';

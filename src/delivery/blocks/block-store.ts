@@ -4,7 +4,7 @@
  *
  * Guarantee: over all workers and nodes, one message at a time probes a block, and each block ends once.
  */
-import type { RefusalSubject } from '../../mail/replies/blocks.ts';
+import type { RefusalSubject } from '../../mail/replies/refusal-subject.ts';
 import type { Queryable } from '../../database/database.ts';
 
 /** `subject` is the source address, the host name where the system chooses the address, or the sending domain. */

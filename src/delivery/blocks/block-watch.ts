@@ -4,7 +4,7 @@
  * node began or ended is reported, too.
  */
 import type { OperatorEvents } from '../../core/operator-events.ts';
-import { delistingPage } from '../../mail/replies/blocks.ts';
+import { delistingPage } from '../../mail/replies/refusal-subject.ts';
 import { isNamedProvider } from '../../net/providers.ts';
 import { listConditions } from '../../operator/condition-store.ts';
 import type { Queryable } from '../../database/database.ts';

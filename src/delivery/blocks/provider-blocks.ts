@@ -1,7 +1,7 @@
 /**
  * Tracks providers that refuse our mail because of a source address or a sending domain.
  *
- *     refused because of the address or the domain (mail/replies/blocks.ts)
+ *     refused because of the address or the domain (mail/replies/refusal-subject.ts)
  *        │ the third refusal in a row without a delivery to this provider
  *     blocked: mail waits, and one message at a time is a probe, after waits that grow from a minute to an hour
  *        │ the first delivery

@@ -1,6 +1,6 @@
 /** Operator routes for providers that refuse the mail of this service: the list, and an immediate probe. */
 import { z } from 'zod';
-import { delistingPage } from '../../mail/replies/blocks.ts';
+import { delistingPage } from '../../mail/replies/refusal-subject.ts';
 import { listBlocks, makeDueForProbe, scheduleProbe, type ProviderBlock } from './block-store.ts';
 import { queueProviderParams } from '../queue-control/schemas.ts';
 import { refuse } from '../../http/errors.ts';

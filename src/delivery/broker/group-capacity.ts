@@ -5,7 +5,7 @@
  * Anyone can create a name below such a domain, so every host may always have its first connection. The hosts share
  * only the connections beyond that.
  */
-import { groupOf } from '../../net/providers.ts';
+import { connectionGroup } from '../../net/providers.ts';
 
 export class GroupCapacity {
   readonly #max: number;
@@ -32,7 +32,7 @@ export class GroupCapacities {
    * @returns a function from a source to the capacity that the group shares there
    */
   addProvider(provider: string, connectionsMax: number): (source: string) => GroupCapacity {
-    const name = groupOf(provider);
+    const name = connectionGroup(provider);
     const group = this.#groups.get(name) ?? {
       providers: 0,
       bySource: new Map<string, GroupCapacity>(),
@@ -47,7 +47,7 @@ export class GroupCapacities {
   }
 
   removeProvider(provider: string): void {
-    const name = groupOf(provider);
+    const name = connectionGroup(provider);
     const group = this.#groups.get(name);
     if (group && (group.providers -= 1) === 0) this.#groups.delete(name);
   }

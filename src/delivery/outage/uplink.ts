@@ -11,7 +11,7 @@
  * decision therefore delays no mail, and the next reply corrects it.
  */
 import type { World } from '../../lib/world.ts';
-import { groupOf } from '../../net/providers.ts';
+import { connectionGroup } from '../../net/providers.ts';
 import type { UplinkRules } from '../shaping/settings.ts';
 
 type Clock = Pick<World, 'monotonicMs'>;
@@ -83,7 +83,7 @@ export class Uplink {
     this.#failed.add(provider);
     const isKnown = this.#known.has(provider);
     if (isKnown) this.#knownFailed += 1;
-    const group = groupOf(provider);
+    const group = connectionGroup(provider);
     this.#groups.set(group, isKnown || this.#groups.get(group) === true);
   }
 

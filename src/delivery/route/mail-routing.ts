@@ -9,7 +9,7 @@
  */
 import { lookup } from 'node:dns/promises';
 import type { World } from '../../lib/world.ts';
-import type { AddressGuard } from '../../net/addresses.ts';
+import type { AddressGuard } from '../../net/ip-addresses.ts';
 import { resolveMailHosts, type MailHosts } from '../../net/dns/mx.ts';
 import type { Resolver } from '../../net/dns/resolver.ts';
 import type { ProviderSuffixes } from '../../net/providers.ts';

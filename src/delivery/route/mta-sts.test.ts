@@ -18,23 +18,23 @@ const pass = (time: string) => db.query(`update clock set skew = skew + $1::inte
 
 test('a policy is used until it expires, even after a failed fetch', async () => {
   const policies = new StsPolicies(db);
-  assert.deepEqual(await policies.load('a.test'), { known: null, failedAgoMs: null });
+  assert.deepEqual(await policies.load('a.test'), { cached: null, failedAgoMs: null });
   await policies.save('a.test', '1', policy);
   await policies.saveFailure('a.test');
   const [stored, none] = await Promise.all([policies.load('a.test'), policies.load('b.test')]);
-  assert.deepEqual([stored.known?.id, stored.known?.policy, none.known], ['1', policy, null]);
+  assert.deepEqual([stored.cached?.id, stored.cached?.policy, none.cached], ['1', policy, null]);
   assert.ok(stored.failedAgoMs !== null && stored.failedAgoMs < 60_000);
   await policies.save('a.test', '2', policy);
   assert.deepEqual((await policies.load('a.test')).failedAgoMs, null);
   await pass('61 minutes');
-  assert.equal((await policies.load('a.test')).known, null);
+  assert.equal((await policies.load('a.test')).cached, null);
 });
 
 test('a failure without an earlier policy is stored', async () => {
   const policies = new StsPolicies(db);
   await policies.saveFailure('c.test');
-  const { known, failedAgoMs } = await policies.load('c.test');
-  assert.deepEqual([known, failedAgoMs !== null], [null, true]);
+  const { cached, failedAgoMs } = await policies.load('c.test');
+  assert.deepEqual([cached, failedAgoMs !== null], [null, true]);
 });
 
 test('policies in use are renewed after a day, and expired ones are deleted', async () => {
@@ -50,7 +50,7 @@ test('policies in use are renewed after a day, and expired ones are deleted', as
     'no retry within the hour after a failure',
   );
   assert.equal(await forgetStsPolicies(db, 10), 2);
-  assert.ok((await policies.load('d.test')).known !== null);
+  assert.ok((await policies.load('d.test')).cached !== null);
 });
 
 test('TLS results are summed by day, domain, policy and kind, and kept for a month', async () => {

@@ -33,7 +33,7 @@ test('a day-old policy is fetched again without new mail, and kept when the fetc
   // No certificate authority of Node's signed the certificate of the test server.
   await renewStsPolicies(db, { config, log });
   assert.deepEqual(results, ['sts-webpki-invalid']);
-  const { known, failedAgoMs } = await policies.load('a.test');
-  assert.deepEqual(known?.policy, POLICY);
+  const { cached, failedAgoMs } = await policies.load('a.test');
+  assert.deepEqual(cached?.policy, POLICY);
   assert.ok(failedAgoMs !== null);
 });

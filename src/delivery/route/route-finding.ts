@@ -4,7 +4,7 @@
  */
 import type { RouteFinding } from '../../core/findings.ts';
 import type { MxHost } from '../../net/dns/mx.ts';
-import type { TlsRule } from '../../net/tls/policy.ts';
+import type { TlsRule } from '../../net/tls/tls-rule.ts';
 import type { MailRouting } from './mail-routing.ts';
 import { SIMULATOR_HOST, SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
 import type { TlsRules } from './tls-rules.ts';

@@ -4,7 +4,7 @@
  *
  * An attacker on the path can break a handshake. A server whose handshakes fail therefore gets plain text only for
  * minutes. Where TLS worked in the last 3 days it is required: mail waits until TLS has failed for an hour. This
- * never relaxes a rule of net/tls/policy.ts.
+ * never relaxes a rule of net/tls/tls-rule.ts.
  */
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';

@@ -16,7 +16,7 @@ import {
   type PolicyResult,
   type TlsRule,
   tlsRuleFor,
-} from '../../net/tls/policy.ts';
+} from '../../net/tls/tls-rule.ts';
 import type { TlsCounters } from './tls-counters.ts';
 import { TlsMemory } from './tls-memory.ts';
 
@@ -55,7 +55,7 @@ export class TlsRules {
 
   /** Returns the domain's MTA-STS policy, without a promise when it is in memory. */
   policyOf(destination: string): StsPolicy | null | Promise<StsPolicy | null> {
-    return this.#options.policies?.of(destination) ?? null;
+    return this.#options.policies?.policyFor(destination) ?? null;
   }
 
   /** Returns the rules for an attempt, without a promise when no host can have TLSA records. */
@@ -67,13 +67,13 @@ export class TlsRules {
   }
 
   #rulesFor(
-    { destination, demand, sts }: TlsRequest,
+    { destination, demand: senderDemand, sts: stsPolicy }: TlsRequest,
     dane: ReadonlyMap<string, DaneFinding> | null,
   ): TlsForAttempt {
     const { counters } = this.#options;
     return {
       ruleFor: (host: MxHost): TlsRule =>
-        tlsRuleFor(host.name, { demand, sts, dane: dane?.get(host.name) ?? NO_DANE }),
+        tlsRuleFor(host.name, { senderDemand, stsPolicy, dane: dane?.get(host.name) ?? NO_DANE }),
       tlsMemory: this.#memory,
       onTls: ({ reportedAs }, result) => {
         counters.add({ domain: destination, policy: reportedAs, result: result ?? 'success' });

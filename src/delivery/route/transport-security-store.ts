@@ -9,7 +9,7 @@ import { batchDelete } from '../../database/expiry.ts';
 type Policy = { mode: 'enforce' | 'testing' | 'none'; mx: readonly string[]; maxAgeS: number };
 
 type StoredPolicy = {
-  known: { id: string; policy: Policy; ageMs: number; remainingMs: number } | null;
+  cached: { id: string; policy: Policy; ageMs: number; remainingMs: number } | null;
   failedAgoMs: number | null;
 };
 
@@ -70,15 +70,15 @@ export class StsPolicies {
   async #loadAll(domains: readonly string[]): Promise<StoredPolicy[]> {
     const rows = await this.#db.query<Row>({ name: 'load_sts', text: LOAD }, [domains]);
     const byDomain = new Map(rows.map((row) => [row.domain, fromRow(row)]));
-    return domains.map((domain) => byDomain.get(domain) ?? { known: null, failedAgoMs: null });
+    return domains.map((domain) => byDomain.get(domain) ?? { cached: null, failedAgoMs: null });
   }
 }
 
 function fromRow(row: Row): StoredPolicy {
   const { failedAgoMs } = row;
-  if (row.id === null || row.remainingMs <= 0) return { known: null, failedAgoMs };
+  if (row.id === null || row.remainingMs <= 0) return { cached: null, failedAgoMs };
   const { id, mode, mx, maxAgeS, ageMs, remainingMs } = row;
-  return { known: { id, policy: { mode, mx, maxAgeS }, ageMs, remainingMs }, failedAgoMs };
+  return { cached: { id, policy: { mode, mx, maxAgeS }, ageMs, remainingMs }, failedAgoMs };
 }
 
 const TO_RENEW = `

@@ -4,7 +4,7 @@
  * sentence. A DNS query without an answer yields no finding.
  */
 import { isIPv6 } from 'node:net';
-import { isPublicAddress } from '../../net/addresses.ts';
+import { isPublicAddress } from '../../net/ip-addresses.ts';
 import type { DnsResult } from '../../net/dns/resolver.ts';
 import { type Lookups, organizationOf } from './judge-records.ts';
 

@@ -8,7 +8,7 @@
  *   unchanged.
  */
 import { isIPv6 } from 'node:net';
-import { isPublicAddress } from '../../net/addresses.ts';
+import { isPublicAddress } from '../../net/ip-addresses.ts';
 import type { MailHost } from '../mail-host-store.ts';
 
 /** `name` and `value` are complete and have no trailing dot. */

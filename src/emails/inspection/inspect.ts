@@ -1,7 +1,7 @@
 /** Parses a sent message for display: header, attachments and texts. Pure; bounded like mail/mime/reader.ts. */
 import { bodyPartsOf, contentIdOf, fileNameOf } from '../../mail/mime/body-parts.ts';
 import { decodeWords } from '../../mail/mime/decode.ts';
-import { type MimePart, readMessage, textOfPart } from '../../mail/mime/reader.ts';
+import { type MimePart, readMessage, partText } from '../../mail/mime/reader.ts';
 
 export type AttachedFile = {
   number: number;
@@ -26,7 +26,7 @@ export function inspectMessage(bytes: Buffer): InspectedMessage {
   const shown = new Set(texts);
   const first = (type: string): string | null => {
     const part = texts.find(({ contentType }) => contentType.type === type);
-    return part === undefined ? null : clean(textOfPart(part));
+    return part === undefined ? null : clean(partText(part));
   };
   return {
     headers: message.fields

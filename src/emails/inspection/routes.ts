@@ -5,9 +5,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
 import type { Refusal } from '../../core/refusals.ts';
-import { reportHtml } from '../../mail/html/html-support.ts';
+import { checkHtmlSupport } from '../../mail/html/html-support.ts';
 import { type AttachedFile, inspectMessage } from './inspect.ts';
-import { lintEmail } from '../../mail/html/lint.ts';
+import { lintEmail } from '../../mail/html/lint-email.ts';
 import { EMAIL_DEFAULTS } from '../../mail/email.ts';
 import { parseAddress } from '../../mail/address.ts';
 import { presentEmail } from '../view.ts';
@@ -157,7 +157,7 @@ async function presentInspection(email: EmailDetail, bytes: Buffer) {
   // Lists the sender's own links, not the tracked ones.
   const html = presentEmail(email).html ?? sent;
   await nextTurn();
-  const report = reportHtml(html ?? '');
+  const report = checkHtmlSupport(html ?? '');
   await nextTurn();
   const lint = lintEmail({
     ...EMAIL_DEFAULTS,

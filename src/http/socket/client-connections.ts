@@ -16,7 +16,7 @@ import type { TLSSocket } from 'node:tls';
 import type { Logger } from 'pino';
 import { Overloaded } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
-import { clientOf } from '../../net/addresses.ts';
+import { clientOf } from '../../net/ip-addresses.ts';
 import { isUpload } from './bodies.ts';
 
 export type ConnectionLimits = {

@@ -14,7 +14,7 @@ import {
   TOO_LARGE,
 } from '../errors.ts';
 import type { HttpServices } from '../services.ts';
-import { plainAddress } from '../../net/addresses.ts';
+import { plainAddress } from '../../net/ip-addresses.ts';
 import { isUpload } from './bodies.ts';
 
 // An import would evaluate every export of node:http: three of them load Node's own undici (25 ms).

@@ -6,10 +6,10 @@ export type ColourScheme = (typeof COLOUR_SCHEMES)[number];
 const QUERY = /\(\s{0,9}prefers-color-scheme\s{0,9}:\s{0,9}(light|dark)\s{0,9}\)/gi;
 
 export function inScheme(html: string, scheme: ColourScheme): string {
-  const decided = html.replaceAll(QUERY, (_query, wanted: string) =>
+  const resolved = html.replaceAll(QUERY, (_query, queried: string) =>
     // Conditions that are always true or false, in any combination with others.
-    wanted.toLowerCase() === scheme ? '(min-width: 0)' : '(max-width: 0)',
+    queried.toLowerCase() === scheme ? '(min-width: 0)' : '(max-width: 0)',
   );
   // At the end: before a doctype, it would change the layout of the rest.
-  return `${decided}<style>:root{color-scheme:only ${scheme}!important}</style>`;
+  return `${resolved}<style>:root{color-scheme:only ${scheme}!important}</style>`;
 }

@@ -4,15 +4,15 @@ import { test } from 'node:test';
 import { cpuMs } from '../../../test/support/cpu.ts';
 import { address } from '../../../test/support/deliveries.ts';
 import { EMAIL_DEFAULTS } from '../email.ts';
-import { reportHtml } from './html-support.ts';
-import { lintEmail } from './lint.ts';
+import { checkHtmlSupport } from './html-support.ts';
+import { lintEmail } from './lint-email.ts';
 import { textFromHtml } from './text-from-html.ts';
 import { trackHtml } from './tracked-html.ts';
 import { TrackingTokens } from '../links/tracking-link.ts';
 
 const TRACKED = {
   tracking: { opens: true, clicks: true, base: 'https://links.test' },
-  who: {
+  recipient: {
     projectId: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
     environment: 'live' as const,
     emailId: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21ab',
@@ -31,7 +31,7 @@ const READERS: Record<string, (html: string) => unknown> = {
       subject: 'Hello',
       html,
     }),
-  report: reportHtml,
+  report: checkHtmlSupport,
   text: textFromHtml,
   // Longer html is not tracked.
   tracking: (html) => trackHtml(html.slice(0, 250_000), TRACKED),

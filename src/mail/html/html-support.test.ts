@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { reportHtml } from './html-support.ts';
+import { checkHtmlSupport } from './html-support.ts';
 
-const features = (html: string) => reportHtml(html).unsupported.map(({ feature }) => feature);
-const codes = (html: string) => reportHtml(html).findings.map(({ code }) => code);
+const features = (html: string) => checkHtmlSupport(html).unsupported.map(({ feature }) => feature);
+const codes = (html: string) => checkHtmlSupport(html).findings.map(({ code }) => code);
 
 test('html of tables and plain styles is shown by all programs', () => {
   const html =
     '<table><tr><td style="padding: 8px; color: #333">Hello <a href="https://acme.com/a?b=1&amp;c=2">A</a></td></tr></table><img src="https://acme.com/a.png" alt="">';
-  const { unsupported, findings, links } = reportHtml(html);
+  const { unsupported, findings, links } = checkHtmlSupport(html);
   assert.deepEqual([unsupported, findings], [[], []]);
   assert.deepEqual(links, ['https://acme.com/a?b=1&c=2']);
 });
@@ -32,7 +32,7 @@ test('elements and styles that large programs lack are named, with the programs'
       'images in data: URLs',
     ]),
   );
-  const fonts = reportHtml(html).unsupported.find(({ feature }) => feature === 'web fonts');
+  const fonts = checkHtmlSupport(html).unsupported.find(({ feature }) => feature === 'web fonts');
   assert.deepEqual(fonts?.clients, ['Gmail', 'Outlook', 'Yahoo']);
 });
 
@@ -51,5 +51,5 @@ test('useless links and images are found', () => {
 
 test('each link is listed once, and at most 100 are listed', () => {
   const html = Array.from({ length: 150 }, (_, i) => `<a href=https://a.test/${i}>a</a>`).join('');
-  assert.equal(reportHtml(html + html).links.length, 100);
+  assert.equal(checkHtmlSupport(html + html).links.length, 100);
 });

@@ -64,9 +64,9 @@ const BY_CSS: readonly (UnsupportedFeature & { css: RegExp })[] = [
   { feature: 'animations', clients: ['Gmail', 'Outlook'], css: /@keyframes/i },
 ];
 
-export function reportHtml(whole: string): HtmlReport {
-  const html = whole.slice(0, READ_CHARS_MAX);
-  const seen: Seen = {
+export function checkHtmlSupport(source: string): HtmlReport {
+  const html = source.slice(0, READ_CHARS_MAX);
+  const facts: HtmlFacts = {
     elements: new Set(),
     css: [],
     links: new Set(),
@@ -76,17 +76,17 @@ export function reportHtml(whole: string): HtmlReport {
   scanHtml(html, {
     text: () => {},
     close: () => {},
-    open: (name, attributes) => note(seen, name, attributes),
+    open: (name, attributes) => recordTag(facts, name, attributes),
   });
   const styles = stylesIn(html);
   return {
-    unsupported: unsupportedIn({ ...seen, css: [...seen.css, ...styles] }),
-    findings: findingsIn(seen, styles),
-    links: [...seen.links].slice(0, LINKS_MAX),
+    unsupported: unsupportedIn({ ...facts, css: [...facts.css, ...styles] }),
+    findings: findingsIn(facts, styles),
+    links: [...facts.links].slice(0, LINKS_MAX),
   };
 }
 
-type Seen = {
+type HtmlFacts = {
   elements: Set<string>;
   css: string[];
   links: Set<string>;
@@ -94,20 +94,20 @@ type Seen = {
   dataImages: number;
 };
 
-function note(seen: Seen, name: string, attributes: string): void {
-  seen.elements.add(name);
+function recordTag(facts: HtmlFacts, name: string, attributes: string): void {
+  facts.elements.add(name);
   const style = attributeOf(attributes, 'style');
-  if (style) seen.css.push(style);
+  if (style) facts.css.push(style);
   if (name === 'a' || name === 'area') {
     const href = attributeOf(attributes, 'href');
-    if (href !== null) seen.links.add(href.trim().slice(0, LINK_CHARS_MAX));
+    if (href !== null) facts.links.add(href.trim().slice(0, LINK_CHARS_MAX));
   }
   if (name === 'link' && /\brel\s{0,9}=\s{0,9}["']?stylesheet/i.test(attributes)) {
-    seen.elements.add('link to styles');
+    facts.elements.add('link to styles');
   }
   if (name !== 'img') return;
-  if (attributeOf(attributes, 'alt') === null) seen.withoutAlt += 1;
-  if (/^\s*data:/i.test(attributeOf(attributes, 'src') ?? '')) seen.dataImages += 1;
+  if (attributeOf(attributes, 'alt') === null) facts.withoutAlt += 1;
+  if (/^\s*data:/i.test(attributeOf(attributes, 'src') ?? '')) facts.dataImages += 1;
 }
 
 function stylesIn(html: string): string[] {
@@ -124,24 +124,24 @@ function stylesIn(html: string): string[] {
   return styles;
 }
 
-function unsupportedIn({ elements, css, dataImages }: Seen): UnsupportedFeature[] {
+function unsupportedIn({ elements, css, dataImages }: HtmlFacts): UnsupportedFeature[] {
   const found = new Map<string, UnsupportedFeature>();
   const add = ({ feature, clients }: UnsupportedFeature) =>
     found.set(feature, { feature, clients });
   for (const element of elements) {
-    const one = BY_ELEMENT.get(element);
-    if (one) add(one);
+    const unsupported = BY_ELEMENT.get(element);
+    if (unsupported) add(unsupported);
   }
   if (elements.has('link to styles'))
     add({ feature: 'styles in files', clients: ONLY_IN_APPLE_MAIL });
   if (dataImages > 0) add({ feature: 'images in data: URLs', clients: ['Gmail', 'Outlook'] });
-  for (const { css: pattern, ...one } of BY_CSS) {
-    if (css.some((text) => pattern.test(text))) add(one);
+  for (const { css: pattern, ...unsupported } of BY_CSS) {
+    if (css.some((text) => pattern.test(text))) add(unsupported);
   }
   return [...found.values()];
 }
 
-function findingsIn({ links, withoutAlt }: Seen, styles: readonly string[]): HtmlFinding[] {
+function findingsIn({ links, withoutAlt }: HtmlFacts, styles: readonly string[]): HtmlFinding[] {
   const findings: HtmlFinding[] = [];
   const add = (code: string, message: string) => findings.push({ code, message });
   if (withoutAlt > 0) {

@@ -8,7 +8,7 @@ const asOthersRead = (reference: string) =>
   convert(`<pre>x${reference}y</pre>`, { wordwrap: false }).slice(1, -1);
 
 test('named character references are decoded by the rules of HTML', () => {
-  for (const [written, text] of [
+  for (const [source, text] of [
     ['&euro;&Auml;&check;&NotEqualTilde;', '€Ä✓≂̸'],
     ['&copy2024 &copy; 2024', '©2024 © 2024'],
     ['&copy=1', '©=1'],
@@ -20,7 +20,7 @@ test('named character references are decoded by the rules of HTML', () => {
     ['&amp', '&'],
     ['&#169 &#169x &#xA9g', '© ©x ©g'],
   ] as const) {
-    assert.equal(decodeEntities(written), text, written);
+    assert.equal(decodeEntities(source), text, source);
   }
 });
 

@@ -154,8 +154,8 @@ const ATTRIBUTE_CHARS_MAX = 32 * 1024;
  */
 export function attributeOf(attributes: string, name: string): string | null {
   if (attributes.length < name.length) return null;
-  for (const [, written = '', double, single, bare] of attributes.matchAll(ATTRIBUTE)) {
-    if (written.length !== name.length || written.toLowerCase() !== name) continue;
+  for (const [, rawName = '', double, single, bare] of attributes.matchAll(ATTRIBUTE)) {
+    if (rawName.length !== name.length || rawName.toLowerCase() !== name) continue;
     const value = double ?? single ?? bare ?? '';
     return decodeHTMLAttribute(value.slice(0, ATTRIBUTE_CHARS_MAX));
   }

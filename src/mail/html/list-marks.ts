@@ -40,7 +40,7 @@ export class OrderedList {
 
   /** Returns `3.`, `c.` or `iii.` */
   markOf({ number, fromEnd, type }: Item): string {
-    return `${written(fromEnd ? number + this.#count : number, type)}.`;
+    return `${formatNumber(fromEnd ? number + this.#count : number, type)}.`;
   }
 }
 
@@ -55,7 +55,7 @@ function integerOf(value: string | null): number | null {
 }
 
 /** Writes digits where letters or Roman numerals cannot express the number, like browsers. */
-function written(number: number, type: string): string {
+function formatNumber(number: number, type: string): string {
   const lower = type.toLowerCase();
   const text =
     lower === 'a' ? inLetters(number) : lower === 'i' ? inRomanNumerals(number) : String(number);

@@ -47,7 +47,7 @@ const VOID_ELEMENTS = new Set(['area', 'base', 'br', 'col', 'hr', 'img', 'input'
 
 const BLANKS = /[\t\n\f\r \u00a0]+/g;
 /** Matches references, blanks other than single spaces, and invisible characters. */
-const NEEDS_CARE =
+const NEEDS_DECODING =
   /[\0-\x1f&\x7f\u00a0\u00ad\u1680\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]|\u034f| {2}/;
 /** Invisible fillers, which are removed: controls, soft hyphens, zero-width spaces. */
 const INVISIBLE = /[\0-\b\v\x0e-\x1f\x7f\u00ad\u200b\ufeff]|\u034f/g;
@@ -57,7 +57,7 @@ function isBlank(code: number): boolean {
   return code === 32 || (code >= 9 && code <= 13 && code !== 11);
 }
 
-function shownText(raw: string): string {
+function visibleText(raw: string): string {
   return decodeEntities(raw).replace(INVISIBLE, '');
 }
 
@@ -73,7 +73,7 @@ class TextWriter implements HtmlReader {
   readonly #lengthMax: number;
   readonly #pieces: string[] = [];
   #length = 0;
-  #unread = TEXT_READ_MAX;
+  #unreadChars = TEXT_READ_MAX;
   /** Pending output before the next text: line ends or a space, and a list mark. */
   #lineEnds = 0;
   #hasSpace = false;
@@ -89,10 +89,10 @@ class TextWriter implements HtmlReader {
     this.#lengthMax = lengthMax;
   }
 
-  text(written: string): void {
+  text(source: string): void {
     if (this.#hidden !== null || this.#length > this.#lengthMax) return;
-    const raw = written.slice(0, this.#unread);
-    this.#unread -= raw.length;
+    const raw = source.slice(0, this.#unreadChars);
+    this.#unreadChars -= raw.length;
     if (this.#preformatted > 0) return this.#writePreformatted(raw);
     let start = 0;
     let end = raw.length;
@@ -115,7 +115,7 @@ class TextWriter implements HtmlReader {
       return;
     }
     if (layout === 'item') this.#beginItem(attributes);
-    else this.#lay(layout);
+    else this.#applyLayout(layout);
     if (name === 'a') this.#openLink(attributes);
     else if (name === 'br') this.#lineEnds = Math.min(this.#lineEnds + 1, 2);
     else if (name === 'img' && this.#link)
@@ -139,7 +139,7 @@ class TextWriter implements HtmlReader {
     if (name === 'a') this.#closeLink();
     else if (name === 'pre') this.#preformatted = Math.max(this.#preformatted - 1, 0);
     else if (name === 'ol' || name === 'ul') this.#endList();
-    if (name !== 'li') this.#lay(LAYOUT.get(name));
+    if (name !== 'li') this.#applyLayout(LAYOUT.get(name));
     else this.#breakLine(1);
     if (name === 'li' || name === 'ol' || name === 'ul') this.#forgetMark();
   }
@@ -168,8 +168,8 @@ class TextWriter implements HtmlReader {
 
   /** Writes text without blanks at its ends, except encoded ones. */
   #writeFlowing(raw: string): void {
-    if (!NEEDS_CARE.test(raw)) return this.#write(raw);
-    const text = raw.trim() === '' ? ' ' : shownText(raw).replace(BLANKS, ' ');
+    if (!NEEDS_DECODING.test(raw)) return this.#write(raw);
+    const text = raw.trim() === '' ? ' ' : visibleText(raw).replace(BLANKS, ' ');
     const start = text.startsWith(' ') ? 1 : 0;
     if (start === 1) this.#hasSpace = true;
     if (text.length === start) return;
@@ -179,7 +179,7 @@ class TextWriter implements HtmlReader {
   }
 
   #writePreformatted(raw: string): void {
-    const lines = shownText(raw)
+    const lines = visibleText(raw)
       .replace(/\r\n?|\f/g, '\n')
       .replaceAll('\u00a0', ' ');
     // HTML ignores a line end directly after `<pre>`.
@@ -196,7 +196,7 @@ class TextWriter implements HtmlReader {
     this.#lineEnds = Math.max(this.#lineEnds, lineEnds);
   }
 
-  #lay(layout: Layout | undefined): void {
+  #applyLayout(layout: Layout | undefined): void {
     switch (layout) {
       case 'line':
         return this.#breakLine(1);
@@ -247,7 +247,7 @@ class TextWriter implements HtmlReader {
 
   #openLink(attributes: string): void {
     this.#closeLink();
-    const url = shownUrl(attributeOf(attributes, 'href') ?? '');
+    const url = visibleUrl(attributeOf(attributes, 'href') ?? '');
     if (url !== null) this.#link = { url, firstPiece: this.#pieces.length, alternative: '' };
   }
 
@@ -277,7 +277,7 @@ function isHidden(name: string, attributes: string): boolean {
 const URL_CHARACTERS_MAX = 2_000;
 
 /** Returns the URL to show; null for anchors, relative paths and scripts. */
-function shownUrl(href: string): string | null {
+function visibleUrl(href: string): string | null {
   const url = href.replace(/[\0-\x20\x7f-\xa0]+/g, '');
   if (url.length > URL_CHARACTERS_MAX) return null;
   if (/^https?:\/\/./i.test(url)) return url;

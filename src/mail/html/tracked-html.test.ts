@@ -17,7 +17,7 @@ const LINK = /https:\/\/links\.acme\.com\/t\/([\w-]+)/g;
 function tracked(html: string, tracking: Partial<Tracking> = {}): string {
   const isUntracked = (target: string) => target.startsWith('https://acme.com/unsubscribe');
   const wanted = { opens: false, clicks: true, base: BASE, ...tracking };
-  return trackHtml(html, { tracking: wanted, who, tokens, isUntracked });
+  return trackHtml(html, { tracking: wanted, recipient: who, tokens, isUntracked });
 }
 
 /** Returns the html with `[target]` in place of each tracked link. */

@@ -19,21 +19,24 @@ export const TRACKED_LINKS_MAX = 1_000;
 /** `<a data-letterhaus-track="off" href="…">` is not tracked. */
 const OPT_OUT = 'data-letterhaus-track';
 
-export type Tracked = {
+export type TrackingOptions = {
   tracking: Tracking;
-  who: TrackedRecipient;
+  recipient: TrackedRecipient;
   tokens: TrackingTokens;
   /** Whether a link must not be tracked, such as an unsubscribe link. */
   isUntracked: (target: string) => boolean;
 };
 
-export function trackHtml(html: string, { tracking, who, tokens, isUntracked }: Tracked): string {
+export function trackHtml(
+  html: string,
+  { tracking, recipient, tokens, isUntracked }: TrackingOptions,
+): string {
   const { opens, clicks, base } = tracking;
   if (base === null || html.length > TRACKED_HTML_MAX_LENGTH) return html;
   const { links, bodyEnd } = findLinks(html);
   // The attribute may have single quotes or none.
   const ownBase = base.replace(/['&`]/g, encodeURIComponent).replaceAll("'", '%27');
-  const urlOf = (target: string | null): string => `${ownBase}/t/${tokens.make(who, target)}`;
+  const urlOf = (target: string | null): string => `${ownBase}/t/${tokens.make(recipient, target)}`;
   const tracked = clicks ? links.filter(({ target }) => !isUntracked(target)) : [];
   const edits = tracked
     .slice(0, TRACKED_LINKS_MAX)

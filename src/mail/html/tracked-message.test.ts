@@ -147,9 +147,9 @@ test('html is tracked whatever comments, case and folding its fields have', () =
   ]) {
     const message = lines(...HEADER, ...fields, '', base64(HTML));
     assert.ok(mayHaveHtml(message), fields.join());
-    const written = trackMessage(message, track);
-    assert.equal(inspectMessage(written).html?.trimEnd(), TRACKED, fields.join());
-    assert.equal(written.toString().match(/^content-transfer-encoding:/gim)?.length, 1);
+    const rewritten = trackMessage(message, track);
+    assert.equal(inspectMessage(rewritten).html?.trimEnd(), TRACKED, fields.join());
+    assert.equal(rewritten.toString().match(/^content-transfer-encoding:/gim)?.length, 1);
   }
 });
 
@@ -216,11 +216,11 @@ test('only the html that readers show is tracked, not files', () => {
     [1, related('; start="<2@a>"', image, html('Content-ID: <2@a>'))],
     [0, related('; start="<1@a>"', html('Content-ID: <2@a>'), image)],
   ] as const) {
-    const written = trackMessage(lines(...message), (before) => {
+    const rewritten = trackMessage(lines(...message), (before) => {
       assert.equal(before.trimEnd(), HTML);
       return track(before);
     }).toString();
-    assert.equal(written.split('links.test').length - 1, count, message.join('\n'));
+    assert.equal(rewritten.split('links.test').length - 1, count, message.join('\n'));
   }
 });
 
@@ -250,12 +250,12 @@ test('a part that is signed or encrypted does not change, wherever it is', () =>
 
 test('a part that changes loses the fields that its former octets had', () => {
   const md5 = ['Content-MD5: Q2hlY2sgSW50ZWdyaXR5IQ==', 'Content-Length: 12'];
-  const written = tracked(
+  const rewritten = tracked(
     ...multipartOf('multipart/mixed', [...md5, ...UTF8_HTML], [...md5, ...IMAGE]),
   );
-  assert.equal(written.toString().match(/^Content-MD5/gm)?.length, 1);
+  assert.equal(rewritten.toString().match(/^Content-MD5/gm)?.length, 1);
   assert.match(
-    written.toString(),
+    rewritten.toString(),
     /\r\nContent-MD5: .*\r\nContent-Length: 12\r\nContent-Type: image\/gif/,
   );
 });

@@ -10,16 +10,20 @@ import {
   type PlacedField,
   readHeader,
   readMessage,
-  valueOf,
-  valuesOf,
+  fieldValue,
+  fieldValues,
 } from '../mime/reader.ts';
 import { encodeText } from '../mime/transfer-encoding.ts';
 
 /** Multiparts whose parts may be rewritten. In others, parts are evidence or would become invalid. */
-const SHOWN = new Set(['multipart/alternative', 'multipart/related', 'multipart/mixed']);
-const DESCRIBING = ['content-type', 'content-transfer-encoding', 'content-disposition'];
+const REWRITABLE_MULTIPARTS = new Set([
+  'multipart/alternative',
+  'multipart/related',
+  'multipart/mixed',
+]);
+const DESCRIBING_FIELDS = ['content-type', 'content-transfer-encoding', 'content-disposition'];
 /** Fields that describe the octets of a part, and would be wrong for the new octets. */
-const OF_THE_OCTETS = new Set(['content-transfer-encoding', 'content-md5', 'content-length']);
+const OCTET_FIELDS = new Set(['content-transfer-encoding', 'content-md5', 'content-length']);
 /** Signatures of the client, which cover the body. */
 const SIGNATURES = ['dkim-signature', 'domainkey-signature', 'arc-seal'];
 const UTF8 = /^(?:utf-?8|us-ascii|)$/i;
@@ -34,11 +38,11 @@ export function mayHaveHtml(content: Buffer): boolean {
 
 export function trackMessage(raw: Buffer, track: (html: string) => string): Buffer {
   const message = readMessage(raw);
-  if (SIGNATURES.some((name) => valueOf(message.fields, name) !== undefined)) return raw;
+  if (SIGNATURES.some((name) => fieldValue(message.fields, name) !== undefined)) return raw;
   const pieces: Buffer[] = [];
   let copied = 0;
   for (const part of htmlPartsOf(message)) {
-    const tracked = trackedPart(part, track);
+    const tracked = trackPart(part, track);
     if (tracked === null) continue;
     const start = part.octets.byteOffset - raw.byteOffset;
     pieces.push(raw.subarray(copied, start), tracked);
@@ -50,7 +54,7 @@ export function trackMessage(raw: Buffer, track: (html: string) => string): Buff
 function* htmlPartsOf(message: MimePart): Generator<MimePart> {
   for (const part of bodyPartsOf(message, isRewritable)) {
     const { type, parameters } = part.contentType;
-    if (type === 'text/html' && UTF8.test(parameters.get('charset') ?? '') && isCertain(part)) {
+    if (type === 'text/html' && UTF8.test(parameters.get('charset') ?? '') && isUnambiguous(part)) {
       yield part;
     }
   }
@@ -59,17 +63,21 @@ function* htmlPartsOf(message: MimePart): Generator<MimePart> {
 /** A multipart must not have an encoding (RFC 2045 §6.4). Parsers differ on one that claims it. */
 function isRewritable(multipart: MimePart): boolean {
   const { encoding, contentType } = multipart;
-  return SHOWN.has(contentType.type) && encoding === 'identity' && hasNoTwin(multipart);
+  return (
+    REWRITABLE_MULTIPARTS.has(contentType.type) &&
+    encoding === 'identity' &&
+    hasUniqueDescription(multipart)
+  );
 }
 
 /** Returns whether all parsers read the same html in a part, so that encoding it again loses nothing. */
-function isCertain(part: MimePart): boolean {
-  return hasNoTwin(part) && (part.encoding !== 'base64' || isBase64(part.octets));
+function isUnambiguous(part: MimePart): boolean {
+  return hasUniqueDescription(part) && (part.encoding !== 'base64' || isBase64(part.octets));
 }
 
 /** Parsers differ on which of two equal fields counts. */
-function hasNoTwin({ fields }: MimePart): boolean {
-  return DESCRIBING.every((name) => valuesOf(fields, name).length < 2);
+function hasUniqueDescription({ fields }: MimePart): boolean {
+  return DESCRIBING_FIELDS.every((name) => fieldValues(fields, name).length < 2);
 }
 
 function isBase64(part: Buffer): boolean {
@@ -79,7 +87,7 @@ function isBase64(part: Buffer): boolean {
 }
 
 /** Returns the new part with its header; null when it has nothing to track. */
-function trackedPart(part: MimePart, track: (html: string) => string): Buffer | null {
+function trackPart(part: MimePart, track: (html: string) => string): Buffer | null {
   const html = part.body.toString('utf8');
   const tracked = track(html);
   // Octets that are not UTF-8 would be lost.
@@ -89,7 +97,7 @@ function trackedPart(part: MimePart, track: (html: string) => string): Buffer | 
   if (!isLineEnd(octets[fields.at(-1)?.end ?? 0])) return null;
   const { encoding, body } = encodeText(tracked);
   const kept = fields
-    .filter(({ name }) => !OF_THE_OCTETS.has(name.toLowerCase()))
+    .filter(({ name }) => !OCTET_FIELDS.has(name.toLowerCase()))
     .map(({ start, end }: PlacedField) => octets.subarray(start, end));
   const field = headerLine({ name: 'Content-Transfer-Encoding', value: encoding });
   // The line end before a boundary belongs to the boundary.

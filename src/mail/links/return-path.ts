@@ -12,7 +12,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 const RETURN_PATH = 'b-';
 const UNSUBSCRIBE = 'u-';
 const ID_BYTES = 16;
-const NAMED_BYTES = ID_BYTES + 1;
+const RECIPIENT_BYTES = ID_BYTES + 1;
 const MAC_BYTES = 13;
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -20,51 +20,52 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 /** `emailId`: a lower-case UUID. `position`: the recipient's place in the email, 0 to 255. */
 export type NamedRecipient = { emailId: string; position: number };
 
-type Where = { domain: string; secret: Buffer };
+type AddressContext = { domain: string; secret: Buffer };
 
-export function makeReturnPath(options: NamedRecipient & Where): string {
-  return make(RETURN_PATH, options);
+export function makeReturnPath(options: NamedRecipient & AddressContext): string {
+  return makeAddress(RETURN_PATH, options);
 }
 
 /** Returns the recipient of a return path; null when the signature is invalid. */
 export function readReturnPath(localPart: string, secret: Buffer): NamedRecipient | null {
-  return read(RETURN_PATH, localPart, secret);
+  return readAddress(RETURN_PATH, localPart, secret);
 }
 
-export function makeUnsubscribeAddress(options: NamedRecipient & Where): string {
-  return make(UNSUBSCRIBE, options);
+export function makeUnsubscribeAddress(options: NamedRecipient & AddressContext): string {
+  return makeAddress(UNSUBSCRIBE, options);
 }
 
 export function readUnsubscribeAddress(localPart: string, secret: Buffer): NamedRecipient | null {
-  return read(UNSUBSCRIBE, localPart, secret);
+  return readAddress(UNSUBSCRIBE, localPart, secret);
 }
 
-function make(
+function makeAddress(
   prefix: string,
-  { emailId, position, domain, secret }: NamedRecipient & Where,
+  { emailId, position, domain, secret }: NamedRecipient & AddressContext,
 ): string {
   if (!UUID.test(emailId)) throw new Error('a signed address needs the UUID of an email');
-  const named = Buffer.alloc(NAMED_BYTES);
-  named.write(emailId.replaceAll('-', ''), 'hex');
-  named.writeUInt8(position, ID_BYTES);
-  const token = toBase32(Buffer.concat([named, macOf(prefix, named, secret)]));
+  const recipient = Buffer.alloc(RECIPIENT_BYTES);
+  recipient.write(emailId.replaceAll('-', ''), 'hex');
+  recipient.writeUInt8(position, ID_BYTES);
+  const token = toBase32(Buffer.concat([recipient, macOf(prefix, recipient, secret)]));
   return `${prefix}${token}@${domain}`;
 }
 
-function read(prefix: string, localPart: string, secret: Buffer): NamedRecipient | null {
+function readAddress(prefix: string, localPart: string, secret: Buffer): NamedRecipient | null {
   if (localPart.slice(0, prefix.length).toLowerCase() !== prefix) return null;
   const token = fromBase32(localPart.slice(prefix.length));
-  if (token?.length !== NAMED_BYTES + MAC_BYTES) return null;
-  const named = token.subarray(0, NAMED_BYTES);
-  if (!timingSafeEqual(token.subarray(NAMED_BYTES), macOf(prefix, named, secret))) return null;
-  const id = named.toString('hex', 0, ID_BYTES);
+  if (token?.length !== RECIPIENT_BYTES + MAC_BYTES) return null;
+  const recipient = token.subarray(0, RECIPIENT_BYTES);
+  if (!timingSafeEqual(token.subarray(RECIPIENT_BYTES), macOf(prefix, recipient, secret)))
+    return null;
+  const id = recipient.toString('hex', 0, ID_BYTES);
   const emailId = id.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
-  return { emailId, position: named.readUInt8(ID_BYTES) };
+  return { emailId, position: recipient.readUInt8(ID_BYTES) };
 }
 
 /** For compatibility, the signature of a return path does not cover its prefix. */
-function macOf(prefix: string, named: Buffer, secret: Buffer): Buffer {
-  const hmac = createHmac('sha256', secret).update(named);
+function macOf(prefix: string, recipient: Buffer, secret: Buffer): Buffer {
+  const hmac = createHmac('sha256', secret).update(recipient);
   if (prefix !== RETURN_PATH) hmac.update(prefix);
   return hmac.digest().subarray(0, MAC_BYTES);
 }

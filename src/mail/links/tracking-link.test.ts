@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { TARGET_MAX_LENGTH, targetOf, trackingOf, TrackingTokens } from './tracking-link.ts';
+import { TARGET_MAX_LENGTH, targetOf, parseTracking, TrackingTokens } from './tracking-link.ts';
 
 const SECRET = Buffer.alloc(32, 1);
 const tokens = new TrackingTokens([SECRET]);
@@ -92,8 +92,8 @@ test('a target is the URL that a browser would open, and other kinds of links ha
 test('the stored form says what is tracked', () => {
   const base = 'https://links.acme.com:8443/x';
   const both = { opens: true, clicks: true, base };
-  assert.deepEqual(trackingOf(`opens+clicks:${base}`), both);
-  assert.deepEqual(trackingOf(`opens:${base}`), { ...both, clicks: false });
-  assert.deepEqual(trackingOf(`clicks:${base}`), { ...both, opens: false });
-  assert.deepEqual(trackingOf(null), { opens: false, clicks: false, base: null });
+  assert.deepEqual(parseTracking(`opens+clicks:${base}`), both);
+  assert.deepEqual(parseTracking(`opens:${base}`), { ...both, clicks: false });
+  assert.deepEqual(parseTracking(`clicks:${base}`), { ...both, opens: false });
+  assert.deepEqual(parseTracking(null), { opens: false, clicks: false, base: null });
 });

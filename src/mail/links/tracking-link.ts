@@ -25,12 +25,12 @@ export const TRACKED_HTML_MAX_LENGTH = 256 * 1024;
 /** The stored form, which accept/store writes: `opens+clicks:https://links.acme.com`. */
 const STORED = /^(opens)?\+?(clicks)?:(.*)$/;
 
-export function trackingOf(stored: string | null): Tracking {
+export function parseTracking(stored: string | null): Tracking {
   const [, opens, clicks, base = null] = STORED.exec(stored ?? '') ?? [];
   return { opens: opens !== undefined, clicks: clicks !== undefined, base };
 }
 
-export function trackedIn({ opens, clicks }: Tracking): { opens: boolean; clicks: boolean } {
+export function trackedEvents({ opens, clicks }: Tracking): { opens: boolean; clicks: boolean } {
   return { opens: opens === true, clicks: clicks === true };
 }
 
@@ -69,14 +69,14 @@ export class TrackingTokens {
   }
 
   /** Returns a token in base64url. @throws for a target that `targetOf` did not return */
-  make(who: TrackedRecipient, target: string | null): string {
+  make(recipient: TrackedRecipient, target: string | null): string {
     if (target !== null && targetOf(target) !== target) throw new Error('not a target of a link');
     const head = Buffer.alloc(TARGET_AT);
     head[0] = VERSION;
-    head[1] = ENVIRONMENTS.indexOf(who.environment);
-    uuidBytes(who.projectId).copy(head, 2);
-    uuidBytes(who.emailId).copy(head, 2 + UUID_BYTES);
-    head.writeUInt16BE(who.position, POSITION_AT);
+    head[1] = ENVIRONMENTS.indexOf(recipient.environment);
+    uuidBytes(recipient.projectId).copy(head, 2);
+    uuidBytes(recipient.emailId).copy(head, 2 + UUID_BYTES);
+    head.writeUInt16BE(recipient.position, POSITION_AT);
     const content = Buffer.concat([head, Buffer.from(target ?? '', 'latin1')]);
     return Buffer.concat([macOf(content, this.#secrets[0]), content]).toString('base64url');
   }

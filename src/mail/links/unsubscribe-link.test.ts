@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Address } from '../address.ts';
 import {
-  hostedAt,
-  hostedOf,
+  formatHostedLink,
+  parseHostedLink,
   PUBLIC_URL_MAX_LENGTH,
   type Unsubscriber,
   UnsubscribeTokens,
@@ -75,9 +75,9 @@ test('the longest link fits into a header line', () => {
 
 test('hosted links are distinguished from custom links', () => {
   for (const byMail of [true, false]) {
-    const stored = hostedAt('https://mail.acme.com', { byMail });
-    assert.deepEqual(hostedOf(stored), { base: 'https://mail.acme.com/u/', byMail });
+    const stored = formatHostedLink('https://mail.acme.com', { byMail });
+    assert.deepEqual(parseHostedLink(stored), { base: 'https://mail.acme.com/u/', byMail });
   }
-  assert.equal(hostedOf('https://mail.acme.com/u/'), null);
-  assert.equal(hostedOf(null), null);
+  assert.equal(parseHostedLink('https://mail.acme.com/u/'), null);
+  assert.equal(parseHostedLink(null), null);
 });

@@ -33,12 +33,12 @@ export const UNSUBSCRIBE = 'unsubscribe links';
 /** With this limit, the header fits on one line even with the longest token. */
 export const PUBLIC_URL_MAX_LENGTH = 200;
 
-export function hostedAt(publicUrl: string, { byMail }: { byMail: boolean }): string {
+export function formatHostedLink(publicUrl: string, { byMail }: { byMail: boolean }): string {
   return `${byMail ? HOSTED_AND_BY_MAIL : HOSTED}${publicUrl}/u/`;
 }
 
 /** Returns the hosted link before its token (`base`); null when the link is the sender's own. */
-export function hostedOf(stored: string | null): { base: string; byMail: boolean } | null {
+export function parseHostedLink(stored: string | null): { base: string; byMail: boolean } | null {
   for (const prefix of [HOSTED, HOSTED_AND_BY_MAIL]) {
     if (stored?.startsWith(prefix) !== true) continue;
     return { base: stored.slice(prefix.length), byMail: prefix === HOSTED_AND_BY_MAIL };
@@ -62,8 +62,8 @@ export class UnsubscribeTokens {
   }
 
   /** Returns a token of about 140 characters in base64url. */
-  make(who: Unsubscriber): string {
-    const plain = encode(who);
+  make(unsubscriber: Unsubscriber): string {
+    const plain = encode(unsubscriber);
     const [secret] = this.#secrets;
     const hash = createHmac('sha256', keyFor(secret, 'nonce')).update(plain).digest();
     const nonce = hash.subarray(0, NONCE_BYTES);
@@ -79,7 +79,7 @@ export class UnsubscribeTokens {
     if (bytes.toString('base64url') !== token) return null;
     if (bytes.length <= NONCE_BYTES + TAG_BYTES) return null;
     for (const secret of this.#secrets) {
-      const plain = opened(bytes, keyFor(secret, 'seal'));
+      const plain = decrypt(bytes, keyFor(secret, 'seal'));
       if (plain !== null) return decode(plain);
     }
     return null;
@@ -90,7 +90,7 @@ function keyFor(secret: Buffer, purpose: 'seal' | 'nonce'): Buffer {
   return createHmac('sha256', secret).update(purpose).digest();
 }
 
-function opened(bytes: Buffer, key: Buffer): Buffer | null {
+function decrypt(bytes: Buffer, key: Buffer): Buffer | null {
   const nonce = bytes.subarray(0, NONCE_BYTES);
   const tag = bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
   const decipher = createDecipheriv('aes-256-gcm', key, nonce).setAuthTag(tag);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { isAscii } from 'node:buffer';
 import { test } from 'node:test';
 import { withAsciiHeader } from './ascii-header.ts';
-import { decodedValue, readHeader } from './reader.ts';
+import { decodedFieldValue, readHeader } from './reader.ts';
 
 const BODY = 'Gr\u00fc\u00dfe\r\n';
 const message = (...fields: string[]) =>
@@ -23,7 +23,7 @@ test('a submitted header is rewritten in ASCII and shows the same', () => {
   const { fields, bodyStart } = readHeader(ascii);
   assert.ok(isAscii(ascii.subarray(0, bodyStart)));
   assert.equal(ascii.subarray(bodyStart).toString(), BODY);
-  const shown = (name: string) => decodedValue(fields, name);
+  const shown = (name: string) => decodedFieldValue(fields, name);
   assert.equal(shown('from'), 'J\u00fcrgen <hello@acme.test>');
   assert.equal(shown('to'), 'kim@dest.test, M\u00fcller, J\u00f6rg <j\u00f6rg@dest.test> :;');
   assert.equal(shown('cc'), '\u00f6laf@dest.test :;');

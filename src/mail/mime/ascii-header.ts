@@ -16,14 +16,14 @@ export function withAsciiHeader(raw: Buffer): Buffer | null {
   const { fields, isCut } = readHeader(raw);
   const headerEnd = fields.at(-1)?.end ?? 0;
   if (isCut || !isUtf8(raw.subarray(0, headerEnd))) return null;
-  const written: Buffer[] = [];
+  const pieces: Buffer[] = [];
   for (const { name, start, end } of fields) {
     const octets = raw.subarray(start, end);
     const field = isAscii(octets) ? octets : asciiField(name, octets.toString());
     if (field === null) return null;
-    written.push(Buffer.isBuffer(field) ? field : Buffer.from(headerLine(field)));
+    pieces.push(Buffer.isBuffer(field) ? field : Buffer.from(headerLine(field)));
   }
-  return Buffer.concat([...written, raw.subarray(headerEnd)]);
+  return Buffer.concat([...pieces, raw.subarray(headerEnd)]);
 }
 
 const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;

@@ -13,31 +13,31 @@
  * when the author dropped a file at the beginning.
  */
 import { readContentId, readDisposition } from './fields.ts';
-import { type MimePart, valueOf } from './reader.ts';
+import { type MimePart, fieldValue } from './reader.ts';
 
 /** @param isOpen whether to search this multipart */
 export function* bodyPartsOf(
   message: MimePart,
   isOpen: (multipart: MimePart) => boolean = () => true,
 ): Generator<MimePart> {
-  yield* within(message, true, isOpen);
+  yield* bodyPartsWithin(message, true, isOpen);
 }
 
-function* within(
+function* bodyPartsWithin(
   part: MimePart,
-  isWhole: boolean,
+  isMessageOrRoot: boolean,
   isOpen: (multipart: MimePart) => boolean,
 ): Generator<MimePart> {
   const { type } = part.contentType;
   if (!type.startsWith('multipart/')) {
-    if (isText(part) && !isFile(part, isWhole)) yield part;
+    if (isText(part) && !isFile(part, isMessageOrRoot)) yield part;
   } else if (isOpen(part)) {
     if (type === 'multipart/related') {
       const root = rootOf(part);
-      if (root !== undefined) yield* within(root, true, isOpen);
+      if (root !== undefined) yield* bodyPartsWithin(root, true, isOpen);
       return;
     }
-    for (const one of part.parts) yield* within(one, false, isOpen);
+    for (const child of part.parts) yield* bodyPartsWithin(child, false, isOpen);
   }
 }
 
@@ -45,10 +45,10 @@ function isText({ contentType: { type } }: MimePart): boolean {
   return type === 'text/html' || type === 'text/plain';
 }
 
-function isFile(part: MimePart, isWhole: boolean): boolean {
+function isFile(part: MimePart, isMessageOrRoot: boolean): boolean {
   const disposition = dispositionOf(part);
   const isShown = disposition === '' || disposition === 'inline';
-  return !isShown || part.encoding === 'unknown' || (!isWhole && fileNameOf(part) !== null);
+  return !isShown || part.encoding === 'unknown' || (!isMessageOrRoot && fileNameOf(part) !== null);
 }
 
 /** Returns the part that `start` names, else the first (RFC 2387 §3.2). */
@@ -59,15 +59,15 @@ function rootOf({ contentType, parts }: MimePart): MimePart | undefined {
 }
 
 function dispositionOf({ fields }: MimePart): string {
-  return readDisposition(valueOf(fields, 'content-disposition') ?? '').type;
+  return readDisposition(fieldValue(fields, 'content-disposition') ?? '').type;
 }
 
 export function fileNameOf({ fields, contentType }: MimePart): string | null {
-  const { parameters } = readDisposition(valueOf(fields, 'content-disposition') ?? '');
+  const { parameters } = readDisposition(fieldValue(fields, 'content-disposition') ?? '');
   return parameters.get('filename') || contentType.parameters.get('name') || null;
 }
 
 /** Returns the id without its angle brackets. */
 export function contentIdOf({ fields }: MimePart): string | null {
-  return readContentId(valueOf(fields, 'content-id') ?? '');
+  return readContentId(fieldValue(fields, 'content-id') ?? '');
 }

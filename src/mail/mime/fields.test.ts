@@ -54,7 +54,7 @@ test('a type is read with comments, in any case; an invalid one is text/plain', 
 });
 
 test('parameters may have comments and white space between all their tokens', () => {
-  for (const [written, read] of [
+  for (const [rawValue, read] of [
     ['charset=us-ascii (Plain text)', { charset: 'us-ascii' }],
     ['charset=us-ascii(Plain text); a=b', { charset: 'us-ascii', a: 'b' }],
     ['(x; y=z) charset (x) = (y) "utf-8" (z) ; a=b', { charset: 'utf-8', a: 'b' }],
@@ -69,12 +69,12 @@ test('parameters may have comments and white space between all their tokens', ()
     ['name=report(1).pdf', { name: 'report(1).pdf' }],
     ['a=first; A=second', { a: 'first' }],
   ] as const) {
-    assert.deepEqual(parametersOf(written), read, written);
+    assert.deepEqual(parametersOf(rawValue), read, rawValue);
   }
 });
 
 test('parameters in sections are joined in the order of their numbers (RFC 2231)', () => {
-  for (const [written, read] of [
+  for (const [rawValue, read] of [
     ['a*1="c"; a*0=b', { a: 'bc' }],
     ["a*0*=utf-8'en'%C3; a*1*=%A4; a*2=%41", { a: 'ä%41' }],
     ["a*0=x'y'; a*1*=%41", { a: "x'y'A" }],
@@ -87,21 +87,21 @@ test('parameters in sections are joined in the order of their numbers (RFC 2231)
     ["a*=of-nobody''%E4", { a: 'ä' }],
     ['a*=%41%zz%', { a: 'A%zz%' }],
   ] as const) {
-    assert.deepEqual(parametersOf(written), read, written);
+    assert.deepEqual(parametersOf(rawValue), read, rawValue);
   }
 });
 
 test('a file name may be written in encoded words, unless it is percent-encoded', () => {
-  for (const [written, name] of [
+  for (const [rawValue, name] of [
     ['filename="=?utf-8?Q?=C3=A4?=.txt"', 'ä.txt'],
     ['filename==?utf-8?B?w6Q=?=', 'ä'],
     ['filename*0="=?utf-8?B?w6"; filename*1="Q=?=.txt"', 'ä.txt'],
     ["filename*=utf-8''%3D%3Futf-8%3Fq%3Fx%3F%3D.txt", '=?utf-8?q?x?=.txt'],
     ["filename=x; filename*=utf-8''%3D%3Futf-8%3Fq%3Fx%3F%3D", '=?utf-8?q?x?='],
   ] as const) {
-    const { type, parameters } = readDisposition(`Attachment (x); ${written}`);
+    const { type, parameters } = readDisposition(`Attachment (x); ${rawValue}`);
     assert.equal(type, 'attachment');
-    assert.equal(parameters.get('filename'), name, written);
+    assert.equal(parameters.get('filename'), name, rawValue);
   }
   assert.equal(parametersOf('boundary="=?utf-8?q?x?="')['boundary'], '=?utf-8?q?x?=');
 });

@@ -74,41 +74,41 @@ const SECTIONED = /^([^*]+)\*(\d{1,3})(\*?)$/;
 
 /** Returns the parameters. The extended value wins over a plain one; among equals, the first wins. */
 function readParameters(scanner: Scanner): Parameters {
-  const found = new Map<string, Pieces>();
+  const piecesByName = new Map<string, Pieces>();
   for (let count = 0; count < PARAMETERS_MAX && scanner.nextParameter(); count += 1) {
-    const written = scanner.name().toLowerCase();
+    const rawName = scanner.name().toLowerCase();
     const text = scanner.parameterValue();
-    if (written === '' || text === null) continue;
-    const [, base = '', section, star] = SECTIONED.exec(written) ?? [];
-    const isExtended = section === undefined ? /^[^*]+\*$/.test(written) : star === '*';
-    const name = section !== undefined ? base : isExtended ? written.slice(0, -1) : written;
-    const pieces = found.get(name) ?? { plain: null, extended: null, sections: new Map() };
-    found.set(name, pieces);
+    if (rawName === '' || text === null) continue;
+    const [, base = '', section, star] = SECTIONED.exec(rawName) ?? [];
+    const isExtended = section === undefined ? /^[^*]+\*$/.test(rawName) : star === '*';
+    const name = section !== undefined ? base : isExtended ? rawName.slice(0, -1) : rawName;
+    const pieces = piecesByName.get(name) ?? { plain: null, extended: null, sections: new Map() };
+    piecesByName.set(name, pieces);
     const piece = { text, isExtended };
     if (section === undefined) pieces[isExtended ? 'extended' : 'plain'] ??= piece;
     else if (!pieces.sections.has(Number(section))) pieces.sections.set(Number(section), piece);
   }
   const values = new Map<string, string>();
-  for (const [name, pieces] of found) {
-    const inForce = piecesInForce(pieces);
-    if (inForce.length > 0) values.set(name, valueOf(name, inForce));
+  for (const [name, pieces] of piecesByName) {
+    const effective = effectivePieces(pieces);
+    if (effective.length > 0) values.set(name, valueOf(name, effective));
   }
   return values;
 }
 
-function piecesInForce({ plain, extended, sections }: Pieces): Piece[] {
+function effectivePieces({ plain, extended, sections }: Pieces): Piece[] {
   if (extended !== null) return [extended];
-  const pieces = inOrder(sections);
+  const pieces = consecutiveSections(sections);
   return pieces.length > 0 || plain === null ? pieces : [plain];
 }
 
 function valueOf(name: string, pieces: readonly Piece[]): string {
   const isEncodedWords = FILE_NAMES.has(name) && pieces.every(({ isExtended }) => !isExtended);
-  return isEncodedWords ? decodeWords(joined(pieces)) : joined(pieces);
+  return isEncodedWords ? decodeWords(joinPieces(pieces)) : joinPieces(pieces);
 }
 
 /** Returns the sections from 0 up to the first missing one, in any order of the field. */
-function inOrder(sections: ReadonlyMap<number, Piece>): Piece[] {
+function consecutiveSections(sections: ReadonlyMap<number, Piece>): Piece[] {
   const pieces: Piece[] = [];
   for (let section = sections.get(0); section !== undefined;) {
     pieces.push(section);
@@ -120,19 +120,19 @@ function inOrder(sections: ReadonlyMap<number, Piece>): Piece[] {
 const CHARSET = /^([\w.:+-]{0,40})'[\w-]*'/;
 
 /** Decodes the octets of all sections together, because a character may be split between two. */
-function joined(pieces: readonly Piece[]): string {
+function joinPieces(pieces: readonly Piece[]): string {
   if (pieces.every(({ isExtended }) => !isExtended)) return pieces.map(({ text }) => text).join('');
   const [first] = pieces;
   const [prefix = '', charset = ''] = (first?.isExtended && CHARSET.exec(first.text)) || [];
   const octets = pieces.map(({ text, isExtended }, index) => {
     const value = index === 0 ? text.slice(prefix.length) : text;
-    return isExtended ? percentDecoded(value) : Buffer.from(value);
+    return isExtended ? percentDecode(value) : Buffer.from(value);
   });
   return decodeText(Buffer.concat(octets), charset);
 }
 
 /** A `%` without an octet is literal. */
-function percentDecoded(text: string): Buffer {
+function percentDecode(text: string): Buffer {
   const octets = Buffer.from(text).toString('latin1');
   const decoded = octets.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),

@@ -3,7 +3,7 @@
  * browsers: the host to A-labels, the rest to percent-encoded UTF-8. Encoded parts do not change.
  */
 import { domainToASCII } from 'node:url';
-import { percents } from './header.ts';
+import { percentEncode } from './header.ts';
 
 const URL_PARTS = /^([A-Za-z][A-Za-z0-9+.-]*:)(?:\/\/([^/?#]*))?([^]*)$/;
 /** Characters outside of the unreserved and reserved ones (RFC 3986 §2), and a `%` without an octet. */
@@ -20,9 +20,9 @@ export function asciiUrl(text: string): string | null {
   if (scheme === undefined || /\s/.test(text)) return null;
   if (scheme.toLowerCase() === 'mailto:') return mailtoUrl(scheme, rest, authority);
   if (!authority && NEEDS_HOST.test(scheme)) return null;
-  if (authority === undefined) return rest === '' ? null : `${scheme}${encoded(rest)}`;
+  if (authority === undefined) return rest === '' ? null : `${scheme}${encodeUrl(rest)}`;
   const host = hostAfter(authority, authority.lastIndexOf('@') + 1);
-  const url = host === null ? null : `${scheme}//${host}${encoded(rest)}`;
+  const url = host === null ? null : `${scheme}//${host}${encodeUrl(rest)}`;
   return url !== null && URL.canParse(url) ? url : null;
 }
 
@@ -30,18 +30,20 @@ export function asciiUrl(text: string): string | null {
 function mailtoUrl(scheme: string, rest: string, authority: string | undefined): string | null {
   const [, addresses = '', fields = ''] = /^([^?]*)([^]*)$/.exec(rest) ?? [];
   if (authority !== undefined || !/@|%40/.test(rest)) return null;
-  const written = addresses.split(',').map((one) => hostAfter(one, one.lastIndexOf('@') + 1));
-  return written.includes(null) ? null : `${scheme}${written.join(',')}${encoded(fields)}`;
+  const hosts = addresses
+    .split(',')
+    .map((address) => hostAfter(address, address.lastIndexOf('@') + 1));
+  return hosts.includes(null) ? null : `${scheme}${hosts.join(',')}${encodeUrl(fields)}`;
 }
 
 /** Returns the text with the host at this offset as A-labels; null when it is not a host name. */
 function hostAfter(text: string, at: number): string | null {
   const [, host = '', port = ''] = /^(.*?)((?::\d*)?)$/.exec(text.slice(at)) ?? [];
   if (BEYOND_ASCII.test(host) && !HOST.test(host)) return null;
-  const ascii = BEYOND_ASCII.test(host) ? domainToASCII(host) : encoded(host);
-  return ascii === '' && host !== '' ? null : `${encoded(text.slice(0, at))}${ascii}${port}`;
+  const ascii = BEYOND_ASCII.test(host) ? domainToASCII(host) : encodeUrl(host);
+  return ascii === '' && host !== '' ? null : `${encodeUrl(text.slice(0, at))}${ascii}${port}`;
 }
 
-function encoded(text: string): string {
-  return text.replace(NOT_IN_URLS, percents);
+function encodeUrl(text: string): string {
+  return text.replace(NOT_IN_URLS, percentEncode);
 }

@@ -7,7 +7,7 @@ import {
   addressField,
   ENCODED_WORD_OCTETS_MAX,
   encodedWords,
-  field,
+  headerField,
   headerLine,
   textField,
   withParameter,
@@ -147,14 +147,14 @@ test('a name that looks encoded is encoded, so that it is not decoded', () => {
 });
 
 test('a file name that looks encoded is written as RFC 2231, in which nothing is decoded', () => {
-  const written = (name: string) => withParameter('attachment', 'filename', name).join('');
+  const parameterText = (name: string) => withParameter('attachment', 'filename', name).join('');
   const name = "filename*=utf-8''%3D%3Futf-8%3Fq%3Fx%3F%3D.txt";
-  assert.equal(written('=?utf-8?q?x?=.txt'), `attachment; ${name}`);
+  assert.equal(parameterText('=?utf-8?q?x?=.txt'), `attachment; ${name}`);
   for (const file of ['=?x', 'a =?utf-8?B?w6Q=?=', `=?utf-8?q?${'x'.repeat(99)}?=`]) {
-    assert.doesNotMatch(written(file), /filename=|=\?/);
-    assert.equal(readDisposition(written(file)).parameters.get('filename'), file);
+    assert.doesNotMatch(parameterText(file), /filename=|=\?/);
+    assert.equal(readDisposition(parameterText(file)).parameters.get('filename'), file);
   }
-  assert.equal(written('a=b?.txt'), 'attachment; filename="a=b?.txt"');
+  assert.equal(parameterText('a=b?.txt'), 'attachment; filename="a=b?.txt"');
 });
 
 test('an international local part is written in UTF-8, its name encoded', () => {
@@ -169,8 +169,8 @@ test('a string with a control character throws instead of becoming a header', ()
     assert.throws(() => textField('Subject', evil));
     assert.throws(() => textField('Subject', `ü${evil}`));
     assert.throws(() => textField(evil, 'x'));
-    assert.throws(() => field('Message-ID', [evil]));
-    assert.throws(() => field(evil, ['x']));
+    assert.throws(() => headerField('Message-ID', [evil]));
+    assert.throws(() => headerField(evil, ['x']));
     assert.throws(() => addressField('To', [{ name: null, address: evil as typeof address }]));
     // Encoding makes a control character in a name harmless. mail/address.ts refuses such a name anyway.
     const named = addressField('To', [{ name: evil, address }]).value;
@@ -179,7 +179,7 @@ test('a string with a control character throws instead of becoming a header', ()
 });
 
 test('a line longer than 998 octets throws', () => {
-  assert.throws(() => field('List-Unsubscribe', [`<https://acme.com/${'x'.repeat(990)}>`]));
+  assert.throws(() => headerField('List-Unsubscribe', [`<https://acme.com/${'x'.repeat(990)}>`]));
 });
 
 const anyWords = fc.oneof(

@@ -27,7 +27,10 @@ const FIELD_NAME = /^[!-9;-~]+$/;
 export function textField(name: string, text: string): HeaderField {
   refuseControls(name, text);
   const words = wordsOf(text);
-  return field(name, isPlainText(text, words) ? words : spaced(encodedText(name, text)));
+  return headerField(
+    name,
+    isPlainText(text, words) ? words : separateBySpaces(encodeForField(name, text)),
+  );
 }
 
 /**
@@ -40,7 +43,7 @@ export function addressField(
   mailboxes: readonly Mailbox[],
   options: { asciiOnly?: boolean } = {},
 ): HeaderField {
-  return field(name, addressWords(name, mailboxes, options));
+  return headerField(name, addressWords(name, mailboxes, options));
 }
 
 export function addressWords(
@@ -52,17 +55,17 @@ export function addressWords(
   const words = mailboxes.flatMap(({ name: phrase, address }, index) => {
     const comma = index < last ? ',' : '';
     if (asciiOnly && !isPrintableAscii(address)) {
-      const shown = phrase === null ? address : `${phrase} <${address}>`;
-      return [...encodedText(index === 0 ? name : '', shown), `:;${comma}`];
+      const groupName = phrase === null ? address : `${phrase} <${address}>`;
+      return [...encodeForField(index === 0 ? name : '', groupName), `:;${comma}`];
     }
     if (phrase === null) return [`${address}${comma}`];
     return [...phraseWords(phrase, index === 0 ? name : ''), `<${address}>${comma}`];
   });
-  return spaced(words);
+  return separateBySpaces(words);
 }
 
 /** Returns a field that may be folded between words. Later words include their preceding white space. */
-export function field(name: string, words: readonly string[]): HeaderField {
+export function headerField(name: string, words: readonly string[]): HeaderField {
   for (const word of words) {
     refuseControls(name, word);
     if (name.length + 2 + word.length > LINE_MAX)
@@ -104,7 +107,7 @@ export function wordsOf(text: string): string[] {
   return text.split(/(?<! )(?= )/);
 }
 
-export function spaced(words: readonly string[]): string[] {
+export function separateBySpaces(words: readonly string[]): string[] {
   return words.map((word, index) => (index === 0 ? word : ` ${word}`));
 }
 
@@ -119,10 +122,10 @@ export function isPrintableAscii(text: string): boolean {
 }
 
 /** Returns encoded words. The first leaves space for the field name; '' means a later line. */
-function encodedText(fieldName: string, text: string): string[] {
-  const taken =
+function encodeForField(fieldName: string, text: string): string[] {
+  const reserved =
     fieldName === '' ? 0 : fieldName.length + 2 - (COLUMNS_MAX - ENCODED_WORD_OCTETS_MAX);
-  return encodedWords(text, ENCODED_WORD_OCTETS_MAX - Math.max(0, taken));
+  return encodedWords(text, ENCODED_WORD_OCTETS_MAX - Math.max(0, reserved));
 }
 
 const ATOMS = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$/;
@@ -134,10 +137,10 @@ const QUOTED_MAX = 60;
  * @param fieldName the field that begins with the phrase; '' when something precedes it
  */
 export function phraseWords(name: string, fieldName: string): string[] {
-  if (!isPrintableAscii(name) || name.includes('=?')) return encodedText(fieldName, name);
+  if (!isPrintableAscii(name) || name.includes('=?')) return encodeForField(fieldName, name);
   const words = name.split(' ');
   if (ATOMS.test(name) && words.every((word) => word.length <= QUOTED_MAX)) return words;
-  if (name.length > QUOTED_MAX) return encodedText(fieldName, name);
+  if (name.length > QUOTED_MAX) return encodeForField(fieldName, name);
   return [`"${name.replace(/["\\]/g, '\\$&')}"`];
 }
 
@@ -236,7 +239,7 @@ export function withParameter(value: string, name: string, text: string): string
   if (text.length <= PARAMETER_MAX && /^[ !#-[\]-~]*$/.test(text) && !text.includes('=?')) {
     return [`${value};`, ` ${name}="${text}"`];
   }
-  const pieces = percentEncoded(text);
+  const pieces = percentEncodePieces(text);
   if (pieces.length === 1) return [`${value};`, ` ${name}*=utf-8''${pieces[0]}`];
   const words = pieces.map((piece, index) => {
     const charset = index === 0 ? "utf-8''" : '';
@@ -247,11 +250,11 @@ export function withParameter(value: string, name: string, text: string): string
 }
 
 /** Returns pieces of at most PIECE_MAX octets, split between characters. */
-function percentEncoded(text: string): string[] {
+function percentEncodePieces(text: string): string[] {
   const pieces: string[] = [];
   let piece = '';
   for (const character of text) {
-    const encoded = /^[A-Za-z0-9._-]$/.test(character) ? character : percents(character);
+    const encoded = /^[A-Za-z0-9._-]$/.test(character) ? character : percentEncode(character);
     if (piece.length + encoded.length > PIECE_MAX) {
       pieces.push(piece);
       piece = '';
@@ -261,7 +264,7 @@ function percentEncoded(text: string): string[] {
   return [...pieces, piece];
 }
 
-export function percents(character: string): string {
+export function percentEncode(character: string): string {
   const octets = Array.from(Buffer.from(character), (octet) => octet.toString(16).toUpperCase());
   return octets.map((octet) => `%${octet.padStart(2, '0')}`).join('');
 }

@@ -9,7 +9,7 @@
 import { dateText, type HeaderField, headerLine } from './header.ts';
 import { type Header, readHeader } from './reader.ts';
 
-export type Trace = {
+export type SubmissionTrace = {
   /** The submitting client; null hides it from recipients. */
   client: { /** The name in its EHLO; not trusted. */ helo: string; address: string } | null;
   /** For example `ESMTPSA` (RFC 3848). */
@@ -32,16 +32,16 @@ const REMOVED =
 
 type Changes = {
   header: Header;
-  trace: Trace;
+  trace: SubmissionTrace;
   /** Required fields that the message lacks. They are added at the beginning. */
-  missing: readonly HeaderField[];
+  missingFields: readonly HeaderField[];
   /** Fields that replace those of the same name. */
   replacements: readonly HeaderField[];
 };
 
 export function buildRawMessage(
   content: Buffer,
-  { header, trace, missing, replacements }: Changes,
+  { header, trace, missingFields, replacements }: Changes,
 ): Buffer {
   const kept = header.fields
     .filter(({ name }) => !REMOVED.test(name))
@@ -49,19 +49,19 @@ export function buildRawMessage(
       const other = replacements.find((field) => field.name.toLowerCase() === name.toLowerCase());
       return other === undefined ? content.subarray(start, end) : Buffer.from(headerLine(other));
     });
-  const front = `${receivedLine(trace)}${missing.map(headerLine).join('')}`;
+  const front = `${receivedLine(trace)}${missingFields.map(headerLine).join('')}`;
   const body = content.subarray(header.bodyStart);
   return Buffer.concat([Buffer.from(front), ...kept, Buffer.from('\r\n'), body]);
 }
 
 /** Returns the Received field (RFC 5321 §4.4). Its id is enough to find the client in the log. */
-function receivedLine({ client, protocol, hostname, emailId, at }: Trace): string {
+function receivedLine({ client, protocol, hostname, emailId, at }: SubmissionTrace): string {
   const from = client === null ? '' : `from ${clientText(client)}\r\n\t`;
   const by = `by ${hostname} with ${protocol} id ${emailId};`;
   return `Received: ${from}${by}\r\n\t${dateText(at)}\r\n`;
 }
 
-function clientText({ helo, address }: NonNullable<Trace['client']>): string {
+function clientText({ helo, address }: NonNullable<SubmissionTrace['client']>): string {
   const name = /^[A-Za-z0-9.:[\]_-]{1,255}$/.test(helo) ? helo : 'unknown';
   const plain = address.replace(/^::ffff:/i, '').replace(/%.*$/, '');
   return `${name} ([${plain.includes(':') ? `IPv6:${plain}` : plain}])`;

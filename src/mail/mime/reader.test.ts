@@ -4,14 +4,14 @@ import fc from 'fast-check';
 import MailComposer from 'nodemailer/lib/mail-composer/index.js';
 import PostalMime from 'postal-mime';
 import {
-  decodedValue,
+  decodedFieldValue,
   type MimePart,
   partsWithin,
   readHeader,
   readMessage,
-  textOfPart,
-  valueOf,
-  valuesOf,
+  partText,
+  fieldValue,
+  fieldValues,
 } from './reader.ts';
 import { CHARACTER } from '../../../test/support/characters.ts';
 
@@ -21,7 +21,7 @@ const types = (message: MimePart) =>
 const texts = (message: MimePart) =>
   Array.from(partsWithin(message))
     .filter(({ parts }) => parts.length === 0)
-    .map((part) => textOfPart(part));
+    .map((part) => partText(part));
 
 test('the fields of a header cover it without gaps, in their order', () => {
   const bytes = Buffer.from('A: 1\r\nno field\r\nb : x\r\n\ty\r\nA: 2\r\n\r\nbody');
@@ -38,13 +38,13 @@ test('the fields of a header cover it without gaps, in their order', () => {
   assert.equal(bytes.toString('latin1', bodyStart), 'body');
   const covered = fields.map(({ start, end }) => bytes.subarray(start, end));
   assert.deepEqual(Buffer.concat([...covered, Buffer.from('\r\nbody')]), bytes);
-  assert.deepEqual(valuesOf(fields, 'a'), ['1', '2']);
+  assert.deepEqual(fieldValues(fields, 'a'), ['1', '2']);
 });
 
 test('a UTF-8 value is read to its last octet', () => {
   for (const value of ['voil\u00e0', '\u00e0', '5 \u20ac', '\u3042', 'caf\u00e9']) {
     const { fields } = readHeader(Buffer.from(`Subject: ${value} \r\n\r\n`));
-    assert.equal(valueOf(fields, 'subject'), value);
+    assert.equal(fieldValue(fields, 'subject'), value);
   }
 });
 
@@ -72,10 +72,10 @@ test('non-ASCII text is read in fields and bodies, in any charset', () => {
     '',
     '',
   );
-  assert.equal(decodedValue(fields, 'subject'), 'テストfür ö\ufffd\ufffd a é');
-  assert.equal(valueOf(fields, 'x-raw'), 'frü');
-  assert.equal(decodedValue(fields, 'x-underscore'), 'a_b c');
-  assert.equal(decodedValue(fields, 'x-gone'), undefined);
+  assert.equal(decodedFieldValue(fields, 'subject'), 'テストfür ö\ufffd\ufffd a é');
+  assert.equal(fieldValue(fields, 'x-raw'), 'frü');
+  assert.equal(decodedFieldValue(fields, 'x-underscore'), 'a_b c');
+  assert.equal(decodedFieldValue(fields, 'x-gone'), undefined);
   for (const [charset, bytes, text] of [
     ['shift_jis', '\x83e\x83X\x83g', 'テスト'],
     ['iso-2022-jp', '\x1b$B%F%9%H\x1b(B', 'テスト'],
@@ -87,13 +87,13 @@ test('non-ASCII text is read in fields and bodies, in any charset', () => {
     ['of-nobody', '\xe9', 'é'],
   ] as const) {
     const part = read(`Content-Type: text/plain; charset=${charset}`, '', bytes);
-    assert.equal(textOfPart(part), text, charset);
+    assert.equal(partText(part), text, charset);
   }
 });
 
 test('a character split between two encoded words is joined', () => {
   const { fields } = read('Subject: =?utf-8?B?w6TDtg==?=', ' =?utf-8?q?=C3?= =?UTF-8?Q?=BC?=', '');
-  assert.equal(decodedValue(fields, 'subject'), 'äöü');
+  assert.equal(decodedFieldValue(fields, 'subject'), 'äöü');
 });
 
 test('a report is read with its parts and the message that it is about', () => {
@@ -210,7 +210,7 @@ test('any octets are read, and an embedded message is never longer than its cont
       const bytes = Buffer.from(pieces.join(''));
       for (const { body, fields } of partsWithin(readMessage(bytes))) {
         assert.ok(body.length <= bytes.length);
-        for (const { name } of fields) decodedValue(fields, name.toLowerCase());
+        for (const { name } of fields) decodedFieldValue(fields, name.toLowerCase());
       }
     }),
     { numRuns: 2_000 },
@@ -249,8 +249,8 @@ test('messages of another composer are parsed as by another parser', async () =>
       const message = readMessage(bytes);
       const leaves = Array.from(partsWithin(message)).filter(({ parts }) => parts.length === 0);
       const textOf = (type: string) =>
-        leaves.filter(({ contentType }) => contentType.type === type).map(textOfPart)[0];
-      assert.equal(decodedValue(message.fields, 'subject'), expected.subject?.trim());
+        leaves.filter(({ contentType }) => contentType.type === type).map(partText)[0];
+      assert.equal(decodedFieldValue(message.fields, 'subject'), expected.subject?.trim());
       assert.equal(lines(textOf('text/plain')), lines(expected.text));
       assert.equal(lines(textOf('text/html')), lines(expected.html));
       const attached = leaves.find(({ contentType }) =>

@@ -54,7 +54,7 @@ export function readHeader(bytes: Buffer, fieldsMax = FIELDS_MAX): Header {
   for (let at = 0; at < end;) {
     if (fields.length >= fieldsMax) return { fields, isCut: true, bodyStart };
     const fieldEnd = endOfField(text, at);
-    fields.push(fieldOf(text, at, fieldEnd));
+    fields.push(parseField(text, at, fieldEnd));
     at = fieldEnd;
   }
   return { fields, isCut: false, bodyStart };
@@ -88,30 +88,30 @@ function endOfField(text: string, start: number): number {
 const NAME_CHARS_MAX = 200;
 const FIELD_NAME = /^[!-9;-~]+[ \t]*$/;
 
-function fieldOf(text: string, start: number, end: number): PlacedField {
+function parseField(text: string, start: number, end: number): PlacedField {
   const beginning = text.slice(start, Math.min(end, start + NAME_CHARS_MAX));
   const name = beginning.slice(0, Math.max(0, beginning.indexOf(':')));
   const isField = FIELD_NAME.test(name);
   const valueStart = isField ? start + name.length + 1 : start;
-  const value = unfolded(text.slice(valueStart, Math.min(end, valueStart + VALUE_CHARS_MAX)));
+  const value = unfold(text.slice(valueStart, Math.min(end, valueStart + VALUE_CHARS_MAX)));
   return { name: isField ? name.trimEnd() : '', value, start, end };
 }
 
 const BEYOND_ASCII = /[\x80-\xff]/;
 
 /** Octets outside of ASCII are UTF-8 (RFC 6532), or Latin-1 if they are not valid UTF-8. */
-function unfolded(text: string): string {
+function unfold(text: string): string {
   const value = text.replace(/\r?\n/g, '');
   // Trim the decoded text: in Latin-1 the last octet of an à is a space.
   return (BEYOND_ASCII.test(value) ? decodeText(Buffer.from(value, 'latin1'), '') : value).trim();
 }
 
 /** Returns the value of the first field with this lower-case name. */
-export function valueOf(fields: readonly HeaderField[], name: string): string | undefined {
+export function fieldValue(fields: readonly HeaderField[], name: string): string | undefined {
   return fields.find((field) => isNamed(field, name))?.value;
 }
 
-export function valuesOf(fields: readonly HeaderField[], name: string): string[] {
+export function fieldValues(fields: readonly HeaderField[], name: string): string[] {
   return fields.filter((field) => isNamed(field, name)).map(({ value }) => value);
 }
 
@@ -126,15 +126,15 @@ export function readMessage(bytes: Buffer): MimePart {
   return readPart(bytes, budget, { depth: 0, defaultType: 'text/plain' });
 }
 
-type Place = { depth: number; defaultType: string };
+type PartPosition = { depth: number; defaultType: string };
 
-function readPart(bytes: Buffer, budget: Budget, { depth, defaultType }: Place): MimePart {
+function readPart(bytes: Buffer, budget: Budget, { depth, defaultType }: PartPosition): MimePart {
   budget.partsLeft -= 1;
   const { fields, bodyStart } = readHeader(bytes, budget.fieldsLeft);
   budget.fieldsLeft -= fields.length;
-  const written = valueOf(fields, 'content-type');
-  const contentType = readContentType(written ?? defaultType);
-  const encoding = readTransferEncoding(valueOf(fields, 'content-transfer-encoding'));
+  const declaredType = fieldValue(fields, 'content-type');
+  const contentType = readContentType(declaredType ?? defaultType);
+  const encoding = readTransferEncoding(fieldValue(fields, 'content-transfer-encoding'));
   const raw = bytes.subarray(bodyStart);
   const leaf = (body: Buffer, parts: MimePart[] = []) => ({
     fields,
@@ -147,14 +147,14 @@ function readPart(bytes: Buffer, budget: Budget, { depth, defaultType }: Place):
   const boundary = contentType.parameters.get('boundary') ?? '';
   const isMultipart = contentType.type.startsWith('multipart/') && boundary !== '';
   if (isMultipart && depth < DEPTH_MAX && boundary.length <= BOUNDARY_CHARS_MAX) {
-    const within = {
+    const childPosition = {
       depth: depth + 1,
       defaultType: contentType.type === 'multipart/digest' ? 'message/rfc822' : 'text/plain',
     };
     return leaf(
       raw,
-      splitAt(raw, boundary, budget.partsLeft).flatMap((part) =>
-        budget.partsLeft > 0 ? [readPart(part, budget, within)] : [],
+      splitMultipart(raw, boundary, budget.partsLeft).flatMap((part) =>
+        budget.partsLeft > 0 ? [readPart(part, budget, childPosition)] : [],
       ),
     );
   }
@@ -166,7 +166,7 @@ function readPart(bytes: Buffer, budget: Budget, { depth, defaultType }: Place):
 }
 
 /** Returns the bodies between the delimiter lines. The line end before a delimiter belongs to the delimiter. */
-function splitAt(body: Buffer, boundary: string, partsMax: number): Buffer[] {
+function splitMultipart(body: Buffer, boundary: string, partsMax: number): Buffer[] {
   const line = Buffer.from(`\n--${boundary}`);
   const parts: Buffer[] = [];
   const isFirstLine = line.subarray(1).equals(body.subarray(0, line.length - 1));
@@ -214,17 +214,20 @@ function beforeLineEnd(body: Buffer, { start }: Delimiter): number {
   return body[start - 2] === CR ? start - 2 : start - 1;
 }
 
-export function textOfPart({ body, contentType }: MimePart): string {
+export function partText({ body, contentType }: MimePart): string {
   return decodeText(body, contentType.parameters.get('charset') ?? '');
 }
 
-export function decodedValue(fields: readonly HeaderField[], name: string): string | undefined {
-  const value = valueOf(fields, name);
+export function decodedFieldValue(
+  fields: readonly HeaderField[],
+  name: string,
+): string | undefined {
+  const value = fieldValue(fields, name);
   return value === undefined ? undefined : decodeWords(value);
 }
 
 /** Yields a part and all parts within it, in order, including those of embedded messages. */
 export function* partsWithin(part: MimePart): Generator<MimePart> {
   yield part;
-  for (const within of part.parts) yield* partsWithin(within);
+  for (const child of part.parts) yield* partsWithin(child);
 }

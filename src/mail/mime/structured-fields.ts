@@ -7,13 +7,13 @@
  */
 import { domainToASCII } from 'node:url';
 import { explainAddress, type Mailbox, needsSmtpUtf8, parseMailbox } from '../address.ts';
-import { splitList } from '../address-fields.ts';
+import { splitAddressList } from '../address-fields.ts';
 import {
   addressWords,
   dateText,
   isPrintableAscii,
   phraseWords,
-  spaced,
+  separateBySpaces,
   wordsOf,
 } from './header.ts';
 import { asciiUrl } from './header-url.ts';
@@ -38,13 +38,14 @@ export function urls({ max = Infinity, orNo = false } = {}): Grammar {
         return problem('must be URLs in angle brackets, like <https://acme.com/a>');
       const [whole, before = '', text = '', after = ''] = match;
       const url = asciiUrl(text.trim());
-      if (url === null) return problem(`has no absolute URL without spaces in ${cut(`<${text}>`)}`);
+      if (url === null)
+        return problem(`has no absolute URL without spaces in ${truncate(`<${text}>`)}`);
       items.push(`${before}<${url}>${after === '' ? '' : ` ${after.trimEnd()}`}`);
       rest = rest.replace(/^[ ,]+/, '').slice(whole.length);
     }
     if (items.length === 0) return problem('must have a URL in angle brackets');
     if (items.length > max) return problem(`may have ${max} URL in angle brackets, not more`);
-    return listed(items);
+    return separateByCommas(items);
   };
 }
 
@@ -54,7 +55,7 @@ export const messageIds: Grammar = (value) => {
   const isAll = value.replace(/<[^<>\s]+>|[^\s<>,]+/g, '').replace(/[ ,]/g, '') === '';
   const isEach = ids.every((id) => id.startsWith('<') || /^[^@]+@[^@]+$/.test(id));
   if (ids.length > 0 && isAll && isEach && isPrintableAscii(value)) {
-    return spaced(ids.map((id) => (id.startsWith('<') ? id : `<${id}>`)));
+    return separateBySpaces(ids.map((id) => (id.startsWith('<') ? id : `<${id}>`)));
   }
   return problem('must be message ids in ASCII in angle brackets, like <4711@acme.com>');
 };
@@ -62,7 +63,7 @@ export const messageIds: Grammar = (value) => {
 /** Mailboxes, separated by commas (RFC 5322 §3.4). */
 export const addresses: Grammar = (value, name) => {
   const mailboxes: Mailbox[] = [];
-  for (const item of splitList(value)) {
+  for (const item of splitAddressList(value)) {
     const mailbox = parseMailbox(item);
     if (mailbox === null) return problem(`must be email addresses; ${explainAddress(item.trim())}`);
     if (needsSmtpUtf8(mailbox.address)) {
@@ -90,7 +91,7 @@ export const dateTime: Grammar = (value) => {
 /** One of a few words in any case; the field gets the spelling of its standard. */
 export function oneOf(...words: readonly string[]): Grammar {
   return (value) => {
-    const word = words.find((one) => one.toLowerCase() === value.toLowerCase());
+    const word = words.find((spelling) => spelling.toLowerCase() === value.toLowerCase());
     return word === undefined ? problem(`must be ${words.join(' or ')}`) : [word];
   };
 }
@@ -109,14 +110,14 @@ export const token: Grammar = (value) =>
 /** Phrases, separated by commas (RFC 5322 §3.6.5). */
 export const phrases: Grammar = (value, name) => {
   const parts = value.match(/(?:"(?:[^"\\]|\\.)*"|[^",])+/g) ?? [];
-  const texts = parts.map((part) => unquoted(part.trim())).filter((text) => text !== '');
+  const texts = parts.map((part) => unquote(part.trim())).filter((text) => text !== '');
   if (texts.length === 0) return problem('has no word; leave it out');
   const last = texts.length - 1;
   const words = texts.flatMap((text, index) => {
-    const written = phraseWords(text, index === 0 ? name : '');
-    return index < last ? [...written.slice(0, -1), `${written.at(-1)},`] : written;
+    const phrase = phraseWords(text, index === 0 ? name : '');
+    return index < last ? [...phrase.slice(0, -1), `${phrase.at(-1)},`] : phrase;
   });
-  return spaced(words);
+  return separateBySpaces(words);
 };
 
 const LIST_ID = /^[A-Za-z0-9!#$%&'*+./=?^_`{|}~-]+$/;
@@ -130,8 +131,8 @@ export const listId: Grammar = (value, name) => {
   if (!LIST_ID.test(ascii)) {
     return problem('must be the id of a list in angle brackets, like Acme News <news.acme.com>');
   }
-  const text = unquoted(phrase.trim());
-  return spaced([...(text === '' ? [] : phraseWords(text, name)), `<${ascii}>`]);
+  const text = unquote(phrase.trim());
+  return separateBySpaces([...(text === '' ? [] : phraseWords(text, name)), `<${ascii}>`]);
 };
 
 /** ASCII for machines, unchanged. The grammar of the field is not checked. */
@@ -140,13 +141,15 @@ export const ascii: Grammar = (value) =>
     ? wordsOf(value)
     : problem('has characters outside of ASCII, which machines that read this field do not decode');
 
-function unquoted(text: string): string {
+function unquote(text: string): string {
   const [, quoted] = /^"((?:[^"\\]|\\.)*)"$/.exec(text) ?? [];
   return quoted === undefined ? text : quoted.replace(/\\(.)/gu, '$1').trim();
 }
 
-function listed(items: readonly string[]): string[] {
-  return spaced(items.map((item, index) => (index < items.length - 1 ? `${item},` : item)));
+function separateByCommas(items: readonly string[]): string[] {
+  return separateBySpaces(
+    items.map((item, index) => (index < items.length - 1 ? `${item},` : item)),
+  );
 }
 
 function problem(text: string): Problem {
@@ -155,6 +158,6 @@ function problem(text: string): Problem {
 
 const SHOWN_MAX = 80;
 
-function cut(text: string): string {
+function truncate(text: string): string {
   return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
 }

@@ -1,5 +1,5 @@
 /** Replies that refuse the sender's identity (rules.ts): reverse DNS, HELO, SPF, DKIM, DMARC, TLS, log-in. */
-import { type Rule, rulesFor } from './match.ts';
+import { type Rule, rulesFor } from './rule-matching.ts';
 
 export const AUTHENTICATION: readonly Rule[] = [
   ...rulesFor('no_reverse_dns', {

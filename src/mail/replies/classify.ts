@@ -11,41 +11,43 @@
  * - Only a permanent reply to RCPT or later suppresses, and only if a rule recognises that it concerns the mailbox.
  *   An unknown 5xx bounces without suppression; an unknown 4xx is retried.
  */
-import { type Answer, type Rule, ruleAmong } from './match.ts';
+import { type PhaseReply, type Rule, findRule } from './rule-matching.ts';
 import { MEANINGS, type MeaningName, type Classification, classificationOf } from './meanings.ts';
 import { RULES } from './rules.ts';
 import type { SmtpFailureCause, SmtpPhase } from './smtp-reply.ts';
 
 const MESSAGE_PHASES: ReadonlySet<SmtpPhase> = new Set(['mail', 'rcpt', 'data_command', 'data']);
 
-export function classifyReply(answer: Answer): Classification {
-  const meaning = meaningOf(answer);
-  const classification = classificationOf(meaning, { isPermanent: isPermanentReply(answer) });
-  return asksToSlowDown(answer, meaning) ? { ...classification, slowDown: true } : classification;
+export function classifyReply(phaseReply: PhaseReply): Classification {
+  const meaning = meaningOf(phaseReply);
+  const classification = classificationOf(meaning, { isPermanent: isPermanentReply(phaseReply) });
+  return asksToSlowDown(phaseReply, meaning)
+    ? { ...classification, slowDown: true }
+    : classification;
 }
 
-export function meaningOf(answer: Answer): MeaningName {
-  return ruleFor(answer)?.meaning ?? unknown(answer);
+export function meaningOf(phaseReply: PhaseReply): MeaningName {
+  return ruleFor(phaseReply)?.meaning ?? meaningOfCode(phaseReply);
 }
 
-export function ruleFor(answer: Answer): Rule | undefined {
-  return ruleAmong(RULES, answer);
+export function ruleFor(phaseReply: PhaseReply): Rule | undefined {
+  return findRule(RULES, phaseReply);
 }
 
-function unknown({ phase, reply }: Answer): MeaningName {
+function meaningOfCode({ phase, reply }: PhaseReply): MeaningName {
   if (phase === 'auth') return 'login_refused';
   if (!MESSAGE_PHASES.has(phase) && reply.code >= 500) return 'session_refused';
   return reply.code >= 500 ? 'unknown_permanent' : 'unknown_temporary';
 }
 
-function isPermanentReply({ phase, reply }: Answer): boolean {
+function isPermanentReply({ phase, reply }: PhaseReply): boolean {
   return (
     reply.code >= 500 && MESSAGE_PHASES.has(phase) && !(reply.code === 552 && phase === 'rcpt')
   );
 }
 
 /** Any 421 or 4.7.x asks for fewer connections, except greylisting, which only asks for a later attempt. */
-function asksToSlowDown({ reply }: Answer, meaning: MeaningName): boolean {
+function asksToSlowDown({ reply }: PhaseReply, meaning: MeaningName): boolean {
   if (reply.code === 421) return true;
   const isPolicy = reply.code < 500 && reply.enhancedCode?.startsWith('4.7.') === true;
   return isPolicy && MEANINGS[meaning].category !== 'greylist';

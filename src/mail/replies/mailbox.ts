@@ -2,7 +2,7 @@
  * Replies about the mailbox: full, unknown, closed, moved (rules.ts), by enhanced code, then by text. Only these
  * rules can suppress an address, so each phrase must be unambiguous. `is disabled` alone could concern TLS.
  */
-import { type Rule, rulesFor } from './match.ts';
+import { type Rule, rulesFor } from './rule-matching.ts';
 
 const QUOTA: readonly Rule[] = rulesFor('mailbox_full', {
   '452 4.2.2 The email account that you tried to reach has no room left.': { enhanced: ['2.2'] },

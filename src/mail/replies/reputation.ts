@@ -3,7 +3,7 @@
  * connections, messages and recipients, which several providers send as a 5xx. The second has the reputation of this
  * server or the domain: blocklists, scores, kinds of address.
  */
-import { type Rule, rulesFor } from './match.ts';
+import { type Rule, rulesFor } from './rule-matching.ts';
 
 export const RATE: readonly Rule[] = [
   ...rulesFor('greylisted', {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ruleFor } from './classify.ts';
 import { MEANINGS } from './meanings.ts';
-import type { Rule } from './match.ts';
+import type { Rule } from './rule-matching.ts';
 import { ReplyParser } from './smtp-reply.ts';
 import { RULES } from './rules.ts';
 

@@ -1,14 +1,14 @@
 /**
- * Rules (match.ts) that map the reply of a mail server to its meaning (meanings.ts). The first match counts.
+ * Rules (rule-matching.ts) that map the reply of a mail server to its meaning (meanings.ts). The first match counts.
  *
  *     VERIFICATION    verification.ts    callouts to our return path, which quote the replies to them
  *     CODES           here               enhanced codes with a single meaning
  *     RATE            reputation.ts      greylists, limits, temporary blocks
  *     REPUTATION      reputation.ts      blocklists, mistrust of this server or the domain
  *     AUTHENTICATION  authentication.ts  PTR, HELO, SPF, DKIM, DMARC, the sender, TLS, log-in
- *     CONTENT         policy.ts          form (form.ts), malware, spam and size of the message
+ *     CONTENT         content-policy.ts  form (message-form.ts), malware, spam and size of the message
  *     MAILBOX         mailbox.ts         full, closed, moved, unknown: by enhanced code, then by text
- *     POLICY          policy.ts          permissions, relaying, order, overload, routing
+ *     POLICY          content-policy.ts  permissions, relaying, order, overload, routing
  *     BARE_BLOCKS     reputation.ts      blocks that say nothing else
  *     LAST_RESORTS    here               subjects of enhanced codes, vague texts, bare codes
  *
@@ -22,9 +22,9 @@
  * checks every example and phrase, and names an earlier rule that matches.
  */
 import { AUTHENTICATION } from './authentication.ts';
-import { CONTENT, POLICY } from './policy.ts';
+import { CONTENT, POLICY } from './content-policy.ts';
 import { MAILBOX } from './mailbox.ts';
-import { type Rule, rulesFor } from './match.ts';
+import { type Rule, rulesFor } from './rule-matching.ts';
 import { BARE_BLOCKS, RATE, REPUTATION } from './reputation.ts';
 import { VERIFICATION } from './verification.ts';
 

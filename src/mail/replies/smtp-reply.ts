@@ -9,7 +9,7 @@
  * replies.
  */
 
-/** Steps that a server answers, in order. `data_command` is the reply to DATA, `data` to the message. */
+/** Steps to which a server replies, in order. `data_command` is the reply to DATA, `data` to the message. */
 export const REPLY_PHASES = [
   'greeting',
   'ehlo',
@@ -45,7 +45,7 @@ export type SmtpReply = {
   message: string;
 };
 
-export type Parsed = { replies: SmtpReply[]; error: string | null };
+export type ParsedReplies = { replies: SmtpReply[]; error: string | null };
 
 const REPLY_BYTES_MAX = 64 * 1024;
 /** Limit on the kept beginning of an unfinished line; the rest is only counted. */
@@ -62,26 +62,26 @@ const UNSAFE_ALL = new RegExp(UNSAFE, 'g');
 
 /** Parses the replies of one session from chunks of any size. */
 export class ReplyParser {
-  #rest: Buffer | null = null;
-  /** Octets of the unfinished line beyond `#rest`. */
-  #skipped = 0;
+  #unfinishedLine: Buffer | null = null;
+  /** Octets of the unfinished line beyond `#unfinishedLine`. */
+  #skippedOctets = 0;
   #code = 0;
   #enhancedCode: string | null = null;
   /** The first 2 KB of the reply. */
   #lines: string[] = [];
-  #kept = 0;
-  #size = 0;
+  #keptChars = 0;
+  #octets = 0;
   #error: string | null = null;
 
   get isMidReply(): boolean {
-    return this.#rest !== null || this.hasFirstLine;
+    return this.#unfinishedLine !== null || this.hasFirstLine;
   }
 
   get hasFirstLine(): boolean {
     return this.#lines.length > 0;
   }
 
-  push(chunk: Buffer): Parsed {
+  push(chunk: Buffer): ParsedReplies {
     const replies: SmtpReply[] = [];
     if (this.#error === null) this.#error = this.#read(chunk, replies);
     return { replies, error: this.#error };
@@ -96,32 +96,33 @@ export class ReplyParser {
 
   /** Decodes up to the last line end at once. No UTF-8 character contains a line end. */
   #read(chunk: Buffer, replies: SmtpReply[]): string | null {
-    const bytes = this.#rest === null ? chunk : Buffer.concat([this.#rest, chunk]);
+    const bytes =
+      this.#unfinishedLine === null ? chunk : Buffer.concat([this.#unfinishedLine, chunk]);
     const end = bytes.lastIndexOf(LF) + 1;
-    this.#rest = end === bytes.length ? null : bytes.subarray(end);
+    this.#unfinishedLine = end === bytes.length ? null : bytes.subarray(end);
     const text = bytes.toString('utf8', 0, end);
 
     for (let from = 0; from < text.length;) {
       const lineFeed = text.indexOf('\n', from);
       const stop = text[lineFeed - 1] === '\r' && lineFeed > from ? lineFeed - 1 : lineFeed;
-      const problem = this.#line(text.slice(from, stop), replies);
+      const problem = this.#readLine(text.slice(from, stop), replies);
       if (problem !== null) return problem;
       from = lineFeed + 1;
     }
-    return this.#boundRest(replies);
+    return this.#boundUnfinishedLine(replies);
   }
 
-  #boundRest(replies: SmtpReply[]): string | null {
-    const rest = this.#rest;
-    if (rest === null || rest.length <= LINE_BYTES_KEPT) return null;
-    this.#skipped += rest.length - LINE_BYTES_KEPT;
-    this.#rest = rest.subarray(0, LINE_BYTES_KEPT);
-    const line = this.#rest.toString();
-    const isOver = this.#size + LINE_BYTES_KEPT + this.#skipped > REPLY_BYTES_MAX;
-    return isOver || codeOf(line) === null ? (this.#line(line, replies) ?? TOO_LONG) : null;
+  #boundUnfinishedLine(replies: SmtpReply[]): string | null {
+    const unfinished = this.#unfinishedLine;
+    if (unfinished === null || unfinished.length <= LINE_BYTES_KEPT) return null;
+    this.#skippedOctets += unfinished.length - LINE_BYTES_KEPT;
+    this.#unfinishedLine = unfinished.subarray(0, LINE_BYTES_KEPT);
+    const line = this.#unfinishedLine.toString();
+    const isOver = this.#octets + LINE_BYTES_KEPT + this.#skippedOctets > REPLY_BYTES_MAX;
+    return isOver || codeOf(line) === null ? (this.#readLine(line, replies) ?? TOO_LONG) : null;
   }
 
-  #line(line: string, replies: SmtpReply[]): string | null {
+  #readLine(line: string, replies: SmtpReply[]): string | null {
     const code = codeOf(line);
     if (code === null || line.includes('\0')) {
       if (this.hasFirstLine) replies.push(this.#finish());
@@ -130,23 +131,23 @@ export class ReplyParser {
     if (!this.hasFirstLine) this.#code = code;
     else if (code !== this.#code) return 'a reply whose lines have different codes';
 
-    this.#size += line.length + this.#skipped;
-    this.#skipped = 0;
-    const isTooLong = this.#size > REPLY_BYTES_MAX;
-    this.#keep(line);
+    this.#octets += line.length + this.#skippedOctets;
+    this.#skippedOctets = 0;
+    const isTooLong = this.#octets > REPLY_BYTES_MAX;
+    this.#keepLine(line);
     if (isTooLong || line[3] !== '-') replies.push(this.#finish());
     return isTooLong ? TOO_LONG : null;
   }
 
-  #keep(line: string): void {
-    if (this.#kept > MESSAGE_BYTES_MAX) return;
-    const text = this.#text(line.slice(0, LINE_BYTES_KEPT));
+  #keepLine(line: string): void {
+    if (this.#keptChars > MESSAGE_BYTES_MAX) return;
+    const text = this.#readText(line.slice(0, LINE_BYTES_KEPT));
     this.#lines.push(text);
-    this.#kept += text.length;
+    this.#keptChars += text.length;
   }
 
-  #text(line: string): string {
-    const text = withoutUnsafe(line.slice(4));
+  #readText(line: string): string {
+    const text = removeUnsafe(line.slice(4));
     const enhanced = ENHANCED_CODE.exec(text);
     if (enhanced === null) return text;
     if (!this.hasFirstLine) this.#enhancedCode = enhanced[1] ?? null;
@@ -160,11 +161,11 @@ export class ReplyParser {
     const reply = {
       code: this.#code,
       enhancedCode: this.#enhancedCode,
-      message: bounded(message),
+      message: truncate(message),
     };
     this.#lines = [];
-    this.#kept = 0;
-    this.#size = 0;
+    this.#keptChars = 0;
+    this.#octets = 0;
     this.#enhancedCode = null;
     return reply;
   }
@@ -184,12 +185,12 @@ function codeOf(line: string): number | null {
   return hundreds * 100 + tens * 10 + ones;
 }
 
-function withoutUnsafe(text: string): string {
+function removeUnsafe(text: string): string {
   return UNSAFE.test(text) ? text.replaceAll('\t', ' ').replace(UNSAFE_ALL, '') : text;
 }
 
 /** Truncates to 2 KB of UTF-8 between two characters. */
-function bounded(message: string): string {
+function truncate(message: string): string {
   // A UTF-16 unit is at most three bytes of UTF-8.
   if (message.length * 3 <= MESSAGE_BYTES_MAX) return message;
   const bytes = Buffer.from(message);

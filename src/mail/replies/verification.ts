@@ -4,9 +4,9 @@
  * because the replies quote the other server: `No Such User Here` or `blacklisted` then concerns the return path,
  * not the recipient and not a blocklist.
  *
- * match.ts explains `<return-path>`.
+ * rule-matching.ts explains `<return-path>`.
  */
-import { ABOUT_RETURN_PATH, type Rule, rulesFor } from './match.ts';
+import { ABOUT_RETURN_PATH, type Rule, rulesFor } from './rule-matching.ts';
 
 export const VERIFICATION: readonly Rule[] = [
   ...rulesFor('not_authenticated', {

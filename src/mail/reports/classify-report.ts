@@ -7,7 +7,7 @@
  * mailbox. Replies before RCPT (greeting, HELO, MAIL) never concern the mailbox. A delay is never permanent.
  */
 import { meaningOf } from '../replies/classify.ts';
-import { type Answer, type Rule, ruleAmong, rulesFor } from '../replies/match.ts';
+import { type PhaseReply, type Rule, findRule, rulesFor } from '../replies/rule-matching.ts';
 import {
   MEANINGS,
   type MeaningName,
@@ -36,8 +36,11 @@ const TEXT_CHARS_MAX = 4_000;
 const REPLIES_MAX = 12;
 
 export function classifyReported({ texts, status, isDelay }: Reported): Classified {
-  const said = texts.filter((text) => text !== '').map((text) => text.slice(0, TEXT_CHARS_MAX));
-  const { meaning, isPermanent, ...rest } = readFirstKnown(said, status) ?? readCode(said, status);
+  const quotedTexts = texts
+    .filter((text) => text !== '')
+    .map((text) => text.slice(0, TEXT_CHARS_MAX));
+  const { meaning, isPermanent, ...rest } =
+    readFirstRecognised(quotedTexts, status) ?? readBareCode(quotedTexts, status);
   return {
     classification: classificationOf(meaning, { isPermanent: isPermanent && !isDelay }),
     ...rest,
@@ -49,7 +52,7 @@ type Reading = Pick<Classified, 'status' | 'code'> & {
   isPermanent: boolean;
 };
 
-function readFirstKnown(texts: readonly string[], status: string | null): Reading | null {
+function readFirstRecognised(texts: readonly string[], status: string | null): Reading | null {
   for (const text of texts) {
     const reading = readText(text, status);
     if (reading !== null) return reading;
@@ -59,16 +62,16 @@ function readFirstKnown(texts: readonly string[], status: string | null): Readin
 
 function readText(text: string, status: string | null): Reading | null {
   const replies = repliesIn(text);
-  if (replies.length === 0) return readOwnWords(text, status);
+  if (replies.length === 0) return readSystemText(text, status);
   for (const { reply, phase } of replies) {
-    const enhancedCode = reply.enhancedCode ?? ofSameClass(status, reply.code);
+    const enhancedCode = reply.enhancedCode ?? statusOfClass(status, reply.code);
     const reading = readReply({ phase, reply: { ...reply, enhancedCode } });
     if (reading !== null) return reading;
   }
   return null;
 }
 
-function ofSameClass(status: string | null, code: number): string | null {
+function statusOfClass(status: string | null, code: number): string | null {
   return status !== null && status.startsWith(`${Math.trunc(code / 100)}.`) ? status : null;
 }
 
@@ -78,10 +81,10 @@ const FOLLOWS_FROM_ANOTHER: ReadonlySet<MeaningName> = new Set([
   'not_understood',
 ]);
 
-function readReply(answer: Answer): Reading | null {
-  const rule = ruleAmong(RULES, answer);
+function readReply(phaseReply: PhaseReply): Reading | null {
+  const rule = findRule(RULES, phaseReply);
   if (rule === undefined || FOLLOWS_FROM_ANOTHER.has(rule.meaning)) return null;
-  return readingOf(rule.meaning, answer.reply);
+  return readingOf(rule.meaning, phaseReply.reply);
 }
 
 /** Any 5xx is permanent, even a 552 to RCPT, because the reporting server has given up. */
@@ -89,12 +92,14 @@ function readingOf(meaning: MeaningName, { code, enhancedCode }: SmtpReply): Rea
   return { meaning, isPermanent: code >= 500, status: enhancedCode, code };
 }
 
-function readOwnWords(text: string, status: string | null): Reading | null {
+function readSystemText(text: string, status: string | null): Reading | null {
   const enhancedCode = codeIn(text) ?? status;
   const reply = { code: codeOf(enhancedCode), enhancedCode, message: text };
-  const own = ruleAmong(REPORT_RULES, { phase: 'rcpt', reply });
+  const ownRule = findRule(REPORT_RULES, { phase: 'rcpt', reply });
   const reading =
-    own === undefined ? readReply({ phase: phaseIn(text), reply }) : readRule(own.meaning, reply);
+    ownRule === undefined
+      ? readReply({ phase: phaseIn(text), reply })
+      : readRule(ownRule.meaning, reply);
   return reading && { ...reading, code: null };
 }
 
@@ -107,7 +112,7 @@ function readRule(meaning: MeaningName, reply: SmtpReply): Reading {
 }
 
 /** Uses the code, wherever it occurs, when no rule matches. */
-function readCode(texts: readonly string[], status: string | null): Reading {
+function readBareCode(texts: readonly string[], status: string | null): Reading {
   const [first] = texts.flatMap(repliesIn);
   const enhancedCode =
     first?.reply.enhancedCode ?? status ?? texts.map(codeIn).find((code) => code !== null) ?? null;
@@ -131,8 +136,8 @@ function codeIn(text: string): string | null {
 const REPLY =
   /(?:^|[\s:;([<>"'=#])([45]\d\d)(?=[\s:;,#<-]|$)(?!\s*(?:sec|min|hour|day|byte|octet|kb|mb|message|recipient))/gi;
 
-function repliesIn(text: string): Answer[] {
-  const replies: Answer[] = [];
+function repliesIn(text: string): PhaseReply[] {
+  const replies: PhaseReply[] = [];
   const phase = phaseIn(text);
   const starts = Array.from(text.matchAll(REPLY)).slice(0, REPLIES_MAX);
   for (const [index, match] of starts.entries()) {

@@ -35,13 +35,13 @@ export function decidingResult(
     ({ original }) => isOurs(original) || (original !== null && keysOf(original).has(sentAs)),
   );
   const endedAtOurs = recipients.filter(({ recipient }) => isOurs(recipient));
-  const both = sentToOurs.filter((one) => endedAtOurs.includes(one));
-  const groups: (readonly ReportedRecipient[])[] = [both, sentToOurs, endedAtOurs];
+  const sentAndEndedAtOurs = sentToOurs.filter((result) => endedAtOurs.includes(result));
+  const groups: (readonly ReportedRecipient[])[] = [sentAndEndedAtOurs, sentToOurs, endedAtOurs];
   // A text names fewer addresses than fields do, and only failed ones.
   if (!hasFields || isOnlyOne(recipients)) groups.push(recipients);
-  const chosen = groups.find(({ length }) => length > 0);
-  if (chosen === undefined) return null;
-  const reported = leastEffect(chosen);
+  const deciding = groups.find(({ length }) => length > 0);
+  if (deciding === undefined) return null;
+  const reported = leastEffect(deciding);
   const { recipient } = reported;
   return { kind: reported.kind, reported, isAboutOurs: recipient === null || isOurs(recipient) };
 }
@@ -56,7 +56,7 @@ const LEAST_FIRST: readonly ReportKind[] = ['delivered', 'other', 'delay', 'boun
 function leastEffect(results: readonly ReportedRecipient[]): ReportedRecipient {
   const effectOf = ({ kind, classification }: ReportedRecipient) =>
     LEAST_FIRST.indexOf(kind) + (classification?.suppress === true ? 1 : 0);
-  return results.toSorted((one, other) => effectOf(one) - effectOf(other))[0]!;
+  return results.toSorted((a, b) => effectOf(a) - effectOf(b))[0]!;
 }
 
 function keyOf(address: string): string {

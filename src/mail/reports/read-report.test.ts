@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { readReport } from './read-report.ts';
-import { ruleAmong } from '../replies/match.ts';
+import { findRule } from '../replies/rule-matching.ts';
 import { REPORT_RULES } from './classify-report.ts';
 import { CHARACTER } from '../../../test/support/characters.ts';
 
@@ -264,7 +264,7 @@ test('every rule for report texts matches its example and each of its phrases', 
   for (const rule of REPORT_RULES) {
     for (const message of [rule.example, ...(rule.text?.split(' | ') ?? [])]) {
       const reply = { code: 550, enhancedCode: null, message: message.replaceAll(' + ', ' ... ') };
-      const found = ruleAmong(REPORT_RULES, { phase: 'rcpt', reply });
+      const found = findRule(REPORT_RULES, { phase: 'rcpt', reply });
       assert.equal(found, rule, `${message} is recognised as ${found?.meaning}: ${found?.example}`);
     }
   }

@@ -8,19 +8,25 @@
  */
 import { addressKey } from '../address.ts';
 import type { HeaderField } from '../mime/header.ts';
-import { valueOf, valuesOf } from '../mime/reader.ts';
+import { fieldValue, fieldValues } from '../mime/reader.ts';
 import type { Classification } from '../replies/meanings.ts';
-import { addressesIn, addressIn, readTextClaims, RECIPIENTS_MAX, type TextClaim } from './text.ts';
+import {
+  addressesIn,
+  addressIn,
+  readTextClaims,
+  RECIPIENTS_MAX,
+  type TextClaim,
+} from './text-claims.ts';
 import {
   type Feedback,
   feedbackOf,
   isAutoReply,
-  isBounceInWords,
+  textReportsBounce,
   isComplaint,
-  isDelayInWords,
-  partsOfReport,
+  textReportsDelay,
+  splitReport,
   type ReportParts,
-} from './parts.ts';
+} from './report-parts.ts';
 import { classifyReported } from './classify-report.ts';
 import { readStatusClaims, type StatusClaim } from './status-fields.ts';
 
@@ -60,26 +66,26 @@ export type Report = {
 export const REPORT_BYTES_MAX = 256 * 1024;
 
 export function readReport(bytes: Buffer): Report {
-  const parts = partsOfReport(bytes.subarray(0, REPORT_BYTES_MAX));
+  const parts = splitReport(bytes.subarray(0, REPORT_BYTES_MAX));
   const feedback = feedbackOf(parts);
-  const found = feedback === null ? readFailures(parts) : readFeedback(parts, feedback);
+  const results = feedback === null ? readFailures(parts) : readFeedback(parts, feedback);
   return {
-    ...found,
+    ...results,
     feedbackType: feedback?.type ?? null,
     returnPaths: returnPathsOf(parts, feedback),
     originalMessageId: messageIdOf(parts.originalFields),
   };
 }
 
-type Found = Pick<Report, 'kind' | 'recipients' | 'hasFields'>;
+type ReportResults = Pick<Report, 'kind' | 'recipients' | 'hasFields'>;
 
-function readFeedback({ fields, originalFields }: ReportParts, feedback: Feedback): Found {
-  const named =
+function readFeedback({ fields, originalFields }: ReportParts, feedback: Feedback): ReportResults {
+  const recipient =
     firstAddress(feedback.fields, ['original-rcpt-to', 'original-recipient']) ??
     firstAddress(originalFields, ['x-hmxmroriginalrecipient', 'to', 'x-original-to']) ??
     firstAddress(feedback.fields, ['removal-recipient']) ??
     (feedback.fields.length === 0 ? firstAddress(fields, ['from']) : null);
-  const nothing = {
+  const noDetails = {
     original: null,
     status: null,
     code: null,
@@ -87,33 +93,33 @@ function readFeedback({ fields, originalFields }: ReportParts, feedback: Feedbac
     diagnostic: null,
   };
   const kind = isComplaint(feedback) ? 'complaint' : 'other';
-  return { kind, recipients: [{ kind, recipient: named, ...nothing }], hasFields: false };
+  return { kind, recipients: [{ kind, recipient, ...noDetails }], hasFields: false };
 }
 
 function firstAddress(fields: readonly HeaderField[], names: readonly string[]): string | null {
   for (const name of names) {
-    const address = addressIn(valueOf(fields, name) ?? '');
+    const address = addressIn(fieldValue(fields, name) ?? '');
     if (address !== null) return address;
   }
   return null;
 }
 
-function readFailures(parts: ReportParts): Found {
+function readFailures(parts: ReportParts): ReportResults {
   const claims = readStatusClaims(parts.statusText);
   if (claims.length > 0) return readStatus(parts, claims);
-  if (!isBounceInWords(parts)) {
+  if (!textReportsBounce(parts)) {
     const kind = isAutoReply(parts.fields) ? 'auto_reply' : 'other';
     return { kind, recipients: [], hasFields: false };
   }
-  const isDelay = isDelayInWords(parts);
-  const textClaims = textClaimsOf(parts);
-  const whole = parts.words;
-  const recipients = (textClaims.length > 0 ? textClaims : fromOriginal(parts)).map((claim) =>
-    reported({
+  const isDelay = textReportsDelay(parts);
+  const textClaims = readRecipientsInText(parts);
+  const reportText = parts.text;
+  const recipients = (textClaims.length > 0 ? textClaims : claimsFromOriginal(parts)).map((claim) =>
+    classifyClaim({
       recipient: claim.recipient,
       original: null,
       // The whole text concerns a recipient only if it is the only one.
-      texts: textClaims.length > 1 ? [claim.diagnostic] : [claim.diagnostic, whole],
+      texts: textClaims.length > 1 ? [claim.diagnostic] : [claim.diagnostic, reportText],
       status: null,
       isDelay,
     }),
@@ -122,8 +128,8 @@ function readFailures(parts: ReportParts): Found {
 }
 
 /** Returns the only recipient in To of the original, for a report that names none. */
-function fromOriginal({ originalFields }: ReportParts): TextClaim[] {
-  const to = valuesOf(originalFields, 'to').flatMap((value) => addressesIn(value));
+function claimsFromOriginal({ originalFields }: ReportParts): TextClaim[] {
+  const to = fieldValues(originalFields, 'to').flatMap((value) => addressesIn(value));
   const addresses = new Set(to.map(({ address }) => address));
   return Array.from(addresses.size === 1 ? addresses : [], (recipient) => ({
     recipient,
@@ -131,17 +137,17 @@ function fromOriginal({ originalFields }: ReportParts): TextClaim[] {
   }));
 }
 
-function textClaimsOf({ fields, lines, originalFields }: ReportParts): TextClaim[] {
-  const known = valuesOf(fields, 'x-failed-recipients').flatMap(addressesIn);
+function readRecipientsInText({ fields, lines, originalFields }: ReportParts): TextClaim[] {
+  const known = fieldValues(fields, 'x-failed-recipients').flatMap(addressesIn);
   const senders = [
-    ...['to', 'from', 'delivered-to', 'reply-to'].flatMap((name) => valuesOf(fields, name)),
-    ...['from', 'sender', 'return-path'].flatMap((name) => valuesOf(originalFields, name)),
+    ...['to', 'from', 'delivered-to', 'reply-to'].flatMap((name) => fieldValues(fields, name)),
+    ...['from', 'sender', 'return-path'].flatMap((name) => fieldValues(originalFields, name)),
   ].flatMap(addressesIn);
-  const recipients = valuesOf(originalFields, 'to').flatMap(addressesIn);
-  const toThemselves = new Set(recipients.map(({ address }) => addressKey(address)));
+  const recipients = fieldValues(originalFields, 'to').flatMap(addressesIn);
+  const recipientKeys = new Set(recipients.map(({ address }) => addressKey(address)));
   return readTextClaims(lines, {
     notRecipients: new Set(
-      senders.map(({ address }) => addressKey(address)).filter((one) => !toThemselves.has(one)),
+      senders.map(({ address }) => addressKey(address)).filter((key) => !recipientKeys.has(key)),
     ),
     known: Array.from(new Set(known.map(({ address }) => address))),
   });
@@ -149,29 +155,33 @@ function textClaimsOf({ fields, lines, originalFields }: ReportParts): TextClaim
 
 type Claim = StatusClaim & { kind: ReportKind };
 
-function readStatus(parts: ReportParts, claims: readonly StatusClaim[]): Found {
+function readStatus(parts: ReportParts, claims: readonly StatusClaim[]): ReportResults {
   // The text is parsed at most once, and only if the fields are incomplete.
-  const isDelay = once(() => isDelayInWords(parts));
-  const said = once(() => textClaimsOf(parts));
-  const all = claims.map((claim) => ({ ...claim, kind: kindOf(claim, isDelay) }));
+  const isDelay = memoize(() => textReportsDelay(parts));
+  const textClaims = memoize(() => readRecipientsInText(parts));
+  const all = claims.map((claim) => ({ ...claim, kind: claimKind(claim, isDelay) }));
   const refused = all.filter(isRefused);
-  const named = atMost(RECIPIENTS_MAX, refused, all);
+  const limited = limitClaims(RECIPIENTS_MAX, refused, all);
   const isOnly = (refused.length > 0 ? refused : all).length === 1;
   const isAlone = all.length === 1;
   return {
     kind: KINDS.find((kind) => all.some((claim) => claim.kind === kind)) ?? 'other',
-    recipients: named.map((claim) => recipientOf(claim, { parts, isOnly, isAlone, said })),
+    recipients: limited.map((claim) => recipientOf(claim, { parts, isOnly, isAlone, textClaims })),
     hasFields: true,
   };
 }
 
-function once<Value>(work: () => Value): () => Value {
+function memoize<Value>(work: () => Value): () => Value {
   let done: { value: Value } | null = null;
   return () => (done ??= { value: work() }).value;
 }
 
 /** Returns all claims in order; if there are too many, the refused ones first. */
-function atMost(max: number, refused: readonly Claim[], all: readonly Claim[]): readonly Claim[] {
+function limitClaims(
+  max: number,
+  refused: readonly Claim[],
+  all: readonly Claim[],
+): readonly Claim[] {
   if (all.length <= max) return all;
   return [...refused, ...all.filter((claim) => !isRefused(claim))].slice(0, max);
 }
@@ -190,7 +200,7 @@ const DELIVERIES = /^(?:delivered|deliverable|success)/;
 const PASSED_ON: ReadonlySet<string> = new Set(['relayed', 'expanded']);
 
 /** Returns the kind by the action, then by the status; the text decides only if both are missing. */
-function kindOf(
+function claimKind(
   { action, status, isRetried }: StatusClaim,
   isDelayInTheWords: () => boolean,
 ): ReportKind {
@@ -211,46 +221,50 @@ type ClaimContext = {
   isOnly: boolean;
   /** There is no other claim, so it concerns the recipient of the original. */
   isAlone: boolean;
-  said: () => TextClaim[];
+  textClaims: () => TextClaim[];
 };
 
 function recipientOf(
   claim: Claim,
-  { parts, isOnly, isAlone, said }: ClaimContext,
+  { parts, isOnly, isAlone, textClaims }: ClaimContext,
 ): ReportedRecipient {
   const { kind, status, original, diagnostics } = claim;
   const [diagnostic = ''] = diagnostics;
-  const recipient = claim.recipient ?? (isAlone ? onlyRecipient(said(), parts) : null);
+  const recipient = claim.recipient ?? (isAlone ? onlyRecipient(textClaims(), parts) : null);
   if (!isRefused(claim)) {
-    const nothing = { code: null, classification: null, diagnostic: shown(diagnostic) };
+    const noDetails = {
+      code: null,
+      classification: null,
+      diagnostic: toDiagnosticLine(diagnostic),
+    };
     const relayed = claim.action === 'relayed' && ({ isRelayed: true } as const);
-    return { kind, recipient, original, status, ...nothing, ...relayed };
+    return { kind, recipient, original, status, ...noDetails, ...relayed };
   }
   const isDelay = kind === 'delay';
-  const byField = reported({ recipient, original, texts: diagnostics, status, isDelay });
-  if (isKnown(byField, diagnostic)) return byField;
-  const inText = said().find(
-    (one) => recipient !== null && addressKey(one.recipient) === addressKey(recipient),
+  const byField = classifyClaim({ recipient, original, texts: diagnostics, status, isDelay });
+  if (isConclusive(byField, diagnostic)) return byField;
+  const diagnosticInText = textClaims().find(
+    (inText) => recipient !== null && addressKey(inText.recipient) === addressKey(recipient),
   )?.diagnostic;
-  const texts = [...diagnostics, inText ?? '', isOnly ? parts.words : ''];
-  return reported({ recipient, original, texts, status, isDelay });
+  const texts = [...diagnostics, diagnosticInText ?? '', isOnly ? parts.text : ''];
+  return classifyClaim({ recipient, original, texts, status, isDelay });
 }
 
 /** Returns the recipient of a block whose recipient is not an address (`@mx.acme.test`, `IMCEAEX-...`). */
-function onlyRecipient(said: readonly TextClaim[], parts: ReportParts): string | null {
-  const claims = said.length === 1 ? said : fromOriginal(parts);
+function onlyRecipient(textClaims: readonly TextClaim[], parts: ReportParts): string | null {
+  const claims = textClaims.length === 1 ? textClaims : claimsFromOriginal(parts);
   return claims[0]?.recipient ?? null;
 }
 
 /** Returns whether the text for people cannot add anything. */
-function isKnown({ classification, status }: ReportedRecipient, diagnostic: string): boolean {
+function isConclusive({ classification, status }: ReportedRecipient, diagnostic: string): boolean {
   const isVague = /^[245]\.0\.0$/.test(status ?? '5.0.0');
   return classification?.suppress === true || (diagnostic.length > 20 && !isVague);
 }
 
 const DIAGNOSTIC_CHARS_MAX = 2_000;
 
-function reported(claim: {
+function classifyClaim(claim: {
   recipient: string | null;
   original: string | null;
   texts: readonly string[];
@@ -259,12 +273,12 @@ function reported(claim: {
 }): ReportedRecipient {
   const { classification, status, code } = classifyReported(claim);
   const { recipient, original, isDelay } = claim;
-  const diagnostic = shown(claim.texts.find((text) => text !== '') ?? '');
+  const diagnostic = toDiagnosticLine(claim.texts.find((text) => text !== '') ?? '');
   const kind = isDelay ? 'delay' : 'bounce';
   return { kind, recipient, original, status, code, classification, diagnostic };
 }
 
-function shown(text: string): string | null {
+function toDiagnosticLine(text: string): string | null {
   const line = text
     .slice(0, 2 * DIAGNOSTIC_CHARS_MAX)
     .replace(/[\s\0-\x1f\x7f-\x9f]+/g, ' ')
@@ -276,22 +290,22 @@ const RETURN_PATHS_MAX = 20;
 
 function returnPathsOf({ originalFields }: ReportParts, feedback: Feedback | null): string[] {
   const values = [
-    ...valuesOf(feedback?.fields ?? [], 'original-mail-from'),
+    ...fieldValues(feedback?.fields ?? [], 'original-mail-from'),
     ...['return-path', 'x-original-mail-from', 'x-envelope-from', 'x-original-return-path'].flatMap(
-      (name) => valuesOf(originalFields, name),
+      (name) => fieldValues(originalFields, name),
     ),
-    ...valuesOf(originalFields, 'received-spf'),
-    ...valuesOf(originalFields, 'authentication-results'),
-    ...valuesOf(originalFields, 'received'),
+    ...fieldValues(originalFields, 'received-spf'),
+    ...fieldValues(originalFields, 'authentication-results'),
+    ...fieldValues(originalFields, 'received'),
   ];
-  const found = new Set<string>();
+  const returnPaths = new Set<string>();
   for (const value of values) {
-    for (const { address } of addressesIn(value)) found.add(address);
-    if (found.size >= RETURN_PATHS_MAX) break;
+    for (const { address } of addressesIn(value)) returnPaths.add(address);
+    if (returnPaths.size >= RETURN_PATHS_MAX) break;
   }
-  return [...found].slice(0, RETURN_PATHS_MAX);
+  return [...returnPaths].slice(0, RETURN_PATHS_MAX);
 }
 
 function messageIdOf(originalFields: readonly HeaderField[]): string | null {
-  return /<([^<>\s]{1,500})>/.exec(valueOf(originalFields, 'message-id') ?? '')?.[1] ?? null;
+  return /<([^<>\s]{1,500})>/.exec(fieldValue(originalFields, 'message-id') ?? '')?.[1] ?? null;
 }

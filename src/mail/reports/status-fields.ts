@@ -9,7 +9,7 @@ import { takeOutComments } from '../mime/comments.ts';
 import type { HeaderField } from '../mime/header.ts';
 import { decodeWords } from '../mime/decode.ts';
 import { readHeader } from '../mime/reader.ts';
-import { addressIn } from './text.ts';
+import { addressIn } from './text-claims.ts';
 
 export type StatusClaim = {
   /** Final-Recipient, else Original-Recipient; null: neither is an address. */
@@ -29,8 +29,8 @@ const BLOCKS_MAX = 500;
 const VALUE_CHARS_MAX = 4_096;
 
 export function readStatusClaims(text: string): StatusClaim[] {
-  return blocksOf(text)
-    .map(claimOf)
+  return splitBlocks(text)
+    .map(toClaim)
     .filter((claim): claim is StatusClaim => claim !== null);
 }
 
@@ -38,7 +38,7 @@ type Block = Map<string, string>;
 
 const RECIPIENT_FIELDS = ['final-recipient', 'original-recipient', 'x-actual-recipient'] as const;
 /** Fields that occur at most once in a group. A second one begins the next group. */
-const OF_RECIPIENT: ReadonlySet<string> = new Set([
+const RECIPIENT_GROUP_FIELDS: ReadonlySet<string> = new Set([
   ...RECIPIENT_FIELDS,
   'action',
   'status',
@@ -48,7 +48,7 @@ const OF_RECIPIENT: ReadonlySet<string> = new Set([
   'last-attempt-date',
 ]);
 
-function blocksOf(text: string): Block[] {
+function splitBlocks(text: string): Block[] {
   const blocks: Block[] = [];
   for (const group of text.split(/\r?\n[ \t]*\r?\n/, BLOCKS_MAX)) addGroup(blocks, group);
   return blocks;
@@ -57,10 +57,10 @@ function blocksOf(text: string): Block[] {
 function addGroup(blocks: Block[], group: string): void {
   let isNewGroup = true;
   const extensions: HeaderField[] = [];
-  for (const field of fieldsIn(group)) {
+  for (const field of parseFields(group)) {
     const name = field.name.toLowerCase();
-    if (name.startsWith('x-') && !OF_RECIPIENT.has(name)) extensions.push(field);
-    if (!OF_RECIPIENT.has(name)) continue;
+    if (name.startsWith('x-') && !RECIPIENT_GROUP_FIELDS.has(name)) extensions.push(field);
+    if (!RECIPIENT_GROUP_FIELDS.has(name)) continue;
     const last = blocks.at(-1);
     if (last === undefined || beginsAnother(last, name, isNewGroup)) {
       if (!isNewGroup) addExtensions(last, extensions);
@@ -81,7 +81,7 @@ function addExtensions(block: Block | undefined, extensions: HeaderField[]): voi
   }
 }
 
-function fieldsIn(group: string): readonly HeaderField[] {
+function parseFields(group: string): readonly HeaderField[] {
   return readHeader(Buffer.from(group.replace(/^[\r\n]+/, ''))).fields;
 }
 
@@ -91,7 +91,7 @@ function beginsAnother(block: Block, name: string, isNewGroup: boolean): boolean
   return isNewGroup && block.has(name) && RECIPIENT_FIELDS.some((one) => block.has(one));
 }
 
-function claimOf(block: Block): StatusClaim | null {
+function toClaim(block: Block): StatusClaim | null {
   if (!RECIPIENT_FIELDS.some((name) => block.has(name))) return null;
   const recipients = RECIPIENT_FIELDS.map((name) => addressOf(block, name));
   const diagnostics = diagnosticsOf(block);
@@ -100,7 +100,7 @@ function claimOf(block: Block): StatusClaim | null {
     original: addressOf(block, 'original-recipient'),
     action: /^[a-z]+/.exec((block.get('action') ?? '').toLowerCase())?.[0] ?? '',
     isRetried: block.has('will-retry-until'),
-    status: moreExact(
+    status: moreSpecific(
       /\b[245]\.\d{1,3}\.\d{1,3}\b/.exec(block.get('status') ?? '')?.[0] ?? null,
       diagnostics.find(({ status }) => status !== null)?.status ?? null,
     ),
@@ -115,7 +115,7 @@ function addressOf(block: Block, name: string): string | null {
 }
 
 /** Returns the more exact status: 5.0.0 says less than the status in a diagnostic. */
-function moreExact(status: string | null, inDiagnostic: string | null): string | null {
+function moreSpecific(status: string | null, inDiagnostic: string | null): string | null {
   const isVague = status === null || status.endsWith('.0.0');
   return isVague && inDiagnostic !== null && status?.[0] !== '2' ? inDiagnostic : status;
 }
@@ -131,7 +131,7 @@ const DIAGNOSTIC_FIELDS: ReadonlySet<string> = new Set([
 function diagnosticsOf(block: Block): Diagnostic[] {
   const fields = [...block].filter(
     ([name, value]) =>
-      DIAGNOSTIC_FIELDS.has(name) || (!OF_RECIPIENT.has(name) && quotesReply(value)),
+      DIAGNOSTIC_FIELDS.has(name) || (!RECIPIENT_GROUP_FIELDS.has(name) && quotesReply(value)),
   );
   return [block.get('diagnostic-code') ?? '', ...fields.map(([, value]) => value)].map(
     readDiagnostic,

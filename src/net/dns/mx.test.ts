@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFakeDns, type FakeZone } from '../../../test/support/fake-dns.ts';
-import { createAddressGuard } from '../addresses.ts';
+import { createAddressGuard } from '../ip-addresses.ts';
 import { createResolver } from './resolver.ts';
 import { resolveMailHosts, type MailHosts, type MailHostOptions } from './mx.ts';
-import { groupOf, providerOf } from '../providers.ts';
+import { connectionGroup, providerOf } from '../providers.ts';
 
 const STRICT = createAddressGuard({ allowPrivate: false });
 
@@ -262,11 +262,14 @@ test('the key of many long names is short and unique to these names', () => {
 });
 
 test('hosts of a registrable domain form a group, and two customers of a cloud do not', () => {
-  assert.equal(groupOf('mx1.acme.co.uk+mx2.acme.co.uk'), 'acme.co.uk');
-  assert.equal(groupOf('google'), 'google');
-  assert.equal(groupOf('mx.b.test+mx.a.test'), 'a.test+b.test');
-  assert.equal(groupOf('192.0.2.7'), '192.0.2.7');
-  assert.notEqual(groupOf('mail.one.herokuapp.com'), groupOf('mail.two.herokuapp.com'));
+  assert.equal(connectionGroup('mx1.acme.co.uk+mx2.acme.co.uk'), 'acme.co.uk');
+  assert.equal(connectionGroup('google'), 'google');
+  assert.equal(connectionGroup('mx.b.test+mx.a.test'), 'a.test+b.test');
+  assert.equal(connectionGroup('192.0.2.7'), '192.0.2.7');
+  assert.notEqual(
+    connectionGroup('mail.one.herokuapp.com'),
+    connectionGroup('mail.two.herokuapp.com'),
+  );
 });
 
 test('the key comes from the servers of the best preference', async () => {

@@ -11,7 +11,7 @@
  * Connect to these addresses; never resolve the names again.
  */
 import type { World } from '../../lib/world.ts';
-import type { AddressGuard } from '../addresses.ts';
+import type { AddressGuard } from '../ip-addresses.ts';
 import type { DnsResult, MxRecord, Resolver } from './resolver.ts';
 import { providerOf, type ProviderSuffixes } from '../providers.ts';
 
@@ -153,7 +153,7 @@ async function locateHost(
     addressFamilies.map((family) => (family === 4 ? resolver.a(name) : resolver.aaaa(name))),
   );
   const addresses = lookups.flatMap((lookup) => (lookup.kind === 'records' ? lookup.records : []));
-  const permitted = addresses.filter((address) => guard.refuses(address) === null);
+  const permitted = addresses.filter((address) => guard.refusalReason(address) === null);
   if (permitted.length > 0) {
     const host = { ...candidate, addresses: permitted.slice(0, MAX_ADDRESSES) };
     const daneNames = options.isSecure ? validatedNames(name, lookups) : [];
@@ -167,7 +167,7 @@ async function locateHost(
   const [refusedAddress] = addresses;
   if (refusedAddress === undefined)
     return { kind: 'nowhere', name, reason: `${name} has no address` };
-  return { kind: 'refused', name, reason: `${guard.refuses(refusedAddress)}` };
+  return { kind: 'refused', name, reason: `${guard.refusalReason(refusedAddress)}` };
 }
 
 /** Returns the end of the host's CNAMEs, then its own name; empty unless all its addresses are validated. */

@@ -12,7 +12,7 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { test } from 'node:test';
 import { startFakeDns, type FakeDns, type FakeZone } from '../../../test/support/fake-dns.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { type AddressGuard, createAddressGuard } from '../addresses.ts';
+import { type AddressGuard, createAddressGuard } from '../ip-addresses.ts';
 import { createResolver } from '../dns/resolver.ts';
 import {
   checkOutboundUrl,
@@ -32,7 +32,7 @@ setDefaultCACertificates([...getCACertificates(), certificate('ca')]);
 /** Treats 127.0.0.1 as public and everything else as private, because a test has only loopback. */
 const LOOPBACK_IS_PUBLIC: AddressGuard = {
   allowPrivate: true,
-  refuses: (ip) => (ip === '127.0.0.1' ? null : `${ip} is private in this test`),
+  refusalReason: (ip) => (ip === '127.0.0.1' ? null : `${ip} is private in this test`),
 };
 
 type Listening = AsyncDisposable & { port: number; connections: () => number };
@@ -102,7 +102,7 @@ test('a request reaches a host that only our DNS knows, with its name in the Hos
   assert.deepEqual(
     { ...answer, latencyMs: 0 },
     {
-      kind: 'answered',
+      kind: 'response',
       status: 429,
       headers: { retryAfter: '30', contentType: null },
       bodyStart: 'later\uFFFD',
@@ -170,7 +170,7 @@ test('64 KiB of a response of 10 GB are read, then the connection is closed', as
     pour();
   });
   const answer = await send(`http://localhost:${server.port}/`, { maxResponseBytes: 1e9 });
-  assert.ok(answer.kind === 'answered');
+  assert.ok(answer.kind === 'response');
   assert.equal(answer.bodyStart.length, 65_536);
   assert.equal(answer.bodyComplete, false);
   await waitFor(() => closed, { what: 'the connection to be closed' });
@@ -180,12 +180,12 @@ test('a small limit cuts a small response', async () => {
   await using server = await receiver((_, response) => response.end('0123456789'));
   const url = `http://localhost:${server.port}/`;
   const cut = await send(url, { maxResponseBytes: 9 });
-  assert.deepEqual(cut.kind === 'answered' && [cut.bodyStart, cut.bodyComplete], [
+  assert.deepEqual(cut.kind === 'response' && [cut.bodyStart, cut.bodyComplete], [
     '012345678',
     false,
   ]);
   const whole = await send(url, { maxResponseBytes: 10 });
-  assert.equal(whole.kind === 'answered' && whole.bodyComplete, true);
+  assert.equal(whole.kind === 'response' && whole.bodyComplete, true);
 });
 
 test('a server that never answers is a timeout', async () => {
@@ -207,7 +207,7 @@ test('a header that trickles is a timeout, a body that trickles is cut', async (
   });
   const cut = await send(`http://localhost:${body.port}/`, { timeoutMs: 1_000 });
   assert.equal(reasonOf(cut), 'answered 200');
-  assert.equal(cut.kind === 'answered' && cut.bodyComplete, false);
+  assert.equal(cut.kind === 'response' && cut.bodyComplete, false);
 });
 
 test('a connection that breaks before the response fails as reset, and noise fails as protocol', async () => {
@@ -243,7 +243,7 @@ test('endless informational responses fail as protocol, and a few are ignored', 
     socket.once('data', () => socket.end(`${early.repeat(3)}HTTP/1.1 204 No Content\r\n\r\n`)),
   );
   const answer = await send(`http://127.0.0.1:${polite.port}/`);
-  assert.ok(answer.kind === 'answered' && answer.status === 204);
+  assert.ok(answer.kind === 'response' && answer.status === 204);
 });
 
 test('a response before the connection breaks counts', async () => {
@@ -251,7 +251,7 @@ test('a response before the connection breaks counts', async () => {
     socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc'));
   });
   const answer = await send(`http://localhost:${server.port}/`);
-  assert.deepEqual(answer.kind === 'answered' && [answer.status, answer.bodyStart], [200, 'abc']);
+  assert.deepEqual(answer.kind === 'response' && [answer.status, answer.bodyStart], [200, 'abc']);
 });
 
 test('when a connection fails the next address is tried', async () => {

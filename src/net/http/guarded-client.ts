@@ -16,9 +16,9 @@ import type * as Undici from 'undici';
 import { Pieces } from '../../lib/pieces.ts';
 import type { World } from '../../lib/world.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import { type AddressGuard, isPublicAddress } from '../addresses.ts';
+import { type AddressGuard, isPublicAddress } from '../ip-addresses.ts';
 
-export type GuardedRequest = Guarded & {
+export type GuardedRequest = RequestOptions & {
   method: 'GET' | 'POST';
   /** Headers except Host and Content-Length, which come from the URL and the body. */
   headers: Readonly<Record<string, string>>;
@@ -27,13 +27,13 @@ export type GuardedRequest = Guarded & {
   maxResponseBytes: number;
 };
 
-export type GuardedDownload = Guarded & {
+export type GuardedDownload = RequestOptions & {
   /** Called for all bytes before they are kept; false: they are too many. */
   take: (bytes: number) => boolean;
   signal: AbortSignal;
 };
 
-type Guarded = {
+type RequestOptions = {
   url: string;
   guard: AddressGuard;
   resolver: Pick<Resolver, 'a' | 'aaaa'>;
@@ -60,9 +60,9 @@ type FailureReason =
   /** For a download: the response is not a file, is larger than accepted, or ended early. */
   | 'content';
 
-export type GuardedAnswer =
+export type GuardedResponse =
   | {
-      kind: 'answered';
+      kind: 'response';
       status: number;
       headers: { retryAfter: string | null; contentType: string | null };
       /** UTF-8 without NUL, which PostgreSQL cannot store. */
@@ -81,9 +81,9 @@ type Failed = {
   /** One sentence for operators. */
   message: string;
   /** The same for the owner of the URL, without addresses: they may belong to the operator's network. */
-  shown: string;
+  publicMessage: string;
 };
-type Answered = Omit<Extract<GuardedAnswer, { kind: 'answered' }>, 'latencyMs'>;
+type ReceivedResponse = Omit<Extract<GuardedResponse, { kind: 'response' }>, 'latencyMs'>;
 
 /** Loaded by the first request, which saves 40 ms of CPU time in processes without one, such as most supervisors. */
 let undici: typeof Undici | null = null;
@@ -98,6 +98,10 @@ const MAX_RESPONSE_BYTES = 65_536;
 /** Number of addresses that are tried until one connects. */
 const MAX_ADDRESSES = 3;
 
+/** Limit on responses with a status of 1xx before the final one. */
+const MAX_INFORMATIONAL = 20;
+const NO_FINAL_RESPONSE = `the server sent more than ${MAX_INFORMATIONAL} informational responses (1xx)`;
+
 /** Returns why a customer's URL is refused before any look-up, as a sentence; null when it is not. */
 export function checkOutboundUrl(text: string, options: { allowPrivate: boolean }): string | null {
   if (text.length > MAX_URL_CHARACTERS) {
@@ -109,41 +113,43 @@ export function checkOutboundUrl(text: string, options: { allowPrivate: boolean 
   if (problem !== null) return problem;
   if (options.allowPrivate) return null;
   const host = hostOf(url);
-  const reachable = isIP(host) === 0 ? host.includes('.') : isPublicAddress(host);
-  return reachable ? null : `"${host}" cannot be reached from the internet: use a public host name`;
+  const isReachable = isIP(host) === 0 ? host.includes('.') : isPublicAddress(host);
+  return isReachable
+    ? null
+    : `"${host}" cannot be reached from the internet: use a public host name`;
 }
 
-export async function guardedRequest(request: GuardedRequest): Promise<GuardedAnswer> {
+export async function guardedRequest(request: GuardedRequest): Promise<GuardedResponse> {
   const { world, maxResponseBytes } = request;
   const startedMs = world.monotonicMs();
-  const answer = await inTime(request, request, (response) =>
-    answerOf(response, Math.min(maxResponseBytes, MAX_RESPONSE_BYTES)),
+  const response = await requestWithTimeout(request, request, (response) =>
+    readResponse(response, Math.min(maxResponseBytes, MAX_RESPONSE_BYTES)),
   );
-  return { ...answer, latencyMs: Math.round(world.monotonicMs() - startedMs) };
+  return { ...response, latencyMs: Math.round(world.monotonicMs() - startedMs) };
 }
 
 /** Downloads a whole file: status 200, and a complete body without content coding. */
 export async function guardedDownload(download: GuardedDownload): Promise<Downloaded | Failed> {
-  const sent = { method: 'GET', headers: { 'user-agent': 'Letterhaus' } } as const;
-  return inTime(download, sent, (response) => fileOf(response, download.take));
+  const message = { method: 'GET', headers: { 'user-agent': 'Letterhaus' } } as const;
+  return requestWithTimeout(download, message, (response) => readFile(response, download.take));
 }
 
-type Sent = Pick<GuardedRequest, 'method' | 'headers' | 'body'>;
-type Read<Result> = (response: Undici.Dispatcher.ResponseData) => Promise<Result | Failed>;
+type RequestMessage = Pick<GuardedRequest, 'method' | 'headers' | 'body'>;
+type ReadResponse<Result> = (response: Undici.Dispatcher.ResponseData) => Promise<Result | Failed>;
 
-async function inTime<Result>(
-  request: Guarded,
-  sent: Sent,
-  read: Read<Result>,
+async function requestWithTimeout<Result>(
+  request: RequestOptions,
+  message: RequestMessage,
+  read: ReadResponse<Result>,
 ): Promise<Result | Failed> {
   const timeout = new AbortController();
   const timer = setTimeout(() => timeout.abort(), request.timeoutMs);
   const agents = request.agents ?? createHttpAgents();
   const signal = AbortSignal.any([timeout.signal, ...(request.signal ? [request.signal] : [])]);
   try {
-    return await checkedRequest(
+    return await requestAllowedHost(
       request,
-      (at) => requestAt(at, { request, sent, agents, signal, read }),
+      (target) => requestAt(target, { request, message, agents, signal, read }),
       signal,
     );
   } finally {
@@ -152,11 +158,11 @@ async function inTime<Result>(
   }
 }
 
-type At = { url: URL; address: string };
+type Target = { url: URL; address: string };
 
-async function checkedRequest<Result>(
-  request: Guarded,
-  send: (at: At) => Promise<Result | Failed>,
+async function requestAllowedHost<Result>(
+  request: RequestOptions,
+  send: (target: Target) => Promise<Result | Failed>,
   signal: AbortSignal,
 ): Promise<Result | Failed> {
   const url = URL.parse(request.url);
@@ -164,17 +170,17 @@ async function checkedRequest<Result>(
   const { allowPrivate } = request.guard;
   const problem = urlProblem(url, { allowPrivate, allowHttp: request.allowHttp });
   if (problem !== null) return failed('refused', problem);
-  const addresses = await orTimeout(checkedAddresses(hostOf(url), request), signal);
+  const addresses = await waitForLookup(permittedAddresses(hostOf(url), request), signal);
   if ('kind' in addresses) return addresses;
   let outcome: Result | Failed = failed('dns', `${hostOf(url)} has no address`);
   for (const address of addresses.slice(0, MAX_ADDRESSES)) {
     outcome = await send({ url, address });
-    if (!isUnconnected(outcome)) break;
+    if (!couldNotConnect(outcome)) break;
   }
   return outcome;
 }
 
-function isUnconnected(outcome: unknown): boolean {
+function couldNotConnect(outcome: unknown): boolean {
   return (outcome as Partial<Failed>).reason === 'connect';
 }
 
@@ -197,42 +203,45 @@ function urlProblem(
   return null;
 }
 
-async function checkedAddresses(
+async function permittedAddresses(
   host: string,
-  { guard, resolver }: Guarded,
+  { guard, resolver }: RequestOptions,
 ): Promise<readonly string[] | Failed> {
-  const addresses = await addressesOf(host, resolver);
+  const addresses = await lookUpAddresses(host, resolver);
   if ('kind' in addresses) return addresses;
   for (const address of addresses) {
-    const reason = guard.refuses(address);
+    const reason = guard.refusalReason(address);
     if (reason !== null) {
       return failed('refused', {
         message: `${host} resolves to an address that is not public: ${reason}`,
-        shown: notPublic(host),
+        publicMessage: notPublic(host),
       });
     }
   }
   return addresses;
 }
 
-async function addressesOf(
+async function lookUpAddresses(
   host: string,
-  resolver: Guarded['resolver'],
+  resolver: RequestOptions['resolver'],
 ): Promise<readonly string[] | Failed> {
   if (isIP(host) !== 0) return [host];
   // RFC 6761 §6.3: `localhost` must not be looked up in DNS.
   if (/(^|\.)localhost$/.test(host)) return ['127.0.0.1', '::1'];
-  const answers = await Promise.all([resolver.a(host), resolver.aaaa(host)]);
-  const found = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));
-  if (found.length > 0) return found;
-  const error = answers.find((answer) => answer.kind === 'error');
+  const lookups = await Promise.all([resolver.a(host), resolver.aaaa(host)]);
+  const addresses = lookups.flatMap((lookup) => (lookup.kind === 'records' ? lookup.records : []));
+  if (addresses.length > 0) return addresses;
+  const error = lookups.find((lookup) => lookup.kind === 'error');
   if (error !== undefined) {
-    return failed('dns', { message: error.message, shown: `the DNS look-up of ${host} failed` });
+    return failed('dns', {
+      message: error.message,
+      publicMessage: `the DNS look-up of ${host} failed`,
+    });
   }
-  const missing = answers.every((answer) => answer.kind === 'nxdomain');
+  const isMissing = lookups.every((lookup) => lookup.kind === 'nxdomain');
   return failed('dns', {
-    message: missing ? `${host} does not exist in DNS` : `${host} has no address in DNS`,
-    shown: notPublic(host),
+    message: isMissing ? `${host} does not exist in DNS` : `${host} has no address in DNS`,
+    publicMessage: notPublic(host),
   });
 }
 
@@ -244,52 +253,49 @@ function notPublic(host: string): string {
 }
 
 async function requestAt<Result>(
-  { url, address }: At,
-  how: {
-    request: Guarded;
-    sent: Sent;
+  { url, address }: Target,
+  context: {
+    request: RequestOptions;
+    message: RequestMessage;
     agents: HttpAgents;
     signal: AbortSignal;
-    read: Read<Result>;
+    read: ReadResponse<Result>;
   },
 ): Promise<Result | Failed> {
-  const { request, sent, agents, signal, read } = how;
+  const { request, message, agents, signal, read } = context;
   const library = undici ?? (await loadUndici());
-  const flood = new AbortController();
+  const tooManyInformational = new AbortController();
   let informational = 0;
   try {
     const response = await agents.pool(library, url.origin, address).request({
       path: `${url.pathname}${url.search}`,
-      method: sent.method,
-      headers: { ...sent.headers, 'accept-encoding': 'identity' },
-      body: sent.body ?? null,
-      signal: AbortSignal.any([signal, flood.signal]),
+      method: message.method,
+      headers: { ...message.headers, 'accept-encoding': 'identity' },
+      body: message.body ?? null,
+      signal: AbortSignal.any([signal, tooManyInformational.signal]),
       onInfo: () => {
         informational += 1;
-        if (informational > MAX_INFORMATIONAL) flood.abort();
+        if (informational > MAX_INFORMATIONAL) tooManyInformational.abort();
       },
     });
     return await read(response);
   } catch (error) {
-    if (flood.signal.aborted && !signal.aborted) return failed('protocol', NO_FINAL_ANSWER);
+    if (tooManyInformational.signal.aborted && !signal.aborted)
+      return failed('protocol', NO_FINAL_RESPONSE);
     return failureOf(error as Error, library.errors, { signal, request, url, address });
   }
 }
 
-/** Limit on responses with a status of 1xx before the final one. */
-const MAX_INFORMATIONAL = 20;
-const NO_FINAL_ANSWER = `the server sent more than ${MAX_INFORMATIONAL} informational responses (1xx)`;
-
-async function answerOf(
+async function readResponse(
   response: Undici.Dispatcher.ResponseData,
-  limitBytes: number,
-): Promise<Answered> {
+  bytesMax: number,
+): Promise<ReceivedResponse> {
   const headers = {
     retryAfter: headerOf(response, 'retry-after'),
     contentType: headerOf(response, 'content-type'),
   };
-  const body = await startOf(response.body, limitBytes);
-  return { kind: 'answered', status: response.statusCode, headers, ...body };
+  const body = await readBodyStart(response.body, bytesMax);
+  return { kind: 'response', status: response.statusCode, headers, ...body };
 }
 
 function headerOf({ headers }: Undici.Dispatcher.ResponseData, name: string): string | null {
@@ -297,12 +303,12 @@ function headerOf({ headers }: Undici.Dispatcher.ResponseData, name: string): st
 }
 
 /** @throws when the body ends early or exceeds the timeout */
-async function fileOf(
+async function readFile(
   response: Undici.Dispatcher.ResponseData,
   take: GuardedDownload['take'],
 ): Promise<Downloaded | Failed> {
   const { statusCode, body } = response;
-  const problem = noFile(statusCode, headerOf(response, 'content-encoding'));
+  const problem = fileProblem(statusCode, headerOf(response, 'content-encoding'));
   if (problem !== null) {
     body.on('error', () => {}).destroy();
     return failed('content', problem);
@@ -319,19 +325,19 @@ async function fileOf(
   return { kind: 'downloaded', bytes: pieces.take() };
 }
 
-function noFile(status: number, coding: string | null): string | null {
+function fileProblem(status: number, coding: string | null): string | null {
   if (status >= 300 && status < 400) {
-    return `the server answered ${status}, a redirection, which is not followed: use the URL of the file itself`;
+    return `the server responded with ${status}, a redirection, which is not followed: use the URL of the file itself`;
   }
-  if (status !== 200) return `the server answered ${status} instead of 200`;
+  if (status !== 200) return `the server responded with ${status} instead of 200`;
   if (coding === null || coding.toLowerCase() === 'identity') return null;
   return 'the server compressed the file (Content-Encoding), although none was accepted';
 }
 
 /** Reads up to the limit. The status is known, so it does not matter how the body ends. */
-async function startOf(
+async function readBodyStart(
   body: Undici.Dispatcher.ResponseData['body'],
-  limitBytes: number,
+  bytesMax: number,
 ): Promise<{ bodyStart: string; bodyComplete: boolean }> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
@@ -340,57 +346,66 @@ async function startOf(
     for await (const chunk of body as AsyncIterable<Buffer>) {
       chunks.push(chunk);
       sizeBytes += chunk.length;
-      if (sizeBytes > limitBytes) break;
+      if (sizeBytes > bytesMax) break;
     }
-    bodyComplete = sizeBytes <= limitBytes;
+    bodyComplete = sizeBytes <= bytesMax;
   } catch {
     bodyComplete = false;
   }
-  const text = Buffer.concat(chunks).subarray(0, limitBytes).toString('utf8');
+  const text = Buffer.concat(chunks).subarray(0, bytesMax).toString('utf8');
   return { bodyStart: text.replaceAll('\0', '\uFFFD'), bodyComplete };
 }
 
-type Failing = { signal: AbortSignal; request: Guarded; url: URL; address: string };
+type RequestContext = { signal: AbortSignal; request: RequestOptions; url: URL; address: string };
 
 function failureOf(
   error: Error,
   errors: (typeof Undici)['errors'],
-  { signal, request, url, address }: Failing,
+  { signal, request, url, address }: RequestContext,
 ): Failed {
-  if (signal.aborted) return timedOut(request.timeoutMs);
-  const both = (sentence: string, why = '') => ({
+  if (signal.aborted) return timeoutFailure(request.timeoutMs);
+  const sentences = (sentence: string, suffix = '') => ({
     message: `${sentence.replace('HOST', address)}: ${error.message}`,
-    shown: `${sentence.replace('HOST', hostOf(url))}${why}`,
+    publicMessage: `${sentence.replace('HOST', hostOf(url))}${suffix}`,
   });
   if (error instanceof ConnectError) {
-    return failed(error.reason, both('no connection to HOST', error.code && ` (${error.code})`));
+    return failed(
+      error.reason,
+      sentences('no connection to HOST', error.code && ` (${error.code})`),
+    );
   }
   if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) {
-    return failed('protocol', both('the response of HOST is not valid HTTP'));
+    return failed('protocol', sentences('the response of HOST is not valid HTTP'));
   }
-  return failed('reset', both('HOST closed the connection before its answer was complete'));
+  return failed('reset', sentences('HOST closed the connection before its response was complete'));
 }
 
-/** Waits for a look-up, which cannot be canceled. A late answer is dropped. */
-async function orTimeout<T>(looking: Promise<T>, signal: AbortSignal): Promise<T | Failed> {
+/** Waits for a look-up, which cannot be canceled, or for the timeout. A late result is dropped. */
+async function waitForLookup<T>(lookup: Promise<T>, signal: AbortSignal): Promise<T | Failed> {
   const { promise, resolve } = Promise.withResolvers<Failed>();
-  const onAbort = () => resolve(failed('timeout', 'DNS did not answer in time'));
+  const onAbort = () => resolve(failed('timeout', 'DNS did not respond in time'));
   signal.addEventListener('abort', onAbort, { once: true });
   try {
-    return await Promise.race([looking, promise]);
+    return await Promise.race([lookup, promise]);
   } finally {
     signal.removeEventListener('abort', onAbort);
   }
 }
 
-function timedOut(timeoutMs: number): Failed {
-  return failed('timeout', `no complete answer within ${Number((timeoutMs / 1000).toFixed(1))} s`);
+function timeoutFailure(timeoutMs: number): Failed {
+  return failed(
+    'timeout',
+    `no complete response within ${Number((timeoutMs / 1000).toFixed(1))} s`,
+  );
 }
 
-/** @param says a sentence for both readers, or one for each */
-function failed(reason: FailureReason, says: string | { message: string; shown: string }): Failed {
-  const both = typeof says === 'string' ? { message: says, shown: says } : says;
-  return { kind: 'failed', reason, ...both };
+/** @param text one sentence for both readers, or one for each */
+function failed(
+  reason: FailureReason,
+  text: string | Pick<Failed, 'message' | 'publicMessage'>,
+): Failed {
+  const sentences = typeof text === 'string' ? { message: text, publicMessage: text } : text;
+  return { kind: 'failed', reason, ...sentences };
 }
 
 /** Returns the host in lower case, an IPv6 address without brackets and a name without a trailing dot. */

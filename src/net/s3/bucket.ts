@@ -9,7 +9,7 @@ const PAGES_MAX = 10_000;
 
 export type S3Object = { key: string; bytes: number };
 type Range = { from: number; etag: string | null; signal: AbortSignal };
-type RangeRead = { bytes: Buffer; size: number; etag: string | null };
+type RangeResult = { bytes: Buffer; size: number; etag: string | null };
 export type S3Unfinished = { key: string; uploadId: string; startedMs: number };
 
 export class S3Bucket {
@@ -23,15 +23,18 @@ export class S3Bucket {
     this.pieceBytes = options.pieceBytes ?? PIECE_BYTES;
   }
 
-  /** Lists the objects whose key begins with the prefix, in the order of keys. @throws S3Problem */
+  /**
+   * Lists the objects whose key begins with the prefix, in the order of keys.
+   * @throws S3Problem
+   */
   async list(prefix: string): Promise<S3Object[]> {
     const objects: S3Object[] = [];
     let query: Record<string, string> = { 'list-type': '2', prefix };
     for (let page = 0; page < PAGES_MAX; page += 1) {
       const { body } = await this.transport.send({ method: 'GET', key: '', query });
       const xml = body.toString('utf8');
-      for (const one of elements(xml, 'Contents')) {
-        objects.push({ key: textOf(one, 'Key'), bytes: Number(textOf(one, 'Size')) });
+      for (const element of elements(xml, 'Contents')) {
+        objects.push({ key: textOf(element, 'Key'), bytes: Number(textOf(element, 'Size')) });
       }
       const next = textOf(xml, 'NextContinuationToken');
       if (textOf(xml, 'IsTruncated') !== 'true' || next === '') break;
@@ -40,19 +43,30 @@ export class S3Bucket {
     return objects;
   }
 
-  /** Uses a list, whose failures say more than those of HEAD. @throws S3Problem */
+  /**
+   * Uses a list, whose failures say more than those of HEAD.
+   * @throws S3Problem
+   */
   async has(key: string): Promise<boolean> {
     const query = { 'list-type': '2', prefix: key, 'max-keys': '1' };
     const { body } = await this.transport.send({ method: 'GET', key: '', query });
-    return elements(body.toString('utf8'), 'Contents').some((one) => textOf(one, 'Key') === key);
+    return elements(body.toString('utf8'), 'Contents').some(
+      (element) => textOf(element, 'Key') === key,
+    );
   }
 
-  /** Writes a small object in one request, which stores it completely or not at all. @throws S3Problem */
+  /**
+   * Writes a small object in one request, which stores it completely or not at all.
+   * @throws S3Problem
+   */
   async put(key: string, body: Buffer): Promise<void> {
     await this.transport.send({ method: 'PUT', key, body });
   }
 
-  /** Removes an object, if it exists. @throws S3Problem */
+  /**
+   * Removes an object, if it exists.
+   * @throws S3Problem
+   */
   async remove(key: string): Promise<void> {
     await this.transport.send({ method: 'DELETE', key, expect: [404] });
   }
@@ -63,18 +77,18 @@ export class S3Bucket {
    */
   async *read(key: string): AsyncGenerator<Buffer> {
     const stop = new AbortController();
-    const range = (from: number, etag: string | null): Promise<RangeRead> => {
-      const reading = this.#range(key, { from, etag, signal: stop.signal });
+    const readRange = (from: number, etag: string | null): Promise<RangeResult> => {
+      const nextRange = this.#readRange(key, { from, etag, signal: stop.signal });
       // Handled where it is awaited, which may be after the caller has used the previous range.
-      reading.catch(() => {});
-      return reading;
+      nextRange.catch(() => {});
+      return nextRange;
     };
     try {
-      let reading: Promise<RangeRead> | null = range(0, null);
-      for (let from = 0; reading !== null;) {
-        const { bytes, size, etag }: RangeRead = await reading;
+      let nextRange: Promise<RangeResult> | null = readRange(0, null);
+      for (let from = 0; nextRange !== null;) {
+        const { bytes, size, etag }: RangeResult = await nextRange;
         from += bytes.length;
-        reading = from < size ? range(from, etag) : null;
+        nextRange = from < size ? readRange(from, etag) : null;
         yield bytes;
       }
     } finally {
@@ -82,8 +96,8 @@ export class S3Bucket {
     }
   }
 
-  async #range(key: string, { from, etag, signal }: Range): Promise<RangeRead> {
-    const answer = await this.transport.send({
+  async #readRange(key: string, { from, etag, signal }: Range): Promise<RangeResult> {
+    const response = await this.transport.send({
       method: 'GET',
       key,
       headers: {
@@ -94,33 +108,36 @@ export class S3Bucket {
       bytesMax: this.pieceBytes,
       signal,
     });
-    const { status, body } = answer;
+    const { status, body } = response;
     if (status === 416 && from === 0) return { bytes: Buffer.alloc(0), size: 0, etag };
-    const [, at, total] =
-      /^bytes (\d+)-\d+\/(\d+)$/.exec(answer.header('content-range') ?? '') ?? [];
-    // Some stores answer with 200 when the range is the whole object.
+    const [, start, total] =
+      /^bytes (\d+)-\d+\/(\d+)$/.exec(response.header('content-range') ?? '') ?? [];
+    // Some stores respond with 200 when the range is the whole object.
     const size = status === 200 ? from + body.length : Number(total);
-    const isRange = status === 206 ? Number(at) === from : status === 200 && from === 0;
+    const isRange = status === 206 ? Number(start) === from : status === 200 && from === 0;
     const expected = Math.min(this.pieceBytes, size - from);
     if (isRange && body.length === expected) {
-      return { bytes: body, size, etag: etag ?? answer.header('etag') };
+      return { bytes: body, size, etag: etag ?? response.header('etag') };
     }
-    const place = `s3://${this.name}/${key}`;
+    const location = `s3://${this.name}/${key}`;
     throw new S3Problem(
       status === 412
-        ? `${place} was replaced while it was read: run this again.`
-        : `The store returned ${body.length} bytes of ${place} from byte ${from} on (status ${status}) instead of ${expected}: it has lost a part of the object.`,
+        ? `${location} was replaced while it was read: run this again.`
+        : `The store returned ${body.length} bytes of ${location} from byte ${from} on (status ${status}) instead of ${expected}: it has lost a part of the object.`,
     );
   }
 
-  /** Lists uploads that were begun and neither completed nor aborted. @throws S3Problem */
+  /**
+   * Lists uploads that were begun and neither completed nor aborted.
+   * @throws S3Problem
+   */
   async listUnfinished(prefix: string): Promise<S3Unfinished[]> {
     const query = { uploads: '', prefix };
     const { body } = await this.transport.send({ method: 'GET', key: '', query });
-    return elements(body.toString('utf8'), 'Upload').map((one) => ({
-      key: textOf(one, 'Key'),
-      uploadId: textOf(one, 'UploadId'),
-      startedMs: Date.parse(textOf(one, 'Initiated')),
+    return elements(body.toString('utf8'), 'Upload').map((element) => ({
+      key: textOf(element, 'Key'),
+      uploadId: textOf(element, 'UploadId'),
+      startedMs: Date.parse(textOf(element, 'Initiated')),
     }));
   }
 

@@ -10,7 +10,7 @@
 import { createHash } from 'node:crypto';
 import type * as Undici from 'undici';
 import type { World } from '../../lib/world.ts';
-import { problemOf, type S3Failure, type S3Problem } from './problems.ts';
+import { problemFor, type S3Failure, type S3Problem } from './problems.ts';
 
 export type S3Access = {
   /** The URL of the store, with buckets in its path; null: AWS, with buckets in the host name. */
@@ -38,7 +38,7 @@ export type S3Request = {
 
 type Signaled = S3Request & { signal: AbortSignal };
 
-export type S3Answer = {
+export type S3Response = {
   status: number;
   header: (name: string) => string | null;
   body: Buffer;
@@ -62,8 +62,8 @@ const TIMING: S3Timing = {
   bytesPerSecondMin: 50_000,
   waitsMs: [500, 1_000, 2_000, 5_000, 10_000, 20_000],
 };
-/** Number of retries until the store has answered once, so that a wrong address is reported soon. */
-const WAITS_AT_FIRST = 2;
+/** Number of retries until the store has responded once, so that a wrong address is reported soon. */
+const RETRIES_BEFORE_FIRST_RESPONSE = 2;
 const BYTES_MAX = 4 * 1024 ** 2;
 
 /** Loaded by the first request, because most processes make none. */
@@ -79,7 +79,7 @@ export class S3Transport {
   readonly #options: S3TransportOptions;
   readonly #timing: S3Timing;
   readonly #baseUrl: string;
-  #hasAnswered = false;
+  #hasResponded = false;
 
   constructor(options: S3TransportOptions) {
     this.#options = options;
@@ -88,31 +88,31 @@ export class S3Transport {
   }
 
   /** @throws S3Problem, or the abort reason of `signal` */
-  async send(given: S3Request): Promise<S3Answer> {
-    const signals = [this.#options.signal, given.signal].filter((one) => one !== undefined);
-    const request = { ...given, signal: AbortSignal.any(signals) };
+  async send(options: S3Request): Promise<S3Response> {
+    const signals = [this.#options.signal, options.signal].filter((signal) => signal !== undefined);
+    const request = { ...options, signal: AbortSignal.any(signals) };
     for (let attempts = 1; ; attempts += 1) {
       const outcome = await this.#attempt(request, attempts);
       if ('body' in outcome) return outcome;
       request.signal.throwIfAborted();
       const { waitsMs } = this.#timing;
-      const mayRepeat = this.#hasAnswered ? waitsMs.length : WAITS_AT_FIRST;
+      const retriesMax = this.#hasResponded ? waitsMs.length : RETRIES_BEFORE_FIRST_RESPONSE;
       const waitMs = waitsMs[attempts - 1];
-      if (!isPassing(outcome) || attempts > mayRepeat || waitMs === undefined) {
+      if (!isTransient(outcome) || attempts > retriesMax || waitMs === undefined) {
         throw this.#problem(request, outcome);
       }
       await this.#pause(waitMs, request.signal);
     }
   }
 
-  async #attempt(request: Signaled, attempts: number): Promise<S3Answer | S3Failure> {
+  async #attempt(request: Signaled, attempts: number): Promise<S3Response | S3Failure> {
     const timeout = new AbortController();
     const timer = setTimeout(() => timeout.abort(), this.#timeoutMs(request));
     const signal = AbortSignal.any([timeout.signal, request.signal]);
     try {
-      const answer = await this.#exchange(request, signal);
-      this.#hasAnswered = true;
-      return failureIn(request, answer) ?? { ...answer, attempts };
+      const response = await this.#exchange(request, signal);
+      this.#hasResponded = true;
+      return failureIn(request, response) ?? { ...response, attempts };
     } catch (error) {
       return { kind: 'broken', code: timeout.signal.aborted ? 'ETIMEDOUT' : codeOf(error) };
     } finally {
@@ -126,15 +126,21 @@ export class S3Transport {
     return (baseMs + (bytes / bytesPerSecondMin) * 1_000) * (isSlow === true ? 10 : 1);
   }
 
-  async #exchange(request: S3Request, signal: AbortSignal): Promise<Omit<S3Answer, 'attempts'>> {
+  async #exchange(request: S3Request, signal: AbortSignal): Promise<Omit<S3Response, 'attempts'>> {
     const { undici, agent } = await (loaded ??= load());
     const { method, body = null, bytesMax = BYTES_MAX } = request;
     const { url, headers } = await this.#sign(request);
-    const answer = await undici.request(url, { method, headers, body, signal, dispatcher: agent });
+    const response = await undici.request(url, {
+      method,
+      headers,
+      body,
+      signal,
+      dispatcher: agent,
+    });
     return {
-      status: answer.statusCode,
-      header: (name) => headerOf(answer.headers, name),
-      body: await readBody(answer.body, bytesMax),
+      status: response.statusCode,
+      header: (name) => headerOf(response.headers, name),
+      body: await readBody(response.body, bytesMax),
     };
   }
 
@@ -162,10 +168,10 @@ export class S3Transport {
   #problem({ method, key }: S3Request, failure: S3Failure): S3Problem {
     const { access, bucket, world } = this.#options;
     const { host } = new URL(this.#baseUrl);
-    const place = `s3://${bucket}/${key}`;
+    const location = `s3://${bucket}/${key}`;
     const { region, endpoint } = access;
-    const facts = { host, bucket, place, method, region, isAws: endpoint === null };
-    return problemOf(failure, { ...facts, nowMs: world.now() });
+    const facts = { host, bucket, location, method, region, isAws: endpoint === null };
+    return problemFor(failure, { ...facts, nowMs: world.now() });
   }
 
   #pause(waitMs: number, signal: AbortSignal): Promise<void> {
@@ -192,32 +198,34 @@ function baseUrlOf({ access: { endpoint, region }, bucket }: S3TransportOptions)
     : `https://${bucket}.s3.${region}.amazonaws.com`;
 }
 
-/** Returns the failure of an answer, also of a 200 whose body reports one, as the completion of an upload may. */
+/** Returns the failure in a response, also of a 200 whose body reports one, as the completion of an upload may. */
 function failureIn(
   { method, expect = [] }: S3Request,
-  { status, header, body }: Omit<S3Answer, 'attempts'>,
+  { status, header, body }: Omit<S3Response, 'attempts'>,
 ): S3Failure | null {
-  const isFine = status < 300 || expect.includes(status);
-  const text = isFine && method !== 'POST' ? '' : body.toString('utf8');
+  const isSuccess = status < 300 || expect.includes(status);
+  const text = isSuccess && method !== 'POST' ? '' : body.toString('utf8');
   const isError = /^\s*(?:<\?xml[^>]*>)?\s*<Error>/.test(text);
-  if (isFine && !(isError && status < 300)) return null;
+  if (isSuccess && !(isError && status < 300)) return null;
   const code = /<Code>(\w{1,60})<\/Code>/.exec(text)?.[1] ?? null;
-  const named = header('x-amz-bucket-region') ?? /<Region>([\w-]{1,40})<\/Region>/.exec(text)?.[1];
+  const statedRegion =
+    header('x-amz-bucket-region') ?? /<Region>([\w-]{1,40})<\/Region>/.exec(text)?.[1];
   const dateMs = Date.parse(header('date') ?? '');
   return {
     kind: 'refused',
     status: status < 300 ? 500 : status,
     code,
-    region: named !== undefined && /^[\w-]{1,40}$/.test(named) ? named : null,
+    region: statedRegion !== undefined && /^[\w-]{1,40}$/.test(statedRegion) ? statedRegion : null,
     dateMs: Number.isNaN(dateMs) ? null : dateMs,
   };
 }
 
-function isPassing(failure: S3Failure): boolean {
-  if (failure.kind === 'broken') return !/CERT|^ERR_TLS|SIGNED|ANSWER_TOO_LARGE/.test(failure.code);
+function isTransient(failure: S3Failure): boolean {
+  if (failure.kind === 'broken')
+    return !/CERT|^ERR_TLS|SIGNED|RESPONSE_TOO_LARGE/.test(failure.code);
   const { status, code } = failure;
   if (code === 'RequestTimeout' || status === 408 || status === 429) return true;
-  // The answer to HEAD does not say why.
+  // The response to HEAD has no reason.
   if (status === 400 && code === null) return true;
   return status >= 500 && status !== 501 && status !== 507 && !/Full$|Quota/.test(code ?? '');
 }
@@ -225,8 +233,8 @@ function isPassing(failure: S3Failure): boolean {
 function codeOf(error: unknown): string {
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } };
   // undici's own codes say less than those of the system.
-  const known = [cause?.code, code].find((one) => typeof one === 'string' && one !== '');
-  return typeof known === 'string' ? known : 'closed';
+  const systemCode = [cause?.code, code].find((one) => typeof one === 'string' && one !== '');
+  return typeof systemCode === 'string' ? systemCode : 'closed';
 }
 
 async function readBody(body: AsyncIterable<Buffer>, bytesMax: number): Promise<Buffer> {
@@ -234,7 +242,8 @@ async function readBody(body: AsyncIterable<Buffer>, bytesMax: number): Promise<
   let bytes = 0;
   for await (const chunk of body) {
     bytes += chunk.length;
-    if (bytes > bytesMax) throw Object.assign(new Error('too large'), { code: 'ANSWER_TOO_LARGE' });
+    if (bytes > bytesMax)
+      throw Object.assign(new Error('too large'), { code: 'RESPONSE_TOO_LARGE' });
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

@@ -8,7 +8,7 @@
  */
 import { S3Problem } from './problems.ts';
 import type { S3Bucket } from './bucket.ts';
-import type { S3Answer } from './transport.ts';
+import type { S3Response } from './transport.ts';
 
 const PARTS_MAX = 10_000;
 const PARTS_AT_ONCE = 2;
@@ -25,13 +25,13 @@ type UploadOptions = {
 /** @throws S3Problem */
 export async function beginUpload(bucket: S3Bucket, options: UploadOptions): Promise<S3Upload> {
   const { key, id } = options;
-  const answer = await bucket.transport.send({
+  const response = await bucket.transport.send({
     method: 'POST',
     key,
     query: { uploads: '' },
     headers: { 'content-type': 'application/octet-stream', [ID_HEADER]: id },
   });
-  const uploadId = /<UploadId>([^<]+)<\/UploadId>/.exec(answer.body.toString('utf8'))?.[1];
+  const uploadId = /<UploadId>([^<]+)<\/UploadId>/.exec(response.body.toString('utf8'))?.[1];
   if (uploadId !== undefined) return new S3Upload(bucket, { ...options, uploadId });
   throw new S3Problem(
     `The store began no upload of s3://${bucket.name}/${key}: it may not support S3.`,
@@ -43,36 +43,36 @@ export class S3Upload {
   readonly #options: UploadOptions & { uploadId: string };
   readonly #partBytes: number;
   readonly #stop = new AbortController();
-  #waiting: Buffer[] = [];
-  #waitingBytes = 0;
+  #buffered: Buffer[] = [];
+  #bufferedBytes = 0;
   #bytes = 0;
   readonly #etags: Promise<string>[] = [];
 
   constructor(bucket: S3Bucket, options: UploadOptions & { uploadId: string }) {
     this.#bucket = bucket;
     this.#options = options;
-    this.#partBytes = Math.max(bucket.pieceBytes, bytesOfManyParts(options.bytes));
+    this.#partBytes = Math.max(bucket.pieceBytes, partBytesFor(options.bytes));
   }
 
   /** @throws S3Problem, also when an earlier part has failed */
   async write(bytes: Buffer): Promise<void> {
-    this.#waiting.push(bytes);
-    this.#waitingBytes += bytes.length;
+    this.#buffered.push(bytes);
+    this.#bufferedBytes += bytes.length;
     this.#bytes += bytes.length;
-    if (this.#waitingBytes < this.#partBytes) return;
-    let all = Buffer.concat(this.#waiting);
-    this.#waiting = [];
-    for (; all.length >= this.#partBytes; all = all.subarray(this.#partBytes)) {
-      await this.#part(all.subarray(0, this.#partBytes));
+    if (this.#bufferedBytes < this.#partBytes) return;
+    let buffered = Buffer.concat(this.#buffered);
+    this.#buffered = [];
+    for (; buffered.length >= this.#partBytes; buffered = buffered.subarray(this.#partBytes)) {
+      await this.#beginPart(buffered.subarray(0, this.#partBytes));
     }
-    this.#waiting = [all];
-    this.#waitingBytes = all.length;
+    this.#buffered = [buffered];
+    this.#bufferedBytes = buffered.length;
   }
 
   /** @throws S3Problem */
   async complete(): Promise<void> {
-    if (this.#waitingBytes > 0 || this.#etags.length === 0) {
-      await this.#part(Buffer.concat(this.#waiting));
+    if (this.#bufferedBytes > 0 || this.#etags.length === 0) {
+      await this.#beginPart(Buffer.concat(this.#buffered));
     }
     const etags = await Promise.all(this.#etags);
     const parts = etags.map(
@@ -82,10 +82,10 @@ export class S3Upload {
     const body = Buffer.from(
       `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${parts.join('')}</CompleteMultipartUpload>`,
     );
-    let answer = await this.#complete(body, { isConditional: true });
-    if (answer.status === 501) answer = await this.#complete(body, { isConditional: false });
-    if (answer.status >= 300) await this.#requireOurs(answer);
-    await this.#requireWhole();
+    let response = await this.#complete(body, { isConditional: true });
+    if (response.status === 501) response = await this.#complete(body, { isConditional: false });
+    if (response.status >= 300) await this.#requireOwnObject(response);
+    await this.#requireAllBytes();
   }
 
   /** Aborts running requests and removes the parts. Does not throw, because the store may be unavailable. */
@@ -95,38 +95,38 @@ export class S3Upload {
     await this.#bucket.abort(this.#options).catch(() => {});
   }
 
-  async #part(bytes: Buffer): Promise<void> {
+  async #beginPart(bytes: Buffer): Promise<void> {
     const number = this.#etags.length + 1;
     if (number > PARTS_MAX) {
       throw new S3Problem(
-        `${this.#place} would have more than ${PARTS_MAX} parts: the database grew while it was backed up. Run this again.`,
+        `${this.#location} would have more than ${PARTS_MAX} parts: the database grew while it was backed up. Run this again.`,
       );
     }
     // Waits for the part before the last one, and throws its error.
     await this.#etags.at(-PARTS_AT_ONCE);
-    const uploading = this.#upload(number, bytes);
+    const uploading = this.#uploadPart(number, bytes);
     // The other part ends with the same reason.
     uploading.catch((error: unknown) => this.#stop.abort(error));
     this.#etags.push(uploading);
   }
 
-  async #upload(number: number, body: Buffer): Promise<string> {
+  async #uploadPart(number: number, body: Buffer): Promise<string> {
     const { key, uploadId } = this.#options;
-    const answer = await this.#bucket.transport.send({
+    const response = await this.#bucket.transport.send({
       method: 'PUT',
       key,
       query: { partNumber: String(number), uploadId },
       body,
       signal: this.#stop.signal,
     });
-    const etag = answer.header('etag');
+    const etag = response.header('etag');
     if (etag !== null) return etag;
     throw new S3Problem(
-      `The store accepted a part of ${this.#place} without an ETag: it may not support S3.`,
+      `The store accepted a part of ${this.#location} without an ETag: it may not support S3.`,
     );
   }
 
-  #complete(body: Buffer, { isConditional }: { isConditional: boolean }): Promise<S3Answer> {
+  #complete(body: Buffer, { isConditional }: { isConditional: boolean }): Promise<S3Response> {
     const { key, uploadId } = this.#options;
     return this.#bucket.transport.send({
       method: 'POST',
@@ -138,46 +138,46 @@ export class S3Upload {
       },
       body,
       expect: isConditional ? [404, 409, 412, 501] : [404],
-      // The store may copy all parts before it answers.
+      // The store may copy all parts before it responds.
       isSlow: true,
     });
   }
 
   /** Accepts a failed completion if an earlier attempt of the same request created our object. */
-  async #requireOurs({ status, attempts }: S3Answer): Promise<void> {
-    const there = attempts > 1 ? await this.#head() : null;
-    if (there?.header(ID_HEADER) === this.#options.id) return;
+  async #requireOwnObject({ status, attempts }: S3Response): Promise<void> {
+    const existing = attempts > 1 ? await this.#head() : null;
+    if (existing?.header(ID_HEADER) === this.#options.id) return;
     throw new S3Problem(
       status === 404
-        ? `The store has dropped the upload of ${this.#place} before it was complete: run this again, and look for a rule of the bucket that aborts uploads.`
-        : `${this.#place} was written by another process meanwhile: choose another name.`,
+        ? `The store has dropped the upload of ${this.#location} before it was complete: run this again, and look for a rule of the bucket that aborts uploads.`
+        : `${this.#location} was written by another process meanwhile: choose another name.`,
     );
   }
 
-  async #requireWhole(): Promise<void> {
-    const answer = await this.#head();
-    const bytes = answer.status < 300 ? Number(answer.header('content-length')) : 0;
+  async #requireAllBytes(): Promise<void> {
+    const response = await this.#head();
+    const bytes = response.status < 300 ? Number(response.header('content-length')) : 0;
     if (bytes === this.#bytes) return;
     // Nobody must use it as a backup.
-    if (answer.header(ID_HEADER) === this.#options.id) {
+    if (response.header(ID_HEADER) === this.#options.id) {
       await this.#bucket.remove(this.#options.key).catch(() => {});
     }
     throw new S3Problem(
-      `The store confirmed ${this.#place}, but has ${bytes} bytes of it instead of ${this.#bytes}: do not rely on this store.`,
+      `The store confirmed ${this.#location}, but has ${bytes} bytes of it instead of ${this.#bytes}: do not rely on this store.`,
     );
   }
 
-  #head(): Promise<S3Answer> {
+  #head(): Promise<S3Response> {
     const { key } = this.#options;
     return this.#bucket.transport.send({ method: 'HEAD', key, expect: [404] });
   }
 
-  get #place(): string {
+  get #location(): string {
     return `s3://${this.#bucket.name}/${this.#options.key}`;
   }
 }
 
 /** Half of the parts suffice for the expected size, so twice as much fits. Some stores require parts of one size. */
-function bytesOfManyParts(bytes: number): number {
+function partBytesFor(bytes: number): number {
   return Math.ceil(bytes / (PARTS_MAX / 2));
 }

@@ -98,7 +98,7 @@ test('a hundred messages on one session each get their own reply', async () => {
 test('a refusal of one message does not affect the next', async () => {
   await using mx = await startFakeMx({
     recipients: { gone: '550 5.1.1 No such user' },
-    verdicts: { spam: '554 5.7.1 Spam' },
+    messageReplies: { spam: '554 5.7.1 Spam' },
   });
   using connection = await openTo(mx);
   const [spam, gone] = [messageTo('spam@full.test'), messageTo('gone@full.test')];

@@ -148,7 +148,7 @@ test('a lost connection is reported with its phase; only after the final dot the
 });
 
 test('a server that reads the message and closes without a reply leaves it in doubt', async () => {
-  await using mx = await startFakeMx({ verdicts: { jo: { drop: 'rst', keep: true } } });
+  await using mx = await startFakeMx({ messageReplies: { jo: { drop: 'rst', keep: true } } });
   using connection = await openTo(mx);
   const result = await send(connection);
   assert.ok(result.kind === 'failed' && result.phase === 'data' && result.inDoubt);

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { connectSmtp, isLoopback, type SmtpOptions } from './client.ts';
 import type { SmtpConnection } from './client-connection.ts';
 import { startBlackHole } from '../../../test/support/black-hole.ts';
-import { type FakeAnswer, type MxBehaviour, startFakeMx } from '../../../test/support/fake-mx.ts';
+import { type FakeReply, type MxBehaviour, startFakeMx } from '../../../test/support/fake-mx.ts';
 import { connectTo, openTo, send, SILENCE_MS, summary } from '../../../test/support/smtp.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 
@@ -185,7 +185,7 @@ test('a server that drops SYN packets times out', async () => {
 test('the connection to a server that does not speak SMTP ends', async () => {
   await using mx = await startFakeMx();
   const megabyte = Buffer.alloc(1024 * 1024, 'x');
-  const nonsense: Record<string, FakeAnswer> = {
+  const nonsense: Record<string, FakeReply> = {
     'a web server': { raw: 'HTTP/1.1 400 Bad Request\r\n\r\n' },
     'a line of 10 MB': { raw: megabyte, times: 10 },
     'an endless reply': { raw: '220-more\r\n'.repeat(1000), times: Infinity },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAddressGuard } from '../addresses.ts';
+import { createAddressGuard } from '../ip-addresses.ts';
 import type { DnsResult } from '../dns/resolver.ts';
 import {
   parseStsPolicy,
@@ -116,9 +116,9 @@ test('a policy with lines of blanks is parsed in linear time', () => {
 
 const MINUTE_MS = 60_000;
 const policy: StsPolicy = { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 86_400 };
-const NOTHING: StoredSts = { known: null, failedAgoMs: null };
+const NOTHING: StoredSts = { cached: null, failedAgoMs: null };
 const STORED: StoredSts = {
-  known: { id: '1', policy, ageMs: 0, remainingMs: 60 * MINUTE_MS },
+  cached: { id: '1', policy, ageMs: 0, remainingMs: 60 * MINUTE_MS },
   failedAgoMs: null,
 };
 
@@ -159,19 +159,19 @@ function cacheOver({ stored = NOTHING, txt = ['v=STSv1; id=1'] as string[] | nul
 
 test('a result is cached for five minutes', async () => {
   const { cache, state } = cacheOver({ txt: [] });
-  assert.equal(await cache.of('a.test'), null);
-  assert.equal(cache.of('a.test'), null, 'no promise');
+  assert.equal(await cache.policyFor('a.test'), null);
+  assert.equal(cache.policyFor('a.test'), null, 'no promise');
   state.nowMs = 5 * MINUTE_MS - 1;
-  await cache.of('a.test');
+  await cache.policyFor('a.test');
   assert.deepEqual([state.loads, state.lookups], [1, 1]);
   state.nowMs += 1;
-  await cache.of('a.test');
+  await cache.policyFor('a.test');
   assert.deepEqual([state.loads, state.lookups], [2, 2]);
 });
 
 test('concurrent look-ups share one query', async () => {
   const { cache, state } = cacheOver({ stored: STORED });
-  const answers = await Promise.all([1, 2, 3].map(async () => cache.of('a.test')));
+  const answers = await Promise.all([1, 2, 3].map(async () => cache.policyFor('a.test')));
   assert.deepEqual(answers, [policy, policy, policy]);
   assert.equal(state.lookups, 1);
 });
@@ -179,48 +179,48 @@ test('concurrent look-ups share one query', async () => {
 test('a stored policy holds when DNS, the record or its host is unavailable', async () => {
   for (const txt of [null, [], ['v=STSv1; id=2']]) {
     const { cache, state } = cacheOver({ stored: STORED, txt });
-    assert.deepEqual(await cache.of('a.test'), policy);
+    assert.deepEqual(await cache.policyFor('a.test'), policy);
     state.nowMs = 61 * MINUTE_MS;
     state.stored = NOTHING;
-    assert.equal(await cache.of('a.test'), null, 'until it expires');
+    assert.equal(await cache.policyFor('a.test'), null, 'until it expires');
   }
 });
 
 test('a policy expires on time, also between two look-ups', async () => {
   const remainingMs = MINUTE_MS;
   const { cache, state } = cacheOver({
-    stored: { ...STORED, known: { ...STORED.known!, remainingMs } },
+    stored: { ...STORED, cached: { ...STORED.cached!, remainingMs } },
   });
-  await cache.of('a.test');
+  await cache.policyFor('a.test');
   state.nowMs = remainingMs - 1;
-  assert.deepEqual(cache.of('a.test'), policy);
+  assert.deepEqual(cache.policyFor('a.test'), policy);
   state.nowMs = remainingMs;
-  assert.equal(cache.of('a.test'), null);
+  assert.equal(cache.policyFor('a.test'), null);
 });
 
 test('a failed fetch is not repeated for five minutes, and is reported once', async () => {
   const { cache, state } = cacheOver();
-  await cache.of('a.test');
+  await cache.policyFor('a.test');
   assert.deepEqual(state.failures, ['sts-policy-fetch-error']);
   state.nowMs = 6 * MINUTE_MS;
   state.stored = { ...state.stored, failedAgoMs: 5 * MINUTE_MS };
-  await cache.of('a.test');
+  await cache.policyFor('a.test');
   assert.equal(state.failures.length, 1);
   state.nowMs = 12 * MINUTE_MS;
   state.stored = { ...state.stored, failedAgoMs: 6 * MINUTE_MS };
-  await cache.of('a.test');
+  await cache.policyFor('a.test');
   assert.equal(state.failures.length, 2);
 });
 
 test('a policy of mode none is cached and requires nothing', async () => {
-  const known = { ...STORED.known!, policy: { ...policy, mode: 'none' as const, mx: [] } };
-  const { cache } = cacheOver({ stored: { ...STORED, known } });
-  assert.equal(await cache.of('a.test'), null);
+  const cached = { ...STORED.cached!, policy: { ...policy, mode: 'none' as const, mx: [] } };
+  const { cache } = cacheOver({ stored: { ...STORED, cached } });
+  assert.equal(await cache.policyFor('a.test'), null);
 });
 
 test('after a TLS failure DNS is queried again, at most once a minute', async () => {
   const { cache, state } = cacheOver({ stored: STORED });
-  await cache.of('a.test');
+  await cache.policyFor('a.test');
   await cache.recheck('a.test');
   await cache.recheck('a.test');
   assert.equal(state.lookups, 2);
@@ -230,9 +230,9 @@ test('after a TLS failure DNS is queried again, at most once a minute', async ()
 });
 
 test('a policy that is a day old is fetched again in the background', async () => {
-  const known = { ...STORED.known!, ageMs: 25 * 60 * MINUTE_MS };
-  const { cache, state } = cacheOver({ stored: { ...STORED, known } });
-  assert.deepEqual(await cache.of('a.test'), policy);
-  await cache.settled();
+  const cached = { ...STORED.cached!, ageMs: 25 * 60 * MINUTE_MS };
+  const { cache, state } = cacheOver({ stored: { ...STORED, cached } });
+  assert.deepEqual(await cache.policyFor('a.test'), policy);
+  await cache.whenIdle();
   assert.deepEqual(state.failures, ['sts-policy-fetch-error']);
 });

@@ -8,7 +8,7 @@
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import type { AddressGuard } from '../addresses.ts';
+import type { AddressGuard } from '../ip-addresses.ts';
 import { guardedRequest } from '../http/guarded-client.ts';
 
 /** Results of RFC 8460 §4.3 for a policy that was announced but not obtained. */
@@ -34,8 +34,8 @@ const HOST =
   /^(?=.{1,253}$)(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?$/;
 
 /** Returns the id in the TXT records, ignoring other records. Several STSv1 records count as none (§3.1). */
-export function readStsRecord(texts: readonly string[]): StsRecord {
-  const records = texts.filter((text) => /^v=STSv1[ \t]*(?:;|$)/.test(text));
+export function readStsRecord(txtRecords: readonly string[]): StsRecord {
+  const records = txtRecords.filter((text) => /^v=STSv1[ \t]*(?:;|$)/.test(text));
   const [record] = records;
   if (record === undefined || records.length > 1) return { kind: 'none' };
   const [, ...fields] = record.split(';').map((field) => field.trim());
@@ -61,14 +61,14 @@ export function parseStsPolicy(body: string): ParsedPolicy {
   const mx: string[] = [];
   for (const line of body.split(/\r?\n/)) {
     if (line.trim() === '') continue;
-    const [, key, written] = /^[ \t]*([A-Za-z0-9][A-Za-z0-9_.-]{0,31}):(.*)$/.exec(line) ?? [];
-    if (key === undefined || written === undefined) return { problem: NOT_A_FIELD };
+    const [, key, rawValue] = /^[ \t]*([A-Za-z0-9][A-Za-z0-9_.-]{0,31}):(.*)$/.exec(line) ?? [];
+    if (key === undefined || rawValue === undefined) return { problem: NOT_A_FIELD };
     const name = key.toLowerCase();
-    const value = withoutBlanks(written);
+    const value = withoutBlanks(rawValue);
     if (name === 'mx') mx.push(value.toLowerCase().replace(/\.$/, ''));
     else if (!fields.has(name)) fields.set(name, value);
   }
-  return policyOf(fields, mx);
+  return policyFrom(fields, mx);
 }
 
 /** Trims spaces and tabs. A pattern anchored at the end would take quadratic time. */
@@ -84,7 +84,7 @@ function isBlank(character: string | undefined): boolean {
   return character === ' ' || character === '\t';
 }
 
-function policyOf(fields: ReadonlyMap<string, string>, mx: readonly string[]): ParsedPolicy {
+function policyFrom(fields: ReadonlyMap<string, string>, mx: readonly string[]): ParsedPolicy {
   if (fields.get('version') !== 'STSv1') return { problem: 'the version is not STSv1' };
   const mode = fields.get('mode')?.toLowerCase();
   if (mode !== 'enforce' && mode !== 'testing' && mode !== 'none') {
@@ -135,7 +135,7 @@ async function fetchStsPolicy(
   domain: string,
   { port, ...options }: FetchOptions,
 ): Promise<FetchedPolicy> {
-  const answer = await guardedRequest({
+  const response = await guardedRequest({
     ...options,
     url: `https://mta-sts.${domain}${port === 443 ? '' : `:${port}`}/.well-known/mta-sts.txt`,
     method: 'GET',
@@ -144,20 +144,23 @@ async function fetchStsPolicy(
     maxResponseBytes: POLICY_BYTES_MAX,
     allowHttp: false,
   });
-  if (answer.kind === 'failed') {
-    const isCertificate = answer.reason === 'tls';
-    return failed(isCertificate ? 'sts-webpki-invalid' : 'sts-policy-fetch-error', answer.message);
+  if (response.kind === 'failed') {
+    const isCertificate = response.reason === 'tls';
+    return failed(
+      isCertificate ? 'sts-webpki-invalid' : 'sts-policy-fetch-error',
+      response.message,
+    );
   }
-  if (answer.status !== 200) {
-    return failed('sts-policy-fetch-error', `the policy host answered ${answer.status}`);
+  if (response.status !== 200) {
+    return failed('sts-policy-fetch-error', `the policy host responded with ${response.status}`);
   }
-  if (!answer.bodyComplete) {
+  if (!response.bodyComplete) {
     return failed('sts-policy-invalid', 'the policy is larger than 64 KiB or incomplete');
   }
-  if (!isText(answer.headers.contentType)) {
+  if (!isText(response.headers.contentType)) {
     return failed('sts-policy-invalid', `the policy is not text/plain`);
   }
-  const parsed = parseStsPolicy(answer.bodyStart);
+  const parsed = parseStsPolicy(response.bodyStart);
   return 'policy' in parsed
     ? { kind: 'policy', policy: parsed.policy }
     : failed('sts-policy-invalid', parsed.problem);
@@ -175,7 +178,7 @@ function failed(result: StsResult, message: string): FetchedPolicy {
 /** The stored state of a domain, shared by all workers of all nodes. */
 export type StoredSts = {
   /** The stored policy, unless it has expired. */
-  known: { id: string; policy: StsPolicy; ageMs: number; remainingMs: number } | null;
+  cached: { id: string; policy: StsPolicy; ageMs: number; remainingMs: number } | null;
   /** Null: no fetch has failed since the last successful one. */
   failedAgoMs: number | null;
 };
@@ -194,13 +197,13 @@ type StsCacheOptions = FetchOptions & {
   onFailure: (domain: string, result: StsResult, message: string) => void;
 };
 
-type Entry = { policy: StsPolicy | null; expiresMs: number; lookAgainMs: number };
+type CacheEntry = { policy: StsPolicy | null; expiresMs: number; recheckAtMs: number };
 
-const LOOK_AGAIN_MS = 5 * 60_000;
+const RECHECK_MS = 5 * 60_000;
 /** Interval of checks after a DNS failure and after failed deliveries. */
-const LOOK_SOON_MS = 60_000;
+const RECHECK_SOON_MS = 60_000;
 const REFETCH_AFTER_MS = 24 * 3600_000;
-const FETCH_AGAIN_MS = 5 * 60_000;
+const REFETCH_AFTER_FAILURE_MS = 5 * 60_000;
 const DNS_BUDGET_MS = 5_000;
 /** Limit on domains in memory; the least recently used are evicted first. */
 const ENTRIES_MAX = 50_000;
@@ -221,8 +224,8 @@ const ENTRIES_MAX = 50_000;
  */
 export class StsCache {
   readonly #options: StsCacheOptions;
-  readonly #entries = new LRUCache<string, Entry>({ max: ENTRIES_MAX });
-  readonly #underWay = new Map<string, Promise<StsPolicy | null>>();
+  readonly #entries = new LRUCache<string, CacheEntry>({ max: ENTRIES_MAX });
+  readonly #inFlight = new Map<string, Promise<StsPolicy | null>>();
   readonly #background = new Set<Promise<unknown>>();
   readonly #recheckedMs = new Map<string, number>();
 
@@ -231,63 +234,64 @@ export class StsCache {
   }
 
   /** Returns the policy for mail to the domain, in the mode enforce or testing; null when none applies. */
-  of(domain: string): StsPolicy | null | Promise<StsPolicy | null> {
+  policyFor(domain: string): StsPolicy | null | Promise<StsPolicy | null> {
     const entry = this.#entries.get(domain);
     const nowMs = this.#options.world.monotonicMs();
-    if (entry !== undefined && nowMs < entry.lookAgainMs) return holding(entry, nowMs);
-    return this.#look(domain, {});
+    if (entry !== undefined && nowMs < entry.recheckAtMs) return effectivePolicy(entry, nowMs);
+    return this.#lookUp(domain, {});
   }
 
   /** Looks up the TXT record again, at most once a minute. Required before a policy fails mail permanently (§5.1). */
   recheck(domain: string): StsPolicy | null | Promise<StsPolicy | null> {
     const nowMs = this.#options.world.monotonicMs();
-    if (nowMs < (this.#recheckedMs.get(domain) ?? -Infinity) + LOOK_SOON_MS) return this.of(domain);
+    if (nowMs < (this.#recheckedMs.get(domain) ?? -Infinity) + RECHECK_SOON_MS)
+      return this.policyFor(domain);
     if (this.#recheckedMs.size > ENTRIES_MAX) this.#recheckedMs.clear();
     this.#recheckedMs.set(domain, nowMs);
-    return this.#look(domain, { fresh: true });
+    return this.#lookUp(domain, { fresh: true });
   }
 
   /** Checks the domain now, including the daily fetch. */
   async renew(domain: string): Promise<void> {
-    await this.#look(domain, { fresh: true });
-    await this.settled();
+    await this.#lookUp(domain, { fresh: true });
+    await this.whenIdle();
   }
 
   /** Resolves when no fetch runs in the background. */
-  async settled(): Promise<void> {
+  async whenIdle(): Promise<void> {
     await Promise.all(this.#background);
   }
 
-  #look(domain: string, how: { fresh?: boolean }): Promise<StsPolicy | null> {
-    const key = `${domain} ${how.fresh === true ? 'fresh' : ''}`;
-    let looking = this.#underWay.get(key);
-    if (looking === undefined) {
-      looking = this.#lookNow(domain, how).finally(() => this.#underWay.delete(key));
-      this.#underWay.set(key, looking);
+  #lookUp(domain: string, options: { fresh?: boolean }): Promise<StsPolicy | null> {
+    const key = `${domain} ${options.fresh === true ? 'fresh' : ''}`;
+    let lookup = this.#inFlight.get(key);
+    if (lookup === undefined) {
+      lookup = this.#lookUpNow(domain, options).finally(() => this.#inFlight.delete(key));
+      this.#inFlight.set(key, lookup);
     }
-    return looking;
+    return lookup;
   }
 
-  async #lookNow(domain: string, { fresh = false }): Promise<StsPolicy | null> {
+  async #lookUpNow(domain: string, { fresh = false }): Promise<StsPolicy | null> {
     const { store, resolver, world } = this.#options;
-    const [stored, answer] = await Promise.all([
+    const [state, txt] = await Promise.all([
       store.load(domain),
       resolver.txt(`_mta-sts.${domain}`, { budgetMs: DNS_BUDGET_MS, fresh }),
     ]);
-    const record = readStsRecord(answer.kind === 'records' ? answer.records : []);
-    let known = stored.known;
-    if (record.kind === 'id' && (stored.failedAgoMs ?? Infinity) > FETCH_AGAIN_MS) {
-      if (known?.id !== record.id) known = (await this.#fetch(domain, record.id)) ?? known;
-      else if (known.ageMs > REFETCH_AFTER_MS) this.#fetchLater(domain, record.id);
+    const record = readStsRecord(txt.kind === 'records' ? txt.records : []);
+    let stored = state.cached;
+    if (record.kind === 'id' && (state.failedAgoMs ?? Infinity) > REFETCH_AFTER_FAILURE_MS) {
+      if (stored?.id !== record.id) stored = (await this.#fetch(domain, record.id)) ?? stored;
+      else if (stored.ageMs > REFETCH_AFTER_MS) this.#fetchInBackground(domain, record.id);
     }
     const nowMs = world.monotonicMs();
-    const lookAgainMs = nowMs + (answer.kind === 'error' ? LOOK_SOON_MS : LOOK_AGAIN_MS);
-    const entry = { policy: known?.policy ?? null, expiresMs: nowMs + (known?.remainingMs ?? 0) };
-    this.#entries.set(domain, { ...entry, lookAgainMs });
-    return holding({ ...entry, lookAgainMs }, nowMs);
+    const recheckAtMs = nowMs + (txt.kind === 'error' ? RECHECK_SOON_MS : RECHECK_MS);
+    const entry = { policy: stored?.policy ?? null, expiresMs: nowMs + (stored?.remainingMs ?? 0) };
+    this.#entries.set(domain, { ...entry, recheckAtMs });
+    return effectivePolicy({ ...entry, recheckAtMs }, nowMs);
   }
 
-  async #fetch(domain: string, id: string): Promise<StoredSts['known']> {
+  async #fetch(domain: string, id: string): Promise<StoredSts['cached']> {
     const { store, onFailure } = this.#options;
     const fetched = await fetchStsPolicy(domain, this.#options);
     if (fetched.kind === 'failed') {
@@ -299,7 +303,7 @@ export class StsCache {
     return { id, policy: fetched.policy, ageMs: 0, remainingMs: fetched.policy.maxAgeS * 1000 };
   }
 
-  #fetchLater(domain: string, id: string): void {
+  #fetchInBackground(domain: string, id: string): void {
     const fetching = this.#fetch(domain, id)
       .catch(() => null) // the database is unavailable: the next check fetches again
       .finally(() => this.#background.delete(fetching));
@@ -307,6 +311,6 @@ export class StsCache {
   }
 }
 
-function holding({ policy, expiresMs }: Entry, nowMs: number): StsPolicy | null {
+function effectivePolicy({ policy, expiresMs }: CacheEntry, nowMs: number): StsPolicy | null {
   return policy !== null && policy.mode !== 'none' && nowMs < expiresMs ? policy : null;
 }

@@ -7,7 +7,7 @@ import { KeyCache } from '../../accounts/keys/key-cache.ts';
 import { KeyUsage } from '../../accounts/keys/key-usage.ts';
 import { createReceive, KEPT_BYTES_MAX } from '../../inbound/receive-message.ts';
 import { UNMATCHED_LIMITS, UnmatchedRate } from '../../inbound/unmatched-rate.ts';
-import { plainAddress } from '../../net/addresses.ts';
+import { plainAddress } from '../../net/ip-addresses.ts';
 import { KnownClients } from '../../net/smtp/server-limits.ts';
 import {
   type SmtpLogIn,

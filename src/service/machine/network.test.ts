@@ -23,9 +23,9 @@ test('addresses of this machine and of private networks are refused unless they 
   const strict = createNetwork({ ...config, allowPrivateNetworks: false }, systemWorld);
   const lenient = createNetwork({ ...config, allowPrivateNetworks: true }, systemWorld);
   for (const ip of ['10.0.0.1', ...own.map(({ address }) => address)]) {
-    assert.notEqual(strict.guard.refuses(ip), null);
+    assert.notEqual(strict.guard.refusalReason(ip), null);
   }
-  assert.equal(lenient.guard.refuses('10.0.0.1'), null);
+  assert.equal(lenient.guard.refusalReason('10.0.0.1'), null);
 });
 
 test('workers, maintenance and commands use one resolver and address check', () => {

@@ -5,7 +5,7 @@
 import { networkInterfaces } from 'node:os';
 import type { Config } from '../../config/config.ts';
 import type { World } from '../../lib/world.ts';
-import { type AddressGuard, createAddressGuard } from '../../net/addresses.ts';
+import { type AddressGuard, createAddressGuard } from '../../net/ip-addresses.ts';
 import {
   createResolver,
   type OnLookup,

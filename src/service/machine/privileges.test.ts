@@ -83,6 +83,6 @@ test('code that others cannot read is loaded before privileges are dropped, othe
   };
   chmodSync(file, 0o644);
   chmodSync(folder, 0o700);
-  assert.equal(request(file), 'answered', 'a folder that only its owner may enter');
+  assert.equal(request(file), 'response', 'a folder that only its owner may enter');
   assert.equal(request('/etc/passwd'), 'EACCES', 'a file that everybody may read');
 });

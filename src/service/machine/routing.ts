@@ -50,7 +50,7 @@ function createTls(context: RoutingContext): { tls: TlsRules; stopTls: () => Pro
     world: systemWorld,
   });
   const stopTls = async (): Promise<void> => {
-    await policies.settled();
+    await policies.whenIdle();
     await counters.flush();
   };
   return { tls, stopTls };

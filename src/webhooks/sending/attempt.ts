@@ -3,12 +3,12 @@
  * of an endpoint share it, so a test behaves like a delivery. No transaction is open meanwhile.
  */
 import {
-  type GuardedAnswer,
+  type GuardedResponse,
   guardedRequest,
   type HttpAgents,
 } from '../../net/http/guarded-client.ts';
 import type { World } from '../../lib/world.ts';
-import type { AddressGuard } from '../../net/addresses.ts';
+import type { AddressGuard } from '../../net/ip-addresses.ts';
 import type { Resolver } from '../../net/dns/resolver.ts';
 import type { SecretBox } from '../../secrets/secret-store.ts';
 import type { StoredEvent } from '../delivery-store.ts';
@@ -48,7 +48,10 @@ export async function attemptWebhook(
   return outcomeOfResponse(response, { attempts, random: world.random(), nowMs: world.now() });
 }
 
-function post(dependencies: AttemptDependencies, request: WebhookRequest): Promise<GuardedAnswer> {
+function post(
+  dependencies: AttemptDependencies,
+  request: WebhookRequest,
+): Promise<GuardedResponse> {
   const { world, guard, resolver, agents } = dependencies;
   const { eventId, url, event, format } = request;
   const body = formatPayload(event, format);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { createAddressGuard } from '../../net/addresses.ts';
+import { createAddressGuard } from '../../net/ip-addresses.ts';
 import { SETTLING } from '../../../test/support/mail-store.ts';
 import type { Queryable } from '../../database/database.ts';
 import { SecretBox } from '../../secrets/secret-store.ts';

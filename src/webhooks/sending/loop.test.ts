@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { type Behaviour, startReceiver, verified } from '../../../test/support/webhook-receiver.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { ok, webhookTest, type WebhookTest } from '../../../test/support/webhooks.ts';
-import { createAddressGuard } from '../../net/addresses.ts';
+import { createAddressGuard } from '../../net/ip-addresses.ts';
 import { DatabaseUnavailable, type Queryable, type Statement } from '../../database/database.ts';
 import { expireWorker } from '../../delivery/queue/worker-store.ts';
 import type { WebhookDeliveryDetail } from '../delivery-store.ts';

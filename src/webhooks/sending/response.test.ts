@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { GuardedAnswer } from '../../net/http/guarded-client.ts';
+import type { GuardedResponse } from '../../net/http/guarded-client.ts';
 import { outcomeOfResponse } from './response.ts';
 
 const NOW_MS = Date.parse('2026-11-21T08:30:00Z');
 const first = { attempts: 0, random: 0.5, nowMs: NOW_MS };
 
-const answered = (status: number, retryAfter: string | null = null): GuardedAnswer => ({
-  kind: 'answered',
+const answered = (status: number, retryAfter: string | null = null): GuardedResponse => ({
+  kind: 'response',
   status,
   headers: { retryAfter, contentType: null },
   bodyStart: 'ok',
@@ -15,7 +15,7 @@ const answered = (status: number, retryAfter: string | null = null): GuardedAnsw
   latencyMs: 12,
 });
 
-const failureTexts = (message: string) => ({ message, shown: message });
+const failureTexts = (message: string) => ({ message, publicMessage: message });
 
 test('every 2xx is a success', () => {
   for (const status of [200, 202, 204, 299]) {
@@ -24,7 +24,7 @@ test('every 2xx is a success', () => {
 });
 
 test('a redirect, an error and a missing response are retried after 5 s', () => {
-  const failures: GuardedAnswer[] = [
+  const failures: GuardedResponse[] = [
     ...[301, 307, 400, 401, 404, 500, 503].map((status) => answered(status)),
     {
       kind: 'failed',
@@ -76,7 +76,7 @@ test('the log has the response, or the reason why there is none', () => {
     error: null,
   });
   const message = 'example.com does not exist in DNS';
-  const failure: GuardedAnswer = {
+  const failure: GuardedResponse = {
     kind: 'failed',
     reason: 'dns',
     ...failureTexts(message),

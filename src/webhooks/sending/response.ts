@@ -1,6 +1,6 @@
 /** Decides what an endpoint's response means for the webhook delivery and for the endpoint. Pure. */
 import { webhookRetryDelayMs } from '../../core/retry.ts';
-import type { GuardedAnswer } from '../../net/http/guarded-client.ts';
+import type { GuardedResponse } from '../../net/http/guarded-client.ts';
 import type { WebhookOutcome } from './webhook-outcomes.ts';
 
 export type AttemptOutcome = Pick<WebhookOutcome, 'meaning' | 'retryMs' | 'suspendMs' | 'attempt'>;
@@ -23,11 +23,11 @@ const ERROR_KEPT_CHARACTERS = 500;
  * @param context.nowMs wall time, for a Retry-After that names a date
  */
 export function outcomeOfResponse(
-  response: GuardedAnswer,
+  response: GuardedResponse,
   { attempts, random, nowMs }: { attempts: number; random: number; nowMs: number },
 ): ResponseOutcome {
   const attempt = attemptForLog(response);
-  const status = response.kind === 'answered' ? response.status : 0;
+  const status = response.kind === 'response' ? response.status : 0;
   if (status >= 200 && status < 300) {
     return { meaning: 'delivered', retryMs: null, suspendMs: 0, attempt };
   }
@@ -43,17 +43,17 @@ export function outcomeOfResponse(
 }
 
 /** Returns the delay that Retry-After requests, in seconds or as a date (RFC 9110 §10.2.3); 0 without one. */
-function retryAfterMs(response: GuardedAnswer, nowMs: number): number {
-  const text = response.kind === 'answered' ? response.headers.retryAfter?.trim() : undefined;
+function retryAfterMs(response: GuardedResponse, nowMs: number): number {
+  const text = response.kind === 'response' ? response.headers.retryAfter?.trim() : undefined;
   if (text === undefined) return 0;
   const ms = /^\d{1,10}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - nowMs;
   return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), RETRY_AFTER_MAX_MS) : 0;
 }
 
-function attemptForLog(response: GuardedAnswer): Attempt {
+function attemptForLog(response: GuardedResponse): Attempt {
   const latency_ms = response.latencyMs;
   if (response.kind === 'failed') {
-    const error = response.shown.replaceAll('\0', '\uFFFD').slice(0, ERROR_KEPT_CHARACTERS);
+    const error = response.publicMessage.replaceAll('\0', '\uFFFD').slice(0, ERROR_KEPT_CHARACTERS);
     return { status: null, latency_ms, answer: null, error };
   }
   const isRedirect = response.status >= 300 && response.status < 400;

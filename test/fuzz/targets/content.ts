@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { EMAIL_DEFAULTS } from '../../../src/mail/email.ts';
-import { reportHtml } from '../../../src/mail/html/html-support.ts';
-import { lintEmail } from '../../../src/mail/html/lint.ts';
+import { checkHtmlSupport } from '../../../src/mail/html/html-support.ts';
+import { lintEmail } from '../../../src/mail/html/lint-email.ts';
 import { parseAddress } from '../../../src/mail/address.ts';
 import { textFromHtml } from '../../../src/mail/html/text-from-html.ts';
 import { trackHtml } from '../../../src/mail/html/tracked-html.ts';
@@ -175,7 +175,7 @@ const EMAIL = {
 
 const TRACKED = {
   tracking: { opens: false, clicks: true, base: 'https://links.test' },
-  who: {
+  recipient: {
     projectId: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
     environment: 'live' as const,
     emailId: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21ab',
@@ -190,7 +190,7 @@ function readsHtml(bytes: Buffer): void {
   const html = bytes.toString();
   const text = textFromHtml(html);
   assert.ok(text.length <= html.length + 200 && text.length <= 200_000 && text.isWellFormed());
-  assert.ok(reportHtml(html).links.length <= 100);
+  assert.ok(checkHtmlSupport(html).links.length <= 100);
   for (const { message } of lintEmail({ ...EMAIL, html })) assert.ok(message.length < 300);
   lintEmail({ ...EMAIL, html: null, text: html });
   const tracked = trackHtml(html, TRACKED);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { ReplyParser } from '../../../src/mail/replies/smtp-reply.ts';
 import { classifyReply } from '../../../src/mail/replies/classify.ts';
-import { partsWithin, readMessage, textOfPart } from '../../../src/mail/mime/reader.ts';
+import { partsWithin, readMessage, partText } from '../../../src/mail/mime/reader.ts';
 import { inspectMessage } from '../../../src/emails/inspection/inspect.ts';
 import { relaxedBodyHash } from '../../../src/mail/dkim.ts';
 import { parseStsPolicy, policyNames } from '../../../src/net/tls/mta-sts.ts';
@@ -73,7 +73,7 @@ function readsMime(bytes: Buffer): void {
   let parts = 0;
   for (const part of partsWithin(readMessage(bytes))) {
     parts += 1;
-    if (part.parts.length === 0) textOfPart(part);
+    if (part.parts.length === 0) partText(part);
   }
   assert.ok(parts <= 300);
   assert.ok(inspectMessage(bytes).attachments.length <= 300);

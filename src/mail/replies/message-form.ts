@@ -3,7 +3,7 @@
  * These rules come before those about spam and mailboxes, because Gmail adds "to reduce the amount of spam" to such
  * replies, and other servers send them with a code about the mailbox.
  */
-import { type Rule, rulesFor } from './match.ts';
+import { type Rule, rulesFor } from './rule-matching.ts';
 
 const MIME: readonly Rule[] = rulesFor('mime_invalid', {
   '[data] 550 5.6.0 This message contains invalid MIME headers':

@@ -8,15 +8,20 @@
  */
 import type { HeaderField } from '../mime/header.ts';
 import {
-  decodedValue,
+  decodedFieldValue,
   type MimePart,
   partsWithin,
   readHeader,
   readMessage,
-  textOfPart,
-  valueOf,
+  partText,
+  fieldValue,
 } from '../mime/reader.ts';
-import { ORIGINAL_PHRASES, BOUNCE_PHRASES, DELAY_PHRASES, GIVEN_UP_PHRASES } from './phrases.ts';
+import {
+  ORIGINAL_PHRASES,
+  BOUNCE_PHRASES,
+  DELAY_PHRASES,
+  GIVEN_UP_PHRASES,
+} from './report-phrases.ts';
 import { textFromHtml } from '../html/text-from-html.ts';
 
 export type ReportParts = {
@@ -24,7 +29,7 @@ export type ReportParts = {
   contentType: MimePart['contentType'];
   /** Lines of the text for people, up to the original. */
   lines: readonly string[];
-  words: string;
+  text: string;
   /** message/delivery-status or a similar part, or a text with such fields; '' when there is none. */
   statusText: string;
   /** message/feedback-report; null when there is none. */
@@ -54,57 +59,57 @@ const ORIGINAL_TYPES: ReadonlySet<string> = new Set([
   'text/rfc822',
 ]);
 
-export function partsOfReport(bytes: Buffer): ReportParts {
+export function splitReport(bytes: Buffer): ReportParts {
   const message = readMessage(bytes);
-  const own = partsBeforeOriginal(message);
-  const text = wordsOf(own).slice(0, TEXT_CHARS_MAX);
-  const { lines, rest } = splitAtOriginal(linesOf(text));
+  const ownParts = partsBeforeOriginal(message);
+  const text = reportText(ownParts).slice(0, TEXT_CHARS_MAX);
+  const { lines, originalLines } = splitAtOriginal(splitLines(text));
   const ofType = (types: ReadonlySet<string>) =>
-    own.filter(({ contentType }) => types.has(contentType.type));
+    ownParts.filter(({ contentType }) => types.has(contentType.type));
   const [original] = ofType(ORIGINAL_TYPES);
   const [feedback] = ofType(new Set(['message/feedback-report']));
-  const statusText = ofType(STATUS_TYPES).map(textOfPart).join('\n\n').slice(0, TEXT_CHARS_MAX);
+  const statusText = ofType(STATUS_TYPES).map(partText).join('\n\n').slice(0, TEXT_CHARS_MAX);
   return {
     fields: message.fields,
     contentType: message.contentType,
     lines,
-    words: lines.join(' '),
+    text: lines.join(' '),
     statusText: statusText === '' && hasStatusFields(text) ? text : statusText,
-    feedbackText: feedback === undefined ? null : textOfPart(feedback).slice(0, TEXT_CHARS_MAX),
-    originalFields: original === undefined ? fieldsOf(rest) : originalHeader(original),
+    feedbackText: feedback === undefined ? null : partText(feedback).slice(0, TEXT_CHARS_MAX),
+    originalFields: original === undefined ? fieldsOf(originalLines) : originalHeader(original),
   };
 }
 
 /** Returns the parts outside of the first original. A returned report may contain others. */
 function partsBeforeOriginal(message: MimePart): MimePart[] {
-  const own: MimePart[] = [];
+  const ownParts: MimePart[] = [];
   const inOriginal = new Set<MimePart>();
   for (const part of partsWithin(message)) {
     if (inOriginal.has(part)) {
       for (const within of part.parts) inOriginal.add(within);
       continue;
     }
-    own.push(part);
+    ownParts.push(part);
     if (ORIGINAL_TYPES.has(part.contentType.type)) {
       for (const within of part.parts) inOriginal.add(within);
     }
   }
-  return own;
+  return ownParts;
 }
 
 /** Returns plain text, else HTML as text. When the boundary does not occur, returns the raw octets. */
-function wordsOf(own: readonly MimePart[]): string {
-  const leaves = own.filter(({ parts }) => parts.length === 0);
+function reportText(ownParts: readonly MimePart[]): string {
+  const leaves = ownParts.filter(({ parts }) => parts.length === 0);
   const plain = leaves.filter(
     ({ contentType: { type } }) => type === 'text/plain' || type.startsWith('multipart/'),
   );
-  const words = plain.map(textOfPart).filter((text) => text.trim() !== '');
-  if (words.length > 0) return words.join('\n');
+  const texts = plain.map(partText).filter((text) => text.trim() !== '');
+  if (texts.length > 0) return texts.join('\n');
   const html = leaves.find(({ contentType }) => contentType.type === 'text/html');
-  return html === undefined ? '' : textFromHtml(textOfPart(html).slice(0, TEXT_CHARS_MAX));
+  return html === undefined ? '' : textFromHtml(partText(html).slice(0, TEXT_CHARS_MAX));
 }
 
-function linesOf(text: string): string[] {
+function splitLines(text: string): string[] {
   return text
     .split('\n', LINES_MAX)
     .map((line) => line.slice(0, LINE_CHARS_MAX).replaceAll('\r', '').replaceAll('\0', ''));
@@ -117,25 +122,25 @@ function hasStatusFields(text: string): boolean {
 }
 
 /** Splits at the line that announces the original, or at the beginning of its header. */
-function splitAtOriginal(all: readonly string[]): { lines: string[]; rest: string[] } {
+function splitAtOriginal(all: readonly string[]): { lines: string[]; originalLines: string[] } {
   const isMark = (line: string, index: number) =>
     isAnnounced(line) || (index > 0 && /^(?:return-path|received): ?\S/i.test(line));
   const at = all.findIndex(isMark);
-  if (at < 0) return { lines: [...all], rest: [] };
+  if (at < 0) return { lines: [...all], originalLines: [] };
   const start = isAnnounced(all[at] ?? '') ? at + 1 : at;
-  return { lines: all.slice(0, at), rest: all.slice(start) };
+  return { lines: all.slice(0, at), originalLines: all.slice(start) };
 }
 
 function isAnnounced(line: string): boolean {
-  const words = line.toLowerCase();
-  return ORIGINAL_PHRASES.some((mark) => words.includes(mark));
+  const lowerCase = line.toLowerCase();
+  return ORIGINAL_PHRASES.some((phrase) => lowerCase.includes(phrase));
 }
 
 /** Returns the first lines that look like fields, up to an empty line. */
-function fieldsOf(rest: readonly string[]): readonly HeaderField[] {
-  const start = rest.findIndex((line) => /^\s*[\w-]{2,60}:/.test(line));
+function fieldsOf(originalLines: readonly string[]): readonly HeaderField[] {
+  const start = originalLines.findIndex((line) => /^\s*[\w-]{2,60}:/.test(line));
   if (start < 0) return [];
-  const lines = rest.slice(start);
+  const lines = originalLines.slice(start);
   const indent = /^ +/.exec(lines[0] ?? '')?.[0] ?? '';
   const flush = lines.map((line) => (line.startsWith(indent) ? line.slice(indent.length) : line));
   return readHeader(Buffer.from(flush.join('\n'))).fields;
@@ -153,21 +158,21 @@ export type Feedback = {
 };
 
 /** Feedback types that are not complaints. */
-const NO_COMPLAINTS: ReadonlySet<string> = new Set(['auth-failure', 'not-spam', 'dmarc']);
+const OTHER_FEEDBACK_TYPES: ReadonlySet<string> = new Set(['auth-failure', 'not-spam', 'dmarc']);
 
 export function isComplaint({ type }: Feedback): boolean {
-  return !NO_COMPLAINTS.has(type);
+  return !OTHER_FEEDBACK_TYPES.has(type);
 }
 
 /** Returns null for a message that is not a feedback report. */
 export function feedbackOf({ fields, contentType, feedbackText }: ReportParts): Feedback | null {
   if (feedbackText !== null) {
     const reported = readHeader(Buffer.from(feedbackText.replace(/^[\r\n]+/, ''))).fields;
-    const type = /^[\w-]+/.exec(valueOf(reported, 'feedback-type') ?? '')?.[0] ?? 'abuse';
+    const type = /^[\w-]+/.exec(fieldValue(reported, 'feedback-type') ?? '')?.[0] ?? 'abuse';
     return { type: type.toLowerCase(), fields: reported };
   }
   // Apple Mail unsubscribes with an automatic reply.
-  if (valueOf(fields, 'x-apple-unsubscribe')?.toLowerCase() === 'true') {
+  if (fieldValue(fields, 'x-apple-unsubscribe')?.toLowerCase() === 'true') {
     return { type: 'opt-out', fields: [] };
   }
   const isFeedback = contentType.parameters.get('report-type')?.toLowerCase() === 'feedback-report';
@@ -176,25 +181,27 @@ export function feedbackOf({ fields, contentType, feedbackText }: ReportParts): 
 
 /** Outlook.com's feedback loop sends the unchanged message with a new subject. */
 function isFromMicrosoft(fields: readonly HeaderField[]): boolean {
-  const subject = (decodedValue(fields, 'subject') ?? '').toLowerCase();
+  const subject = (decodedFieldValue(fields, 'subject') ?? '').toLowerCase();
   return (
     subject.startsWith('complaint about message from ') &&
-    /staff@(?:hotmail|outlook|live)\.com/i.test(valueOf(fields, 'from') ?? '')
+    /staff@(?:hotmail|outlook|live)\.com/i.test(fieldValue(fields, 'from') ?? '')
   );
 }
 
 /** Returns whether the text, or a field that names a failed recipient, reports a failed delivery. */
-export function isBounceInWords(parts: ReportParts): boolean {
-  const { fields, words } = parts;
-  if (valueOf(fields, 'x-failed-recipients') !== undefined) return true;
-  const text = words.toLowerCase();
-  const subject = (decodedValue(fields, 'subject') ?? '').toLowerCase();
-  const saysSo = (said: string) => BOUNCE_PHRASES.some((phrase) => said.includes(phrase));
-  if (isFromMailSystem(fields)) return saysSo(subject) || saysSo(text) || isDelayInWords(parts);
+export function textReportsBounce(parts: ReportParts): boolean {
+  const { fields } = parts;
+  if (fieldValue(fields, 'x-failed-recipients') !== undefined) return true;
+  const text = parts.text.toLowerCase();
+  const subject = (decodedFieldValue(fields, 'subject') ?? '').toLowerCase();
+  const reportsBounce = (lowerCase: string) =>
+    BOUNCE_PHRASES.some((phrase) => lowerCase.includes(phrase));
+  if (isFromMailSystem(fields))
+    return reportsBounce(subject) || reportsBounce(text) || textReportsDelay(parts);
   // Subject and text must both report a bounce, because an automatic reply may quote one in its subject.
-  return saysSo(subject)
-    ? saysSo(text) || /\b[45]\d\d[ -]/.test(text)
-    : saysSo(text) && !isReply(subject);
+  return reportsBounce(subject)
+    ? reportsBounce(text) || /\b[45]\d\d[ -]/.test(text)
+    : reportsBounce(text) && !isReply(subject);
 }
 
 function isReply(subject: string): boolean {
@@ -202,8 +209,9 @@ function isReply(subject: string): boolean {
 }
 
 function isFromMailSystem(fields: readonly HeaderField[]): boolean {
-  const from = `${valueOf(fields, 'from') ?? ''} ${valueOf(fields, 'sender') ?? ''}`.toLowerCase();
-  const returnPath = valueOf(fields, 'return-path');
+  const from =
+    `${fieldValue(fields, 'from') ?? ''} ${fieldValue(fields, 'sender') ?? ''}`.toLowerCase();
+  const returnPath = fieldValue(fields, 'return-path');
   return (
     /mailer-?daemon|postmaster|mail ?delivery|mail ?administrator|system ?administrator|mail ?system|\bmdaemon\b|no-?reply/.test(
       from,
@@ -212,8 +220,9 @@ function isFromMailSystem(fields: readonly HeaderField[]): boolean {
 }
 
 /** Returns whether the text reports a delay, for a report without an `Action` field. */
-export function isDelayInWords({ fields, words }: ReportParts): boolean {
-  const text = `${decodedValue(fields, 'subject') ?? ''} ${words}`.toLowerCase();
+export function textReportsDelay(parts: ReportParts): boolean {
+  const subject = decodedFieldValue(parts.fields, 'subject') ?? '';
+  const text = `${subject} ${parts.text}`.toLowerCase();
   const has = (phrases: readonly string[]) => phrases.some((phrase) => text.includes(phrase));
   return has(DELAY_PHRASES) && !has(GIVEN_UP_PHRASES);
 }
@@ -241,9 +250,9 @@ const AUTO_REPLY_SUBJECT = new RegExp(
 );
 
 export function isAutoReply(fields: readonly HeaderField[]): boolean {
-  const submitted = (valueOf(fields, 'auto-submitted') ?? 'no').toLowerCase();
+  const submitted = (fieldValue(fields, 'auto-submitted') ?? 'no').toLowerCase();
   if (/^auto-(?:replied|notified|generated)/.test(submitted)) return true;
-  if (AUTO_REPLY_FIELDS.some((name) => valueOf(fields, name) !== undefined)) return true;
-  if (/auto.?reply/i.test(valueOf(fields, 'precedence') ?? '')) return true;
-  return AUTO_REPLY_SUBJECT.test(decodedValue(fields, 'subject') ?? '');
+  if (AUTO_REPLY_FIELDS.some((name) => fieldValue(fields, name) !== undefined)) return true;
+  if (/auto.?reply/i.test(fieldValue(fields, 'precedence') ?? '')) return true;
+  return AUTO_REPLY_SUBJECT.test(decodedFieldValue(fields, 'subject') ?? '');
 }

@@ -9,7 +9,7 @@
  * and recipients are limited.
  */
 import { addressKey } from '../address.ts';
-import { MESSAGE_FIELD, RECIPIENT_PHRASES } from './phrases.ts';
+import { MESSAGE_FIELD, RECIPIENT_PHRASES } from './report-phrases.ts';
 
 /** `diagnostic`: the text after the address, up to the next address. */
 export type TextClaim = { recipient: string; diagnostic: string };
@@ -22,11 +22,11 @@ const DIAGNOSTIC_CHARS_MAX = 4_000;
 const PARAGRAPHS_MAX = 3;
 
 /** Positions of an address on its line, the best first. */
-const KINDS = ['named', 'leading', 'dialogue', 'mentioned'] as const;
-type Kind = (typeof KINDS)[number];
+const POSITIONS = ['named', 'leading', 'dialogue', 'mentioned'] as const;
+type Position = (typeof POSITIONS)[number];
 
-/** `rest`: the offset of the text after the address, on its line. */
-type Candidate = { address: string; line: number; rest: number; kind: Kind };
+/** `textStart`: the offset of the text after the address, on its line. */
+type Candidate = { address: string; line: number; textStart: number; position: Position };
 
 /**
  * @param notRecipients senders of the message and of the report, as addressKey
@@ -42,7 +42,7 @@ export function readTextClaims(
   const chosen =
     failed.length > 0
       ? candidates.filter(({ address }) => isFailed.has(addressKey(address)))
-      : ofBestKind(candidates.filter(({ address }) => !notRecipients.has(addressKey(address))));
+      : bestCandidates(candidates.filter(({ address }) => !notRecipients.has(addressKey(address))));
   const named = new Map<string, Candidate>();
   for (const candidate of chosen) {
     const key = addressKey(candidate.address);
@@ -54,27 +54,29 @@ export function readTextClaims(
     recipient: candidate.address,
     diagnostic: diagnosticOf(lines, candidate, starts),
   }));
-  return failed.length > 0 ? ofKnown(claims, failed) : claims;
+  return failed.length > 0 ? claimsOfFailed(claims, failed) : claims;
 }
 
-function ofKnown(claims: readonly TextClaim[], known: readonly string[]): TextClaim[] {
+function claimsOfFailed(claims: readonly TextClaim[], known: readonly string[]): TextClaim[] {
   return known.map((recipient) => {
     const key = addressKey(recipient);
-    const claim = claims.find((one) => addressKey(one.recipient) === key);
+    const claim = claims.find(({ recipient: named }) => addressKey(named) === key);
     return { recipient, diagnostic: claim?.diagnostic ?? '' };
   });
 }
 
-function ofBestKind(candidates: readonly Candidate[]): readonly Candidate[] {
-  const best = KINDS.find((kind) => candidates.some((candidate) => candidate.kind === kind));
-  const chosen = candidates.filter(({ kind }) => kind === best);
+function bestCandidates(candidates: readonly Candidate[]): readonly Candidate[] {
+  const best = POSITIONS.find((position) =>
+    candidates.some((candidate) => candidate.position === position),
+  );
+  const chosen = candidates.filter(({ position }) => position === best);
   // An address within a sentence is only a guess; several guesses are discarded.
   const addresses = new Set(chosen.map(({ address }) => addressKey(address)));
   return best === 'mentioned' && addresses.size > 1 ? [] : chosen;
 }
 
 function isBetter(candidate: Candidate, before: Candidate): boolean {
-  return KINDS.indexOf(candidate.kind) < KINDS.indexOf(before.kind);
+  return POSITIONS.indexOf(candidate.position) < POSITIONS.indexOf(before.position);
 }
 
 function candidatesIn(lines: readonly string[]): Candidate[] {
@@ -87,25 +89,29 @@ function candidatesIn(lines: readonly string[]): Candidate[] {
 }
 
 function candidatesOn(line: string, index: number): Candidate[] {
-  const found = addressesIn(line);
-  if (found.length === 0 || MESSAGE_FIELD.test(line)) return [];
-  return found.map((one, place) => {
-    const frameEnd = endOfFrame(line, one.end);
-    const kind = kindOf(line, { found: one, before: found[place - 1], frameEnd });
-    return { address: one.address, line: index, rest: frameEnd, kind };
+  const addresses = addressesIn(line);
+  if (addresses.length === 0 || MESSAGE_FIELD.test(line)) return [];
+  return addresses.map((found, place) => {
+    const frameEnd = endOfFrame(line, found.end);
+    const position = positionOf(line, { found, before: addresses[place - 1], frameEnd });
+    return { address: found.address, line: index, textStart: frameEnd, position };
   });
 }
 
 /** Characters around an address that have no meaning. */
-const OF_FRAME_BEFORE = /[\s<>("'*\u2022[|-]/;
+const FRAME_BEFORE = /[\s<>("'*\u2022[|-]/;
 const FRAME_BEHIND = /[\s>)"'\]]*(?:<mailto:[^>]*>)?[\s>)"'\]]*/y;
 /** Longer than the longest of RECIPIENT_PHRASES. */
 const WORDS_CHARS_MAX = 60;
 
-function kindOf(
+function positionOf(
   line: string,
-  { found, before, frameEnd }: { found: Found; before: Found | undefined; frameEnd: number },
-): Kind {
+  {
+    found,
+    before,
+    frameEnd,
+  }: { found: FoundAddress; before: FoundAddress | undefined; frameEnd: number },
+): Position {
   const from = before?.end ?? 0;
   const end = startOfFrame(line, found.start, from);
   if (end === 0) {
@@ -114,7 +120,7 @@ function kindOf(
   // The address directly follows another one.
   if (end === from) return 'mentioned';
   const words = line.slice(Math.max(from, end - WORDS_CHARS_MAX), end).toLowerCase();
-  if (RECIPIENT_PHRASES.some((one) => words.endsWith(one))) return 'named';
+  if (RECIPIENT_PHRASES.some((phrase) => words.endsWith(phrase))) return 'named';
   // A reply like `550 <jo@acme.test>... User unknown`, also after an arrow.
   const isReply =
     from === 0 && /^[\s<>]*[45]\d\d[\s-]+(?:[45]\.\d+\.\d+\s*)?$/.test(line.slice(0, end));
@@ -123,7 +129,7 @@ function kindOf(
 
 function startOfFrame(line: string, start: number, from: number): number {
   let at = start;
-  while (at > from && OF_FRAME_BEFORE.test(line[at - 1]!)) at -= 1;
+  while (at > from && FRAME_BEFORE.test(line[at - 1]!)) at -= 1;
   return at;
 }
 
@@ -134,10 +140,10 @@ function endOfFrame(line: string, end: number): number {
 
 function diagnosticOf(
   lines: readonly string[],
-  { line, rest }: Candidate,
+  { line, textStart }: Candidate,
   starts: ReadonlySet<number>,
 ): string {
-  const words = [(lines[line] ?? '').slice(rest).replace(/^[:;,.\s]+/, '')];
+  const words = [(lines[line] ?? '').slice(textStart).replace(/^[:;,.\s]+/, '')];
   let paragraphs = 0;
   for (let at = line + 1; at < lines.length && at <= line + DIAGNOSTIC_LINES_MAX; at += 1) {
     const text = (lines[at] ?? '').trim();
@@ -149,7 +155,7 @@ function diagnosticOf(
   return words.join(' ').slice(0, DIAGNOSTIC_CHARS_MAX).replace(/\s+/g, ' ').trim();
 }
 
-export type Found = { address: string; start: number; end: number };
+export type FoundAddress = { address: string; start: number; end: number };
 
 /** Limit for a line or the value of a field. Real reports name few. */
 const ADDRESSES_MAX = 50;
@@ -159,21 +165,21 @@ const DOMAIN_CHARS_MAX = 255;
 
 const QUOTE = '"';
 
-export function addressesIn(text: string): Found[] {
-  const found: Found[] = [];
+export function addressesIn(text: string): FoundAddress[] {
+  const addresses: FoundAddress[] = [];
   const hasQuotes = text.includes(QUOTE);
   let last = 0;
   for (let at = text.indexOf('@'); at !== -1; at = text.indexOf('@', Math.max(at + 1, last))) {
-    const one = hasQuotes ? quotedAround(text, at, last) : null;
-    const start = one?.start ?? startOfLocal(text, at, last);
-    const end = endOfDomain(text, one?.at ?? at);
+    const quoted = hasQuotes ? quotedAround(text, at, last) : null;
+    const start = quoted?.start ?? startOfLocal(text, at, last);
+    const end = endOfDomain(text, quoted?.at ?? at);
     if (end === null || start === null) continue;
     last = end;
-    const address = cleaned(text.slice(start, end));
-    if (address !== '') found.push({ address, start, end });
-    if (found.length >= ADDRESSES_MAX) break;
+    const address = cleanAddress(text.slice(start, end));
+    if (address !== '') addresses.push({ address, start, end });
+    if (addresses.length >= ADDRESSES_MAX) break;
   }
-  return found;
+  return addresses;
 }
 
 const FIELD_CHARS_MAX = 4_096;
@@ -196,7 +202,7 @@ export function addressIn(value: string): string | null {
 function startOfLocal(text: string, at: number, from: number): number | null {
   const least = Math.max(from, at - LOCAL_CHARS_MAX);
   let start = at;
-  while (start > least && isOf(LOCAL, text, start - 1)) start -= 1;
+  while (start > least && isInSet(LOCAL, text, start - 1)) start -= 1;
   return start === at ? null : start;
 }
 
@@ -218,11 +224,11 @@ function quotedAround(
 }
 
 function endOfDomain(text: string, at: number): number | null {
-  if (!isOf(DOMAIN_BEGINNING, text, at + 1)) return null;
+  if (!isInSet(DOMAIN_BEGINNING, text, at + 1)) return null;
   const most = Math.min(text.length, at + 1 + DOMAIN_CHARS_MAX);
   let end = at + 2;
-  while (end < most && isOf(DOMAIN, text, end)) end += 1;
-  while (end > at + 2 && !isOf(ALPHANUMERIC, text, end - 1)) end -= 1;
+  while (end < most && isInSet(DOMAIN, text, end)) end += 1;
+  while (end > at + 2 && !isInSet(ALPHANUMERIC, text, end - 1)) end -= 1;
   return end;
 }
 
@@ -241,13 +247,13 @@ const SETS = Uint8Array.from({ length: 128 }, (_, code) => {
   );
 });
 
-function isOf(set: number, text: string, at: number): boolean {
+function isInSet(set: number, text: string, at: number): boolean {
   const code = text.charCodeAt(at);
   // NaN, the code after the end, is in no set.
   return code < 128 ? (SETS[code]! & set) !== 0 : code >= 128;
 }
 
 /** Removes quotes, and the `=` of an adjacent field. */
-function cleaned(address: string): string {
+function cleanAddress(address: string): string {
   return address.replace(/^(?:mailto:|['`=]+)/i, '').replace(/^@.*/, '');
 }

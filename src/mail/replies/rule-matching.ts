@@ -23,7 +23,7 @@ export type Rule = {
   text?: string;
   /** A reply that this rule matches and no earlier rule does. rules.test.ts checks it. */
   example: string;
-  /** The step that the example answers; absent: RCPT. */
+  /** The step of the example; absent: RCPT. */
   phase?: SmtpPhase;
 };
 
@@ -35,10 +35,15 @@ export function rulesFor(
   meaning: MeaningName,
   examples: Readonly<Record<string, Criteria>>,
 ): Rule[] {
-  return Object.entries(examples).map(([key, how]) => {
+  return Object.entries(examples).map(([key, criteria]) => {
     const [, phase, example = key] = /^\[(\w+)\] (.*)$/s.exec(key) ?? [];
-    const by = typeof how === 'string' ? { text: how } : how;
-    return { meaning, ...by, example, ...(phase !== undefined && { phase: phase as SmtpPhase }) };
+    const conditions = typeof criteria === 'string' ? { text: criteria } : criteria;
+    return {
+      meaning,
+      ...conditions,
+      example,
+      ...(phase !== undefined && { phase: phase as SmtpPhase }),
+    };
   });
 }
 
@@ -53,32 +58,32 @@ export const ABOUT_RETURN_PATH: Rule = {
     '550 5.1.1 <b-abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop@send.acme.test>: user unknown',
 };
 
-/** A reply of 400 or more and the step that it answers. */
-export type Answer = { phase: SmtpPhase; reply: SmtpReply };
+/** A reply of 400 or more, and the step to which the server replied. */
+export type PhaseReply = { phase: SmtpPhase; reply: SmtpReply };
 
 const RECIPIENT_PHASES: ReadonlySet<SmtpPhase> = new Set(['rcpt', 'data_command', 'data']);
 const RECIPIENT_CATEGORIES: ReadonlySet<Category> = new Set(['mailbox', 'quota']);
 
-export function ruleAmong(rules: readonly Rule[], { phase, reply }: Answer): Rule | undefined {
-  const text = matchable(reply.message);
+export function findRule(rules: readonly Rule[], { phase, reply }: PhaseReply): Rule | undefined {
+  const text = normalizeReply(reply.message);
   const isAboutRecipient = RECIPIENT_PHASES.has(phase);
   const key = `${isAboutRecipient} ${reply.code} ${reply.enhancedCode} ${text}`;
-  const known = remembered(rules);
-  const before = known.get(key);
-  if (before !== undefined) return before ?? undefined;
+  const results = recentResults(rules);
+  const recent = results.get(key);
+  if (recent !== undefined) return recent ?? undefined;
   const [, subject, detail] = reply.enhancedCode?.split('.').map(Number) ?? [];
   // Reports quote the envelope sender in any context, so this applies to replies only.
   const isAboutSender = text.endsWith(ABOUT_SENDER) && rules.includes(ABOUT_RETURN_PATH);
-  const match = preparedOf(rules).find(
+  const match = prepareRules(rules).find(
     (prepared) =>
       (isAboutRecipient || isAboutSender || !prepared.isAboutRecipient) &&
       (prepared.rule.codes === undefined || prepared.rule.codes.includes(reply.code)) &&
-      (prepared.subjects === null ||
-        prepared.subjects.some((among) => isAmong(among, subject, detail))) &&
-      (prepared.phrases === null || prepared.phrases.some((parts) => hasAll(text, parts))),
+      (prepared.codeRanges === null ||
+        prepared.codeRanges.some((range) => isInRange(range, subject, detail))) &&
+      (prepared.phrases === null || prepared.phrases.some((parts) => containsAll(text, parts))),
   );
   const found = isAboutSender && match?.isAboutRecipient === true ? ABOUT_RETURN_PATH : match?.rule;
-  if (key.length <= REMEMBERED_CHARS_MAX) known.set(key, found ?? null);
+  if (key.length <= RECENT_CHARS_MAX) results.set(key, found ?? null);
   return found;
 }
 
@@ -89,7 +94,7 @@ const COMPARED_CHARS_MAX = 2048;
  * Returns the text to match: one line in lower case, with `^` at its beginning. Addresses are removed, because
  * `no-such-user@acme.test` says nothing about the mailbox.
  */
-function matchable(message: string): string {
+function normalizeReply(message: string): string {
   const words = message.slice(0, COMPARED_CHARS_MAX).toLowerCase().split(/\s/);
   const isAddress = (word: string) => word.includes('@');
   const text = `^${words.filter((word) => word !== '' && !isAddress(word)).join(' ')}`;
@@ -111,57 +116,57 @@ const RETURN_PATH = /\bb-[a-z2-7]{48}\b/;
  * Recent results by reply; null: no rule matched. During an outage a provider sends the same reply thousands of
  * times, and matching is most of the cost of reading a bounce.
  */
-const REMEMBERED = new WeakMap<readonly Rule[], Map<string, Rule | null>>();
-const REMEMBERED_MAX = 2_000;
-const REMEMBERED_CHARS_MAX = 600;
+const RECENT_RESULTS = new WeakMap<readonly Rule[], Map<string, Rule | null>>();
+const RECENT_RESULTS_MAX = 2_000;
+const RECENT_CHARS_MAX = 600;
 
-function remembered(rules: readonly Rule[]): Map<string, Rule | null> {
-  let known = REMEMBERED.get(rules);
-  if (known === undefined || known.size >= REMEMBERED_MAX) {
-    known = new Map();
-    REMEMBERED.set(rules, known);
+function recentResults(rules: readonly Rule[]): Map<string, Rule | null> {
+  let results = RECENT_RESULTS.get(rules);
+  if (results === undefined || results.size >= RECENT_RESULTS_MAX) {
+    results = new Map();
+    RECENT_RESULTS.set(rules, results);
   }
-  return known;
+  return results;
 }
 
-type Prepared = {
+type PreparedRule = {
   rule: Rule;
   /** Phrases as lists of parts; null: the rule has no `text`. */
   phrases: readonly (readonly string[])[] | null;
-  subjects: readonly Subjects[] | null;
+  codeRanges: readonly CodeRange[] | null;
   isAboutRecipient: boolean;
 };
 
 /** Enhanced codes `x.first` to `x.last`, without their class. */
-type Subjects = { subject: number; first: number; last: number };
+type CodeRange = { subject: number; first: number; last: number };
 
 /** Parsed rules: parsing them for every failed reply would be slow. */
-const PREPARED = new WeakMap<readonly Rule[], readonly Prepared[]>();
+const PREPARED_RULES = new WeakMap<readonly Rule[], readonly PreparedRule[]>();
 
-function preparedOf(rules: readonly Rule[]): readonly Prepared[] {
-  const known = PREPARED.get(rules);
+function prepareRules(rules: readonly Rule[]): readonly PreparedRule[] {
+  const known = PREPARED_RULES.get(rules);
   if (known !== undefined) return known;
   const prepared = rules.map((rule) => ({
     rule,
     phrases: rule.text?.split(' | ').map((phrase) => phrase.split(' + ')) ?? null,
-    subjects: rule.enhanced?.map(subjectsOf) ?? null,
+    codeRanges: rule.enhanced?.map(parseCodeRange) ?? null,
     isAboutRecipient: RECIPIENT_CATEGORIES.has(MEANINGS[rule.meaning].category),
   }));
-  PREPARED.set(rules, prepared);
+  PREPARED_RULES.set(rules, prepared);
   return prepared;
 }
 
-function subjectsOf(pattern: string): Subjects {
+function parseCodeRange(pattern: string): CodeRange {
   const [subject = '', detail = ''] = pattern.split('.');
   const [first = '', last = first] = detail === '*' ? ['0', '999'] : detail.split('-');
   return { subject: Number(subject), first: Number(first), last: Number(last) };
 }
 
-function isAmong(among: Subjects, subject: number | undefined, detail = -1): boolean {
-  return subject === among.subject && detail >= among.first && detail <= among.last;
+function isInRange(range: CodeRange, subject: number | undefined, detail = -1): boolean {
+  return subject === range.subject && detail >= range.first && detail <= range.last;
 }
 
-function hasAll(text: string, parts: readonly string[]): boolean {
+function containsAll(text: string, parts: readonly string[]): boolean {
   for (const part of parts) if (!text.includes(part)) return false;
   return true;
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DnsResult, TlsaRecord } from '../dns/resolver.ts';
 import type { StsPolicy } from './mta-sts.ts';
-import { type DaneFinding, findDane, tlsRuleFor, type TlsWishes } from './policy.ts';
+import { type DaneFinding, findDane, tlsRuleFor, type TlsRequirements } from './tls-rule.ts';
 
 const RECORD: TlsaRecord = { usage: 3, selector: 1, matching: 1, dataHex: 'ab'.repeat(32) };
 const USABLE: DaneFinding = {
@@ -10,15 +10,15 @@ const USABLE: DaneFinding = {
   expected: { records: [RECORD], names: ['mx.a.test'], nowMs: 0 },
   key: 'one',
 };
-const UNSURE: DaneFinding = { kind: 'unsure', message: 'SERVFAIL' };
+const UNSURE: DaneFinding = { kind: 'look_up_failed', message: 'SERVFAIL' };
 const enforce: StsPolicy = { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 86_400 };
 const testing: StsPolicy = { ...enforce, mode: 'testing' };
 
 /** Returns `<mode> <policy>` of the rule. */
-function rule(wishes: Partial<TlsWishes>, host = 'mx.a.test'): string {
+function rule(wishes: Partial<TlsRequirements>, host = 'mx.a.test'): string {
   const { mode, policy } = tlsRuleFor(host, {
-    demand: 'opportunistic',
-    sts: null,
+    senderDemand: 'opportunistic',
+    stsPolicy: null,
     dane: { kind: 'none' },
     ...wishes,
   });
@@ -30,28 +30,31 @@ test('without a policy TLS is opportunistic', () => {
 });
 
 test('TLS enforced by the sender cannot be weakened by the receiver', () => {
-  assert.equal(rule({ demand: 'enforced' }), 'enforced enforced');
-  assert.equal(rule({ demand: 'enforced', sts: testing }), 'enforced enforced');
-  assert.equal(rule({ demand: 'enforced', dane: { kind: 'unusable' } }), 'enforced enforced');
+  assert.equal(rule({ senderDemand: 'enforced' }), 'enforced enforced');
+  assert.equal(rule({ senderDemand: 'enforced', stsPolicy: testing }), 'enforced enforced');
+  assert.equal(rule({ senderDemand: 'enforced', dane: { kind: 'unusable' } }), 'enforced enforced');
 });
 
 test('a policy allows only the servers that it names', () => {
-  assert.equal(rule({ sts: enforce }), 'enforced mta-sts');
-  assert.equal(rule({ sts: enforce }, 'mx.b.test'), 'barred mta-sts');
-  assert.equal(rule({ sts: testing }), 'opportunistic mta-sts-testing');
-  assert.equal(rule({ sts: testing }, 'mx.b.test'), 'opportunistic mta-sts-testing');
+  assert.equal(rule({ stsPolicy: enforce }), 'enforced mta-sts');
+  assert.equal(rule({ stsPolicy: enforce }, 'mx.b.test'), 'barred mta-sts');
+  assert.equal(rule({ stsPolicy: testing }), 'opportunistic mta-sts-testing');
+  assert.equal(rule({ stsPolicy: testing }, 'mx.b.test'), 'opportunistic mta-sts-testing');
 });
 
 test('DANE outranks MTA-STS, when it holds and when it fails', () => {
   for (const host of ['mx.a.test', 'mx.b.test']) {
-    assert.equal(rule({ dane: USABLE, sts: enforce, demand: 'enforced' }, host), 'dane dane');
-    assert.equal(rule({ dane: UNSURE, sts: enforce }, host), 'barred dane');
+    assert.equal(
+      rule({ dane: USABLE, stsPolicy: enforce, senderDemand: 'enforced' }, host),
+      'dane dane',
+    );
+    assert.equal(rule({ dane: UNSURE, stsPolicy: enforce }, host), 'barred dane');
   }
 });
 
 test('unusable TLSA records require TLS, and an MTA-STS policy still applies', () => {
   assert.equal(rule({ dane: { kind: 'unusable' } }), 'required dane');
-  assert.equal(rule({ dane: { kind: 'unusable' }, sts: enforce }), 'enforced mta-sts');
+  assert.equal(rule({ dane: { kind: 'unusable' }, stsPolicy: enforce }), 'enforced mta-sts');
 });
 
 test('no mail is sent in plain text to providers that refuse it', () => {
@@ -83,7 +86,7 @@ test('TLSA records are looked up at the target of the CNAMEs, then at the name i
   assert.deepEqual(await find({ [own]: records }), ['usable', ['real.b.test', 'mx.a.test']]);
   assert.deepEqual(await find({ [real]: unsigned }), ['none', ['real.b.test', 'mx.a.test']]);
   assert.deepEqual(await find({ [real]: { kind: 'error', message: 'SERVFAIL' } }), [
-    'unsure',
+    'look_up_failed',
     ['real.b.test'],
   ]);
 });

@@ -25,7 +25,7 @@ export function lintEmail(email: MessageContent): LintFinding[] {
   const add = (code: LintFinding['code'], message: string) => findings.push({ code, message });
   const { html } = email;
   const text = email.text?.slice(0, READ_CHARS_MAX) ?? null;
-  const read = html === null ? null : readHtml(html.slice(0, READ_CHARS_MAX));
+  const htmlFacts = html === null ? null : readHtml(html.slice(0, READ_CHARS_MAX));
   if (html !== null && text === '') {
     add(
       'no_text_part',
@@ -39,17 +39,17 @@ export function lintEmail(email: MessageContent): LintFinding[] {
       `html has ${Math.ceil(htmlBytes / 1024)} KB, and Gmail clips a message beyond 102 KB: shorten it.`,
     );
   }
-  const links = read?.httpLinks ?? plainLinks(text ?? '');
+  const links = htmlFacts?.httpLinks ?? plainLinks(text ?? '');
   if (links > 0) {
     add(
       'http_links',
       `${links} ${links === 1 ? 'link or image is' : 'links or images are'} loaded by http, without TLS: use https.`,
     );
   }
-  if (read !== null && read.images > 0 && wordsIn(read.text) < WORDS_MIN) {
+  if (htmlFacts !== null && htmlFacts.images > 0 && wordsIn(htmlFacts.text) < WORDS_MIN) {
     add('image_only', 'The message is all images, which many readers do not load: add text.');
   }
-  if (looksLikeBulk({ ...email, text }, read?.text ?? '') && !hasUnsubscribe(email)) {
+  if (looksLikeBulk({ ...email, text }, htmlFacts?.text ?? '') && !hasUnsubscribe(email)) {
     add(
       'no_unsubscribe',
       'The message looks like bulk mail and has no List-Unsubscribe header, which Gmail and Yahoo require: set unsubscribe.',
@@ -61,9 +61,9 @@ export function lintEmail(email: MessageContent): LintFinding[] {
 /** Each run of spaces is bounded: two adjacent unbounded runs would take quadratic time. */
 const HTTP_LINK = /(?:^|\s)(?:href|src)\s{0,9}=\s{0,9}["']?\s{0,9}http:/i;
 
-type ReadHtml = { text: string; images: number; httpLinks: number };
+type HtmlFacts = { text: string; images: number; httpLinks: number };
 
-function readHtml(html: string): ReadHtml {
+function readHtml(html: string): HtmlFacts {
   let [images, httpLinks] = [0, 0];
   scanHtml(html, {
     text: () => {},
@@ -95,7 +95,7 @@ function looksLikeBulk({ subject, text, headers }: MessageContent, htmlText: str
       /^list-(?!unsubscribe)/i.test(name) ||
       (/^precedence$/i.test(name) && /^(?:bulk|list)$/i.test(value.trim())),
   );
-  return isMarked || [subject, text ?? '', htmlText].some((one) => BULK_WORDS.test(one));
+  return isMarked || [subject, text ?? '', htmlText].some((text) => BULK_WORDS.test(text));
 }
 
 function hasUnsubscribe({ unsubscribeUrl, headers }: MessageContent): boolean {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { cpuMs } from '../../../test/support/cpu.ts';
 import { address } from '../../../test/support/deliveries.ts';
 import { EMAIL_DEFAULTS, type MessageContent } from '../email.ts';
-import { lintEmail } from './lint.ts';
+import { lintEmail } from './lint-email.ts';
 
 const RECEIPT: MessageContent = {
   ...EMAIL_DEFAULTS,

@@ -7,7 +7,7 @@ import {
   createAddressGuard,
   isPublicAddress,
   sharedAddresses,
-} from './addresses.ts';
+} from './ip-addresses.ts';
 
 /** First and last address of each refused range. The next test has the neighbours, which are public. */
 const REFUSED: readonly [string, string[]][] = [
@@ -94,7 +94,7 @@ for (const [name, addresses] of REFUSED) {
     const guard = createAddressGuard({ allowPrivate: false });
     for (const address of addresses) {
       assert.equal(isPublicAddress(address), false, address);
-      assert.ok(guard.refuses(address), address);
+      assert.ok(guard.refusalReason(address), address);
     }
   });
 }
@@ -103,7 +103,7 @@ test('the addresses next to the refused ranges are public', () => {
   const guard = createAddressGuard({ allowPrivate: false });
   for (const address of PUBLIC) {
     assert.equal(isPublicAddress(address), true, address);
-    assert.equal(guard.refuses(address), null, address);
+    assert.equal(guard.refusalReason(address), null, address);
   }
 });
 
@@ -126,9 +126,9 @@ test('no private IPv4 address passes in any IPv6 form', () => {
 
 test('the reason names the address and its kind', () => {
   const guard = createAddressGuard({ allowPrivate: false });
-  assert.equal(guard.refuses('169.254.169.254'), '169.254.169.254 is a link-local address');
-  assert.equal(guard.refuses('2001:0:1::1'), '2001:0:1::1 is a Teredo address');
-  assert.equal(guard.refuses('mx.acme.test'), '"mx.acme.test" is not an IP address');
+  assert.equal(guard.refusalReason('169.254.169.254'), '169.254.169.254 is a link-local address');
+  assert.equal(guard.refusalReason('2001:0:1::1'), '2001:0:1::1 is a Teredo address');
+  assert.equal(guard.refusalReason('mx.acme.test'), '"mx.acme.test" is not an IP address');
 });
 
 test("the machine's own public addresses are refused, in any spelling", () => {
@@ -136,16 +136,16 @@ test("the machine's own public addresses are refused, in any spelling", () => {
     allowPrivate: false,
     ownAddresses: ['127.0.0.1', '8.8.4.4', '2606:4700:0:0::1', 'fe80::1%eth0'],
   });
-  assert.equal(guard.refuses('8.8.4.4'), '8.8.4.4 is an address of this machine');
-  assert.equal(guard.refuses('2606:4700::1'), '2606:4700::1 is an address of this machine');
-  assert.equal(guard.refuses('8.8.8.8'), null);
+  assert.equal(guard.refusalReason('8.8.4.4'), '8.8.4.4 is an address of this machine');
+  assert.equal(guard.refusalReason('2606:4700::1'), '2606:4700::1 is an address of this machine');
+  assert.equal(guard.refusalReason('8.8.8.8'), null);
 });
 
 test('private networks can be allowed for development', () => {
   const guard = createAddressGuard({ allowPrivate: true, ownAddresses: ['127.0.0.1'] });
-  assert.equal(guard.refuses('127.0.0.1'), null);
-  assert.equal(guard.refuses('10.0.0.1'), null);
-  assert.ok(guard.refuses('localhost'));
+  assert.equal(guard.refusalReason('127.0.0.1'), null);
+  assert.equal(guard.refusalReason('10.0.0.1'), null);
+  assert.ok(guard.refusalReason('localhost'));
 });
 
 test('an IPv4 address is one client in every notation', () => {

@@ -3,7 +3,7 @@
  * where to ask for delisting. delivery/blocks/provider-blocks.ts acts on them.
  */
 import { meaningOf } from './classify.ts';
-import type { Answer } from './match.ts';
+import type { PhaseReply } from './rule-matching.ts';
 import type { MeaningName } from './meanings.ts';
 import type { SmtpPhase } from './smtp-reply.ts';
 
@@ -11,7 +11,7 @@ import type { SmtpPhase } from './smtp-reply.ts';
 export type RefusalSubject = 'address' | 'domain' | 'unclear';
 
 /** Meanings that never concern the recipient or a single message. */
-const MEANS: Partial<Record<MeaningName, RefusalSubject>> = {
+const SUBJECT_OF_MEANING: Partial<Record<MeaningName, RefusalSubject>> = {
   blocklisted: 'unclear',
   low_reputation: 'unclear',
   dynamic_address: 'address',
@@ -33,10 +33,13 @@ const NAMES_DOMAIN =
  * Returns the subject of a permanent refusal; null when it concerns the recipient or the message, or is unknown.
  * @param senderDomain the domain of the author, which a reply may name
  */
-export function refusalSubject(answer: Answer, senderDomain: string): RefusalSubject | null {
-  const { phase, reply } = answer;
+export function refusalSubject(
+  phaseReply: PhaseReply,
+  senderDomain: string,
+): RefusalSubject | null {
+  const { phase, reply } = phaseReply;
   if (reply.code < 500 || phase === 'auth') return null;
-  const subject = MEANS[meaningOf(answer)];
+  const subject = SUBJECT_OF_MEANING[meaningOf(phaseReply)];
   if (subject === undefined) return null;
   if (subject === 'address' || BEFORE_MAIL.has(phase)) return 'address';
   const text = reply.message.toLowerCase();

@@ -68,7 +68,7 @@ export type AddressGuard = {
   /** Permits private networks, `http://` and any port: for development and tests only. */
   readonly allowPrivate: boolean;
   /** Returns why a connection to this address is refused, as a sentence; null when it is permitted. */
-  refuses(ip: string): string | null;
+  refusalReason(ip: string): string | null;
 };
 
 export function isPublicAddress(ip: string): boolean {
@@ -90,7 +90,7 @@ export function createAddressGuard(options: {
   }
   return {
     allowPrivate: options.allowPrivate,
-    refuses(ip) {
+    refusalReason(ip) {
       if (isIP(ip) === 0) return `"${ip}" is not an IP address`;
       if (options.allowPrivate) return null;
       const reason = notPublic(ip);

@@ -15,7 +15,7 @@ import { DANE_TA, type DaneExpectation, usableRecords } from './dane.ts';
 import type { Resolver, TlsaRecord } from '../dns/resolver.ts';
 import { policyNames, type StsPolicy, type StsResult } from './mta-sts.ts';
 import type { MxHost } from '../dns/mx.ts';
-import { takesOnlyTls } from '../providers.ts';
+import { requiresTls } from '../providers.ts';
 import type { SmtpTlsMode } from '../smtp/client-session.ts';
 
 /** The rule that applied, as the API shows it. `mta-sts-testing`: reported, not enforced. */
@@ -44,10 +44,10 @@ export type TlsRule = {
   | { mode: 'barred'; why: string }
 );
 
-export type TlsWishes = {
-  demand: 'opportunistic' | 'enforced';
+export type TlsRequirements = {
+  senderDemand: 'opportunistic' | 'enforced';
   /** The current MTA-STS policy of the domain; null: none. */
-  sts: StsPolicy | null;
+  stsPolicy: StsPolicy | null;
   dane: DaneFinding;
 };
 
@@ -56,39 +56,41 @@ export type DaneFinding =
   | { kind: 'usable'; expected: DaneExpectation; key: string }
   | { kind: 'unusable' }
   /** The zone is signed, but the look-up or its validation failed. */
-  | { kind: 'unsure'; message: string };
+  | { kind: 'look_up_failed'; message: string };
 
-export function tlsRuleFor(host: string, wishes: TlsWishes): TlsRule {
-  return byDane(wishes) ?? byPolicy(host, wishes);
+export function tlsRuleFor(host: string, wishes: TlsRequirements): TlsRule {
+  return daneRule(wishes) ?? policyRule(host, wishes);
 }
 
-function byDane({ dane }: TlsWishes): TlsRule | null {
+function daneRule({ dane }: TlsRequirements): TlsRule | null {
   const common = { policy: 'dane', reportedAs: 'tlsa' } as const;
   if (dane.kind === 'usable') {
     const { expected, key } = dane;
     return { ...common, problem: null, mode: 'dane', dane: expected, key };
   }
-  if (dane.kind !== 'unsure') return null;
+  if (dane.kind !== 'look_up_failed') return null;
   const why = `Its TLSA records could not be obtained: ${dane.message}.`;
   return { ...common, problem: 'dnssec-invalid', mode: 'barred', why };
 }
 
-function byPolicy(host: string, { demand, sts, dane }: TlsWishes): TlsRule {
-  const reportedAs = sts === null ? 'no-policy-found' : 'sts';
-  const isNamed = sts === null || policyNames(sts, host);
-  if (sts?.mode === 'enforce') {
+function policyRule(host: string, { senderDemand, stsPolicy, dane }: TlsRequirements): TlsRule {
+  const reportedAs = stsPolicy === null ? 'no-policy-found' : 'sts';
+  const isNamed = stsPolicy === null || policyNames(stsPolicy, host);
+  if (stsPolicy?.mode === 'enforce') {
     const common = { policy: 'mta-sts', reportedAs } as const;
     if (isNamed) return { ...common, problem: null, mode: 'enforced' };
     const why = `The domain's MTA-STS policy does not name ${host} as its mail server.`;
     return { ...common, problem: 'validation-failure', mode: 'barred', why };
   }
   const problem = isNamed ? null : 'validation-failure';
-  if (demand === 'enforced') return { policy: 'enforced', reportedAs, problem, mode: 'enforced' };
+  if (senderDemand === 'enforced')
+    return { policy: 'enforced', reportedAs, problem, mode: 'enforced' };
   if (dane.kind === 'unusable') {
     return { policy: 'dane', reportedAs: 'tlsa', problem: 'tlsa-invalid', mode: 'required' };
   }
-  const mode = takesOnlyTls(host) ? 'required' : 'opportunistic';
-  if (sts?.mode === 'testing') return { policy: 'mta-sts-testing', reportedAs, problem, mode };
+  const mode = requiresTls(host) ? 'required' : 'opportunistic';
+  if (stsPolicy?.mode === 'testing')
+    return { policy: 'mta-sts-testing', reportedAs, problem, mode };
   return { policy: mode === 'required' ? 'provider' : 'none', reportedAs, problem, mode };
 }
 
@@ -99,31 +101,31 @@ export async function findDane(
 ): Promise<DaneFinding> {
   const { resolver, port, domain, nowMs } = options;
   for (const name of daneNames) {
-    const answer = await resolver.tlsa(`_${port}._tcp.${name}`);
-    if (answer.kind === 'error') return { kind: 'unsure', message: answer.message };
-    if (answer.kind !== 'records' || !answer.authenticated) continue;
-    const { records, key, provesNames } = prepared(answer.records);
+    const lookup = await resolver.tlsa(`_${port}._tcp.${name}`);
+    if (lookup.kind === 'error') return { kind: 'look_up_failed', message: lookup.message };
+    if (lookup.kind !== 'records' || !lookup.authenticated) continue;
+    const { records, key, provesNames } = prepareRecords(lookup.records);
     if (records.length === 0) return { kind: 'unusable' };
-    const all = daneAlias === undefined ? [name, domain] : [name, domain, daneAlias];
-    const names = provesNames ? all : [name];
+    const acceptedNames = daneAlias === undefined ? [name, domain] : [name, domain, daneAlias];
+    const names = provesNames ? acceptedNames : [name];
     return { kind: 'usable', expected: { records, names, nowMs }, key: [key, ...names].join(' ') };
   }
   return { kind: 'none' };
 }
 
-type Prepared = { records: TlsaRecord[]; key: string; provesNames: boolean };
+type PreparedRecords = { records: TlsaRecord[]; key: string; provesNames: boolean };
 
 /** Prepared records by the resolver's cached answer, so that certificates are parsed once. */
-const preparations = new WeakMap<readonly TlsaRecord[], Prepared>();
+const preparations = new WeakMap<readonly TlsaRecord[], PreparedRecords>();
 
-function prepared(answer: readonly TlsaRecord[]): Prepared {
-  let preparation = preparations.get(answer);
+function prepareRecords(lookup: readonly TlsaRecord[]): PreparedRecords {
+  let preparation = preparations.get(lookup);
   if (preparation === undefined) {
-    const records = usableRecords(answer);
+    const records = usableRecords(lookup);
     const texts = records.map((record) => Object.values(record).join('.'));
     const key = createHash('sha256').update(texts.toSorted().join()).digest('base64');
     preparation = { records, key, provesNames: records.some(({ usage }) => usage === DANE_TA) };
-    preparations.set(answer, preparation);
+    preparations.set(lookup, preparation);
   }
   return preparation;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { delistingPage, refusalSubject, type RefusalSubject } from './blocks.ts';
+import { delistingPage, refusalSubject, type RefusalSubject } from './refusal-subject.ts';
 import type { SmtpPhase } from './smtp-reply.ts';
 
 function subjectOf(text: string, phase: SmtpPhase = 'rcpt'): RefusalSubject | null {

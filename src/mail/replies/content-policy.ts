@@ -1,6 +1,6 @@
 /** Replies about the message and the receiver's policy (rules.ts): content, permissions, relaying, routing. */
-import { FORM } from './form.ts';
-import { type Rule, rulesFor } from './match.ts';
+import { FORM } from './message-form.ts';
+import { type Rule, rulesFor } from './rule-matching.ts';
 
 export const CONTENT: readonly Rule[] = [
   ...FORM,
