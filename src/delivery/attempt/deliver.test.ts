@@ -4,12 +4,9 @@ import { test } from 'node:test';
 import pino from 'pino';
 import { type FakeMx, startFakeMx } from '../../../test/support/fake-mx.ts';
 import { newDelivery } from '../../../test/support/deliveries.ts';
+import { connectionsTo, TEST_WORLD as world } from '../../../test/support/smtp-connections.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { newId } from '../../database/ids.ts';
 import type { Settlement } from '../../settle/settlement.ts';
-import type { BrokerMessage, WorkerMessage } from '../broker/broker-messages.ts';
-import { Broker } from '../broker/broker.ts';
-import { SmtpConnections } from '../shaping/smtp-connections.ts';
 import { Cutoff } from './cutoff.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
@@ -21,33 +18,7 @@ import { TlsCounters } from '../route/tls-counters.ts';
 
 const MESSAGE = 'Subject: hello\r\n\r\nHello\r\n';
 
-const world = {
-  now: () => Date.now(),
-  monotonicMs: () => performance.now(),
-  random: () => 0.5,
-  newId,
-};
-
 const NEVER = { after: new Promise(() => {}), reply: '250 2.0.0 Taken' };
-
-function connectionsTo({ port }: FakeMx): SmtpConnections {
-  const broker = new Broker({
-    settings: DEFAULT_SHAPING,
-    world,
-    send: (_, messages: readonly BrokerMessage[]) =>
-      setImmediate(() => connections.receive(messages)),
-  });
-  broker.addWorker(0);
-  const connections = new SmtpConnections({
-    world,
-    port,
-    heloName: 'out.letterhaus.test',
-    sources: [],
-    shaping: DEFAULT_SHAPING,
-    send: (messages: readonly WorkerMessage[]) => setImmediate(() => broker.receive(0, messages)),
-  });
-  return connections;
-}
 
 /** Blocks without any refusal. */
 function blocksWithout(): ProviderBlocks {
