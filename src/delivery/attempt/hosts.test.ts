@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type FakeMx, type MxBehaviour, startFakeMx } from '../../../test/support/fake-mx.ts';
 import { connectionsTo, TEST_WORLD } from '../../../test/support/smtp-connections.ts';
-import { TlsCounters, TlsRules } from '../route/tls-rules.ts';
+import { TlsCounters } from '../route/tls-counters.ts';
+import { TlsRules } from '../route/tls-rules.ts';
 import type { SmtpConnections } from '../shaping/smtp-connections.ts';
 import { tryHosts } from './hosts.ts';
 
