@@ -31,7 +31,7 @@ import type { RouteAttempt } from './host-attempt.ts';
 import { providerAt, tryHosts } from './hosts.ts';
 import {
   ASCII_FORM,
-  assertAsSigned,
+  assertUnchanged,
   DEFAULT_FORM,
   hasAsciiForm,
   type MessageBuilder,
@@ -322,7 +322,7 @@ class LiveAttempt {
 }
 
 function putMessage(transaction: Transaction, message: SignedMessage): void {
-  assertAsSigned(message);
+  assertUnchanged(message);
   transaction.message = message.parts;
   transaction.smtpUtf8 ||= message.smtpUtf8;
   transaction.is8Bit = message.is8Bit;

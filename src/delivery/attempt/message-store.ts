@@ -1,4 +1,4 @@
-/** Loads stored messages for delivery, whole or without their content. */
+/** Loads stored messages for delivery, with or without their content. */
 import type { Environment, Scope } from '../../core/scope.ts';
 import { domainOf, type Mailbox, parseMailbox } from '../../mail/address.ts';
 import { messageIdOf } from '../../mail/compose.ts';
@@ -28,6 +28,8 @@ export function headOf(message: StoredMessage): MessageHead {
   const { html: _html, text: _text, attachments: _attachments, submitted, ...head } = message;
   return { ...head, submitted: submitted && { messageId: submitted.messageId } };
 }
+
+type EmailKey = Scope & { id: string };
 
 const LOAD = (join: 'join' | 'left join', content = ''): string => `
 select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.expires_at,
@@ -80,28 +82,28 @@ type MessageRow = HeadRow & {
 /** Returns the messages with these ids, by id. Ids are unique across scopes; each message has its scope. */
 export async function loadMessages(
   db: Queryable,
-  wanted: readonly (Scope & { id: string })[],
+  emails: readonly EmailKey[],
 ): Promise<Map<string, StoredMessage>> {
   const statement = { name: 'load_messages', text: LOAD_MESSAGES };
-  const rows = await db.query<MessageRow>(statement, keysOf(wanted));
+  const rows = await db.query<MessageRow>(statement, valuesOf(emails));
   return new Map(rows.map((row) => [row.id, messageOf(row)]));
 }
 
 /** Returns messages without their contents, also for an email whose content is missing. */
 export async function loadHeads(
   db: Queryable,
-  wanted: readonly (Scope & { id: string })[],
+  emails: readonly EmailKey[],
 ): Promise<Map<string, MessageHead>> {
   const statement = { name: 'load_heads', text: LOAD_HEADS };
-  const rows = await db.query<HeadRow>(statement, keysOf(wanted));
+  const rows = await db.query<HeadRow>(statement, valuesOf(emails));
   return new Map(rows.map((row) => [row.id, headOfRow(row)]));
 }
 
-function keysOf(wanted: readonly (Scope & { id: string })[]): unknown[] {
+function valuesOf(emails: readonly EmailKey[]): unknown[] {
   return [
-    [...new Set(wanted.map((one) => one.projectId))],
-    [...new Set(wanted.map((one) => one.environment))],
-    wanted.map((one) => one.id),
+    [...new Set(emails.map(({ projectId }) => projectId))],
+    [...new Set(emails.map(({ environment }) => environment))],
+    emails.map(({ id }) => id),
   ];
 }
 

@@ -7,7 +7,7 @@ import { generateDkimKeys } from '../../mail/dkim.ts';
 import type { StoredMessage } from './message-store.ts';
 import { newId } from '../../database/ids.ts';
 import { SecretBox } from '../../secrets/secret-store.ts';
-import { assertAsSigned, hasAsciiForm, MessageBuilder, type SignedMessage } from './message.ts';
+import { assertUnchanged, hasAsciiForm, MessageBuilder, type SignedMessage } from './message.ts';
 
 const secrets = new SecretBox('s'.repeat(32));
 const dkim = await generateDkimKeys();
@@ -134,15 +134,15 @@ test('a message to ASCII and other recipients has an ASCII form, and can be show
 test('a message whose bytes changed after it was signed is not sent', async () => {
   const { sign } = newBuilder(10);
   const signed = await sign(newId());
-  assertAsSigned(signed);
+  assertUnchanged(signed);
   const [header = Buffer.alloc(0), ...body] = signed.parts;
   const changed = Buffer.from(header);
   changed[header.indexOf('Subject: ') + 9] = 0x21;
   const broken = /changed after it was signed/;
-  assert.throws(() => assertAsSigned({ ...signed, parts: [changed, ...body] }), broken);
-  assert.throws(() => assertAsSigned({ ...signed, parts: [header] }), broken);
+  assert.throws(() => assertUnchanged({ ...signed, parts: [changed, ...body] }), broken);
+  assert.throws(() => assertUnchanged({ ...signed, parts: [header] }), broken);
   // Only the size of a large message is compared.
   const large = { ...signed, parts: [Buffer.alloc(1_000_000)], sizeBytes: 1_000_001 };
-  assert.throws(() => assertAsSigned(large), broken);
-  assertAsSigned({ ...large, sizeBytes: 1_000_000 });
+  assert.throws(() => assertUnchanged(large), broken);
+  assertUnchanged({ ...large, sizeBytes: 1_000_000 });
 });

@@ -53,43 +53,13 @@ export type SignedMessage = {
 /** Characters of content that take more than some milliseconds to compose. */
 const LARGE_CHARS = 256 * 1024;
 
+/** Seconds for which the first server may still pass the message on (RFC 5321 §4.5.4.1). */
+const VALID_AFTER_EXPIRY_S = 5 * 86_400;
+
 /** Limit for comparing the hash, which takes 5 µs for 5 KB. Of larger messages only the size is compared. */
-const HASHED_AGAIN_BYTES_MAX = 16 * 1024;
-
-/**
- * Checks that the bytes to send are those that were signed and whose hash is recorded.
- * @throws if not: nothing is sent, and the next attempt composes the message again
- */
-export function assertAsSigned({ parts, sizeBytes, sha256 }: SignedMessage): void {
-  const isSame =
-    sizeOf(parts) === sizeBytes &&
-    (sizeBytes > HASHED_AGAIN_BYTES_MAX || sha256Of(parts) === sha256);
-  if (!isSame) throw new Error('the bytes of a message changed after it was signed');
-}
-
-function sizeOf(parts: readonly Buffer[]): number {
-  return parts.reduce((sum, part) => sum + part.length, 0);
-}
-
-function sha256Of(parts: readonly Buffer[]): string {
-  const hash = createHash('sha256');
-  for (const part of parts) hash.update(part);
-  return hash.digest('hex');
-}
+const REHASHED_BYTES_MAX = 16 * 1024;
 
 export type MessageRecipient = { address: Address; position: number };
-
-/**
- * Returns whether the message can be sent to this recipient through a server without SMTPUTF8. It can if only other
- * recipients in its header need SMTPUTF8, or unencoded texts of a client. Addresses in From and Reply-To have no
- * ASCII form.
- */
-export function hasAsciiForm(message: StoredMessage, { address }: MessageRecipient): boolean {
-  const { submitted, from, to, cc, replyTo } = message;
-  if (needsSmtpUtf8(address)) return false;
-  if (submitted !== null) return withAsciiHeader(submitted.raw) !== null;
-  return namesUtf8(to, cc) && !namesUtf8([from], replyTo);
-}
 
 export type MessageForm = { asciiOnly: boolean };
 
@@ -98,9 +68,13 @@ export const ASCII_FORM: MessageForm = { asciiOnly: true };
 const BOTH_FORMS: readonly MessageForm[] = [DEFAULT_FORM, ASCII_FORM];
 
 /** The parts that differ between recipients: the List-Unsubscribe links, and the html of a tracked email. */
-type Copy = { url: string | null; mailto: string | null; html: string | null };
+type RecipientParts = {
+  unsubscribeUrl: string | null;
+  unsubscribeMailto: string | null;
+  html: string | null;
+};
 
-type Building = { promise: Promise<SignedMessage> | null };
+type RunningBuild = { promise: Promise<SignedMessage> | null };
 
 type DomainKeys = {
   sealed: SealedKeys;
@@ -108,7 +82,7 @@ type DomainKeys = {
   ed25519: DkimKey;
 };
 
-type KnownKeys = { keys: Promise<DomainKeys>; loadedAtMs: number };
+type CachedKeys = { keys: Promise<DomainKeys>; loadedAtMs: number };
 
 /** Milliseconds after which keys are read again. A check of DNS comes minutes after a change anyway. */
 const KEYS_CACHED_FOR_MS = 10_000;
@@ -120,9 +94,9 @@ export class MessageBuilder {
   readonly #db: Queryable;
   readonly #secrets: SecretBox;
   readonly #world: Pick<World, 'monotonicMs'>;
-  readonly #keys: LRUCache<string, KnownKeys>;
+  readonly #keys: LRUCache<string, CachedKeys>;
   /** One build per email, shared by recipients that are delivered at the same time. */
-  readonly #building = new Map<string, Building>();
+  readonly #runningBuilds = new Map<string, RunningBuild>();
 
   constructor(
     db: Queryable,
@@ -145,17 +119,17 @@ export class MessageBuilder {
     form = DEFAULT_FORM,
   ): Promise<SignedMessage> {
     const { unsubscribeUrl, tracking } = message;
-    const isOwn = parseHostedLink(unsubscribeUrl) !== null || tracking.base !== null;
-    const copyId = isOwn ? `${message.id} ${recipient.position}` : message.id;
+    const isPerRecipient = parseHostedLink(unsubscribeUrl) !== null || tracking.base !== null;
+    const copyId = isPerRecipient ? `${message.id} ${recipient.position}` : message.id;
     const id = form.asciiOnly ? `${copyId} ascii` : copyId;
-    const present = this.#building.get(id)?.promise;
-    if (present) return present;
-    const promise = this.#buildSigned(message, recipient, form);
-    const building: Building = { promise };
-    this.#building.set(id, building);
+    const shared = this.#runningBuilds.get(id)?.promise;
+    if (shared) return shared;
+    const promise = this.#buildWithCurrentKeys(message, recipient, form);
+    const runningBuild: RunningBuild = { promise };
+    this.#runningBuilds.set(id, runningBuild);
     const forget = (): void => {
-      this.#building.delete(id);
-      building.promise = null; // old tables of a Map keep its entries alive (lib/live-set.ts)
+      this.#runningBuilds.delete(id);
+      runningBuild.promise = null; // old tables of a Map keep its entries alive (lib/live-set.ts)
     };
     promise.then(forget, forget);
     return promise;
@@ -170,66 +144,76 @@ export class MessageBuilder {
     recipient: MessageRecipient,
     sha256: string | null,
   ): Promise<SignedMessage> {
-    const now = await this.build(message, recipient);
-    if (sha256 === null || now.sha256 === sha256) return now;
+    const current = await this.build(message, recipient);
+    if (sha256 === null || current.sha256 === sha256) return current;
     const keys = await this.#keysOf(message);
-    const before = this.#previousKeys(keys.sealed, message.domainId);
+    const previous = this.#previousKeys(keys.sealed, message.domainId);
     const forms = hasAsciiForm(message, recipient) ? BOTH_FORMS : [DEFAULT_FORM];
-    for (const { rsa, ed25519 } of before === null ? [keys] : [before, keys]) {
+    for (const { rsa, ed25519 } of previous === null ? [keys] : [previous, keys]) {
       for (const signWith of [[rsa], [rsa, ed25519], [ed25519]]) {
-        const others = forms.map((form) => this.#buildNow(message, recipient, { signWith, form }));
-        const sent = (await Promise.all(others)).find((other) => other.sha256 === sha256);
+        const candidates = forms.map((form) =>
+          this.#buildWith(message, recipient, { signWith, form }),
+        );
+        const sent = (await Promise.all(candidates)).find(
+          (candidate) => candidate.sha256 === sha256,
+        );
         if (sent !== undefined) return sent;
       }
     }
-    return now;
+    return current;
   }
 
   #previousKeys(sealed: SealedKeys, domainId: string): Pick<DomainKeys, 'rsa' | 'ed25519'> | null {
-    const { domain, previousRsaSelector: rsaSelector, previousRsaPrivateKey: rsa } = sealed;
-    const { previousEd25519Selector: edSelector, previousEd25519PrivateKey: ed25519 } = sealed;
-    if (rsaSelector === null || rsa === null || edSelector === null || ed25519 === null)
-      return null;
-    const open = (key: Buffer) => createPrivateKey(this.#secrets.open(key, domainId));
+    const { domain, previousRsaSelector, previousRsaPrivateKey } = sealed;
+    const { previousEd25519Selector, previousEd25519PrivateKey } = sealed;
+    if (previousRsaSelector === null || previousRsaPrivateKey === null) return null;
+    if (previousEd25519Selector === null || previousEd25519PrivateKey === null) return null;
     return {
-      rsa: { domain, selector: rsaSelector, algorithm: 'rsa-sha256', privateKey: open(rsa) },
+      rsa: {
+        domain,
+        selector: previousRsaSelector,
+        algorithm: 'rsa-sha256',
+        privateKey: this.#openKey(previousRsaPrivateKey, domainId),
+      },
       ed25519: {
         domain,
-        selector: edSelector,
+        selector: previousEd25519Selector,
         algorithm: 'ed25519-sha256',
-        privateKey: open(ed25519),
+        privateKey: this.#openKey(previousEd25519PrivateKey, domainId),
       },
     };
   }
 
-  async #buildSigned(
+  async #buildWithCurrentKeys(
     message: StoredMessage,
     recipient: MessageRecipient,
     form: MessageForm,
   ): Promise<SignedMessage> {
     const signWith = signingKeys(await this.#keysOf(message), message);
-    return this.#buildNow(message, recipient, { signWith, form });
+    return this.#buildWith(message, recipient, { signWith, form });
   }
 
-  async #copyFor(message: StoredMessage, recipient: MessageRecipient): Promise<Copy> {
+  async #partsFor(message: StoredMessage, recipient: MessageRecipient): Promise<RecipientParts> {
     const isTracked = message.tracking.base !== null;
     const html = isTracked ? await this.#trackedHtml(message, recipient) : message.html;
     const hosted = parseHostedLink(message.unsubscribeUrl);
-    if (hosted === null) return { url: message.unsubscribeUrl, mailto: null, html };
+    if (hosted === null) {
+      return { unsubscribeUrl: message.unsubscribeUrl, unsubscribeMailto: null, html };
+    }
     const { projectId, environment, id: emailId, from } = message;
     const { address, position } = recipient;
     const fromDomain = domainOf(from.address);
     const tokens = new UnsubscribeTokens(this.#secrets.deriveAll(UNSUBSCRIBE));
-    const who = { projectId, environment, emailId, address, fromDomain };
-    const mail = {
+    const unsubscriber = { projectId, environment, emailId, address, fromDomain };
+    const replyAddress = {
       emailId,
       position,
       domain: `send.${fromDomain}`,
       secret: this.#secrets.derive('return path'),
     };
     return {
-      url: hosted.base + tokens.make(who),
-      mailto: hosted.byMail ? makeUnsubscribeAddress(mail) : null,
+      unsubscribeUrl: hosted.base + tokens.make(unsubscriber),
+      unsubscribeMailto: hosted.byMail ? makeUnsubscribeAddress(replyAddress) : null,
       html,
     };
   }
@@ -237,7 +221,7 @@ export class MessageBuilder {
   async #trackedHtml(message: StoredMessage, recipient: MessageRecipient): Promise<string | null> {
     const { html, unsubscribeUrl, headers } = message;
     if (html === null) return null;
-    const isUntracked = unsubscribesAt(unsubscribeUrl, headers);
+    const isUntracked = unsubscribeLinkMatcher(unsubscribeUrl, headers);
     return (await this.#trackerFor(message, { recipient, isUntracked }))(html);
   }
 
@@ -251,7 +235,7 @@ export class MessageBuilder {
     const raw =
       (asciiOnly ? withAsciiHeader(message.submitted.raw) : null) ?? message.submitted.raw;
     if (message.tracking.base === null) return splitRawMessage(raw);
-    const isUntracked = unsubscribesAt(
+    const isUntracked = unsubscribeLinkMatcher(
       null,
       splitRawMessage(raw).headers.map(({ name, value }) => [name, value]),
     );
@@ -274,7 +258,7 @@ export class MessageBuilder {
     return (html) => trackHtml(html, { tracking, recipient, tokens, isUntracked });
   }
 
-  async #buildNow(
+  async #buildWith(
     message: StoredMessage,
     recipient: MessageRecipient,
     { signWith, form }: { signWith: DkimKey[]; form: MessageForm },
@@ -288,7 +272,7 @@ export class MessageBuilder {
       submittedParts === null
         ? await signMessage(
             composeMessage({
-              ...toCompose(message, await this.#copyFor(message, recipient)),
+              ...messageToCompose(message, await this.#partsFor(message, recipient)),
               ...form,
               feedbackId: feedbackIdOf(
                 { tags: message.tags, projectId: message.projectId, fromDomain },
@@ -302,7 +286,7 @@ export class MessageBuilder {
     const { from, to, cc, replyTo } = message;
     const smtpUtf8 = submittedParts
       ? !isAscii(submittedParts.headerBytes)
-      : namesUtf8([from], replyTo) || (!form.asciiOnly && namesUtf8(to, cc));
+      : hasUtf8Address([from], replyTo) || (!form.asciiOnly && hasUtf8Address(to, cc));
     const is8Bit = submittedParts !== null && !isAscii(submittedParts.raw);
     return { parts, sizeBytes: sizeOf(parts), sha256: sha256Of(parts), smtpUtf8, is8Bit };
   }
@@ -310,56 +294,90 @@ export class MessageBuilder {
   #keysOf({ projectId, domainId }: StoredMessage): Promise<DomainKeys> {
     const id = `${projectId} ${domainId}`;
     const nowMs = this.#world.monotonicMs();
-    const known = this.#keys.get(id);
-    if (known !== undefined && nowMs - known.loadedAtMs < KEYS_CACHED_FOR_MS) return known.keys;
-    const keys = this.#loadKeys({ projectId, domainId }, known?.keys);
+    const cached = this.#keys.get(id);
+    if (cached !== undefined && nowMs - cached.loadedAtMs < KEYS_CACHED_FOR_MS) return cached.keys;
+    const keys = this.#loadKeys({ projectId, domainId }, cached?.keys);
     this.#keys.set(id, { keys, loadedAtMs: nowMs });
     keys.catch(() => this.#keys.delete(id));
     return keys;
   }
 
-  /** Loads the keys. While the database is unavailable, the previous ones stay in use. */
+  /** Loads the keys. While the database is unavailable, the cached ones stay in use. */
   async #loadKeys(
     { projectId, domainId }: Pick<StoredMessage, 'projectId' | 'domainId'>,
-    before?: Promise<DomainKeys>,
+    cached?: Promise<DomainKeys>,
   ): Promise<DomainKeys> {
-    const sealed = await loadSigningKeys(this.#db, projectId, domainId).catch((error: unknown) => {
-      if (before !== undefined && error instanceof DatabaseUnavailable) return before;
+    const loaded = await loadSigningKeys(this.#db, projectId, domainId).catch((error: unknown) => {
+      if (cached !== undefined && error instanceof DatabaseUnavailable) return cached;
       throw error;
     });
-    if (!sealed) throw new Error('the sending domain of a stored email has no keys');
-    if ('sealed' in sealed) return sealed;
-    const known = await before?.catch(() => undefined);
-    const open = (of: 'rsa' | 'ed25519', key: 'rsaPrivateKey' | 'ed25519PrivateKey') =>
-      known?.sealed[key].equals(sealed[key])
-        ? known[of].privateKey
-        : createPrivateKey(this.#secrets.open(sealed[key], domainId));
-    const { domain, rsaSelector, ed25519Selector } = sealed;
+    if (!loaded) throw new Error('the sending domain of a stored email has no keys');
+    if ('sealed' in loaded) return loaded;
+    return this.#openKeys(loaded, domainId, await cached?.catch(() => undefined));
+  }
+
+  /** Opens the keys. One that is the same as a cached one is not opened again. */
+  #openKeys(sealed: SealedKeys, domainId: string, cached: DomainKeys | undefined): DomainKeys {
+    const { domain, rsaSelector, rsaPrivateKey, ed25519Selector, ed25519PrivateKey } = sealed;
+    const rsa = cached?.sealed.rsaPrivateKey.equals(rsaPrivateKey)
+      ? cached.rsa.privateKey
+      : this.#openKey(rsaPrivateKey, domainId);
+    const ed25519 = cached?.sealed.ed25519PrivateKey.equals(ed25519PrivateKey)
+      ? cached.ed25519.privateKey
+      : this.#openKey(ed25519PrivateKey, domainId);
     return {
       sealed,
-      rsa: {
-        domain,
-        selector: rsaSelector,
-        algorithm: 'rsa-sha256',
-        privateKey: open('rsa', 'rsaPrivateKey'),
-      },
+      rsa: { domain, selector: rsaSelector, algorithm: 'rsa-sha256', privateKey: rsa },
       ed25519: {
         domain,
         selector: ed25519Selector,
         algorithm: 'ed25519-sha256',
-        privateKey: open('ed25519', 'ed25519PrivateKey'),
+        privateKey: ed25519,
       },
     };
   }
+
+  #openKey(sealedKey: Buffer, domainId: string): DkimKey['privateKey'] {
+    return createPrivateKey(this.#secrets.open(sealedKey, domainId));
+  }
+}
+
+/**
+ * Returns whether the message can be sent to this recipient through a server without SMTPUTF8. It can if only other
+ * recipients in its header need SMTPUTF8, or unencoded texts of a client. Addresses in From and Reply-To have no
+ * ASCII form.
+ */
+export function hasAsciiForm(message: StoredMessage, { address }: MessageRecipient): boolean {
+  const { submitted, from, to, cc, replyTo } = message;
+  if (needsSmtpUtf8(address)) return false;
+  if (submitted !== null) return withAsciiHeader(submitted.raw) !== null;
+  return hasUtf8Address(to, cc) && !hasUtf8Address([from], replyTo);
+}
+
+/**
+ * Checks that the bytes to send are those that were signed and whose hash is recorded.
+ * @throws if not: nothing is sent, and the next attempt composes the message again
+ */
+export function assertUnchanged({ parts, sizeBytes, sha256 }: SignedMessage): void {
+  const isSame =
+    sizeOf(parts) === sizeBytes && (sizeBytes > REHASHED_BYTES_MAX || sha256Of(parts) === sha256);
+  if (!isSame) throw new Error('the bytes of a message changed after it was signed');
+}
+
+function sizeOf(parts: readonly Buffer[]): number {
+  return parts.reduce((sum, part) => sum + part.length, 0);
+}
+
+function sha256Of(parts: readonly Buffer[]): string {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(part);
+  return hash.digest('hex');
 }
 
 function signingKeys(keys: DomainKeys, { dualSigned }: StoredMessage): DkimKey[] {
   const ofAlgorithm = { 'rsa-sha256': keys.rsa, 'ed25519-sha256': keys.ed25519 };
   return signingAlgorithms(keys.sealed, dualSigned).map((algorithm) => ofAlgorithm[algorithm]);
 }
-
-/** Seconds for which the first server may still pass the message on (RFC 5321 §4.5.4.1). */
-const VALID_AFTER_EXPIRY_S = 5 * 86_400;
 
 function timesOf(message: StoredMessage): SignatureTimes {
   const secondsOf = (date: Date) => Math.floor(date.getTime() / 1000);
@@ -375,12 +393,12 @@ function dateOf({ createdAt, scheduledAt }: StoredMessage): Date {
 }
 
 /** Returns whether an address needs SMTPUTF8. Composed messages are ASCII except for addresses. */
-function namesUtf8(...lists: readonly (readonly Mailbox[])[]): boolean {
+function hasUtf8Address(...lists: readonly (readonly Mailbox[])[]): boolean {
   return lists.some((mailboxes) => mailboxes.some(({ address }) => needsSmtpUtf8(address)));
 }
 
 /** Returns a predicate for unsubscribe links: hosted here, the sender's own, or in the sender's own header. */
-function unsubscribesAt(
+function unsubscribeLinkMatcher(
   url: string | null,
   headers: StoredMessage['headers'],
 ): (target: string) => boolean {
@@ -393,16 +411,14 @@ function unsubscribesAt(
   return (target) => links.has(target) || (hosted !== undefined && target.startsWith(hosted));
 }
 
-function toCompose(message: StoredMessage, { url, mailto, html }: Copy): Message {
+function messageToCompose(message: StoredMessage, parts: RecipientParts): Message {
   return {
     ...message,
-    html,
+    ...parts,
     text: textOf(message),
     emailId: message.id,
     date: dateOf(message),
     messageId: messageIdIn(message),
-    unsubscribeUrl: url,
-    unsubscribeMailto: mailto,
   };
 }
 

@@ -1,7 +1,7 @@
 /**
- * Answers in place of a mail server for test keys (docs/api.md). It never opens a connection.
+ * Replies in place of a mail server for test keys (docs/api.md). It never opens a connection.
  *
- * The local part without any `+label` decides the answer, at `simulator.test` or, for the names that Resend
+ * The local part without any `+label` decides the reply, at `simulator.test` or, for the names that Resend
  * documents, at `resend.dev`. Any other address is delivered.
  */
 import { RESEND_DOMAIN, RESEND_NAMES, SIMULATOR_DOMAIN } from '../../core/simulator.ts';
@@ -24,6 +24,23 @@ export const SIMULATOR_HOST = 'simulator.letterhaus.invalid';
 /** The provider of test mail. It has no dot, so no destination or host has the same name. */
 export const SIMULATOR_PROVIDER = 'simulator';
 
+const SLOW_DELAY_MS = 30_000;
+const DEFERRALS = 2;
+
+const OK: SmtpReply = { code: 250, enhancedCode: '2.0.0', message: 'OK: simulated delivery' };
+
+const REFUSALS: Readonly<Record<string, SmtpReply>> = {
+  bounced: { code: 550, enhancedCode: '5.1.1', message: 'No such user here (simulated)' },
+  blocked: { code: 550, enhancedCode: '5.7.1', message: 'Blocked by policy (simulated)' },
+  full: { code: 452, enhancedCode: '4.2.2', message: 'Mailbox full (simulated)' },
+};
+
+const GREYLISTED: SmtpReply = {
+  code: 451,
+  enhancedCode: '4.7.1',
+  message: 'Greylisted, try again in a moment (simulated)',
+};
+
 type SimulatorOptions = {
   world: World;
   builder: Pick<MessageBuilder, 'build'>;
@@ -37,7 +54,7 @@ export async function attemptSimulated(
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
   // The message is built and signed as for a live key, so that the same errors occur.
-  const build = (whole: StoredMessage) => builder.build(whole, delivery);
+  const build = (content: StoredMessage) => builder.build(content, delivery);
   const message = await (delivery.content === null
     ? contents.use(delivery, build)
     : build(delivery.content));
@@ -62,24 +79,11 @@ export async function attemptSimulated(
   return { kind: 'settle', outcome, attempt, startedMs, thenComplains };
 }
 
-const SLOW_DELAY_MS = 30_000;
-const DEFERRALS = 2;
-
-const OK: SmtpReply = { code: 250, enhancedCode: '2.0.0', message: 'OK: simulated delivery' };
-
-const REFUSALS: Readonly<Record<string, SmtpReply>> = {
-  bounced: { code: 550, enhancedCode: '5.1.1', message: 'No such user here (simulated)' },
-  blocked: { code: 550, enhancedCode: '5.7.1', message: 'Blocked by policy (simulated)' },
-  full: { code: 452, enhancedCode: '4.2.2', message: 'Mailbox full (simulated)' },
-};
-
-const GREYLISTED: SmtpReply = {
-  code: 451,
-  enhancedCode: '4.7.1',
-  message: 'Greylisted, try again in a moment (simulated)',
-};
-
-/** @param attempts attempts already made @param claim number of claims of the recipient, 1 or more */
+/**
+ * Returns the reply of the simulator, or another fate, by the name in the address.
+ * @param attempts number of earlier attempts
+ * @param claim number of claims of the recipient, 1 or more
+ */
 export function simulate(address: Address, attempts: number, claim: number): Simulated {
   const name = scenarioOf(address);
   const refusal = Object.hasOwn(REFUSALS, name) ? REFUSALS[name] : undefined;
@@ -102,7 +106,7 @@ function scenarioOf(address: Address): string {
   const name = localPartOf(address).toLowerCase().split('+', 1)[0] ?? '';
   const domain = domainOf(address);
   if (domain === SIMULATOR_DOMAIN) return name;
-  const isKnown = domain === RESEND_DOMAIN && RESEND_NAMES.some((one) => one === name);
+  const isKnown = domain === RESEND_DOMAIN && RESEND_NAMES.some((known) => known === name);
   return isKnown ? name : '';
 }
 
