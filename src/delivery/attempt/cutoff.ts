@@ -8,8 +8,10 @@ import { LiveSet } from '../../lib/live-set.ts';
 /** `given_up`: `Slots` ended the attempt, because its budget was full. */
 export type CutEnding = 'unsent' | 'in_doubt' | 'given_up';
 
-/** A running attempt. `all`: end it even after its final dot. */
-type RunningAttempt = { cut: (all: boolean) => void };
+type RunningAttempt = {
+  /** `includingSent`: ends the attempt even after its final dot. */
+  cut: (options: { includingSent: boolean }) => void;
+};
 
 export class Cutoff {
   readonly #attempts = new LiveSet<RunningAttempt>();
@@ -21,12 +23,12 @@ export class Cutoff {
 
   cutUnsent(): void {
     this.#stage = 'unsent';
-    for (const attempt of this.#attempts) attempt.cut(false);
+    for (const attempt of this.#attempts) attempt.cut({ includingSent: false });
   }
 
   cutAll(): void {
     this.#stage = 'all';
-    for (const attempt of this.#attempts) attempt.cut(true);
+    for (const attempt of this.#attempts) attempt.cut({ includingSent: true });
   }
 
   /** Returns the result of the attempt, or how the stop or `signal` ended it. */
@@ -37,13 +39,13 @@ export class Cutoff {
   ): Promise<Result | CutEnding> {
     const cut = Promise.withResolvers<CutEnding>();
     const running: RunningAttempt = {
-      cut: (all) => {
+      cut: ({ includingSent }) => {
         if (!hasSentDot()) cut.resolve('unsent');
-        else if (all) cut.resolve('in_doubt');
+        else if (includingSent) cut.resolve('in_doubt');
       },
     };
     this.#attempts.add(running);
-    if (this.isClosed) running.cut(this.#stage === 'all');
+    if (this.isClosed) running.cut({ includingSent: this.#stage === 'all' });
     const giveUp = (): void => {
       if (!hasSentDot()) cut.resolve('given_up');
     };

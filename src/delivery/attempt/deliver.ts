@@ -2,7 +2,7 @@
  * Delivers to one recipient: checks that the email may still be sent, makes the attempt, and settles its outcome. A
  * delivery that was not sent is released.
  *
- * Test mail takes the same steps, except that simulator.ts answers its attempt. It cannot reach a network.
+ * Test mail takes the same steps, except that simulator.ts replies in place of a server. It cannot reach a network.
  */
 import { domainOf } from '../../mail/address.ts';
 import { Unsignable } from '../../mail/dkim.ts';
@@ -37,7 +37,7 @@ import { OutcomeSettler, type OutcomeSettlerOptions } from './settle-outcome.ts'
 import type { EarlyRetries } from '../queue/early-retries.ts';
 import { attemptSimulated } from './simulator.ts';
 
-/** How a delivery leaves this worker. */
+/** `settled`: an outcome is stored. `release`: nothing was stored, and the delivery is due after the delay. */
 export type DeliverResult = { kind: 'settled' } | { kind: 'release'; delayMs: number };
 export type Deliver = (delivery: Delivery, cutoff: Cutoff) => Promise<DeliverResult>;
 
