@@ -21,7 +21,7 @@ import { lacksSmtpUtf8 } from '../../net/smtp/client-transaction.ts';
 import { deferredByBlock } from '../blocks/block-outcomes.ts';
 import type { AttemptBlocks } from '../blocks/attempt-blocks.ts';
 import type { ProviderBlocks } from '../blocks/provider-blocks.ts';
-import type { Delivery } from '../queue/fair-queue.ts';
+import type { Delivery } from '../queue/delivery.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import type { TlsRules, TlsRequest } from '../route/tls-rules.ts';
 import type { SmtpConnections, Unavailable } from '../shaping/smtp-connections.ts';

@@ -10,7 +10,7 @@ import { domainOf, localPartOf, type Address } from '../../mail/address.ts';
 import type { SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import type { StoredMessage } from './message-store.ts';
 import type { ContentMemory } from '../queue/content-memory.ts';
-import type { Delivery } from '../queue/fair-queue.ts';
+import type { Delivery } from '../queue/delivery.ts';
 import type { MessageBuilder } from './message.ts';
 import { SUPPRESSED } from './endings.ts';
 import { type Disposition, attemptRecord, type AttemptResult, outcomeOf } from './outcome.ts';

@@ -13,7 +13,7 @@ import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
 import type { MessageHead, StoredMessage } from '../attempt/message-store.ts';
 import type { Unavailable } from '../shaping/smtp-connections.ts';
-import type { Delivery } from './fair-queue.ts';
+import type { Delivery } from './delivery.ts';
 
 /** Limit on a small message, which counts as WEIGHT_BYTES in memory (delivery/queue/fair-queue.ts). */
 const SMALL_BYTES_MAX = 24 * 1024;

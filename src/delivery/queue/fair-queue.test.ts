@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newDelivery, newMessage } from '../../../test/support/deliveries.ts';
-import { type Delivery, FairQueue } from './fair-queue.ts';
+import type { Delivery } from './delivery.ts';
+import { FairQueue } from './fair-queue.ts';
 
 function newFairQueue(window: number | ((provider: string) => number) = 100): FairQueue {
   const windowOf = typeof window === 'number' ? () => window : window;

@@ -15,38 +15,9 @@
  * takes longer than a message to a nearby server, and needs no connection.
  */
 import { LiveSet } from '../../lib/live-set.ts';
-import type { MessageHead, StoredMessage } from '../attempt/message-store.ts';
-import type { ClaimedRecipient } from './claim-store.ts';
-import { type SlotHolder, type SlotKind, Slots } from '../shaping/slots.ts';
+import type { Delivery } from './delivery.ts';
+import { type SlotKind, Slots } from '../shaping/slots.ts';
 import { TurnOrder } from './turn-order.ts';
-
-export type Delivery = Pick<
-  ClaimedRecipient,
-  'position' | 'claim' | 'attempts' | 'destination' | 'address'
-> & {
-  message: MessageHead;
-  /** The whole message; null for a large one, whose content is loaded for a session (content-memory.ts). */
-  content: StoredMessage | null;
-  /** True when the database no longer has the content, so that delivery can only fail. */
-  contentMissing?: boolean;
-  contentBytes: number;
-  /** The provider (delivery/route/mail-routing.ts). It changes when a look-up finds the destination's mail servers. */
-  provider: string;
-  /** The lease under which the recipient is claimed. An outcome under another lease is fenced. */
-  holder: string;
-  /** Monotonic time at which the delivery came into memory. */
-  leasedSinceMs: number;
-  expiresAtMs: number;
-  /** Due time on the database's clock, by which the tenant queue is sorted. */
-  dueAtMs: number;
-  /** Bytes that the delivery counts in memory, without the content of a large message; a whole number. */
-  weightBytes: number;
-  suppressed: boolean;
-  domainDeleted: boolean;
-  domainUnverified: boolean;
-  /** Set by `FairQueue` while the delivery runs: its slot, or its wait outside of the slots. */
-  slot?: SlotHolder;
-};
 
 export type ProviderRules = {
   /** Returns how many attempts of the provider may run at once on this worker; 1 or more. */
