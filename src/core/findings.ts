@@ -1,7 +1,7 @@
 /**
  * Results of DNS look-ups for dry runs and diagnoses. domains/ and delivery/ produce them, and the API returns them.
  * A `verdict` of `unknown` has its reason in `problem`: DNS did not answer in time, or a limit of
- * net/dns/allowance.ts was reached.
+ * net/dns/lookup-allowance.ts was reached.
  */
 
 export type AuthenticationFinding = {

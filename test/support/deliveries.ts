@@ -1,6 +1,6 @@
 /** Recipients in the form of delivery/, for tests without a database. */
 import { type Address, parseAddress } from '../../src/mail/address.ts';
-import type { Delivery } from '../../src/delivery/queue/delivery.ts';
+import type { Delivery } from '../../src/delivery/memory/delivery.ts';
 import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
 import { newId } from '../../src/database/ids.ts';
 import type { StoredMessage } from '../../src/delivery/attempt/message-store.ts';

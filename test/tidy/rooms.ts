@@ -24,7 +24,7 @@ const ROLES = {
   watch: /(^|\/)(watch|[\w-]+-watch)\.ts$|^backup\/running\//,
   /** HTTP and SMTP: what a stranger's bytes meet first. */
   routes:
-    /^http\/|(^|\/)(routes|schemas|[\w-]+-routes|[\w-]+-schemas|http-[\w-]+|smtp-[\w-]+)\.ts$/,
+    /^http\/|(^|\/)(routes|schemas|[\w-]+-routes|[\w-]+-schemas|http-[\w-]+|smtp-(?:inbound|submission))\.ts$/,
   /** SQL. */
   store: /\/store\/|-store\.ts$|^settle\/|^migration\//,
   compat: /^compat\//,

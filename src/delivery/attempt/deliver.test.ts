@@ -8,7 +8,7 @@ import { connectionsTo, TEST_WORLD as world } from '../../../test/support/smtp-c
 import { waitFor } from '../../../test/support/wait.ts';
 import type { Settlement } from '../../settle/settlement.ts';
 import { Cutoff } from './cutoff.ts';
-import type { Delivery } from '../queue/delivery.ts';
+import type { Delivery } from '../memory/delivery.ts';
 import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
 import { ProviderBlocks } from '../blocks/provider-blocks.ts';
 import { DEFAULT_SHAPING } from '../shaping/settings.ts';

@@ -14,7 +14,7 @@ import { attemptLive, type AttemptOptions } from './live-attempt.ts';
 import { RECHECK_AFTER_MS } from './send-permission.ts';
 import type { Cutoff } from './cutoff.ts';
 import { EXPIRED_REFUSED, expiredByBlock } from '../blocks/block-outcomes.ts';
-import type { Delivery } from '../queue/delivery.ts';
+import type { Delivery } from '../memory/delivery.ts';
 import {
   CONTENT_MISSING,
   deferredByUplink,

@@ -20,7 +20,7 @@ import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../../mail/replies/
 import type { MailHosts } from '../../net/dns/mx.ts';
 import type { SmtpTlsFacts } from '../../net/smtp/client.ts';
 import type { TlsPolicyName } from '../../net/tls/tls-rule.ts';
-import type { Delivery } from '../queue/delivery.ts';
+import type { Delivery } from '../memory/delivery.ts';
 import type { SignedMessage } from './message.ts';
 
 /** The server at which the attempt ended; null for steps that were not reached. */

@@ -16,7 +16,7 @@ import type { SettleStore } from '../../settle/settle-store.ts';
 import { newSettlement, type Settlement } from '../../settle/settlement.ts';
 import { countFullMailbox } from '../../suppressions/suppression-store.ts';
 import type { EarlyRetries } from '../queue/early-retries.ts';
-import type { Delivery } from '../queue/delivery.ts';
+import type { Delivery } from '../memory/delivery.ts';
 import { COMPLAINED, DOUBTS_MAX, givenUpInDoubt } from './endings.ts';
 import type { ConcludedAttempt, Outcome } from './outcome.ts';
 

@@ -8,7 +8,7 @@ import { findLastReason } from '../../emails/email-store.ts';
 import { domainOf } from '../../mail/address.ts';
 import type { RefusalSubject } from '../../mail/replies/refusal-subject.ts';
 import type { Disposition, Outcome } from '../attempt/outcome.ts';
-import type { Delivery } from '../queue/delivery.ts';
+import type { Delivery } from '../memory/delivery.ts';
 import { type Source, sourcesFor } from '../shaping/sources.ts';
 import { deferredByRefusal, refusedByBlock } from './block-outcomes.ts';
 import { type BlockKey, blockNameOf, type ProviderBlock } from './block-store.ts';

@@ -41,7 +41,7 @@ import {
   type Blocks,
   type KnownBlock,
 } from './attempt-blocks.ts';
-import type { Delivery } from '../queue/delivery.ts';
+import type { Delivery } from '../memory/delivery.ts';
 
 type BlocksOptions = AttemptBlocksOptions & {
   world: Pick<World, 'monotonicMs' | 'random'>;

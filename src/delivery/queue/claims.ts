@@ -19,7 +19,7 @@ import {
   tenantQueueKey,
 } from './claim-store.ts';
 import type { SmtpConnections } from '../shaping/smtp-connections.ts';
-import type { FairQueue } from './fair-queue.ts';
+import type { FairQueue } from '../memory/fair-queue.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
 

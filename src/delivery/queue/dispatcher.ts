@@ -8,7 +8,7 @@
  *
  * The route of a destination is looked up before its mail starts. So mail to thousands of domains at one unreachable
  * provider is queued under that provider before any of it is tried. A delivery that cannot start soon is released to
- * the table: its provider is suspended, or its tenant queue or the memory is full. fair-queue.ts decides the order;
+ * the table: its provider is suspended, or its tenant queue or the memory is full. memory/fair-queue.ts decides the order;
  * delivery/attempt/deliver.ts does the work.
  */
 import type { Logger } from 'pino';
@@ -28,12 +28,12 @@ import {
 import { Claims } from './claims.ts';
 import { Cutoff } from '../attempt/cutoff.ts';
 import type { SmtpConnections } from '../shaping/smtp-connections.ts';
-import { type ContentMemory, isLarge, sizeOf } from './content-memory.ts';
+import { type ContentMemory, isLarge, sizeOf } from '../memory/content-memory.ts';
 import type { Deliver } from '../attempt/deliver.ts';
 import type { EarlyRetries } from './early-retries.ts';
 import { releaseWhenStored } from './unanswered-accepts.ts';
-import type { Delivery } from './delivery.ts';
-import { FairQueue, type ProviderRules, WEIGHT_BYTES } from './fair-queue.ts';
+import type { Delivery } from '../memory/delivery.ts';
+import { FairQueue, type ProviderRules, WEIGHT_BYTES } from '../memory/fair-queue.ts';
 import type { EmailHandOver, EmailToHandOver, HandedOverEmail } from './hand-over.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';

@@ -8,7 +8,7 @@ import { waitFor } from '../../../test/support/wait.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { newId } from '../../database/ids.ts';
 import { RECIPIENTS } from './queue-store.ts';
-import type { Delivery } from './delivery.ts';
+import type { Delivery } from '../memory/delivery.ts';
 import { EarlyRetries } from './early-retries.ts';
 import { DEFAULT_SHAPING } from '../shaping/settings.ts';
 import { UplinkView } from '../outage/uplink-view.ts';

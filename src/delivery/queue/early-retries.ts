@@ -11,7 +11,7 @@ import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
 import { type Queryable, whenAvailable } from '../../database/database.ts';
 import { bringForward, type WaitingClaim } from './early-retries-store.ts';
-import type { Delivery } from './delivery.ts';
+import type { Delivery } from '../memory/delivery.ts';
 import type { UplinkChange } from '../outage/uplink.ts';
 import type { UplinkView } from '../outage/uplink-view.ts';
 

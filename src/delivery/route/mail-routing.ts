@@ -4,7 +4,7 @@
  *
  * A **provider** is a large operator of mail servers, or else the group of MX hosts of a destination
  * (net/providers.ts). Until a look-up finds the mail servers of a destination, the destination itself stands in for
- * its provider: here, in delivery/queue/fair-queue.ts and in the column `queue.provider`. After the look-up its
+ * its provider: here, in delivery/memory/fair-queue.ts and in the column `queue.provider`. After the look-up its
  * deliveries move to the provider.
  */
 import { lookup } from 'node:dns/promises';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type SlotKind, type SlotHolder, Slots } from './slots.ts';
-import { TurnOrder } from '../queue/turn-order.ts';
+import { TurnOrder } from '../memory/turn-order.ts';
 
 const KIB = 1024;
 

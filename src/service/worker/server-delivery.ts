@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { Broker, BrokerTimer } from '../../delivery/broker/broker.ts';
 import { SmtpConnections } from '../../delivery/shaping/smtp-connections.ts';
-import { ContentMemory } from '../../delivery/queue/content-memory.ts';
+import { ContentMemory } from '../../delivery/memory/content-memory.ts';
 import { createDeliver, type DeliverOptions } from '../../delivery/attempt/deliver.ts';
 import type { SettledAttempt } from '../../delivery/attempt/settle-outcome.ts';
 import { Dispatcher } from '../../delivery/queue/dispatcher.ts';

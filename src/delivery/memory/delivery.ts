@@ -1,7 +1,7 @@
 /** A delivery in the memory of a worker: one email to one recipient, claimed under the worker's lease. */
 import type { MessageHead, StoredMessage } from '../attempt/message-store.ts';
 import type { SlotHolder } from '../shaping/slots.ts';
-import type { ClaimedRecipient } from './claim-store.ts';
+import type { ClaimedRecipient } from '../queue/claim-store.ts';
 
 export type Delivery = Pick<
   ClaimedRecipient,

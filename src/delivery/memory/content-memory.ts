@@ -15,7 +15,7 @@ import type { MessageHead, StoredMessage } from '../attempt/message-store.ts';
 import type { Unavailable } from '../shaping/smtp-connections.ts';
 import type { Delivery } from './delivery.ts';
 
-/** Limit on a small message, which counts as WEIGHT_BYTES in memory (delivery/queue/fair-queue.ts). */
+/** Limit on a small message, which counts as WEIGHT_BYTES in memory (delivery/memory/fair-queue.ts). */
 const SMALL_BYTES_MAX = 24 * 1024;
 const MEDIUM_BYTES_MAX = 256 * 1024;
 const LARGE_CAPACITY_BYTES = 40 * 1024 * 1024;
