@@ -22,9 +22,9 @@ const ROLES = {
   command: /^cli\/|(^|\/)(command|[\w-]+-command|command-[\w-]+)\.ts$|\/commands\//,
   /** Tasks that the service runs beside the mail. */
   watch: /(^|\/)(watch|[\w-]+-watch)\.ts$|^backup\/running\//,
-  /** HTTP and SMTP: what a stranger's bytes meet first. */
+  /** HTTP and SMTP: what a stranger's bytes meet first. In delivery SMTP is spoken as a client. */
   routes:
-    /^http\/|(^|\/)(routes|schemas|[\w-]+-routes|[\w-]+-schemas|http-[\w-]+|smtp-(?:inbound|submission))\.ts$/,
+    /^http\/|(^|\/)(routes|schemas|[\w-]+-routes|[\w-]+-schemas|http-[\w-]+|(?<!delivery\/\w+\/)smtp-(?:inbound|submission))\.ts$/,
   /** SQL. */
   store: /\/store\/|-store\.ts$|^settle\/|^migration\//,
   compat: /^compat\//,
