@@ -4,21 +4,27 @@ import { DatabaseUnavailable } from '../database/database.ts';
 import { systemWorld } from '../service/machine/system-world.ts';
 import { OutcomeBatches } from './outcome-batches.ts';
 
-/** A store whose fast path fails with the error that a test sets, with its log and a clock that the test moves. */
+/** A store whose paths fail with the errors that a test sets, with its log and a clock that the test moves. */
 function newStore() {
   const scene = {
     error: new Error('not set'),
+    fullPathError: null as Error | null,
     nowMs: 0,
     logged: [] as unknown[],
   };
   const log = {
     warn: () => {},
-    error: ({ err }: { err?: unknown }) => void scene.logged.push(err),
+    error: ({ err }: { err?: unknown }) => {
+      if (err !== undefined) scene.logged.push(err);
+    },
   };
   const store = new OutcomeBatches<number, string>({
     holder: () => 'worker',
     fencedResult: 'fenced',
-    write: async (batch) => batch.map(() => 'full path'),
+    write: async (batch) => {
+      if (scene.fullPathError !== null) throw scene.fullPathError;
+      return batch.map(() => 'full path');
+    },
     writeFast: async () => {
       throw scene.error;
     },
@@ -52,11 +58,22 @@ test('an unavailable database and a refused row on the fast path are not logged'
   const scene = newStore();
   const serialization = new DatabaseUnavailable('retry', { cause: withSqlState('40001') });
   const lost = new DatabaseUnavailable('the connection was lost');
-  for (const error of [lost, serialization, withSqlState('23514'), withSqlState('P0004')]) {
+  for (const error of [lost, serialization, withSqlState('23514')]) {
     scene.error = error;
     await scene.store.settle(1);
   }
   assert.deepEqual(scene.logged, []);
+});
+
+test('an assertion that only the fast path violates is logged, because its rows are right', async () => {
+  const scene = newStore();
+  const violated = withSqlState('P0004');
+  Object.assign(scene, { error: violated, fullPathError: violated });
+  assert.equal(await scene.store.settle(1), 'kept');
+  assert.deepEqual(scene.logged, []);
+  scene.fullPathError = null;
+  assert.equal(await scene.store.settle(2), 'full path');
+  assert.deepEqual(scene.logged, [violated]);
 });
 
 test('any other error of the fast path is logged at most once a minute', async () => {

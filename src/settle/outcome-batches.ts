@@ -10,7 +10,13 @@
 import { DatabaseUnavailable, sqlStateOf, whenAvailable } from '../database/database.ts';
 import { GroupCommit, type GroupCommitOptions } from '../database/group-commit.ts';
 import { SettleHealth } from './health.ts';
-import { type Extent, isRowAtFault, Unsettled, type UnsettledOptions } from './unsettled.ts';
+import {
+  type Extent,
+  isAssertion,
+  isRowAtFault,
+  Unsettled,
+  type UnsettledOptions,
+} from './unsettled.ts';
 
 /** The lease under which a batch is stored, and the extent of its outcomes. */
 export type WriteContext = { holder: string; extent: Extent };
@@ -79,7 +85,7 @@ export class OutcomeBatches<Item, Result> {
     return this.#commits.add(item);
   }
 
-  /** Whether no work may start, because its outcome could not be stored. */
+  /** True while no work may start, because its outcome could not be stored. */
   get isBlocked(): boolean {
     return this.#unsettled.isBlocked;
   }
@@ -99,36 +105,39 @@ export class OutcomeBatches<Item, Result> {
   }
 
   async #settle(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
-    const stored = await this.#writeFast(batch);
+    const { stored, error } = await this.#writeFast(batch);
     if (stored.size > 0) this.#unsettled.noteOthersStored();
-    const left = batch.filter((item) => !stored.has(item));
-    const settled = left.length === 0 ? [] : await this.#unsettled.settle(left);
+    const remaining = batch.filter((item) => !stored.has(item));
+    const settled = remaining.length === 0 ? [] : await this.#unsettled.settle(remaining);
+    if (error !== null && !isExpected(error, settled.includes('kept'))) {
+      this.#logFastPathFailure(error);
+    }
     let next = 0;
     return batch.map((item) => (stored.has(item) ? stored.get(item)! : settled[next++]!));
   }
 
   /**
-   * Returns an empty map after any error: the fast path stores a batch completely or not at all. `write` then decides,
-   * and fences off outcomes whose commit was not confirmed.
+   * Stores nothing after any error: the fast path stores a batch completely or not at all. `write` then decides, and
+   * fences off outcomes whose commit was not confirmed.
    */
-  async #writeFast(batch: readonly Item[]): Promise<ReadonlyMap<Item, Result>> {
+  async #writeFast(
+    batch: readonly Item[],
+  ): Promise<{ stored: ReadonlyMap<Item, Result>; error: unknown }> {
     const { holder, writeFast } = this.#options;
     const current = holder();
-    if (writeFast === undefined || current === null || this.isBlocked) return new Map();
-    return writeFast(batch, current).catch((error: unknown) => {
-      this.#logFastPathFailure(error);
-      return new Map<Item, Result>();
-    });
+    const nothing = new Map<Item, Result>();
+    if (writeFast === undefined || current === null || this.isBlocked) {
+      return { stored: nothing, error: null };
+    }
+    try {
+      return { stored: await writeFast(batch, current), error: null };
+    } catch (error) {
+      return { stored: nothing, error };
+    }
   }
 
-  /**
-   * Logs errors that the fast path must not have, once a minute, because the full path hides them at nearly twice the
-   * cost. A lost connection and a refused row are expected: `write` waits for the one and bisects the other.
-   */
+  /** Logs at most once a minute. The full path hides such errors at nearly twice the cost. */
   #logFastPathFailure(error: unknown): void {
-    const sqlState = sqlStateOf(error);
-    const isExpected = sqlState !== null && isRowAtFault(sqlState);
-    if (isExpected || error instanceof DatabaseUnavailable) return;
     const { log, world } = this.#options;
     const nowMs = world.monotonicMs();
     if (nowMs - this.#fastFailureLoggedAtMs < FAST_FAILURE_LOGGED_EVERY_MS) return;
@@ -156,4 +165,16 @@ export class OutcomeBatches<Item, Result> {
     if (this.#unsettled.isBlocked) this.health.batchRefused();
     else this.health.batchStored();
   }
+}
+
+/**
+ * Returns whether an error of the fast path needs no attention. A lost connection and a refused row are expected:
+ * `write` waits for the one and bisects the other. An assertion is expected only if the full path refuses an outcome,
+ * too. Otherwise the rows are right, and the fast path is wrong.
+ */
+function isExpected(error: unknown, hasRefusedOutcome: boolean): boolean {
+  if (error instanceof DatabaseUnavailable) return true;
+  const sqlState = sqlStateOf(error);
+  if (sqlState === null) return false;
+  return isAssertion(sqlState) ? hasRefusedOutcome : isRowAtFault(sqlState);
 }

@@ -64,6 +64,9 @@ const STOP_PAUSE_MS = 250;
 
 export const isRowAtFault = (sqlState: string): boolean => ROW_FAULT.test(sqlState);
 
+/** Assertions of the statements (`assert_equal`). Only a bug or a row that was changed by hand violates one. */
+export const isAssertion = (sqlState: string): boolean => sqlState === 'P0004';
+
 export class Unsettled<Item, Result> {
   readonly #options: UnsettledOptions<Item, Result>;
   readonly #kept = new Map<Item, KeptOutcome<Item>>();
