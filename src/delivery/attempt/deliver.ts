@@ -97,7 +97,10 @@ async function outcomeBeforeAttempt(
 }
 
 function missingContentOutcome({ message }: Delivery, { log }: DeliverOptions): Outcome {
-  log.error({ email_id: message.id }, 'an email fails because its content is not in the database');
+  log.error(
+    { email_id: message.id },
+    'an email fails because its content is not in the database or cannot be parsed',
+  );
   return CONTENT_MISSING;
 }
 

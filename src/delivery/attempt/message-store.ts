@@ -1,6 +1,6 @@
 /** Loads stored messages for delivery, with or without their content. */
 import type { Environment, Scope } from '../../core/scope.ts';
-import { domainOf, type Mailbox, parseMailbox } from '../../mail/address.ts';
+import { type Address, domainOf, type Mailbox, parseMailbox } from '../../mail/address.ts';
 import { messageIdOf } from '../../mail/compose.ts';
 import type { Dsn } from '../../mail/dsn-parameters.ts';
 import type { Attachment, Email } from '../../mail/email.ts';
@@ -56,7 +56,7 @@ type HeadRow = {
   expires_at: Date;
   domain_id: string;
   dual_signed: boolean;
-  from_address: string;
+  from_address: Address;
   from_name: string | null;
   to_list: string[];
   cc_list: string[];
@@ -79,17 +79,20 @@ type MessageRow = HeadRow & {
   raw: Buffer | null;
 };
 
-/** Returns the messages with these ids, by id. Ids are unique across scopes; each message has its scope. */
+/**
+ * Returns the messages with these ids, by id. Ids are unique across scopes; each message has its scope. Leaves out a
+ * message with a mailbox that cannot be parsed, so that its delivery fails like that of an email without content.
+ */
 export async function loadMessages(
   db: Queryable,
   emails: readonly EmailKey[],
 ): Promise<Map<string, StoredMessage>> {
   const statement = { name: 'load_messages', text: LOAD_MESSAGES };
   const rows = await db.query<MessageRow>(statement, valuesOf(emails));
-  return new Map(rows.map((row) => [row.id, messageOf(row)]));
+  return new Map(rows.filter(hasValidMailboxes).map((row) => [row.id, messageOf(row)]));
 }
 
-/** Returns messages without their contents, also for an email whose content is missing. */
+/** Returns messages without their contents, also for an email whose content is missing or cannot be parsed. */
 export async function loadHeads(
   db: Queryable,
   emails: readonly EmailKey[],
@@ -117,10 +120,10 @@ function headOfRow(row: HeadRow): MessageHead {
     expiresAt: row.expires_at,
     domainId: row.domain_id,
     dualSigned: row.dual_signed,
-    from: { name: row.from_name, address: mailbox(row.from_address).address },
-    to: row.to_list.map(mailbox),
-    cc: row.cc_list.map(mailbox),
-    replyTo: row.reply_to.map(mailbox),
+    from: { name: row.from_name, address: row.from_address },
+    to: parseMailboxes(row.to_list),
+    cc: parseMailboxes(row.cc_list),
+    replyTo: parseMailboxes(row.reply_to),
     subject: row.subject,
     headers: row.headers ?? [],
     tags: row.tags,
@@ -169,9 +172,15 @@ export function messageIdIn({
   return submitted?.messageId ?? messageIdOf(id, domainOf(from.address));
 }
 
-/** Stored mailboxes were parsed at acceptance, so a parse error is a bug. */
-function mailbox(text: string): Mailbox {
-  const parsed = parseMailbox(text);
-  if (!parsed) throw new Error('a stored mailbox cannot be parsed');
-  return parsed;
+/** Stored mailboxes were parsed at acceptance. One that cannot be parsed was changed in the database. */
+function hasValidMailboxes({ from_address, to_list, cc_list, reply_to }: HeadRow): boolean {
+  const lists = [to_list, cc_list, reply_to];
+  return (
+    parseMailbox(from_address) !== null &&
+    lists.every((texts) => parseMailboxes(texts).length === texts.length)
+  );
+}
+
+function parseMailboxes(texts: readonly string[]): Mailbox[] {
+  return texts.flatMap((text) => parseMailbox(text) ?? []);
 }

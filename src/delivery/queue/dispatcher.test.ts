@@ -146,6 +146,28 @@ test('an email without content delays no other, and its delivery is marked', asy
   );
 });
 
+test('an email with a mailbox that cannot be parsed delays no other, and is marked like one without content', async () => {
+  const delivered = new Map<string, boolean>();
+  await using scene = newScene({
+    deliver: ({ address, contentMissing = false }) => {
+      delivered.set(address, contentMissing);
+      return Promise.resolve({ kind: 'settled' });
+    },
+  });
+  const senders = await queued('sender@mailboxes.test');
+  const recipients = await queued('recipient@mailboxes.test');
+  await queued('intact@mailboxes.test');
+  await db.query(`update emails set from_address = 'no address' where id = $1`, [senders.id]);
+  await db.query(`update emails set to_list = '{no address}' where id = $1`, [recipients.id]);
+  scene.dispatcher.start();
+  const all = ['sender', 'recipient', 'intact'].map((name) => `${name}@mailboxes.test`);
+  await waitFor(() => all.every((address) => delivered.has(address)), { what: 'all deliveries' });
+  assert.deepEqual(
+    all.map((address) => delivered.get(address)),
+    [true, true, false],
+  );
+});
+
 test('an error in an attempt keeps the mail', async () => {
   await using scene = newScene({ deliver: () => Promise.reject(new Error('a bug')) });
   const email = await queued('bug@example.net');
