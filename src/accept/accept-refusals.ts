@@ -1,6 +1,6 @@
 /**
  * The reasons for which an email is refused, each with its sentence. Single emails, batches, SMTP submissions, dry
- * runs and the early check (early-refusal.ts) share them, so that a refusal reads the same everywhere.
+ * runs and the check before rendering (http-draft.ts) share them, so that a refusal reads the same everywhere.
  */
 import { limitRefusal, type LimitState } from '../core/limits.ts';
 import { KEY_REFUSED, type Refusal, refuseFields } from '../core/refusals.ts';

@@ -20,7 +20,7 @@ import { findEarlierRequest } from './store/facts.ts';
 import { AcceptedUnknown } from './store/lost-commits.ts';
 import type { AcceptRow, AcceptRows, NewEmail, NewRecipient } from './store/new-email.ts';
 import type { StoredMessage } from '../delivery/attempt/message-store.ts';
-import type { EmailHandOver } from '../delivery/queue/hand-over.ts';
+import type { EmailHandOver } from '../delivery/hand-over.ts';
 import { emailEventData } from '../events/event-store.ts';
 import type { Queryable } from '../database/database.ts';
 import { refusalFor, refuseOtherDomain, type SendingRefusal } from './accept-refusals.ts';

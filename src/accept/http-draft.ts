@@ -12,12 +12,20 @@ import type { Caller } from '../core/scope.ts';
 import { type AcceptOutcome, findReplay } from './accept.ts';
 import type { NamedAttachment, RequestDownloads } from './content/attachment-urls.ts';
 import { type DraftInput, type DraftRules, type EmailDraft, makeDraft } from './draft.ts';
-import { refuseEarly } from './early-refusal.ts';
+import {
+  refuseOtherDomain,
+  type SendingRefusal,
+  unverifiedDomainRefusal,
+} from './accept-refusals.ts';
 import { recipientUrls } from './content/recipient-urls.ts';
 import type { RenderedTemplate } from '../templates/rendering.ts';
 import type { TemplateService } from '../templates/templates.ts';
 import { RequestWork } from '../templates/work.ts';
 import { domainOf } from '../mail/address.ts';
+import { peekLimit } from '../accounts/limits/limit-store.ts';
+import { type Limit, limitRefusal } from '../core/limits.ts';
+import type { Queryable } from '../database/database.ts';
+import { isVerifiedDomain } from '../domains/domain-store.ts';
 import { callerOf } from '../http/access.ts';
 import { BODY_MAX_BYTES } from '../http/errors.ts';
 import type { emailCreation } from './schemas.ts';
@@ -125,6 +133,25 @@ class TemplateRendering {
     this.#refusals.set(domain, refusal);
     return refusal;
   }
+}
+
+/**
+ * Refuses an email before its template is rendered: by the key's domain, an unverified domain, or a used-up sending
+ * limit. Accepting checks all three again. This check saves rendering for emails that are refused anyway.
+ */
+async function refuseEarly(
+  db: Queryable,
+  caller: Caller,
+  { domain, defaultLimit }: { domain: string; defaultLimit: Limit },
+): Promise<SendingRefusal | null> {
+  const refusal = refuseOtherDomain(caller, domain);
+  if (refusal !== null) return refusal;
+  const [isVerified, limit] = await Promise.all([
+    isVerifiedDomain(db, { ...caller, name: domain }),
+    peekLimit(db, { ...caller, category: 'sending' }, defaultLimit),
+  ]);
+  if (!isVerified) return unverifiedDomainRefusal(domain);
+  return limit.remaining === 0 ? limitRefusal('sending', limit) : null;
 }
 
 const RENDERED_TOO_LARGE: Refusal = refuseFields([

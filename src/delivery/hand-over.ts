@@ -1,10 +1,10 @@
 /**
  * The port through which accepting hands over emails to delivery in this process, so that the first attempt starts
- * without a poll of the queue table. dispatcher.ts implements it; accept/accept.ts calls it.
+ * without a poll of the queue table. queue/dispatcher.ts implements it; accept/accept.ts calls it.
  */
-import type { Environment } from '../../core/scope.ts';
-import type { StoredMessage } from '../attempt/message-store.ts';
-import type { Delivery } from '../memory/delivery.ts';
+import type { Environment } from '../core/scope.ts';
+import type { StoredMessage } from './attempt/message-store.ts';
+import type { Delivery } from '../memory/queue/delivery.ts';
 
 export type EmailHandOver = {
   /** Returns the provider of a destination, or the destination itself until its mail servers are known. */

@@ -60,7 +60,7 @@ const IN_ROOM: Partial<Record<Role, readonly string[]>> = { store: ['rules'] };
 export const PORTS: Record<string, readonly string[]> = {
   accept: ['accept-refusals.ts', 'accept.ts', 'draft.ts'],
   accounts: ['keys/auth-limiter.ts', 'keys/key-cache.ts', 'limits/storage-account.ts'],
-  delivery: ['queue/hand-over.ts', 'shaping/provider-state.ts'],
+  delivery: ['hand-over.ts', 'shaping/provider-state.ts'],
   'move-in': [
     'csv.ts',
     'entries.ts',

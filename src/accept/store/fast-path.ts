@@ -8,9 +8,9 @@
  * recipients, known idempotency keys, paused domains, and limits without capacity for the whole batch.
  * fast-path.test.ts compares both paths.
  *
- * The statement looks up once what several emails share (`email_group`). It locks the limit row first, in the order of the
- * other statements, so that they cannot deadlock. Inserting an idempotency key decides about it: for a key that
- * exists, however old, `do nothing` returns no row, and its email is skipped.
+ * The statement looks up once what several emails share (`email_group`). It locks the limit row first, in the order
+ * of the other statements, so that they cannot deadlock. Inserting an idempotency key decides about it: for a key
+ * that exists, however old, `do nothing` returns no row, and its email is skipped.
  */
 import { domainOf, formatMailbox } from '../../mail/address.ts';
 import { parseTracking } from '../../mail/links/tracking-link.ts';

@@ -141,8 +141,8 @@ export async function shareLimits(
 }
 
 /*
- * For the fast path: `i` has the number of the project's emails as `project_emails`, `m` is its limit row as read, and `n`
- * is the openWindows of `m`.
+ * For the fast path: `i` has the number of the project's emails as `project_emails`, `m` is its limit row as read, and
+ * `n` is the openWindows of `m`.
  */
 
 const IS_USABLE = `

@@ -9,8 +9,8 @@ import type { Email } from '../../mail/email.ts';
 import type { Tracking } from '../../mail/links/tracking-link.ts';
 
 /**
- * An email to store. Its ids are generated before any statement, so that `findStoredEmails` (lost-commits.ts) can look for it
- * after a lost connection.
+ * An email to store. Its ids are generated before any statement, so that `findStoredEmails` (lost-commits.ts) can
+ * look for it after a lost connection.
  */
 export type NewEmail = Email & {
   bcc: readonly Mailbox[];

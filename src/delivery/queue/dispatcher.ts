@@ -34,7 +34,7 @@ import type { EarlyRetries } from './early-retries.ts';
 import { releaseWhenStored } from './unanswered-accepts.ts';
 import type { Delivery } from '../memory/delivery.ts';
 import { FairQueue, type ProviderRules, WEIGHT_BYTES } from '../memory/fair-queue.ts';
-import type { EmailHandOver, EmailToHandOver, HandedOverEmail } from './hand-over.ts';
+import type { EmailHandOver, EmailToHandOver, HandedOverEmail } from '../hand-over.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
 import { SILENT_AFTER_MS } from '../shaping/slots.ts';
