@@ -4,7 +4,7 @@
  */
 import type { Environment } from '../core/scope.ts';
 import type { StoredMessage } from './attempt/message-store.ts';
-import type { Delivery } from '../memory/queue/delivery.ts';
+import type { Delivery } from './memory/delivery.ts';
 
 export type EmailHandOver = {
   /** Returns the provider of a destination, or the destination itself until its mail servers are known. */
