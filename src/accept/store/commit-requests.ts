@@ -73,8 +73,8 @@ export async function commitOneByOne(
 }
 
 /** Returns a promise that is rejected, and may be awaited later. */
-export function rejectionOf(error: unknown): Promise<never> {
-  const rejection = Promise.reject(error);
+export function rejectionOf(reason: unknown): Promise<never> {
+  const rejection = Promise.reject(reason);
   rejection.catch(() => {});
   return rejection;
 }

@@ -130,7 +130,7 @@ test('a server that fails every handshake gets the message in plain text', async
 });
 
 test('a message that a spent session refuses is sent on a new session', async () => {
-  const sessionLimit = { messages: 1, answer: '554 5.7.0 One message per connection' };
+  const sessionLimit = { messages: 1, reply: '554 5.7.0 One message per connection' };
   await using hosts = await startHosts({ sessionLimit });
   const [mx] = hosts.servers as [FakeMx];
   const connections = connectionsTo(mx);
