@@ -72,7 +72,7 @@ type Place = {
   /** The name of the field; for an element the name of its list. */
   field: string;
   depth: number;
-  /** Whether the API defines the fields of the enclosing object. */
+  /** True when the API defines the fields of the enclosing object. */
   isKnown: boolean;
   budget: { left: number };
 };

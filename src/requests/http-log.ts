@@ -23,7 +23,7 @@ const USER_AGENT_MAX = 200;
 /** Their requests concern members, not a project; the audit log has those that changed something. */
 const MEMBER_ACCESS: ReadonlySet<Access> = new Set<Access>(['session', 'sign_in']);
 
-/** Call it before the routes are registered. */
+/** Adds the hooks of the API log. They apply only to routes that are registered afterwards. */
 export function registerRequestLog(
   app: App,
   { db, world }: Pick<HttpServices, 'db' | 'world'>,

@@ -43,8 +43,9 @@ export type SendingDomain = {
 export type LimitWindow = {
   emails: LimitCount;
   recipients: LimitCount;
-  /** Whether the limit has blocks (limit-blocks.ts), and whether some should be filled now. */
+  /** True when the limit has blocks (limit-blocks.ts). */
   hasBlocks: boolean;
+  /** True when some of its blocks should be filled now. */
   isToFill: boolean;
 };
 

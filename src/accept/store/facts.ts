@@ -100,7 +100,7 @@ type FactsQuery = LimitDefaults & {
   emails: readonly NewEmail[];
   /** The idempotency key of each email. A batch has one key, at the first email. */
   keys: readonly (string | null)[];
-  /** Whether to use a prepared statement. */
+  /** False runs the statement unprepared. */
   isPrepared?: boolean;
 };
 

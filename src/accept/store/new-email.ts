@@ -27,7 +27,7 @@ export type NewEmail = Email & {
   eventData: object;
   /** Body of the response. `@created_at` and `@status` are placeholders for values of the database. */
   response: string;
-  /** Whether this worker leases the recipients at once, without a poll of the queue. */
+  /** True when this worker leases the recipients at once, without a poll of the queue. */
   mayHandOver: boolean;
   idempotency: Idempotency | null;
   sizeBytes: number;

@@ -99,7 +99,10 @@ export class SuppressionsMaximum {
     this.#max = max;
   }
 
-  /** Call it after `added` rows were inserted in this transaction. @throws MaximumReached when there are too many */
+  /**
+   * Checks the maximum after `added` rows were inserted in this transaction.
+   * @throws MaximumReached when there are too many
+   */
   async check(tx: Queryable, scope: Scope, added: number): Promise<void> {
     const key = `${scope.projectId} ${scope.environment}`;
     const known = this.#counts.get(key);

@@ -50,7 +50,7 @@ type DiagnosisOptions = {
     tls: SenderState['tls'],
   ) => Promise<RouteFinding>;
   allowance: Pick<LookupAllowance, 'forRequest'>;
-  /** Whether the database stores no outcomes now, so that no message is sent to its end. */
+  /** Returns true while the database stores no outcomes, so that no message is sent to its end. */
   isDatabaseStuck: () => boolean;
 };
 
