@@ -15,7 +15,7 @@ import { Overloaded, type RefusalCode } from '../core/refusals.ts';
 import type { World } from '../lib/world.ts';
 import { messageIdOf } from '../mail/compose.ts';
 import { EMAIL_DEFAULTS } from '../mail/email.ts';
-import { composeNotice, noticeSender, NOTICE_SUBJECTS } from '../mail/notice.ts';
+import { composeNotice, type NoticeFacts, noticeSender, NOTICE_SUBJECTS } from '../mail/notice.ts';
 import type { AcceptEmail, AcceptOutcome } from '../accept/accept.ts';
 import type { EmailDraft } from '../accept/draft.ts';
 import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
@@ -26,7 +26,7 @@ import {
 } from '../delivery/attempt/message-store.ts';
 import { claimNotices, type DueNotice, endNotice } from './notice-store.ts';
 import { type Database, DatabaseUnavailable } from '../database/database.ts';
-import { domainOf } from '../mail/address.ts';
+import { type Address, domainOf, type Mailbox } from '../mail/address.ts';
 
 const POLL_EVERY_MS = 3_000;
 const STOP_WITHIN_MS = 3_000;
@@ -160,24 +160,7 @@ export class NoticeSender {
       },
       now: new Date(world.now()),
     });
-    return {
-      email: {
-        ...EMAIL_DEFAULTS,
-        from,
-        to: [{ name: null, address: to }],
-        subject: NOTICE_SUBJECTS[facts.action],
-        text: '',
-        tags: [{ name: 'letterhaus_notice', value: facts.action }],
-        submitted: { raw, messageId },
-        dsn: { kind: 'notice' },
-      },
-      bcc: [],
-      recipients: [{ kind: 'to', address: to }],
-      emailId,
-      scheduledAt: null,
-      expiresInS: null,
-      sizeBytes: raw.length + SIGNATURE_BYTES,
-    };
+    return draftOf({ from, to, messageId, emailId, raw, action: facts.action });
   }
 
   #accept(notice: DueNotice, draft: EmailDraft): Promise<AcceptOutcome> {
@@ -198,4 +181,33 @@ export class NoticeSender {
       { key, fingerprint },
     );
   }
+}
+
+function draftOf(notice: {
+  from: Mailbox;
+  to: Address;
+  messageId: string;
+  emailId: string;
+  raw: Buffer;
+  action: NoticeFacts['action'];
+}): EmailDraft {
+  const { from, to, messageId, emailId, raw, action } = notice;
+  return {
+    email: {
+      ...EMAIL_DEFAULTS,
+      from,
+      to: [{ name: null, address: to }],
+      subject: NOTICE_SUBJECTS[action],
+      text: '',
+      tags: [{ name: 'letterhaus_notice', value: action }],
+      submitted: { raw, messageId },
+      dsn: { kind: 'notice' },
+    },
+    bcc: [],
+    recipients: [{ kind: 'to', address: to }],
+    emailId,
+    scheduledAt: null,
+    expiresInS: null,
+    sizeBytes: raw.length + SIGNATURE_BYTES,
+  };
 }

@@ -38,8 +38,6 @@ export function registerStatusRoute(app: App, services: HttpServices): void {
         listConditions(db, CONDITIONS_MAX),
         services.newestBackup(),
       ]);
-      const sum = (countOf: (depth: (typeof depths)[number]) => number) =>
-        depths.reduce((total, depth) => total + countOf(depth), 0);
       return {
         object: 'status' as const,
         version: packageFile.version,
@@ -49,18 +47,24 @@ export function registerStatusRoute(app: App, services: HttpServices): void {
         warnings: [...services.readyWarnings()],
         on_hold: services.isOnHold(),
         nodes: nodes.map(({ host, version, workers }) => ({ host, version, workers })),
-        queue: {
-          waiting: sum(({ depth }) => depth),
-          due: sum(({ due }) => due),
-          held: sum(({ held }) => held),
-          oldest_s: Math.round(Math.max(0, ...depths.map(({ oldestS }) => oldestS))),
-        },
+        queue: queueToWire(depths),
         is_accounted_for: reconciliation.differing === 0,
         conditions: conditions.map(conditionToWire),
         backup: backup && newestToWire(backup),
       };
     },
   });
+}
+
+function queueToWire(depths: Awaited<ReturnType<typeof queueDepth>>) {
+  const sum = (countOf: (depth: (typeof depths)[number]) => number) =>
+    depths.reduce((total, depth) => total + countOf(depth), 0);
+  return {
+    waiting: sum(({ depth }) => depth),
+    due: sum(({ due }) => due),
+    held: sum(({ held }) => held),
+    oldest_s: Math.round(Math.max(0, ...depths.map(({ oldestS }) => oldestS))),
+  };
 }
 
 const status = z

@@ -1,6 +1,6 @@
 /**
- * The suppression list as a file: import of CSV or JSON, export as CSV, both streamed (`suppression-files.ts`). An import is the
- * only request whose body may be CSV and may exceed 45 MB. It has no time limit as long as data arrives.
+ * The suppression list as a file: import of CSV or JSON, export as CSV, both streamed (`suppression-files.ts`). An
+ * import is the only request whose body may be CSV and may exceed 45 MB. It has no time limit as long as data arrives.
  */
 import { Readable } from 'node:stream';
 import type {
@@ -52,6 +52,13 @@ const validateAllButBody: FastifySchemaCompiler<unknown> = (route) =>
 /** Limits on the imports of a worker and of a project, so that other requests keep a database connection. */
 const IMPORTS_MAX = 3;
 const IMPORTS_OF_PROJECT_MAX = 2;
+
+const NOT_A_LIST: HttpProblem = {
+  status: 415,
+  code: 'unsupported_media_type',
+  message:
+    'The body must be CSV or JSON in UTF-8; send it with Content-Type: text/csv or application/json.',
+};
 
 type FileOptions = {
   /** Milliseconds that a sender may pause within the body, or continue to send after the response. */
@@ -115,7 +122,7 @@ function registerImport(
   { db, world, suppressionsMaximum }: HttpServices,
   { silenceMs }: FileOptions,
 ): void {
-  let underWay: string[] = [];
+  const slots = new ImportSlots();
   app.post('/v1/suppressions/import', {
     config: { checkUpload: requireListType },
     validatorCompiler: validateAllButBody,
@@ -137,12 +144,10 @@ function registerImport(
     handler: async (request, reply) => {
       const body = (request.body as unknown as Readable | undefined) ?? Readable.from([]);
       const caller = callerOf(request);
-      const ofProject = underWay.filter((projectId) => projectId === caller.projectId);
-      if (underWay.length >= IMPORTS_MAX || ofProject.length >= IMPORTS_OF_PROJECT_MAX) {
+      if (!slots.tryTake(caller.projectId)) {
         drainBody(body, silenceMs);
         throw new Overloaded('two imports of this project or three in total are in progress');
       }
-      underWay.push(caller.projectId);
       const result = newImportResult();
       try {
         const pieces = readUpload(request.raw, { body, silenceMs, world });
@@ -156,18 +161,29 @@ function registerImport(
         if (problem === null) throw error;
         return await sendProblem(reply, problem);
       } finally {
-        underWay = underWay.toSpliced(underWay.indexOf(caller.projectId), 1);
+        slots.release(caller.projectId);
       }
     },
   });
 }
 
-const NOT_A_LIST: HttpProblem = {
-  status: 415,
-  code: 'unsupported_media_type',
-  message:
-    'The body must be CSV or JSON in UTF-8; send it with Content-Type: text/csv or application/json.',
-};
+/** The imports in progress of this worker. */
+class ImportSlots {
+  readonly #projectIds: string[] = [];
+
+  /** @returns false when the project or the worker has the maximum number of imports */
+  tryTake(projectId: string): boolean {
+    const ofProject = this.#projectIds.filter((id) => id === projectId);
+    if (this.#projectIds.length >= IMPORTS_MAX) return false;
+    if (ofProject.length >= IMPORTS_OF_PROJECT_MAX) return false;
+    this.#projectIds.push(projectId);
+    return true;
+  }
+
+  release(projectId: string): void {
+    this.#projectIds.splice(this.#projectIds.indexOf(projectId), 1);
+  }
+}
 
 const requireListType: onRequestHookHandler = (request: FastifyRequest, reply, done) => {
   const { 'content-type': type = '' } = request.headers;

@@ -51,7 +51,6 @@ declare module 'fastify' {
 }
 
 export function registerUnsubscribeRoutes(app: App, services: HttpServices): void {
-  const tokens = () => new UnsubscribeTokens(services.secrets.deriveAll(UNSUBSCRIBE));
   const config = { access: 'public', isForRecipients: true, takesAnyBody: true } as const;
   const schema = { hide: true };
 
@@ -62,15 +61,7 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
       '*',
       wholeBodyParser((_request, bytes, done) => done(null, bytes)),
     );
-    // Runs before the body is read, so that a forged link needs no memory.
-    scope.decorateRequest('unsubscriber', null);
-    scope.decorateRequest('isUnsubscribeForm', false);
-    scope.addHook('onRequest', (request, reply, done) => {
-      request.unsubscriber = tokens().read((request.params as LinkParams).token);
-      if (request.unsubscriber === null) return void sendPage(reply, BAD_LINK_PAGE);
-      request.isUnsubscribeForm = replaceContentType(request);
-      done();
-    });
+    refuseForgedLinks(scope, services);
     scope.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
       const page = pageOfError(error);
       // Other errors are bugs, handled as on every route.
@@ -96,6 +87,19 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
         return sendPage(reply, page);
       },
     });
+  });
+}
+
+/** Checks the token before the body is read, so that a forged link needs no memory. */
+function refuseForgedLinks(scope: App, { secrets }: HttpServices): void {
+  scope.decorateRequest('unsubscriber', null);
+  scope.decorateRequest('isUnsubscribeForm', false);
+  scope.addHook('onRequest', (request, reply, done) => {
+    const tokens = new UnsubscribeTokens(secrets.deriveAll(UNSUBSCRIBE));
+    request.unsubscriber = tokens.read((request.params as LinkParams).token);
+    if (request.unsubscriber === null) return void sendPage(reply, BAD_LINK_PAGE);
+    request.isUnsubscribeForm = replaceContentType(request);
+    done();
   });
 }
 
