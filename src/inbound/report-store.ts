@@ -312,7 +312,7 @@ export async function findSentRecipient(
 /** Stored mailboxes were parsed at acceptance, so a parse error is a bug. */
 function parseStoredMailbox(text: string) {
   const parsed = parseMailbox(text);
-  if (!parsed) throw new Error('a stored parseStoredMailbox cannot be parsed');
+  if (!parsed) throw new Error('a stored mailbox cannot be parsed');
   return parsed;
 }
 

@@ -5,7 +5,7 @@
  * Each check claims due notices (notices/notice-store.ts), has them accepted under an idempotency key, and then takes
  * them off the queue. When a worker dies in between, the next check of any worker repeats the request, which is
  * recognised as a repetition. Only senders at the project's own verified domains get notices, so that nobody can have
- * strangers mailed by naming them in an envelope. NoticeSender request no notices.
+ * strangers mailed by naming them in an envelope. Notices request no notices.
  */
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';

@@ -12,7 +12,7 @@ import type { Queryable } from '../database/database.ts';
 import type { Settlement } from '../settle/settlement.ts';
 import { batchDelete } from '../database/expiry.ts';
 
-/** A delay is reports to the sender once it has lasted this long, not after each attempt. */
+/** A delay is reported to the sender once it has lasted this long, not after each attempt. */
 const DELAY_HOURS = 4;
 
 /** A step of the settle statement, after its steps `t`, `email` and `numbered`. */

@@ -97,7 +97,7 @@ function senderHtml({ fromDomain }: Unsubscriber): string {
   return `<strong>${escape(fromDomain)}</strong>`;
 }
 
-/** Returns `j•••@example.com`: the owner recognises it, and nobody else unsubscriber has the link can read it. */
+/** Returns `j•••@example.com`: the owner recognises it, and nobody else who has the link can read it. */
 function recipientHtml({ address }: Unsubscriber): string {
   const [first = ''] = localPartOf(address);
   return `<strong><bdi>${escape(first)}•••@${escape(domainOf(address))}</bdi></strong>`;

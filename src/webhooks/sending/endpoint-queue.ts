@@ -66,7 +66,7 @@ export class EndpointQueue {
     state.hasMore = true;
   }
 
-  /** Divides at limit `limit` claims among the endpoints. The endpoints chosen move to the end of the rotation. */
+  /** Divides at most `limit` claims among the endpoints. The endpoints chosen move to the end of the rotation. */
   planClaims(limit: number): EndpointClaim[] {
     const total = Math.min(limit, this.#freeSlots);
     const ready = sortByProjectTurn(
