@@ -56,7 +56,7 @@ export function registerStatusRoute(app: App, services: HttpServices): void {
   });
 }
 
-function queueToWire(depths: Awaited<ReturnType<typeof queueDepth>>) {
+function queueToWire(depths: Awaited<ReturnType<typeof readQueueDepth>>) {
   const sum = (countOf: (depth: (typeof depths)[number]) => number) =>
     depths.reduce((total, depth) => total + countOf(depth), 0);
   return {
