@@ -29,7 +29,7 @@ import type { SuppressionsMaximum } from '../accounts/limits/maximum-store.ts';
 import type { SecretBox } from '../secrets/secret-store.ts';
 import type { ScopeCategory } from '../accounts/limits/limit-store.ts';
 import type { TemplateService } from '../templates/templates.ts';
-import type { Visits } from '../tracking/visits.ts';
+import type { VisitBuffer } from '../tracking/visits.ts';
 import type { WebhookService } from '../webhooks/endpoints.ts';
 import type { BodyAccount } from './socket/bodies.ts';
 
@@ -64,7 +64,7 @@ export type HttpServices = {
   templates: TemplateService;
   suppressionsMaximum: SuppressionsMaximum;
   /** Records opens and clicks. */
-  visits: Pick<Visits, 'note'>;
+  visits: Pick<VisitBuffer, 'add'>;
   webhooks: WebhookService;
   /** The URL of this machine's HTTP listener, used when there is no public URL. */
   localUrl: string;

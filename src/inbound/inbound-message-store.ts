@@ -102,13 +102,16 @@ export async function forgetInbound(
   { contentH, projectId }: InboundRetention,
 ): Promise<boolean> {
   const unmatchedH = Math.min(contentH ?? UNMATCHED_H, UNMATCHED_H);
-  const deletedUnmatched = await forgetIn(db, 'inbound_unmatched', { projectId, ageH: unmatchedH });
+  const deletedUnmatched = await forgetBatch(db, 'inbound_unmatched', {
+    projectId,
+    ageH: unmatchedH,
+  });
   if (contentH === null) return deletedUnmatched === BATCH;
-  const deleted = await forgetIn(db, 'inbound_messages', { projectId, ageH: contentH });
+  const deleted = await forgetBatch(db, 'inbound_messages', { projectId, ageH: contentH });
   return Math.max(deleted, deletedUnmatched) === BATCH;
 }
 
-async function forgetIn(
+async function forgetBatch(
   db: Queryable,
   table: Table,
   { projectId, ageH }: { projectId: string | null; ageH: number },
@@ -142,7 +145,7 @@ export class UnmatchedStore {
   constructor(db: Database['receiving'], { ringBytesMax }: { ringBytesMax: number }) {
     const segmentBytesMax = Math.floor(ringBytesMax / SEGMENTS);
     this.#commits = new GroupCommit({
-      commit: (batch) => db.transaction((tx) => commit(tx, batch, segmentBytesMax)),
+      commit: (batch) => db.transaction((tx) => commitUnmatched(tx, batch, segmentBytesMax)),
       sizeBytes: (message) => message.content.length + 2_000,
       mayTryOneByOne: (error) => !(error instanceof DatabaseUnavailable),
       concurrency: 1,
@@ -157,27 +160,27 @@ export class UnmatchedStore {
 
 const TAKE_SPACE = `select take_unmatched_room($1::bigint, $2::bigint) as slot`;
 
-async function commit(
+async function commitUnmatched(
   tx: Queryable,
   batch: readonly NewInboundMessage[],
   segmentBytesMax: number,
 ): Promise<UnmatchedResult[]> {
   const results: UnmatchedResult[] = [];
   // A batch may be larger than a segment, so it is stored in parts that fit.
-  for (const part of partsOf(batch, segmentBytesMax)) {
+  for (const part of splitBySize(batch, segmentBytesMax)) {
     const bytes = part.reduce((sum, message) => sum + diskBytes(message), 0);
     const [row] = await tx.query<{ slot: number | null }>(
       { name: 'take_unmatched_room', text: TAKE_SPACE },
       [bytes, segmentBytesMax],
     );
     const slot = row?.slot ?? null;
-    if (slot !== null) await insert(tx, part, slot);
+    if (slot !== null) await insertUnmatched(tx, part, slot);
     results.push(...part.map((): UnmatchedResult => (slot === null ? 'ring_busy' : 'kept')));
   }
   return results;
 }
 
-function partsOf(
+function splitBySize(
   batch: readonly NewInboundMessage[],
   bytesMax: number,
 ): (readonly NewInboundMessage[])[] {
@@ -212,7 +215,7 @@ select $4::smallint, i.id, app_now(), b.report_hash, i.remote_address, i.sender,
  where not exists (select from inbound_messages m where m.report_hash = b.report_hash)
 on conflict do nothing`;
 
-async function insert(
+async function insertUnmatched(
   tx: Queryable,
   messages: readonly NewInboundMessage[],
   slot: number,

@@ -81,7 +81,7 @@ export function createReceive(options: ReceiveOptions): Receive {
   return async (arrival) => {
     const refusal = options.refusal();
     if (refusal !== null) throw new Overloaded(refusal);
-    if (hopsOf(arrival.content) > HOPS_MAX) return 'looping';
+    if (countHops(arrival.content) > HOPS_MAX) return 'looping';
     const report = readReport(arrival.content);
     const results = await Promise.all(
       arrival.recipients.map(({ address, addressee }) =>
@@ -95,7 +95,7 @@ export function createReceive(options: ReceiveOptions): Receive {
   };
 }
 
-function hopsOf(content: Buffer): number {
+function countHops(content: Buffer): number {
   return readHeader(content).fields.filter(({ name }) => name.toLowerCase() === 'received').length;
 }
 
@@ -108,7 +108,7 @@ async function keepReport(
   const recipient =
     addressee.kind === 'recipient' ? addressee.recipient : await findComplainant(report, book);
   const consequence = recipient && consequenceOf(report, recipient, world);
-  const message = messageOf(arrival, { address, recipient, kind: report.kind, id: world.newId() });
+  const message = newMessage(arrival, { address, recipient, kind: report.kind, id: world.newId() });
   if (consequence === null || isTooLate(recipient!, consequence.settlement.status)) {
     const reported =
       consequence?.settlement ?? (recipient && interimResultOf(report, recipient, world));
@@ -135,7 +135,7 @@ async function keepUnmatched(
   return result === 'kept' ? 'kept' : 'too_many';
 }
 
-function messageOf(
+function newMessage(
   { content, sizeBytes, remoteAddress, sender }: Arrival,
   about: { address: string; recipient: SentRecipient | null; kind: string; id: string },
 ): NewInboundMessage {
@@ -167,7 +167,7 @@ async function unsubscribe(
   const { store, world, unsubscribe: suppress } = options;
   const isWanted = wantsToUnsubscribe(arrival.content, report);
   const kind = isWanted ? 'unsubscribe' : report.kind;
-  const message = messageOf(arrival, { address, recipient, kind, id: world.newId() });
+  const message = newMessage(arrival, { address, recipient, kind, id: world.newId() });
   const isChange = isWanted && (await suppress(recipient));
   if (!isChange) return keepUnmatched(arrival.client, message, options);
   return (await store.keep({ message, settlement: null })).kind;

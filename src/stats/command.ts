@@ -64,13 +64,16 @@ const FIRST_COLUMNS: readonly Counter[] = [...ALWAYS];
 const NAME_WIDTH_MAX = 40;
 
 type Terminal = Pick<Cli, 'program' | 'widthColumns'>;
-type Line = { name: string; counts: StatsReport['totals'][number] | StatsReport['data'][number] };
+type StatsLine = {
+  name: string;
+  counts: StatsReport['totals'][number] | StatsReport['data'][number];
+};
 
 export function statsText(cli: Terminal, report: StatsReport, mode: string): string {
   const { by, from, to, granularity, data, totals } = report;
   const range = `${shortTime(from).slice(0, 16)} to ${shortTime(to).slice(0, 16)}`;
   if (data.length === 0) return `Nothing was counted from ${range} (UTC) in mode ${mode}.`;
-  const lines: Line[] =
+  const lines: StatsLine[] =
     by === null
       ? [
           ...data.map((counts) => ({ name: periodName(counts.period, granularity), counts })),
@@ -117,7 +120,7 @@ function fitColumns(
 function render(
   { program }: Terminal,
   heading: string,
-  { lines, names }: { lines: readonly Line[]; names: readonly Counter[] },
+  { lines, names }: { lines: readonly StatsLine[]; names: readonly Counter[] },
 ): string {
   const columns = [heading, ...names, 'p95'].map((name) => name.toUpperCase());
   const rows = lines.map(({ name, counts }) => [

@@ -23,7 +23,7 @@ export function registerStatsRoutes(app: App, { db, world }: HttpServices): void
     },
     handler: async (request, reply) => {
       const { from, to, granularity, by } = request.query;
-      const statsRequest = { granularity, by, from: timeOf(from), to: timeOf(to) };
+      const statsRequest = { granularity, by, from: parseTime(from), to: parseTime(to) };
       const caller = callerOf(request);
       const report = await reportStats(
         db.readsOf(caller.projectId),
@@ -36,6 +36,6 @@ export function registerStatsRoutes(app: App, { db, world }: HttpServices): void
   });
 }
 
-function timeOf(text: string | undefined): Date | undefined {
+function parseTime(text: string | undefined): Date | undefined {
   return text === undefined ? undefined : new Date(text);
 }

@@ -211,10 +211,10 @@ function importProblem(error: unknown, { added }: ImportResult): HttpProblem | n
   }
   if (error instanceof ReasonNeeded) {
     const choices = error.reasons.map((reason) => `?reason=${reason}`).join(' or ');
-    return refusedFile(`${error.message}; say which with ${choices}.`);
+    return fileProblem(`${error.message}; say which with ${choices}.`);
   }
   if (error instanceof UnusableFile) {
-    return refusedFile(added === 0 ? `${error.message}.` : `${error.message}. ${done}.`);
+    return fileProblem(added === 0 ? `${error.message}.` : `${error.message}. ${done}.`);
   }
   if (error instanceof DatabaseUnavailable) {
     const message = `The connection to the database was lost; ${done}.`;
@@ -223,6 +223,6 @@ function importProblem(error: unknown, { added }: ImportResult): HttpProblem | n
   return null;
 }
 
-function refusedFile(message: string): HttpProblem {
+function fileProblem(message: string): HttpProblem {
   return { status: 422, code: 'validation_error', message };
 }

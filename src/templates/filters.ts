@@ -139,16 +139,20 @@ function handlerOf(filter: unknown): Handler {
   return (value) => value;
 }
 
-type Rules = { extraCost: ExtraCost; isOfText?: boolean; refuses?: (argument: unknown) => boolean };
+type FilterRules = {
+  extraCost: ExtraCost;
+  isOfText?: boolean;
+  refuses?: (argument: unknown) => boolean;
+};
 
-function rulesOf(name: string): Omit<Rules, 'extraCost'> {
+function rulesOf(name: string): Omit<FilterRules, 'extraCost'> {
   return {
     isOfText: TEXT_FILTERS.has(name),
     refuses: LIST_FILTERS.has(name) ? () => false : isListOrObject,
   };
 }
 
-function metered(handler: Handler, { extraCost, isOfText, refuses }: Rules): Handler {
+function metered(handler: Handler, { extraCost, isOfText, refuses }: FilterRules): Handler {
   return function (given, ...args) {
     const work = workOf(this.context);
     work.use(CALL_UNITS);

@@ -88,7 +88,7 @@ export function readPart(
         render(engine, templates, new MeteredContext(variables, engine, work)),
     };
   } catch (error) {
-    return { problem: problemOf(error) };
+    return { problem: problemSentence(error) };
   }
 }
 
@@ -184,14 +184,14 @@ function render(engine: Liquid, templates: Template[], context: MeteredContext):
       : { text };
   } catch (error) {
     if (context.work.isExceeded) return { problem: TOO_MUCH_WORK };
-    return { problem: problemOf(error) };
+    return { problem: problemSentence(error) };
   }
 }
 
 const TOO_MUCH_WORK =
   'takes too much work to render; use smaller lists, fewer loops within loops, or shorter texts';
 
-function problemOf(error: unknown): string {
+function problemSentence(error: unknown): string {
   if (!(error instanceof Error)) throw error;
   if (!LiquidError.is(error)) {
     // The stack overflowed, or a string would be too long.

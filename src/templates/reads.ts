@@ -7,18 +7,18 @@ import { type RangeToken, type Template, toValueSync, TypeGuards, Value } from '
 /** Returns each variable that is read where the template has not assigned it. */
 export function variablesOf(templates: readonly Template[]): string[] {
   const read = new Set<string>();
-  visit(templates, { read, assigned: new Set(), inBlock: new Set() });
+  collectNames(templates, { read, assigned: new Set(), inBlock: new Set() });
   return [...read];
 }
 
-type Names = {
+type CollectedNames = {
   read: Set<string>;
   /** Assigned by `assign` or `capture` anywhere before. */
   assigned: Set<string>;
   inBlock: ReadonlySet<string>;
 };
 
-function visit(templates: readonly Template[], names: Names): void {
+function collectNames(templates: readonly Template[], names: CollectedNames): void {
   const { read, assigned, inBlock } = names;
   for (const template of templates) {
     for (const argument of template.arguments?.() ?? []) {
@@ -31,7 +31,7 @@ function visit(templates: readonly Template[], names: Names): void {
     const children = template.children?.(false, true);
     if (!children) continue;
     const within = new Set([...inBlock, ...(template.blockScope?.() ?? [])]);
-    visit(toValueSync(children), { ...names, inBlock: within });
+    collectNames(toValueSync(children), { ...names, inBlock: within });
   }
 }
 

@@ -8,7 +8,7 @@ import type { Scope } from '../core/scope.ts';
 import { Turns } from '../lib/turns.ts';
 import { readPart, type TemplatePart } from './liquid.ts';
 import type * as store from './template-store.ts';
-import { checkDeclarations, fillIn, type Given } from './variables.ts';
+import { checkDeclarations, assignVariables, type GivenVariables } from './variables.ts';
 import { type RequestWork, Work, WORK_MAX } from './work.ts';
 
 export type RenderedTemplate = { subject: string; html: string | null; text: string | null };
@@ -17,7 +17,7 @@ export type TemplateParts = { [Part in keyof RenderedTemplate]?: TemplatePart | 
 const PARTS = ['subject', 'html', 'text'] as const;
 
 /** Declared variables, and the values that a request gives. */
-type GivenValues = { declared: readonly store.TemplateVariable[]; given: Given };
+type VariableInput = { declared: readonly store.TemplateVariable[]; given: GivenVariables };
 
 const TOO_MUCH_AT_ONCE: Refusal = refuseFields([
   {
@@ -79,14 +79,14 @@ async function readParts(content: store.TemplateContent): Promise<TemplateParts 
 /** All parts share one budget of work (`work.ts`). */
 export function renderParts(
   parts: TemplateParts,
-  { declared, given }: GivenValues,
+  { declared, given }: VariableInput,
   work = new Work(),
 ): RenderedTemplate | Refusal {
-  const filled = fillIn(declared, given);
-  if ('problems' in filled) return refuseFields(filled.problems);
+  const assigned = assignVariables(declared, given);
+  if ('problems' in assigned) return refuseFields(assigned.problems);
   const rendered: RenderedTemplate = { subject: '', html: null, text: null };
   for (const name of PARTS) {
-    const result = parts[name]?.render(filled.values, work);
+    const result = parts[name]?.render(assigned.values, work);
     if (result === undefined) continue;
     if ('problem' in result) {
       return refuseFields([{ field: 'template', message: `its ${name} ${result.problem}` }]);
@@ -100,7 +100,7 @@ export function renderParts(
 export function renderWithinBudget(
   budget: RequestWork,
   parts: TemplateParts,
-  values: GivenValues,
+  values: VariableInput,
 ): RenderedTemplate | Refusal {
   const limit = budget.nextBudget();
   if (limit === null) return TOO_MUCH_AT_ONCE;

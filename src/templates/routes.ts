@@ -167,14 +167,14 @@ function registerVersions(app: App, { templates }: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const { id, version } = request.params;
-      const found = await templates.get(caller, id, numberOf(version));
+      const found = await templates.get(caller, id, parseVersion(version));
       return isRefusal(found) ? refuse(reply, found) : presentTemplate(found, caller);
     },
   });
 }
 
 /** Returns 0 for text that is not a number. No version is 0. */
-function numberOf(version: string): number {
+function parseVersion(version: string): number {
   return /^[1-9]\d{0,8}$/.test(version) ? Number(version) : 0;
 }
 

@@ -40,11 +40,11 @@ export function checkDeclarations(
     const problem = variable.default === undefined ? null : typeProblem(type, variable.default);
     if (problem !== null) problems.push({ field: `${at}.default`, message: problem });
   }
-  if (isLarger(variables, VALUES_MAX)) problems.push({ field, message: TOO_LARGE });
+  if (exceedsSize(variables, VALUES_MAX)) problems.push({ field, message: TOO_LARGE });
   return problems;
 }
 
-export type Given = {
+export type GivenVariables = {
   values: Values;
   /** Name of the values in the request. */
   field: string;
@@ -52,14 +52,14 @@ export type Given = {
   numbersAsText?: boolean | undefined;
 };
 
-export function fillIn(
+export function assignVariables(
   variables: readonly TemplateVariable[],
-  { values: given, field, numbersAsText = false }: Given,
+  { values: given, field, numbersAsText = false }: GivenVariables,
 ): { values: Values } | { problems: FieldProblem[] } {
   const problems: FieldProblem[] = [];
   const values: Record<string, unknown> = {};
   const known = new Map(variables.map((variable) => [variable.name, variable]));
-  if (isLarger(given, VALUES_MAX)) return { problems: [{ field, message: TOO_LARGE }] };
+  if (exceedsSize(given, VALUES_MAX)) return { problems: [{ field, message: TOO_LARGE }] };
   for (const name of Object.keys(given)) {
     if (known.has(name)) continue;
     const message = 'is not a variable of this template; check the spelling';
@@ -103,7 +103,7 @@ function withArticle(type: string): string {
 }
 
 /** Stops counting as soon as the limit is exceeded. */
-function isLarger(value: unknown, max: number): boolean {
+function exceedsSize(value: unknown, max: number): boolean {
   let size = 0;
   const exceeds = (inner: unknown): boolean => {
     size += typeof inner === 'string' ? 1 + inner.length : 1;

@@ -29,7 +29,7 @@ export function registerTrackingRoutes(app: App, services: HttpServices): void {
       const tokens = new TrackingTokens(services.secrets.deriveAll(TRACKING));
       const link = tokens.read((request.params as { token: string }).token);
       if (link === null) return sendBadLink(reply);
-      services.visits.note(visitOf(request, link));
+      services.visits.add(visitOf(request, link));
       reply.headers(HEADERS);
       if (link.target === null) return reply.type('image/gif').send(PIXEL);
       return reply.redirect(link.target, 302);

@@ -9,7 +9,7 @@ import {
   MANY_LINKS,
   type Visit,
   type VisitResult,
-  Visits,
+  VisitBuffer,
   VISITS_PER_MINUTE,
   WAITING_MAX,
 } from './visits.ts';
@@ -21,7 +21,7 @@ function startVisits() {
   const results: Partial<Record<VisitResult, number>> = {};
   const state = { nowMs: 0, isAvailable: true, stored: (count: number) => count };
   let id = 0;
-  const visits = new Visits({
+  const visits = new VisitBuffer({
     world: { monotonicMs: () => state.nowMs, newId: () => String((id += 1)) },
     log: pino({ level: 'silent' }),
     write: async (batch) => {
@@ -46,9 +46,9 @@ function visit({ target = 'https://a.test/', position = 0, ...change }: Change =
 
 test('a click and an open are stored with their client and without the last part of its address', async () => {
   const { visits, stored, state, results } = startVisits();
-  visits.note(visit());
+  visits.add(visit());
   state.nowMs = 1_500;
-  visits.note(visit({ target: null, ip: '2001:db8:1:2:3::7', userAgent: 'Mozilla/5.0' }));
+  visits.add(visit({ target: null, ip: '2001:db8:1:2:3::7', userAgent: 'Mozilla/5.0' }));
   await visits.flush();
   const [click, open] = stored;
   assert.deepEqual([click?.type, click?.agoMs, click?.botReason], ['email.clicked', 1_500, null]);
@@ -64,14 +64,14 @@ test('a click and an open are stored with their client and without the last part
 
 test('a repeated request counts once within a minute', async () => {
   const { visits, stored, results, state } = startVisits();
-  for (let times = 0; times < 10; times += 1) visits.note(visit());
-  visits.note(visit({ target: 'https://b.test/' }));
-  visits.note(visit({ position: 1 }));
-  visits.note(visit({ ip: '203.0.113.78' }));
+  for (let times = 0; times < 10; times += 1) visits.add(visit());
+  visits.add(visit({ target: 'https://b.test/' }));
+  visits.add(visit({ position: 1 }));
+  visits.add(visit({ ip: '203.0.113.78' }));
   await visits.flush();
   assert.deepEqual([stored.length, results], [4, { repeated: 9, stored: 4 }]);
   state.nowMs += 60_001;
-  visits.note(visit());
+  visits.add(visit());
   await visits.flush();
   assert.equal(stored.length, 5);
 });
@@ -80,11 +80,11 @@ test('a client that requests more than its limit is not stored', async () => {
   const { visits, stored, results, state } = startVisits();
   const flood = () => {
     for (let position = 0; position < VISITS_PER_MINUTE + 50; position += 1) {
-      visits.note(visit({ position, ip: `2001:db8:1:2::${position}` }));
+      visits.add(visit({ position, ip: `2001:db8:1:2::${position}` }));
     }
   };
   flood();
-  visits.note(visit({ ip: '203.0.113.78' }));
+  visits.add(visit({ ip: '203.0.113.78' }));
   await visits.flush();
   assert.equal(stored.length, VISITS_PER_MINUTE + 1);
   assert.equal(results.limited, 50);
@@ -98,7 +98,7 @@ test('while the database is unavailable, visits wait within limits and none of t
   const { visits, stored, results, state } = startVisits();
   state.isAvailable = false;
   for (let position = 0; position < WAITING_MAX + 30; position += 1) {
-    visits.note(visit({ position, ip: `203.0.${position % 100}.${position % 250}` }));
+    visits.add(visit({ position, ip: `203.0.${position % 100}.${position % 250}` }));
   }
   await visits.flush();
   assert.deepEqual([stored.length, results], [0, { dropped: 30 }]);
@@ -109,13 +109,13 @@ test('while the database is unavailable, visits wait within limits and none of t
 
 test('requests for many different links of a recipient at once count as a machine', async () => {
   const { visits, stored, state } = startVisits();
-  const click = (number: number) => visits.note(visit({ target: `https://${number}.test/` }));
+  const click = (number: number) => visits.add(visit({ target: `https://${number}.test/` }));
   for (let number = 1; number < MANY_LINKS; number += 1) click(number);
   await visits.flush();
   assert.deepEqual(new Set(stored.map(({ botReason }) => botReason)), new Set([null]));
   state.nowMs += 10_001;
   for (let number = 11; number < 11 + MANY_LINKS; number += 1) click(number);
-  visits.note(visit({ position: 1 }));
+  visits.add(visit({ position: 1 }));
   await visits.flush();
   const reasons = stored.slice(MANY_LINKS - 1).map(({ botReason }) => botReason);
   assert.deepEqual(reasons, [...Array.from({ length: MANY_LINKS }, () => 'many_links'), null]);
@@ -123,7 +123,7 @@ test('requests for many different links of a recipient at once count as a machin
 
 test('hostile user agents are stored as short, plain text', async () => {
   const { visits, stored } = startVisits();
-  visits.note(visit({ userAgent: `x\0\ud800é\n${'y'.repeat(5_000)}` }));
+  visits.add(visit({ userAgent: `x\0\ud800é\n${'y'.repeat(5_000)}` }));
   await visits.flush();
   const { user_agent: text } = stored[0]!.facts as { user_agent: string };
   assert.match(text, /^x\?\?\?\?y+$/);
@@ -133,7 +133,7 @@ test('hostile user agents are stored as short, plain text', async () => {
 test('visits that the database does not store are counted', async () => {
   const { visits, results, state } = startVisits();
   state.stored = () => 1;
-  for (const position of [0, 1, 2]) visits.note(visit({ position }));
+  for (const position of [0, 1, 2]) visits.add(visit({ position }));
   await visits.flush();
   assert.deepEqual(results, { stored: 1, not_stored: 2 });
 });
@@ -153,7 +153,7 @@ test('waiting visits keep only the beginning of a long user agent', async () => 
   for (let client = 0; client < WAITING_MAX; client += 1) {
     const ip = `203.0.${client >> 8}.${client & 255}`;
     const userAgent = Buffer.alloc(12_000, `Browser ${client} `).toString();
-    visits.note(visit({ ip, userAgent }));
+    visits.add(visit({ ip, userAgent }));
   }
   assert.ok(usedBytes() - before < 20 * 1024 * 1024);
   state.isAvailable = true;

@@ -1,7 +1,7 @@
 /**
  * Buffers opens and clicks in memory, then stores them in batches.
  *
- * Guarantees: `note` never waits and never throws, so a redirect does not depend on the database. Memory and
+ * Guarantees: `add` never waits and never throws, so a redirect does not depend on the database. Memory and
  * writes are bounded, whatever clients request. Visits are not mail: those that exceed a limit are dropped and
  * counted, and a crash loses the last seconds.
  *
@@ -32,7 +32,7 @@ export type VisitResult =
   /** The recipient's limit is reached, or the email was removed. */
   | 'not_stored';
 
-export type VisitsOptions = {
+export type VisitBufferOptions = {
   world: Pick<World, 'monotonicMs' | 'newId'>;
   log: Logger;
   write: (visits: readonly TrackedVisit[]) => Promise<{ stored: number; notified: number }>;
@@ -57,8 +57,8 @@ const USER_AGENT_MAX_LENGTH = 300;
 
 type WaitingVisit = { visit: Visit; atMs: number; reason: BotReason | null; links: Set<string> };
 
-export class Visits {
-  readonly #options: VisitsOptions;
+export class VisitBuffer {
+  readonly #options: VisitBufferOptions;
   readonly #visitsOfClient: LRUCache<string, { count: number }>;
   readonly #recentVisits: LRUCache<string, true>;
   /** Different links that each recipient requested within MANY_LINKS_WITHIN_MS. */
@@ -68,7 +68,7 @@ export class Visits {
   #writing: Promise<void> = Promise.resolve();
   #isStopped = false;
 
-  constructor(options: VisitsOptions) {
+  constructor(options: VisitBufferOptions) {
     this.#options = options;
     const ages = agesBy(options.world);
     this.#visitsOfClient = new LRUCache({ max: REMEMBERED_MAX, ttl: MINUTE_MS, ...ages });
@@ -76,7 +76,8 @@ export class Visits {
     this.#links = new LRUCache({ max: REMEMBERED_MAX, ttl: MANY_LINKS_WITHIN_MS, ...ages });
   }
 
-  note(visit: Visit): void {
+  /** Buffers a visit, unless a limit is reached. */
+  add(visit: Visit): void {
     const client = clientOf(visit.ip);
     const ofClient = this.#visitsOfClient.get(client) ?? { count: 0 };
     if (ofClient.count === 0) this.#visitsOfClient.set(client, ofClient);

@@ -148,7 +148,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     localUrl: 'http://127.0.0.1:3000',
     domains: nothingThere(),
     webhooks: nothingThere(),
-    visits: { note: () => {} },
+    visits: { add: () => {} },
     attachmentUrls: new AttachmentUrls({
       guard: createAddressGuard({ allowPrivate: false }),
       resolver: { a: noSuchName, aaaa: noSuchName },

@@ -33,7 +33,7 @@ import { SuppressionsMaximum } from '../../accounts/limits/maximum-store.ts';
 import { loadMessages, sentSha256 } from '../../delivery/attempt/message-store.ts';
 import { recordVisits } from '../../tracking/tracking-store.ts';
 import { systemWorld } from '../machine/system-world.ts';
-import { Visits } from '../../tracking/visits.ts';
+import { VisitBuffer } from '../../tracking/visits.ts';
 import { TemplateService } from '../../templates/templates.ts';
 import { WebhookLoop } from '../../webhooks/sending/loop.ts';
 import { WebhookService } from '../../webhooks/endpoints.ts';
@@ -254,8 +254,8 @@ function createOperatorMail(
 function createVisits(
   context: WorkerContext,
   { webhooks, delivery }: { webhooks: WebhookLoop; delivery: ReturnType<typeof createDelivery> },
-): Visits {
-  return new Visits({
+): VisitBuffer {
+  return new VisitBuffer({
     ...context,
     world: systemWorld,
     write: (batch) => recordVisits(context.db, batch),
@@ -331,7 +331,7 @@ async function stopInOrder(parts: {
   smtp: SmtpPorts;
   delivery: ReturnType<typeof createDelivery>;
   webhooks: WebhookLoop;
-  visits: Visits;
+  visits: VisitBuffer;
   mailing: readonly Mailing[];
 }): Promise<void> {
   // The dispatcher stops last, because it releases emails that are accepted while requests end.

@@ -29,7 +29,7 @@ import {
   type WebhookKey,
   WEBHOOKS,
 } from './queue-store.ts';
-import { QUICK_MS, Sender } from './sender.ts';
+import { QUICK_MS, WebhookSender } from './sender.ts';
 
 export type WebhookLoopOptions = Omit<AttemptDependencies, 'agents'> & {
   db: Pick<Database, 'notifying'>;
@@ -56,7 +56,7 @@ const END_CLOSED_BATCH = 500;
 
 export class WebhookLoop {
   readonly #options: WebhookLoopOptions;
-  readonly #sender: Sender;
+  readonly #sender: WebhookSender;
   readonly #queue: LeasedQueue<WebhookKey, WebhookClaim>;
   readonly #endpoints = new EndpointQueue();
   readonly #closed = new Map<string, DueEndpoint>();
@@ -82,7 +82,7 @@ export class WebhookLoop {
       },
       busyIntervalMs: SEARCH_EVERY_MS,
     });
-    this.#sender = new Sender({
+    this.#sender = new WebhookSender({
       ...options,
       db,
       release: (claims, delayMs) =>

@@ -15,7 +15,7 @@ import type { AttemptOutcome } from './response.ts';
 import type { Pace } from './endpoint-queue.ts';
 import { type SettledWebhook, WebhookOutcomes } from './webhook-outcomes.ts';
 
-type SenderOptions = Omit<AttemptDependencies, 'agents'> & {
+type WebhookSenderOptions = Omit<AttemptDependencies, 'agents'> & {
   db: Queryable;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
   holder: () => string | null;
@@ -42,7 +42,7 @@ const WITHOUT_EVENT: AttemptOutcome = {
   attempt: null,
 };
 
-export class Sender {
+export class WebhookSender {
   readonly counts: Record<SettledWebhook, number> = {
     delivered: 0,
     retried: 0,
@@ -50,13 +50,13 @@ export class Sender {
     fenced: 0,
   };
   readonly underWay = new Set<ClaimedDelivery>();
-  readonly #options: SenderOptions;
+  readonly #options: WebhookSenderOptions;
   readonly #agents: HttpAgents = createHttpAgents();
   readonly #outcomes: WebhookOutcomes;
   #hasStopped = false;
   #resolveIdle: (() => void) | undefined;
 
-  constructor(options: SenderOptions) {
+  constructor(options: WebhookSenderOptions) {
     this.#options = options;
     // Deliveries that stop() released are neither settled nor awaited.
     const holder = (): string | null => (this.#hasStopped ? null : options.holder());
