@@ -154,7 +154,7 @@ class Forwarder {
   #print(event: SourceEvent, status: PostResult, latency_ms: number): void {
     const { cli, json } = this.#options;
     const { id, type } = event;
-    if (json) return void cli.out(`${JSON.stringify({ id, type, status, latency_ms })}\n`);
+    if (json) return cli.out(`${JSON.stringify({ id, type, status, latency_ms })}\n`);
     const outcome = typeof status === 'number' ? String(status) : `no response (${status})`;
     cli.out(`${formatEvent(event)}  ->  ${outcome}, ${latency_ms} ms\n`);
   }
