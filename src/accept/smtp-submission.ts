@@ -17,14 +17,14 @@ import { type Address, parseAddress } from '../mail/address.ts';
 import { FEEDBACK_ID } from '../mail/compose.ts';
 import type { DsnRequest, RcptDsn } from '../mail/dsn-parameters.ts';
 import { plainAddress } from '../net/ip-addresses.ts';
-import { serverReply, closingReply, type ServerReply } from '../net/smtp/server-types.ts';
+import { serverReply, closingReply, type ServerReply } from '../net/smtp/server/server-types.ts';
 import type {
   SmtpEnvelope,
   SmtpHandlers,
   SmtpLogIn,
   SmtpMessage,
   SmtpSession,
-} from '../net/smtp/server.ts';
+} from '../net/smtp/server/smtp-server.ts';
 import type { AcceptEmail, AcceptOutcome } from './accept.ts';
 import type { DraftRules } from './draft.ts';
 import { recipientUrls, type UrlSettings } from './content/recipient-urls.ts';

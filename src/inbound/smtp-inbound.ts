@@ -11,8 +11,12 @@ import type { Addressee, AddressBook } from './addressees.ts';
 import { addresseeOf, isOwnAddress } from './addressees.ts';
 import type { Receive, Received } from './receive-message.ts';
 import { plainAddress } from '../net/ip-addresses.ts';
-import type { ServerReply, SmtpHandlers, SmtpServerLimits } from '../net/smtp/server-types.ts';
-import { serverReply } from '../net/smtp/server-types.ts';
+import type {
+  ServerReply,
+  SmtpHandlers,
+  SmtpServerLimits,
+} from '../net/smtp/server/server-types.ts';
+import { serverReply } from '../net/smtp/server/server-types.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 
 /** Limits of each worker. The largest providers send reports from few addresses, over many connections. */

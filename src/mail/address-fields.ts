@@ -24,6 +24,10 @@ import { decodeWords } from './mime/decode.ts';
 
 /** C0, DEL, C1, and Unicode line ends. */
 const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;
+const QUOTED = /"((?:[^"\\]|\\.)*)"/g;
+const WORDS = /^[^()<>:;@\\,"]*$/;
+const ADDRESSES_MAX = 1_000;
+const MAILBOX_LENGTH_MAX = 1_000;
 
 /**
  * Returns the address of the header's only From; null when it is ambiguous.
@@ -92,9 +96,6 @@ function findBracket(text: string): number {
   return -1;
 }
 
-const QUOTED = /"((?:[^"\\]|\\.)*)"/g;
-const WORDS = /^[^()<>:;@\\,"]*$/;
-
 /** Returns the text of a phrase (RFC 5322 §3.2.5) with its encoded words; null when it has another character. */
 function phraseText(phrase: string): string | null {
   if (!WORDS.test(phrase.replace(QUOTED, ''))) return null;
@@ -148,9 +149,6 @@ function isDomainUnchanged(address: Address, rawAddress: string): boolean {
 export function isUnambiguous(address: Address): boolean {
   return !/[@<>]/.test(localPartOf(address));
 }
-
-const ADDRESSES_MAX = 1_000;
-const MAILBOX_LENGTH_MAX = 1_000;
 
 /** Returns the addresses of a To or Cc field, including group members; skips invalid ones. */
 export function readAddressList(value: string): Mailbox[] {

@@ -44,6 +44,22 @@ const AFTER_QUOTED = /^"(?:[^"\\]|\\.)*"(.*)$/u;
 const INVISIBLE = /\p{Cf}|(?! )\p{Z}/u;
 /** Characters with a meaning in RFC 5322. A name with one must be quoted. */
 const SPECIAL_IN_NAME = /[()<>:;@\\,"]/;
+const SEVERAL_ADDRESSES = 'it is more than one; write several as an array of strings';
+const NO_GROUPS = 'groups (name: a, b;) are not supported; name the addresses';
+const NO_COMMENTS = 'comments in parentheses are not supported';
+/** RFC 1035 §2.3.4, without the root. */
+const DOMAIN_OCTETS_MAX = 253;
+/** Letters, digits and inner hyphens, at most 63 (RFC 1123 §2.1). */
+const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+/** The last label must begin with a letter: some software reads `1.2` or `0x7f` as IPv4. */
+const TOP_LABEL = /^[a-z]/;
+const RESERVED = /(?:^|\.)(?:test|example|invalid|localhost|example\.(?:com|net|org))$/;
+/** Scripts of Japanese, Chinese and Korean, each combined with Latin. */
+const MIXTURES = [
+  ['Latin', 'Han', 'Hiragana', 'Katakana'],
+  ['Latin', 'Han', 'Bopomofo'],
+  ['Latin', 'Han', 'Hangul'],
+];
 
 /** Parses exactly `a@b.c`. */
 export function parseAddress(text: string): Address | null {
@@ -114,10 +130,6 @@ function readDisplayName(text: string): { text: string } | Problem {
   if (isList(text)) return problem(SEVERAL_ADDRESSES);
   return problem(`a name with ${special} in it needs double quotes around it`);
 }
-
-const SEVERAL_ADDRESSES = 'it is more than one; write several as an array of strings';
-const NO_GROUPS = 'groups (name: a, b;) are not supported; name the addresses';
-const NO_COMMENTS = 'comments in parentheses are not supported';
 
 function isList(text: string): boolean {
   const at = text.indexOf('@');
@@ -235,14 +247,6 @@ export function formatMailbox({ name, address }: Mailbox): string {
   return `${quoted} <${address}>`;
 }
 
-/** RFC 1035 §2.3.4, without the root. */
-const DOMAIN_OCTETS_MAX = 253;
-
-/** Letters, digits and inner hyphens, at most 63 (RFC 1123 §2.1). */
-const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
-/** The last label must begin with a letter: some software reads `1.2` or `0x7f` as IPv4. */
-const TOP_LABEL = /^[a-z]/;
-
 /**
  * Returns the lower-case A-label form; null for a text that is not a fully qualified name. Refused are single
  * labels, IP addresses, a trailing dot, and labels that are empty, too long, invalid punycode, of mixed scripts, or
@@ -276,8 +280,6 @@ function isUnambiguousIdn(label: string): boolean {
   const unicode = domainToUnicode(label);
   return unicode !== label && domainToASCII(unicode) === label && isSingleScript(unicode);
 }
-
-const RESERVED = /(?:^|\.)(?:test|example|invalid|localhost|example\.(?:com|net|org))$/;
 
 /** Returns whether the domain can never be registered (RFC 2606, RFC 6761). Takes the result of parseDomain. */
 export function isReservedDomain(domain: string): boolean {
@@ -317,13 +319,6 @@ const SCRIPTS = [
   'Thaana',
   'Thai',
   'Tibetan',
-];
-
-/** Scripts of Japanese, Chinese and Korean, each combined with Latin. */
-const MIXTURES = [
-  ['Latin', 'Han', 'Hiragana', 'Katakana'],
-  ['Latin', 'Han', 'Bopomofo'],
-  ['Latin', 'Han', 'Hangul'],
 ];
 
 let scriptPatterns: readonly RegExp[] | null = null;

@@ -51,22 +51,34 @@ export type ComposedMessage = {
   body: readonly Buffer[];
 };
 
-/** Returns a globally unique id; a bounce that quotes it identifies the email. */
-export function messageIdOf(emailId: string, fromDomain: string): string {
-  return `<${emailId}@${fromDomain}>`;
-}
-
 export const UNSUBSCRIBE_SUBJECT = 'unsubscribe';
 /** RFC 5322 §2.1.1, less the colon and the comma. */
 const LIST_LINE_MAX = 990;
-
 const FEEDBACK_KIND_MAX = 64;
-
 /** The tag whose value recipients may read. */
 const FEEDBACK_TAG = 'feedback_id';
 /** 64 bits. Without the key, nobody can link a project to its domains. */
 const FEEDBACK_PROJECT_HEX = 16;
 export const FEEDBACK_ID = 'feedback ids';
+const HASHED_PROJECTS = new WeakMap<Buffer, LRUCache<string, string>>();
+const HASHED_MAX = 1_000;
+const SMALL_BYTES = 65_536;
+/** Size of the fields of every message and of two signatures. */
+const FIXED_BYTES = 5_000;
+/** Size of the fields and boundaries of a part, without the file name. */
+const PART_BYTES = 500;
+/** Maximum octets in a header for one octet of text. */
+const HEADER_EXPANSION = 4;
+const FIELD_BYTES = 40;
+/** Limits on a derived text in UTF-8: per octet of html, a constant, and in total. */
+const DERIVED_EXPANSION = 2;
+const DERIVED_BYTES = 500;
+const DERIVED_BYTES_MAX = 3 * DERIVED_TEXT_LENGTH_MAX;
+
+/** Returns a globally unique id; a bounce that quotes it identifies the email. */
+export function messageIdOf(emailId: string, fromDomain: string): string {
+  return `<${emailId}@${fromDomain}>`;
+}
 
 /**
  * Returns the key under which Gmail's feedback loop counts complaints (`Feedback-ID: a:b:c:sender`): kind of mail,
@@ -85,9 +97,6 @@ export function feedbackIdOf(
   const kind = tag?.value.slice(0, FEEDBACK_KIND_MAX) ?? 'untagged';
   return `${kind}:${hashProject(email.projectId, key)}:${email.fromDomain}:letterhaus`;
 }
-
-const HASHED_PROJECTS = new WeakMap<Buffer, LRUCache<string, string>>();
-const HASHED_MAX = 1_000;
 
 function hashProject(projectId: string, key: Buffer): string {
   const hashes = HASHED_PROJECTS.get(key) ?? new LRUCache<string, string>({ max: HASHED_MAX });
@@ -237,8 +246,6 @@ function multipart(kind: Multipart, parts: readonly Part[], emailId: string): Pa
   };
 }
 
-const SMALL_BYTES = 65_536;
-
 /** Joins small pieces, which are slow to sign and to send. Large pieces are not copied. */
 function joinSmallPieces(pieces: readonly Buffer[]): Buffer[] {
   const joined: Buffer[] = [];
@@ -253,18 +260,6 @@ function joinSmallPieces(pieces: readonly Buffer[]): Buffer[] {
   }
   return [...joined, Buffer.concat(small)].filter((piece) => piece.length > 0);
 }
-
-/** Size of the fields of every message and of two signatures. */
-const FIXED_BYTES = 5_000;
-/** Size of the fields and boundaries of a part, without the file name. */
-const PART_BYTES = 500;
-/** Maximum octets in a header for one octet of text. */
-const HEADER_EXPANSION = 4;
-const FIELD_BYTES = 40;
-/** Limits on a derived text in UTF-8: per octet of html, a constant, and in total. */
-const DERIVED_EXPANSION = 2;
-const DERIVED_BYTES = 500;
-const DERIVED_BYTES_MAX = 3 * DERIVED_TEXT_LENGTH_MAX;
 
 /**
  * Returns the maximum size of the signed message as transmitted, before it is composed. It serves the size limit and

@@ -16,6 +16,20 @@ const BITS_GOOD = 2048;
 
 type Problem = { problem: string };
 
+const BEGIN = /-----BEGIN ([A-Z0-9 ]{1,40})-----/g;
+const ADVICE: Readonly<Record<string, string>> = {
+  'ENCRYPTED PRIVATE KEY':
+    'is encrypted with a passphrase; decrypt it first: openssl pkey -in key.pem -out plain.pem',
+  'EC PRIVATE KEY': 'is a key of type ec; only RSA keys can be imported',
+  'OPENSSH PRIVATE KEY':
+    'is in the format of OpenSSH; convert it first: ssh-keygen -p -m PEM -f key.pem',
+  CERTIFICATE: 'is a certificate; give the private key',
+};
+const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+const NAME_MAX_LENGTH = 253;
+/** Length in base64 of a public key of 2048 bits. Shorter keys are parsed for their size. */
+const GOOD_KEY_LENGTH = 392;
+
 /** @returns the pair in the form of generated ones, or a problem that continues the name of the field */
 export async function readDkimKey(pem: string): Promise<DkimKeyPair | Problem> {
   const problem = textProblem(pem);
@@ -44,17 +58,6 @@ export async function readDkimKey(pem: string): Promise<DkimKeyPair | Problem> {
       .toString('base64'),
   };
 }
-
-const BEGIN = /-----BEGIN ([A-Z0-9 ]{1,40})-----/g;
-
-const ADVICE: Readonly<Record<string, string>> = {
-  'ENCRYPTED PRIVATE KEY':
-    'is encrypted with a passphrase; decrypt it first: openssl pkey -in key.pem -out plain.pem',
-  'EC PRIVATE KEY': 'is a key of type ec; only RSA keys can be imported',
-  'OPENSSH PRIVATE KEY':
-    'is in the format of OpenSSH; convert it first: ssh-keygen -p -m PEM -f key.pem',
-  CERTIFICATE: 'is a certificate; give the private key',
-};
 
 function textProblem(pem: string): string | null {
   if (pem.length > DKIM_PEM_MAX_LENGTH) {
@@ -93,9 +96,6 @@ async function canSign(privateKey: KeyObject): Promise<boolean> {
   }
 }
 
-const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
-const NAME_MAX_LENGTH = 253;
-
 /** Parses a selector to lower case (RFC 6376 §3.1). `domain` is the name after `<selector>._domainkey`. */
 export function readSelector(text: string, domain: string): { selector: string } | Problem {
   const selector = text.toLowerCase();
@@ -112,9 +112,6 @@ export function readSelector(text: string, domain: string): { selector: string }
   }
   return { selector };
 }
-
-/** Length in base64 of a public key of 2048 bits. Shorter keys are parsed for their size. */
-const GOOD_KEY_LENGTH = 392;
 
 /** Returns what to do about a key that receivers may find too short; null when it is long enough. */
 export function adviseKeySize(publicKey: string): string | null {

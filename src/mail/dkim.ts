@@ -14,6 +14,10 @@ import type { RawMessageParts } from './mime/raw-message.ts';
 import type { ComposedMessage } from './compose.ts';
 import { headerField, type HeaderField, headerLine } from './mime/header.ts';
 
+const KEY_TYPES = { 'rsa-sha256': 'rsa', 'ed25519-sha256': 'ed25519' } as const;
+const LF = 10;
+const CR = 13;
+
 /** Thrown when the message must not be sent with a signature; no retry can succeed. */
 export class Unsignable extends Error {}
 
@@ -115,8 +119,6 @@ function requireAuthorDomain(headers: readonly HeaderField[], fromDomain: string
     throw new Unsignable(`From is of ${domain}, and the email was accepted for ${fromDomain}.`);
   }
 }
-
-const KEY_TYPES = { 'rsa-sha256': 'rsa', 'ed25519-sha256': 'ed25519' } as const;
 
 function requireMatchingKey({ domain, algorithm, privateKey }: DkimKey, fromDomain: string): void {
   if (domain !== fromDomain) {
@@ -272,6 +274,3 @@ function hashPiece(sha256: Hash, piece: Buffer, emptyLines: number): number {
   sha256.update(piece.subarray(0, end + 2));
   return lineEnds - 1;
 }
-
-const LF = 10;
-const CR = 13;

@@ -1,4 +1,4 @@
-/** The DSN parameters that the next server gets. net/smtp/server-dsn.test.ts tests their grammar. */
+/** The DSN parameters that the next server gets. net/smtp/server/server-dsn.test.ts tests their grammar. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseAddress } from './address.ts';

@@ -22,12 +22,12 @@ export type LoggedRecipient = { recipient_domain?: string; recipient?: string; r
 
 /** @param reply the reply of the mail server, or why there was none; null when it was not asked */
 export function loggedRecipient(
-  how: LogRecipients,
+  mode: LogRecipients,
   { address, reply }: { address: Address; reply: string | null },
 ): LoggedRecipient {
-  if (how === 'none') return {};
+  if (mode === 'none') return {};
   const domain = { recipient_domain: domainOf(address) };
-  if (how === 'domain') return domain;
+  if (mode === 'domain') return domain;
   return {
     ...domain,
     recipient: address,

@@ -60,6 +60,29 @@ const EVENT_OF_KIND: Readonly<Record<NoticeKind, NotifyEvent>> = {
   failure: 'FAILURE',
   delay: 'DELAY',
 };
+const ACTION_OF_KIND = { success: 'delivered', failure: 'failed', delay: 'delayed' } as const;
+const CLASS_OF_KIND = { success: '2', failure: '5', delay: '4' } as const;
+const DIAGNOSTIC_MAX = 500;
+/** Limit on a message that is returned whole, even with RET=FULL. */
+const RETURNED_BYTES_MAX = 10 * 1024 * 1024;
+export const NOTICE_SUBJECTS: Readonly<Record<NoticeFacts['action'], string>> = {
+  delivered: 'Delivered: your message has arrived',
+  relayed: 'Relayed: your message was passed on',
+  failed: 'Undelivered: your message could not be delivered',
+  delayed: 'Delayed: your message is still being delivered',
+};
+/** An id that a field can contain unchanged. */
+const PLAIN_ID = /^<[!-~]{1,900}>$/;
+const SENTENCE_OF_ACTION: Readonly<Record<NoticeFacts['action'], string>> = {
+  delivered: 'Your message has arrived at the mail server of this recipient:',
+  relayed:
+    'Your message was passed on to a mail server that sends no notices about delivery.\n' +
+    'Nothing more will be reported if it arrives:',
+  failed: 'Your message could not be delivered to this recipient:',
+  delayed:
+    'Your message could not be delivered to this recipient yet. You need not send it again:\n' +
+    'delivery will be retried, and you are only notified again if you asked for that.',
+};
 
 /** Returns the notice that is due after a change of a recipient; undefined when none is due. */
 export function noticeFor(dsn: Dsn, address: Address, change: Change): Notice | undefined {
@@ -70,10 +93,6 @@ export function noticeFor(dsn: Dsn, address: Address, change: Change): Notice | 
   if (kind === 'success' && change.nextServer === 'passed_on') return undefined;
   return { kind, facts: noticeFacts(kind, change) };
 }
-
-const ACTION_OF_KIND = { success: 'delivered', failure: 'failed', delay: 'delayed' } as const;
-const CLASS_OF_KIND = { success: '2', failure: '5', delay: '4' } as const;
-const DIAGNOSTIC_MAX = 500;
 
 function noticeFacts(kind: NoticeKind, { status, smtp, reason, nextServer }: Change): NoticeFacts {
   const {
@@ -119,19 +138,6 @@ type NoticeMessage = {
   original: { raw: Buffer; messageId: string; arrivedAt: Date; expiresAt: Date };
   now: Date;
 };
-
-/** Limit on a message that is returned whole, even with RET=FULL. */
-const RETURNED_BYTES_MAX = 10 * 1024 * 1024;
-
-export const NOTICE_SUBJECTS: Readonly<Record<NoticeFacts['action'], string>> = {
-  delivered: 'Delivered: your message has arrived',
-  relayed: 'Relayed: your message was passed on',
-  failed: 'Undelivered: your message could not be delivered',
-  delayed: 'Delayed: your message is still being delivered',
-};
-
-/** An id that a field can contain unchanged. */
-const PLAIN_ID = /^<[!-~]{1,900}>$/;
 
 /** Returns the whole message, with CRLF line ends. */
 export function composeNotice(notice: NoticeMessage): Buffer {
@@ -197,17 +203,6 @@ function returnedPart({ facts, request, original }: NoticeMessage): Part {
     body,
   };
 }
-
-const SENTENCE_OF_ACTION: Readonly<Record<NoticeFacts['action'], string>> = {
-  delivered: 'Your message has arrived at the mail server of this recipient:',
-  relayed:
-    'Your message was passed on to a mail server that sends no notices about delivery.\n' +
-    'Nothing more will be reported if it arrives:',
-  failed: 'Your message could not be delivered to this recipient:',
-  delayed:
-    'Your message could not be delivered to this recipient yet. You need not send it again:\n' +
-    'delivery will be retried, and you are only notified again if you asked for that.',
-};
 
 function noticeText({ facts, recipient, hostname }: NoticeMessage): string {
   return [

@@ -20,6 +20,7 @@ type PortRequest = {
 
 /** Number of choices before a process reaches the ports of the next process id. */
 const TURNS_PER_PROCESS = 16;
+const DEFAULT_NAMES = { host: 'HOST', port: 'PORT' };
 
 /**
  * Yields numbers for a process's choices of "any port". A chosen port is free until the workers listen on it, so
@@ -75,8 +76,6 @@ function tryPort(host: string | null, port: number): Promise<number | string> {
     });
   });
 }
-
-const DEFAULT_NAMES = { host: 'HOST', port: 'PORT' };
 
 function explain(code: string, { host, port, names = DEFAULT_NAMES }: PortRequest): string {
   switch (code) {

@@ -58,10 +58,10 @@ const REFUSED_IPV6: readonly Range[] = [
 const GLOBAL_IPV6 = blockList('2000::', 3, 'ipv6');
 
 const IPV4_LISTS = REFUSED_IPV4.map(
-  ([network, bits, what]) => [blockList(network, bits, 'ipv4'), what] as const,
+  ([network, bits, description]) => [blockList(network, bits, 'ipv4'), description] as const,
 );
 const IPV6_LISTS = REFUSED_IPV6.map(
-  ([network, bits, what]) => [blockList(network, bits, 'ipv6'), what] as const,
+  ([network, bits, description]) => [blockList(network, bits, 'ipv6'), description] as const,
 );
 
 export type AddressGuard = {
@@ -72,7 +72,7 @@ export type AddressGuard = {
 };
 
 export function isPublicAddress(ip: string): boolean {
-  return notPublic(ip) === null;
+  return nonPublicReason(ip) === null;
 }
 
 /**
@@ -86,31 +86,31 @@ export function createAddressGuard(options: {
   const own = new BlockList();
   for (const address of options.ownAddresses ?? []) {
     const bare = withoutZone(address);
-    if (isIP(bare) !== 0) own.addAddress(bare, family(bare));
+    if (isIP(bare) !== 0) own.addAddress(bare, familyOf(bare));
   }
   return {
     allowPrivate: options.allowPrivate,
     refusalReason(ip) {
       if (isIP(ip) === 0) return `"${ip}" is not an IP address`;
       if (options.allowPrivate) return null;
-      const reason = notPublic(ip);
+      const reason = nonPublicReason(ip);
       if (reason !== null) return `${ip} is ${reason}`;
-      return own.check(ip, family(ip)) ? `${ip} is an address of this machine` : null;
+      return own.check(ip, familyOf(ip)) ? `${ip} is an address of this machine` : null;
     },
   };
 }
 
-function notPublic(ip: string): string | null {
+function nonPublicReason(ip: string): string | null {
   const version = isIP(ip);
   // Only link-local addresses have a zone ("fe80::1%eth0").
   if (version === 0 || ip.includes('%')) return 'not a plain IP address';
-  if (version === 4) return firstMatch(IPV4_LISTS, ip, 'ipv4');
-  const reason = firstMatch(IPV6_LISTS, ip, 'ipv6');
+  if (version === 4) return firstMatchingRange(IPV4_LISTS, ip, 'ipv4');
+  const reason = firstMatchingRange(IPV6_LISTS, ip, 'ipv6');
   if (reason !== null) return reason;
   return GLOBAL_IPV6.check(ip, 'ipv6') ? null : 'not a global unicast address';
 }
 
-function firstMatch(
+function firstMatchingRange(
   lists: readonly (readonly [BlockList, string])[],
   ip: string,
   type: 'ipv4' | 'ipv6',
@@ -124,7 +124,7 @@ function blockList(network: string, bits: number, type: 'ipv4' | 'ipv6'): BlockL
   return list;
 }
 
-function family(ip: string): 'ipv4' | 'ipv6' {
+function familyOf(ip: string): 'ipv4' | 'ipv6' {
   return isIP(ip) === 6 ? 'ipv6' : 'ipv4';
 }
 
@@ -152,9 +152,12 @@ export function clientOf(address: string): string {
   const groups = head === '' ? [] : head.split(':');
   if (tail !== undefined) {
     // A dotted end replaces two groups.
-    const rest =
+    const tailGroups =
       tail === '' ? [] : tail.split(':').flatMap((g) => (g.includes('.') ? [g, g] : [g]));
-    groups.push(...Array.from({ length: 8 - groups.length - rest.length }, () => '0'), ...rest);
+    groups.push(
+      ...Array.from({ length: 8 - groups.length - tailGroups.length }, () => '0'),
+      ...tailGroups,
+    );
   }
   return `${groups
     .slice(0, 4)
@@ -178,10 +181,10 @@ export function sharedAddresses(networks: readonly string[]): (address: string) 
   for (const network of ['127.0.0.0/8', '::1', ...networks]) {
     const [ip = '', bits] = network.split('/');
     const bitsMax = isIPv4(ip) ? 32 : 128;
-    shared.addSubnet(ip, bits === undefined ? bitsMax : Number(bits), family(ip));
+    shared.addSubnet(ip, bits === undefined ? bitsMax : Number(bits), familyOf(ip));
   }
   return (address) => {
     const plain = address.replace(/%.*$/, '');
-    return isIP(plain) !== 0 && shared.check(plain, family(plain));
+    return isIP(plain) !== 0 && shared.check(plain, familyOf(plain));
   };
 }

@@ -98,11 +98,11 @@ function providerIn(table: ProviderSuffixes, hostName: string): string | undefin
 
 /** Joins as many hosts as fit, and a digest of all of them. */
 function shortened(keys: readonly string[]): string {
-  const whole = keys.join('+');
-  if (whole.length <= KEY_CHARACTERS_MAX) return whole;
-  const digest = `and-others-${hash('sha256', whole, 'hex').slice(0, 16)}`;
-  const shown = [...keys];
-  const isTooLong = (): boolean => [...shown, digest].join('+').length > KEY_CHARACTERS_MAX;
-  while (isTooLong()) shown.pop();
-  return [...shown, digest].join('+');
+  const joined = keys.join('+');
+  if (joined.length <= KEY_CHARACTERS_MAX) return joined;
+  const digest = `and-others-${hash('sha256', joined, 'hex').slice(0, 16)}`;
+  const keptKeys = [...keys];
+  const isTooLong = (): boolean => [...keptKeys, digest].join('+').length > KEY_CHARACTERS_MAX;
+  while (isTooLong()) keptKeys.pop();
+  return [...keptKeys, digest].join('+');
 }

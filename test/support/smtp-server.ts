@@ -8,8 +8,8 @@ import {
   type SmtpMessage,
   type SmtpServerOptions,
   type SmtpSession,
-} from '../../src/net/smtp/server.ts';
-import { serverReply } from '../../src/net/smtp/server-types.ts';
+} from '../../src/net/smtp/server/smtp-server.ts';
+import { serverReply } from '../../src/net/smtp/server/server-types.ts';
 import { systemWorld } from '../../src/service/machine/system-world.ts';
 
 export type TakenMail = {

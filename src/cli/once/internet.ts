@@ -7,8 +7,8 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { type Answer, AUTHORITATIVE_ANSWER, decode, encode, TRUNCATED_RESPONSE } from 'dns-packet';
 import type { World } from '../../lib/world.ts';
-import { serverReply } from '../../net/smtp/server-types.ts';
-import { SmtpServer } from '../../net/smtp/server.ts';
+import { serverReply } from '../../net/smtp/server/server-types.ts';
+import { SmtpServer } from '../../net/smtp/server/smtp-server.ts';
 
 const HOST = '127.0.0.1';
 

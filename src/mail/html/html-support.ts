@@ -63,6 +63,7 @@ const BY_CSS: readonly (UnsupportedFeature & { css: RegExp })[] = [
   { feature: 'imported styles', clients: ['Gmail', 'Outlook'], css: /@import/i },
   { feature: 'animations', clients: ['Gmail', 'Outlook'], css: /@keyframes/i },
 ];
+const LOCAL = /^https?:\/\/(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])(?:[:/?#]|$)/i;
 
 export function checkHtmlSupport(source: string): HtmlReport {
   const html = source.slice(0, READ_CHARS_MAX);
@@ -163,5 +164,3 @@ function findingsIn({ links, withoutAlt }: HtmlFacts, styles: readonly string[])
   }
   return findings;
 }
-
-const LOCAL = /^https?:\/\/(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])(?:[:/?#]|$)/i;

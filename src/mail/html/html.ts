@@ -23,6 +23,17 @@ const RAW_ENDS = new Map(
     new RegExp(`</${name}`, 'gi'),
   ]),
 );
+const SPACE = 32;
+const DOUBLE_QUOTE = 34;
+const SINGLE_QUOTE = 39;
+const SLASH = 47;
+const EQUALS = 61;
+const GREATER = 62;
+/** A name ends at white space, `/` or `=`. A value is quoted with `"`, with `'`, or not at all. */
+const ATTRIBUTE =
+  /([^\t\n\f\r /][^\t\n\f\r /=]*)(?:[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ]*)))?/g;
+/** Limit on a value before decoding: decoding 20 MB takes seconds. */
+const ATTRIBUTE_CHARS_MAX = 32 * 1024;
 
 /** Calls the reader for every text and tag, with names in lower case. */
 export function scanHtml(html: string, reader: HtmlReader): void {
@@ -70,13 +81,6 @@ function readOther(html: string, open: number, reader: HtmlReader): number {
   const end = isComment ? html.indexOf('-->', open + 2) : html.indexOf('>', open + 1);
   return end === -1 ? html.length : end + (isComment ? 3 : 1);
 }
-
-const SPACE = 32;
-const DOUBLE_QUOTE = 34;
-const SINGLE_QUOTE = 39;
-const SLASH = 47;
-const EQUALS = 61;
-const GREATER = 62;
 
 function isLetter(code: number): boolean {
   const lower = code | 32;
@@ -139,13 +143,6 @@ function endOfTag(html: string, at: number): number {
   }
   return -1;
 }
-
-/** A name ends at white space, `/` or `=`. A value is quoted with `"`, with `'`, or not at all. */
-const ATTRIBUTE =
-  /([^\t\n\f\r /][^\t\n\f\r /=]*)(?:[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ]*)))?/g;
-
-/** Limit on a value before decoding: decoding 20 MB takes seconds. */
-const ATTRIBUTE_CHARS_MAX = 32 * 1024;
 
 /**
  * Returns the decoded value of an attribute; '' without a value, null when the tag lacks it. The first of several

@@ -19,6 +19,11 @@ const CLIPPED_BEYOND_BYTES = 102 * 1024;
 const READ_CHARS_MAX = 256 * 1024;
 /** Minimum of letters and digits; a message with fewer consists of images. */
 const WORDS_MIN = 20;
+/** Each run of spaces is bounded: two adjacent unbounded runs would take quadratic time. */
+const HTTP_LINK = /(?:^|\s)(?:href|src)\s{0,9}=\s{0,9}["']?\s{0,9}http:/i;
+/** Words of newsletters that transactional mail does not have. */
+const BULK_WORDS =
+  /\b(?:unsubscribe|newsletter|view (?:this (?:e-?mail|message) )?(?:in|online)(?: (?:a|your))? browser|opt[- ]out|you (?:are )?receiv(?:e|ing) this (?:e-?mail|message) because|email preferences|weekly digest)\b/i;
 
 export function lintEmail(email: MessageContent): LintFinding[] {
   const findings: LintFinding[] = [];
@@ -58,9 +63,6 @@ export function lintEmail(email: MessageContent): LintFinding[] {
   return findings;
 }
 
-/** Each run of spaces is bounded: two adjacent unbounded runs would take quadratic time. */
-const HTTP_LINK = /(?:^|\s)(?:href|src)\s{0,9}=\s{0,9}["']?\s{0,9}http:/i;
-
 type HtmlFacts = { text: string; images: number; httpLinks: number };
 
 function readHtml(html: string): HtmlFacts {
@@ -84,10 +86,6 @@ function wordsIn(text: string): number {
   const withoutLinks = text.replaceAll(/<?https?:\S+/gi, '');
   return withoutLinks.match(/[\p{L}\p{N}]/gu)?.length ?? 0;
 }
-
-/** Words of newsletters that transactional mail does not have. */
-const BULK_WORDS =
-  /\b(?:unsubscribe|newsletter|view (?:this (?:e-?mail|message) )?(?:in|online)(?: (?:a|your))? browser|opt[- ]out|you (?:are )?receiv(?:e|ing) this (?:e-?mail|message) because|email preferences|weekly digest)\b/i;
 
 function looksLikeBulk({ subject, text, headers }: MessageContent, htmlText: string): boolean {
   const isMarked = headers.some(

@@ -9,6 +9,12 @@ import { attributeOf } from './html.ts';
 
 export type Item = { number: number; fromEnd: boolean; type: string };
 
+/** The largest number that browsers count with. */
+const INTEGER_MAX = 2 ** 31 - 1;
+const LETTERS = 26;
+const CODE_OF_A = 97;
+const ROMAN_MAX = 3_999;
+
 export class OrderedList {
   readonly #step: 1 | -1;
   readonly #type: string;
@@ -44,9 +50,6 @@ export class OrderedList {
   }
 }
 
-/** The largest number that browsers count with. */
-const INTEGER_MAX = 2 ** 31 - 1;
-
 /** Parses a number by the rules of HTML ("Rules for parsing integers"): text after the digits is ignored. */
 function integerOf(value: string | null): number | null {
   const digits = /^[\t\n\f\r ]*([+-]?\d{1,10})(?!\d)/.exec(value ?? '')?.[1];
@@ -62,19 +65,14 @@ function formatNumber(number: number, type: string): string {
   return type === lower ? text : text.toUpperCase();
 }
 
-const LETTERS = 26;
-const CODE_OF_A = 97;
-
 function inLetters(number: number): string {
   if (number < 1) return String(number);
   let letters = '';
-  for (let rest = number; rest > 0; rest = Math.floor((rest - 1) / LETTERS)) {
-    letters = String.fromCharCode(CODE_OF_A + ((rest - 1) % LETTERS)) + letters;
+  for (let remainder = number; remainder > 0; remainder = Math.floor((remainder - 1) / LETTERS)) {
+    letters = String.fromCharCode(CODE_OF_A + ((remainder - 1) % LETTERS)) + letters;
   }
   return letters;
 }
-
-const ROMAN_MAX = 3_999;
 const ROMAN: readonly (readonly [numeral: string, worth: number])[] = [
   ['m', 1000],
   ['cm', 900],
@@ -93,10 +91,10 @@ const ROMAN: readonly (readonly [numeral: string, worth: number])[] = [
 
 function inRomanNumerals(number: number): string {
   if (number < 1 || number > ROMAN_MAX) return String(number);
-  let [text, rest] = ['', number];
+  let [text, remainder] = ['', number];
   for (const [numeral, worth] of ROMAN) {
-    text += numeral.repeat(Math.floor(rest / worth));
-    rest %= worth;
+    text += numeral.repeat(Math.floor(remainder / worth));
+    remainder %= worth;
   }
   return text;
 }

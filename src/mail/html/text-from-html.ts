@@ -18,6 +18,15 @@ export const DERIVED_TEXT_LENGTH_MAX = 200_000;
 const TEXT_READ_MAX = 1024 * 1024;
 /** List marks and rules can make a short text this much longer than its html. */
 const LONGER_BY_MAX = 200;
+/** Elements without an end tag, which have no content to hide. */
+const VOID_ELEMENTS = new Set(['area', 'base', 'br', 'col', 'hr', 'img', 'input', 'link', 'meta']);
+const BLANKS = /[\t\n\f\r \u00a0]+/g;
+/** Matches references, blanks other than single spaces, and invisible characters. */
+const NEEDS_DECODING =
+  /[\0-\x1f&\x7f\u00a0\u00ad\u1680\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]|\u034f| {2}/;
+/** Invisible fillers, which are removed: controls, soft hyphens, zero-width spaces. */
+const INVISIBLE = /[\0-\b\v\x0e-\x1f\x7f\u00ad\u200b\ufeff]|\u034f/g;
+const URL_CHARACTERS_MAX = 2_000;
 
 /** Returns a text at most 200 characters longer than its html, and at most 200,000 long. */
 export function textFromHtml(html: string): string {
@@ -41,16 +50,6 @@ for (const [layout, names] of Object.entries({
 })) {
   for (const name of names.split(' ')) LAYOUT.set(name, layout as Layout);
 }
-
-/** Elements without an end tag, which have no content to hide. */
-const VOID_ELEMENTS = new Set(['area', 'base', 'br', 'col', 'hr', 'img', 'input', 'link', 'meta']);
-
-const BLANKS = /[\t\n\f\r \u00a0]+/g;
-/** Matches references, blanks other than single spaces, and invisible characters. */
-const NEEDS_DECODING =
-  /[\0-\x1f&\x7f\u00a0\u00ad\u1680\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]|\u034f| {2}/;
-/** Invisible fillers, which are removed: controls, soft hyphens, zero-width spaces. */
-const INVISIBLE = /[\0-\b\v\x0e-\x1f\x7f\u00ad\u200b\ufeff]|\u034f/g;
 
 /** Blanks of a source text. They are mostly at its ends, where no search is needed. */
 function isBlank(code: number): boolean {
@@ -273,8 +272,6 @@ function isHidden(name: string, attributes: string): boolean {
   if (!attributes.includes('none') || VOID_ELEMENTS.has(name)) return false;
   return /display\s*:\s*none/i.test(attributeOf(attributes, 'style') ?? '');
 }
-
-const URL_CHARACTERS_MAX = 2_000;
 
 /** Returns the URL to show; null for anchors, relative paths and scripts. */
 function visibleUrl(href: string): string | null {

@@ -23,9 +23,21 @@ export type TrackingOptions = {
   tracking: Tracking;
   recipient: TrackedRecipient;
   tokens: TrackingTokens;
-  /** Whether a link must not be tracked, such as an unsubscribe link. */
+  /** Returns whether a link must not be tracked, such as an unsubscribe link. */
   isUntracked: (target: string) => boolean;
 };
+
+/** Elements whose content is not markup. */
+const CONTENT_MODES = new Map([
+  ['title', TokenizerMode.RCDATA],
+  ['textarea', TokenizerMode.RCDATA],
+  ...['style', 'xmp', 'iframe', 'noembed', 'noframes'].map(
+    (name) => [name, TokenizerMode.RAWTEXT] as const,
+  ),
+  ['script', TokenizerMode.SCRIPT_DATA],
+  ['plaintext', TokenizerMode.PLAINTEXT],
+]);
+const VALUE_START = /^href[\t\n\f\r ]*=[\t\n\f\r ]*(["']?)/i;
 
 export function trackHtml(
   html: string,
@@ -61,17 +73,6 @@ export function trackHtml(
 /** The position of an href's value without its quotes, and its target. */
 type Link = { start: number; end: number; target: string };
 
-/** Elements whose content is not markup. */
-const CONTENT_MODES = new Map([
-  ['title', TokenizerMode.RCDATA],
-  ['textarea', TokenizerMode.RCDATA],
-  ...['style', 'xmp', 'iframe', 'noembed', 'noframes'].map(
-    (name) => [name, TokenizerMode.RAWTEXT] as const,
-  ),
-  ['script', TokenizerMode.SCRIPT_DATA],
-  ['plaintext', TokenizerMode.PLAINTEXT],
-]);
-
 /** @returns `bodyEnd`: the offset of the last `</body>`; null when there is none */
 function findLinks(html: string): { links: Link[]; bodyEnd: number | null } {
   const links: Link[] = [];
@@ -102,8 +103,6 @@ function findLinks(html: string): { links: Link[]; bodyEnd: number | null } {
   tokenizer.write(html, true);
   return { links, bodyEnd };
 }
-
-const VALUE_START = /^href[\t\n\f\r ]*=[\t\n\f\r ]*(["']?)/i;
 
 function linkOf({ attrs, location }: Token.TagToken, html: string): Link | null {
   const href = attrs.find(({ name }) => name === 'href');

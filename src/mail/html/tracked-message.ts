@@ -30,6 +30,8 @@ const UTF8 = /^(?:utf-?8|us-ascii|)$/i;
 
 /** Searches the field and its continuation lines; the value may have comments (`text/(x) html`). */
 const HTML_TYPE = /^content-type[ \t]*:(?:[^\r\n]|\r?\n[ \t]){0,998}html/im;
+const CR = 13;
+const LF = 10;
 
 /** Returns whether the message could have html. It is not parsed, and the common spelling is found at once. */
 export function mayHaveHtml(content: Buffer): boolean {
@@ -104,9 +106,6 @@ function trackPart(part: MimePart, track: (html: string) => string): Buffer | nu
   const content = octets.at(-1) === LF ? body : body.subarray(0, -2);
   return Buffer.concat([...kept, Buffer.from(`${field}\r\n`), content]);
 }
-
-const CR = 13;
-const LF = 10;
 
 function isLineEnd(octet: number | undefined): boolean {
   return octet === CR || octet === LF;

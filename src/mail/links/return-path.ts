@@ -22,6 +22,11 @@ export type NamedRecipient = { emailId: string; position: number };
 
 type AddressContext = { domain: string; secret: Buffer };
 
+/** Base32 (RFC 4648 §6), lower case, only whole groups (5 bytes, 8 characters): one form per token. */
+const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
+const GROUP_BYTES = 5;
+const GROUP_CHARACTERS = 8;
+
 export function makeReturnPath(options: NamedRecipient & AddressContext): string {
   return makeAddress(RETURN_PATH, options);
 }
@@ -69,11 +74,6 @@ function macOf(prefix: string, recipient: Buffer, secret: Buffer): Buffer {
   if (prefix !== RETURN_PATH) hmac.update(prefix);
   return hmac.digest().subarray(0, MAC_BYTES);
 }
-
-/** Base32 (RFC 4648 §6), lower case, only whole groups (5 bytes, 8 characters): one form per token. */
-const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
-const GROUP_BYTES = 5;
-const GROUP_CHARACTERS = 8;
 
 /** @param bytes a multiple of 5 bytes */
 function toBase32(bytes: Buffer): string {

@@ -24,6 +24,17 @@ export const TRACKED_HTML_MAX_LENGTH = 256 * 1024;
 
 /** The stored form, which accept/store writes: `opens+clicks:https://links.acme.com`. */
 const STORED = /^(opens)?\+?(clicks)?:(.*)$/;
+/** The purpose of the secret that authenticates tokens. */
+export const TRACKING = 'tracking links';
+/** Limit on a tracked target: some programs cut long links, and servers refuse them. */
+export const TARGET_MAX_LENGTH = 1_400;
+const VERSION = 1;
+const MAC_BYTES = 16;
+const POSITION_AT = 2 + 2 * UUID_BYTES;
+const TARGET_AT = POSITION_AT + 2;
+const ENVIRONMENTS = ['live', 'test'] as const;
+const ABSOLUTE = /^[\0- ]*https?:[\\/]{2}/i;
+const PRINTABLE = /^[!-~]+$/;
 
 export function parseTracking(stored: string | null): Tracking {
   const [, opens, clicks, base = null] = STORED.exec(stored ?? '') ?? [];
@@ -43,20 +54,8 @@ export type TrackedRecipient = {
   position: number;
 };
 
-/** @property target null: the pixel of an open */
+/** A `target` of null is the pixel of an open. */
 export type TrackedLink = TrackedRecipient & { target: string | null };
-
-/** The purpose of the secret that authenticates tokens. */
-export const TRACKING = 'tracking links';
-
-/** Limit on a tracked target: some programs cut long links, and servers refuse them. */
-export const TARGET_MAX_LENGTH = 1_400;
-
-const VERSION = 1;
-const MAC_BYTES = 16;
-const POSITION_AT = 2 + 2 * UUID_BYTES;
-const TARGET_AT = POSITION_AT + 2;
-const ENVIRONMENTS = ['live', 'test'] as const;
 
 export class TrackingTokens {
   readonly #secrets: readonly [Buffer, ...Buffer[]];
@@ -68,7 +67,10 @@ export class TrackingTokens {
     this.#secrets = [first, ...others];
   }
 
-  /** Returns a token in base64url. @throws for a target that `targetOf` did not return */
+  /**
+   * Returns a token in base64url.
+   * @throws for a target that `targetOf` did not return
+   */
   make(recipient: TrackedRecipient, target: string | null): string {
     if (target !== null && targetOf(target) !== target) throw new Error('not a target of a link');
     const head = Buffer.alloc(TARGET_AT);
@@ -111,9 +113,6 @@ function decode(content: Buffer): TrackedLink | null {
     target: target === '' ? null : target,
   };
 }
-
-const ABSOLUTE = /^[\0- ]*https?:[\\/]{2}/i;
-const PRINTABLE = /^[!-~]+$/;
 
 /** Returns the absolute http(s) URL that a browser would open, in printable ASCII; null for other or long links. */
 export function targetOf(href: string): string | null {

@@ -32,6 +32,10 @@ export const UNSUBSCRIBE = 'unsubscribe links';
 
 /** With this limit, the header fits on one line even with the longest token. */
 export const PUBLIC_URL_MAX_LENGTH = 200;
+const VERSION = 1;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const ENVIRONMENTS = ['live', 'test'] as const;
 
 export function formatHostedLink(publicUrl: string, { byMail }: { byMail: boolean }): string {
   return `${byMail ? HOSTED_AND_BY_MAIL : HOSTED}${publicUrl}/u/`;
@@ -45,11 +49,6 @@ export function parseHostedLink(stored: string | null): { base: string; byMail: 
   }
   return null;
 }
-
-const VERSION = 1;
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
-const ENVIRONMENTS = ['live', 'test'] as const;
 
 export class UnsubscribeTokens {
   readonly #secrets: readonly [Buffer, ...Buffer[]];

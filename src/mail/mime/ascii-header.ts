@@ -11,6 +11,12 @@ import { addressField, type HeaderField, headerLine, textField } from './header.
 import { decodeWords } from './decode.ts';
 import { readHeader } from './reader.ts';
 
+const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;
+const RECIPIENTS: ReadonlySet<string> = new Set(['to', 'cc']);
+const AUTHORS: ReadonlySet<string> = new Set(['from', 'sender', 'reply-to']);
+const TEXTS =
+  /^(?:subject|comments|keywords|organization|content-description|thread-topic|x-[\w-]+)$/;
+
 /** Returns null when a field has no ASCII form: an address in From or Reply-To, a Message-ID, a Content-Type. */
 export function withAsciiHeader(raw: Buffer): Buffer | null {
   const { fields, isCut } = readHeader(raw);
@@ -25,12 +31,6 @@ export function withAsciiHeader(raw: Buffer): Buffer | null {
   }
   return Buffer.concat([...pieces, raw.subarray(headerEnd)]);
 }
-
-const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;
-const RECIPIENTS: ReadonlySet<string> = new Set(['to', 'cc']);
-const AUTHORS: ReadonlySet<string> = new Set(['from', 'sender', 'reply-to']);
-const TEXTS =
-  /^(?:subject|comments|keywords|organization|content-description|thread-topic|x-[\w-]+)$/;
 
 function asciiField(name: string, field: string): HeaderField | null {
   const value = field

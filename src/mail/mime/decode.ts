@@ -6,14 +6,25 @@
 /** `identity`: 7bit, 8bit or binary. */
 export type TransferEncoding = 'identity' | 'base64' | 'quoted-printable' | 'unknown';
 
+/** Limit on separately encoded pieces in one body. */
+const BASE64_PIECES_MAX = 10_000;
+const TAB = 9;
+const LF = 10;
+const CR = 13;
+const SPACE = 32;
+const EQUALS = 61;
+const SPACES_MAX = 100;
+const CHARSET_NAME_MAX = 40;
+const LIKE_UTF8 = new Set(['', 'utf-8', 'utf8', 'us-ascii', 'ascii', 'default', 'unknown']);
+/** Limit for one value; further words are not decoded. Each may name another charset, which takes time. */
+const ENCODED_WORDS_MAX = 200;
+const ENCODED_WORD = /=\?([^?\s]{1,60})\?([bq])\?([^?\s]{0,2000})\?=/gi;
+
 /** Removes the transfer encoding of a body; with an unknown encoding, returns the body unchanged. */
 export function decodeBody(body: Buffer, encoding: TransferEncoding): Buffer {
   if (encoding === 'base64') return decodeBase64(body);
   return encoding === 'quoted-printable' ? decodeQuotedPrintable(body) : body;
 }
-
-/** Limit on separately encoded pieces in one body. */
-const BASE64_PIECES_MAX = 10_000;
 
 /** Node skips characters outside of base64, including line ends, but stops at the first padding. */
 function decodeBase64(body: Buffer): Buffer {
@@ -30,12 +41,6 @@ function decodeBase64(body: Buffer): Buffer {
   }
   return output.subarray(0, at);
 }
-
-const TAB = 9;
-const LF = 10;
-const CR = 13;
-const SPACE = 32;
-const EQUALS = 61;
 
 /** An `=` without an octet or a soft line end is literal. */
 function decodeQuotedPrintable(body: Buffer): Buffer {
@@ -69,8 +74,6 @@ function hexDigit(octet = 0): number {
   return letter >= 97 && letter <= 102 ? letter - 87 : -1;
 }
 
-const SPACES_MAX = 100;
-
 function softLineEnd(body: Buffer, start: number): number {
   let at = start;
   while (at - start < SPACES_MAX && (body[at] === SPACE || body[at] === TAB)) at += 1;
@@ -102,9 +105,6 @@ const CHARSETS_BY_OTHER_NAMES: Readonly<Record<string, string>> = {
   'unicode-1-1-utf-8': 'utf-8',
 };
 
-const CHARSET_NAME_MAX = 40;
-const LIKE_UTF8 = new Set(['', 'utf-8', 'utf8', 'us-ascii', 'ascii', 'default', 'unknown']);
-
 /** Only valid charsets are stored, so the size is limited. */
 const decoders = new Map<string, TextDecoder>();
 
@@ -131,10 +131,6 @@ function decoderFor(name: string): TextDecoder | null {
   }
 }
 
-/** Limit for one value; further words are not decoded. Each may name another charset, which takes time. */
-const ENCODED_WORDS_MAX = 200;
-const ENCODED_WORD = /=\?([^?\s]{1,60})\?([bq])\?([^?\s]{0,2000})\?=/gi;
-
 type Word = { charset: string; bytes: Buffer };
 
 /** Decodes adjacent words of one charset together, because many writers split them within a character. */
@@ -146,14 +142,14 @@ export function decodeWords(value: string): string {
   let end = 0;
   for (const match of value.matchAll(ENCODED_WORD)) {
     const between = value.slice(end, match.index);
-    const [whole, charset = '', letter = '', text = ''] = match;
+    const [encodedWord, charset = '', letter = '', text = ''] = match;
     if (between.trim() !== '' || words[0]?.charset !== charset.toLowerCase()) {
       output.push(textOf(words));
       if (between.trim() !== '' || words.length === 0) output.push(between);
       words = [];
     }
     words.push({ charset: charset.toLowerCase(), bytes: wordBytes(letter, text) });
-    end = match.index + whole.length;
+    end = match.index + encodedWord.length;
     count += 1;
     if (count >= ENCODED_WORDS_MAX) break;
   }

@@ -19,6 +19,27 @@ export type ContentType = {
   parameters: Parameters;
 };
 
+const TYPE = /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+$/;
+const ENCODINGS = new Map<string, TransferEncoding>([
+  ['7bit', 'identity'],
+  ['8bit', 'identity'],
+  ['binary', 'identity'],
+  ['base64', 'base64'],
+  ['quoted-printable', 'quoted-printable'],
+]);
+/** Parameters in which writers use encoded words, although RFC 2047 §5 forbids it. Readers decode them. */
+const FILE_NAMES: ReadonlySet<string> = new Set(['filename', 'name']);
+const SECTIONED = /^([^*]+)\*(\d{1,3})(\*?)$/;
+const CHARSET = /^([\w.:+-]{0,40})'[\w-]*'/;
+/** Matched at the scanner's position. Their blanks must be those of isBlank, or it would stop for ever (U+00A0). */
+const WORD = /[^\t-\r ;(]+/y;
+const NAME = /[^\t-\r ;=("]+/y;
+const GARBAGE = /[^\t-\r ;("]+/y;
+const QUOTED = /"([^"\\]*(?:\\[^][^"\\]*)*)"?/y;
+const BRACKETED = /<([^<>]{1,998})>/y;
+/** Parentheses and quoted pairs, for finding the end of nested comments. */
+const COMMENT_MARK = /[()]|\\[^]/g;
+
 /** Parses Content-Type; an invalid value is text/plain (RFC 2045 §5.2). */
 export function readContentType(value: string): ContentType {
   const scanner = new Scanner(value);
@@ -26,8 +47,6 @@ export function readContentType(value: string): ContentType {
   if (!TYPE.test(type)) return { type: 'text/plain', parameters: new Map() };
   return { type: type.toLowerCase(), parameters: readParameters(scanner) };
 }
-
-const TYPE = /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+$/;
 
 export type Disposition = {
   /** `inline`, `attachment` or another word in lower case; '' when absent. */
@@ -40,14 +59,6 @@ export function readDisposition(value: string): Disposition {
   const { word } = scanner.value();
   return { type: word.toLowerCase(), parameters: readParameters(scanner) };
 }
-
-const ENCODINGS = new Map<string, TransferEncoding>([
-  ['7bit', 'identity'],
-  ['8bit', 'identity'],
-  ['binary', 'identity'],
-  ['base64', 'base64'],
-  ['quoted-printable', 'quoted-printable'],
-]);
 
 /** Parses Content-Transfer-Encoding; absent means 7bit. */
 export function readTransferEncoding(value = '7bit'): TransferEncoding {
@@ -63,14 +74,9 @@ export function readContentId(value: string): string | null {
   return new Scanner(value).bracketed();
 }
 
-/** Parameters in which writers use encoded words, although RFC 2047 §5 forbids it. Readers decode them. */
-const FILE_NAMES: ReadonlySet<string> = new Set(['filename', 'name']);
-
 /** A raw parameter value, possibly one section of it (RFC 2231 §3). */
 type Piece = { text: string; isExtended: boolean };
 type Pieces = { plain: Piece | null; extended: Piece | null; sections: Map<number, Piece> };
-
-const SECTIONED = /^([^*]+)\*(\d{1,3})(\*?)$/;
 
 /** Returns the parameters. The extended value wins over a plain one; among equals, the first wins. */
 function readParameters(scanner: Scanner): Parameters {
@@ -117,8 +123,6 @@ function consecutiveSections(sections: ReadonlyMap<number, Piece>): Piece[] {
   return pieces;
 }
 
-const CHARSET = /^([\w.:+-]{0,40})'[\w-]*'/;
-
 /** Decodes the octets of all sections together, because a character may be split between two. */
 function joinPieces(pieces: readonly Piece[]): string {
   if (pieces.every(({ isExtended }) => !isExtended)) return pieces.map(({ text }) => text).join('');
@@ -139,15 +143,6 @@ function percentDecode(text: string): Buffer {
   );
   return Buffer.from(decoded, 'latin1');
 }
-
-/** Matched at the scanner's position. Their blanks must be those of isBlank, or it would stop for ever (U+00A0). */
-const WORD = /[^\t-\r ;(]+/y;
-const NAME = /[^\t-\r ;=("]+/y;
-const GARBAGE = /[^\t-\r ;("]+/y;
-const QUOTED = /"([^"\\]*(?:\\[^][^"\\]*)*)"?/y;
-const BRACKETED = /<([^<>]{1,998})>/y;
-/** Parentheses and quoted pairs, for finding the end of nested comments. */
-const COMMENT_MARK = /[()]|\\[^]/g;
 
 class Scanner {
   readonly #text: string;

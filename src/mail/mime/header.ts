@@ -22,6 +22,23 @@ export const WORD_MAX = 900;
 export const CONTROL = /[\0-\x1f\x7f-\x9f]/;
 /** RFC 5322 §3.6.8: printable ASCII except the colon. */
 const FIELD_NAME = /^[!-9;-~]+$/;
+const ATOMS = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$/;
+/** Limit on a quoted string. A longer one would be folded, which can change its spaces. */
+const QUOTED_MAX = 60;
+export const ENCODED_WORD_OCTETS_MAX = 75;
+/** `=?utf-8?Q?` and `?=` */
+const FRAME_OCTETS = 12;
+const SPACE = 0x20;
+const PLAIN_IN_Q = /^[A-Za-z0-9!*+/ -]$/;
+/** Limit on a quoted value; longer values are split into sections. */
+const PARAMETER_MAX = 60;
+/** Limit on percent-encoded text, so that it fits on a line after ` filename*0*=utf-8''`. */
+const PIECE_MAX = 54;
+const MEDIA_TYPE_MAX = 200;
+/** `type/subtype`, with parameters that are tokens or quoted strings without escapes. */
+const MEDIA_TYPE =
+  /^[\w!#$&^+.-]+\/[\w!#$&^+.-]+(?: ?; ?[\w!#$&^+.*-]+=(?:[\w!#$%&'*+.^`{|}~-]+|"[ !#-[\]-~]*"))*$/;
+const CONTENT_ID = /^[^\0-\x20\x7f-\uffff<>()[\]\\",;:]{1,200}$/;
 
 /** Returns a field with text for people: Subject and unstructured custom fields. */
 export function textField(name: string, text: string): HeaderField {
@@ -128,10 +145,6 @@ function encodeForField(fieldName: string, text: string): string[] {
   return encodedWords(text, ENCODED_WORD_OCTETS_MAX - Math.max(0, reserved));
 }
 
-const ATOMS = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$/;
-/** Limit on a quoted string. A longer one would be folded, which can change its spaces. */
-const QUOTED_MAX = 60;
-
 /**
  * Returns a display name or another phrase (RFC 5322 §3.2.5): atoms, a quoted string, or encoded words.
  * @param fieldName the field that begins with the phrase; '' when something precedes it
@@ -143,10 +156,6 @@ export function phraseWords(name: string, fieldName: string): string[] {
   if (name.length > QUOTED_MAX) return encodeForField(fieldName, name);
   return [`"${name.replace(/["\\]/g, '\\$&')}"`];
 }
-
-export const ENCODED_WORD_OCTETS_MAX = 75;
-/** `=?utf-8?Q?` and `?=` */
-const FRAME_OCTETS = 12;
 
 /** `capacity` of an encoded word and `cost` of a character in it, in octets. */
 type Encoding = {
@@ -211,9 +220,6 @@ function inQ(byte: number): string {
   return `=${byte.toString(16).toUpperCase().padStart(2, '0')}`;
 }
 
-const SPACE = 0x20;
-const PLAIN_IN_Q = /^[A-Za-z0-9!*+/ -]$/;
-
 /** Returns whether Q leaves the character unencoded (a space becomes `_`), also in a display name (RFC 2047 §5 (3)). */
 function isPlainInQ(codePoint: number): boolean {
   return codePoint < 0x80 && PLAIN_IN_Q.test(String.fromCharCode(codePoint));
@@ -224,11 +230,6 @@ function utf8Length(codePoint: number): number {
   if (codePoint < 0x800) return 2;
   return codePoint < 0x1_0000 ? 3 : 4;
 }
-
-/** Limit on a quoted value; longer values are split into sections. */
-const PARAMETER_MAX = 60;
-/** Limit on percent-encoded text, so that it fits on a line after ` filename*0*=utf-8''`. */
-const PIECE_MAX = 54;
 
 /**
  * Returns the words of `value; name="text"`, or of `value; name*=utf-8''te%C3%A4t` if the text requires it. A long
@@ -269,17 +270,10 @@ export function percentEncode(character: string): string {
   return octets.map((octet) => `%${octet.padStart(2, '0')}`).join('');
 }
 
-const MEDIA_TYPE_MAX = 200;
-/** `type/subtype`, with parameters that are tokens or quoted strings without escapes. */
-const MEDIA_TYPE =
-  /^[\w!#$&^+.-]+\/[\w!#$&^+.-]+(?: ?; ?[\w!#$&^+.*-]+=(?:[\w!#$%&'*+.^`{|}~-]+|"[ !#-[\]-~]*"))*$/;
-
 /** Returns whether the text is a valid Content-Type: `application/pdf`, `text/plain; charset=utf-8`. */
 export function isMediaType(text: string): boolean {
   return text.length <= MEDIA_TYPE_MAX && MEDIA_TYPE.test(text);
 }
-
-const CONTENT_ID = /^[^\0-\x20\x7f-\uffff<>()[\]\\",;:]{1,200}$/;
 
 /** Returns whether Content-ID can have this text between `<` and `>`, for `cid:` links. */
 export function isContentId(text: string): boolean {

@@ -46,8 +46,12 @@ export function buildRawMessage(
   const kept = header.fields
     .filter(({ name }) => !REMOVED.test(name))
     .map(({ name, start, end }) => {
-      const other = replacements.find((field) => field.name.toLowerCase() === name.toLowerCase());
-      return other === undefined ? content.subarray(start, end) : Buffer.from(headerLine(other));
+      const replacement = replacements.find(
+        (field) => field.name.toLowerCase() === name.toLowerCase(),
+      );
+      return replacement === undefined
+        ? content.subarray(start, end)
+        : Buffer.from(headerLine(replacement));
     });
   const front = `${receivedLine(trace)}${missingFields.map(headerLine).join('')}`;
   const body = content.subarray(header.bodyStart);

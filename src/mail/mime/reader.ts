@@ -46,6 +46,15 @@ export type MimePart = {
   parts: readonly MimePart[];
 };
 
+const LF = 10;
+const CR = 13;
+const NAME_CHARS_MAX = 200;
+const FIELD_NAME = /^[!-9;-~]+[ \t]*$/;
+const BEYOND_ASCII = /[\x80-\xff]/;
+const TAB = 9;
+const SPACE = 32;
+const DASH = 45;
+
 export function readHeader(bytes: Buffer, fieldsMax = FIELDS_MAX): Header {
   const end = endOfHeader(bytes);
   const bodyStart = afterEmptyLine(bytes, end);
@@ -59,9 +68,6 @@ export function readHeader(bytes: Buffer, fieldsMax = FIELDS_MAX): Header {
   }
   return { fields, isCut: false, bodyStart };
 }
-
-const LF = 10;
-const CR = 13;
 
 function endOfHeader(bytes: Buffer): number {
   if (bytes[0] === LF || (bytes[0] === CR && bytes[1] === LF)) return 0;
@@ -85,9 +91,6 @@ function endOfField(text: string, start: number): number {
   return at;
 }
 
-const NAME_CHARS_MAX = 200;
-const FIELD_NAME = /^[!-9;-~]+[ \t]*$/;
-
 function parseField(text: string, start: number, end: number): PlacedField {
   const beginning = text.slice(start, Math.min(end, start + NAME_CHARS_MAX));
   const name = beginning.slice(0, Math.max(0, beginning.indexOf(':')));
@@ -96,8 +99,6 @@ function parseField(text: string, start: number, end: number): PlacedField {
   const value = unfold(text.slice(valueStart, Math.min(end, valueStart + VALUE_CHARS_MAX)));
   return { name: isField ? name.trimEnd() : '', value, start, end };
 }
-
-const BEYOND_ASCII = /[\x80-\xff]/;
 
 /** Octets outside of ASCII are UTF-8 (RFC 6532), or Latin-1 if they are not valid UTF-8. */
 function unfold(text: string): string {
@@ -180,10 +181,6 @@ function splitMultipart(body: Buffer, boundary: string, partsMax: number): Buffe
   }
   return parts;
 }
-
-const TAB = 9;
-const SPACE = 32;
-const DASH = 45;
 
 type Delimiter = { start: number; end: number; isLast: boolean };
 

@@ -25,6 +25,15 @@ export type Grammar = (value: string, name: string) => readonly string[] | Probl
 
 const COMMENTS = String.raw`((?:\([ -'*-~]*\) *)*)`;
 const URL_ITEM = new RegExp(String.raw`^ *${COMMENTS}<([^<>]*)> *${COMMENTS}(,|$)`);
+const RFC_DATE =
+  /^(?:(?:mon|tue|wed|thu|fri|sat|sun), *)?\d{1,2} +(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec) +\d{4} +\d\d:\d\d(?::\d\d)? +(?:[+-]\d{4}|GMT|UT|[ECMP][SD]T)(?: *\([ -'*-~]*\))?$/i;
+const ISO_DATE = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
+const TOKEN = "[A-Za-z0-9!#$%&'*+.^_`{|}~-]+";
+const TOKEN_WITH_PARAMETERS = new RegExp(
+  `^${TOKEN}(?: *; *${TOKEN}=(?:${TOKEN}|"[ !#-[\\]-~]*"))*(?: *\\([ -'*-~]*\\))?$`,
+);
+const LIST_ID = /^[A-Za-z0-9!#$%&'*+./=?^_`{|}~-]+$/;
+const SHOWN_MAX = 80;
 
 /** URLs in angle brackets, separated by commas, with comments (RFC 2369 §2). */
 export function urls({ max = Infinity, orNo = false } = {}): Grammar {
@@ -32,16 +41,16 @@ export function urls({ max = Infinity, orNo = false } = {}): Grammar {
     if (orNo && /^no(?: *\([ -~]*\))?$/i.test(value)) return wordsOf(value);
     const isBare = !/[<>\s]|,[a-z]+:/i.test(value);
     const items: string[] = [];
-    for (let rest = isBare ? `<${value}>` : value; /[^ ,]/.test(rest);) {
-      const match = URL_ITEM.exec(rest.replace(/^[ ,]+/, ''));
+    for (let remaining = isBare ? `<${value}>` : value; /[^ ,]/.test(remaining);) {
+      const match = URL_ITEM.exec(remaining.replace(/^[ ,]+/, ''));
       if (match === null)
         return problem('must be URLs in angle brackets, like <https://acme.com/a>');
-      const [whole, before = '', text = '', after = ''] = match;
+      const [matched, before = '', text = '', after = ''] = match;
       const url = asciiUrl(text.trim());
       if (url === null)
         return problem(`has no absolute URL without spaces in ${truncate(`<${text}>`)}`);
       items.push(`${before}<${url}>${after === '' ? '' : ` ${after.trimEnd()}`}`);
-      rest = rest.replace(/^[ ,]+/, '').slice(whole.length);
+      remaining = remaining.replace(/^[ ,]+/, '').slice(matched.length);
     }
     if (items.length === 0) return problem('must have a URL in angle brackets');
     if (items.length > max) return problem(`may have ${max} URL in angle brackets, not more`);
@@ -76,10 +85,6 @@ export const addresses: Grammar = (value, name) => {
     : addressWords(name, mailboxes);
 };
 
-const RFC_DATE =
-  /^(?:(?:mon|tue|wed|thu|fri|sat|sun), *)?\d{1,2} +(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec) +\d{4} +\d\d:\d\d(?::\d\d)? +(?:[+-]\d{4}|GMT|UT|[ECMP][SD]T)(?: *\([ -'*-~]*\))?$/i;
-const ISO_DATE = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
-
 /** A date of RFC 5322 §3.3. A time in ISO 8601 is converted to it. */
 export const dateTime: Grammar = (value) => {
   const date = new Date(value);
@@ -95,11 +100,6 @@ export function oneOf(...words: readonly string[]): Grammar {
     return word === undefined ? problem(`must be ${words.join(' or ')}`) : [word];
   };
 }
-
-const TOKEN = "[A-Za-z0-9!#$%&'*+.^_`{|}~-]+";
-const TOKEN_WITH_PARAMETERS = new RegExp(
-  `^${TOKEN}(?: *; *${TOKEN}=(?:${TOKEN}|"[ !#-[\\]-~]*"))*(?: *\\([ -'*-~]*\\))?$`,
-);
 
 /** A word, optionally with parameters (RFC 3834 §5). */
 export const token: Grammar = (value) =>
@@ -119,8 +119,6 @@ export const phrases: Grammar = (value, name) => {
   });
   return separateBySpaces(words);
 };
-
-const LIST_ID = /^[A-Za-z0-9!#$%&'*+./=?^_`{|}~-]+$/;
 
 /** A phrase, then the id of the list in angle brackets (RFC 2919 §3). */
 export const listId: Grammar = (value, name) => {
@@ -155,8 +153,6 @@ function separateByCommas(items: readonly string[]): string[] {
 function problem(text: string): Problem {
   return { problem: text };
 }
-
-const SHOWN_MAX = 80;
 
 function truncate(text: string): string {
   return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;

@@ -9,6 +9,19 @@ export type Encoded = { encoding: 'quoted-printable' | 'base64'; body: Buffer };
 
 const BASE64_LINE_OCTETS = 76;
 const QP_LINE_OCTETS = 76;
+const TAB = 9;
+const LF = 10;
+const CR = 13;
+const SPACE = 32;
+const DOT = 46;
+const EQUALS = 61;
+const CAPITAL_F = 70;
+const FROM = Buffer.from('From ');
+const HEX = Buffer.from('0123456789ABCDEF');
+/** 1 for octets that need no encoding, except at some positions of a line. */
+const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, octet) =>
+  octet === TAB || (octet >= SPACE && octet < 127 && octet !== EQUALS) ? 1 : 0,
+);
 
 /** Encodes a text; the body ends with CRLF. */
 export function encodeText(text: string): Encoded {
@@ -63,21 +76,6 @@ export function base64Octets(byteCount: number): number {
 export function base64LineOctets(length: number): number {
   return length + Math.ceil(length / BASE64_LINE_OCTETS) * 2;
 }
-
-const TAB = 9;
-const LF = 10;
-const CR = 13;
-const SPACE = 32;
-const DOT = 46;
-const EQUALS = 61;
-const CAPITAL_F = 70;
-const FROM = Buffer.from('From ');
-const HEX = Buffer.from('0123456789ABCDEF');
-
-/** 1 for octets that need no encoding, except at some positions of a line. */
-const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, octet) =>
-  octet === TAB || (octet >= SPACE && octet < 127 && octet !== EQUALS) ? 1 : 0,
-);
 
 /** Returns null beyond `octetsMax`. Boundaries with `=_` cannot occur: `=` precedes hex digits or a line end. */
 function quotedPrintable(bytes: Buffer, octetsMax: number): Buffer | null {

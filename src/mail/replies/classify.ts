@@ -17,6 +17,14 @@ import { RULES } from './rules.ts';
 import type { SmtpFailureCause, SmtpPhase } from './smtp-reply.ts';
 
 const MESSAGE_PHASES: ReadonlySet<SmtpPhase> = new Set(['mail', 'rcpt', 'data_command', 'data']);
+const MEANING_OF_CAUSE: Readonly<Record<SmtpFailureCause, MeaningName>> = {
+  unreachable: 'unreachable',
+  timeout: 'connection_lost',
+  closed: 'connection_lost',
+  garbage: 'protocol_violated',
+  tls: 'no_tls',
+  withheld: 'lease_lost',
+};
 
 export function classifyReply(phaseReply: PhaseReply): Classification {
   const meaning = meaningOf(phaseReply);
@@ -59,15 +67,6 @@ type Failure = { phase: SmtpPhase; cause: SmtpFailureCause; inDoubt?: boolean };
 export function classifyFailure(failure: Failure): Classification {
   return classificationOf(meaningOfFailure(failure), { isPermanent: false });
 }
-
-const MEANING_OF_CAUSE: Readonly<Record<SmtpFailureCause, MeaningName>> = {
-  unreachable: 'unreachable',
-  timeout: 'connection_lost',
-  closed: 'connection_lost',
-  garbage: 'protocol_violated',
-  tls: 'no_tls',
-  withheld: 'lease_lost',
-};
 
 function meaningOfFailure({ phase, cause, inDoubt }: Failure): MeaningName {
   if (inDoubt === true) return 'lost_in_doubt';

@@ -52,9 +52,9 @@ function meanings<Name extends string>(
   blame: Blame,
   names: Readonly<Record<Name, Details>>,
 ): Record<Name, Meaning> {
-  const entries = Object.entries<Details>(names).map(([name, how]) => {
-    const rest = typeof how === 'string' ? { advice: how } : how;
-    return [name, { category, blame, ...rest }];
+  const entries = Object.entries<Details>(names).map(([name, details]) => {
+    const consequences = typeof details === 'string' ? { advice: details } : details;
+    return [name, { category, blame, ...consequences }];
   });
   return Object.fromEntries(entries) as Record<Name, Meaning>;
 }

@@ -28,6 +28,27 @@ const NAMES_ADDRESS =
   /\b(?:ip|ips|ipv[46]|client host|network|mail server|rbl|dnsbl|s31[145]\d)\b|\[?\b\d{1,3}(?:\.\d{1,3}){3}\b|[\da-f]{1,4}:[\da-f:]*:[\da-f]{1,4}/;
 const NAMES_DOMAIN =
   /\b(?:sending|sender'?s?|from|your|envelope|header) domains?\b|\bdomain(?:'s)? reputation\b|\bdbl\.|\breputation of (?:the |your )?domain\b/;
+/** Blocklists by a part of their name. They precede providers, because only the list can remove the entry. */
+const LISTS: readonly (readonly [name: string, page: string])[] = [
+  ['spamhaus', 'https://check.spamhaus.org/'],
+  ['spamcop', 'https://www.spamcop.net/bl.shtml'],
+  ['barracuda', 'https://www.barracudacentral.org/rbl/removal-request'],
+  ['abusix', 'https://lookup.abusix.com/'],
+  ['proofpoint', 'https://ipcheck.proofpoint.com/'],
+  ['uceprotect', 'https://www.uceprotect.net/en/rblcheck.php'],
+  ['postmaster.gmx', 'https://postmaster.gmx.net/'],
+  ['postmaster.web.de', 'https://postmaster.web.de/'],
+  ['t-online.de', 'https://postmaster.t-online.de/'],
+];
+const PROVIDERS: Readonly<Record<string, string>> = {
+  google: 'https://support.google.com/mail/contact/gmail_bulk_sender_escalation',
+  outlook: 'https://olcsupport.office.com/',
+  office365: 'https://sender.office.com/',
+  microsoft: 'https://sender.office.com/',
+  yahoo: 'https://senders.yahooinc.com/',
+  apple: 'mailto:icloudadmin@apple.com',
+  comcast: 'https://postmaster.comcast.net/',
+};
 
 /**
  * Returns the subject of a permanent refusal; null when it concerns the recipient or the message, or is unknown.
@@ -57,29 +78,6 @@ function namesDomain(text: string, domain: string): boolean {
   }
   return false;
 }
-
-/** Blocklists by a part of their name. They precede providers, because only the list can remove the entry. */
-const LISTS: readonly (readonly [name: string, page: string])[] = [
-  ['spamhaus', 'https://check.spamhaus.org/'],
-  ['spamcop', 'https://www.spamcop.net/bl.shtml'],
-  ['barracuda', 'https://www.barracudacentral.org/rbl/removal-request'],
-  ['abusix', 'https://lookup.abusix.com/'],
-  ['proofpoint', 'https://ipcheck.proofpoint.com/'],
-  ['uceprotect', 'https://www.uceprotect.net/en/rblcheck.php'],
-  ['postmaster.gmx', 'https://postmaster.gmx.net/'],
-  ['postmaster.web.de', 'https://postmaster.web.de/'],
-  ['t-online.de', 'https://postmaster.t-online.de/'],
-];
-
-const PROVIDERS: Readonly<Record<string, string>> = {
-  google: 'https://support.google.com/mail/contact/gmail_bulk_sender_escalation',
-  outlook: 'https://olcsupport.office.com/',
-  office365: 'https://sender.office.com/',
-  microsoft: 'https://sender.office.com/',
-  yahoo: 'https://senders.yahooinc.com/',
-  apple: 'mailto:icloudadmin@apple.com',
-  comcast: 'https://postmaster.comcast.net/',
-};
 
 /** Returns where to ask for delisting; null: only the reply says. Its links are untrusted and never used. */
 export function delistingPage(provider: string, reply: string): string | null {

@@ -30,6 +30,35 @@ export type Rule = {
 /** How a rule recognises a reply: by text alone, or also by codes. */
 type Criteria = string | Pick<Rule, 'enhanced' | 'codes' | 'text'>;
 
+/**
+ * A reply about our return path that does not mention the sender. In such a reply, this rule also replaces every
+ * rule about the mailbox. Its phrases count even beside the name of a blocklist.
+ */
+export const ABOUT_RETURN_PATH: Rule = {
+  meaning: 'sender_unverified',
+  text: '<return-path> + user unknown | <return-path> + unknown user | <return-path> + no such user | <return-path> + no such recipient | <return-path> + no such mailbox | <return-path> + unknown recipient',
+  example:
+    '550 5.1.1 <b-abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop@send.acme.test>: user unknown',
+};
+const RECIPIENT_PHASES: ReadonlySet<SmtpPhase> = new Set(['rcpt', 'data_command', 'data']);
+const RECIPIENT_CATEGORIES: ReadonlySet<Category> = new Set(['mailbox', 'quota']);
+/** Limit on the compared text, in characters; ReplyParser keeps as many bytes. */
+const COMPARED_CHARS_MAX = 2048;
+const ABOUT_SENDER = ' <return-path>';
+/** Reports name the envelope later, after the reply that they quote. */
+const BEGINNING_WORDS = 8;
+/** A return path of ours (mail/links/return-path.ts), also inside an address that a forwarder rewrote (SRS). */
+const RETURN_PATH = /\bb-[a-z2-7]{48}\b/;
+/**
+ * Recent results by reply; null: no rule matched. During an outage a provider sends the same reply thousands of
+ * times, and matching is most of the cost of reading a bounce.
+ */
+const RECENT_RESULTS = new WeakMap<readonly Rule[], Map<string, Rule | null>>();
+const RECENT_RESULTS_MAX = 2_000;
+const RECENT_CHARS_MAX = 600;
+/** Parsed rules: parsing them for every failed reply would be slow. */
+const PREPARED_RULES = new WeakMap<readonly Rule[], readonly PreparedRule[]>();
+
 /** Returns rules of one meaning, keyed by their examples. `[data] 550 …` is a reply to another step than RCPT. */
 export function rulesFor(
   meaning: MeaningName,
@@ -47,22 +76,8 @@ export function rulesFor(
   });
 }
 
-/**
- * A reply about our return path that does not mention the sender. In such a reply, this rule also replaces every
- * rule about the mailbox. Its phrases count even beside the name of a blocklist.
- */
-export const ABOUT_RETURN_PATH: Rule = {
-  meaning: 'sender_unverified',
-  text: '<return-path> + user unknown | <return-path> + unknown user | <return-path> + no such user | <return-path> + no such recipient | <return-path> + no such mailbox | <return-path> + unknown recipient',
-  example:
-    '550 5.1.1 <b-abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop@send.acme.test>: user unknown',
-};
-
 /** A reply of 400 or more, and the step to which the server replied. */
 export type PhaseReply = { phase: SmtpPhase; reply: SmtpReply };
-
-const RECIPIENT_PHASES: ReadonlySet<SmtpPhase> = new Set(['rcpt', 'data_command', 'data']);
-const RECIPIENT_CATEGORIES: ReadonlySet<Category> = new Set(['mailbox', 'quota']);
 
 export function findRule(rules: readonly Rule[], { phase, reply }: PhaseReply): Rule | undefined {
   const text = normalizeReply(reply.message);
@@ -87,9 +102,6 @@ export function findRule(rules: readonly Rule[], { phase, reply }: PhaseReply): 
   return found;
 }
 
-/** Limit on the compared text, in characters; ReplyParser keeps as many bytes. */
-const COMPARED_CHARS_MAX = 2048;
-
 /**
  * Returns the text to match: one line in lower case, with `^` at its beginning. Addresses are removed, because
  * `no-such-user@acme.test` says nothing about the mailbox.
@@ -105,20 +117,6 @@ function normalizeReply(message: string): string {
     words.indexOf(addresses[0]!) < BEGINNING_WORDS;
   return isAboutSender ? text + ABOUT_SENDER : text;
 }
-
-const ABOUT_SENDER = ' <return-path>';
-/** Reports name the envelope later, after the reply that they quote. */
-const BEGINNING_WORDS = 8;
-/** A return path of ours (mail/links/return-path.ts), also inside an address that a forwarder rewrote (SRS). */
-const RETURN_PATH = /\bb-[a-z2-7]{48}\b/;
-
-/**
- * Recent results by reply; null: no rule matched. During an outage a provider sends the same reply thousands of
- * times, and matching is most of the cost of reading a bounce.
- */
-const RECENT_RESULTS = new WeakMap<readonly Rule[], Map<string, Rule | null>>();
-const RECENT_RESULTS_MAX = 2_000;
-const RECENT_CHARS_MAX = 600;
 
 function recentResults(rules: readonly Rule[]): Map<string, Rule | null> {
   let results = RECENT_RESULTS.get(rules);
@@ -139,9 +137,6 @@ type PreparedRule = {
 
 /** Enhanced codes `x.first` to `x.last`, without their class. */
 type CodeRange = { subject: number; first: number; last: number };
-
-/** Parsed rules: parsing them for every failed reply would be slow. */
-const PREPARED_RULES = new WeakMap<readonly Rule[], readonly PreparedRule[]>();
 
 function prepareRules(rules: readonly Rule[]): readonly PreparedRule[] {
   const known = PREPARED_RULES.get(rules);

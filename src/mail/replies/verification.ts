@@ -19,7 +19,7 @@ export const VERIFICATION: readonly Rule[] = [
       'recipient verification failed | recipient address verification failed | recipient verify failed',
   }),
   ...rulesFor('sender_unverified', {
-    // Exim: the first line, the answer to its callout, then `Sender verify failed` or a configured text.
+    // Exim: the first line, the reply to its callout, then `Sender verify failed` or a configured text.
     '550-Verification failed for <b@acme.test>\n550-No Such User Here\n550 Your sender address could not be verified':
       'verification failed for | verification failed while checking | callback setup failed | sender verify | sender verification',
     '451 Could not complete the callout for the sender':

@@ -34,6 +34,27 @@ export type Classified = {
 
 const TEXT_CHARS_MAX = 4_000;
 const REPLIES_MAX = 12;
+/** Meanings of replies that only follow from an earlier reply. */
+const FOLLOWS_FROM_ANOTHER: ReadonlySet<MeaningName> = new Set([
+  'too_many_recipients',
+  'not_understood',
+]);
+const ENHANCED = /(?<![\d.])([45]\.\d{1,3}\.\d{1,3})(?![\d.]*\d)/;
+/** A reply code, but not a number of seconds, a port, or a part of an address or version. */
+const REPLY =
+  /(?:^|[\s:;([<>"'=#])([45]\d\d)(?=[\s:;,#<-]|$)(?!\s*(?:sec|min|hour|day|byte|octet|kb|mb|message|recipient))/gi;
+const PHASES: readonly [SmtpPhase, RegExp][] = [
+  [
+    'data',
+    /end of (?:data|message|mail)|end-of-data|after (?:i sent|sending) (?:the )?(?:data|message)/i,
+  ],
+  ['data', /(?:to|after|following|our) data\b|data command|after pipelined data|message body/i],
+  [
+    'mail',
+    /(?:to|after|following|our|pipelined) mail\b|mail from command|like sender|sender was rejected/i,
+  ],
+  ['mail', /initial connection|greeting|\b(?:helo|ehlo)\b|refused to talk to (?:me|us)/i],
+];
 
 export function classifyReported({ texts, status, isDelay }: Reported): Classified {
   const quotedTexts = texts
@@ -74,12 +95,6 @@ function readText(text: string, status: string | null): Reading | null {
 function statusOfClass(status: string | null, code: number): string | null {
   return status !== null && status.startsWith(`${Math.trunc(code / 100)}.`) ? status : null;
 }
-
-/** Meanings of replies that only follow from an earlier reply. */
-const FOLLOWS_FROM_ANOTHER: ReadonlySet<MeaningName> = new Set([
-  'too_many_recipients',
-  'not_understood',
-]);
 
 function readReply(phaseReply: PhaseReply): Reading | null {
   const rule = findRule(RULES, phaseReply);
@@ -126,15 +141,9 @@ function codeOf(enhancedCode: string | null): number {
   return enhancedCode?.startsWith('4') === true ? 450 : 550;
 }
 
-const ENHANCED = /(?<![\d.])([45]\.\d{1,3}\.\d{1,3})(?![\d.]*\d)/;
-
 function codeIn(text: string): string | null {
   return ENHANCED.exec(text)?.[1] ?? null;
 }
-
-/** A reply code, but not a number of seconds, a port, or a part of an address or version. */
-const REPLY =
-  /(?:^|[\s:;([<>"'=#])([45]\d\d)(?=[\s:;,#<-]|$)(?!\s*(?:sec|min|hour|day|byte|octet|kb|mb|message|recipient))/gi;
 
 function repliesIn(text: string): PhaseReply[] {
   const replies: PhaseReply[] = [];
@@ -165,20 +174,7 @@ function withoutCode(message: string): string {
     .trim();
 }
 
-const PHASES: readonly [SmtpPhase, RegExp][] = [
-  [
-    'data',
-    /end of (?:data|message|mail)|end-of-data|after (?:i sent|sending) (?:the )?(?:data|message)/i,
-  ],
-  ['data', /(?:to|after|following|our) data\b|data command|after pipelined data|message body/i],
-  [
-    'mail',
-    /(?:to|after|following|our|pipelined) mail\b|mail from command|like sender|sender was rejected/i,
-  ],
-  ['mail', /initial connection|greeting|\b(?:helo|ehlo)\b|refused to talk to (?:me|us)/i],
-];
-
-/** Returns the command that the server answered, if the report names it. */
+/** Returns the step to which the server replied, if the report names it; else RCPT. */
 function phaseIn(text: string): SmtpPhase {
   return PHASES.find(([, pattern]) => pattern.test(text))?.[0] ?? 'rcpt';
 }

@@ -20,6 +20,8 @@ export type DecidingResult = {
   isAboutOurs: boolean;
 };
 
+const LEAST_FIRST: readonly ReportKind[] = ['delivered', 'other', 'delay', 'bounce'];
+
 /** Returns null when the report does not concern the address. `orcpt` is the sender's ORCPT (RFC 3461). */
 export function decidingResult(
   report: Report,
@@ -28,9 +30,9 @@ export function decidingResult(
 ): DecidingResult | null {
   const { recipients, hasFields, kind } = report;
   if (recipients.length === 0) return { kind, reported: null, isAboutOurs: true };
-  const ours = keyOf(address);
-  const isOurs = (named: string | null) => named !== null && keysOf(named).has(ours);
-  const sentAs = orcpt === null ? ours : keyOf(orcpt);
+  const ourKey = keyOf(address);
+  const isOurs = (named: string | null) => named !== null && keysOf(named).has(ourKey);
+  const sentAs = orcpt === null ? ourKey : keyOf(orcpt);
   const sentToOurs = recipients.filter(
     ({ original }) => isOurs(original) || (original !== null && keysOf(original).has(sentAs)),
   );
@@ -50,8 +52,6 @@ export function decidingResult(
 function isOnlyOne(recipients: readonly ReportedRecipient[]): boolean {
   return new Set(recipients.map(({ recipient }) => recipient && keyOf(recipient))).size === 1;
 }
-
-const LEAST_FIRST: readonly ReportKind[] = ['delivered', 'other', 'delay', 'bounce'];
 
 function leastEffect(results: readonly ReportedRecipient[]): ReportedRecipient {
   const effectOf = ({ kind, classification }: ReportedRecipient) =>

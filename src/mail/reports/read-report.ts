@@ -53,7 +53,7 @@ export type Report = {
   /** The most important kind of its recipients: one bounce makes the report a bounce. */
   kind: ReportKind;
   recipients: readonly ReportedRecipient[];
-  /** Whether the report has fields for each recipient (RFC 3464); else its text names them. */
+  /** True if the report has fields for each recipient (RFC 3464); else its text names them. */
   hasFields: boolean;
   feedbackType: string | null;
   /** Envelope senders in the header of the original, the most reliable first. */
@@ -64,6 +64,15 @@ export type Report = {
 
 /** Limit on the octets that are read. They suffice, because the report precedes the original. */
 export const REPORT_BYTES_MAX = 256 * 1024;
+/** The most important kind first. */
+const KINDS = ['bounce', 'delay', 'delivered'] as const;
+const DELAYS = /^(?:delay|defer|warn|retr|transient|temporar)/;
+/** `deliverable`: Postfix's result of an address probe. */
+const DELIVERIES = /^(?:delivered|deliverable|success)/;
+/** Actions of a server that forwarded the message, so the result is not known yet (RFC 3464 §2.3.3). */
+const PASSED_ON: ReadonlySet<string> = new Set(['relayed', 'expanded']);
+const DIAGNOSTIC_CHARS_MAX = 2_000;
+const RETURN_PATHS_MAX = 20;
 
 export function readReport(bytes: Buffer): Report {
   const parts = splitReport(bytes.subarray(0, REPORT_BYTES_MAX));
@@ -190,15 +199,6 @@ function isRefused({ kind }: Claim): boolean {
   return kind === 'bounce' || kind === 'delay';
 }
 
-/** The most important kind first. */
-const KINDS = ['bounce', 'delay', 'delivered'] as const;
-
-const DELAYS = /^(?:delay|defer|warn|retr|transient|temporar)/;
-/** `deliverable`: Postfix's result of an address probe. */
-const DELIVERIES = /^(?:delivered|deliverable|success)/;
-/** Actions of a server that forwarded the message, so the result is not known yet (RFC 3464 §2.3.3). */
-const PASSED_ON: ReadonlySet<string> = new Set(['relayed', 'expanded']);
-
 /** Returns the kind by the action, then by the status; the text decides only if both are missing. */
 function claimKind(
   { action, status, isRetried }: StatusClaim,
@@ -262,8 +262,6 @@ function isConclusive({ classification, status }: ReportedRecipient, diagnostic:
   return classification?.suppress === true || (diagnostic.length > 20 && !isVague);
 }
 
-const DIAGNOSTIC_CHARS_MAX = 2_000;
-
 function classifyClaim(claim: {
   recipient: string | null;
   original: string | null;
@@ -285,8 +283,6 @@ function toDiagnosticLine(text: string): string | null {
     .trim();
   return line === '' ? null : line.slice(0, DIAGNOSTIC_CHARS_MAX).toWellFormed();
 }
-
-const RETURN_PATHS_MAX = 20;
 
 function returnPathsOf({ originalFields }: ReportParts, feedback: Feedback | null): string[] {
   const values = [

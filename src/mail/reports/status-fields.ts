@@ -27,15 +27,6 @@ export type StatusClaim = {
 
 const BLOCKS_MAX = 500;
 const VALUE_CHARS_MAX = 4_096;
-
-export function readStatusClaims(text: string): StatusClaim[] {
-  return splitBlocks(text)
-    .map(toClaim)
-    .filter((claim): claim is StatusClaim => claim !== null);
-}
-
-type Block = Map<string, string>;
-
 const RECIPIENT_FIELDS = ['final-recipient', 'original-recipient', 'x-actual-recipient'] as const;
 /** Fields that occur at most once in a group. A second one begins the next group. */
 const RECIPIENT_GROUP_FIELDS: ReadonlySet<string> = new Set([
@@ -47,6 +38,24 @@ const RECIPIENT_GROUP_FIELDS: ReadonlySet<string> = new Set([
   'will-retry-until',
   'last-attempt-date',
 ]);
+/** Extension fields that always hold a diagnostic: of Exchange and IronPort, of Exim. */
+const DIAGNOSTIC_FIELDS: ReadonlySet<string> = new Set([
+  'x-supplementary-info',
+  'x-exim-diagnostic',
+]);
+const DIAGNOSTIC_CHARS_MAX = 8_000;
+/** Exchange and IronPort put server, status and diagnostic in brackets: `<192.0.2.9 #5.0.0 smtp; 550 …>`. */
+const BRACKETED = /^#?<\s*(?:[^\s<>#;]+\s+)?#(?:([245]\.\d{1,3}\.\d{1,3})(?![\d.]))?\s*([^]*)$/;
+/** `smtp;`, `x-postfix;` and similar. */
+const TYPE = /^[\w-]{1,30} *; */;
+
+export function readStatusClaims(text: string): StatusClaim[] {
+  return splitBlocks(text)
+    .map(toClaim)
+    .filter((claim): claim is StatusClaim => claim !== null);
+}
+
+type Block = Map<string, string>;
 
 function splitBlocks(text: string): Block[] {
   const blocks: Block[] = [];
@@ -88,7 +97,11 @@ function parseFields(group: string): readonly HeaderField[] {
 /** A repeated Final-Recipient begins a group, and after an empty line, any other repeated field. */
 function beginsAnother(block: Block, name: string, isNewGroup: boolean): boolean {
   if (name === 'final-recipient') return block.has(name);
-  return isNewGroup && block.has(name) && RECIPIENT_FIELDS.some((one) => block.has(one));
+  return (
+    isNewGroup &&
+    block.has(name) &&
+    RECIPIENT_FIELDS.some((recipientField) => block.has(recipientField))
+  );
 }
 
 function toClaim(block: Block): StatusClaim | null {
@@ -122,12 +135,6 @@ function moreSpecific(status: string | null, inDiagnostic: string | null): strin
 
 type Diagnostic = { text: string; status: string | null };
 
-/** Extension fields that always hold a diagnostic: of Exchange and IronPort, of Exim. */
-const DIAGNOSTIC_FIELDS: ReadonlySet<string> = new Set([
-  'x-supplementary-info',
-  'x-exim-diagnostic',
-]);
-
 function diagnosticsOf(block: Block): Diagnostic[] {
   const fields = [...block].filter(
     ([name, value]) =>
@@ -142,12 +149,6 @@ function diagnosticsOf(block: Block): Diagnostic[] {
 function quotesReply(value: string): boolean {
   return /^["']?[45]\d\d(?:[ -]+[45]\.\d{1,3}\.\d{1,3}\b|-| +\D)/.test(readDiagnostic(value).text);
 }
-
-const DIAGNOSTIC_CHARS_MAX = 8_000;
-/** Exchange and IronPort put server, status and diagnostic in brackets: `<192.0.2.9 #5.0.0 smtp; 550 …>`. */
-const BRACKETED = /^#?<\s*(?:[^\s<>#;]+\s+)?#(?:([245]\.\d{1,3}\.\d{1,3})(?![\d.]))?\s*([^]*)$/;
-/** `smtp;`, `x-postfix;` and similar. */
-const TYPE = /^[\w-]{1,30} *; */;
 
 function readDiagnostic(value: string): Diagnostic {
   const line = value.slice(0, DIAGNOSTIC_CHARS_MAX).replace(/\s+/g, ' ').trim();

@@ -28,6 +28,35 @@ type Position = (typeof POSITIONS)[number];
 /** `textStart`: the offset of the text after the address, on its line. */
 type Candidate = { address: string; line: number; textStart: number; position: Position };
 
+/** Characters around an address that have no meaning. */
+const FRAME_BEFORE = /[\s<>("'*\u2022[|-]/;
+const FRAME_BEHIND = /[\s>)"'\]]*(?:<mailto:[^>]*>)?[\s>)"'\]]*/y;
+/** Longer than the longest of RECIPIENT_PHRASES. */
+const WORDS_CHARS_MAX = 60;
+/** Limit for a line or the value of a field. Real reports name few. */
+const ADDRESSES_MAX = 50;
+const LOCAL_CHARS_MAX = 64;
+const QUOTED_CHARS_MAX = 62;
+const DOMAIN_CHARS_MAX = 255;
+const QUOTE = '"';
+const FIELD_CHARS_MAX = 4_096;
+/** `+`, `=` and backslash, which RFC 6533 §3 requires to be escaped. */
+const ESCAPED_ASCII: ReadonlySet<number> = new Set([0x2b, 0x3d, 0x5c]);
+/** Sets of characters as bits. Characters outside of ASCII belong to every set. */
+const LOCAL = 1;
+const DOMAIN_BEGINNING = 2;
+const DOMAIN = 4;
+const ALPHANUMERIC = 8;
+const SETS = Uint8Array.from({ length: 128 }, (_, code) => {
+  const character = String.fromCharCode(code);
+  return (
+    (/[\w!#$%&'*+/=?^`{|}~.-]/.test(character) ? LOCAL : 0) |
+    (/\w/.test(character) ? DOMAIN_BEGINNING : 0) |
+    (/[\w.-]/.test(character) ? DOMAIN : 0) |
+    (/[A-Za-z0-9]/.test(character) ? ALPHANUMERIC : 0)
+  );
+});
+
 /**
  * @param notRecipients senders of the message and of the report, as addressKey
  * @param known failed addresses in the report's own header; if there are any, only these are recipients
@@ -98,12 +127,6 @@ function candidatesOn(line: string, index: number): Candidate[] {
   });
 }
 
-/** Characters around an address that have no meaning. */
-const FRAME_BEFORE = /[\s<>("'*\u2022[|-]/;
-const FRAME_BEHIND = /[\s>)"'\]]*(?:<mailto:[^>]*>)?[\s>)"'\]]*/y;
-/** Longer than the longest of RECIPIENT_PHRASES. */
-const WORDS_CHARS_MAX = 60;
-
 function positionOf(
   line: string,
   {
@@ -157,14 +180,6 @@ function diagnosticOf(
 
 export type FoundAddress = { address: string; start: number; end: number };
 
-/** Limit for a line or the value of a field. Real reports name few. */
-const ADDRESSES_MAX = 50;
-const LOCAL_CHARS_MAX = 64;
-const QUOTED_CHARS_MAX = 62;
-const DOMAIN_CHARS_MAX = 255;
-
-const QUOTE = '"';
-
 export function addressesIn(text: string): FoundAddress[] {
   const addresses: FoundAddress[] = [];
   const hasQuotes = text.includes(QUOTE);
@@ -181,10 +196,6 @@ export function addressesIn(text: string): FoundAddress[] {
   }
   return addresses;
 }
-
-const FIELD_CHARS_MAX = 4_096;
-/** `+`, `=` and backslash, which RFC 6533 §3 requires to be escaped. */
-const ESCAPED_ASCII: ReadonlySet<number> = new Set([0x2b, 0x3d, 0x5c]);
 
 /** Returns the first address of a field: `rfc822; <jo@acme.test>`, `utf-8; ...` (RFC 6533 §3). */
 export function addressIn(value: string): string | null {
@@ -231,21 +242,6 @@ function endOfDomain(text: string, at: number): number | null {
   while (end > at + 2 && !isInSet(ALPHANUMERIC, text, end - 1)) end -= 1;
   return end;
 }
-
-/** Sets of characters as bits. Characters outside of ASCII belong to every set. */
-const LOCAL = 1;
-const DOMAIN_BEGINNING = 2;
-const DOMAIN = 4;
-const ALPHANUMERIC = 8;
-const SETS = Uint8Array.from({ length: 128 }, (_, code) => {
-  const character = String.fromCharCode(code);
-  return (
-    (/[\w!#$%&'*+/=?^`{|}~.-]/.test(character) ? LOCAL : 0) |
-    (/\w/.test(character) ? DOMAIN_BEGINNING : 0) |
-    (/[\w.-]/.test(character) ? DOMAIN : 0) |
-    (/[A-Za-z0-9]/.test(character) ? ALPHANUMERIC : 0)
-  );
-});
 
 function isInSet(set: number, text: string, at: number): boolean {
   const code = text.charCodeAt(at);

@@ -3,7 +3,7 @@
  * names. Expired records are kept for DNS outages (RFC 8767). Errors are not stored.
  */
 import { LRUCache } from 'lru-cache';
-import type { DnsResult } from './resolver.ts';
+import type { DnsResult } from './dns-message.ts';
 
 export type CacheLimits = {
   /** Minimum lifetime: a TTL of 0 must not cause a look-up per email. */

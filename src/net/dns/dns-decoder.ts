@@ -188,10 +188,10 @@ class MessageReader {
       if (target >= start) throw new MalformedMessage();
       return { name: this.#nameAt(target, stepsLeft - 1).name, end: start + 2 };
     }
-    const rest = start + 1 + length;
-    if (length > LABEL_OCTETS_MAX || rest > this.#bytes.length) throw new MalformedMessage();
-    const label = escapeLabel(this.#bytes.toString('utf8', start + 1, rest));
-    const { name: parent, end } = this.#nameAt(rest, stepsLeft - 1);
+    const labelEnd = start + 1 + length;
+    if (length > LABEL_OCTETS_MAX || labelEnd > this.#bytes.length) throw new MalformedMessage();
+    const label = escapeLabel(this.#bytes.toString('utf8', start + 1, labelEnd));
+    const { name: parent, end } = this.#nameAt(labelEnd, stepsLeft - 1);
     return { name: parent === '' ? label : `${label}.${parent}`, end };
   }
 

@@ -14,6 +14,15 @@ export type MxRecord = { preference: number; exchange: string };
 /** RFC 6698 §2.1, unchecked; net/tls/dane.ts selects the usable ones. */
 export type TlsaRecord = { usage: number; selector: number; matching: number; dataHex: string };
 
+/** The result of a look-up, after all CNAMEs. */
+export type DnsResult<T> =
+  /** `authenticated`: validated by DNSSEC, CNAMEs included. `canonicalName`: the end of the CNAMEs, if any. */
+  | { kind: 'records'; records: readonly T[]; authenticated: boolean; canonicalName?: string }
+  /** The name exists without a record of this type; `authenticated` is set only when true. */
+  | { kind: 'nodata'; authenticated?: true }
+  | { kind: 'nxdomain' }
+  | { kind: 'error'; message: string };
+
 /** Returns the value of a record of the queried type; null drops the record. */
 export type ReadRecord<T> = (record: DnsRecord) => T | null;
 

@@ -53,7 +53,7 @@ export type MailHosts =
   | { kind: 'no_mail_host'; message: string }
   /** The guard refuses all addresses, or the most preferred mail server is this one: permanent, 5.4.6. */
   | { kind: 'refused'; message: string }
-  /** DNS did not answer: queue and retry (RFC 5321 §5.1), 4.4.3. */
+  /** DNS did not respond: queue and retry (RFC 5321 §5.1), 4.4.3. */
   | { kind: 'temporary'; message: string };
 
 export type MailHostOptions = {
@@ -130,10 +130,7 @@ function mxCandidates(
 function orderByPreference(candidates: readonly Candidate[], random: World['random']): Candidate[] {
   return candidates
     .map((candidate) => ({ candidate, random: random() }))
-    .toSorted(
-      (one, other) =>
-        one.candidate.preference - other.candidate.preference || one.random - other.random,
-    )
+    .toSorted((a, b) => a.candidate.preference - b.candidate.preference || a.random - b.random)
     .map(({ candidate }) => candidate);
 }
 
@@ -182,8 +179,8 @@ function mailHostsFrom(
   located: readonly LocatedHost[],
   suffixes: ProviderSuffixes | undefined,
 ): MailHosts {
-  const hosts = located.flatMap((one) => (one.kind === 'host' ? [one.host] : []));
-  const unusable = located.flatMap((one) => (one.kind === 'host' ? [] : [one]));
+  const hosts = located.flatMap((entry) => (entry.kind === 'host' ? [entry.host] : []));
+  const unusable = located.flatMap((entry) => (entry.kind === 'host' ? [] : [entry]));
   if (hosts.length > 0) {
     const dropped = unusable.map(({ name, reason }) => ({ name, reason }));
     const best = mostPreferred(hosts);

@@ -14,6 +14,7 @@ import type { World } from '../../lib/world.ts';
 import { CACHE_DEFAULTS, type CacheLimits, createDnsCache, type DnsCache } from './dns-cache.ts';
 import { type DnsServer, queryServer, type QueryResult, parseServer } from './dns-query.ts';
 import {
+  type DnsResult,
   followCnames,
   isDnsName,
   type MxRecord,
@@ -26,15 +27,7 @@ import {
   readTxt,
   type TlsaRecord,
 } from './dns-message.ts';
-export type { MxRecord, TlsaRecord } from './dns-message.ts';
-
-export type DnsResult<T> =
-  /** `authenticated`: validated by DNSSEC, CNAMEs included. `canonicalName`: the end of the CNAMEs, if any. */
-  | { kind: 'records'; records: readonly T[]; authenticated: boolean; canonicalName?: string }
-  /** The name exists without a record of this type; `authenticated` is set only when true. */
-  | { kind: 'nodata'; authenticated?: true }
-  | { kind: 'nxdomain' }
-  | { kind: 'error'; message: string };
+export type { DnsResult, MxRecord, TlsaRecord } from './dns-message.ts';
 
 export type LookupOptions = {
   /** Bypasses the cache: the user may have just changed the record. */

@@ -88,19 +88,34 @@ type ReceivedResponse = Omit<Extract<GuardedResponse, { kind: 'response' }>, 'la
 /** Loaded by the first request, which saves 40 ms of CPU time in processes without one, such as most supervisors. */
 let undici: typeof Undici | null = null;
 
-/** Loads undici early, for a process that will drop privileges and then cannot read the code. */
-export async function loadUndici(): Promise<typeof Undici> {
-  return (undici ??= await import('undici'));
-}
-
 const MAX_URL_CHARACTERS = 2_048;
 const MAX_RESPONSE_BYTES = 65_536;
 /** Number of addresses that are tried until one connects. */
 const MAX_ADDRESSES = 3;
-
 /** Limit on responses with a status of 1xx before the final one. */
 const MAX_INFORMATIONAL = 20;
 const NO_FINAL_RESPONSE = `the server sent more than ${MAX_INFORMATIONAL} informational responses (1xx)`;
+/** Limit on recently used pools. Eviction only closes the pool's idle connections. */
+const MAX_POOLS = 256;
+const POOL_OPTIONS = {
+  // Callers limit their concurrency (webhooks/sending/endpoint-queue.ts); waiting here would use up the timeout.
+  connections: 64,
+  pipelining: 1,
+  allowH2: false,
+  maxHeaderSize: 16_384,
+  // Below the 5 s after which common servers close an idle connection.
+  keepAliveTimeout: 4_000,
+  keepAliveMaxTimeout: 4_000,
+  // The caller's timeout covers the whole request, including a slow body.
+  headersTimeout: 0,
+  bodyTimeout: 0,
+};
+const CONNECT_TIMEOUT_MS = 15_000;
+
+/** Loads undici early, for a process that will drop privileges and then cannot read the code. */
+export async function loadUndici(): Promise<typeof Undici> {
+  return (undici ??= await import('undici'));
+}
 
 /** Returns why a customer's URL is refused before any look-up, as a sentence; null when it is not. */
 export function checkOutboundUrl(text: string, options: { allowPrivate: boolean }): string | null {
@@ -429,7 +444,7 @@ class ConnectError extends Error {
 
 /**
  * HTTP connections that are pinned to a checked address. A pool belongs to one origin and one address and resolves
- * no names, so a DNS answer that changes after the check (rebinding) has no effect. Host header, SNI and certificate
+ * no names, so a DNS response that changes after the check (rebinding) has no effect. Host header, SNI and certificate
  * check use the name in the URL.
  */
 export type HttpAgents = {
@@ -438,23 +453,6 @@ export type HttpAgents = {
   /** Closes every connection. Requests in progress fail. */
   close(): Promise<void>;
 };
-
-/** Limit on recently used pools. Eviction only closes the pool's idle connections. */
-const MAX_POOLS = 256;
-const POOL_OPTIONS = {
-  // Callers limit their concurrency (webhooks/sending/endpoint-queue.ts); waiting here would use up the timeout.
-  connections: 64,
-  pipelining: 1,
-  allowH2: false,
-  maxHeaderSize: 16_384,
-  // Below the 5 s after which common servers close an idle connection.
-  keepAliveTimeout: 4_000,
-  keepAliveMaxTimeout: 4_000,
-  // The caller's timeout covers the whole request, including a slow body.
-  headersTimeout: 0,
-  bodyTimeout: 0,
-};
-const CONNECT_TIMEOUT_MS = 15_000;
 
 export function createHttpAgents(): HttpAgents {
   const pools = new LRUCache<string, Undici.Pool>({
@@ -494,7 +492,7 @@ function pinnedTo(address: string, library: typeof Undici): Undici.buildConnecto
 function connectReason(error: Error & { code?: string }): ConnectReason {
   const code = error.code ?? '';
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') return 'timeout';
-  // A server without TLS on this port resets the connection or answers in plain text.
+  // A server without TLS on this port resets the connection or responds in plain text.
   if (code === 'ECONNRESET' || code === 'EPROTO') return 'tls';
   return /^E[A-Z]+$/.test(code) ? 'connect' : 'tls';
 }

@@ -12,6 +12,8 @@ type Range = { from: number; etag: string | null; signal: AbortSignal };
 type RangeResult = { bytes: Buffer; size: number; etag: string | null };
 export type S3Unfinished = { key: string; uploadId: string; startedMs: number };
 
+const ENTITIES: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"', apos: "'" };
+
 export class S3Bucket {
   readonly transport: S3Transport;
   readonly name: string;
@@ -151,8 +153,6 @@ export class S3Bucket {
 function elements(xml: string, name: string): string[] {
   return [...xml.matchAll(new RegExp(`<${name}>(.*?)</${name}>`, 'gs'))].map(([, text]) => text!);
 }
-
-const ENTITIES: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"', apos: "'" };
 
 function textOf(xml: string, name: string): string {
   const [text = ''] = elements(xml, name);

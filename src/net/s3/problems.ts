@@ -24,6 +24,14 @@ export type S3Facts = {
   nowMs: number;
 };
 
+const ACTION_OF_METHOD: Record<string, string> = {
+  GET: 'reading',
+  HEAD: 'reading',
+  PUT: 'writing',
+  POST: 'writing',
+  DELETE: 'deleting',
+};
+
 export class S3Problem extends Error {
   override readonly name = 'S3Problem';
 }
@@ -80,14 +88,6 @@ function credentialsProblem({ status, code, dateMs }: Refused, facts: S3Facts): 
       return `${host} denies ${ACTION_OF_METHOD[method] ?? method} ${location} (${code ?? status}): permit it to AWS_ACCESS_KEY_ID.`;
   }
 }
-
-const ACTION_OF_METHOD: Record<string, string> = {
-  GET: 'reading',
-  HEAD: 'reading',
-  PUT: 'writing',
-  POST: 'writing',
-  DELETE: 'deleting',
-};
 
 function bucketProblem({ status, code, region }: Refused, facts: S3Facts): string | null {
   const { host, bucket, location } = facts;

@@ -32,6 +32,25 @@ export const SMTP_TIMEOUTS_MS: SmtpTimeouts = {
   rset: 20_000,
   quit: 5_000,
 };
+export const NO_EXTENSIONS: SmtpExtensions = {
+  pipelining: false,
+  startTls: false,
+  smtpUtf8: false,
+  eightBitMime: false,
+  dsn: false,
+  size: null,
+  authMechanisms: [],
+};
+/*
+ * An address with a bracket outside of a quoted local part, or with a line end, could inject a command
+ * (GHSA-c7w3-x93f-qmm8, GHSA-vvjj-xcjg-gr5g). All text in commands passes `pathCommand` or `plainCommand`. They throw
+ * on such text, because the caller must have checked it.
+ */
+const ASCII_PATH = /^(?:"(?:[ !#-[\]-~]|\\[ -~])*"(?=@))?[^\0-\x1f\x7f-\uffff<>"]*$/;
+const UTF8_PATH =
+  /^(?:"(?:[ !#-[\]-~\xa0-\u2027\u202a-\uffff]|\\[ -~])*"(?=@))?[^\0-\x1f\x7f-\x9f\u2028\u2029<>"]*$/;
+const ARGUMENT = /^[!-~]+( [!-~]+)*$/;
+const TRANSCRIPT_CHARACTERS_MAX = 8_000;
 
 /** Returns SMTP_TIMEOUTS_MS with at most `maxMs` per phase. */
 export function timeoutsWithin(maxMs: number): SmtpTimeouts {
@@ -187,16 +206,6 @@ export type SmtpExtensions = {
   authMechanisms: readonly string[];
 };
 
-export const NO_EXTENSIONS: SmtpExtensions = {
-  pipelining: false,
-  startTls: false,
-  smtpUtf8: false,
-  eightBitMime: false,
-  dsn: false,
-  size: null,
-  authMechanisms: [],
-};
-
 export function parseExtensions(reply: SmtpReply): SmtpExtensions {
   const offered = new Map<string, readonly string[]>();
   // The first line is a greeting. Some servers write `AUTH=LOGIN`, as before RFC 2554.
@@ -219,16 +228,6 @@ export function parseExtensions(reply: SmtpReply): SmtpExtensions {
 function parseSize(text: string | undefined): number {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0;
 }
-
-/*
- * An address with a bracket outside of a quoted local part, or with a line end, could inject a command
- * (GHSA-c7w3-x93f-qmm8, GHSA-vvjj-xcjg-gr5g). All text in commands passes `pathCommand` or `plainCommand`. They throw
- * on such text, because the caller must have checked it.
- */
-const ASCII_PATH = /^(?:"(?:[ !#-[\]-~]|\\[ -~])*"(?=@))?[^\0-\x1f\x7f-\uffff<>"]*$/;
-const UTF8_PATH =
-  /^(?:"(?:[ !#-[\]-~\xa0-\u2027\u202a-\uffff]|\\[ -~])*"(?=@))?[^\0-\x1f\x7f-\x9f\u2028\u2029<>"]*$/;
-const ARGUMENT = /^[!-~]+( [!-~]+)*$/;
 
 /** Returns whether MAIL FROM and RCPT TO can have the address between `<` and `>`. */
 export function isWritablePath(address: string, smtpUtf8: boolean): boolean {
@@ -255,8 +254,6 @@ export function plainCommand(verb: string, argument: string): string {
   }
   return `${verb} ${argument}`;
 }
-
-const TRANSCRIPT_CHARACTERS_MAX = 8_000;
 
 /** The bounded dialogue of one attempt. Lines are not joined, because every message has a transcript. */
 export class Transcript {

@@ -30,12 +30,12 @@ export type WireFailure = {
 };
 export type ReplyOrFailure = SmtpReply | WireFailure;
 
+/** Milliseconds that a reply may take after its first line. */
+const REST_OF_REPLY_MS = 60_000;
+
 export function isFailure(reply: ReplyOrFailure): reply is WireFailure {
   return 'cause' in reply;
 }
-
-/** Milliseconds that a reply may take after its first line. */
-const REST_OF_REPLY_MS = 60_000;
 
 export class SmtpWire {
   socket: Socket;

@@ -75,7 +75,7 @@ function anchorProblem(
     const below: X509Certificate = current;
     if (!isCurrent(below, nowMs)) return 'a certificate of the chain is expired or not valid yet';
     if (anchors.some((record) => isSignedByAnchor(below, record))) return null;
-    const issuer = [...others].find((other) => isIssuedBy(below, other));
+    const issuer = [...others].find((candidate) => isIssuedBy(below, candidate));
     if (issuer !== undefined) {
       others.delete(issuer);
       if (anchors.some((record) => matches(issuer, record))) {

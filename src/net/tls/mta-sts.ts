@@ -32,6 +32,17 @@ const MX_PATTERNS_MAX = 200;
 const NOT_A_FIELD = 'a line is not "key: value"';
 const HOST =
   /^(?=.{1,253}$)(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?$/;
+/** One email per domain waits for the policy, so this is less than the minute that the RFC suggests. */
+const TIMEOUT_MS = 10_000;
+const POLICY_BYTES_MAX = 65_536;
+const RECHECK_MS = 5 * 60_000;
+/** Interval of checks after a DNS failure and after failed deliveries. */
+const RECHECK_SOON_MS = 60_000;
+const REFETCH_AFTER_MS = 24 * 3600_000;
+const REFETCH_AFTER_FAILURE_MS = 5 * 60_000;
+const DNS_BUDGET_MS = 5_000;
+/** Limit on domains in memory; the least recently used are evicted first. */
+const ENTRIES_MAX = 50_000;
 
 /** Returns the id in the TXT records, ignoring other records. Several STSv1 records count as none (§3.1). */
 export function readStsRecord(txtRecords: readonly string[]): StsRecord {
@@ -122,10 +133,6 @@ type FetchOptions = {
   port: number;
 };
 
-/** One email per domain waits for the policy, so this is less than the minute that the RFC suggests. */
-const TIMEOUT_MS = 10_000;
-const POLICY_BYTES_MAX = 65_536;
-
 /**
  * Sends one HTTPS GET to a fixed URL (§3.3): no redirect, a valid certificate, status 200, at most 64 KiB. The host
  * name comes from a recipient's address, so the address guard applies.
@@ -198,15 +205,6 @@ type StsCacheOptions = FetchOptions & {
 };
 
 type CacheEntry = { policy: StsPolicy | null; expiresMs: number; recheckAtMs: number };
-
-const RECHECK_MS = 5 * 60_000;
-/** Interval of checks after a DNS failure and after failed deliveries. */
-const RECHECK_SOON_MS = 60_000;
-const REFETCH_AFTER_MS = 24 * 3600_000;
-const REFETCH_AFTER_FAILURE_MS = 5 * 60_000;
-const DNS_BUDGET_MS = 5_000;
-/** Limit on domains in memory; the least recently used are evicted first. */
-const ENTRIES_MAX = 50_000;
 
 /**
  * Returns the policy of a domain now (§3.3, §5.1).

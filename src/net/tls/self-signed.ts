@@ -15,6 +15,16 @@ import {
 
 type SelfSigned = { certificate: string; privateKey: string };
 
+const INTEGER = 0x02;
+const BIT_STRING = 0x03;
+const OCTET_STRING = 0x04;
+const UTF8_STRING = 0x0c;
+const GENERALIZED_TIME = 0x18;
+const SEQUENCE = 0x30;
+const SET = 0x31;
+const DNS_NAME = 0x82;
+const COMMON_NAME_MAX = 64;
+
 /** @returns both as PEM */
 export function makeSelfSigned(
   hostname: string,
@@ -39,15 +49,6 @@ export function makeSelfSigned(
     privateKey: privateKey.export({ type: 'pkcs8', format: 'pem' }),
   };
 }
-
-const INTEGER = 0x02;
-const BIT_STRING = 0x03;
-const OCTET_STRING = 0x04;
-const UTF8_STRING = 0x0c;
-const GENERALIZED_TIME = 0x18;
-const SEQUENCE = 0x30;
-const SET = 0x31;
-const DNS_NAME = 0x82;
 
 function tagged(tag: number, ...contents: Buffer[]): Buffer {
   const content = Buffer.concat(contents);
@@ -84,7 +85,6 @@ function oid(hex: string): Buffer {
 /** 1.2.840.10045.4.3.2 */
 const ECDSA_WITH_SHA256 = sequence(oid('2a8648ce3d040302'));
 const COMMON_NAME = oid('550403');
-const COMMON_NAME_MAX = 64;
 
 function nameOf(hostname: string): Buffer {
   const text = hostname.length <= COMMON_NAME_MAX ? hostname : 'Letterhaus';

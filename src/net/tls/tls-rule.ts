@@ -115,7 +115,7 @@ export async function findDane(
 
 type PreparedRecords = { records: TlsaRecord[]; key: string; provesNames: boolean };
 
-/** Prepared records by the resolver's cached answer, so that certificates are parsed once. */
+/** Prepared records by the resolver's cached records, so that certificates are parsed once. */
 const preparations = new WeakMap<readonly TlsaRecord[], PreparedRecords>();
 
 function prepareRecords(lookup: readonly TlsaRecord[]): PreparedRecords {

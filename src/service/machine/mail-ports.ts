@@ -8,13 +8,13 @@ import { KeyUsage } from '../../accounts/keys/key-usage.ts';
 import { createReceive, KEPT_BYTES_MAX } from '../../inbound/receive-message.ts';
 import { UNMATCHED_LIMITS, UnmatchedRate } from '../../inbound/unmatched-rate.ts';
 import { plainAddress } from '../../net/ip-addresses.ts';
-import { KnownClients } from '../../net/smtp/server-limits.ts';
+import { KnownClients } from '../../net/smtp/server/server-limits.ts';
 import {
   type SmtpLogIn,
   SmtpServer,
   type SmtpServerLimits,
   type SmtpServerOptions,
-} from '../../net/smtp/server.ts';
+} from '../../net/smtp/server/smtp-server.ts';
 import type { AcceptEmail } from '../../accept/accept.ts';
 import { MESSAGE_MAX_BYTES } from '../../accept/draft.ts';
 import { ENVELOPE_RECIPIENTS_MAX } from '../../accept/submitted-message.ts';

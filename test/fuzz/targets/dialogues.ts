@@ -5,11 +5,11 @@
  */
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
-import { ContentBudget, MinuteCounts } from '../../../src/net/smtp/server-limits.ts';
-import type { SmtpServerOptions } from '../../../src/net/smtp/server.ts';
-import { SmtpServerSession } from '../../../src/net/smtp/server-session.ts';
-import { serverReply, SMTP_SERVER_LIMITS } from '../../../src/net/smtp/server-types.ts';
-import { SmtpServerWire } from '../../../src/net/smtp/server-wire.ts';
+import { ContentBudget, MinuteCounts } from '../../../src/net/smtp/server/server-limits.ts';
+import type { SmtpServerOptions } from '../../../src/net/smtp/server/smtp-server.ts';
+import { SmtpServerSession } from '../../../src/net/smtp/server/server-session.ts';
+import { serverReply, SMTP_SERVER_LIMITS } from '../../../src/net/smtp/server/server-types.ts';
+import { SmtpServerWire } from '../../../src/net/smtp/server/server-wire.ts';
 import type { RandomSource } from '../../chaos/random.ts';
 import { filled, manyTimes, mutated, strung, unitOf } from '../generators.ts';
 import { MemorySocket } from '../memory-socket.ts';

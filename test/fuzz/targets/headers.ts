@@ -25,7 +25,7 @@ import {
 } from '../../../src/mail/mime/header.ts';
 import { readHeader } from '../../../src/mail/mime/reader.ts';
 import { relaxedField } from '../../../src/mail/dkim.ts';
-import { readCommand, readMail, readRcpt } from '../../../src/net/smtp/server-commands.ts';
+import { readCommand, readMail, readRcpt } from '../../../src/net/smtp/server/server-commands.ts';
 import type { RandomSource } from '../../chaos/random.ts';
 import { filled, mutated, strung, unitOf } from '../generators.ts';
 import type { Input, Target } from '../target.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Dialogue } from '../../../test/support/smtp-dialogue.ts';
-import { logIn, startSmtpServer } from '../../../test/support/smtp-server.ts';
+import { Dialogue } from '../../../../test/support/smtp-dialogue.ts';
+import { logIn, startSmtpServer } from '../../../../test/support/smtp-server.ts';
 
 const PLAIN = `AUTH PLAIN ${Buffer.from('\0jo\0secret').toString('base64')}`;
 

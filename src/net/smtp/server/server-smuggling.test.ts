@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Dialogue } from '../../../test/support/smtp-dialogue.ts';
-import { startSmtpServer } from '../../../test/support/smtp-server.ts';
+import { Dialogue } from '../../../../test/support/smtp-dialogue.ts';
+import { startSmtpServer } from '../../../../test/support/smtp-server.ts';
 
 const HIDDEN =
   'MAIL FROM:<evil@b.test>\r\nRCPT TO:<victim@d.test>\r\nDATA\r\nSubject: hidden\r\n\r\nx\r\n.\r\n';

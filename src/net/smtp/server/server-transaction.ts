@@ -2,7 +2,7 @@
  * One message at an SMTP server: MAIL, RCPT, DATA. Each step is checked against the limits and the handlers, and
  * returns the reply to send. server-content.ts receives the content.
  */
-import type { RcptDsn } from '../../mail/dsn-parameters.ts';
+import type { RcptDsn } from '../../../mail/dsn-parameters.ts';
 import { readMail, readRcpt } from './server-commands.ts';
 import { receiveContent, type ReceiveResult } from './server-content.ts';
 import type { AdmittedConnection, ContentBudget, MinuteCounts } from './server-limits.ts';

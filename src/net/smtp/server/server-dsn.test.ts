@@ -1,8 +1,8 @@
 /** DSN at an SMTP server (RFC 3461): the grammar of the parameters, and the handlers' arguments. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Dialogue } from '../../../test/support/smtp-dialogue.ts';
-import { startSmtpServer } from '../../../test/support/smtp-server.ts';
+import { Dialogue } from '../../../../test/support/smtp-dialogue.ts';
+import { startSmtpServer } from '../../../../test/support/smtp-server.ts';
 
 const LONG = 'x'.repeat(101);
 

@@ -8,9 +8,9 @@ import {
   type AdmittedConnection,
 } from './server-limits.ts';
 import { serverReply, SMTP_SERVER_LIMITS, type SmtpServerLimits } from './server-types.ts';
-import { Dialogue } from '../../../test/support/smtp-dialogue.ts';
-import { logIn, startSmtpServer } from '../../../test/support/smtp-server.ts';
-import { waitFor } from '../../../test/support/wait.ts';
+import { Dialogue } from '../../../../test/support/smtp-dialogue.ts';
+import { logIn, startSmtpServer } from '../../../../test/support/smtp-server.ts';
+import { waitFor } from '../../../../test/support/wait.ts';
 
 test('an announced or actual size above the limit is refused, and the session continues', async () => {
   await using server = await startSmtpServer({ sizeBytesMax: 1_000 });

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import nodemailer from 'nodemailer';
-import { connectTo, send, TEST_CA } from '../../../test/support/smtp.ts';
-import { Dialogue } from '../../../test/support/smtp-dialogue.ts';
-import { logIn, startSmtpServer } from '../../../test/support/smtp-server.ts';
-import { waitFor } from '../../../test/support/wait.ts';
+import { connectTo, send, TEST_CA } from '../../../../test/support/smtp.ts';
+import { Dialogue } from '../../../../test/support/smtp-dialogue.ts';
+import { logIn, startSmtpServer } from '../../../../test/support/smtp-server.ts';
+import { waitFor } from '../../../../test/support/wait.ts';
 import { serverReply } from './server-types.ts';
 
 test('a message arrives with its envelope and the facts of its session', async () => {

@@ -1,7 +1,7 @@
 /** Types of the SMTP server: options, limits, and the handlers for addresses, log-ins and messages. */
 import type { SecureContext } from 'node:tls';
-import type { World } from '../../lib/world.ts';
-import type { MailDsn, RcptDsn } from '../../mail/dsn-parameters.ts';
+import type { World } from '../../../lib/world.ts';
+import type { MailDsn, RcptDsn } from '../../../mail/dsn-parameters.ts';
 
 /** A reply. `text` is converted to printable ASCII, in lines within the limit of SMTP. */
 export type ServerReply = {
@@ -148,7 +148,7 @@ export type SmtpSessionOptions<User> = {
   keptBytesMax?: number;
   limits?: Partial<SmtpServerLimits>;
   world: Pick<World, 'monotonicMs' | 'newId'>;
-  /** Whether the port accepts requests for delivery notices (RFC 3461). Default: false. */
+  /** True if the port accepts requests for delivery notices (RFC 3461). Default: false. */
   offersDsn?: boolean;
   /** If set, mail is accepted only after a log-in over TLS. */
   logIn?: SmtpLogIn<User>;

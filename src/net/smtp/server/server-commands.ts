@@ -8,13 +8,32 @@ import {
   readOrcpt,
   readRet,
   type RcptDsn,
-} from '../../mail/dsn-parameters.ts';
+} from '../../../mail/dsn-parameters.ts';
 import { serverReply, type ServerReply, type SmtpMail } from './server-types.ts';
 
 export type Command = { verb: string; argument: string };
 
 /** Text without control characters and without U+FFFD, by which decoding replaces invalid UTF-8. */
 const READABLE = /^[^\0-\x1f\x7f-\x9f\u2028\u2029\ufffd]*$/;
+/** `<path>` and the parameters. A quoted local part may contain brackets and spaces. */
+const PATH =
+  /^<(?:@[^:<>"]*:)?((?:"(?:[^"\\]|\\[^])*"|[^\s<>"\\])*)>((?: +[A-Za-z0-9][A-Za-z0-9-]*(?:=[^ ]*)?)*)$/;
+/** RFC 5321 §4.5.3.1.3 */
+const PATH_OCTETS_MAX = 254;
+const SYNTAX = serverReply(
+  501,
+  '5.5.4',
+  'Write the address in angle brackets, as <name@example.com>',
+);
+const NEEDS_UTF8 = serverReply(553, '5.6.7', 'This address needs the parameter SMTPUTF8 in MAIL');
+const NOT_BASE64 = serverReply(501, '5.5.2', 'This is not base64');
+const CANCELED = serverReply(501, '5.7.0', 'Authentication canceled');
+const UNKNOWN = serverReply(504, '5.5.4', 'Use AUTH PLAIN or AUTH LOGIN');
+const NOT_PLAIN = serverReply(
+  501,
+  '5.5.2',
+  'AUTH PLAIN needs a user name and a password, separated by NUL',
+);
 
 /** Returns null when the line cannot be a command. */
 export function readCommand(line: Buffer): Command | null {
@@ -24,19 +43,6 @@ export function readCommand(line: Buffer): Command | null {
   const verb = space === -1 ? text : text.slice(0, space);
   return { verb: verb.toUpperCase(), argument: space === -1 ? '' : text.slice(space + 1).trim() };
 }
-
-/** `<path>` and the parameters. A quoted local part may contain brackets and spaces. */
-const PATH =
-  /^<(?:@[^:<>"]*:)?((?:"(?:[^"\\]|\\[^])*"|[^\s<>"\\])*)>((?: +[A-Za-z0-9][A-Za-z0-9-]*(?:=[^ ]*)?)*)$/;
-/** RFC 5321 §4.5.3.1.3 */
-const PATH_OCTETS_MAX = 254;
-
-const SYNTAX = serverReply(
-  501,
-  '5.5.4',
-  'Write the address in angle brackets, as <name@example.com>',
-);
-const NEEDS_UTF8 = serverReply(553, '5.6.7', 'This address needs the parameter SMTPUTF8 in MAIL');
 
 type OfferedExtensions = { dsn: boolean };
 
@@ -58,7 +64,10 @@ export function readMail(
   return isAscii(mail.from) || mail.smtpUtf8 ? mail : { refused: NEEDS_UTF8 };
 }
 
-/** Reads a parameter with an optional value. @returns the refusal of an invalid one */
+/**
+ * Reads a parameter with an optional value.
+ * @returns the refusal of an invalid one
+ */
 type Parameter<Target> = (
   target: Target,
   value: string | undefined,
@@ -193,15 +202,6 @@ type Credentials = { user: string; pass: string };
 /** Sends a 334 and returns the client's line; null when the client has disconnected. */
 type AskClient = (challenge: string) => Promise<string | null>;
 type CredentialsResult = Credentials | { refused: ServerReply } | null;
-
-const NOT_BASE64 = serverReply(501, '5.5.2', 'This is not base64');
-const CANCELED = serverReply(501, '5.7.0', 'Authentication canceled');
-const UNKNOWN = serverReply(504, '5.5.4', 'Use AUTH PLAIN or AUTH LOGIN');
-const NOT_PLAIN = serverReply(
-  501,
-  '5.5.2',
-  'AUTH PLAIN needs a user name and a password, separated by NUL',
-);
 
 /**
  * Reads the credentials of AUTH PLAIN (RFC 4616) or LOGIN (RFC 4954). The `logIn` handler validates them.

@@ -1,11 +1,33 @@
 /** State that the sessions of an SMTP server share: connections, memory for content, rates per client. */
 import { LRUCache } from 'lru-cache';
-import type { World } from '../../lib/world.ts';
+import type { World } from '../../../lib/world.ts';
 import { closingReply, type ServerReply, type SmtpServerLimits } from './server-types.ts';
 
 const WINDOW_MS = 60_000;
 /** Limit on counted clients. Beyond it, all counts are reset. */
 const CLIENTS_MAX = 50_000;
+const KNOWN_FOR_MS = 24 * 3600_000;
+/** Milliseconds until a log-in is announced again, because other workers may have restarted. */
+const ANNOUNCED_EVERY_MS = 600_000;
+const KNOWN_MAX = 20_000;
+/** A known client may have this multiple of the anonymous connections of others. */
+const KNOWN_CLIENT_FACTOR = 5;
+const ALL_IN_USE = closingReply(421, '4.3.2', 'All connections are in use; try again later');
+const CONNECTION_NEEDED = closingReply(
+  421,
+  '4.3.2',
+  'This connection is needed for other clients; try again later',
+);
+const TOO_MANY = closingReply(
+  421,
+  '4.7.0',
+  'Too many connections from your address; close some first',
+);
+const TOO_FAST = closingReply(
+  421,
+  '4.7.0',
+  'Too many new connections from your address; wait a minute',
+);
 
 export class MinuteCounts {
   readonly #world: Pick<World, 'monotonicMs'>;
@@ -104,30 +126,6 @@ export class ContentBudget {
     return null;
   }
 }
-
-const KNOWN_FOR_MS = 24 * 3600_000;
-/** Milliseconds until a log-in is announced again, because other workers may have restarted. */
-const ANNOUNCED_EVERY_MS = 600_000;
-const KNOWN_MAX = 20_000;
-/** A known client may have this multiple of the anonymous connections of others. */
-const KNOWN_CLIENT_FACTOR = 5;
-
-const ALL_IN_USE = closingReply(421, '4.3.2', 'All connections are in use; try again later');
-const CONNECTION_NEEDED = closingReply(
-  421,
-  '4.3.2',
-  'This connection is needed for other clients; try again later',
-);
-const TOO_MANY = closingReply(
-  421,
-  '4.7.0',
-  'Too many connections from your address; close some first',
-);
-const TOO_FAST = closingReply(
-  421,
-  '4.7.0',
-  'Too many new connections from your address; wait a minute',
-);
 
 export class KnownClients {
   readonly #world: Pick<World, 'monotonicMs'>;

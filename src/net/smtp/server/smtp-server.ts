@@ -15,7 +15,7 @@
  *     server-content.ts      receiving and decoding the content of a message
  */
 import { createServer, type Server, type Socket } from 'node:net';
-import { clientOf } from '../ip-addresses.ts';
+import { clientOf } from '../../ip-addresses.ts';
 import { Admission, ContentBudget, KnownClients, MinuteCounts } from './server-limits.ts';
 import { SmtpServerSession } from './server-session.ts';
 import {
