@@ -93,7 +93,7 @@ function looksLikeBulk({ subject, text, headers }: MessageContent, htmlText: str
       /^list-(?!unsubscribe)/i.test(name) ||
       (/^precedence$/i.test(name) && /^(?:bulk|list)$/i.test(value.trim())),
   );
-  return isMarked || [subject, text ?? '', htmlText].some((text) => BULK_WORDS.test(text));
+  return isMarked || [subject, text ?? '', htmlText].some((part) => BULK_WORDS.test(part));
 }
 
 function hasUnsubscribe({ unsubscribeUrl, headers }: MessageContent): boolean {

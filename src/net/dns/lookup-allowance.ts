@@ -50,7 +50,7 @@ export class LookupAllowance {
   }
 
   forRequest({ projectId, environment }: Scope): BoundedLookup {
-    const { perRequestMax, requestTimeoutMs: requestTimeoutMs } = this.#bounds;
+    const { perRequestMax, requestTimeoutMs } = this.#bounds;
     const timeout = AbortSignal.timeout(requestTimeoutMs);
     let left = perRequestMax;
     return async (domain, lookUp) => {
@@ -71,10 +71,7 @@ export class LookupAllowance {
     };
   }
 
-  #reachedLimit(
-    { domainsInMinute: domainsInMinute, atOnce }: LookupUsage,
-    domain: string,
-  ): string | null {
+  #reachedLimit({ domainsInMinute, atOnce }: LookupUsage, domain: string): string | null {
     const { perMinuteMax, atOnceMax } = this.#bounds;
     if (domainsInMinute.size >= perMinuteMax && !domainsInMinute.has(domain)) {
       return `dry runs and diagnoses of this project have looked up ${perMinuteMax} domains within a minute; try again in a minute`;

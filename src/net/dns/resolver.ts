@@ -113,7 +113,7 @@ export function createResolver(options: {
     txt: lookupOf('TXT', readTxt),
     cname: lookupOf('CNAME', readName),
     tlsa: lookupOf('TLSA', readTlsa),
-    ptr: (ip, options) => ptr(reverseName(ip), options),
+    ptr: (ip, lookup) => ptr(reverseName(ip), lookup),
     close: () => closing.abort(),
   };
 }

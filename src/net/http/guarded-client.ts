@@ -137,10 +137,10 @@ export function checkOutboundUrl(text: string, options: { allowPrivate: boolean 
 export async function guardedRequest(request: GuardedRequest): Promise<GuardedResponse> {
   const { world, maxResponseBytes } = request;
   const startedMs = world.monotonicMs();
-  const response = await requestWithTimeout(request, request, (response) =>
+  const result = await requestWithTimeout(request, request, (response) =>
     readResponse(response, Math.min(maxResponseBytes, MAX_RESPONSE_BYTES)),
   );
-  return { ...response, latencyMs: Math.round(world.monotonicMs() - startedMs) };
+  return { ...result, latencyMs: Math.round(world.monotonicMs() - startedMs) };
 }
 
 /** Downloads a whole file: status 200, and a complete body without content coding. */

@@ -87,8 +87,8 @@ function refuseLocally(
   }
   if (smtpUtf8 && !extensions.smtpUtf8) return refuseWithoutSmtpUtf8(recipient);
   if (!isWritablePath(recipient, smtpUtf8)) {
-    const message = 'The address has characters that SMTP cannot carry.';
-    return localRefusal('rcpt', { code: 553, enhancedCode: '5.1.3', message });
+    const why = 'The address has characters that SMTP cannot carry.';
+    return localRefusal('rcpt', { code: 553, enhancedCode: '5.1.3', message: why });
   }
   return null;
 }
