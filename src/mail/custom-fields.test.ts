@@ -20,7 +20,7 @@ test('clients cannot add headers that Letterhaus writes, or trace headers', () =
     'DKIM-Signature DKIM-X ARC-Seal Authentication-Results Content-Type content-disposition ' +
     'Resent-From resent-sender Resent-Date Received-SPF Delivered-To DomainKey-Signature';
   for (const name of names.split(' ')) {
-    assert.match(checkCustomHeader(name, 'x') ?? '', /is fieldText by the service/, name);
+    assert.match(checkCustomHeader(name, 'x') ?? '', /is written by the service/, name);
   }
 });
 
@@ -98,7 +98,7 @@ const WRITTEN: Record<string, Record<string, string>> = {
 };
 
 for (const [name, values] of Object.entries(WRITTEN)) {
-  test(`${name} is fieldText by its grammar`, () => {
+  test(`${name} is written by its grammar`, () => {
     for (const [value, expected] of Object.entries(values)) {
       const text = expected === '=' ? value : expected;
       assert.equal(fieldText(name, value), text);

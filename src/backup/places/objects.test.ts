@@ -128,7 +128,7 @@ test('a store that loses data is detected, and a failed backup leaves nothing', 
       if (fault === 'hang' && operation !== 'UploadPart') continue;
       store.fault = always(operation, fault);
       const hasty = placeIn(store, fault === 'hang' ? { baseMs: 200 } : {});
-      await assert.rejects(write(hasty), /does not answer|fails \(InternalError/);
+      await assert.rejects(write(hasty), /does not respond|fails \(InternalError/);
       assert.deepEqual([store.objects.size, store.uploads.size], [0, 0]);
     }
   }
@@ -141,7 +141,7 @@ test('a store that loses data is detected, and a failed backup leaves nothing', 
   store.fault = always('GetObject', { status: 206, code: '', body: 'short' });
   await assert.rejects(read(place), /returned 5 bytes of .*: it has lost a part of the object/);
   store.fault = (call) => (call.operation === 'GetObject' ? 'half' : null);
-  await assert.rejects(read(place), /does not answer/);
+  await assert.rejects(read(place), /does not respond/);
 });
 
 test('two backups of one name do not replace each other', async () => {

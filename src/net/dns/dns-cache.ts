@@ -1,6 +1,6 @@
 /**
- * A cache of the look-ups of one record type, by name, with their TTL. The size is limited, because senders choose the
- * names. Expired records are kept for DNS outages (RFC 8767). Errors are not stored.
+ * A cache of the look-ups of one record type, by name, with their TTL. The size is limited, because senders choose
+ * the names. Expired records are kept for DNS outages (RFC 8767). Errors are not stored.
  */
 import { LRUCache } from 'lru-cache';
 import type { DnsResult } from './dns-message.ts';

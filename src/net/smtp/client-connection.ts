@@ -1,4 +1,4 @@
-/** A session at a mail server that is ready for messages. The connection pool (delivery/shaping/) keeps and reuses it. */
+/** A session at a mail server that is ready for messages. The connection pool (delivery/shaping/) keeps it. */
 import {
   type PickNext,
   sendCommand,

@@ -1,4 +1,4 @@
-/** The commands of the client, their order, and the codes that it accepts as an answer: RFC 5321 §4.1.4, §4.2, §4.3. */
+/** The commands of the client, their order, and the reply codes that it accepts: RFC 5321 §4.1.4, §4.2, §4.3. */
 import assert from 'node:assert/strict';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';

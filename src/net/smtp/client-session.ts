@@ -1,6 +1,6 @@
 /**
- * State that the handshake (client.ts) and the transactions (client-transaction.ts) of a session share: options, timeouts,
- * results, the transcript, and the only functions that write commands.
+ * State that the handshake (client.ts) and the transactions (client-transaction.ts) of a session share: options,
+ * timeouts, results, the transcript, and the only functions that write commands.
  *
  * Failures are of two kinds. `replied`: the server refused, and its reply decides. `failed`: there was no usable
  * reply (timeout, reset, garbage, a bad certificate). Then the phase decides whether the message may have been
