@@ -3,8 +3,6 @@
  * keys signed before the current ones. Callers lock the row (`lockDomain`), so that a switch and the end of a
  * rotation cannot both use the next keys.
  */
-import { WAITING_SHOWN_MAX } from './limits.ts';
-import type { DomainScope } from '../core/scope.ts';
 import { DOMAIN_COLUMNS, type NewDomain, type StoredDomain } from './domain-store.ts';
 import type { Queryable } from '../database/database.ts';
 
@@ -28,13 +26,16 @@ update domains
  where project_id = $1 and id = $2
 returning ${DOMAIN_COLUMNS}`;
 
-/** @param next.records all records of the domain, including those of the next keys */
+/**
+ * Stores the next keys.
+ * @param next.records all records of the domain, including those of the next keys
+ */
 export function beginRotation(
   tx: Queryable,
   domain: DomainRow,
   { keys, records }: { keys: NewKeys; records: unknown[] },
 ): Promise<StoredDomain> {
-  return change(tx, BEGIN, [
+  return updateKeys(tx, BEGIN, [
     domain.projectId,
     domain.id,
     keys.rsaSelector,
@@ -63,7 +64,7 @@ export function cancelRotation(
   { projectId, id }: DomainRow,
   records: unknown[],
 ): Promise<StoredDomain> {
-  return change(tx, CANCEL, [projectId, id, JSON.stringify(records)]);
+  return updateKeys(tx, CANCEL, [projectId, id, JSON.stringify(records)]);
 }
 
 const SWITCH = `
@@ -81,28 +82,15 @@ returning ${DOMAIN_COLUMNS}`;
 
 /** Makes the next keys current. The caller then saves the result of the check that found their record. */
 export function switchKeys(tx: Queryable, { projectId, id }: DomainRow): Promise<StoredDomain> {
-  return change(tx, SWITCH, [projectId, id]);
+  return updateKeys(tx, SWITCH, [projectId, id]);
 }
 
-async function change(tx: Queryable, statement: string, values: unknown[]): Promise<StoredDomain> {
+async function updateKeys(
+  tx: Queryable,
+  statement: string,
+  values: unknown[],
+): Promise<StoredDomain> {
   const [row] = await tx.query<StoredDomain>(statement, values);
   if (!row) throw new Error('a domain whose keys changed was not returned');
   return row;
-}
-
-const WAITING = `
-select count(*)::int as count
-  from (select from queue q
-          join emails e on e.project_id = q.project_id and e.id = q.email_id
-         where q.project_id = $1 and q.environment = $2 and e.domain_id = $3
-         limit ${WAITING_SHOWN_MAX + 1}) waiting`;
-
-/** Counts the recipients that wait for mail of the domain. Stops at WAITING_SHOWN_MAX + 1. */
-export async function countWaiting(
-  db: Queryable,
-  { projectId, environment }: DomainScope,
-  domainId: string,
-): Promise<number> {
-  const [row] = await db.query<{ count: number }>(WAITING, [projectId, environment, domainId]);
-  return row?.count ?? 0;
 }

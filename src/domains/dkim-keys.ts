@@ -1,35 +1,35 @@
-/** New DKIM keys of a domain, with selectors that no other project uses. */
+/** Generates and seals DKIM keys of a domain, with selectors that no other project uses. */
 import { randomBytes } from 'node:crypto';
 import type { Refusal } from '../core/refusals.ts';
 import { type DkimKeyPair, generateDkimKeys } from '../mail/dkim.ts';
 import type { NewKeys } from './dkim-key-store.ts';
 import type { SecretBox } from '../secrets/secret-store.ts';
 
-const KEYS_WAITING_MAX = 32;
+const WAITING_MAX = 32;
 export const TOO_MANY_AT_ONCE: Refusal = {
   refused: 'service_unavailable',
   message: 'Too many domains are being added; try again in a few seconds.',
 };
-let keysWaiting = 0;
+let waitingCount = 0;
 let lastKeys: Promise<unknown> = Promise.resolve();
 
 /**
  * Generates keys for one domain at a time. An RSA key occupies one of the process's four helper threads, which also
  * serve file access and name look-ups.
- * @returns null when too many domains are waiting
+ * Returns null when too many domains are waiting.
  */
-export async function makeKeys(existing?: DkimKeyPair): Promise<DkimKeys | null> {
-  if (keysWaiting >= KEYS_WAITING_MAX) return null;
-  keysWaiting += 1;
-  const make = () => generateDkimKeys(existing);
-  const made = lastKeys.then(make, make);
-  lastKeys = made;
-  return made.finally(() => (keysWaiting -= 1));
+export async function generateKeys(existing?: DkimKeyPair): Promise<DkimKeys | null> {
+  if (waitingCount >= WAITING_MAX) return null;
+  waitingCount += 1;
+  const generate = () => generateDkimKeys(existing);
+  const generated = lastKeys.then(generate, generate);
+  lastKeys = generated;
+  return generated.finally(() => (waitingCount -= 1));
 }
 
 export type DkimKeys = Awaited<ReturnType<typeof generateDkimKeys>>;
 
-export function sealedKeys(
+export function sealKeys(
   { rsa, ed25519 }: DkimKeys,
   { id, secrets }: { id: string; secrets: Pick<SecretBox, 'seal'> },
 ): NewKeys {

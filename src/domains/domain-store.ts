@@ -5,6 +5,7 @@
 import type { AlertFacts } from '../reputation/alert.ts';
 import type { Environment, DomainScope, Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
+import { WAITING_SHOWN_MAX } from './domain-limits.ts';
 import { type Page, type PageResult, cutToPage } from '../database/page.ts';
 
 export const DOMAIN_STATUSES = [
@@ -21,7 +22,7 @@ export type DomainStatus = (typeof DOMAIN_STATUSES)[number];
  * `status` therefore need no change.
  * @param alias alias of `domains`
  */
-export const SHOWN_STATUS = (alias: string): string => `
+export const DISPLAYED_STATUS = (alias: string): string => `
   case when ${alias}.status = 'verified' and ${alias}.degraded_since >= ${alias}.failing_since then 'degraded'
        else ${alias}.status end`;
 
@@ -60,7 +61,7 @@ export type StoredDomain = {
   trackClicks: boolean;
   records: unknown[];
   advice: unknown[];
-  /** The secret key cannot open the DKIM keys (`secrets/unusable-store.ts`), so nothing can be signed. */
+  /** True when the secret key cannot open the DKIM keys (`secrets/unusable-store.ts`), so nothing can be signed. */
   isKeyUnusable: boolean;
   /** Active reputation alerts (`reputation/reputation-store.ts`). `since` is a JSON text. */
   alerts: (Omit<AlertFacts, 'since'> & { since: string })[];
@@ -93,22 +94,22 @@ export const PREVIOUS_NEEDED_DAYS = 7;
 /** M3AAWG recommends to replace keys at this age. */
 const DKIM_OLD_AFTER = '180 days';
 
-const OTHER_KEYS = (name: 'next' | 'previous', since: string): string => `
+const keysAsJson = (name: 'next' | 'previous', since: string): string => `
   case when ${since} is not null then
     json_build_object('rsaSelector', ${name}_rsa_selector, 'rsaPublicKey', ${name}_rsa_public_key,
                       'ed25519Selector', ${name}_ed25519_selector, 'ed25519PublicKey', ${name}_ed25519_public_key,
                       'since', wire_time(${since})) end`;
 
 export const DOMAIN_COLUMNS = `
-  id, project_id as "projectId", environment, name, ${SHOWN_STATUS('domains')} as status, created_at as "createdAt",
+  id, project_id as "projectId", environment, name, ${DISPLAYED_STATUS('domains')} as status, created_at as "createdAt",
   verified_at as "verifiedAt", checked_at as "checkedAt", failing_since as "failingSince",
   rsa_selector as "rsaSelector", rsa_public_key as "rsaPublicKey",
   ed25519_selector as "ed25519Selector", ed25519_public_key as "ed25519PublicKey",
   ed25519_verified as "ed25519Verified", rsa_published as "rsaPublished",
   coalesce(dkim_since, created_at) as "dkimSince",
   coalesce(dkim_since, created_at) < app_now() - interval '${DKIM_OLD_AFTER}' as "isDkimOld",
-  ${OTHER_KEYS('next', 'next_since')} as "nextKeys",
-  ${OTHER_KEYS('previous', 'previous_until')} as "previousKeys",
+  ${keysAsJson('next', 'next_since')} as "nextKeys",
+  ${keysAsJson('previous', 'previous_until')} as "previousKeys",
   coalesce(previous_until > app_now() - interval '${PREVIOUS_NEEDED_DAYS} days', false) as "isPreviousNeeded", tls, track_opens as "trackOpens",
   track_clicks as "trackClicks", records, advice,
   exists (select from unusable_secrets u
@@ -128,24 +129,27 @@ select coalesce(p.domains_max, $3::int) as max,
                                      and deleted_at is null) as "isThere"
   from projects p where p.id = $1`;
 
-/** @param byDefault limit of projects that have no limit of their own */
+/**
+ * Reads how many domains a project may have and has.
+ * @param defaultMax limit of projects that have no limit of their own
+ */
 export async function domainCapacity(
   db: Queryable,
   { projectId, environment, name }: Scope & { name: string },
-  byDefault: number,
+  defaultMax: number,
 ): Promise<{ max: number; used: number; isThere: boolean }> {
-  const values = [projectId, environment, byDefault, name];
+  const values = [projectId, environment, defaultMax, name];
   const [row] = await db.query<{ max: number; used: number; isThere: boolean }>(CAPACITY, values);
   if (!row) throw new Error('the project was not returned');
   return row;
 }
 
 /** Locks the project: until this transaction ends, no other one that takes the lock can add a domain. */
-export async function lockForDomains(tx: Queryable, projectId: string): Promise<void> {
+export async function lockDomainsOfProject(tx: Queryable, projectId: string): Promise<void> {
   await tx.query('select from projects where id = $1 for no key update', [projectId]);
 }
 
-/** Null restores the configured default. */
+/** Sets how many domains the project may have. Null restores the configured default. */
 export async function setDomainsMax(
   db: Queryable,
   projectId: string,
@@ -169,7 +173,7 @@ returning ${DOMAIN_COLUMNS}`;
 /**
  * Adds a domain. It is paused if a removed domain of that name was paused (`reputation/reputation-store.ts`), so
  * removing a domain does not end its pause.
- * @returns null when the project already has the name in this environment
+ * Returns null when the project already has the name in this environment.
  */
 export async function insertDomain(db: Queryable, domain: NewDomain): Promise<StoredDomain | null> {
   const [row] = await db.query<StoredDomain>(INSERT, [
@@ -210,19 +214,19 @@ export async function listDomains(
 }
 
 /** $4 is the only domain that the key may use; null allows any. */
-const PRESENT = `project_id = $1 and environment = $2 and id = $3 and deleted_at is null
+const IS_PRESENT = `project_id = $1 and environment = $2 and id = $3 and deleted_at is null
    and ($4::text is null or name = $4)`;
 
 const FIND = `
 select ${DOMAIN_COLUMNS} from domains
- where ${PRESENT}`;
+ where ${IS_PRESENT}`;
 
 export async function findDomain(
   db: Queryable,
-  reach: DomainScope,
+  scope: DomainScope,
   id: string,
 ): Promise<StoredDomain | null> {
-  return (await db.query<StoredDomain>(FIND, which(reach, id)))[0] ?? null;
+  return (await db.query<StoredDomain>(FIND, domainKeyOf(scope, id)))[0] ?? null;
 }
 
 const IS_VERIFIED = `
@@ -230,7 +234,7 @@ select exists (select from domains
                 where project_id = $1 and environment = $2 and name = $3 and deleted_at is null
                   and status = 'verified') as "isVerified"`;
 
-/** Only the accept statement decides this for an email. */
+/** Returns whether live mail may be sent from the name. For an email, only the accept statement decides this. */
 export async function isVerifiedDomain(
   db: Queryable,
   { projectId, environment, name }: Scope & { name: string },
@@ -240,7 +244,7 @@ export async function isVerifiedDomain(
   return row?.isVerified === true;
 }
 
-function which({ projectId, environment, domain = null }: DomainScope, id: string): unknown[] {
+function domainKeyOf({ projectId, environment, domain = null }: DomainScope, id: string): unknown[] {
   return [projectId, environment, id, domain];
 }
 
@@ -252,7 +256,7 @@ export async function lockDomain(
   scope: Scope,
   id: string,
 ): Promise<StoredDomain | null> {
-  return (await tx.query<StoredDomain>(FIND_FOR_UPDATE, which(scope, id)))[0] ?? null;
+  return (await tx.query<StoredDomain>(FIND_FOR_UPDATE, domainKeyOf(scope, id)))[0] ?? null;
 }
 
 export type CheckResult = Pick<
@@ -300,7 +304,7 @@ const CHANGE = `
 update domains
    set tls = coalesce($5, tls), track_opens = coalesce($6, track_opens),
        track_clicks = coalesce($7, track_clicks)
- where ${PRESENT}
+ where ${IS_PRESENT}
 returning ${DOMAIN_COLUMNS}`;
 
 export type DomainChange = {
@@ -308,27 +312,27 @@ export type DomainChange = {
   tracking?: { opens?: boolean | undefined; clicks?: boolean | undefined } | undefined;
 };
 
-/** Changes apply to emails that are accepted from now on. */
+/** Changes the settings for emails that are accepted from now on. */
 export async function changeDomain(
   db: Queryable,
-  reach: DomainScope,
+  scope: DomainScope,
   { id, tls, tracking }: DomainChange & { id: string },
 ): Promise<StoredDomain | null> {
   const changes = [tls ?? null, tracking?.opens ?? null, tracking?.clicks ?? null];
-  return (await db.query<StoredDomain>(CHANGE, [...which(reach, id), ...changes]))[0] ?? null;
+  return (await db.query<StoredDomain>(CHANGE, [...domainKeyOf(scope, id), ...changes]))[0] ?? null;
 }
 
 const DELETE = `
 update domains set deleted_at = app_now()
- where ${PRESENT}
+ where ${IS_PRESENT}
 returning ${DOMAIN_COLUMNS}`;
 
 export async function deleteDomain(
   tx: Queryable,
-  reach: DomainScope,
+  scope: DomainScope,
   id: string,
 ): Promise<StoredDomain | null> {
-  return (await tx.query<StoredDomain>(DELETE, which(reach, id)))[0] ?? null;
+  return (await tx.query<StoredDomain>(DELETE, domainKeyOf(scope, id)))[0] ?? null;
 }
 
 /** Time between two checks of a domain. */
@@ -361,14 +365,14 @@ select ${DOMAIN_COLUMNS} from (
  limit $1`;
 
 /** Returns live domains whose check is due: the oldest of each project, then the second oldest of each. */
-export async function domainsToRecheck(
+export async function listDomainsToRecheck(
   db: Queryable,
   { max, perProjectMax }: { max: number; perProjectMax: number },
 ): Promise<StoredDomain[]> {
   return db.query<StoredDomain>(TO_RECHECK, [max, perProjectMax]);
 }
 
-export async function databaseNow(db: Queryable): Promise<Date> {
+export async function readDatabaseTime(db: Queryable): Promise<Date> {
   const [row] = await db.query<{ now: Date }>('select app_now() as now');
   if (!row) throw new Error('the database returned no time');
   return row.now;
@@ -404,4 +408,21 @@ export async function loadSigningKeys(
 ): Promise<SealedKeys | null> {
   const rows = await db.query<SealedKeys>(LOAD_KEYS, [projectId, domainId]);
   return rows[0] ?? null;
+}
+
+const WAITING = `
+select count(*)::int as count
+  from (select from queue q
+          join emails e on e.project_id = q.project_id and e.id = q.email_id
+         where q.project_id = $1 and q.environment = $2 and e.domain_id = $3
+         limit ${WAITING_SHOWN_MAX + 1}) waiting`;
+
+/** Counts the recipients that wait for mail of the domain. Stops at WAITING_SHOWN_MAX + 1. */
+export async function countWaiting(
+  db: Queryable,
+  { projectId, environment }: DomainScope,
+  domainId: string,
+): Promise<number> {
+  const [row] = await db.query<{ count: number }>(WAITING, [projectId, environment, domainId]);
+  return row?.count ?? 0;
 }

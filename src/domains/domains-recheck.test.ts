@@ -7,7 +7,7 @@ import { waitFor } from '../../test/support/wait.ts';
 import { createResolver } from '../net/dns/resolver.ts';
 import { newId } from '../database/ids.ts';
 import { createOrganization, createProject } from '../accounts/projects/project-store.ts';
-import { recheckDomains } from './recheck.ts';
+import { recheckDomains } from './domain-recheck.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

@@ -1,12 +1,12 @@
 /**
- * Sending domains for the HTTP API and the command line: add, list, read, verify, remove. `check.ts` checks one,
- * `recheck.ts` all, `view.ts` shows one.
+ * Sending domains for the HTTP API and the command line: add, list, read, verify, remove. `domain-check.ts` checks one,
+ * `domain-recheck.ts` all, `domain-view.ts` shows one.
  *
  * Each domain has its own DKIM keys, with selectors that no other project uses: only an owner who can publish them
  * can send from the domain. An owner may bring an RSA key that is already in use; this needs its private key. An API
  * key that is limited to one domain can neither see nor add others.
  *
- * No transaction is open during DNS queries (`check.ts`).
+ * No transaction is open during DNS queries (`domain-check.ts`).
  */
 import type { AuthenticationFinding } from '../core/findings.ts';
 import { type Refusal, refuseFields } from '../core/refusals.ts';
@@ -14,27 +14,27 @@ import type { DomainScope, Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import {
   findAuthentication,
-  testAuthentication,
-  unknownAuthentication,
+  findTestAuthentication,
+  createUnknownAuthentication,
 } from './dns/authentication.ts';
 import {
   type CheckOptions,
   clearDegraded,
-  notify,
-  placesOf,
-  setupOf,
+  recordDomainEvent,
+  readInstallationHosts,
+  recordSetupOf,
   verifyDomain,
-} from './check.ts';
-import { type Places, requiredRecords, uncheckedRecords } from './dns/records.ts';
+} from './domain-check.ts';
+import { type InstallationHosts, requiredRecords, uncheckedRecords } from './dns/records.ts';
 import { type DkimKeyPair, signingAlgorithms } from '../mail/dkim.ts';
-import { type DkimKeys, makeKeys, sealedKeys, TOO_MANY_AT_ONCE } from './dkim-keys.ts';
-import { cancelDkimRotation, NO_DOMAIN, rotateDkim } from './rotation.ts';
+import { type DkimKeys, generateKeys, sealKeys, TOO_MANY_AT_ONCE } from './dkim-keys.ts';
+import { cancelDkimRotation, NO_DOMAIN, rotateDkim } from './dkim-rotation.ts';
 import { readDkimKey, readSelector } from '../mail/dkim-import.ts';
 import { parseDomain } from '../mail/address.ts';
 import type { BoundedLookup } from '../net/dns/lookup-allowance.ts';
-import { countWaiting } from './dkim-key-store.ts';
 import {
   changeDomain,
+  countWaiting,
   deleteDomain,
   type DomainChange,
   type DomainTls,
@@ -42,7 +42,7 @@ import {
   insertDomain,
   listDomains,
   loadSigningKeys,
-  lockForDomains,
+  lockDomainsOfProject,
   type NewDomain,
   domainCapacity,
   type StoredDomain,
@@ -72,74 +72,74 @@ export function createDomainService(options: DomainServiceOptions) {
   const { db } = options;
   return {
     create: (
-      reach: DomainScope,
+      scope: DomainScope,
       name: string,
       settings: NewDomainSettings = {},
     ): Promise<StoredDomain | Refusal> =>
-      createDomain(db, reach, { ...options, ...settings, name }),
+      createDomain(db, scope, { ...options, ...settings, name }),
 
-    list: (reach: DomainScope, page: Page): Promise<PageResult<StoredDomain>> =>
-      listDomains(db, reach, page),
+    list: (scope: DomainScope, page: Page): Promise<PageResult<StoredDomain>> =>
+      listDomains(db, scope, page),
 
-    get: async (reach: DomainScope, id: string): Promise<StoredDomain | Refusal> =>
-      (isId(id) ? await findDomain(db, reach, id) : null) ?? NO_DOMAIN,
+    get: async (scope: DomainScope, id: string): Promise<StoredDomain | Refusal> =>
+      (isId(id) ? await findDomain(db, scope, id) : null) ?? NO_DOMAIN,
 
     /** Returns why a domain cannot have these settings here, or null when it can. */
-    refuseChange: (reach: DomainScope, change: DomainChange): Refusal | null =>
-      refuseTracking(options.config, reach, change),
+    refuseChange: (scope: DomainScope, change: DomainChange): Refusal | null =>
+      refuseTracking(options.config, scope, change),
 
     /** Changes apply to emails that are accepted from now on and do not set these fields themselves. */
     async change(
-      reach: DomainScope,
+      scope: DomainScope,
       id: string,
       change: DomainChange,
     ): Promise<StoredDomain | Refusal> {
-      const refusal = refuseTracking(options.config, reach, change);
+      const refusal = refuseTracking(options.config, scope, change);
       if (refusal !== null) return refusal;
-      return (isId(id) ? await changeDomain(db, reach, { id, ...change }) : null) ?? NO_DOMAIN;
+      return (isId(id) ? await changeDomain(db, scope, { id, ...change }) : null) ?? NO_DOMAIN;
     },
 
     /** Looks up the records now and returns the result. A missing record is not an error. */
-    async verify(reach: DomainScope, id: string): Promise<StoredDomain | Refusal> {
-      const domain = isId(id) ? await findDomain(db, reach, id) : null;
+    async verify(scope: DomainScope, id: string): Promise<StoredDomain | Refusal> {
+      const domain = isId(id) ? await findDomain(db, scope, id) : null;
       if (!domain) return NO_DOMAIN;
-      await openKeys(options, domain);
+      await checkKeysOpen(options, domain);
       const checked = await verifyDomain(options, domain);
       if (checked === null || checked.rsaSelector === domain.rsaSelector)
         return checked ?? NO_DOMAIN;
       // The next keys may have replaced keys that could not be opened.
-      await openKeys(options, checked);
-      return (await findDomain(db, reach, id)) ?? NO_DOMAIN;
+      await checkKeysOpen(options, checked);
+      return (await findDomain(db, scope, id)) ?? NO_DOMAIN;
     },
 
     /**
      * Predicts how receivers judge mail of this domain by the records in DNS. Stores nothing.
-     * @param wanted.ask may refuse the look-ups (`net/dns/lookup-allowance.ts`)
+     * @param settings.ask may refuse the look-ups (`net/dns/lookup-allowance.ts`)
      * @returns null when the domain does not exist
      */
     async authentication(
-      reach: DomainScope,
-      wanted: { id: string; dualSigned: boolean; ask: BoundedLookup },
+      scope: DomainScope,
+      settings: { id: string; dualSigned: boolean; ask: BoundedLookup },
     ): Promise<AuthenticationFinding | null> {
-      const domain = await findDomain(db, reach, wanted.id);
-      return domain && authenticationOf(options, domain, wanted);
+      const domain = await findDomain(db, scope, settings.id);
+      return domain && predictAuthentication(options, domain, settings);
     },
 
     /** Makes the next DKIM keys. The current keys sign until a check finds the new record. */
-    rotateDkim: (reach: DomainScope, id: string): Promise<StoredDomain | Refusal> =>
-      rotateDkim(options, reach, id),
+    rotateDkim: (scope: DomainScope, id: string): Promise<StoredDomain | Refusal> =>
+      rotateDkim(options, scope, id),
 
-    cancelDkimRotation: (reach: DomainScope, id: string): Promise<StoredDomain | Refusal> =>
-      cancelDkimRotation(db, reach, id),
+    cancelDkimRotation: (scope: DomainScope, id: string): Promise<StoredDomain | Refusal> =>
+      cancelDkimRotation(db, scope, id),
 
-    countWaiting: (reach: DomainScope, id: string): Promise<number> => countWaiting(db, reach, id),
+    countWaiting: (scope: DomainScope, id: string): Promise<number> => countWaiting(db, scope, id),
 
     /** Removes the domain at once. Queued recipients end as failed. */
-    async delete(reach: DomainScope, id: string): Promise<StoredDomain | Refusal> {
+    async delete(scope: DomainScope, id: string): Promise<StoredDomain | Refusal> {
       if (!isId(id)) return NO_DOMAIN;
       const deleted = await db.transaction(async (tx) => {
-        const domain = await deleteDomain(tx, reach, id);
-        if (domain) await notify(tx, 'domain.deleted', domain);
+        const domain = await deleteDomain(tx, scope, id);
+        if (domain) await recordDomainEvent(tx, 'domain.deleted', domain);
         if (domain) await clearDegraded(tx, domain, 'The domain was removed.');
         return domain;
       });
@@ -148,7 +148,7 @@ export function createDomainService(options: DomainServiceOptions) {
   };
 }
 
-/** Links in live mail must use an https address that recipients can reach. */
+/** Refuses tracking where links in live mail would not have an https address that recipients can scope. */
 function refuseTracking(
   { trackingUrl = null, publicUrl = null, allowPrivateNetworks }: DomainServiceOptions['config'],
   { environment }: Scope,
@@ -156,11 +156,11 @@ function refuseTracking(
 ): Refusal | null {
   const url = trackingUrl ?? publicUrl;
   const isServed = url?.startsWith('https://') || allowPrivateNetworks || environment === 'test';
-  const asked = (['opens', 'clicks'] as const).filter((name) => tracking?.[name]);
-  if (isServed || asked.length === 0) return null;
+  const requested = (['opens', 'clicks'] as const).filter((name) => tracking?.[name]);
+  if (isServed || requested.length === 0) return null;
   const message =
-    'needs LETTERHAUS_TRACKING_URL or LETTERHAUS_PUBLIC_URL, the https address at which recipients reach this service';
-  return refuseFields(asked.map((name) => ({ field: `tracking.${name}`, message })));
+    'needs LETTERHAUS_TRACKING_URL or LETTERHAUS_PUBLIC_URL, the https address at which recipients scope this service';
+  return refuseFields(requested.map((name) => ({ field: `tracking.${name}`, message })));
 }
 
 /** An RSA key that is in use already. Its record stays as published. */
@@ -188,46 +188,46 @@ export async function createDomain(
     return { refused: 'authorization_error', message };
   }
   const { domainsMax } = options.config;
-  const early = refuseFullProject(
+  const refusal = refuseFullProject(
     scope,
     name,
     await domainCapacity(db, { ...scope, name }, domainsMax),
   );
-  if (early) return early;
-  const existing = options.dkim === undefined ? null : await readExisting(options.dkim, name);
+  if (refusal) return refusal;
+  const existing = options.dkim === undefined ? null : await readExistingKey(options.dkim, name);
   if (existing !== null && 'refused' in existing) return existing;
-  const made = await makeKeys(existing?.pair);
-  if (made === null) return TOO_MANY_AT_ONCE;
-  const keys = { ...made, rsaSelector: existing?.selector ?? null };
-  const places = await placesOf(db, options.config);
-  const domain = newDomain(scope, { ...options, name, places, keys });
+  const generated = await generateKeys(existing?.pair);
+  if (generated === null) return TOO_MANY_AT_ONCE;
+  const keys = { ...generated, rsaSelector: existing?.selector ?? null };
+  const installation = await readInstallationHosts(db, options.config);
+  const domain = createRow(scope, { ...options, name, installation, keys });
   return db.transaction(async (tx) => {
-    await lockForDomains(tx, scope.projectId);
-    const late = refuseFullProject(
+    await lockDomainsOfProject(tx, scope.projectId);
+    const lateRefusal = refuseFullProject(
       scope,
       name,
       await domainCapacity(tx, { ...scope, name }, domainsMax),
     );
-    if (late) return late;
+    if (lateRefusal) return lateRefusal;
     const stored = await insertDomain(tx, domain);
     if (!stored) throw new Error('a domain was added past the lock');
-    await notify(tx, 'domain.created', stored);
+    await recordDomainEvent(tx, 'domain.created', stored);
     return stored;
   });
 }
 
-async function readExisting(
+async function readExistingKey(
   dkim: ExistingDkim,
   domain: string,
 ): Promise<{ pair: DkimKeyPair; selector: string } | Refusal> {
-  const read = readSelector(dkim.selector, domain);
+  const selector = readSelector(dkim.selector, domain);
   const pair = await readDkimKey(dkim.private_key);
   const problems = [
-    ...('problem' in read ? [{ field: 'dkim.selector', message: read.problem }] : []),
+    ...('problem' in selector ? [{ field: 'dkim.selector', message: selector.problem }] : []),
     ...('problem' in pair ? [{ field: 'dkim.private_key', message: pair.problem }] : []),
   ];
-  if ('problem' in read || 'problem' in pair) return refuseFields(problems);
-  return { pair, selector: read.selector };
+  if ('problem' in selector || 'problem' in pair) return refuseFields(problems);
+  return { pair, selector: selector.selector };
 }
 
 function refuseFullProject(
@@ -244,14 +244,14 @@ function refuseFullProject(
   return { refused: 'conflict', message };
 }
 
-type NewDomainParts = Parameters<typeof createDomain>[2] & {
-  places: Places;
+type NewDomainOptions = Parameters<typeof createDomain>[2] & {
+  installation: InstallationHosts;
   keys: DkimKeys & { rsaSelector: string | null };
 };
 
-function newDomain(
+function createRow(
   { projectId, environment }: Scope,
-  { name, tls, world, secrets, places, keys }: NewDomainParts,
+  { name, tls, world, secrets, installation, keys }: NewDomainOptions,
 ): NewDomain {
   const id = world.newId();
   const domain = {
@@ -260,17 +260,20 @@ function newDomain(
     id,
     name,
     status: 'not_started' as const,
-    ...sealedKeys(keys, { id, secrets }),
+    ...sealKeys(keys, { id, secrets }),
     ...(keys.rsaSelector !== null && { rsaSelector: keys.rsaSelector }),
     ed25519Verified: false,
     ...(tls && { tls }),
     advice: [],
   };
-  return { ...domain, records: uncheckedRecords(requiredRecords(setupOf(domain, places))) };
+  return {
+    ...domain,
+    records: uncheckedRecords(requiredRecords(recordSetupOf(domain, installation))),
+  };
 }
 
 /** Checks that the secret key opens the DKIM keys. Without them nothing can be signed, whatever DNS has. */
-async function openKeys(
+async function checkKeysOpen(
   { db, secrets }: Pick<DomainServiceOptions, 'db' | 'secrets'>,
   { projectId, id }: StoredDomain,
 ): Promise<void> {
@@ -281,19 +284,19 @@ async function openKeys(
   await change(db, { kind: 'domain', ownerId: projectId, id });
 }
 
-async function authenticationOf(
+async function predictAuthentication(
   { db, resolver, config }: DomainServiceOptions,
   domain: StoredDomain,
   { dualSigned, ask }: { dualSigned: boolean; ask: BoundedLookup },
 ): Promise<AuthenticationFinding> {
-  const places = await placesOf(db, config);
-  const expected = requiredRecords(setupOf(domain, places));
+  const installation = await readInstallationHosts(db, config);
+  const expected = requiredRecords(recordSetupOf(domain, installation));
   const algorithms = signingAlgorithms(domain, dualSigned);
   const sender = { name: domain.name, expected, algorithms };
-  if (domain.environment === 'test') return testAuthentication(sender);
+  if (domain.environment === 'test') return findTestAuthentication(sender);
   const relay = config.relay?.host ?? null;
   const found = await ask(`sender ${domain.name}`, () =>
-    findAuthentication(sender, { lookups: resolver, places, relay }),
+    findAuthentication(sender, { lookups: resolver, installation, relay }),
   );
-  return found.kind === 'known' ? found.value : unknownAuthentication(sender, found.reason);
+  return found.kind === 'known' ? found.value : createUnknownAuthentication(sender, found.reason);
 }

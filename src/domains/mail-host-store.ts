@@ -51,8 +51,7 @@ update installation set return_path_host = $1
        and not exists (select from mail_hosts where instance <> $2 and ${SEEN_WITHIN}))`;
 
 /**
- * Runs when a node with a full host name starts.
- * @returns the host that the records name now
+ * Adopts the name of a node that starts, unless another host is in use. Returns the host that the records name now.
  */
 export async function adoptReturnPathHost(
   db: Queryable,
@@ -69,7 +68,7 @@ returning before.return_path_host as before,
           (select count(*)::int from domains
             where environment = 'live' and deleted_at is null and status = 'verified') as verified`;
 
-/** @returns the previous host, and the number of verified domains whose MX names it */
+/** Sets the host. Returns the previous one, and the number of verified domains whose MX names it. */
 export async function setReturnPathHost(
   db: Queryable,
   name: string,

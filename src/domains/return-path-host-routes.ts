@@ -40,8 +40,8 @@ export function registerReturnPathHostRoutes(app: App, { db }: HttpServices): vo
       operationId: 'setReturnPathHost',
       tags: TAGS,
       security: BY_SESSION,
-      body: hostWrite,
-      response: { 200: changed, ...failures(400, 404, 413, 415, 422) },
+      body: hostChange,
+      response: { 200: changedHost, ...failures(400, 404, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const name = parseDomain(request.body.name);
@@ -86,7 +86,7 @@ const host = z
   })
   .meta({ id: 'ReturnPathHost' });
 
-const changed = host
+const changedHost = host
   .extend({
     before: hostName.nullable().describe('Previous host, or null before the first.'),
     verified_domains: z
@@ -95,4 +95,4 @@ const changed = host
   })
   .meta({ id: 'ReturnPathHostChange' });
 
-const hostWrite = z.strictObject({ name: hostName }).meta({ id: 'ReturnPathHostWrite' });
+const hostChange = z.strictObject({ name: hostName }).meta({ id: 'ReturnPathHostWrite' });

@@ -1,7 +1,7 @@
 /** Routes of sending domains: add, list, read, verify, remove (`domains.ts`). */
 import { z } from 'zod';
 import { isRefusal } from '../core/refusals.ts';
-import { presentDomain } from './view.ts';
+import { presentDomain } from './domain-view.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { countTowardsLimit } from '../accounts/limits/http-limits.ts';
@@ -18,7 +18,7 @@ import {
   time,
 } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
-import { WAITING_SHOWN_MAX } from './limits.ts';
+import { WAITING_SHOWN_MAX } from './domain-limits.ts';
 import { DKIM_PEM_MAX_LENGTH } from '../mail/dkim-import.ts';
 import { isId } from '../database/ids.ts';
 import { DOMAIN_STATUSES, DOMAIN_TLS } from './domain-store.ts';

@@ -8,7 +8,7 @@ import type { Config } from '../config/config.ts';
 import { isRefusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
-import { verifyDomain } from '../domains/check.ts';
+import { verifyDomain } from '../domains/domain-check.ts';
 import { createDomain } from '../domains/domains.ts';
 import { createResolver } from '../net/dns/resolver.ts';
 import type { Database } from '../database/database.ts';

@@ -21,7 +21,7 @@ export async function useDomains({ db, sender }: Stage): Promise<void> {
   await domains.domainCapacity(db, { ...sender, name: 'b.com' }, 10);
   await domains.setDomainsMax(db, sender.projectId, null);
   await db.transaction(async (tx) => {
-    await domains.lockForDomains(tx, sender.projectId);
+    await domains.lockDomainsOfProject(tx, sender.projectId);
     const locked = await domains.lockDomain(tx, sender, added!.id);
     await domains.saveCheck(tx, locked!, locked!);
     const made = { ...locked!, rsaPrivateKey: Buffer.alloc(1), ed25519PrivateKey: Buffer.alloc(1) };
@@ -34,12 +34,12 @@ export async function useDomains({ db, sender }: Stage): Promise<void> {
   await domains.findDomain(db, sender, stored!.id);
   await domains.isVerifiedDomain(db, { ...sender, name: stored!.name });
   await domains.changeDomain(db, sender, { id: stored!.id, tls: 'opportunistic' });
-  await domains.domainsToRecheck(db, { max: 10, perProjectMax: 4 });
-  await domains.databaseNow(db);
+  await domains.listDomainsToRecheck(db, { max: 10, perProjectMax: 4 });
+  await domains.readDatabaseTime(db);
   await loadSigningKeys(db, sender.projectId, stored!.id);
 }
 
 /** Counts the waiting mail of the project. */
 export async function countWaiting({ db, sender }: Stage): Promise<void> {
-  await rotation.countWaiting(db, sender, sender.domainId);
+  await domains.countWaiting(db, sender, sender.domainId);
 }

@@ -1,7 +1,7 @@
 /** `/domains` of the root mount. A domain has Resend's fields and `advice`. */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
-import { presentDomain } from '../../domains/view.ts';
+import { presentDomain } from '../../domains/domain-view.ts';
 import { DOMAIN_TLS, type StoredDomain } from '../../domains/domain-store.ts';
 import { resendDomain, resendRecords } from './wire/webhook-payload.ts';
 import { callerOf } from '../../http/access.ts';

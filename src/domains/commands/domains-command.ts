@@ -4,7 +4,7 @@ import { Argument, type Command, Option } from 'commander';
 import type { Domain, DomainRecord } from '../../../sdk/src/api.ts';
 import type { Letterhaus } from '../../../sdk/src/client.ts';
 import type { Body } from '../../../sdk/src/transport.ts';
-import { failsAt, WAITING_SHOWN_MAX } from '../limits.ts';
+import { failsAt, WAITING_SHOWN_MAX } from '../domain-limits.ts';
 import { DKIM_PEM_MAX_LENGTH } from '../../mail/dkim-import.ts';
 import { allOf, type Api, apiCommand, type ApiOptions, listData, orNull } from '../../cli/api.ts';
 import {
@@ -39,25 +39,25 @@ export function describeDomains(domains: Command, cli: Cli): void {
       'sign with the RSA key in this PEM file; its record is already published',
     )
     .option('--dkim-selector <selector>', 'the part of its record name before ._domainkey');
-  ofOne(domains, cli, {
+  addDomainCommand(domains, cli, {
     name: 'verify',
     about: 'look up the DNS records of a domain now',
     examples: ['domains verify acme.com'],
     run: verify,
   });
-  ofOne(domains, cli, {
+  addDomainCommand(domains, cli, {
     name: 'set-tls',
     about: 'set the TLS mode of emails from a domain',
     examples: ['domains set-tls acme.com enforced'],
     run: setTls,
   }).addArgument(new Argument('<how>', 'opportunistic or enforced').choices(TLS));
-  ofOne(domains, cli, {
+  addDomainCommand(domains, cli, {
     name: 'set-tracking',
     about: 'set whether opens and clicks are tracked',
     examples: ['domains set-tracking acme.com opens'],
     run: setTracking,
   }).addArgument(new Argument('<what>', 'off, opens, clicks or both').choices(TRACKED));
-  ofOne(domains, cli, {
+  addDomainCommand(domains, cli, {
     name: 'rotate-dkim',
     about: 'replace the DKIM keys of a domain',
     examples: ['domains rotate-dkim acme.com', 'domains rotate-dkim acme.com --cancel'],
@@ -70,7 +70,7 @@ export function describeDomains(domains: Command, cli: Cli): void {
     mode: 'both',
     run: list,
   });
-  ofOne(domains, cli, {
+  addDomainCommand(domains, cli, {
     name: 'remove',
     about: 'stop sending from a domain',
     examples: ['domains remove acme.com', 'domains remove acme.com --yes'],
@@ -80,25 +80,26 @@ export function describeDomains(domains: Command, cli: Cli): void {
 }
 
 /** `client` has access to the project of the domain, so it finds the domain by its id. */
-type One = { domain: Domain; client: Letterhaus };
+type FoundDomain = { domain: Domain; client: Letterhaus };
 
-type OfOne<Options, Rest extends unknown[]> = {
+type DomainCommand<Options, Rest extends unknown[]> = {
   name: string;
   about: string;
   examples: [string, ...string[]];
-  run: (api: Api, one: One, options: Options, ...rest: Rest) => Promise<Outcome>;
+  run: (api: Api, found: FoundDomain, options: Options, ...rest: Rest) => Promise<Outcome>;
 };
 
-function ofOne<Options extends ApiOptions, Rest extends unknown[]>(
+/** Adds a command for one domain, which its first argument names. */
+function addDomainCommand<Options extends ApiOptions, Rest extends unknown[]>(
   domains: Command,
   cli: Cli,
-  { run, ...described }: OfOne<Options, Rest>,
+  { run, ...described }: DomainCommand<Options, Rest>,
 ): Command {
   return apiCommand(domains, cli, {
     ...described,
     mode: 'live',
-    run: async (api, options: Options, [wanted, ...rest]: [string, ...Rest]) => {
-      const found = await find(api, wanted);
+    run: async (api, options: Options, [nameOrId, ...rest]: [string, ...Rest]) => {
+      const found = await findDomain(api, nameOrId);
       return isFailure(found) ? found : run(api, found, options, ...rest);
     },
   }).argument('<domain>', 'name or id');
@@ -106,8 +107,8 @@ function ofOne<Options extends ApiOptions, Rest extends unknown[]>(
 
 const ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
 
-async function find(api: Api, wanted: string): Promise<One | Failure> {
-  const name = wanted.toLowerCase();
+async function findDomain(api: Api, nameOrId: string): Promise<FoundDomain | Failure> {
+  const name = nameOrId.toLowerCase();
   if (ID.test(name)) {
     const domain = await orNull(api.byId.domains.get(name));
     return domain === null ? noDomain(`with the id ${name}`) : { domain, client: api.byId };
@@ -115,7 +116,7 @@ async function find(api: Api, wanted: string): Promise<One | Failure> {
   for await (const domain of api.client.domains.list({ limit: 100 })) {
     if (domain.name === name) return { domain, client: api.client };
   }
-  return noDomain(`${JSON.stringify(wanted)} in the ${api.mode} environment`);
+  return noDomain(`${JSON.stringify(nameOrId)} in the ${api.mode} environment`);
 }
 
 function noDomain(which: string): Failure {
@@ -130,7 +131,7 @@ type AddOptions = ApiOptions & {
 };
 
 async function add(api: Api, options: AddOptions, [name]: [string]): Promise<Outcome> {
-  const dkim = await existingDkim(options);
+  const dkim = await readExistingKey(options);
   if (dkim !== undefined && isFailure(dkim)) return dkim;
   const domain = await api.client.domains.create({ name, tls: options.tls, dkim });
   const advice = domain.advice.map(({ message }) => `\n\n! ${message}`).join('');
@@ -145,7 +146,7 @@ function verifyLine({ cli }: Api, { name, environment }: Domain): string {
 }
 
 /** Reads the key file of `--dkim-key`. Returns undefined when the service is to generate a key. */
-async function existingDkim(
+async function readExistingKey(
   options: AddOptions,
 ): Promise<Body<'createDomain'>['dkim'] | Failure | undefined> {
   const { dkimKey: file, dkimSelector: selector } = options;
@@ -164,7 +165,7 @@ async function existingDkim(
   }
 }
 
-async function verify(_api: Api, { domain: { id }, client }: One): Promise<Outcome> {
+async function verify(_api: Api, { domain: { id }, client }: FoundDomain): Promise<Outcome> {
   const domain = await client.domains.verify(id);
   const { name, status } = domain;
   const unusable = domain.advice.find(({ about }) => about === 'dkim');
@@ -173,14 +174,16 @@ async function verify(_api: Api, { domain: { id }, client }: One): Promise<Outco
   }
   const advice = domain.advice.map(({ message }) => `! ${message}`);
   if (status === 'verified' && domain.failing_since === null) {
-    const better = domain.records.flatMap(({ problem, key }) =>
+    const improvements = domain.records.flatMap(({ problem, key }) =>
       problem === null || key !== undefined ? [] : [`! ${problem}`],
     );
     const next = domain.records.filter(({ key }) => key === 'next');
-    const waits = next.length === 0 ? [] : ['', recordsText(next)];
+    const nextRecords = next.length === 0 ? [] : ['', recordsText(next)];
     return {
       data: domain,
-      text: [`${name} is verified: it can send.`, ...better, ...advice, ...waits].join('\n'),
+      text: [`${name} is verified: it can send.`, ...improvements, ...advice, ...nextRecords].join(
+        '\n',
+      ),
     };
   }
   const text = [stateText(domain), recordsText(domain.records), ...advice].join('\n\n');
@@ -192,13 +195,13 @@ function stateText({ name, status, failing_since: since }: Domain): string {
   if (status === 'failed') {
     return `${name} has failed: required records have been missing since ${shortTime(since)}, and it cannot send.`;
   }
-  const is = status === 'degraded' ? 'is degraded' : 'is still verified';
-  return `${name} ${is}: required records have been missing since ${shortTime(since)}. It sends until ${failsAt(new Date(since))}: publish them again before then.`;
+  const state = status === 'degraded' ? 'is degraded' : 'is still verified';
+  return `${name} ${state}: required records have been missing since ${shortTime(since)}. It sends until ${failsAt(new Date(since))}: publish them again before then.`;
 }
 
 async function setTls(
   _api: Api,
-  { domain: { id }, client }: One,
+  { domain: { id }, client }: FoundDomain,
   _options: ApiOptions,
   tls: (typeof TLS)[number],
 ): Promise<Outcome> {
@@ -209,15 +212,20 @@ async function setTls(
 
 async function setTracking(
   _api: Api,
-  { domain: { id }, client }: One,
+  { domain: { id }, client }: FoundDomain,
   _options: ApiOptions,
-  what: (typeof TRACKED)[number],
+  tracked: (typeof TRACKED)[number],
 ): Promise<Outcome> {
-  const isBoth = what === 'both';
-  const tracking = { opens: isBoth || what === 'opens', clicks: isBoth || what === 'clicks' };
+  const isBoth = tracked === 'both';
+  const tracking = { opens: isBoth || tracked === 'opens', clicks: isBoth || tracked === 'clicks' };
   const domain = await client.domains.update(id, { tracking });
-  const tracked = { off: 'Nothing is', opens: 'Opens are', clicks: 'Clicks are' };
-  const subject = isBoth ? 'Opens and clicks are' : tracked[what];
+  const subjects = {
+    off: 'Nothing is',
+    opens: 'Opens are',
+    clicks: 'Clicks are',
+    both: 'Opens and clicks are',
+  };
+  const subject = subjects[tracked];
   const text = `${subject} tracked in emails that ${domain.name} sends from now on.`;
   return { data: domain, text };
 }
@@ -257,7 +265,7 @@ type RotateOptions = ApiOptions & { cancel?: true };
 
 async function rotateDkim(
   api: Api,
-  { domain: { id }, client }: One,
+  { domain: { id }, client }: FoundDomain,
   options: RotateOptions,
 ): Promise<Outcome> {
   if (options.cancel) {
@@ -278,13 +286,13 @@ type RemoveOptions = ApiOptions & { yes?: true };
 /** Asks only in a terminal. Scripts remove domains without a question. */
 async function remove(
   { cli }: Api,
-  { domain: { id, name }, client }: One,
+  { domain: { id, name }, client }: FoundDomain,
   options: RemoveOptions,
 ): Promise<Outcome> {
   if (!options.yes && cli.confirm !== undefined) {
     const { waiting = 0 } = await client.domains.get(id, { waiting: true });
-    const instead = `To replace its DKIM key only: ${cli.program} domains rotate-dkim ${name}`;
-    if (!(await cli.confirm(`${waitingText(waiting)}\n${instead}\nRemove ${name}?`))) {
+    const alternative = `To replace its DKIM key only: ${cli.program} domains rotate-dkim ${name}`;
+    if (!(await cli.confirm(`${waitingText(waiting)}\n${alternative}\nRemove ${name}?`))) {
       return { failed: `${name} was not removed.`, code: 'usage_error', exitCode: 1 };
     }
   }
@@ -302,10 +310,10 @@ function waitingText(waiting: number): string {
 function recordsText(records: readonly DomainRecord[]): string {
   return records
     .map(({ type, name, value, priority, required, status, problem }) => {
-      const what = priority === undefined ? value : `${priority} ${value}`;
+      const content = priority === undefined ? value : `${priority} ${value}`;
       const state = status === 'not_started' ? '' : `   ${status}`;
       const optional = required ? '' : '   (optional)';
-      const lines = [`${type}   ${name}${optional}${state}`, `      ${what}`];
+      const lines = [`${type}   ${name}${optional}${state}`, `      ${content}`];
       return [...lines, ...(problem === null ? [] : [`      ${problem}`])].join('\n');
     })
     .join('\n\n');

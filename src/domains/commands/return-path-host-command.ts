@@ -9,12 +9,12 @@ export function describeReturnPathHost(domains: Command, cli: Cli): void {
     about: 'show or set the host that receives bounces',
     examples: ['domains return-path-host', 'domains return-path-host mail.example.com'],
     mode: 'none',
-    run: (api, _options, [wanted]: [string?]) =>
-      wanted === undefined ? show(api) : set(api, wanted),
+    run: (api, _options, [name]: [string?]) =>
+      name === undefined ? showHost(api) : setHost(api, name),
   }).argument('[name]', 'such as mail.example.com; must resolve to one node or to all of them');
 }
 
-async function show({ client }: Api): Promise<Outcome> {
+async function showHost({ client }: Api): Promise<Outcome> {
   const data = await client.operator.returnPathHost();
   const { name: host, node_names: names } = data;
   const nodes = names.length === 0 ? 'no node with a full name yet' : names.join(', ');
@@ -28,8 +28,8 @@ async function show({ client }: Api): Promise<Outcome> {
   };
 }
 
-async function set({ client }: Api, wanted: string): Promise<Outcome> {
-  const data = await client.operator.setReturnPathHost(wanted);
+async function setHost({ client }: Api, newName: string): Promise<Outcome> {
+  const data = await client.operator.setReturnPathHost(newName);
   const { name, before, verified_domains: verified, node_names: nodes } = data;
   if (before === name || verified === 0) {
     return { data, text: `${name} receives the bounces of all domains.` };

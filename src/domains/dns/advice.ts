@@ -1,12 +1,13 @@
 /**
  * Advice about a sending domain: settings that are not required but affect delivery. It covers DMARC (RFC 9989),
  * reverse DNS of the source addresses, whether replies can arrive, and broken MTA-STS records. Each finding is one
- * sentence. A DNS query without an answer yields no finding.
+ * sentence. A DNS query without a response yields no finding.
  */
 import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../../net/ip-addresses.ts';
 import type { DnsResult } from '../../net/dns/resolver.ts';
-import { type Lookups, organizationOf } from './judge-records.ts';
+import { findDmarcRecords, isDmarc, parseDmarcTags } from './dmarc-records.ts';
+import { type DnsLookups, organizationOf } from './zone-names.ts';
 
 export type Advice = {
   about: 'dmarc' | 'ptr' | 'replies' | 'mta_sts' | 'inbound';
@@ -20,10 +21,10 @@ type AdviceContext = {
   name: string;
   hostname: string;
   sources: readonly Source[];
-  lookups: Lookups;
+  lookups: DnsLookups;
 };
 
-const MAX_SOURCES = 8;
+const SOURCES_MAX = 8;
 
 export async function adviseOn(context: AdviceContext): Promise<Advice[]> {
   const findings = await Promise.all([
@@ -44,26 +45,7 @@ async function adviseDmarc({ name, lookups }: AdviceContext): Promise<Advice[]> 
   return [{ about: 'dmarc', message }];
 }
 
-type DmarcRecords =
-  /** `at` is the domain that has the records. At least one is meant as a DMARC record. */
-  { kind: 'records'; at: string; texts: readonly string[] } | { kind: 'error'; message: string };
-
-/** Falls back to the domain's organization (RFC 9989). Returns null when neither has a record. */
-export async function findDmarcRecords(
-  name: string,
-  lookups: Pick<Lookups, 'txt'>,
-): Promise<DmarcRecords | null> {
-  for (const at of new Set([name, organizationOf(name)])) {
-    const answer = await lookups.txt(`_dmarc.${at}`);
-    if (answer.kind === 'error') return answer;
-    const texts = answer.kind === 'records' ? answer.records : [];
-    const meant = texts.filter((text) => /dmarc1/i.test(text));
-    if (meant.length > 0) return { kind: 'records', at, texts: meant };
-  }
-  return null;
-}
-
-function dmarcFindings(at: string, texts: readonly string[], inherited: boolean): Advice[] {
+function dmarcFindings(at: string, texts: readonly string[], isInherited: boolean): Advice[] {
   const finding = (message: string): Advice[] => [{ about: 'dmarc', message }];
   const [text = ''] = texts;
   if (texts.length > 1) {
@@ -71,18 +53,13 @@ function dmarcFindings(at: string, texts: readonly string[], inherited: boolean)
       `there are ${texts.length} DMARC records at _dmarc.${at}, so receivers ignore them all: keep one`,
     );
   }
-  if (!/^v\s*=\s*DMARC1\s*(;|$)/.test(text)) {
+  if (!isDmarc(text)) {
     return finding(
       `the DMARC record at _dmarc.${at} must start with "v=DMARC1;", without quotation marks: receivers ignore it`,
     );
   }
-  const tags = new Map(
-    text.split(';').map((tag): [string, string] => {
-      const [key = '', value = ''] = tag.split('=');
-      return [key.trim().toLowerCase(), value.trim().toLowerCase()];
-    }),
-  );
-  const policy = (inherited ? tags.get('sp') : undefined) ?? tags.get('p') ?? '';
+  const tags = parseDmarcTags(text);
+  const policy = (isInherited ? tags.get('sp') : undefined) ?? tags.get('p') ?? '';
   if (!['none', 'quarantine', 'reject'].includes(policy)) {
     return finding(
       `the DMARC record at _dmarc.${at} has no valid policy: set p= to none, quarantine or reject`,
@@ -96,20 +73,23 @@ function dmarcFindings(at: string, texts: readonly string[], inherited: boolean)
 
 /** Checks forward-confirmed reverse DNS: address → name → the same address. */
 async function advisePtr({ hostname, sources, lookups }: AdviceContext): Promise<Advice[]> {
-  const known = sources.filter(({ ip }) => isPublicAddress(ip));
-  const used = known.length > 0 ? known : await sourcesAt(hostname, lookups);
+  const configured = sources.filter(({ ip }) => isPublicAddress(ip));
+  const used = configured.length > 0 ? configured : await lookUpSources(hostname, lookups);
   if (used === null) return [];
   if (used.length === 0) {
     const message = `${hostname}, the host name of this service, has no public address in DNS: bounces cannot be received, and SPF by that name fails`;
     return [{ about: 'ptr', message }];
   }
   const findings = await Promise.all(
-    used.slice(0, MAX_SOURCES).map((source) => reverseFinding(source, lookups)),
+    used.slice(0, SOURCES_MAX).map((source) => checkReverseName(source, lookups)),
   );
   return findings.flatMap((message) => (message === null ? [] : [{ about: 'ptr', message }]));
 }
 
-async function reverseFinding({ ip, heloName }: Source, lookups: Lookups): Promise<string | null> {
+async function checkReverseName(
+  { ip, heloName }: Source,
+  lookups: DnsLookups,
+): Promise<string | null> {
   const reverse = await lookups.ptr(ip);
   if (reverse.kind === 'error') return null;
   if (reverse.kind !== 'records') {
@@ -122,17 +102,17 @@ async function reverseFinding({ ip, heloName }: Source, lookups: Lookups): Promi
   return `the reverse DNS of ${ip} says ${name}, but ${name} does not resolve to ${ip}: add that address record, or have the PTR set to ${heloName}`;
 }
 
-/** Returns null when DNS did not answer. */
-async function sourcesAt(heloName: string, lookups: Lookups): Promise<Source[] | null> {
-  const answers = await Promise.all([lookups.a(heloName), lookups.aaaa(heloName)]);
-  if (answers.some(({ kind }) => kind === 'error')) return null;
-  const recordsOf = (answer: DnsResult<string>) =>
-    answer.kind === 'records' ? answer.records : [];
-  const ips = answers.flatMap(recordsOf).filter(isPublicAddress);
+/** Returns null when DNS did not respond. */
+async function lookUpSources(heloName: string, lookups: DnsLookups): Promise<Source[] | null> {
+  const responses = await Promise.all([lookups.a(heloName), lookups.aaaa(heloName)]);
+  if (responses.some(({ kind }) => kind === 'error')) return null;
+  const recordsOf = (response: DnsResult<string>) =>
+    response.kind === 'records' ? response.records : [];
+  const ips = responses.flatMap(recordsOf).filter(isPublicAddress);
   return ips.map((ip) => ({ ip, heloName }));
 }
 
-/** RFC 7505 §4.2: receivers may refuse mail from a domain that accepts none. */
+/** Checks that replies can arrive (RFC 7505 §4.2): receivers may refuse mail from a domain that accepts none. */
 async function adviseReplies({ name, lookups }: AdviceContext): Promise<Advice[]> {
   const [mx, a, aaaa] = await Promise.all([lookups.mx(name), lookups.a(name), lookups.aaaa(name)]);
   if (mx.kind === 'records' && mx.records.every(({ exchange }) => exchange === '.')) {
@@ -157,14 +137,15 @@ export function adviseInbound(
   return [{ about: 'inbound', message }];
 }
 
-/** RFC 8461 §3.1: several records, or a record without an id, count as no record. */
+/** Checks the MTA-STS record (RFC 8461 §3.1): several records, or a record without an id, count as no record. */
 async function adviseMtaSts({ name, lookups }: AdviceContext): Promise<Advice[]> {
-  const answer = await lookups.txt(`_mta-sts.${name}`);
-  if (answer.kind !== 'records') return [];
-  const meant = answer.records.filter((text) => /STSv1/i.test(text));
-  const [text = ''] = meant;
-  const valid = meant.length === 1 && /^v=STSv1\s*;\s*id=[A-Za-z0-9]{1,32}\s*(;|$)/.test(text);
-  if (meant.length === 0 || valid) return [];
+  const response = await lookups.txt(`_mta-sts.${name}`);
+  if (response.kind !== 'records') return [];
+  const candidates = response.records.filter((text) => /STSv1/i.test(text));
+  const [text = ''] = candidates;
+  const isValid =
+    candidates.length === 1 && /^v=STSv1\s*;\s*id=[A-Za-z0-9]{1,32}\s*(;|$)/.test(text);
+  if (candidates.length === 0 || isValid) return [];
   const message = `the MTA-STS record at _mta-sts.${name} is not valid, so senders ignore your policy: keep exactly one, like "v=STSv1; id=20261121"`;
   return [{ about: 'mta_sts', message }];
 }

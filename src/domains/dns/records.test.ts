@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { spf } from 'mailauth/lib/spf/index.js';
-import { requiredRecords, uncheckedRecords, type DomainSetup, type Places } from './records.ts';
+import {
+  requiredRecords,
+  uncheckedRecords,
+  type DomainSetup,
+  type InstallationHosts,
+} from './records.ts';
 
 const HOST = 'mail.letterhaus.example';
 
-function placesOf(sourceIps: string[]): Places {
+function readInstallationHosts(sourceIps: string[]): InstallationHosts {
   return { returnPathHost: HOST, hosts: [{ name: HOST, sourceIps }] };
 }
 
@@ -15,7 +20,7 @@ const SETUP: DomainSetup = {
   dkimRecordRsa: 'v=DKIM1; k=rsa; p=AAAA',
   dkimSelectorEd25519: 'lh2',
   dkimRecordEd25519: 'v=DKIM1; k=ed25519; p=BBBB',
-  places: placesOf([]),
+  installation: readInstallationHosts([]),
 };
 
 const spfOf = (setup: Partial<DomainSetup>) =>
@@ -42,8 +47,13 @@ test('a domain needs two DKIM keys and the MX and SPF of its return path', () =>
 
 test('SPF names the public source addresses, else the host', () => {
   assert.equal(spfOf({}), 'v=spf1 a:mail.letterhaus.example ~all');
-  assert.equal(spfOf({ places: placesOf(['10.0.0.5']) }), 'v=spf1 a:mail.letterhaus.example ~all');
-  const value = spfOf({ places: placesOf(['8.8.8.8', '2606:4700::1', '192.168.0.1']) });
+  assert.equal(
+    spfOf({ installation: readInstallationHosts(['10.0.0.5']) }),
+    'v=spf1 a:mail.letterhaus.example ~all',
+  );
+  const value = spfOf({
+    installation: readInstallationHosts(['8.8.8.8', '2606:4700::1', '192.168.0.1']),
+  });
   assert.equal(value, 'v=spf1 ip4:8.8.8.8 ip6:2606:4700::1 ~all');
 });
 
@@ -52,7 +62,8 @@ test('SPF names all machines of the installation, or a host name for many of the
     name: `mail${n}.letterhaus.example`,
     sourceIps,
   });
-  const valueOf = (hosts: Places['hosts']) => spfOf({ places: { returnPathHost: HOST, hosts } });
+  const valueOf = (hosts: InstallationHosts['hosts']) =>
+    spfOf({ installation: { returnPathHost: HOST, hosts } });
   assert.equal(
     valueOf([host(1), host(2, '8.8.8.8'), host(3, '8.8.8.8', '8.8.8.9')]),
     'v=spf1 ip4:8.8.8.8 ip4:8.8.8.9 a:mail1.letterhaus.example ~all',
@@ -62,7 +73,7 @@ test('SPF names all machines of the installation, or a host name for many of the
 });
 
 test('another implementation of SPF passes our addresses and no others', async () => {
-  const value = spfOf({ places: placesOf(['8.8.8.8', '2606:4700::1']) }) ?? '';
+  const value = spfOf({ installation: readInstallationHosts(['8.8.8.8', '2606:4700::1']) }) ?? '';
   const resultFor = async (ip: string) => {
     const sender = 'b-token@send.acme.com';
     const resolver = (_: string, type: string) => Promise.resolve(type === 'TXT' ? [[value]] : []);

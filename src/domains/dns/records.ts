@@ -42,20 +42,23 @@ export type DomainSetup = {
   dkimRecordRsa: string;
   dkimSelectorEd25519: string;
   dkimRecordEd25519: string;
-  places: Places;
+  installation: InstallationHosts;
   otherKeys?: readonly OtherKey[];
 };
 
 /** A key that does not sign now. `value` is the value of its TXT record. */
 export type OtherKey = { key: 'next' | 'previous'; selector: string; value: string };
 
-export type Places = {
+/** The hosts of the installation that the records name. */
+export type InstallationHosts = {
   returnPathHost: string;
   hosts: readonly MailHost[];
 };
 
 const TTL_S = 3_600;
 const MX_PRIORITY = 10;
+/** Half of a receiver's limit of ten look-ups (RFC 7208 §4.6.4). The owner may need the other half. */
+const SPF_NAMES_MAX = 5;
 
 function returnPathDomain(domainName: string): string {
   return `send.${domainName}`;
@@ -83,12 +86,18 @@ export function requiredRecords(domain: DomainSetup): ExpectedRecord[] {
       record: 'MX',
       type: 'MX',
       name: returnPath,
-      value: domain.places.returnPathHost,
+      value: domain.installation.returnPathHost,
       ttl: TTL_S,
       priority: MX_PRIORITY,
       required: true,
     },
-    { record: 'SPF', ...text, name: returnPath, value: spfValue(domain.places), required: true },
+    {
+      record: 'SPF',
+      ...text,
+      name: returnPath,
+      value: spfValue(domain.installation),
+      required: true,
+    },
     ...otherKeyRecords(domain.name, domain.otherKeys ?? []),
   ];
 }
@@ -118,26 +127,23 @@ export function uncheckedRecords(expected: readonly ExpectedRecord[]): CheckedRe
   }));
 }
 
-/** Half of a receiver's limit of ten look-ups (RFC 7208 §4.6.4). The owner may need the other half. */
-const SPF_NAMES_MAX = 5;
-
 /**
  * Ends with `~all`: with `-all`, some receivers refuse forwarded mail before they check its DKIM signature. Many
  * hosts are replaced by their common name, which must have the addresses of all of them.
  */
-function spfValue(places: Places): string {
-  const mechanisms = [...new Set(places.hosts.flatMap(spfMechanismsOf))];
+function spfValue(installation: InstallationHosts): string {
+  const mechanisms = [...new Set(installation.hosts.flatMap(spfMechanismsOf))];
   const names = mechanisms.filter((mechanism) => mechanism.startsWith('a:'));
   const addresses = mechanisms.filter((mechanism) => !mechanism.startsWith('a:'));
-  const shown = names.length > SPF_NAMES_MAX ? [`a:${places.returnPathHost}`] : names;
-  return `v=spf1 ${[...addresses, ...shown].join(' ')} ~all`;
+  const listedNames = names.length > SPF_NAMES_MAX ? [`a:${installation.returnPathHost}`] : names;
+  return `v=spf1 ${[...addresses, ...listedNames].join(' ')} ~all`;
 }
 
 /**
  * Any of these sets proves that the owner authorised this service. A machine that was added or renamed later may be
  * missing from the record.
  */
-export function sufficientSpf({ returnPathHost, hosts }: Places): string[][] {
+export function sufficientSpf({ returnPathHost, hosts }: InstallationHosts): string[][] {
   return [[`a:${returnPathHost}`], ...hosts.map(spfMechanismsOf)];
 }
 

@@ -56,10 +56,10 @@ async function check(
     dkimRecordRsa: RSA_RECORD,
     dkimSelectorEd25519: 'lh2',
     dkimRecordEd25519: ED_RECORD,
-    places: PLACES,
+    installation: PLACES,
   });
   const sources = sourceIps.map((ip) => ({ ip, heloName: HOST }));
-  const context = { name: domain, places: PLACES, hostname: HOST, sources, resolver };
+  const context = { name: domain, installation: PLACES, hostname: HOST, sources, resolver };
   const result = await checkDomain(expected, context);
   resolver.close();
   return result;
@@ -250,9 +250,9 @@ test('a check finds a record that was just added', async () => {
     dkimRecordRsa: RSA_RECORD,
     dkimSelectorEd25519: 'lh2',
     dkimRecordEd25519: ED_RECORD,
-    places: PLACES,
+    installation: PLACES,
   });
-  const context = { name: 'acme.com', places: PLACES, hostname: HOST, resolver };
+  const context = { name: 'acme.com', installation: PLACES, hostname: HOST, resolver };
   assert.equal(recordOf(await checkDomain(expected, context), 'rsa').status, 'missing');
   dns.set(RSA_NAME, 'TXT', [RSA_RECORD]);
   assert.equal(recordOf(await checkDomain(expected, context), 'rsa').status, 'verified');
@@ -273,7 +273,7 @@ test('in the test environment every domain is verified at once, except under .in
     dkimRecordRsa: RSA_RECORD,
     dkimSelectorEd25519: 'lh2',
     dkimRecordEd25519: ED_RECORD,
-    places: PLACES,
+    installation: PLACES,
   });
   const good = checkTestDomain(expected, 'acme.test');
   assert.ok(good.records.every(({ status, problem }) => status === 'verified' && problem === null));

@@ -4,27 +4,28 @@
  * Guarantees: a check ends within 30 s and never throws. A record is wrong only if DNS says so. A record that
  * is not verified has a `problem` that says what to do. The test environment makes no queries.
  *
- * For each record, a check looks it up, compares it, and explains why it is missing (`judge-records.ts`). Then
+ * For each record, a check looks it up, compares it, and explains why it is missing (`absent-records.ts`). Then
  * `advice.ts` adds advice. The result determines the next status of the domain. A domain sends while it is
  * verified or degraded:
  *
  *     not_started ─ checked ─> pending ─ found ─> verified ─ missing at two checks ─> degraded ─ for 72 h ─> failed
  *                                                    ^ found again ──────────────────────┴──────────────────────┘
  */
-import {
-  explainAbsence,
-  judgeDkim,
-  type Judgement,
-  judgeMx,
-  judgeSpf,
-  type Lookups,
-  mechanismsOf,
-  zonesOf,
-} from './judge-records.ts';
+import { explainAbsence } from './absent-records.ts';
+import { compareDkim } from './compare-dkim.ts';
+import { compareMx } from './compare-mx.ts';
+import { compareSpf, mechanismsOf } from './compare-spf.ts';
+import type { RecordComparison } from './record-comparison.ts';
+import { type DnsLookups, zonesOf } from './zone-names.ts';
 import { type Advice, adviseOn, type Source } from './advice.ts';
-import { type CheckedRecord, type ExpectedRecord, type Places, sufficientSpf } from './records.ts';
-import { spfCoverage } from '../spf/coverage.ts';
-import { FAILED_AFTER_MS } from '../limits.ts';
+import {
+  type CheckedRecord,
+  type ExpectedRecord,
+  type InstallationHosts,
+  sufficientSpf,
+} from './records.ts';
+import { findSpfCoverage } from '../spf/coverage.ts';
+import { FAILED_AFTER_MS } from '../domain-limits.ts';
 import type { DnsResult, LookupOptions, MxRecord } from '../../net/dns/resolver.ts';
 import type { DomainStatus, StoredDomain } from '../domain-store.ts';
 
@@ -35,23 +36,23 @@ export type DomainCheck = {
   published: PublishedKeys;
 };
 
-/** Whether receivers find the DKIM keys; null when DNS did not answer. */
+/** True for a DKIM key that receivers find; null when DNS did not respond. */
 export type PublishedKeys = { rsa: boolean | null; ed25519: boolean | null };
 
 type CheckContext = {
   name: string;
-  places: Places;
+  installation: InstallationHosts;
   /** EHLO name and source addresses of this node. */
   hostname: string;
   sources?: readonly Source[];
-  resolver: Lookups;
+  resolver: DnsLookups;
 };
 
 /** A check makes at most three look-ups in a row, each with these options. */
 const FRESH: LookupOptions = { fresh: true, budgetMs: 10_000 };
 /** Limit on the records shown. Other services may have many long TXT records at the name. */
-const MAX_FOUND = 10;
-const MAX_FOUND_CHARACTERS = 1_000;
+const FOUND_MAX = 10;
+const FOUND_CHARACTERS_MAX = 1_000;
 
 export async function checkDomain(
   expected: readonly ExpectedRecord[],
@@ -62,7 +63,7 @@ export async function checkDomain(
     Promise.all(expected.map((record) => checkRecord(record, { ...context, lookups }))),
     adviseOn({ ...context, sources: context.sources ?? [], lookups }),
   ]);
-  return checkOf(records, advice);
+  return summarize(records, advice);
 }
 
 /**
@@ -70,34 +71,34 @@ export async function checkDomain(
  * `.invalid`: there every record is missing, so that clients can test failures.
  */
 export function checkTestDomain(expected: readonly ExpectedRecord[], name: string): DomainCheck {
-  const missing = name === 'invalid' || name.endsWith('.invalid');
+  const isMissing = name === 'invalid' || name.endsWith('.invalid');
   const records = expected.map((record): CheckedRecord => {
-    if (missing) {
+    if (isMissing) {
       const problem = `there is no ${record.type} record at ${record.name}: names under .invalid never verify in the test environment`;
       return { ...record, status: 'missing', found: [], problem };
     }
     const found = record.type === 'MX' ? `${record.priority ?? 10} ${record.value}` : record.value;
     return { ...record, status: 'verified', found: [found], problem: null };
   });
-  return checkOf(records, []);
+  return summarize(records, []);
 }
 
-function checkOf(records: CheckedRecord[], advice: Advice[]): DomainCheck {
+function summarize(records: CheckedRecord[], advice: Advice[]): DomainCheck {
   const required = records.filter((record) => record.required);
-  const bad = required.filter(({ status }) => status !== 'verified');
-  const known = bad.filter(({ status }) => status !== 'dns_error');
+  const unverified = required.filter(({ status }) => status !== 'verified');
+  const wrong = unverified.filter(({ status }) => status !== 'dns_error');
   return {
     records,
     advice,
-    required: bad.length === 0 ? 'verified' : known.length === 0 ? 'unknown' : 'unverified',
+    required: unverified.length === 0 ? 'verified' : wrong.length === 0 ? 'unknown' : 'unverified',
     published: { rsa: isPublished(records, 'rsa'), ed25519: isPublished(records, 'ed25519') },
   };
 }
 
 function isPublished(records: readonly CheckedRecord[], type: keyof PublishedKeys): boolean | null {
   const key = records.find(
-    ({ record, value, key: other }) =>
-      record === 'DKIM' && other === undefined && value.includes(`k=${type};`),
+    ({ record, value, key: generation }) =>
+      record === 'DKIM' && generation === undefined && value.includes(`k=${type};`),
   );
   if (key === undefined || key.status === 'dns_error') return null;
   return key.status === 'verified';
@@ -110,7 +111,7 @@ export function isNextPublished({ records }: DomainCheck): boolean {
 }
 
 /** Returns the same check after a switch: the next keys are current, and the current keys are the previous ones. */
-export function withNextKeys({ records, advice }: DomainCheck): DomainCheck {
+export function switchToNextKeys({ records, advice }: DomainCheck): DomainCheck {
   const isDkim = ({ record }: CheckedRecord): boolean => record === 'DKIM';
   const next = records
     .filter(({ key }) => key === 'next')
@@ -119,77 +120,84 @@ export function withNextKeys({ records, advice }: DomainCheck): DomainCheck {
     .filter((record) => isDkim(record) && record.key === undefined)
     .map((record) => ({ ...record, required: false, key: 'previous' as const }));
   const others = records.filter((record) => !isDkim(record));
-  return checkOf([...next, ...others, ...previous], advice);
+  return summarize([...next, ...others, ...previous], advice);
 }
 
 export async function checkRecord(
   expected: ExpectedRecord,
   {
     name: domainName,
-    places,
+    installation,
     lookups,
-  }: Pick<CheckContext, 'name' | 'places'> & { lookups: Lookups },
+  }: Pick<CheckContext, 'name' | 'installation'> & { lookups: DnsLookups },
 ): Promise<CheckedRecord> {
+  const explainMissing = () => explainAbsence(expected, domainName, lookups);
   if (expected.type === 'MX') {
-    const answer = await lookups.mx(expected.name);
-    const names = [expected.value, ...places.hosts.map(({ name }) => name)];
-    const ours = names.map((name) => name.toLowerCase());
-    return judged(expected, answer, {
-      text: ({ preference, exchange }: MxRecord) => `${preference} ${exchange}`,
-      judge: (records) => judgeMx(ours, records, zonesOf(domainName)),
-      absent: () => explainAbsence(expected, domainName, lookups),
+    const response = await lookups.mx(expected.name);
+    const names = [expected.value, ...installation.hosts.map(({ name }) => name)];
+    const ownNames = names.map((name) => name.toLowerCase());
+    return checkResponse(expected, response, {
+      toText: ({ preference, exchange }: MxRecord) => `${preference} ${exchange}`,
+      compare: (records) => compareMx(ownNames, records, zonesOf(domainName)),
+      explainMissing,
     });
   }
-  const answer = await lookups.txt(expected.name);
-  const sufficient = expected.record === 'SPF' ? sufficientSpf(places) : [];
+  const response = await lookups.txt(expected.name);
+  if (expected.record === 'DKIM') {
+    return checkResponse(expected, response, {
+      toText: (text: string) => text,
+      compare: (texts) => compareDkim(expected.value, texts),
+      explainMissing,
+    });
+  }
+  const sufficient = sufficientSpf(installation);
   const coverage =
-    expected.record === 'SPF' && answer.kind === 'records'
-      ? await spfCoverage([...mechanismsOf(expected.value), ...sufficient.flat()], {
+    response.kind === 'records'
+      ? await findSpfCoverage([...mechanismsOf(expected.value), ...sufficient.flat()], {
           domain: expected.name,
-          texts: answer.records,
-          places,
+          texts: response.records,
+          installation,
           lookups,
         })
       : null;
-  return judged(expected, answer, {
-    text: (text: string) => text,
-    judge: (texts) =>
-      expected.record === 'DKIM'
-        ? judgeDkim(expected.value, texts)
-        : judgeSpf(expected.value, texts, sufficient, coverage),
-    absent: () => explainAbsence(expected, domainName, lookups),
+  return checkResponse(expected, response, {
+    toText: (text: string) => text,
+    compare: (texts) => compareSpf(expected.value, texts, sufficient, coverage),
+    explainMissing,
   });
 }
 
-async function judged<T>(
+type RecordRules<DnsRecord> = {
+  toText: (record: DnsRecord) => string;
+  compare: (records: readonly DnsRecord[]) => RecordComparison;
+  explainMissing: () => Promise<string>;
+};
+
+async function checkResponse<DnsRecord>(
   expected: ExpectedRecord,
-  answer: DnsResult<T>,
-  rules: {
-    text: (record: T) => string;
-    judge: (records: readonly T[]) => Judgement;
-    absent: () => Promise<string>;
-  },
+  response: DnsResult<DnsRecord>,
+  { toText, compare, explainMissing }: RecordRules<DnsRecord>,
 ): Promise<CheckedRecord> {
-  if (answer.kind === 'records') {
-    const found = answer.records
-      .slice(0, MAX_FOUND)
-      .map((record) => printable(rules.text(record)).slice(0, MAX_FOUND_CHARACTERS));
-    const { status, problem } = rules.judge(answer.records);
+  if (response.kind === 'records') {
+    const found = response.records
+      .slice(0, FOUND_MAX)
+      .map((record) => printable(toText(record)).slice(0, FOUND_CHARACTERS_MAX));
+    const { status, problem } = compare(response.records);
     return { ...expected, found, status, problem: problem && printable(problem) };
   }
-  if (answer.kind === 'error') {
-    const problem = `DNS gave no answer, so nothing is known about this record: ${answer.message}; try again in a few minutes`;
+  if (response.kind === 'error') {
+    const problem = `DNS gave no answer, so nothing is known about this record: ${response.message}; try again in a few minutes`;
     return { ...expected, found: [], status: 'dns_error', problem };
   }
-  return { ...expected, found: [], status: 'missing', problem: await rules.absent() };
+  return { ...expected, found: [], status: 'missing', problem: await explainMissing() };
 }
 
-/** PostgreSQL refuses NUL and terminals obey ESC, so control characters of DNS texts are replaced. */
+/** Replaces control characters of DNS texts, because PostgreSQL refuses NUL and terminals obey ESC. */
 function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '\uFFFD');
 }
 
-function freshLookups(resolver: Lookups): Lookups {
+function freshLookups(resolver: DnsLookups): DnsLookups {
   return {
     a: (name) => resolver.a(name, FRESH),
     aaaa: (name) => resolver.aaaa(name, FRESH),
@@ -207,7 +215,7 @@ export type DomainState = {
   failingSince: Date | null;
 };
 
-/** `unknown` when DNS did not answer. */
+/** `unknown` when DNS did not respond. */
 type RequiredRecords = 'verified' | 'unverified' | 'unknown';
 
 type DomainChange = DomainState & {
@@ -216,7 +224,7 @@ type DomainChange = DomainState & {
 
 type CheckTime = {
   now: Date;
-  /** This check began after the previous one was stored. Of two checks at the same time, only one counts. */
+  /** True when this check began after the previous one was stored. Of two checks at the same time, only one counts. */
   isLater: boolean;
 };
 
@@ -235,7 +243,7 @@ export function nextDomainState(
     return { ...previous, status: 'verified', failingSince: null, event };
   }
   if (status === 'not_started') return { ...previous, status: 'pending', event: null };
-  // Without an answer from DNS, the 72 hours neither start nor end.
+  // Without a response from DNS, the 72 hours neither start nor end.
   if (!isSending || required === 'unknown') return { ...previous, event: null };
   const { failingSince } = previous;
   if (failingSince === null) return { ...previous, failingSince: now, event: null };
@@ -250,7 +258,7 @@ type SigningKeys = Pick<StoredDomain, 'rsaPublished' | 'ed25519Verified'>;
 
 /**
  * Most receivers verify only RSA, so the RSA key signs until a second check misses its record. Nothing changes when
- * DNS does not answer.
+ * DNS does not respond.
  */
 export function nextSigningKeys(
   previous: SigningKeys,

@@ -23,7 +23,7 @@ export function isMacroString(text: string): boolean {
   return /^[!-~]*$/.test(text) && !text.replace(MACRO, '').includes('%');
 }
 
-/** §7.1: returns whether the text is a domain name that ends in a macro or in a label that is not a number. */
+/** Returns (§7.1) whether the text is a domain name that ends in a macro or in a label that is not a number. */
 export function isDomainSpec(text: string): boolean {
   if (text.length > SPEC_LENGTH_MAX || !isMacroString(text)) return false;
   const [, label = ''] = TOP_LABEL.exec(text) ?? [];
@@ -41,19 +41,19 @@ export function expandMacros(spec: string, context: MacroContext): string {
     const [whole, letter] = macro;
     name += spec.slice(end, macro.index);
     name +=
-      letter === undefined ? (LITERALS[whole[1] ?? ''] ?? '') : expanded(macro, letter, context);
+      letter === undefined ? (LITERALS[whole[1] ?? ''] ?? '') : expandMacro(macro, letter, context);
     end = macro.index + whole.length;
   }
-  return withinLength(name + spec.slice(end));
+  return cutToLength(name + spec.slice(end));
 }
 
-/** §7.3: splits, reverses and cuts the value as the macro says. A capital letter escapes it for a URL. */
-function expanded(
+/** Splits, reverses and cuts the value as the macro says (§7.3). A capital letter escapes it for a URL. */
+function expandMacro(
   [, , digits, reverse, delimiters]: RegExpExecArray,
   letter: string,
   context: MacroContext,
 ): string {
-  const splitAt = escaped(delimiters || '.');
+  const splitAt = escapeForRegExp(delimiters || '.');
   const parts = valueOf(letter.toLowerCase(), context).split(new RegExp(`[${splitAt}]`));
   if (reverse) parts.reverse();
   const kept = parts.slice(digits === undefined ? 0 : -Number(digits)).join('.');
@@ -69,7 +69,7 @@ function valueOf(letter: string, { ip, helo, domain, sender }: MacroContext): st
     case 'o':
       return sender;
     case 'i':
-      return isIPv6(ip) ? nibbles(ip) : ip;
+      return isIPv6(ip) ? nibblesOf(ip) : ip;
     case 'v':
       return isIPv6(ip) ? 'ip6' : 'in-addr';
     case 'h':
@@ -82,16 +82,16 @@ function valueOf(letter: string, { ip, helo, domain, sender }: MacroContext): st
   }
 }
 
-function nibbles(ip: string): string {
+function nibblesOf(ip: string): string {
   return reverseName(ip).replace('.ip6.arpa', '').split('.').toReversed().join('.');
 }
 
-function escaped(delimiters: string): string {
+function escapeForRegExp(delimiters: string): string {
   return delimiters.replaceAll(/[.+,/_=-]/g, '\\$&');
 }
 
-function withinLength(name: string): string {
-  let rest = name;
-  while (rest.length > NAME_LENGTH_MAX) rest = rest.slice(rest.indexOf('.') + 1 || rest.length);
-  return rest;
+function cutToLength(name: string): string {
+  let cut = name;
+  while (cut.length > NAME_LENGTH_MAX) cut = cut.slice(cut.indexOf('.') + 1 || cut.length);
+  return cut;
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DnsResult } from '../../net/dns/resolver.ts';
 import { checkHost, type SpfLookups } from './spf.ts';
-import { spfCoverage } from './coverage.ts';
+import { findSpfCoverage } from './coverage.ts';
 
 type Zone = Record<
   string,
@@ -222,7 +222,7 @@ test('a host known only by its name matches an a: with that name', async () => {
 });
 
 test('the record of a host without a full name may name it before "all"', async () => {
-  const places = { returnPathHost: 'Build7', hosts: [{ name: 'Build7', sourceIps: [] }] };
+  const installation = { returnPathHost: 'Build7', hosts: [{ name: 'Build7', sourceIps: [] }] };
   for (const [text, passes, error] of [
     ['v=spf1 a:build7 ~all', true, false],
     ['v=spf1 +A:Build7 include:other.test -all', true, false],
@@ -230,14 +230,17 @@ test('the record of a host without a full name may name it before "all"', async 
     ['v=spf1 -a:build7 ~all', false, true],
     ['v=spf1 a:build8 ~all', false, true],
   ] as const) {
-    const found = { domain: 'send.acme.test', texts: [text], places, lookups: LOOKUPS };
-    const coverage = await spfCoverage(['a:Build7'], found);
+    const found = { domain: 'send.acme.test', texts: [text], installation, lookups: LOOKUPS };
+    const coverage = await findSpfCoverage(['a:Build7'], found);
     assert.deepEqual([coverage.passes('a:Build7'), coverage.error !== null], [passes, error], text);
   }
 });
 
 test('a host known by its name passes by its addresses, whatever terms follow', async () => {
-  const places = { returnPathHost: 'mx.us.test', hosts: [{ name: 'mx.us.test', sourceIps: [] }] };
+  const installation = {
+    returnPathHost: 'mx.us.test',
+    hosts: [{ name: 'mx.us.test', sourceIps: [] }],
+  };
   for (const [text, passes] of [
     ['v=spf1 ip4:192.0.2.7 ip6:2001:db8::7 include:nobody.test -all', true],
     ['v=spf1 include:us.test include:c0.test -all', true],
@@ -245,24 +248,24 @@ test('a host known by its name passes by its addresses, whatever terms follow', 
     ['v=spf1 include:nobody.test ip4:192.0.2.7 ip6:2001:db8::7 -all', false],
     ['v=spf1 include:down.test include:us.test -all', false],
   ] as const) {
-    const found = { domain: 'send.acme.test', texts: [text], places, lookups: LOOKUPS };
-    const coverage = await spfCoverage(['a:mx.us.test'], found);
+    const found = { domain: 'send.acme.test', texts: [text], installation, lookups: LOOKUPS };
+    const coverage = await findSpfCoverage(['a:mx.us.test'], found);
     assert.deepEqual([coverage.passes('a:mx.us.test'), coverage.error === null], [passes, passes]);
   }
 });
 
 test('evaluating a record for many hosts does not block other work', async () => {
   const sourceIps = Array.from({ length: 20 }, (_, at) => `203.0.113.${at}`);
-  const places = { returnPathHost: 'mx.us.test', hosts: [{ name: 'mx.us.test', sourceIps }] };
+  const installation = { returnPathHost: 'mx.us.test', hosts: [{ name: 'mx.us.test', sourceIps }] };
   const texts = ['v=spf1 include:far.test -all'];
   let turns = 0;
   let next = setImmediate(function takeTurn() {
     turns += 1;
     next = setImmediate(takeTurn);
   });
-  await spfCoverage(
+  await findSpfCoverage(
     sourceIps.map((ip) => `ip4:${ip}`),
-    { domain: 'send.acme.test', texts, places, lookups: LOOKUPS },
+    { domain: 'send.acme.test', texts, installation, lookups: LOOKUPS },
   );
   clearImmediate(next);
   assert.ok(turns >= sourceIps.length, `${turns} turns`);

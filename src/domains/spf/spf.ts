@@ -1,15 +1,15 @@
 /**
  * Evaluates an SPF record as receivers do (RFC 7208 §4 to §7): may this host send for the domain? It follows
  * `include:` and `redirect=`, and looks up `a`, `mx`, `ptr` and `exists`. It has the limits of a receiver: ten
- * look-ups, two of them without an answer, and ten names of an MX. A host matches by its address, or by its name
+ * look-ups, two of them without a record, and ten names of an MX. A host matches by its address, or by its name
  * where a record contains that name.
  *
- * Never throws. `temperror` means that DNS gave no answer.
+ * Never throws. `temperror` means that DNS did not respond.
  */
 import { isIP, isIPv6 } from 'node:net';
 import type { Resolver } from '../../net/dns/resolver.ts';
 import { expandMacros } from './macros.ts';
-import { holds, isSpf, parseSpf, type SpfRecord, type Term } from './record.ts';
+import { networksContain, isSpf, parseSpf, type SpfRecord, type Term } from './record.ts';
 
 export type SpfResult = { result: 'pass' | 'fail' | 'softfail' | 'neutral' | 'none' } | SpfError;
 
@@ -26,9 +26,12 @@ export type SpfClient = { helo: string } & (
 
 /** RFC 7208 §4.6.4 */
 export const SPF_LOOKUPS_MAX = 10;
-const VOIDS_MAX = 2;
-const NAMES_MAX = 10;
+const VOID_LOOKUPS_MAX = 2;
+const NAMES_OF_HOST_MAX = 10;
 
+const RESULT_OF_QUALIFIER = { '+': 'pass', '-': 'fail', '~': 'softfail', '?': 'neutral' } as const;
+
+/** One evaluation of a record and of those that it includes. It counts their look-ups. */
 type Evaluation = {
   client: SpfClient;
   lookups: SpfLookups;
@@ -37,7 +40,10 @@ type Evaluation = {
   voidCount: number;
 };
 
-/** @param texts TXT records at the domain, each with its strings joined */
+/**
+ * Returns the result of the record for this host.
+ * @param texts TXT records at the domain, each with its strings joined
+ */
 export function checkHost(
   client: SpfClient,
   { domain, texts, lookups }: { domain: string; texts: readonly string[]; lookups: SpfLookups },
@@ -46,7 +52,10 @@ export function checkHost(
   return evaluateTexts(evaluation, texts, [domain.toLowerCase()]);
 }
 
-/** @param path the domain of the record, then the domains that included it, the last one first */
+/**
+ * Evaluates the record among the texts.
+ * @param path the domain of the record, then the domains that included it, the last one first
+ */
 async function evaluateTexts(
   evaluation: Evaluation,
   texts: readonly string[],
@@ -59,17 +68,15 @@ async function evaluateTexts(
   const record = parseSpf(text);
   if ('problem' in record) return permerror(`the record of ${path[0]} has ${record.problem}`);
   for (const term of record.terms) {
-    const match = await matches(evaluation, term, path);
-    if (match === true) return { result: RESULTS[term.qualifier] };
+    const match = await matchTerm(evaluation, term, path);
+    if (match === true) return { result: RESULT_OF_QUALIFIER[term.qualifier] };
     if (match !== false) return match;
   }
-  return redirected(evaluation, record, path);
+  return evaluateRedirect(evaluation, record, path);
 }
 
-const RESULTS = { '+': 'pass', '-': 'fail', '~': 'softfail', '?': 'neutral' } as const;
-
-/** §6.1: `all` always matches, so `redirect=` counts only in a record without `all`. */
-async function redirected(
+/** Follows `redirect=` (§6.1). `all` always matches, so `redirect=` counts only in a record without `all`. */
+async function evaluateRedirect(
   evaluation: Evaluation,
   { redirect }: SpfRecord,
   path: readonly string[],
@@ -84,16 +91,17 @@ async function evaluateAt(
   spec: string,
   path: readonly string[],
 ): Promise<SpfResult> {
-  const target = targetOf(evaluation, spec, path);
+  const target = countAndExpand(evaluation, spec, path);
   if (typeof target !== 'string') return target;
   if (path.includes(target)) return permerror(`${target} includes itself`);
-  const answer = await evaluation.lookups.txt(target);
-  if (answer.kind === 'error') return temperror(answer.message);
-  const texts = answer.kind === 'records' ? answer.records : [];
+  const response = await evaluation.lookups.txt(target);
+  if (response.kind === 'error') return temperror(response.message);
+  const texts = response.kind === 'records' ? response.records : [];
   return evaluateTexts(evaluation, texts, [target, ...path]);
 }
 
-function targetOf(
+/** Counts a look-up, and returns the name to look up: the expanded spec, or the domain of the record without one. */
+function countAndExpand(
   evaluation: Evaluation,
   spec: string,
   [domain = '']: readonly string[],
@@ -113,7 +121,7 @@ function targetOf(
   return target.toLowerCase().replace(/\.$/, '');
 }
 
-async function matches(
+async function matchTerm(
   evaluation: Evaluation,
   term: Term,
   path: readonly string[],
@@ -124,7 +132,7 @@ async function matches(
       return true;
     case 'ip4':
     case 'ip6':
-      return client.ip !== null && holds(term, [term.spec], client.ip);
+      return client.ip !== null && networksContain(term, [term.spec], client.ip);
     case 'include': {
       const found = await evaluateAt(evaluation, term.spec, path);
       if (found.result === 'none') return permerror(`${term.spec} has no SPF record`);
@@ -134,74 +142,76 @@ async function matches(
     case 'mx':
     case 'ptr':
     case 'exists': {
-      const target = targetOf(evaluation, term.spec, path);
+      const target = countAndExpand(evaluation, term.spec, path);
       if (typeof target !== 'string') return target;
       if (term.name === 'a' && target === client.name?.toLowerCase()) return true;
-      return client.ip === null
-        ? false
-        : matchesAddress(evaluation, term, { target, ip: client.ip });
+      return client.ip === null ? false : matchAddress(evaluation, term, { target, ip: client.ip });
     }
   }
 }
 
-async function matchesAddress(
+async function matchAddress(
   evaluation: Evaluation,
   term: Term,
   { target, ip }: { target: string; ip: string },
 ): Promise<boolean | SpfError> {
   const { lookups } = evaluation;
   if (term.name === 'ptr') return isNamedBelow(target, ip, lookups);
-  if (term.name === 'mx') return matchesMx(evaluation, term, { target, ip });
+  if (term.name === 'mx') return matchMx(evaluation, term, { target, ip });
   const isV6 = isIPv6(ip) && term.name === 'a';
-  const answer = await (isV6 ? lookups.aaaa(target) : lookups.a(target));
-  if (answer.kind === 'error') return temperror(answer.message);
-  if (answer.kind !== 'records') return countVoid(evaluation);
-  return term.name === 'exists' || holds(term, answer.records, ip);
+  const response = await (isV6 ? lookups.aaaa(target) : lookups.a(target));
+  if (response.kind === 'error') return temperror(response.message);
+  if (response.kind !== 'records') return countVoid(evaluation);
+  return term.name === 'exists' || networksContain(term, response.records, ip);
 }
 
-async function matchesMx(
+async function matchMx(
   evaluation: Evaluation,
   term: Term,
   { target, ip }: { target: string; ip: string },
 ): Promise<boolean | SpfError> {
   const { lookups } = evaluation;
-  const answer = await lookups.mx(target);
-  if (answer.kind === 'error') return temperror(answer.message);
-  if (answer.kind !== 'records') return countVoid(evaluation);
-  if (answer.records.length > NAMES_MAX) {
-    return permerror(`${target} has more than ${NAMES_MAX} MX records`);
+  const response = await lookups.mx(target);
+  if (response.kind === 'error') return temperror(response.message);
+  if (response.kind !== 'records') return countVoid(evaluation);
+  if (response.records.length > NAMES_OF_HOST_MAX) {
+    return permerror(`${target} has more than ${NAMES_OF_HOST_MAX} MX records`);
   }
-  for (const { exchange } of answer.records) {
+  for (const { exchange } of response.records) {
     const hosts = await (isIPv6(ip) ? lookups.aaaa(exchange) : lookups.a(exchange));
     if (hosts.kind === 'error') return temperror(hosts.message);
-    if (hosts.kind === 'records' && holds(term, hosts.records, ip)) return true;
+    if (hosts.kind === 'records' && networksContain(term, hosts.records, ip)) return true;
   }
   return false;
 }
 
-/** §4.6.4 limits look-ups without an answer, because attacks use them. */
+/** Counts a look-up without a record, which §4.6.4 limits because attacks use them. */
 function countVoid(evaluation: Evaluation): false | SpfError {
   evaluation.voidCount += 1;
-  if (evaluation.voidCount <= VOIDS_MAX) return false;
-  return permerror(`more than ${VOIDS_MAX} of the names in it do not exist`);
+  if (evaluation.voidCount <= VOID_LOOKUPS_MAX) return false;
+  return permerror(`more than ${VOID_LOOKUPS_MAX} of the names in it do not exist`);
 }
 
-/** §5.5: true when a name of the address is the target or below it, and resolves back to the address. */
+/** Implements `ptr` (§5.5): returns true when a name of the address is the target or below it, and resolves back to the address. */
 async function isNamedBelow(target: string, ip: string, lookups: SpfLookups): Promise<boolean> {
-  const answer = await lookups.ptr(ip);
-  const names = answer.kind === 'records' ? answer.records.slice(0, NAMES_MAX) : [];
+  const response = await lookups.ptr(ip);
+  const names = response.kind === 'records' ? response.records.slice(0, NAMES_OF_HOST_MAX) : [];
   for (const name of names) {
     const lowerCase = name.toLowerCase().replace(/\.$/, '');
     if (lowerCase !== target && !lowerCase.endsWith(`.${target}`)) continue;
-    const back = await (isIPv6(ip) ? lookups.aaaa(name) : lookups.a(name));
-    if (back.kind === 'records' && back.records.some((one) => isSame(one, ip))) return true;
+    const addresses = await (isIPv6(ip) ? lookups.aaaa(name) : lookups.a(name));
+    if (
+      addresses.kind === 'records' &&
+      addresses.records.some((address) => isSameAddress(address, ip))
+    )
+      return true;
   }
   return false;
 }
 
-function isSame(one: string, other: string): boolean {
-  const bits = isIPv6(other) ? 128 : 32;
-  return isIP(one) === isIP(other) && holds({ bits4: bits, bits6: bits }, [one], other);
+function isSameAddress(a: string, b: string): boolean {
+  const bits = isIPv6(b) ? 128 : 32;
+  return isIP(a) === isIP(b) && networksContain({ bits4: bits, bits6: bits }, [a], b);
 }
 
 function permerror(why: string): SpfError {

@@ -2,7 +2,7 @@
  * Reads the state behind a diagnosis (diagnosis.ts): recipients in the queue, their last attempts, and the sending
  * domain. Reads only, by the keys of one email.
  */
-import { type DomainStatus, SHOWN_STATUS } from '../../domains/domain-store.ts';
+import { type DomainStatus, DISPLAYED_STATUS } from '../../domains/domain-store.ts';
 import type { EmailRef } from '../email-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
@@ -65,7 +65,7 @@ export type SenderState = {
 const SENDER = `
 select e.domain_id as "domainId", e.dual_signed as "dualSigned", e.expires_at as "expiresAt",
        (select c.tls from contents c where c.project_id = $1 and c.email_id = $3) as tls,
-       case when d.deleted_at is null then ${SHOWN_STATUS('d')} end as "domainStatus",
+       case when d.deleted_at is null then ${DISPLAYED_STATUS('d')} end as "domainStatus",
        coalesce(d.deleted_at is null and d.paused_at is not null, false) as "isPaused",
        exists (select from unusable_secrets u where u.kind = 'domain' and u.owner_id = $1
                                                 and u.id = e.domain_id) as "isKeyUnusable",

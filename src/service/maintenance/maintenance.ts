@@ -13,7 +13,7 @@ import { atMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import type { Config } from '../../config/config.ts';
 import { continueDrops } from '../../delivery/queue-control/drop.ts';
-import { recheckDomains } from '../../domains/recheck.ts';
+import { recheckDomains } from '../../domains/domain-recheck.ts';
 import { BlockWatch } from '../../delivery/blocks/block-watch.ts';
 import { ReputationWatch } from '../../reputation/reputation-watch.ts';
 import { MailRemoval } from '../../retention/mail-removal.ts';

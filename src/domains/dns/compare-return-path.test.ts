@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { judgeMx, judgeSpf } from './judge-records.ts';
+import { compareMx } from './compare-mx.ts';
+import { compareSpf } from './compare-spf.ts';
 
 const HOST = 'mail.letterhaus.example';
 const SPF = 'v=spf1 ip4:8.8.8.8 ~all';
@@ -28,7 +29,10 @@ const MX_MISTAKES: Record<string, [string[], RegExp]> = {
 
 for (const [where, [records, said]] of Object.entries(MX_MISTAKES)) {
   test(`a return path whose MX points ${where} is reported as such`, () => {
-    const { status, problem } = judgeMx([HOST], mxRecords(records), ['news.acme.com', 'acme.com']);
+    const { status, problem } = compareMx([HOST], mxRecords(records), [
+      'news.acme.com',
+      'acme.com',
+    ]);
     assert.equal(status, 'mismatch');
     assert.match(problem ?? '', said);
   });
@@ -36,7 +40,7 @@ for (const [where, [records, said]] of Object.entries(MX_MISTAKES)) {
 
 test('any MX priority is accepted, with backup servers behind', () => {
   const records = mxRecords([`20 ${HOST}`, '30 spare.other.example']);
-  assert.deepEqual(judgeMx([HOST], records, []), { status: 'verified', problem: null });
+  assert.deepEqual(compareMx([HOST], records, []), { status: 'verified', problem: null });
 });
 
 const SPF_MISTAKES: Record<string, [string[], RegExp]> = {
@@ -66,14 +70,14 @@ const SPF_MISTAKES: Record<string, [string[], RegExp]> = {
 
 for (const [mistake, [texts, said]] of Object.entries(SPF_MISTAKES)) {
   test(`an SPF record that ${mistake} is reported as such`, () => {
-    const { status, problem } = judgeSpf(SPF, texts);
+    const { status, problem } = compareSpf(SPF, texts);
     assert.equal(status, 'mismatch');
     assert.match(problem ?? '', said);
   });
 }
 
 test('TXT records that are no SPF do not count as one', () => {
-  const { status, problem } = judgeSpf(SPF, ['google-site-verification=x']);
+  const { status, problem } = compareSpf(SPF, ['google-site-verification=x']);
   assert.equal(status, 'missing');
   assert.match(problem ?? '', /none that starts with "v=spf1"/);
 });
@@ -86,23 +90,23 @@ test('an SPF record that includes our addresses, in any syntax, is verified', ()
     'v=spf1 ip4:8.8.8.0/24 ~all',
     'v=spf1 a mx ip4:8.8.8.8',
   ];
-  for (const text of records) assert.equal(judgeSpf(SPF, [text]).status, 'verified', text);
+  for (const text of records) assert.equal(compareSpf(SPF, [text]).status, 'verified', text);
   const both = 'v=spf1 ip4:8.8.8.8 ip6:2606:4700::1 ~all';
-  assert.equal(judgeSpf(both, ['v=spf1 ip6:2606:4700::/32 ip4:8.8.8.8 -all']).status, 'verified');
-  assert.equal(judgeSpf(both, [SPF]).status, 'mismatch');
+  assert.equal(compareSpf(both, ['v=spf1 ip6:2606:4700::/32 ip4:8.8.8.8 -all']).status, 'verified');
+  assert.equal(compareSpf(both, [SPF]).status, 'mismatch');
   const byName = `v=spf1 a:${HOST} ~all`;
-  assert.equal(judgeSpf(byName, [`v=spf1 a:${HOST}. -all`]).status, 'verified');
+  assert.equal(compareSpf(byName, [`v=spf1 a:${HOST}. -all`]).status, 'verified');
 });
 
 test('any host name of the installation is accepted as MX, and no other beside it', () => {
   const names = [HOST, 'mail2.letterhaus.example'];
   const verified = { status: 'verified', problem: null };
   for (const texts of [['10 mail2.letterhaus.example'], names.map((name) => `10 ${name}`)]) {
-    assert.deepEqual(judgeMx(names, mxRecords(texts), []), verified);
+    assert.deepEqual(compareMx(names, mxRecords(texts), []), verified);
   }
   const beside = mxRecords(['10 mail2.letterhaus.example', '10 mx.other.example']);
   assert.match(
-    judgeMx(names, beside, []).problem ?? '',
+    compareMx(names, beside, []).problem ?? '',
     /mx\.other\.example has the same or a better priority/,
   );
 });
@@ -110,7 +114,7 @@ test('any host name of the installation is accepted as MX, and no other beside i
 test('an SPF record with one machine of several is verified, with advice about the others', () => {
   const expected = 'v=spf1 ip4:8.8.8.8 ip4:8.8.8.9 a:mail2.letterhaus.example ~all';
   const sufficient = [['ip4:8.8.8.8', 'ip4:8.8.8.9'], ['a:mail2.letterhaus.example']];
-  const judge = (text: string) => judgeSpf(expected, [text], sufficient);
+  const judge = (text: string) => compareSpf(expected, [text], sufficient);
   assert.deepEqual(judge(expected), { status: 'verified', problem: null });
   const { status, problem } = judge('v=spf1 ip4:8.8.8.0/24 -all');
   assert.equal(status, 'verified');

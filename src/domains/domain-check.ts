@@ -7,14 +7,14 @@
  */
 import type { Logger } from 'pino';
 import type { ConditionKey, NewCondition } from '../core/operator-events.ts';
-import { failsAt } from './limits.ts';
+import { failsAt } from './domain-limits.ts';
 import { adviseInbound, type Source } from './dns/advice.ts';
-import { presentDomain } from './view.ts';
+import { presentDomain } from './domain-view.ts';
 import {
   type CheckedRecord,
   type DomainSetup,
   type OtherKey,
-  type Places,
+  type InstallationHosts,
   requiredRecords,
 } from './dns/records.ts';
 import {
@@ -24,13 +24,13 @@ import {
   isNextPublished,
   nextDomainState,
   nextSigningKeys,
-  withNextKeys,
+  switchToNextKeys,
 } from './dns/verify.ts';
 import { dkimRecordValue } from '../mail/dkim.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
 import { switchKeys } from './dkim-key-store.ts';
 import {
-  databaseNow,
+  readDatabaseTime,
   lockDomain,
   type OtherKeys,
   saveCheck,
@@ -55,44 +55,43 @@ export type CheckOptions = {
 };
 
 /**
- * Looks up the records and stores the result.
- * @returns null when the domain was deleted during the look-up
+ * Looks up the records, stores the result and returns the domain. Returns null when the domain was deleted meanwhile.
  */
 export async function verifyDomain(
   options: CheckOptions,
   domain: StoredDomain,
 ): Promise<StoredDomain | null> {
-  const found = await lookUpRecords(options, domain);
-  const decided = await options.db.transaction(async (tx) => {
+  const lookedUp = await lookUpRecords(options, domain);
+  const decision = await options.db.transaction(async (tx) => {
     const locked = await lockDomain(tx, domain, domain.id);
     if (!locked) return null;
     // The change of keys starts a check of its own.
-    if (keysOf(locked) !== keysOf(domain))
+    if (selectorsOf(locked) !== selectorsOf(domain))
       return { before: locked.status, saved: locked, event: null };
     const isLater = locked.checkedAt?.getTime() === domain.checkedAt?.getTime();
-    const time = { now: await databaseNow(tx), isLater };
-    const isSwitched = isNextPublished(found);
-    const check = isSwitched ? withNextKeys(found) : found;
+    const time = { now: await readDatabaseTime(tx), isLater };
+    const isSwitched = isNextPublished(lookedUp);
+    const check = isSwitched ? switchToNextKeys(lookedUp) : lookedUp;
     const signing = isSwitched ? await switchKeys(tx, locked) : locked;
     const { event, ...state } = nextDomainState(locked, check.required, time);
     const keys = nextSigningKeys(signing, check.published, state.status);
     const { advice } = check;
     const records = check.records.filter((record) => isKept(record, signing));
     const saved = await saveCheck(tx, locked, { ...state, ...keys, records, advice });
-    if (event !== null) await notify(tx, event, saved);
+    if (event !== null) await recordDomainEvent(tx, event, saved);
     await reportDegraded(tx, locked, saved);
     return { before: locked.status, saved, event };
   });
-  if (decided === null) return null;
-  if (options.log) logChange(options.log, decided);
-  return decided.saved;
+  if (decision === null) return null;
+  if (options.log) logChange(options.log, decision);
+  return decision.saved;
 }
 
-function keysOf({ rsaSelector, nextKeys }: StoredDomain): string {
+function selectorsOf({ rsaSelector, nextKeys }: StoredDomain): string {
   return `${rsaSelector} ${nextKeys?.rsaSelector ?? ''}`;
 }
 
-/** Records of the previous keys are checked for 7 days, and then until the owner has removed them. */
+/** Returns whether a record stays in the checks. Previous keys stay for 7 days, and then until the owner has removed them. */
 function isKept({ key, status }: CheckedRecord, { isPreviousNeeded }: StoredDomain): boolean {
   return key !== 'previous' || isPreviousNeeded || status !== 'missing';
 }
@@ -101,13 +100,16 @@ async function lookUpRecords(
   { db, resolver, config }: CheckOptions,
   domain: StoredDomain,
 ): Promise<DomainCheck> {
-  const places = await placesOf(db, config);
-  const expected = requiredRecords(setupOf(domain, places));
+  const installation = await readInstallationHosts(db, config);
+  const expected = requiredRecords(recordSetupOf(domain, installation));
   if (domain.environment === 'test') return checkTestDomain(expected, domain.name);
   const { hostname, sources } = config;
-  const context = { name: domain.name, places, hostname, sources, resolver };
+  const context = { name: domain.name, installation, hostname, sources, resolver };
   const check = await checkDomain(expected, context);
-  return { ...check, advice: [...adviseInbound(places.returnPathHost, config), ...check.advice] };
+  return {
+    ...check,
+    advice: [...adviseInbound(installation.returnPathHost, config), ...check.advice],
+  };
 }
 
 type DomainEvent =
@@ -118,7 +120,11 @@ type DomainEvent =
   | 'domain.failed'
   | 'domain.deleted';
 
-export function notify(tx: Queryable, type: DomainEvent, domain: StoredDomain): Promise<void> {
+export function recordDomainEvent(
+  tx: Queryable,
+  type: DomainEvent,
+  domain: StoredDomain,
+): Promise<void> {
   return recordEvent(tx, { scope: domain, type, data: presentDomain(domain) });
 }
 
@@ -131,7 +137,7 @@ async function reportDegraded(
   const { failingSince, status } = domain;
   if (failingSince === null && before.failingSince !== null) await clearDegraded(tx, domain);
   if (failingSince !== null && (status === 'degraded' || status === 'failed')) {
-    await raiseCondition(tx, degraded({ ...domain, failingSince }));
+    await raiseCondition(tx, degradedCondition({ ...domain, failingSince }));
   }
 }
 
@@ -140,24 +146,24 @@ export async function clearDegraded(
   domain: StoredDomain,
   endMessage = `${domain.name} has all its required records again.`,
 ): Promise<void> {
-  await clearCondition(tx, { ...conditionOf(domain), endMessage });
+  await clearCondition(tx, { ...conditionKeyOf(domain), endMessage });
 }
 
-/** Names the project, because two projects may have domains with the same name. */
-function conditionOf({ name, projectId }: StoredDomain): ConditionKey {
+/** Returns a key that names the project, because two projects may have domains with the same name. */
+function conditionKeyOf({ name, projectId }: StoredDomain): ConditionKey {
   return { type: 'domain.degraded', subject: `${name} (project ${projectId})` };
 }
 
-function degraded(domain: StoredDomain & { failingSince: Date }): NewCondition {
+function degradedCondition(domain: StoredDomain & { failingSince: Date }): NewCondition {
   const { id, name, projectId, status, failingSince } = domain;
   const missing = missingRecords(domain);
-  const which = missing.length === 0 ? '' : `: ${missing.join(', ')}`;
+  const names = missing.length === 0 ? '' : `: ${missing.join(', ')}`;
   return {
-    ...conditionOf(domain),
+    ...conditionKeyOf(domain),
     message:
       status === 'failed'
-        ? `${name} stopped sending, because required records are missing${which}.`
-        : `Required records of ${name} are missing${which}; it sends until ${failsAt(failingSince)}.`,
+        ? `${name} stopped sending, because required records are missing${names}.`
+        : `Required records of ${name} are missing${names}; it sends until ${failsAt(failingSince)}.`,
     remedy: `Have its owner publish them again: letterhaus domains verify ${name} shows their values.`,
     details: {
       domain: name,
@@ -176,37 +182,47 @@ function missingRecords({ records }: StoredDomain): string[] {
     .map(({ record, name }) => `${record} ${name}`);
 }
 
-type Decided = { before: StoredDomain['status']; saved: StoredDomain; event: DomainEvent | null };
+type CheckDecision = {
+  before: StoredDomain['status'];
+  saved: StoredDomain;
+  event: DomainEvent | null;
+};
 
-function logChange(log: NonNullable<CheckOptions['log']>, { before, saved, event }: Decided): void {
+function logChange(
+  log: NonNullable<CheckOptions['log']>,
+  { before, saved, event }: CheckDecision,
+): void {
   if (before === saved.status) return;
   const { id, name, status, failingSince } = saved;
-  const facts = { event, domain_id: id, domain: name, before, status };
-  if (failingSince === null) return log.info(facts, 'a domain changed');
-  const { message, remedy, details } = degraded({ ...saved, failingSince });
-  log.warn({ ...facts, ...details, remedy }, message);
+  const fields = { event, domain_id: id, domain: name, before, status };
+  if (failingSince === null) return log.info(fields, 'a domain changed');
+  const { message, remedy, details } = degradedCondition({ ...saved, failingSince });
+  log.warn({ ...fields, ...details, remedy }, message);
 }
 
-/** A new domain has no next or previous keys. */
-type SetupOf = Pick<
+/** A stored domain, or a new one, which has no next or previous keys. */
+type RecordSetupSource = Pick<
   StoredDomain,
   'name' | 'rsaSelector' | 'rsaPublicKey' | 'ed25519Selector' | 'ed25519PublicKey'
 > &
   Partial<Pick<StoredDomain, 'nextKeys' | 'previousKeys' | 'isPreviousNeeded' | 'records'>>;
 
-export function setupOf(domain: SetupOf, places: Places): DomainSetup {
+export function recordSetupOf(
+  domain: RecordSetupSource,
+  installation: InstallationHosts,
+): DomainSetup {
   return {
     name: domain.name,
     dkimSelectorRsa: domain.rsaSelector,
     dkimRecordRsa: dkimRecordValue(domain.rsaPublicKey, 'rsa-sha256'),
     dkimSelectorEd25519: domain.ed25519Selector,
     dkimRecordEd25519: dkimRecordValue(domain.ed25519PublicKey, 'ed25519-sha256'),
-    places,
-    otherKeys: otherKeys(domain),
+    installation,
+    otherKeys: otherKeysOf(domain),
   };
 }
 
-export function keyRecords(key: OtherKey['key'], keys: Omit<OtherKeys, 'since'>): OtherKey[] {
+export function keyRecordsOf(key: OtherKey['key'], keys: Omit<OtherKeys, 'since'>): OtherKey[] {
   const { rsaSelector, rsaPublicKey, ed25519Selector, ed25519PublicKey } = keys;
   return [
     { key, selector: rsaSelector, value: dkimRecordValue(rsaPublicKey, 'rsa-sha256') },
@@ -214,23 +230,23 @@ export function keyRecords(key: OtherKey['key'], keys: Omit<OtherKeys, 'since'>)
   ];
 }
 
-function otherKeys(domain: SetupOf): OtherKey[] {
+function otherKeysOf(domain: RecordSetupSource): OtherKey[] {
   const { nextKeys = null, previousKeys = null, isPreviousNeeded = false, records = [] } = domain;
-  const next = nextKeys === null ? [] : keyRecords('next', nextKeys);
-  const isPreviousThere = (records as CheckedRecord[]).some(({ key }) => key === 'previous');
-  const isPreviousShown = previousKeys !== null && (isPreviousNeeded || isPreviousThere);
-  return [...next, ...(isPreviousShown ? keyRecords('previous', previousKeys) : [])];
+  const next = nextKeys === null ? [] : keyRecordsOf('next', nextKeys);
+  const hasPreviousRecord = (records as CheckedRecord[]).some(({ key }) => key === 'previous');
+  const needsPrevious = previousKeys !== null && (isPreviousNeeded || hasPreviousRecord);
+  return [...next, ...(needsPrevious ? keyRecordsOf('previous', previousKeys) : [])];
 }
 
 /** Returns the hosts of the installation. Until a node with a full host name is known, this node is the only host. */
-export async function placesOf(
+export async function readInstallationHosts(
   db: Queryable,
   { hostname, sources }: CheckOptions['config'],
-): Promise<Places> {
+): Promise<InstallationHosts> {
   const { returnPathHost, hosts } = await readInstallation(db);
-  const own = { name: hostname, sourceIps: sources.map(({ ip }) => ip) };
+  const thisNode = { name: hostname, sourceIps: sources.map(({ ip }) => ip) };
   return {
     returnPathHost: returnPathHost ?? hostname,
-    hosts: hosts.length > 0 ? hosts : [own],
+    hosts: hosts.length > 0 ? hosts : [thisNode],
   };
 }

@@ -1,7 +1,7 @@
 /**
  * Rotates a domain's DKIM keys without a pause in sending:
  *
- *     rotate ──> next keys, current keys sign ── a check finds the next RSA record (check.ts) ──> next keys sign
+ *     rotate ──> next keys, current keys sign ── a check finds the next RSA record (domain-check.ts) ──> next keys sign
  *                    └── cancel ──> as before                                previous record stays for 7 days
  *
  * Mail is signed with the keys that are current when it is sent. A domain has one rotation at a time. None
@@ -9,9 +9,9 @@
  */
 import { type Refusal, noSuch } from '../core/refusals.ts';
 import type { DomainScope } from '../core/scope.ts';
-import { keyRecords } from './check.ts';
-import { makeKeys, sealedKeys, TOO_MANY_AT_ONCE } from './dkim-keys.ts';
-import { removableAt } from './view.ts';
+import { keyRecordsOf } from './domain-check.ts';
+import { generateKeys, sealKeys, TOO_MANY_AT_ONCE } from './dkim-keys.ts';
+import { removableAt } from './domain-view.ts';
 import { type CheckedRecord, otherKeyRecords, uncheckedRecords } from './dns/records.ts';
 import { beginRotation, cancelRotation } from './dkim-key-store.ts';
 import { findDomain, lockDomain, type StoredDomain } from './domain-store.ts';
@@ -23,50 +23,51 @@ export const NO_DOMAIN = noSuch('domain');
 
 export async function rotateDkim(
   { db, secrets }: { db: Database; secrets: SecretBox },
-  reach: DomainScope,
+  scope: DomainScope,
   id: string,
 ): Promise<StoredDomain | Refusal> {
-  const domain = isId(id) ? await findDomain(db, reach, id) : null;
+  const domain = isId(id) ? await findDomain(db, scope, id) : null;
   if (!domain) return NO_DOMAIN;
-  const early = refuseRotation(domain);
-  if (early) return early;
-  const made = await makeKeys();
-  if (made === null) return TOO_MANY_AT_ONCE;
-  const keys = sealedKeys(made, { id, secrets });
+  const refusal = refuseRotation(domain);
+  if (refusal) return refusal;
+  const generated = await generateKeys();
+  if (generated === null) return TOO_MANY_AT_ONCE;
+  const keys = sealKeys(generated, { id, secrets });
   return db.transaction(async (tx) => {
     const locked = await lockDomain(tx, domain, id);
     if (!locked) return NO_DOMAIN;
-    const late = refuseRotation(locked);
-    if (late) return late;
-    const added = otherKeyRecords(locked.name, keyRecords('next', keys));
-    const records = [...(locked.records as CheckedRecord[]), ...uncheckedRecords(added)];
+    const lateRefusal = refuseRotation(locked);
+    if (lateRefusal) return lateRefusal;
+    const nextRecords = otherKeyRecords(locked.name, keyRecordsOf('next', keys));
+    const records = [...(locked.records as CheckedRecord[]), ...uncheckedRecords(nextRecords)];
     return beginRotation(tx, locked, { keys, records });
   });
 }
 
-function refuseRotation({ name, verifiedAt, nextKeys, ...rest }: StoredDomain): Refusal | null {
-  const refuse = (message: string): Refusal => ({ refused: 'conflict', message });
+function refuseRotation(domain: StoredDomain): Refusal | null {
+  const { name, verifiedAt, nextKeys, previousKeys, isPreviousNeeded, isKeyUnusable } = domain;
+  const conflict = (message: string): Refusal => ({ refused: 'conflict', message });
   if (verifiedAt === null) {
-    return refuse(`${name} has not been verified yet: publish the records of its current keys.`);
+    return conflict(`${name} has not been verified yet: publish the records of its current keys.`);
   }
   if (nextKeys !== null) {
-    return refuse(
+    return conflict(
       `A rotation of ${name} is under way since ${nextKeys.since}: publish the record of ${nextKeys.rsaSelector}, or cancel the rotation.`,
     );
   }
   // If the current keys cannot be opened, nothing is sent. The record of the previous keys may stay published.
-  if (rest.previousKeys === null || !rest.isPreviousNeeded || rest.isKeyUnusable) return null;
-  return refuse(
-    `The keys of ${name} were replaced at ${rest.previousKeys.since}, and mail with the previous ones may be under way: rotate again after ${removableAt(rest.previousKeys)}.`,
+  if (previousKeys === null || !isPreviousNeeded || isKeyUnusable) return null;
+  return conflict(
+    `The keys of ${name} were replaced at ${previousKeys.since}, and mail with the previous ones may be under way: rotate again after ${removableAt(previousKeys)}.`,
   );
 }
 
 export async function cancelDkimRotation(
   db: Database,
-  reach: DomainScope,
+  scope: DomainScope,
   id: string,
 ): Promise<StoredDomain | Refusal> {
-  const domain = isId(id) ? await findDomain(db, reach, id) : null;
+  const domain = isId(id) ? await findDomain(db, scope, id) : null;
   if (!domain) return NO_DOMAIN;
   return db.transaction(async (tx) => {
     const locked = await lockDomain(tx, domain, id);

@@ -28,7 +28,7 @@ export function presentDomain(domain: StoredDomain) {
       ...adviseKey(domain),
       ...adviseRotation(domain),
       ...(domain.advice as Advice[]),
-      ...domain.alerts.map(warning),
+      ...domain.alerts.map(reputationAdvice),
     ],
   };
 }
@@ -47,13 +47,14 @@ function adviseKey({ rsaPublicKey }: StoredDomain): { about: 'dkim'; message: st
   return message === null ? [] : [{ about: 'dkim', message }];
 }
 
-function presentDkim({ rsaSelector, dkimSince, nextKeys, previousKeys, ...rest }: StoredDomain) {
+function presentDkim(domain: StoredDomain) {
+  const { rsaSelector, dkimSince, nextKeys, previousKeys, isPreviousNeeded } = domain;
   return {
     selector: rsaSelector,
     since: dkimSince.toISOString(),
     next: nextKeys && { selector: nextKeys.rsaSelector, since: nextKeys.since },
     previous:
-      previousKeys && rest.isPreviousNeeded
+      previousKeys && isPreviousNeeded
         ? {
             selector: previousKeys.rsaSelector,
             until: previousKeys.since,
@@ -80,16 +81,17 @@ function adviseRotation(domain: StoredDomain): { about: 'dkim'; message: string 
     );
   }
   const previous = (domain.records as CheckedRecord[]).filter(({ key }) => key === 'previous');
-  const names = (of: CheckedRecord[]) => of.map((record) => record.name).join(' and ');
   const [rsa] = previous;
   if (previousKeys !== null && isPreviousNeeded && rsa?.status === 'missing') {
     messages.push(
       `${rsa.name} is missing, and mail that the previous DKIM key signed may be under way: leave it published until ${removableAt(previousKeys)}`,
     );
   }
-  const left = previous.filter(({ status }) => status === 'verified' || status === 'mismatch');
-  if (previousKeys !== null && !isPreviousNeeded && left.length > 0) {
-    messages.push(`the previous DKIM keys are not needed any more: remove ${names(left)}`);
+  const leftOver = previous.filter(({ status }) => status === 'verified' || status === 'mismatch');
+  if (previousKeys !== null && !isPreviousNeeded && leftOver.length > 0) {
+    messages.push(
+      `the previous DKIM keys are not needed any more: remove ${leftOver.map((record) => record.name).join(' and ')}`,
+    );
   }
   return messages.map((message) => ({ about: 'dkim', message }));
 }
@@ -98,24 +100,24 @@ function adviseRotation(domain: StoredDomain): { about: 'dkim'; message: string 
 function presentRecord(stored: CheckedRecord): CheckedRecord {
   const { record, type, name, value, ttl, priority, required, status, found, problem, key } =
     stored;
-  const onlyOfMx = priority === undefined ? {} : { priority };
-  const ofOtherKey = key === undefined ? {} : { key };
+  const mxFields = priority === undefined ? {} : { priority };
+  const keyFields = key === undefined ? {} : { key };
   return {
     record,
     type,
     name,
     value,
     ttl,
-    ...onlyOfMx,
+    ...mxFields,
     required,
     status,
     found,
     problem,
-    ...ofOtherKey,
+    ...keyFields,
   };
 }
 
-function warning(alert: StoredDomain['alerts'][number]) {
+function reputationAdvice(alert: StoredDomain['alerts'][number]) {
   const message = describeAlert({ ...alert, since: new Date(alert.since) });
   return { about: 'reputation' as const, message };
 }

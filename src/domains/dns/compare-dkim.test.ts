@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { dkimSign, dkimVerify } from 'mailauth';
-import { judgeDkim } from './judge-records.ts';
+import { compareDkim } from './compare-dkim.ts';
 
 const RSA = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const RSA_KEY = RSA.publicKey.export({ type: 'spki', format: 'der' }).toString('base64');
@@ -39,7 +39,7 @@ const DKIM_MISTAKES: Record<string, [string[], RegExp]> = {
 
 for (const [mistake, [texts, said]] of Object.entries(DKIM_MISTAKES)) {
   test(`a DKIM record with ${mistake} is reported as such`, () => {
-    const { status, problem } = judgeDkim(RSA_RECORD, texts);
+    const { status, problem } = compareDkim(RSA_RECORD, texts);
     assert.equal(status, 'mismatch');
     assert.match(problem ?? '', said);
   });
@@ -55,7 +55,7 @@ const DKIM_VARIANTS: Record<string, string> = {
 
 for (const [variant, text] of Object.entries(DKIM_VARIANTS)) {
   test(`a DKIM record ${variant} is verified, and an independent verifier agrees`, async () => {
-    assert.equal(judgeDkim(RSA_RECORD, [text]).status, 'verified');
+    assert.equal(compareDkim(RSA_RECORD, [text]).status, 'verified');
     assert.equal(await mailauthSays(text), 'pass');
   });
 }
@@ -65,10 +65,10 @@ test('an independent verifier fails with another key', async () => {
 });
 
 test('white space inside a key is valid, with advice to remove it', () => {
-  const judged = judgeDkim(RSA_RECORD, [RSA_RECORD.replace('p=MII', 'p=MI I')]);
+  const judged = compareDkim(RSA_RECORD, [RSA_RECORD.replace('p=MII', 'p=MI I')]);
   assert.equal(judged.status, 'verified');
   assert.match(judged.problem ?? '', /white space/);
-  assert.deepEqual(judgeDkim(ED_RECORD, [ED_RECORD]), { status: 'verified', problem: null });
+  assert.deepEqual(compareDkim(ED_RECORD, [ED_RECORD]), { status: 'verified', problem: null });
 });
 
 async function mailauthSays(text: string): Promise<string | undefined> {

@@ -1,8 +1,8 @@
 /** Periodic checks of all live domains: daily, and more often while required records are missing. */
 import type { Logger } from 'pino';
-import { type CheckOptions, verifyDomain } from './check.ts';
+import { type CheckOptions, verifyDomain } from './domain-check.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
-import { domainsToRecheck } from './domain-store.ts';
+import { listDomainsToRecheck } from './domain-store.ts';
 import type { Database } from '../database/database.ts';
 
 type RecheckOptions = {
@@ -12,15 +12,15 @@ type RecheckOptions = {
   isStopping: () => boolean;
 };
 
-const ROUND = { max: 64, perProjectMax: 8 };
+const ROUND_LIMITS = { max: 64, perProjectMax: 8 };
 /**
  * Domains checked at the same time. Each needs about 25 queries. More domains overflow the receive buffer of a name
  * server.
  */
-const AT_ONCE = 8;
+const CONCURRENT_CHECKS = 8;
 
 /**
- * Checks every live domain that is due (`domainsToRecheck`). If a check throws, the domain waits for the next run.
+ * Checks every live domain that is due (`listDomainsToRecheck`). If a check throws, the domain waits for the next run.
  *
  * A domain whose name servers do not answer takes 30 s. Several domains are therefore checked at once, and projects
  * alternate: slow name servers of one project delay others by only a few domains.
@@ -28,11 +28,11 @@ const AT_ONCE = 8;
 export async function recheckDomains(db: Database, options: RecheckOptions): Promise<void> {
   const { log, isStopping } = options;
   for (;;) {
-    const due = await domainsToRecheck(db, ROUND);
-    if (due.length === 0) return;
-    const queue = due.values();
+    const domains = await listDomainsToRecheck(db, ROUND_LIMITS);
+    if (domains.length === 0) return;
+    const queue = domains.values();
     let failures = 0;
-    const work = async (): Promise<void> => {
+    const checkNext = async (): Promise<void> => {
       for (const domain of queue) {
         if (isStopping()) return;
         await verifyDomain({ db, ...options }, domain).catch((error: unknown) => {
@@ -41,7 +41,7 @@ export async function recheckDomains(db: Database, options: RecheckOptions): Pro
         });
       }
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    await Promise.all(Array.from({ length: CONCURRENT_CHECKS }, checkNext));
     if (failures > 0 || isStopping()) return;
   }
 }
