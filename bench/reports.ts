@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { makeReturnPath } from '../src/mail/links/return-path.ts';
 import { newId } from '../src/database/ids.ts';
-import { SecretBox } from '../src/secrets/secret-store.ts';
+import { SecretBox } from '../src/secrets/secret-box.ts';
 import { statusReport } from '../test/support/reports.ts';
 import { startService, type Service } from '../test/support/service.ts';
 import { machineMs } from './parts/machine-clock.ts';

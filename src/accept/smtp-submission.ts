@@ -31,7 +31,7 @@ import { recipientUrls, type UrlSettings } from './content/recipient-urls.ts';
 import { readSubmission, readSubmittedRecipient } from './submitted-message.ts';
 import { AcceptedUnknown } from './store/lost-commits.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
-import type { SecretBox } from '../secrets/secret-store.ts';
+import type { SecretBox } from '../secrets/secret-box.ts';
 
 export type SubmissionOptions = {
   accept: AcceptEmail;

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { openSnapshot, type BackupTable } from './store/source.ts';
 import type { DatabaseAddress } from '../database/database.ts';
-import { secretKeyId, secretKeysOf } from '../secrets/secret-store.ts';
+import { secretKeyId, parseSecretKeys } from '../core/secret-keys.ts';
 import { BLOCK_BYTES, BackupWriter, compressBlock, type Sink } from './format.ts';
 import type { BackupHeader, TableEnd } from './manifest.ts';
 import { sealKey, type Sealing } from './sealed-key.ts';
@@ -40,7 +40,7 @@ export async function makeBackup(options: BackupOptions): Promise<MadeBackup> {
     version,
     ...snapshot.facts,
     weeks: mutable(snapshot.facts.weeks),
-    keyIds: secretKeysOf(secretKey).map(secretKeyId),
+    keyIds: parseSecretKeys(secretKey).map(secretKeyId),
     sealedKey: sealed?.toString('base64') ?? null,
     sealedFor: sealing && ('passphrase' in sealing ? 'passphrase' : 'recipients'),
     open: snapshot.open.queued,

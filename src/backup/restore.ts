@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import type { JournalRow } from './store/journal.ts';
 import type { Target } from './store/target.ts';
-import { secretKeyId, secretKeysOf } from '../secrets/secret-store.ts';
+import { secretKeyId, parseSecretKeys } from '../core/secret-keys.ts';
 import { BackupDamaged } from './format.ts';
 import type { BackupHeader } from './manifest.ts';
 import type { Journal } from './places/place.ts';
@@ -118,7 +118,7 @@ export async function secretKeyOf(
 /** Returns whether these keys open the rows: the first key of the backup, which seals, is among them. */
 function belongsTo(secretKeys: string, { keyIds }: KeyFacts): boolean {
   const [sealing = ''] = keyIds;
-  return secretKeysOf(secretKeys).map(secretKeyId).includes(sealing);
+  return parseSecretKeys(secretKeys).map(secretKeyId).includes(sealing);
 }
 
 async function copyInto(

@@ -157,7 +157,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'secrets',
     about: 'replace the secret key, even a lost one',
-    load: async () => (await import('../secrets/command.ts')).describeSecrets,
+    load: async () => (await import('../secrets/rotate-command.ts')).describeSecrets,
   },
   {
     name: 'migrate',

@@ -12,7 +12,7 @@ import { connectRunning, type EngineOptions } from '../database/embedded/engine.
 import { EngineProblem } from '../database/embedded/problem.ts';
 import { type BackUp, migrate, type MigrationResult } from '../migration/migrate.ts';
 import { DatabaseUnusable } from '../database/server/unusable.ts';
-import { readSecretKey, SecretKeyProblem } from '../secrets/secret-store.ts';
+import { readSecretKey, SecretKeyProblem } from '../secrets/secret-key-file.ts';
 import { EMBEDDED, settingFor } from '../database/server/usable.ts';
 
 export type Store = { db: Database; config: Config; migrated: MigrationResult };

@@ -18,8 +18,8 @@ import { type Migration, migrationsAfter, type TableEffect } from '../migration/
 import { MIGRATIONS, outdatedProblem, SCHEMA_KNOWN } from '../migration/schema-version.ts';
 import * as facts from '../migration/upgrade-facts.ts';
 import { refuseUnusable } from '../database/server/usable.ts';
-import { checkSecretKey } from '../secrets/check-store.ts';
-import { readInstance } from '../secrets/secret-store.ts';
+import { checkSecretKey } from '../secrets/key-check-store.ts';
+import { readInstanceId } from '../secrets/secret-key-file.ts';
 import type { Cli } from './command.ts';
 import { type NodeState, findRunningNodes } from '../operator/running-nodes.ts';
 import type { Place } from './store.ts';
@@ -124,7 +124,7 @@ async function reportNodes(
   { db, cli: { world }, place }: Reading,
   required: number,
 ): Promise<NodeReport[]> {
-  const own = readInstance(place.config.dataDir);
+  const own = readInstanceId(place.config.dataDir);
   return (await findRunningNodes(db, world)).map((node) => ({
     ...node,
     ends: node.schemaKnown < required,

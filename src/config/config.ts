@@ -36,7 +36,7 @@ import { MAIL_RETRY_WAITS_MS, parseRetryWaitMs } from '../core/retry.ts';
 import type * as ShapingFile from '../delivery/shaping/settings-file.ts';
 import { type ShapingSettings, DEFAULT_SHAPING } from '../delivery/shaping/settings.ts';
 import type { Source } from '../delivery/shaping/sources.ts';
-import { secretKeysOf } from '../secrets/secret-store.ts';
+import { parseSecretKeys } from '../core/secret-keys.ts';
 
 export type Config = Readonly<
   HttpConfig &
@@ -226,7 +226,7 @@ function readDelivery(read: EnvReader) {
 }
 
 function isSecretKey(text: string): boolean {
-  const keys = secretKeysOf(text);
+  const keys = parseSecretKeys(text);
   return keys.length > 0 && keys.every(({ length }) => length >= SECRET_KEY_CHARACTERS_MIN);
 }
 

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Refusal } from '../core/refusals.ts';
 import { type DkimKeyPair, generateDkimKeys } from '../mail/dkim.ts';
 import type { NewKeys } from './dkim-key-store.ts';
-import type { SecretBox } from '../secrets/secret-store.ts';
+import type { SecretBox } from '../secrets/secret-box.ts';
 
 const WAITING_MAX = 32;
 export const TOO_MANY_AT_ONCE: Refusal = {

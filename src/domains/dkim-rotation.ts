@@ -17,7 +17,7 @@ import { beginRotation, cancelRotation } from './dkim-key-store.ts';
 import { findDomain, lockDomain, type StoredDomain } from './domain-store.ts';
 import { isId } from '../database/ids.ts';
 import type { Database } from '../database/database.ts';
-import type { SecretBox } from '../secrets/secret-store.ts';
+import type { SecretBox } from '../secrets/secret-box.ts';
 
 export const NO_DOMAIN = noSuch('domain');
 

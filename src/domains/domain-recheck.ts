@@ -22,7 +22,7 @@ const CONCURRENT_CHECKS = 8;
 /**
  * Checks every live domain that is due (`listDomainsToRecheck`). If a check throws, the domain waits for the next run.
  *
- * A domain whose name servers do not answer takes 30 s. Several domains are therefore checked at once, and projects
+ * A domain whose name servers do not respond takes 30 s. Several domains are therefore checked at once, and projects
  * alternate: slow name servers of one project delay others by only a few domains.
  */
 export async function recheckDomains(db: Database, options: RecheckOptions): Promise<void> {

@@ -50,7 +50,7 @@ import {
 import { isId } from '../database/ids.ts';
 import type { Page, PageResult } from '../database/page.ts';
 import type { Database } from '../database/database.ts';
-import type { SecretBox } from '../secrets/secret-store.ts';
+import type { SecretBox } from '../secrets/secret-box.ts';
 import { markUnusable, unmarkUnusable } from '../secrets/unusable-store.ts';
 
 type DomainServiceOptions = CheckOptions & {

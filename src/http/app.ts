@@ -232,7 +232,7 @@ function limitConnections(
     log,
     onTimeout: (socket) => respondTooLate(socket, services),
   });
-  connections.watch(app.server);
+  connections.observe(app.server);
   app.addHook('onSend', (_request, reply, payload, done) => {
     const isWhole = typeof payload === 'string' || Buffer.isBuffer(payload);
     try {
@@ -265,7 +265,7 @@ function createFirstChecks(
     }
     const { access } = request.routeOptions.config;
     const isPublic = access === 'public';
-    if ((isPublic || access === 'sign_in') && !connections.admit(request.ip, reply.raw))
+    if ((isPublic || access === 'sign_in') && !connections.admitAnonymous(request.ip, reply.raw))
       return done(tooManyRequests());
     if (services.isStopping() && !isPublic) {
       return void sendProblem(reply.header('connection', 'close'), STOPPING);

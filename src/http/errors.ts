@@ -21,7 +21,7 @@ import type { HttpServices } from './services.ts';
 import { isOfRootMount, resendFailure } from '../compat/resend/wire/failures.ts';
 import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
-import { SecretUnopenable } from '../secrets/secret-store.ts';
+import { SecretUnopenable } from '../secrets/secret-box.ts';
 
 const STATUS_OF_CODE = {
   validation_error: 422,

@@ -17,7 +17,7 @@ export const shown = <Schema extends z.ZodType>(schema: Schema, ...examples: unk
 export const idSchema = (description: string) =>
   z.string().meta({ description, format: 'uuid', examples: [EXAMPLE_ID] });
 
-/** A time in a response: ISO 8601, UTC, milliseconds. */
+/** Describes a time in a response: ISO 8601, UTC, milliseconds. */
 export const time = (description: string) =>
   z.string().meta({ description, format: 'date-time', examples: [EXAMPLE_TIME] });
 
@@ -25,7 +25,7 @@ export const time = (description: string) =>
 export const optional = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().meta({ ...schema.meta(), 'x-null-is-absent': true });
 
-/** A short text on one line, which lists and terminals show. */
+/** Describes a short text on one line, which lists and terminals show. */
 export const label = (max: number, min = 1) =>
   z
     .string()
@@ -38,7 +38,7 @@ export const environment = doc(
   'Environment. `live` delivers mail. `test` simulates every delivery.',
 );
 
-/** Path parameters of `/…/:id`. A malformed id is answered with 404. */
+/** Describes the path parameters of `/…/:id`. A malformed id gets a 404. */
 export const idParams = (what: string) => z.object({ id: idSchema(`The id of the ${what}.`) });
 
 export const limitField = doc(
@@ -72,7 +72,7 @@ export const listQuery = <Filters extends z.ZodRawShape>(filters: Filters) =>
 export const pageQuery = listQuery({});
 
 /**
- * `{"object": "list", "data": [...], "has_more": bool}`.
+ * Describes `{"object": "list", "data": [...], "has_more": bool}`.
  * @param id name in the OpenAPI document and in generated clients
  * @param more further fields of the list
  */
@@ -90,7 +90,10 @@ export const listOf = <Item extends z.ZodType, More extends z.ZodRawShape>(
     })
     .meta({ id });
 
-/** The response to a DELETE. @param id name in the OpenAPI document and in generated clients */
+/**
+ * Describes the response to a DELETE.
+ * @param id name in the OpenAPI document and in generated clients
+ */
 export const deleted = <Name extends string>(id: `Deleted${string}`, object: Name) =>
   z
     .object({
@@ -140,8 +143,10 @@ export const FAILURES = {
 } as const;
 
 type FailureStatus = keyof typeof FAILURES;
-type Failures<Status extends FailureStatus> = Record<Status | 401 | 403 | 429 | 503, Described>;
-type Described = typeof failure;
+type Failures<Status extends FailureStatus> = Record<
+  Status | 401 | 403 | 429 | 503,
+  typeof failure
+>;
 
 /** Returns the failures of a route for its `response`: these, and those of every route with a key. */
 export function failures<Status extends FailureStatus = never>(

@@ -26,7 +26,7 @@ import type { DryRun } from '../accept/dry-run.ts';
 import type { AcceptBatch } from '../accept/email-batch.ts';
 import type { Database } from '../database/database.ts';
 import type { SuppressionsMaximum } from '../accounts/limits/maximum-store.ts';
-import type { SecretBox } from '../secrets/secret-store.ts';
+import type { SecretBox } from '../secrets/secret-box.ts';
 import type { ScopeCategory } from '../accounts/limits/limit-store.ts';
 import type { TemplateService } from '../templates/templates.ts';
 import type { VisitBuffer } from '../tracking/visits.ts';

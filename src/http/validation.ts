@@ -7,12 +7,24 @@ import type { core, ZodType } from 'zod';
 import type { FieldProblem } from '../core/refusals.ts';
 import { badFields } from './errors.ts';
 
+const FORMAT_MESSAGES: Readonly<Record<string, string>> = {
+  uuid: 'must be an id, as this API returns it',
+  datetime: 'must be a time in ISO 8601, like 2026-11-21T08:30:00Z',
+  date: 'must be a date, like 2026-11-21',
+  url: 'must be a URL',
+};
+
+const TYPE_NAMES: Readonly<Record<string, string>> = { int: 'whole number', record: 'object' };
+
+/** Characters of a field name in a message. */
+const NAME_CHARACTERS_MAX = 64;
+
 type Issue = core.$ZodIssue;
 type RawIssue = core.$ZodRawIssue;
 
 /** Fastify's validator. Returns the parsed value, or an error with the problems that becomes a 422. */
 export const validatorCompiler: FastifySchemaCompiler<ZodType> = ({ schema, httpPart }) => {
-  // Schemas of headers only document them. The code that reads a header checks it and answers 400.
+  // Schemas of headers only document them. The code that reads a header checks it and responds with 400.
   if (httpPart === 'headers') return () => true;
   return (data: unknown) => {
     const result = schema.safeParse(data, { error: messageOf });
@@ -63,9 +75,9 @@ function closestUnionIssue(issue: core.$ZodIssueInvalidUnion): Pick<Issue, 'path
 }
 
 function joinExpectations(issues: readonly Issue[]): string {
-  const wanted = issues.map(({ message }) => /^must be (.*?)(, not .*)?$/.exec(message)?.[1]);
-  if (wanted.includes(undefined)) return issues[0]?.message ?? 'is not valid';
-  return `must be ${[...new Set(wanted)].join(' or ')}`;
+  const expectations = issues.map(({ message }) => /^must be (.*?)(, not .*)?$/.exec(message)?.[1]);
+  if (expectations.includes(undefined)) return issues[0]?.message ?? 'is not valid';
+  return `must be ${[...new Set(expectations)].join(' or ')}`;
 }
 
 /** Returns names such as `to[2]`, `tags[0].name`, `headers.X-Entity`. */
@@ -79,7 +91,9 @@ function fieldName(path: readonly PropertyKey[]): string {
 /** Field names come from the client and reach logs and terminals, so they are shortened and made printable. */
 function printableName(name: string): string {
   const printable = name.replace(/[\u0000-\u001f\u007f]/g, '?');
-  return printable.length <= 64 ? printable : `${printable.slice(0, 64)}…`;
+  return printable.length <= NAME_CHARACTERS_MAX
+    ? printable
+    : `${printable.slice(0, NAME_CHARACTERS_MAX)}…`;
 }
 
 /** Returns the message after the field name. A schema's own message takes precedence. */
@@ -97,25 +111,16 @@ function messageOf(issue: RawIssue): string {
     case 'too_big':
       return `must ${boundText(issue.origin, 'at most', Number(issue.maximum))}`;
     case 'invalid_format':
-      return FORMATS[issue.format] ?? 'has the wrong form';
+      return FORMAT_MESSAGES[issue.format] ?? 'has the wrong form';
     default:
       return 'is not valid';
   }
 }
 
-const FORMATS: Readonly<Record<string, string>> = {
-  uuid: 'must be an id, as this API returns it',
-  datetime: 'must be a time in ISO 8601, like 2026-11-21T08:30:00Z',
-  date: 'must be a date, like 2026-11-21',
-  url: 'must be a URL',
-};
-
 function withArticle(expected: string): string {
   const name = TYPE_NAMES[expected] ?? expected;
   return /^[aeiou]/.test(name) ? `an ${name}` : `a ${name}`;
 }
-
-const TYPE_NAMES: Readonly<Record<string, string>> = { int: 'whole number', record: 'object' };
 
 function typeNameOf(input: unknown): string {
   if (input === null) return 'null';

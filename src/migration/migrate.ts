@@ -26,8 +26,12 @@ import { keyEarlierLists } from './migrate-addresses.ts';
 import { beginEpochOfNewSystem } from '../events/order-store.ts';
 import { type Migration, migrationsAfter } from './effects.ts';
 import { ensurePartitions } from '../database/partitions.ts';
-import { checkSecretKey, type SecretKeyPlace, takeSecretKey } from '../secrets/check-store.ts';
-import { secretKeysOf } from '../secrets/secret-store.ts';
+import {
+  checkSecretKey,
+  type SecretKeyLocation,
+  readOrCreateSecretKey,
+} from '../secrets/key-check-store.ts';
+import { parseSecretKeys } from '../core/secret-keys.ts';
 import { DatabaseUnusable } from '../database/server/unusable.ts';
 import {
   listOlderNodes,
@@ -68,7 +72,7 @@ export type MigrateOptions = Watching & {
    * For a service. The key must be that of the database. The login role of workers is derived from it
    * (database/server/roles.ts).
    */
-  secretKey?: SecretKeyPlace;
+  secretKey?: SecretKeyLocation;
   backUp?: BackUp | undefined;
   log?: (sentence: string) => void;
   folder?: string;
@@ -108,12 +112,12 @@ export async function migrate(
     if (place !== undefined) await checkSecretKey(db, place);
     const applied = await applyMigrations(db, address, options);
     // Still under the lock: when several nodes begin on an empty database, one creates the key.
-    const secretKey = place === undefined ? null : await takeSecretKey(db, place);
+    const secretKey = place === undefined ? null : await readOrCreateSecretKey(db, place);
     const role = await makeAppRole(db);
     if (role === null || secretKey === null) return { ...applied, role, login: null, secretKey };
     await db.query('reset role');
     // During a rotation there are two keys. The first seals.
-    const [sealing = secretKey] = secretKeysOf(secretKey);
+    const [sealing = secretKey] = parseSecretKeys(secretKey);
     const login = await makeLogin(db, address, { secretKey: sealing, silence, signal });
     return { ...applied, role, login, secretKey };
   } finally {

@@ -26,8 +26,9 @@ import { openUnderLock } from '../database/embedded/engine.ts';
 import { prepareDataDir } from '../database/embedded/layout.ts';
 import { tryArrivalLock } from '../database/embedded/lock.ts';
 import { EMBEDDED, settingFor } from '../database/server/usable.ts';
-import { checkSecretKey } from '../secrets/check-store.ts';
-import { instanceOf, ownSecretKey, SecretBox } from '../secrets/secret-store.ts';
+import { checkSecretKey } from '../secrets/key-check-store.ts';
+import { SecretBox } from '../secrets/secret-box.ts';
+import { findOrCreateInstanceId, requireSecretKey } from '../secrets/secret-key-file.ts';
 import { backupFailure } from '../backup/commands/failure.ts';
 import {
   type Cli,
@@ -159,7 +160,7 @@ async function moveTo(cli: Cli, move: Move, { json = false }: Options): Promise<
   const secretKey = await checkedKey(address, config);
   const dataDir = prepareDataDir(config.dataDir);
   await using target = url === null ? await openEmbeddedTarget(cli, dataDir) : externalTarget(url);
-  const destination = destinationOf(url, instanceOf(dataDir));
+  const destination = destinationOf(url, findOrCreateInstanceId(dataDir));
   const options: MoveOptions = {
     from: address,
     to: target.address,
@@ -184,7 +185,7 @@ async function checkedKey(address: DatabaseAddress, config: Config): Promise<str
   } finally {
     await client.end();
   }
-  return ownSecretKey(config);
+  return requireSecretKey(config);
 }
 
 type OpenTarget = AsyncDisposable & {

@@ -5,9 +5,9 @@
  */
 import { DEPARTURE, type Departure, EMBEDDED } from '../database/server/usable.ts';
 import type { Queryable } from '../database/database.ts';
-import type { SecretBox } from '../secrets/secret-store.ts';
+import type { SecretBox } from '../secrets/secret-box.ts';
 
-/** The new address. `instance` is the id of the data directory that has the database (secrets/secret-store.ts). */
+/** The new address. `instance` is the id of the data directory that has the database (secrets/secret-key-file.ts). */
 export type Destination = { url: string } | { instance: string };
 
 const ROW = 'departure';

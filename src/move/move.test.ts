@@ -6,7 +6,7 @@ import { listTables } from '../backup/store/source.ts';
 import { sealDestination } from './fence-store.ts';
 import { migrate } from '../migration/migrate.ts';
 import { DatabaseMoved } from '../database/server/usable.ts';
-import { SecretBox } from '../secrets/secret-store.ts';
+import { SecretBox } from '../secrets/secret-box.ts';
 import { systemWorld } from '../service/machine/system-world.ts';
 import {
   asOwner,

@@ -6,13 +6,14 @@ import type { DatabaseAddress } from '../database/database.ts';
 import { withoutPassword } from '../database/server/address.ts';
 import { connectRunning, type RunningConnection } from '../database/embedded/engine.ts';
 import { type Departure, EMBEDDED } from '../database/server/usable.ts';
-import { instanceOf, ownSecretKey, SecretBox } from '../secrets/secret-store.ts';
+import { SecretBox } from '../secrets/secret-box.ts';
+import { findOrCreateInstanceId, requireSecretKey } from '../secrets/secret-key-file.ts';
 import { type Cli, type Outcome } from '../cli/command.ts';
 import { withAddress } from '../cli/store.ts';
 
 export function undoCommand(cli: Cli, { isNewLost }: { isNewLost: boolean }): Promise<Outcome> {
   const work = async ({ address, config }: { address: DatabaseAddress; config: Config }) => {
-    const secrets = new SecretBox(ownSecretKey(config));
+    const secrets = new SecretBox(requireSecretKey(config));
     const { databaseUrl, dataDir } = config;
     await using engines = new AsyncDisposableStack();
     const openNew = async ({ sealed }: Departure): Promise<DatabaseAddress | null> => {
@@ -27,7 +28,7 @@ export function undoCommand(cli: Cli, { isNewLost }: { isNewLost: boolean }): Pr
     const departure = await undoMove({
       old: address,
       oldPlace: databaseUrl === null ? EMBEDDED : withoutPassword(databaseUrl),
-      sealed: sealDestination(secrets, destinationOf(databaseUrl, instanceOf(dataDir))),
+      sealed: sealDestination(secrets, destinationOf(databaseUrl, findOrCreateInstanceId(dataDir))),
       openNew,
     });
     return undone(cli, departure);

@@ -12,7 +12,8 @@ import { type MoveState, readMoveState } from './source-store.ts';
 import type { Queryable } from '../database/database.ts';
 import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { DatabaseMoved, type Departure } from '../database/server/usable.ts';
-import { instanceOf, readSecretKey, SecretBox, SecretUnopenable } from '../secrets/secret-store.ts';
+import { SecretBox, SecretUnopenable } from '../secrets/secret-box.ts';
+import { findOrCreateInstanceId, readSecretKey } from '../secrets/secret-key-file.ts';
 import type { WorkerPool } from '../service/worker/pool.ts';
 
 const LOOK_EVERY_MS = 500;
@@ -79,7 +80,8 @@ export function followMove(config: Config, departure: Departure): Config {
   try {
     const to = openDestination(new SecretBox(secretKey), departure.sealed);
     if ('url' in to) return { ...config, databaseUrl: to.url };
-    if (to.instance === instanceOf(config.dataDir)) return { ...config, databaseUrl: null };
+    if (to.instance === findOrCreateInstanceId(config.dataDir))
+      return { ...config, databaseUrl: null };
   } catch (error) {
     if (error instanceof SecretUnopenable) throw new DatabaseMoved(departure);
     throw error;

@@ -9,7 +9,7 @@ import { checkOutboundUrl } from '../net/http/guarded-client.ts';
 import type { Database, Queryable } from '../database/database.ts';
 import { OPERATOR_SCOPE } from './condition-store.ts';
 import { findOrCreateOperatorProject } from '../accounts/projects/project-store.ts';
-import type { SecretBox } from '../secrets/secret-store.ts';
+import type { SecretBox } from '../secrets/secret-box.ts';
 import {
   createEndpoint,
   deleteEndpoint,

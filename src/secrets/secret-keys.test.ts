@@ -6,7 +6,8 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import type { Queryable } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
 import { createMember } from '../accounts/members/member-store.ts';
-import { sealAnew, SecretBox } from './secret-store.ts';
+import { SecretBox } from './secret-box.ts';
+import { resealAll } from './secret-store.ts';
 import { findTotp, prepareTotp } from '../accounts/sign-in/totp-store.ts';
 import { createEndpoint, findSecrets, rotateSecret } from '../webhooks/endpoint-store.ts';
 
@@ -39,7 +40,7 @@ test('a sealed secret opens only with its key, whatever the order of keys', () =
   assert.equal(new SecretBox(`${NEW},${OLD}`).open(sealed, 'row'), 'a secret');
   assert.throws(() => new SecretBox(NEW).open(sealed, 'row'));
   const box = new SecretBox(OLD);
-  box.use(`${NEW},${OLD}`);
+  box.replaceKeys(`${NEW},${OLD}`);
   const anew = box.seal('a secret', 'row');
   assert.equal(new SecretBox(NEW).open(anew, 'row'), 'a secret');
   assert.deepEqual(box.derive('x'), new SecretBox(NEW).derive('x'));
@@ -70,8 +71,8 @@ test('interrupted re-sealing continues when it is called again', async () => {
       return db.query(statement, values);
     },
   };
-  await assert.rejects(sealAnew(breakingOff, secrets, 5), /killed/);
-  const rest = await sealAnew(db, secrets, 5);
+  await assert.rejects(resealAll(breakingOff, secrets, 5), /killed/);
+  const rest = await resealAll(db, secrets, 5);
   assert.ok(rest.sealed > 0 && rest.sealed < 14, String(rest.sealed));
   // The domain of newSender has no real key: it is counted, and stops nothing.
   assert.equal(rest.unreadable, 2);
@@ -83,7 +84,7 @@ test('interrupted re-sealing continues when it is called again', async () => {
     assert.equal(onlyNew.open(stored!.previousSecret!, id), 'whsec seven');
     assert.equal(onlyNew.open(stored!.earlierSecret!, id), 'whsec 7');
   }
-  assert.equal((await sealAnew(db, secrets, 5)).sealed, 0);
+  assert.equal((await resealAll(db, secrets, 5)).sealed, 0);
 });
 
 test('second factors are sealed anew as well', async () => {
@@ -96,7 +97,7 @@ test('second factors are sealed anew as well', async () => {
   const member = await createMember(db, { ...who, ...row!, role: 'viewer' });
   const { id } = member!;
   await prepareTotp(db, id, new SecretBox(OLD).seal('a secret', id));
-  await sealAnew(db, new SecretBox(`${NEW},${OLD}`));
+  await resealAll(db, new SecretBox(`${NEW},${OLD}`));
   const { secret } = (await findTotp(db, id))!;
   assert.equal(new SecretBox(NEW).open(secret!, id), 'a secret');
 });
@@ -119,8 +120,8 @@ test('a secret that is replaced during re-sealing keeps its new value', async ()
       return db.query(statement, values);
     },
   };
-  await sealAnew(racing, secrets);
-  await sealAnew(db, secrets);
+  await resealAll(racing, secrets);
+  await resealAll(db, secrets);
   const stored = await findSecrets(db, sender, id);
   assert.equal(new SecretBox(NEW).open(stored!.secret, id), 'after');
   assert.equal(new SecretBox(NEW).open(stored!.previousSecret!, id), 'before');

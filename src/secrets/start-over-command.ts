@@ -18,16 +18,16 @@ import {
 } from '../database/database.ts';
 import { prepareDataDir } from '../database/embedded/layout.ts';
 import { SCHEMA_KNOWN } from '../migration/schema-version.ts';
-import { checkSecretKey, readCheck, replaceCheck } from './check-store.ts';
+import { checkSecretKey, readCheck, replaceCheck } from './key-check-store.ts';
+import { SecretBox } from './secret-box.ts';
 import {
-  makeSecretKey,
-  noteFirstKey,
-  putSecretKeyAside,
-  SecretBox,
+  createSecretKeyFile,
+  renameSecretKeyFile,
   secretKeyFile,
   SecretKeyProblem,
-} from './secret-store.ts';
-import { listToRenew, markAllUnusable, type ToRenew } from './unusable-store.ts';
+} from './secret-key-file.ts';
+import { recordFirstKey } from './secret-store.ts';
+import { listSecretsToRenew, markAllUnusable, type SecretsToRenew } from './unusable-store.ts';
 import { addCommand, type Cli, type Failure, type Outcome } from '../cli/command.ts';
 import { findRunningNodes } from '../operator/running-nodes.ts';
 import { type Place, withAddress, withStore } from '../cli/store.ts';
@@ -50,8 +50,8 @@ async function startOver(cli: Cli, options: Options): Promise<Outcome> {
   const opened = await withStore(cli, () => Promise.resolve({ data: null, text: '' }));
   if ('failed' in opened) return opened;
   return withAddress(cli, async (place) => {
-    const before = await asOwner(place.address, readCheck);
-    const refusal = place.isInService ? conflict(RUNS) : await whyNot(cli, place);
+    const before = await withOwnerConnection(place.address, readCheck);
+    const refusal = place.isInService ? conflict(RUNS) : await refuseStart(cli, place);
     if (refusal !== null) return refusal;
     if (!(await isConfirmed(cli, options))) {
       return conflict(`${LOST} Nothing was changed; add --yes.`);
@@ -68,16 +68,16 @@ const LOST =
   'DKIM keys, signing secrets of webhooks and second factors are lost with the key. You have to renew them, and mail waits ' +
   'until then. Unsubscribe and tracking links in sent mail stop working, and late bounces of that mail are not matched.';
 
-async function whyNot(cli: Cli, { address, config }: Place): Promise<Failure | null> {
-  return asOwner(address, async (db) => {
-    const present = await versionOf(db);
-    if (present > SCHEMA_KNOWN) {
-      return conflict(`The database has schema ${present}. Use the version that runs on it.`);
+async function refuseStart(cli: Cli, { address, config }: Place): Promise<Failure | null> {
+  return withOwnerConnection(address, async (db) => {
+    const schema = await versionOf(db);
+    if (schema > SCHEMA_KNOWN) {
+      return conflict(`The database has schema ${schema}. Use the version that runs on it.`);
     }
     const { dataDir, secretKey: configured } = config;
     const unreadable = configured === null ? unreadableFile(secretKeyFile(dataDir)) : null;
     if (unreadable !== null) return conflict(unreadable);
-    if (await opens(db, { dataDir, configured })) return conflict(NOTHING_LOST);
+    if (await opensDatabase(db, { dataDir, configured })) return conflict(NOTHING_LOST);
     const running = (await findRunningNodes(db, cli.world)).filter(({ isRunning }) => isRunning);
     if (running.length === 0) return null;
     return conflict(`${RUNS} It is on ${running.map(({ host }) => host).join(', ')}.`);
@@ -99,7 +99,7 @@ function unreadableFile(file: string): string | null {
 const NOTHING_LOST =
   'Nothing is lost: the secret key opens the secrets in the database, or there are none. `letterhaus secrets rotate` replaces it.';
 
-async function opens(
+async function opensDatabase(
   db: Queryable,
   key: { dataDir: string; configured: string | null },
 ): Promise<boolean> {
@@ -127,34 +127,34 @@ async function replace(
   { address, config }: Place,
   before: Buffer | null,
 ): Promise<Outcome> {
-  return asOwner(address, async (db) => {
+  return withOwnerConnection(address, async (db) => {
     await lockMigrations(db);
     const check = await readCheck(db);
     if (!(check ?? NO_CHECK).equals(before ?? NO_CHECK)) return conflict(OTHER_CALL);
     const dataDir = prepareDataDir(config.dataDir);
     const configured = config.secretKey;
-    const aside = configured === null ? putSecretKeyAside(dataDir, cli.world.now()) : null;
-    const key = configured ?? makeSecretKey(dataDir);
+    const keptAs = configured === null ? renameSecretKeyFile(dataDir, cli.world.now()) : null;
+    const key = configured ?? createSecretKeyFile(dataDir);
     const secrets = new SecretBox(key);
     await replaceCheck(db, secrets);
-    await noteFirstKey(db, secrets.keyIds[0]!);
+    await recordFirstKey(db, secrets.keyIds[0]!);
     await markAllUnusable(db, secrets);
-    const toRenew = await listToRenew(db);
+    const toRenew = await listSecretsToRenew(db);
     const where = configured === null ? secretKeyFile(dataDir) : 'LETTERHAUS_SECRET_KEY';
     return {
-      data: { object: 'secret_start_over', key: secrets.keyIds[0], kept_as: aside, ...toRenew },
-      text: textOf(cli, { where, aside, toRenew }),
+      data: { object: 'secret_start_over', key: secrets.keyIds[0], kept_as: keptAs, ...toRenew },
+      text: describeResult(cli, { where, keptAs, toRenew }),
     };
   });
 }
 
-type Done = { where: string; aside: string | null; toRenew: ToRenew };
+type StartedOver = { where: string; keptAs: string | null; toRenew: SecretsToRenew };
 
-function textOf({ program }: Cli, { where, aside, toRenew }: Done): string {
+function describeResult({ program }: Cli, { where, keptAs, toRenew }: StartedOver): string {
   const { domains, webhooks, members } = toRenew;
   return [
     `The key in ${where} is now the key of the database. Keep a copy of it.`,
-    ...(aside === null ? [] : [`The previous key is kept as ${aside}.`]),
+    ...(keptAs === null ? [] : [`The previous key is kept as ${keptAs}.`]),
     'Other nodes need the same key. Start the service, and renew everything that the lost key had sealed:',
     ...domains.flatMap((name) => [
       `  ${program} domains rotate-dkim ${name}    (publish the record that it prints)`,
@@ -167,7 +167,7 @@ function textOf({ program }: Cli, { where, aside, toRenew }: Done): string {
   ].join('\n');
 }
 
-async function asOwner<Result>(
+async function withOwnerConnection<Result>(
   address: DatabaseAddress,
   work: (db: Queryable) => Promise<Result>,
 ): Promise<Result> {

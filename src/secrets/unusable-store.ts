@@ -5,7 +5,7 @@
  */
 import type { Logger } from 'pino';
 import type { Queryable } from '../database/database.ts';
-import type { SecretBox } from './secret-store.ts';
+import type { SecretBox } from './secret-box.ts';
 
 export const SECRET_KINDS = ['domain', 'webhook', 'member'] as const;
 export type SecretKind = (typeof SECRET_KINDS)[number];
@@ -18,7 +18,7 @@ insert into unusable_secrets (kind, owner_id, id, since) values ($1, $2, $3, app
 on conflict do nothing
 returning 1`;
 
-/** @returns whether the row was not marked before */
+/** Marks a row. Returns whether it was not marked before. */
 export async function markUnusable(
   db: Queryable,
   { kind, ownerId, id }: SecretRow,
@@ -26,14 +26,14 @@ export async function markUnusable(
   return (await db.query(MARK, [kind, ownerId, id])).length > 0;
 }
 
-const MEANS: Readonly<Record<SecretKind, string>> = {
+const CONSEQUENCES: Readonly<Record<SecretKind, string>> = {
   domain: 'the secret key does not open the DKIM key of a domain; its mail waits unsent',
   webhook: 'the secret key does not open the signing secret of a webhook; nothing is sent to it',
   member: 'the secret key does not open the second factor of a member; its codes are refused',
 };
 
 /** Marks a row, and logs it unless it was marked before. Never throws. */
-export async function noteUnusable(
+export async function markAndLogUnusable(
   { db, log }: { db: Queryable; log: Pick<Logger, 'warn'> },
   row: SecretRow,
 ): Promise<void> {
@@ -48,7 +48,7 @@ export function warnUnusable(log: Pick<Logger, 'warn'>, { kind, ownerId, id }: S
   const owner = kind === 'member' ? { organization_id: ownerId } : { project_id: ownerId };
   log.warn(
     { kind, id, ...owner },
-    `${MEANS[kind]}; see "The secret key does not open" in docs/troubleshooting.md`,
+    `${CONSEQUENCES[kind]}; see "The secret key does not open" in docs/troubleshooting.md`,
   );
 }
 
@@ -102,7 +102,7 @@ export async function isDomainUnusable(
   return row?.isUnusable === true;
 }
 
-type Values = { ownerId: string; id: string; values: Buffer[] };
+type SealedRow = { ownerId: string; id: string; values: Buffer[] };
 
 const VALUES = {
   domain: `
@@ -123,30 +123,40 @@ select organization_id as "ownerId", id, array[totp_secret] as values
 } as const satisfies Record<SecretKind, string>;
 
 const FIRST_UUID = '00000000-0000-0000-0000-000000000000';
-const BATCH = 100;
+const BATCH_ROWS = 100;
 
-/** Opens all sealed values, in small batches, and marks the rows that do not open. @returns the newly marked rows */
+/** Opens all sealed values, in small batches, and marks the rows that do not open. Returns the newly marked rows. */
 export async function markAllUnusable(
   db: Queryable,
   secrets: Pick<SecretBox, 'opens'>,
-  { isStopping = () => false, batch = BATCH }: { isStopping?: () => boolean; batch?: number } = {},
+  {
+    isStopping = () => false,
+    batchRows = BATCH_ROWS,
+  }: { isStopping?: () => boolean; batchRows?: number } = {},
 ): Promise<SecretRow[]> {
   const marked: SecretRow[] = [];
   for (const kind of SECRET_KINDS) {
-    let after: Pick<Values, 'ownerId' | 'id'> | undefined = { ownerId: FIRST_UUID, id: FIRST_UUID };
+    let after: Pick<SealedRow, 'ownerId' | 'id'> | undefined = {
+      ownerId: FIRST_UUID,
+      id: FIRST_UUID,
+    };
     while (after !== undefined && !isStopping()) {
-      const rows: Values[] = await db.query<Values>(VALUES[kind], [after.ownerId, after.id, batch]);
+      const rows: SealedRow[] = await db.query<SealedRow>(VALUES[kind], [
+        after.ownerId,
+        after.id,
+        batchRows,
+      ]);
       const damaged = rows.filter(
         ({ id, values }) => !values.every((value) => secrets.opens(value, id)),
       );
       marked.push(...(await markEach(db, kind, damaged)));
-      after = rows.length < batch ? undefined : rows.at(-1);
+      after = rows.length < batchRows ? undefined : rows.at(-1);
     }
   }
   return marked;
 }
 
-/** @returns the rows that were not marked before */
+/** Marks rows. Returns those that were not marked before. */
 async function markEach(
   db: Queryable,
   kind: SecretKind,
@@ -160,7 +170,7 @@ async function markEach(
   return marked;
 }
 
-export type ToRenew = { domains: string[]; webhooks: string[]; members: string[] };
+export type SecretsToRenew = { domains: string[]; webhooks: string[]; members: string[] };
 
 const TO_RENEW = `
 select array(select distinct d.name from unusable_secrets u
@@ -170,8 +180,8 @@ select array(select distinct d.name from unusable_secrets u
        array(select m.email from unusable_secrets u join members m on m.id = u.id
               where u.kind = 'member' order by 1) as members`;
 
-export async function listToRenew(db: Queryable): Promise<ToRenew> {
-  const [row] = await db.query<ToRenew>(TO_RENEW);
+export async function listSecretsToRenew(db: Queryable): Promise<SecretsToRenew> {
+  const [row] = await db.query<SecretsToRenew>(TO_RENEW);
   return row!;
 }
 
@@ -189,17 +199,17 @@ select u.kind, u.owner_id as "ownerId", u.id,
   from unusable_secrets u
  order by u.kind, u.owner_id, u.id limit 1000`;
 
-/** Removes the marks of rows that open again or were deleted. @returns the rows that open */
+/** Removes the marks of rows that open again or were deleted. Returns the rows that open. */
 export async function unmarkUsable(
   db: Queryable,
   secrets: Pick<SecretBox, 'opens'>,
 ): Promise<SecretRow[]> {
   const opened: SecretRow[] = [];
   for (const { values, ...row } of await db.query<Marked>(MARKED)) {
-    const present = values?.filter((value) => value !== null) ?? [];
-    if (present.some((value) => !secrets.opens(value, row.id))) continue;
+    const sealedValues = values?.filter((value) => value !== null) ?? [];
+    if (sealedValues.some((value) => !secrets.opens(value, row.id))) continue;
     await unmarkUnusable(db, row);
-    if (present.length > 0) opened.push(row);
+    if (sealedValues.length > 0) opened.push(row);
   }
   return opened;
 }

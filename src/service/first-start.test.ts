@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { findCallers } from '../accounts/keys/key-store.ts';
 import { hashApiKey } from '../accounts/keys/api-key.ts';
 import { seedFirstStart } from './first-start.ts';
-import { SecretBox } from '../secrets/secret-store.ts';
+import { SecretBox } from '../secrets/secret-box.ts';
 import { systemWorld } from './machine/system-world.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 

@@ -18,7 +18,7 @@ import {
   createProject,
   listAllProjects,
 } from '../accounts/projects/project-store.ts';
-import type { SecretBox } from '../secrets/secret-store.ts';
+import type { SecretBox } from '../secrets/secret-box.ts';
 
 /** `.test` is reserved (RFC 6761), and the test environment verifies it without DNS. */
 export const FIRST_DOMAIN = 'acme.test';

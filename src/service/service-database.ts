@@ -30,7 +30,7 @@ import { openUnderLock } from '../database/embedded/engine.ts';
 import { prepareDataDir } from '../database/embedded/layout.ts';
 import { takeLock, untilNoArrival } from '../database/embedded/lock.ts';
 import type { ServiceAddresses } from '../database/embedded/problem.ts';
-import { instanceOf, readSecretKey } from '../secrets/secret-store.ts';
+import { findOrCreateInstanceId, readSecretKey } from '../secrets/secret-key-file.ts';
 import { type BackUp, migrate, type MigrationResult } from '../migration/migrate.ts';
 import { expireWorker, listWorkers } from '../delivery/queue/worker-store.ts';
 import {
@@ -162,7 +162,7 @@ async function openConfigured(config: Config, opening: Opening): Promise<Service
     if (problem !== null) log.warn(problem);
     const workerUser = opened.workerUser(login.role === null);
     if (workerUser === null && process.geteuid?.() === 0) log.warn(STAY_ROOT);
-    const instance = instanceOf(dataDir);
+    const instance = findOrCreateInstanceId(dataDir);
     await untilAborted(expirePredecessor(present, instance, log), signal);
     return {
       ...opened,

@@ -38,7 +38,7 @@ import { registerHost, ownUrl } from './machine/own-host.ts';
 import { SharedFiles } from './machine/privileges.ts';
 import { watchHold } from '../backup/running/hold-watch.ts';
 import { watchMove } from '../move/watch.ts';
-import { keepSecretKeys } from '../secrets/key-watch.ts';
+import { watchSecretKeys } from '../secrets/secret-key-watch.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
 import { keepPointInTime } from '../backup/running/keep-point-in-time.ts';
 import { systemWorld } from './machine/system-world.ts';
@@ -52,7 +52,8 @@ import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { setOperatorAddress } from '../operator/operator-mail-store.ts';
 import { type Hold, readHold } from '../backup/store/hold.ts';
 import { untilAborted } from '../database/server/session.ts';
-import { SecretBox, SecretKeyProblem } from '../secrets/secret-store.ts';
+import { SecretBox } from '../secrets/secret-box.ts';
+import { SecretKeyProblem } from '../secrets/secret-key-file.ts';
 
 export type ReadyInfo = {
   /** URL of the API, without a final slash. */
@@ -145,7 +146,7 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     using _figures = await startMeasuring(pool, { ...running, certificates });
     await using maintenance = new Maintenance({ ...running, clock, certificates });
     maintenance.start();
-    using _keys = keepSecretKeys(running);
+    using _keys = watchSecretKeys(running);
     using _hold = watchHold(hold, { db: database.db, pool, log });
     await using _backups = scheduleBackups({ ...common, ...running, backup: config.backup });
     await using _archive = await keepPointInTime(running);

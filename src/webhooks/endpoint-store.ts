@@ -1,5 +1,5 @@
 /**
- * Webhook endpoints: registered, changed, deleted, secrets rotated. Secrets are sealed (`secrets/secret-store.ts`),
+ * Webhook endpoints: registered, changed, deleted, secrets rotated. Secrets are sealed (`secrets/secret-box.ts`),
  * and only `webhooks/` opens them. `delivery-store.ts` has the deliveries.
  */
 import type { EventType } from '../core/events.ts';

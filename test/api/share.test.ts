@@ -2,7 +2,7 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { makeShareToken, readShareToken, SHARE } from '../../src/mail/links/share-link.ts';
-import { SecretBox } from '../../src/secrets/secret-store.ts';
+import { SecretBox } from '../../src/secrets/secret-box.ts';
 import { assertFailure, TIME, UNKNOWN_ID } from '../support/api.ts';
 import { memberOf, ownerOf } from '../support/browser.ts';
 import { failed, resendClient, succeeded } from '../support/resend.ts';

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { authenticate } from 'mailauth';
 import PostalMime from 'postal-mime';
-import { SecretBox, secretKeysOf } from '../../src/secrets/secret-store.ts';
+import { parseSecretKeys } from '../../src/core/secret-keys.ts';
+import { SecretBox } from '../../src/secrets/secret-box.ts';
 import { startJourney } from '../support/journey.ts';
 import { handIn, statusReport } from '../support/reports.ts';
 import { waitFor } from '../support/wait.ts';
@@ -24,7 +25,7 @@ const journey = await startJourney(
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;
 const keyFile = join(service.dataDir, 'secrets', 'secret-key');
-const keysNow = () => secretKeysOf(readFileSync(keyFile, 'utf8'));
+const keysNow = () => parseSecretKeys(readFileSync(keyFile, 'utf8'));
 
 type Sent = {
   id: string;
@@ -146,7 +147,7 @@ test('a key file without the current key does not affect the running service', a
   assert.equal(await isSigned(await send('mistake.test')), true);
   assert.equal((await journey.request('POST', '/v1/domains', { name: 'own.example' })).status, 201);
   writeFileSync(keyFile, before);
-  const [fresh] = secretKeysOf(before);
+  const [fresh] = parseSecretKeys(before);
   for (const { id, sealed } of await sealedValues()) new SecretBox(fresh!).open(sealed, id);
 });
 

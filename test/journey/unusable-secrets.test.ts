@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { SecretBox } from '../../src/secrets/secret-store.ts';
+import { SecretBox } from '../../src/secrets/secret-box.ts';
 import { startJourney } from '../support/journey.ts';
 import { letterhaus } from '../support/letterhaus.ts';
 import { startService } from '../support/service.ts';

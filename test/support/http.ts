@@ -11,7 +11,7 @@ import { DEFAULT_SHAPING } from '../../src/delivery/shaping/settings.ts';
 import { createAddressGuard } from '../../src/net/ip-addresses.ts';
 import { AttachmentUrls } from '../../src/accept/content/attachment-urls.ts';
 import { DatabaseUnavailable } from '../../src/database/database.ts';
-import { SecretBox } from '../../src/secrets/secret-store.ts';
+import { SecretBox } from '../../src/secrets/secret-box.ts';
 
 export const SENT = { object: 'email', id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' };
 

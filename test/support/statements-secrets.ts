@@ -4,16 +4,16 @@ import { newId } from '../../src/database/ids.ts';
 import {
   foreignKeyProblem,
   replaceCheck,
-  sealCheckAnew,
-  takeSecretKey,
-} from '../../src/secrets/check-store.ts';
+  resealCheck,
+  readOrCreateSecretKey,
+} from '../../src/secrets/key-check-store.ts';
+import { SecretBox } from '../../src/secrets/secret-box.ts';
 import {
-  keysInUse,
+  listFirstKeys,
   listKeyHolders,
-  noteFirstKey,
-  noteSecretKeys,
-  sealAnew,
-  SecretBox,
+  recordFirstKey,
+  recordSecretKeys,
+  resealAll,
 } from '../../src/secrets/secret-store.ts';
 import * as unusable from '../../src/secrets/unusable-store.ts';
 import { createEndpoint, deleteEndpoint } from '../../src/webhooks/endpoint-store.ts';
@@ -24,11 +24,11 @@ export async function useSecretKeys({ db, sender }: Stage): Promise<void> {
   const id = newId();
   const secret = new SecretBox(old).seal('whsec', id);
   await createEndpoint(db, sender, { id, url: 'https://s.test', events: ['email.sent'], secret });
-  await noteSecretKeys(db, { instance: newId(), keyIds: ['00000000'] });
-  await noteFirstKey(db, '00000001');
+  await recordSecretKeys(db, { instance: newId(), keyIds: ['00000000'] });
+  await recordFirstKey(db, '00000001');
   await listKeyHolders(db);
-  await keysInUse(db);
-  await sealAnew(db, new SecretBox(`${fresh},${old}`));
+  await listFirstKeys(db);
+  await resealAll(db, new SecretBox(`${fresh},${old}`));
   await useCheck(db);
   await useMarks(db, sender.projectId, id);
   await deleteEndpoint(db, sender, id);
@@ -40,7 +40,7 @@ async function useMarks(db: Database, projectId: string, id: string): Promise<vo
   await unusable.unmarkUnusable(db, row);
   await unusable.markAllUnusable(db, new SecretBox('w'.repeat(32)));
   await unusable.countUnusable(db);
-  await unusable.listToRenew(db);
+  await unusable.listSecretsToRenew(db);
   await unusable.areAllDomainsUnusable(db);
   await unusable.isDomainUnusable(db, { projectId, domainId: id });
   await unusable.unmarkUsable(db, { opens: () => true });
@@ -49,10 +49,10 @@ async function useMarks(db: Database, projectId: string, id: string): Promise<vo
 async function useCheck(db: Database): Promise<void> {
   const right = new SecretBox('c'.repeat(32));
   await db.query(`update installation set secret_check = $1`, [right.seal('x', 'installation')]);
-  await takeSecretKey(db, { dataDir: '/', configured: 'c'.repeat(32) });
+  await readOrCreateSecretKey(db, { dataDir: '/', configured: 'c'.repeat(32) });
   const wrong = 'w'.repeat(32);
   await foreignKeyProblem(db, { dataDir: '/', configured: wrong }, new SecretBox(wrong));
-  await sealCheckAnew(db, new SecretBox(`${'d'.repeat(32)},${'c'.repeat(32)}`));
+  await resealCheck(db, new SecretBox(`${'d'.repeat(32)},${'c'.repeat(32)}`));
   await replaceCheck(db, right);
   await db.query('update installation set secret_check = null');
 }

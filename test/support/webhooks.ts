@@ -11,7 +11,7 @@ import { recordEvent } from '../../src/events/event-store.ts';
 import { newId } from '../../src/database/ids.ts';
 import { registerWorker } from '../../src/delivery/queue/worker-store.ts';
 import { createOrganization, createProject } from '../../src/accounts/projects/project-store.ts';
-import { SecretBox } from '../../src/secrets/secret-store.ts';
+import { SecretBox } from '../../src/secrets/secret-box.ts';
 import { systemWorld } from '../../src/service/machine/system-world.ts';
 import { WebhookLoop, type WebhookLoopOptions } from '../../src/webhooks/sending/loop.ts';
 import { WebhookService } from '../../src/webhooks/endpoints.ts';

@@ -2,7 +2,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
-import { API_KEY_RANDOM_BYTES, hintOf, makeApiKey, parseApiKey } from './api-key.ts';
+import { API_KEY_RANDOM_BYTES, keyHintOf, makeApiKey, parseApiKey } from './api-key.ts';
 
 const randomness = fc.uint8Array({
   minLength: API_KEY_RANDOM_BYTES,
@@ -45,5 +45,5 @@ test('the checksum is the CRC32 of everything before it, in base62', () => {
 });
 
 test('the hint has only the beginning of the key', () => {
-  assert.equal(hintOf(`lh_test_AbCd${'0'.repeat(34)}`), 'lh_test_AbCd…');
+  assert.equal(keyHintOf(`lh_test_AbCd${'0'.repeat(34)}`), 'lh_test_AbCd…');
 });

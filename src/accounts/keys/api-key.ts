@@ -16,7 +16,10 @@ const KEY = /^lh_(live|test)_[0-9A-Za-z]{38}$/;
 /** Bytes that makeApiKey needs. They exceed what 32 base62 characters encode, so all characters are equally likely. */
 export const API_KEY_RANDOM_BYTES = 32;
 
-/** @param random API_KEY_RANDOM_BYTES from a cryptographic source */
+/**
+ * Returns the text of a new key.
+ * @param random API_KEY_RANDOM_BYTES from a cryptographic source
+ */
 export function makeApiKey(environment: Environment, random: Uint8Array): string {
   const number = random.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
   const start = `lh_${environment}_${base62(number, RANDOM_CHARACTERS)}`;
@@ -36,7 +39,7 @@ export function hashApiKey(text: string): string {
 }
 
 /** Returns the beginning of the key: enough for a person to recognise it, useless to an attacker. */
-export function hintOf(key: string): string {
+export function keyHintOf(key: string): string {
   return `${key.slice(0, 'lh_live_'.length + HINT_CHARACTERS)}…`;
 }
 
@@ -46,8 +49,8 @@ function checksumOf(start: string): string {
 
 function base62(number: bigint, width: number): string {
   let digits = '';
-  for (let rest = number; digits.length < width; rest /= 62n) {
-    digits = BASE62[Number(rest % 62n)] + digits;
+  for (let remaining = number; digits.length < width; remaining /= 62n) {
+    digits = BASE62[Number(remaining % 62n)] + digits;
   }
   return digits;
 }

@@ -3,7 +3,7 @@
  * the row has its SHA-256. An installation without any key is at its first start (`onFirstStart`).
  */
 import { randomBytes } from 'node:crypto';
-import { API_KEY_RANDOM_BYTES, hashApiKey, hintOf, makeApiKey } from './api-key.ts';
+import { API_KEY_RANDOM_BYTES, hashApiKey, keyHintOf, makeApiKey } from './api-key.ts';
 import type { Caller, Environment, KeyLimits, Scope } from '../../core/scope.ts';
 import { ADVISORY_LOCKS } from '../../database/advisory-locks.ts';
 import type { Queryable, Database } from '../../database/database.ts';
@@ -57,7 +57,7 @@ export async function createKey(
     scope.environment,
     key.name,
     hashApiKey(text),
-    hintOf(text),
+    keyHintOf(text),
     key.permission,
     key.domain,
     key.expiresAt,
@@ -198,7 +198,7 @@ export async function rotateKey(
 ): Promise<RotatedKey | null> {
   const text = makeApiKey(scope.environment, randomBytes(API_KEY_RANDOM_BYTES));
   const found = [scope.projectId, scope.environment, id, ...limitsOf(within)];
-  const values = [...found, newId(), hashApiKey(text), hintOf(text), overlapS];
+  const values = [...found, newId(), hashApiKey(text), keyHintOf(text), overlapS];
   const [row] = await db.query<ApiKey & { previousExpiresAt: Date }>(ROTATE, values);
   if (!row) return null;
   const { previousExpiresAt, ...key } = row;

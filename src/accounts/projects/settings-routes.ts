@@ -181,8 +181,8 @@ async function findProjectInPath(
 }
 
 async function readSettingsResponse({ db, config }: HttpServices, project: Project) {
-  const settings = await readProjectSettings(db, project.id, config);
-  const { limits, domainsMax, storage, retention, alert, alerts } = settings;
+  const stored = await readProjectSettings(db, project.id, config);
+  const { limits, domainsMax, storage, retention, alert, alerts } = stored;
   const kept = retentionInEffect(retention, config.retention);
   return {
     object: 'project_settings' as const,

@@ -5,8 +5,11 @@
  * ends it, and nothing is stored.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { SecretBox } from '../../secrets/secret-store.ts';
+import type { SecretBox } from '../../secrets/secret-box.ts';
 import { SignedText } from './signed-text.ts';
+
+/** Purpose of the key that signs the proof. */
+const KEY_PURPOSE = 'device password';
 
 type Owner = { id: string; password: string };
 
@@ -21,7 +24,7 @@ export class Devices {
 
   cookieFor({ id, password }: Owner): string {
     const deviceId = randomBytes(16).toString('base64url');
-    const proof = proofOf(password, this.#secrets.derive(PROOF)).toString('base64url');
+    const proof = proofOf(password, this.#secrets.derive(KEY_PURPOSE)).toString('base64url');
     return this.#signed.sign(`${id}.${deviceId}.${proof}`);
   }
 
@@ -37,7 +40,7 @@ export class Devices {
   isOf({ memberId, proof }: Device, { id, password }: Owner): boolean {
     return (
       memberId === id &&
-      this.#secrets.deriveAll(PROOF).some((key) => {
+      this.#secrets.deriveAll(KEY_PURPOSE).some((key) => {
         const expected = proofOf(password, key);
         return proof.length === expected.length && timingSafeEqual(proof, expected);
       })
@@ -47,9 +50,10 @@ export class Devices {
 
 export type Device = { memberId: string; deviceId: string; proof: Buffer };
 
-const PROOF = 'device password';
-
-/** @param password the stored hash */
+/**
+ * Returns a proof that the member has this password.
+ * @param password the stored hash
+ */
 function proofOf(password: string, key: Buffer): Buffer {
   return createHmac('sha256', key).update(password).digest().subarray(0, 16);
 }

@@ -43,7 +43,10 @@ export class Passwords {
     this.#turns.requireFreePlace(turnOwner);
   }
 
-  /** @throws Overloaded when too many wait */
+  /**
+   * Returns the hash to store.
+   * @throws Overloaded when too many wait
+   */
   async hash(password: string, turnOwner: TurnOwner): Promise<string> {
     const parameters = { memory: MEMORY_KIB, passes: PASSES, parallelism: 1 };
     const salt = randomBytes(SALT_BYTES);

@@ -7,7 +7,7 @@ import { type Limit, signInLimitRefusal } from '../../core/limits.ts';
 import type { Refusal } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
-import type { SecretBox } from '../../secrets/secret-store.ts';
+import type { SecretBox } from '../../secrets/secret-box.ts';
 import {
   enableTotp,
   findTotp,

@@ -3,7 +3,7 @@
  * refused without a query.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { SecretBox } from '../../secrets/secret-store.ts';
+import type { SecretBox } from '../../secrets/secret-box.ts';
 
 type Keys = Pick<SecretBox, 'derive' | 'deriveAll'>;
 

@@ -14,7 +14,7 @@ import { readBackup } from '../../config/backup.ts';
 import type { Config } from '../../config/config.ts';
 import { noteBackup } from '../store/last-backup.ts';
 import { EnvReader } from '../../config/env-reader.ts';
-import { readSecretKey } from '../../secrets/secret-store.ts';
+import { readSecretKey } from '../../secrets/secret-key-file.ts';
 import { backupFailure } from './failure.ts';
 import { type Cli, type Outcome, runnable, type Success, usageFailure } from '../../cli/command.ts';
 import { type Place, withAddress } from '../../cli/store.ts';

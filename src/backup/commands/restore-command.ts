@@ -17,7 +17,7 @@ import { withoutPassword } from '../../database/server/address.ts';
 import type { DatabaseAddress } from '../../database/database.ts';
 import { prepareDataDir } from '../../database/embedded/layout.ts';
 import { migrate } from '../../migration/migrate.ts';
-import { readSecretKey, storeSecretKey } from '../../secrets/secret-store.ts';
+import { readSecretKey, storeRestoredSecretKey } from '../../secrets/secret-key-file.ts';
 import { backupFailure } from './failure.ts';
 import { type Cli, type Outcome, parseTime, runnable, usageFailure } from '../../cli/command.ts';
 import { type Place, withAddress } from '../../cli/store.ts';
@@ -96,7 +96,7 @@ async function restore(
       if (config.databaseUrl === null) await requireSpace(config.dataDir, facts);
       const dataDir = prepareDataDir(config.dataDir);
       const keepSecretKey = (): void => {
-        if (config.secretKey === null) storeSecretKey(dataDir, secretKey);
+        if (config.secretKey === null) storeRestoredSecretKey(dataDir, secretKey);
       };
       const replayed = await fillFrom(read, target, {
         facts,

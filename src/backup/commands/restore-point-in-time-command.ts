@@ -25,7 +25,7 @@ import { recoverCluster } from '../../database/embedded/recover.ts';
 import { migrate } from '../../migration/migrate.ts';
 import { DatabaseUnusable } from '../../database/server/unusable.ts';
 import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
-import { readSecretKey, storeSecretKey } from '../../secrets/secret-store.ts';
+import { readSecretKey, storeRestoredSecretKey } from '../../secrets/secret-key-file.ts';
 import { type Cli, type Outcome, usageFailure } from '../../cli/command.ts';
 
 type Options = { at: Date; config: Config; opening: Opening };
@@ -65,7 +65,7 @@ export async function restorePointInTime(
       onReplayed: (lsn) => cli.err(`replayed up to ${lsn}\n`),
       settle: async (address) => {
         settled = await settle(cli, address, { plan, config });
-        if (config.secretKey === null) storeSecretKey(dataDir, secretKey);
+        if (config.secretKey === null) storeRestoredSecretKey(dataDir, secretKey);
       },
     });
   } catch (error) {

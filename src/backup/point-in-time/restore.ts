@@ -8,7 +8,7 @@ import { mkdir, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { createZstdDecompress } from 'node:zlib';
-import { secretKeysOf } from '../../secrets/secret-store.ts';
+import { parseSecretKeys } from '../../core/secret-keys.ts';
 import { BackupDamaged } from '../format.ts';
 import { type KeyOptions, secretKeyOf } from '../restore.ts';
 import { type Base, listSeries, readKeys, type Series, walFile, walFolder } from './archive.ts';
@@ -75,7 +75,7 @@ export async function keysAt(
     throw new BackupDamaged(`${place.pathOf(series.name)} has no secret key.`);
   }
   const opened: string[] = [];
-  for (const key of found) opened.push(...secretKeysOf(await secretKeyOf(key, options)));
+  for (const key of found) opened.push(...parseSecretKeys(await secretKeyOf(key, options)));
   return [...new Set(opened)].join(',');
 }
 

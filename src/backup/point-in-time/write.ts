@@ -13,7 +13,7 @@ import { readWalState } from '../store/wal.ts';
 import { databaseBytes } from '../../database/server/capacity.ts';
 import type { DatabaseAddress, Queryable } from '../../database/database.ts';
 import { versionOf } from '../../migration/migrate.ts';
-import { secretKeyId, secretKeysOf } from '../../secrets/secret-store.ts';
+import { secretKeyId, parseSecretKeys } from '../../core/secret-keys.ts';
 import { type Destination, PlaceProblem } from '../places/place.ts';
 import { sealKey, type Sealing } from '../sealed-key.ts';
 import {
@@ -116,7 +116,7 @@ export async function archiveKey(
   const sealed = await sealKey(secretKey, sealing);
   const key: ArchivedKey = {
     at: at.toISOString(),
-    keyIds: secretKeysOf(secretKey).map(secretKeyId),
+    keyIds: parseSecretKeys(secretKey).map(secretKeyId),
     sealedKey: sealed.toString('base64'),
     sealedFor: 'passphrase' in sealing ? 'passphrase' : 'recipients',
   };

@@ -41,7 +41,8 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../../database/database.ts';
-import { readSecretKey, secretKeyId, secretKeysOf } from '../../secrets/secret-store.ts';
+import { secretKeyId, parseSecretKeys } from '../../core/secret-keys.ts';
+import { readSecretKey } from '../../secrets/secret-key-file.ts';
 import { JournalKeeper } from './journal-keeper.ts';
 import { pause } from '../../lib/pause.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
@@ -219,7 +220,7 @@ export class PointInTime implements AsyncDisposable {
     const { config, database } = this.#options;
     const secretKey = config.secretKey ?? readSecretKey(database.dataDir);
     if (secretKey === null) throw new Error(`there is no secret key in ${database.dataDir}`);
-    const ids = secretKeysOf(secretKey).map(secretKeyId).join();
+    const ids = parseSecretKeys(secretKey).map(secretKeyId).join();
     if (ids === this.#keyIds) return;
     const { now: at } = await readWalState(db);
     await archiveKey(this.#place, series, { at, secretKey, sealing: sealingOf(config) });

@@ -8,8 +8,8 @@ import { domainOf } from '../../mail/address.ts';
 import { Unsignable } from '../../mail/dkim.ts';
 import { findLastReason } from '../../emails/email-store.ts';
 import { readStopReasons } from '../queue/queue-store.ts';
-import { SecretUnopenable } from '../../secrets/secret-store.ts';
-import { isDomainUnusable, noteUnusable } from '../../secrets/unusable-store.ts';
+import { SecretUnopenable } from '../../secrets/secret-box.ts';
+import { isDomainUnusable, markAndLogUnusable } from '../../secrets/unusable-store.ts';
 import { attemptLive, type AttemptOptions } from './live-attempt.ts';
 import { RECHECK_AFTER_MS } from './send-permission.ts';
 import type { Cutoff } from './cutoff.ts';
@@ -156,7 +156,7 @@ async function deferUntilKeyOpens(
   { db, log }: DeliverOptions,
 ): Promise<Settle> {
   const { projectId, domainId, from } = delivery.message;
-  await noteUnusable({ db, log }, { kind: 'domain', ownerId: projectId, id: domainId });
+  await markAndLogUnusable({ db, log }, { kind: 'domain', ownerId: projectId, id: domainId });
   return settleWithoutConnection(delivery, unsignable(domainOf(from.address)));
 }
 

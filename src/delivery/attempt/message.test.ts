@@ -6,7 +6,7 @@ import type { Address } from '../../mail/address.ts';
 import { generateDkimKeys } from '../../mail/dkim.ts';
 import type { StoredMessage } from './message-store.ts';
 import { newId } from '../../database/ids.ts';
-import { SecretBox } from '../../secrets/secret-store.ts';
+import { SecretBox } from '../../secrets/secret-box.ts';
 import { assertUnchanged, hasAsciiForm, MessageBuilder, type SignedMessage } from './message.ts';
 
 const secrets = new SecretBox('s'.repeat(32));

@@ -127,7 +127,7 @@ function dmarcFinding(found: {
     return { domain: null, policy: null, verdict: 'none', problem };
   }
   const subdomainPolicy = record.at === name ? undefined : tags?.get('sp');
-  const policy = POLICIES.find((name) => name === (subdomainPolicy ?? tags?.get('p')));
+  const policy = POLICIES.find((value) => value === (subdomainPolicy ?? tags?.get('p')));
   if (policy === undefined) {
     const problem = `the DMARC record at _dmarc.${record.at} is not valid, so receivers ignore it`;
     return { domain: record.at, policy: null, verdict: 'none', problem };

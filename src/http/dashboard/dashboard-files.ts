@@ -26,7 +26,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.md': 'text/plain; charset=utf-8',
 };
 
-/** @returns the files by their path with slashes; null when the dashboard was not built */
+/** Reads the files, by their path with slashes. Returns null when the dashboard was not built. */
 export async function readDashboard(folder: string): Promise<Map<string, DashboardFile> | null> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
   const paths = entries
@@ -57,12 +57,12 @@ export function chooseEncoding(
 ): { coding: Coding | null; content: Buffer } {
   for (const coding of ['br', 'gzip'] as const) {
     const content = file.encoded[coding];
-    if (content && accepts(accepted ?? '', coding)) return { coding, content };
+    if (content && acceptsCoding(accepted ?? '', coding)) return { coding, content };
   }
   return { coding: null, content: file.content };
 }
 
-function accepts(header: string, coding: Coding): boolean {
+function acceptsCoding(header: string, coding: Coding): boolean {
   return header.split(',').some((item) => {
     const [name = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase());
     return name === coding && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));

@@ -1,7 +1,7 @@
 /**
  * The dashboard: static files below /dashboard/, which use the API like any other client.
  *
- * Its pages have paths below /dashboard/ (/dashboard/…/emails/ID), which all answer with the same document;
+ * Its pages have paths below /dashboard/ (/dashboard/…/emails/ID), which all return the same document;
  * web/src/router.tsx chooses the page. All other paths of the root belong to the API.
  */
 import { fileURLToPath } from 'node:url';
@@ -56,25 +56,31 @@ const FRAME = '<!doctype html><title>Preview</title>';
 
 export function registerDashboardRoutes(app: App, { config }: HttpServices): void {
   let files: Promise<Map<string, DashboardFile> | null> | null = null;
-  const open = { config: { access: 'public' }, schema: { hide: true } } as const;
+  const publicRoute = { config: { access: 'public' }, schema: { hide: true } } as const;
 
-  app.get(BASE.slice(0, -1), { ...open, handler: (_request, reply) => reply.redirect(BASE) });
+  app.get(BASE.slice(0, -1), {
+    ...publicRoute,
+    handler: (_request, reply) => reply.redirect(BASE),
+  });
   // The link of the first start leads here. Browsers keep its fragment in the redirect.
-  app.get('/sign-in', { ...open, handler: (_request, reply) => reply.redirect(`${BASE}sign-in`) });
+  app.get('/sign-in', {
+    ...publicRoute,
+    handler: (_request, reply) => reply.redirect(`${BASE}sign-in`),
+  });
   registerFrame(app, config);
   app.get(`${BASE}*`, {
-    ...open,
+    ...publicRoute,
     handler: async (request, reply) => {
       files ??= readDashboard(FOLDER);
-      const all = await files;
+      const builtFiles = await files;
       if (isOfTrackingHost(request.host, config)) return sendProblem(reply, NO_SUCH_FILE);
-      if (all === null) {
+      if (builtFiles === null) {
         files = null; // it may be built later
         return sendProblem(reply, NOT_BUILT);
       }
       const { '*': path } = request.params as { '*': string };
       const isAsset = path.startsWith(ASSETS);
-      const file = all.get(isAsset ? path : publicFile(path, all));
+      const file = builtFiles.get(isAsset ? path : fileNameFor(path, builtFiles));
       if (file === undefined) return sendProblem(reply, NO_SUCH_FILE);
       return sendFile(reply.headers(isAsset ? ASSET_HEADERS : PAGE_HEADERS), file);
     },
@@ -112,9 +118,9 @@ export function redirectToDashboard(reply: FastifyReply): FastifyReply {
   return reply.header('vary', 'Accept').redirect(BASE);
 }
 
-/** Files beside the page (an icon) are served by their name; every other path is a page. */
-function publicFile(path: string, all: ReadonlyMap<string, DashboardFile>): string {
-  return all.has(path) ? path : 'index.html';
+/** Returns the name of a file beside the page (an icon), and that of the page for every other path. */
+function fileNameFor(path: string, files: ReadonlyMap<string, DashboardFile>): string {
+  return files.has(path) ? path : 'index.html';
 }
 
 function sendFile(reply: FastifyReply, file: DashboardFile): FastifyReply {
@@ -127,11 +133,11 @@ function sendFile(reply: FastifyReply, file: DashboardFile): FastifyReply {
     etag: file.etag,
     ...(coding !== null && { 'content-encoding': coding }),
   });
-  const known = headers['if-none-match']?.split(',').map((tag) => tag.trim()) ?? [];
-  return known.includes(file.etag) ? reply.code(304).send() : reply.send(content);
+  const knownTags = headers['if-none-match']?.split(',').map((tag) => tag.trim()) ?? [];
+  return knownTags.includes(file.etag) ? reply.code(304).send() : reply.send(content);
 }
 
-/** A host that only counts opens and clicks does not serve the dashboard. */
+/** Returns whether the host only counts opens and clicks: it does not serve the dashboard. */
 function isOfTrackingHost(
   host: string,
   { trackingUrl, publicUrl }: Pick<HttpServices['config'], 'trackingUrl' | 'publicUrl'>,

@@ -31,6 +31,53 @@ one shape, \`{"error": {"code", "message", "request_id"}}\`, and every response 
 The dashboard uses the same operations with a session in place of a key: it names project and environment in
 \`Letterhaus-Project\` and \`Letterhaus-Environment\`, and sends \`Letterhaus-Session: 1\` with every change.`;
 
+/** Placeholders: the routes are registered here but never called. */
+const NO_SERVICES = {
+  db: {},
+  config: {
+    metricsToken: null,
+    trustedProxies: [],
+    limits: DEFAULT_LIMITS,
+    retention: DEFAULT_RETENTION,
+  },
+  log: { info: () => {} },
+  world: { monotonicMs: () => 0 },
+  attachmentUrls: { stop: () => {} },
+  certificate: null,
+} as unknown as HttpServices;
+
+const TAGS = {
+  Emails: 'Send email, follow its delivery, cancel and reschedule it.',
+  Events: 'Events in commit order, as pages or as a stream that stays open.',
+  Queue:
+    'Waiting mail by provider, with the reason why it waits. Hold, release, retry and drop it.',
+  Stats: 'Numbers of emails by outcome.',
+  Domains: 'Sending domains and the DNS records that they need.',
+  Webhooks: 'Endpoints that receive events, their deliveries, and replays.',
+  Templates: 'Email contents with variables, in versions.',
+  Suppressions: 'Addresses that receive no email.',
+  'API keys': 'Keys of this API, with their permissions.',
+  Projects: 'Projects own keys, domains and emails.',
+  Session: 'Sessions of the dashboard: sign in, sign out, change the password. Not for API keys.',
+  Members: 'Members of the organization, and invitations. Not for API keys.',
+  'API log': 'Log of failed requests and of changes.',
+  'Audit log': 'Log of changes and their actors. Not for API keys.',
+  Operator: 'The installation as a whole. Not for API keys.',
+  Service: 'Health and readiness of the service.',
+};
+
+const INTEGER = { type: 'integer' } as const;
+const LIMIT_HEADERS = {
+  'RateLimit-Limit': { description: 'Requests per window.', schema: INTEGER },
+  'RateLimit-Remaining': { description: 'Requests left in this window.', schema: INTEGER },
+  'RateLimit-Reset': { description: 'Seconds until the window ends.', schema: INTEGER },
+  'Retry-After': { description: 'Seconds to wait before the next request.', schema: INTEGER },
+};
+
+const REF = '#/components/schemas/';
+/** The generator names a schema `X` in responses and `XInput` in requests. */
+const INPUT_NAME = /Input$/;
+
 type Operation = {
   operationId: string;
   security?: object[];
@@ -53,21 +100,6 @@ export async function generateOpenApi(): Promise<object> {
   }
   return withExamples(tidyOpenApi(document));
 }
-
-/** Placeholders: the routes are registered here but never called. */
-const NO_SERVICES = {
-  db: {},
-  config: {
-    metricsToken: null,
-    trustedProxies: [],
-    limits: DEFAULT_LIMITS,
-    retention: DEFAULT_RETENTION,
-  },
-  log: { info: () => {} },
-  world: { monotonicMs: () => 0 },
-  attachmentUrls: { stop: () => {} },
-  certificate: null,
-} as unknown as HttpServices;
 
 function registerSwagger(app: App): void {
   void app.register(swagger, {
@@ -110,34 +142,6 @@ function acceptsEmptyBody(body: ZodType | undefined): boolean {
   return body.safeParse({}).success;
 }
 
-const TAGS = {
-  Emails: 'Send email, follow its delivery, cancel and reschedule it.',
-  Events: 'Events in commit order, as pages or as a stream that stays open.',
-  Queue:
-    'Waiting mail by provider, with the reason why it waits. Hold, release, retry and drop it.',
-  Stats: 'Numbers of emails by outcome.',
-  Domains: 'Sending domains and the DNS records that they need.',
-  Webhooks: 'Endpoints that receive events, their deliveries, and replays.',
-  Templates: 'Email contents with variables, in versions.',
-  Suppressions: 'Addresses that receive no email.',
-  'API keys': 'Keys of this API, with their permissions.',
-  Projects: 'Projects own keys, domains and emails.',
-  Session: 'Sessions of the dashboard: sign in, sign out, change the password. Not for API keys.',
-  Members: 'Members of the organization, and invitations. Not for API keys.',
-  'API log': 'Log of failed requests and of changes.',
-  'Audit log': 'Log of changes and their actors. Not for API keys.',
-  Operator: 'The installation as a whole. Not for API keys.',
-  Service: 'Health and readiness of the service.',
-};
-
-const seconds = { type: 'integer' } as const;
-const LIMIT_HEADERS = {
-  'RateLimit-Limit': { description: 'Requests per window.', schema: seconds },
-  'RateLimit-Remaining': { description: 'Requests left in this window.', schema: seconds },
-  'RateLimit-Reset': { description: 'Seconds until the window ends.', schema: seconds },
-  'Retry-After': { description: 'Seconds to wait before the next request.', schema: seconds },
-};
-
 function completeOperation(path: string, operation: Operation): void {
   if (!path.startsWith('/v1/')) operation.security = [];
   if (operation['x-body-is-optional'] && operation.requestBody)
@@ -158,27 +162,28 @@ function completeOperation(path: string, operation: Operation): void {
   }
 }
 
-const REF = '#/components/schemas/';
-/** The generator names a schema `X` in responses and `XInput` in requests. */
-const INPUT = /Input$/;
-
 type OpenApi = JsonObject & { paths: JsonObject; components: { schemas: JsonObject } };
 
 function tidyOpenApi(document: OpenApi): OpenApi {
   const { schemas } = document.components;
-  const kept: JsonObject = {};
+  const tidySchemas: JsonObject = {};
   for (const name of usedSchemaNames(document.paths, schemas)) {
-    const schema = withShortNames(tidySchema(schemas[name] ?? {}, { isInput: INPUT.test(name) }));
-    const short = name.replace(INPUT, '');
-    if (kept[short] !== undefined && !isDeepStrictEqual(kept[short], schema)) {
-      throw new Error(`${short} differs in requests: give that schema an id of its own.`);
+    const schema = withShortNames(
+      tidySchema(schemas[name] ?? {}, { isInput: INPUT_NAME.test(name) }),
+    );
+    const shortName = name.replace(INPUT_NAME, '');
+    if (
+      tidySchemas[shortName] !== undefined &&
+      !isDeepStrictEqual(tidySchemas[shortName], schema)
+    ) {
+      throw new Error(`${shortName} differs in requests: give that schema an id of its own.`);
     }
-    kept[short] = schema;
+    tidySchemas[shortName] = schema;
   }
   return {
     ...document,
     paths: simplifySchema(withShortNames(tidyPaths(document.paths))) as JsonObject,
-    components: { ...document.components, schemas: mapValues(kept, simplifySchema) },
+    components: { ...document.components, schemas: mapValues(tidySchemas, simplifySchema) },
   };
 }
 
@@ -264,8 +269,8 @@ function tidySchema(schema: Json, direction: { isInput: boolean }): Json {
 /** Removes null, which is accepted for clients that cannot omit a field and is not documented. */
 function withoutNull(schema: JsonObject): JsonObject {
   const { type, anyOf, ...rest } = schema;
-  if (Array.isArray(type)) return { type: type.find((one) => one !== 'null') ?? null, ...rest };
-  const others = Array.isArray(anyOf) ? anyOf.filter((one) => !isNull(one)) : [];
+  if (Array.isArray(type)) return { type: type.find((name) => name !== 'null') ?? null, ...rest };
+  const others = Array.isArray(anyOf) ? anyOf.filter((alternative) => !isNull(alternative)) : [];
   const [only] = others;
   if (others.length === 1 && isObject(only)) return { ...only, ...rest };
   return { anyOf: others, ...rest };

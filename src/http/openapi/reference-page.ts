@@ -44,7 +44,10 @@ export type ReferenceSource = {
 
 type Endpoint = Operation & { method: string; path: string };
 
-/** @param source docs/openapi.json, parsed */
+/**
+ * Renders the page.
+ * @param source docs/openapi.json, parsed
+ */
 export function renderReference(source: ReferenceSource): string {
   const endpoints = Object.entries(source.paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, operation]) => ({ ...operation, method, path })),
@@ -118,7 +121,9 @@ function renderEndpoint(endpoint: Endpoint, schemas: Record<string, Schema>): st
   const { operationId, method, path, summary, description, parameters = [], responses } = endpoint;
   const body = Object.entries(endpoint.requestBody?.content ?? {})[0];
   const rows = [
-    ...parameters.map((one) => fieldRow(one.name, { ...one, where: one.in }, schemas)),
+    ...parameters.map((parameter) =>
+      fieldRow(parameter.name, { ...parameter, where: parameter.in }, schemas),
+    ),
     ...(body?.[1].schema ? fieldRows(body[1].schema, schemas) : []),
   ];
   return `<article id="${operationId}">
@@ -169,13 +174,14 @@ function fieldRow(name: string, field: Field, schemas: Record<string, Schema>): 
 }
 
 function typeName(schema: Schema, schemas: Record<string, Schema>): string {
-  const found = resolve(schema, schemas);
-  if (found.enum)
-    return found.enum.map((value) => `<code>${escape(String(value))}</code>`).join(' ');
-  const alternatives = found.anyOf ?? found.oneOf;
-  if (alternatives) return alternatives.map((one) => typeName(one, schemas)).join(' or ');
-  if (found.items) return `array of ${typeName(found.items, schemas)}`;
-  const types = [found.type ?? 'any'].flat().map((type) => found.format ?? type);
+  const resolved = resolve(schema, schemas);
+  if (resolved.enum)
+    return resolved.enum.map((value) => `<code>${escape(String(value))}</code>`).join(' ');
+  const alternatives = resolved.anyOf ?? resolved.oneOf;
+  if (alternatives)
+    return alternatives.map((alternative) => typeName(alternative, schemas)).join(' or ');
+  if (resolved.items) return `array of ${typeName(resolved.items, schemas)}`;
+  const types = [resolved.type ?? 'any'].flat().map((type) => resolved.format ?? type);
   return escape(types.join(' or '));
 }
 
@@ -196,10 +202,10 @@ function renderResponse([status, { description, content }]: [
 
 function curlExample({ method, path, security, parameters = [], requestBody }: Endpoint): string {
   const [type, media] = Object.entries(requestBody?.content ?? {})[0] ?? [];
-  const query = parameters.filter((one) => one.in === 'query' && one.required);
-  const search = query.map(({ name }) => `${name}=…`).join('&');
+  const query = parameters.filter((parameter) => parameter.in === 'query' && parameter.required);
+  const queryText = query.map(({ name }) => `${name}=…`).join('&');
   const lines = [
-    `curl${method === 'get' ? '' : ` -X ${method.toUpperCase()}`} 'http://127.0.0.1:3000${path}${search && `?${search}`}'`,
+    `curl${method === 'get' ? '' : ` -X ${method.toUpperCase()}`} 'http://127.0.0.1:3000${path}${queryText && `?${queryText}`}'`,
     ...(security?.length === 0 ? [] : ['-H "Authorization: Bearer $LETTERHAUS_API_KEY"']),
     ...(type === undefined ? [] : [`-H 'Content-Type: ${type}'`]),
     ...(media?.example === undefined

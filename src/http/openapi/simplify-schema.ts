@@ -3,7 +3,7 @@
  *
  * JSON Schema has several spellings for the same set of values, and generators know only some of them
  * (docs/generated-clients.md lists the tested ones). Each rule replaces a spelling, and keeps the values unless its
- * comment says otherwise. The service validates with the zod schemas, so no rule changes an answer.
+ * comment says otherwise. The service validates with the zod schemas, so no rule changes a response.
  */
 
 export type Json = null | boolean | number | string | Json[] | JsonObject;

@@ -48,7 +48,10 @@ export class BodyBudget {
     return Math.min(ownBytes, this.#totalBytes - this.#usedBytes);
   }
 
-  /** @param bytes negative to release */
+  /**
+   * Counts bytes of an owner.
+   * @param bytes negative to release
+   */
   take(owner: string, bytes: number): void {
     this.#usedBytes += bytes;
     const used = (this.#usedBy.get(owner) ?? 0) + bytes;
@@ -219,7 +222,7 @@ async function withinSilence<Value>(wanted: Promise<Value>, silenceMs: number): 
 }
 
 /**
- * Reads and drops the rest of a body whose request was already answered: closing a connection with unread bytes sends
+ * Reads and drops the rest of a body whose response was already sent: closing a connection with unread bytes sends
  * a reset, which can discard the response. Closes the connection after `lingerMs`.
  */
 export function drainBody(body: Readable, lingerMs: number): void {

@@ -133,7 +133,7 @@ test('a response to a disconnected client uses no memory of others', async (t) =
   const connections = new ClientConnections(options);
   const answers: ServerResponse[] = [];
   const server = createServer((_request, response) => answers.push(response));
-  connections.watch(server);
+  connections.observe(server);
   t.after(() => {
     connections.stop();
     server.close();

@@ -29,7 +29,7 @@ export type ConnectionLimits = {
   unreadBytes: { anonymous: number; known: number };
   /** Requests without a key per client, until their responses are read. */
   requestsOfClient: number;
-  /** From the complete head of a request to its response. */
+  /** Limit on the time from the complete head of a request to its response. */
   responseMs: number;
   /** Limit on a pause in reading. The whole response has this time plus its size divided by readBytesPerS. */
   readMs: number;
@@ -56,7 +56,7 @@ const WARN_EVERY_MS = 60_000;
 
 type Connection = {
   socket: Socket;
-  /** null for a shared address. */
+  /** The client; null for a shared address. */
   client: string | null;
   /** The project of the key; null for an anonymous connection. */
   project: string | null;
@@ -78,7 +78,7 @@ type ClientConnectionsOptions = {
   isShared: (address: string) => boolean;
   world: Pick<World, 'monotonicMs'>;
   log: Logger;
-  /** Answers a request whose handler took too long. */
+  /** Responds to a request whose handler took too long. */
   onTimeout: (socket: Socket) => void;
 };
 
@@ -89,9 +89,9 @@ export class ClientConnections {
   /** Oldest first, like the sets in `#anonymousOf`. */
   readonly #anonymous = new Set<Connection>();
   readonly #anonymousOf = new Map<string, Set<Connection>>();
-  readonly #knownOf = new Map<string, number>();
+  readonly #knownCountOf = new Map<string, number>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
-  readonly #requestsOf = new Map<string, number>();
+  readonly #requestCountOf = new Map<string, number>();
   readonly #pools: { anonymous: Pool; known: Pool };
   readonly #timer: NodeJS.Timeout;
   /** Time of the last check, which saves reading the clock. */
@@ -111,38 +111,38 @@ export class ClientConnections {
     this.#timer = setInterval(() => this.#checkAll(), options.limits.checkEveryMs).unref();
   }
 
-  watch(server: Server): void {
+  observe(server: Server): void {
     // Runs first, so that a refused connection needs no handshake.
     server.prependListener('connection', (socket: Socket) => this.#add(socket));
     server.on('secureConnection', (socket: TLSSocket) => this.#replaceByTls(socket));
     server.on('request', this.#beginRequest);
   }
 
-  /** Call it when a valid key of this project was sent. */
+  /** Makes a connection known, because a valid key of this project was sent on it. */
   markKnown(socket: Socket, project: string): void {
     const connection = this.#bySocket.get(socket);
     if (connection === undefined || connection.project !== null) return;
-    const known = this.#knownOf.get(project) ?? 0;
-    if (known >= this.#limits.connections / 2 || !this.#anonymous.has(connection)) return;
+    const knownCount = this.#knownCountOf.get(project) ?? 0;
+    if (knownCount >= this.#limits.connections / 2 || !this.#anonymous.has(connection)) return;
     this.#removeAnonymous(connection);
     connection.project = project;
     connection.pool.usedBytes -= connection.unreadBytes;
     connection.pool = this.#pools.known;
     connection.pool.usedBytes += connection.unreadBytes;
-    this.#knownOf.set(project, known + 1);
+    this.#knownCountOf.set(project, knownCount + 1);
   }
 
-  /** Call it when a request without a key begins. @returns whether its client may have one more */
-  admit(address: string, response: ServerResponse): boolean {
+  /** Counts a request without a key until its response is read. Returns false when its client has too many. */
+  admitAnonymous(address: string, response: ServerResponse): boolean {
     if (this.#options.isShared(address)) return true;
     const client = clientOf(address);
-    const count = this.#requestsOf.get(client) ?? 0;
+    const count = this.#requestCountOf.get(client) ?? 0;
     if (count >= this.#limits.requestsOfClient) return false;
-    this.#requestsOf.set(client, count + 1);
+    this.#requestCountOf.set(client, count + 1);
     response.once('close', () => {
-      const left = (this.#requestsOf.get(client) ?? 0) - 1;
-      if (left === 0) this.#requestsOf.delete(client);
-      else this.#requestsOf.set(client, left);
+      const remaining = (this.#requestCountOf.get(client) ?? 0) - 1;
+      if (remaining === 0) this.#requestCountOf.delete(client);
+      else this.#requestCountOf.set(client, remaining);
     });
     return true;
   }
@@ -197,8 +197,8 @@ export class ClientConnections {
     this.#open.add(connection);
     this.#anonymous.add(connection);
     if (client !== null) {
-      const own = this.#anonymousOf.get(client);
-      if (own) own.add(connection);
+      const clientConnections = this.#anonymousOf.get(client);
+      if (clientConnections) clientConnections.add(connection);
       else this.#anonymousOf.set(client, new Set([connection]));
     }
     socket.once('close', () => this.#remove(connection));
@@ -214,12 +214,13 @@ export class ClientConnections {
     socket.once('close', () => this.#remove(connection));
   }
 
-  /** Closes the oldest anonymous connection if there are too many. @returns whether one more may connect */
+  /** Closes the oldest anonymous connection if there are too many. Returns whether one more may connect. */
   #makeRoom(client: string | null): boolean {
-    const own = client === null ? undefined : this.#anonymousOf.get(client);
-    const isCrowded = own !== undefined && own.size >= this.#limits.connectionsOfClient;
+    const clientConnections = client === null ? undefined : this.#anonymousOf.get(client);
+    const isCrowded =
+      clientConnections !== undefined && clientConnections.size >= this.#limits.connectionsOfClient;
     if (!isCrowded && this.#open.size < this.#limits.connections) return true;
-    const [oldest] = isCrowded ? own : this.#anonymous;
+    const [oldest] = isCrowded ? clientConnections : this.#anonymous;
     if (oldest === undefined) return false;
     this.#close(oldest);
     return true;
@@ -231,16 +232,17 @@ export class ClientConnections {
     connection.pool.usedBytes -= connection.unreadBytes;
     const { project } = connection;
     if (project === null) return;
-    const known = (this.#knownOf.get(project) ?? 0) - 1;
-    if (known === 0) this.#knownOf.delete(project);
-    else this.#knownOf.set(project, known);
+    const knownCount = (this.#knownCountOf.get(project) ?? 0) - 1;
+    if (knownCount === 0) this.#knownCountOf.delete(project);
+    else this.#knownCountOf.set(project, knownCount);
   }
 
   #removeAnonymous(connection: Connection): void {
     this.#anonymous.delete(connection);
     const { client } = connection;
-    const own = client === null ? undefined : this.#anonymousOf.get(client);
-    if (own?.delete(connection) && own.size === 0) this.#anonymousOf.delete(client!);
+    const clientConnections = client === null ? undefined : this.#anonymousOf.get(client);
+    if (clientConnections?.delete(connection) && clientConnections.size === 0)
+      this.#anonymousOf.delete(client!);
   }
 
   #close(connection: Connection): void {

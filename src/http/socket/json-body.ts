@@ -47,7 +47,10 @@ export function jsonBodyParser(
   }
 }
 
-/** Returns the value; `{}` for an empty body. @throws BadRequest */
+/**
+ * Returns the value; `{}` for an empty body.
+ * @throws BadRequest
+ */
 export function parseJsonBody(bytes: Uint8Array): unknown {
   if (bytes.length === 0) return {};
   if (bytes.includes(0)) throw invalidBody('The body contains a NUL byte; leave it out.');

@@ -1,6 +1,6 @@
 /**
- * Answers input that does not become a request, in the shape of all failures: malformed HTTP, headers that are too
- * large or too slow, an incomplete body, CONNECT, an unknown Expect. Node would answer in plain text or not at all.
+ * Responds to input that does not become a request, in the shape of all failures: malformed HTTP, headers that are too
+ * large or too slow, an incomplete body, CONNECT, an unknown Expect. Node would respond in plain text or not at all.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -26,7 +26,45 @@ type ParserError = Error & { code: string; rawPacket?: unknown };
 /** Milliseconds for which a client may read the response before the connection is closed. */
 const READ_WITHIN_MS = 2_000;
 
-/** Answers input that does not reach Fastify. */
+const MALFORMED = malformed(
+  'This is not well-formed HTTP/1.1; check what the client or a proxy in between sends.',
+);
+
+const CLEAR_TEXT = malformed('This port serves HTTPS; write https:// in place of http://.');
+
+const TOO_SLOW: HttpProblem = {
+  status: 408,
+  code: 'request_timeout',
+  message: 'The request did not arrive in time; send it again.',
+};
+
+const TOO_LATE: HttpProblem = {
+  status: 503,
+  code: 'service_unavailable',
+  message:
+    'The request took too long: it may or may not have been executed. ' +
+    'Check the current state before you repeat the request.',
+};
+
+const HEADERS_TOO_LARGE: HttpProblem = {
+  status: 431,
+  code: 'validation_error',
+  message: 'The headers are larger than 16 KB; send fewer or shorter ones.',
+};
+
+const NO_TUNNEL: HttpProblem = {
+  status: 405,
+  code: 'method_not_allowed',
+  message: 'CONNECT is not supported: this is not a proxy.',
+};
+
+const UNKNOWN_EXPECTATION: HttpProblem = {
+  status: 417,
+  code: 'validation_error',
+  message: 'The only supported Expect is 100-continue; leave the header out.',
+};
+
+/** Refuses input that does not reach Fastify. */
 export function refuseRawInput(server: Server, context: Context): void {
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => socket.destroy());
@@ -120,41 +158,3 @@ function isRequestLineTooLong(packet: unknown): boolean {
   const end = packet.indexOf('\r\n');
   return end === -1 || end >= maxHeaderSize;
 }
-
-const MALFORMED = malformed(
-  'This is not well-formed HTTP/1.1; check what the client or a proxy in between sends.',
-);
-
-const CLEAR_TEXT = malformed('This port serves HTTPS; write https:// in place of http://.');
-
-const TOO_SLOW: HttpProblem = {
-  status: 408,
-  code: 'request_timeout',
-  message: 'The request did not arrive in time; send it again.',
-};
-
-const TOO_LATE: HttpProblem = {
-  status: 503,
-  code: 'service_unavailable',
-  message:
-    'The request took too long: it may or may not have been executed. ' +
-    'Check the current state before you repeat the request.',
-};
-
-const HEADERS_TOO_LARGE: HttpProblem = {
-  status: 431,
-  code: 'validation_error',
-  message: 'The headers are larger than 16 KB; send fewer or shorter ones.',
-};
-
-const NO_TUNNEL: HttpProblem = {
-  status: 405,
-  code: 'method_not_allowed',
-  message: 'CONNECT is not supported: this is not a proxy.',
-};
-
-const UNKNOWN_EXPECTATION: HttpProblem = {
-  status: 417,
-  code: 'validation_error',
-  message: 'The only supported Expect is 100-continue; leave the header out.',
-};

@@ -5,14 +5,17 @@
  */
 import { isOfRootMount } from '../../compat/resend/wire/failures.ts';
 
-/** @param url path and query of a request */
+/**
+ * Returns the URL without the slash.
+ * @param url path and query of a request
+ */
 export function withoutTrailingSlash(url: string): string {
-  const query = url.indexOf('?');
-  const pathEnd = query < 0 ? url.length : query;
+  const queryStart = url.indexOf('?');
+  const pathEnd = queryStart < 0 ? url.length : queryStart;
   if (url[pathEnd - 1] !== '/' || !isOfApi(url)) return url;
-  let end = pathEnd;
-  while (url[end - 1] === '/') end -= 1;
-  return `${url.slice(0, end)}${url.slice(pathEnd)}`;
+  let cutEnd = pathEnd;
+  while (url[cutEnd - 1] === '/') cutEnd -= 1;
+  return `${url.slice(0, cutEnd)}${url.slice(pathEnd)}`;
 }
 
 function isOfApi(url: string): boolean {

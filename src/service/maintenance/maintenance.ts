@@ -43,10 +43,10 @@ import {
   readWorkersAndSchema,
   releaseOrphans,
 } from '../../delivery/queue/worker-store.ts';
-import type { SecretBox } from '../../secrets/secret-store.ts';
+import type { SecretBox } from '../../secrets/secret-box.ts';
 import { reportDisk, reportSize } from './space-conditions.ts';
 import { ReconciliationWatch } from '../../reconciliation/watch.ts';
-import { SecretWatch } from '../../secrets/watch.ts';
+import { SecretWatch } from '../../secrets/secret-watch.ts';
 import { StorageWatch } from '../../accounts/limits/storage-watch.ts';
 import { renewStsPolicies } from '../../delivery/route/policy-watch.ts';
 import { createNetwork } from '../machine/network.ts';

@@ -12,7 +12,7 @@ import { createLog } from '../machine/log.ts';
 import { Database } from '../../database/database.ts';
 import { addReputationCounts, ReputationCounters } from '../../reputation/reputation-store.ts';
 import type { Settlement } from '../../settle/settlement.ts';
-import { SecretBox } from '../../secrets/secret-store.ts';
+import { SecretBox } from '../../secrets/secret-box.ts';
 import { createNetwork, type Network } from '../machine/network.ts';
 import { OperatorEventLog } from '../../operator/operator-event-log.ts';
 import { ResolverWatch } from '../machine/resolver-watch.ts';

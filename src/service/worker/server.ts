@@ -50,7 +50,7 @@ export type WorkerServer = {
   pause(isPaused: boolean): void;
   look(): void;
   failedOver(): Promise<void>;
-  /** Seals with the first of these keys from now on (secrets/secret-store.ts). */
+  /** Seals with the first of these keys from now on (secrets/secret-box.ts). */
   useSecretKeys(secretKey: string): void;
   receiveFromBroker(messages: readonly BrokerMessage[]): void;
   noteLogIn(client: string): void;
@@ -137,7 +137,7 @@ export async function createServer(
       webhooks.wake();
     },
     failedOver: () => delivery.logLost(),
-    useSecretKeys: (secretKey) => context.secrets.use(secretKey),
+    useSecretKeys: (secretKey) => context.secrets.replaceKeys(secretKey),
     receiveFromBroker: (messages) => delivery.connections.receive(messages),
     noteLogIn: (client) => smtp.noteLogIn(client),
     stop,

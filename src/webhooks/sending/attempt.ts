@@ -10,7 +10,7 @@ import {
 import type { World } from '../../lib/world.ts';
 import type { AddressGuard } from '../../net/ip-addresses.ts';
 import type { Resolver } from '../../net/dns/resolver.ts';
-import type { SecretBox } from '../../secrets/secret-store.ts';
+import type { SecretBox } from '../../secrets/secret-box.ts';
 import type { StoredEvent } from '../delivery-store.ts';
 import type { PayloadFormat, SealedSecrets } from '../endpoint-store.ts';
 import { outcomeOfResponse, type ResponseOutcome } from './response.ts';

@@ -3,7 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { createAddressGuard } from '../../net/ip-addresses.ts';
 import { SETTLING } from '../../../test/support/mail-store.ts';
 import type { Queryable } from '../../database/database.ts';
-import { SecretBox } from '../../secrets/secret-store.ts';
+import { SecretBox } from '../../secrets/secret-box.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 import { WebhookLoop } from './loop.ts';
 

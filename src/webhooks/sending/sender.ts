@@ -7,8 +7,8 @@ import { atMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import { createHttpAgents, type HttpAgents } from '../../net/http/guarded-client.ts';
 import type { Queryable } from '../../database/database.ts';
-import { SecretUnopenable } from '../../secrets/secret-store.ts';
-import { noteUnusable } from '../../secrets/unusable-store.ts';
+import { SecretUnopenable } from '../../secrets/secret-box.ts';
+import { markAndLogUnusable } from '../../secrets/unusable-store.ts';
 import type { ClaimedDelivery } from './queue-store.ts';
 import { attemptWebhook, type AttemptDependencies } from './attempt.ts';
 import type { AttemptOutcome } from './response.ts';
@@ -121,7 +121,11 @@ export class WebhookSender {
     const { projectId, endpointId, eventId } = claimed;
     const { log, release } = this.#options;
     if (error instanceof SecretUnopenable) {
-      await noteUnusable(this.#options, { kind: 'webhook', ownerId: projectId, id: endpointId });
+      await markAndLogUnusable(this.#options, {
+        kind: 'webhook',
+        ownerId: projectId,
+        id: endpointId,
+      });
       return release([claimed], UNSIGNED_DELAY_MS);
     }
     const facts = { err: error, endpoint_id: endpointId, event_id: eventId };

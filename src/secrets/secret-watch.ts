@@ -8,8 +8,8 @@ import type { Config } from '../config/config.ts';
 import type { OperatorEvents } from '../core/operator-events.ts';
 import type { World } from '../lib/world.ts';
 import type { ServiceDatabase } from '../service/service-database.ts';
-import { foreignKeyProblem } from './check-store.ts';
-import type { SecretBox } from './secret-store.ts';
+import { foreignKeyProblem } from './key-check-store.ts';
+import type { SecretBox } from './secret-box.ts';
 import {
   areAllDomainsUnusable,
   countUnusable,
@@ -20,7 +20,17 @@ import {
 } from './unusable-store.ts';
 import type { WorkerPool } from '../service/worker/pool.ts';
 
-const ALL_EVERY_MS = 10 * 60_000;
+const ALL_VALUES_EVERY_MS = 10 * 60_000;
+
+const CONDITION = { type: 'secret_key.unusable', subject: 'stored secrets' } as const;
+const REMEDY =
+  'Start the service with the secret key that sealed them. `letterhaus domains list` shows the domains. See docs/troubleshooting.md.';
+
+const NOTHING_OPENS = {
+  code: 'secret_key',
+  reason: 'the secret key does not open the DKIM key of any live domain',
+  isAccepting: true,
+} as const;
 
 type SecretWatchOptions = {
   database: Pick<ServiceDatabase, 'db' | 'dataDir'>;
@@ -34,13 +44,13 @@ type SecretWatchOptions = {
 
 export class SecretWatch {
   readonly #options: SecretWatchOptions;
-  #allSinceMs: number | null = null;
+  #allCheckedAtMs: number | null = null;
 
   constructor(options: SecretWatchOptions) {
     this.#options = options;
   }
 
-  /** @returns why this node must not work with its key; null: it may */
+  /** Checks the keys. Returns why this node must not work with its key; null when it may. */
   async run(isStopping: () => boolean): Promise<string | null> {
     const { database, secrets, config, log, world } = this.#options;
     const { db, dataDir } = database;
@@ -50,9 +60,9 @@ export class SecretWatch {
       log.info({ kind, id }, 'the secret key opens a secret again');
     }
     const nowMs = world.monotonicMs();
-    if (this.#allSinceMs === null || nowMs - this.#allSinceMs >= ALL_EVERY_MS) {
+    if (this.#allCheckedAtMs === null || nowMs - this.#allCheckedAtMs >= ALL_VALUES_EVERY_MS) {
       for (const row of await markAllUnusable(db, secrets, { isStopping })) warnUnusable(log, row);
-      this.#allSinceMs = nowMs;
+      this.#allCheckedAtMs = nowMs;
     }
     await this.#report();
     return null;
@@ -72,23 +82,13 @@ export class SecretWatch {
   }
 }
 
-const CONDITION = { type: 'secret_key.unusable', subject: 'stored secrets' } as const;
-const REMEDY =
-  'Start the service with the secret key that sealed them. `letterhaus domains list` shows the domains. See docs/troubleshooting.md.';
-
-const NOTHING_OPENS = {
-  code: 'secret_key',
-  reason: 'the secret key does not open the DKIM key of any live domain',
-  isAccepting: true,
-} as const;
-
-/** Counts only, without names: /readyz needs no key. */
+/** Returns counts without names, because /readyz needs no key. */
 function warningsOf({ domain, webhook, member }: UnusableCounts): string[] {
   const counts = { 'sending domains': domain, webhooks: webhook, 'second factors': member };
-  const some = Object.entries(counts).flatMap(([what, count]) =>
-    count > 0 ? [`${count} ${what}`] : [],
+  const parts = Object.entries(counts).flatMap(([noun, count]) =>
+    count > 0 ? [`${count} ${noun}`] : [],
   );
-  return some.length === 0
+  return parts.length === 0
     ? []
-    : [`The secret key does not open the secrets of: ${some.join(', ')}.`];
+    : [`The secret key does not open the secrets of: ${parts.join(', ')}.`];
 }

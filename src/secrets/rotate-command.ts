@@ -11,18 +11,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import { prepareDataDir } from '../database/embedded/layout.ts';
 import { readRunning } from '../database/embedded/lock.ts';
-import { sealCheckAnew, takeSecretKey } from './check-store.ts';
-import {
-  instanceOf,
-  replaceSecretKey,
-  keysInUse,
-  listKeyHolders,
-  noteFirstKey,
-  sealAnew,
-  SecretBox,
-  secretKeyId as idOf,
-  secretKeysOf,
-} from './secret-store.ts';
+import { resealCheck, readOrCreateSecretKey } from './key-check-store.ts';
+import { parseSecretKeys, secretKeyId } from '../core/secret-keys.ts';
+import { SecretBox } from './secret-box.ts';
+import { findOrCreateInstanceId, replaceSecretKeyFile } from './secret-key-file.ts';
+import { listFirstKeys, listKeyHolders, recordFirstKey, resealAll } from './secret-store.ts';
 import {
   addCommand,
   type Cli,
@@ -40,7 +33,7 @@ import { describeStartOver } from './start-over-command.ts';
 const RETURN_PATHS_DAYS = 50;
 const DAY_MS = 24 * 3600_000;
 const KEY_BYTES = 32;
-const NODES_EVERY_MS = 500;
+const CHECK_NODES_EVERY_MS = 500;
 /** A worker without a heartbeat for this time is dead (delivery/queue/worker-store.ts). */
 const SILENT_FOR_MS = 20_000;
 
@@ -71,44 +64,47 @@ type Rotation = {
   keys: readonly string[];
   waitMs: number;
   /** True: the key is in the data directory. False: it is LETTERHAUS_SECRET_KEY, which this command cannot change. */
-  isOurs: boolean;
+  isFromFile: boolean;
 };
 
 function rotate(cli: Cli, options: Options): Promise<Outcome> {
   return withStore(cli, async (store) => {
     const dataDir = prepareDataDir(store.config.dataDir);
     const configured = store.config.secretKey;
-    const keys = secretKeysOf(await takeSecretKey(store.db, { dataDir, configured }));
+    const keys = parseSecretKeys(await readOrCreateSecretKey(store.db, { dataDir, configured }));
     const waitMs = options.wait * 1_000;
-    const rotation = { cli, store, dataDir, keys, waitMs, isOurs: configured === null };
+    const rotation = { cli, store, dataDir, keys, waitMs, isFromFile: configured === null };
     return options.finish === true ? finish(rotation, options) : begin(rotation);
   });
 }
 
 async function begin(rotation: Rotation): Promise<Outcome> {
-  const { store, keys, isOurs } = rotation;
+  const { store, keys, isFromFile } = rotation;
   const [first = ''] = keys;
-  await noteFirstKey(store.db, idOf(first));
+  await recordFirstKey(store.db, secretKeyId(first));
   if (keys.length === 1) {
-    const fresh = randomBytes(KEY_BYTES).toString('base64url');
-    if (!isOurs) return step('add', ADD_KEY(fresh), { new_key: fresh });
-    return begin(write(rotation, [first, fresh]));
+    const newKey = randomBytes(KEY_BYTES).toString('base64url');
+    if (!isFromFile) return step('add', ADD_KEY(newKey), { new_key: newKey });
+    return begin(writeKeys(rotation, [first, newKey]));
   }
-  const used = await keysInUse(store.db);
-  const fresh = keys.find((key) => !used.has(idOf(key)));
-  if (fresh === undefined) return seal(rotation);
-  const unready = await whileAnyNode(rotation, ({ keys: known }) => !known.includes(idOf(fresh)));
+  const firstKeys = await listFirstKeys(store.db);
+  const newKey = keys.find((key) => !firstKeys.has(secretKeyId(key)));
+  if (newKey === undefined) return seal(rotation);
+  const unready = await waitUntilNoNode(
+    rotation,
+    ({ keys: knownKeys }) => !knownKeys.includes(secretKeyId(newKey)),
+  );
   if (unready !== null) return unready;
-  if (!isOurs) return step('switch', SWITCH_KEY);
-  return seal(write(rotation, [fresh, ...keys.filter((key) => key !== fresh)]));
+  if (!isFromFile) return step('switch', SWITCH_KEY);
+  return seal(writeKeys(rotation, [newKey, ...keys.filter((key) => key !== newKey)]));
 }
 
 async function seal(rotation: Rotation): Promise<Outcome> {
   const { store, keys } = rotation;
-  const done = await sealAll(rotation);
-  if (isFailure(done)) return done;
-  const { sealed } = done;
-  const since = (await keysInUse(store.db)).get(idOf(keys[0]!)) ?? new Date();
+  const result = await sealAll(rotation);
+  if (isFailure(result)) return result;
+  const { sealed } = result;
+  const since = (await listFirstKeys(store.db)).get(secretKeyId(keys[0]!)) ?? new Date();
   const finishAt = new Date(since.getTime() + RETURN_PATHS_DAYS * DAY_MS);
   const day = finishAt.toISOString().slice(0, 10);
   const text =
@@ -122,26 +118,26 @@ async function finish(
   rotation: Rotation,
   { force = false }: { force?: boolean },
 ): Promise<Outcome> {
-  const { store, keys, isOurs } = rotation;
+  const { store, keys, isFromFile } = rotation;
   const [first = '', ...old] = keys;
   if (old.length === 0)
-    return failed('There is only one secret key, so there is nothing to finish.');
-  const used = await keysInUse(store.db);
-  const since = used.get(idOf(first));
-  if (since === undefined || keys.some((key) => !used.has(idOf(key)))) {
-    return failed(`The rotation is not complete. Run ${rotation.cli.program} secrets rotate.`);
+    return conflict('There is only one secret key, so there is nothing to finish.');
+  const firstKeys = await listFirstKeys(store.db);
+  const since = firstKeys.get(secretKeyId(first));
+  if (since === undefined || keys.some((key) => !firstKeys.has(secretKeyId(key)))) {
+    return conflict(`The rotation is not complete. Run ${rotation.cli.program} secrets rotate.`);
   }
   const finishAt = new Date(since.getTime() + RETURN_PATHS_DAYS * DAY_MS);
   if (!force && finishAt.getTime() > rotation.cli.world.now()) {
-    return failed(
+    return conflict(
       `Bounces of mail sent with the old key are accepted until ${finishAt.toISOString().slice(0, 10)}. Finish then. ` +
         'If the old key was disclosed, add --force, which also invalidates its unsubscribe links.',
     );
   }
-  const done = await sealAll(rotation);
-  if (isFailure(done)) return done;
-  if (!isOurs) return step('remove', REMOVE_KEY);
-  write(rotation, [first]);
+  const result = await sealAll(rotation);
+  if (isFailure(result)) return result;
+  if (!isFromFile) return step('remove', REMOVE_KEY);
+  writeKeys(rotation, [first]);
   return step('finished', 'The old key is removed: signatures made with it are no longer valid.');
 }
 
@@ -149,37 +145,41 @@ async function finish(
 async function sealAll(rotation: Rotation): Promise<{ sealed: number } | Failure> {
   const { store, keys } = rotation;
   const [first = ''] = keys;
-  const unready = await whileAnyNode(rotation, ({ keys: known }) => known[0] !== idOf(first));
+  const unready = await waitUntilNoNode(
+    rotation,
+    ({ keys: knownKeys }) => knownKeys[0] !== secretKeyId(first),
+  );
   if (unready !== null) return unready;
-  await noteFirstKey(store.db, idOf(first));
+  await recordFirstKey(store.db, secretKeyId(first));
   const secrets = new SecretBox(keys.join(','));
-  await sealCheckAnew(store.db, secrets);
-  const { sealed, unreadable } = await sealAnew(store.db, secrets);
+  await resealCheck(store.db, secrets);
+  const { sealed, unreadable } = await resealAll(store.db, secrets);
   if (unreadable === 0) return { sealed };
-  return failed(
+  return conflict(
     `${unreadable} secrets are sealed with a key that is not configured. Add it after the others, as new,old,older. ` +
       `${sealed} were sealed with the new key.`,
   );
 }
 
-function write(rotation: Rotation, keys: readonly string[]): Rotation {
-  replaceSecretKey(rotation.dataDir, keys);
+function writeKeys(rotation: Rotation, keys: readonly string[]): Rotation {
+  replaceSecretKeyFile(rotation.dataDir, keys);
   return { ...rotation, keys };
 }
 
 type Node = { host: string; keys: readonly string[] };
 
 /** Waits until no live node matches. Nodes without a heartbeat are ignored. */
-async function whileAnyNode(
-  { cli: { world }, store: { db }, dataDir, isOurs, waitMs }: Rotation,
+async function waitUntilNoNode(
+  { cli: { world }, store: { db }, dataDir, isFromFile, waitMs }: Rotation,
   isUnready: (node: Node) => boolean,
 ): Promise<Failure | null> {
   // Rows of a killed service do not count as nodes.
-  const dead = readRunning(dataDir)?.kind === 'service' ? null : instanceOf(dataDir);
+  const deadInstance =
+    readRunning(dataDir)?.kind === 'service' ? null : findOrCreateInstanceId(dataDir);
   const seen = new Map<string, { heartbeats: number; atMs: number }>();
   const fromMs = world.monotonicMs();
   for (;;) {
-    const holders = (await listKeyHolders(db)).filter(({ instance }) => instance !== dead);
+    const holders = (await listKeyHolders(db)).filter(({ instance }) => instance !== deadInstance);
     const nowMs = world.monotonicMs();
     const unready = holders.filter(({ instance, heartbeats, host, keys }) => {
       const before = seen.get(instance);
@@ -188,24 +188,24 @@ async function whileAnyNode(
       return silentMs < SILENT_FOR_MS && isUnready({ host, keys: keys ?? [] });
     });
     if (unready.length === 0) return null;
-    if (nowMs - fromMs > waitMs) return failed(notReady(unready, isOurs));
-    await pause(NODES_EVERY_MS);
+    if (nowMs - fromMs > waitMs) return conflict(unreadyMessage(unready, isFromFile));
+    await pause(CHECK_NODES_EVERY_MS);
   }
 }
 
-function notReady(nodes: readonly { host: string }[], isOurs: boolean): string {
+function unreadyMessage(nodes: readonly { host: string }[], isFromFile: boolean): string {
   const hosts = [...new Set(nodes.map(({ host }) => host))].join(', ');
   return (
     `These nodes do not use the same secret keys: ${hosts}. ` +
-    (isOurs
+    (isFromFile
       ? 'Copy secrets/secret-key of this data directory into theirs, and run this again.'
       : 'Give all nodes the same LETTERHAUS_SECRET_KEY, restart them one after the other, and run this again.')
   );
 }
 
-const ADD_KEY = (fresh: string) =>
+const ADD_KEY = (newKey: string) =>
   'The secret key comes from LETTERHAUS_SECRET_KEY, so this takes three changes of it.\n' +
-  `1. Append this key to the current one, after a comma, on every node:  ,${fresh}\n` +
+  `1. Append this key to the current one, after a comma, on every node:  ,${newKey}\n` +
   '2. Restart the nodes one after the other.\n' +
   '3. Run this command again; it prints the next step.';
 const SWITCH_KEY =
@@ -215,8 +215,8 @@ const REMOVE_KEY =
   'No secret is sealed with an old key any more. Keep only the first key in LETTERHAUS_SECRET_KEY on every node, ' +
   'and restart them one after the other.';
 
-function step(name: string, text: string, more: object = {}): Success {
-  return { data: { object: 'secret_rotation', step: name, ...more }, text };
+function step(name: string, text: string, fields: object = {}): Success {
+  return { data: { object: 'secret_rotation', step: name, ...fields }, text };
 }
 
 function parseSeconds(text: string): number {
@@ -225,6 +225,6 @@ function parseSeconds(text: string): number {
   throw new InvalidArgumentError('Write a number of seconds, for example 60.');
 }
 
-function failed(message: string): Failure {
+function conflict(message: string): Failure {
   return { failed: message, code: 'conflict', exitCode: 1 };
 }
