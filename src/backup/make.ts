@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { openSnapshot, type BackupTable } from './store/source.ts';
 import type { DatabaseAddress } from '../database/database.ts';
-import { secretKeyId, parseSecretKeys } from '../core/secret-keys.ts';
+import { secretKeyId, parseSecretKeys } from '../secrets/secret-keys.ts';
 import { BLOCK_BYTES, BackupWriter, compressBlock, type Sink } from './format.ts';
 import type { BackupHeader, TableEnd } from './manifest.ts';
 import { sealKey, type Sealing } from './sealed-key.ts';

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import type { JournalRow } from './store/journal.ts';
 import type { Target } from './store/target.ts';
-import { secretKeyId, parseSecretKeys } from '../core/secret-keys.ts';
+import { secretKeyId, parseSecretKeys } from '../secrets/secret-keys.ts';
 import { BackupDamaged } from './format.ts';
 import type { BackupHeader } from './manifest.ts';
 import type { Journal } from './places/place.ts';

@@ -36,7 +36,7 @@ import { MAIL_RETRY_WAITS_MS, parseRetryWaitMs } from '../core/retry.ts';
 import type * as ShapingFile from '../delivery/shaping/settings-file.ts';
 import { type ShapingSettings, DEFAULT_SHAPING } from '../delivery/shaping/settings.ts';
 import type { Source } from '../delivery/shaping/sources.ts';
-import { parseSecretKeys } from '../core/secret-keys.ts';
+import { parseSecretKeys } from '../secrets/secret-keys.ts';
 
 export type Config = Readonly<
   HttpConfig &

@@ -91,7 +91,7 @@ function selectorsOf({ rsaSelector, nextKeys }: StoredDomain): string {
   return `${rsaSelector} ${nextKeys?.rsaSelector ?? ''}`;
 }
 
-/** Returns whether a record stays in the checks. Previous keys stay for 7 days, and then until the owner has removed them. */
+/** Returns whether a record stays in the checks. Those of previous keys stay for 7 days, and then until removed. */
 function isKept({ key, status }: CheckedRecord, { isPreviousNeeded }: StoredDomain): boolean {
   return key !== 'previous' || isPreviousNeeded || status !== 'missing';
 }

@@ -5,6 +5,11 @@ import type { CheckedRecord } from './dns/records.ts';
 import { adviseKeySize } from '../mail/dkim-import.ts';
 import { type OtherKeys, PREVIOUS_NEEDED_DAYS, type StoredDomain } from './domain-store.ts';
 
+export const KEY_UNUSABLE =
+  'the secret key of this service cannot open the DKIM keys of this domain, so its mail waits unsigned: the operator ' +
+  'has to restore the secret key or the stored row from a backup, or replace the keys, after which the waiting mail is ' +
+  'sent: letterhaus domains rotate-dkim, publish the new record, letterhaus domains verify';
+
 export function presentDomain(domain: StoredDomain) {
   return {
     object: 'domain' as const,
@@ -36,11 +41,6 @@ export function presentDomain(domain: StoredDomain) {
 function adviseUnusable({ isKeyUnusable }: StoredDomain): { about: 'dkim'; message: string }[] {
   return isKeyUnusable ? [{ about: 'dkim', message: KEY_UNUSABLE }] : [];
 }
-
-export const KEY_UNUSABLE =
-  'the secret key of this service cannot open the DKIM keys of this domain, so its mail waits unsigned: the operator ' +
-  'has to restore the secret key or the stored row from a backup, or replace the keys, after which the waiting mail is ' +
-  'sent: letterhaus domains rotate-dkim, publish the new record, letterhaus domains verify';
 
 function adviseKey({ rsaPublicKey }: StoredDomain): { about: 'dkim'; message: string }[] {
   const message = adviseKeySize(rsaPublicKey);

@@ -2,7 +2,7 @@
  * Checks access to a route before the body is read, as its `config` (services.ts) requires: the key, its permission,
  * its domain, then type and size of the body. A route without `config` gets all checks, so an omission is safe.
  * Most operations take a session in place of a key (accounts/sessions/http-sessions.ts). The operator of this machine
- * needs neither (admin-socket.ts).
+ * needs neither (socket/admin-socket.ts).
  */
 import type {
   FastifyReply,
@@ -35,7 +35,7 @@ import {
   TOO_LARGE,
 } from './errors.ts';
 import { createLimitHeadersHook } from '../accounts/limits/http-limits.ts';
-import { admitOperator } from './admin-socket.ts';
+import { admitOperator } from './socket/admin-socket.ts';
 import { isLocalOperator, isFromLocalOperator } from './local-operator.ts';
 import { LEAST_ROLES, OPERATOR_KEY_OPERATIONS, LOCAL_OPERATOR_OPERATIONS } from './roles.ts';
 import type { App, HttpServices } from './services.ts';
@@ -215,7 +215,7 @@ const refuseOperators: onRequestHookHandler = (request, reply, done) => {
 
 type Identities = { sessions: Sessions; needsKey: onRequestHookHandler; services: HttpServices };
 
-/** Returns the checks that find the caller: admits the operator of this machine, and requires others to prove access. */
+/** Returns the checks that find the caller. They admit the operator of this machine, and require proof from others. */
 function callerChecksOf(
   route: Route,
   { services, ...identities }: Identities,

@@ -28,10 +28,10 @@ import { type Migration, migrationsAfter } from './effects.ts';
 import { ensurePartitions } from '../database/partitions.ts';
 import {
   checkSecretKey,
+  firstSecretKey,
   type SecretKeyLocation,
   readOrCreateSecretKey,
 } from '../secrets/key-check-store.ts';
-import { parseSecretKeys } from '../core/secret-keys.ts';
 import { DatabaseUnusable } from '../database/server/unusable.ts';
 import {
   listOlderNodes,
@@ -117,8 +117,8 @@ export async function migrate(
     if (role === null || secretKey === null) return { ...applied, role, login: null, secretKey };
     await db.query('reset role');
     // During a rotation there are two keys. The first seals.
-    const [sealing = secretKey] = parseSecretKeys(secretKey);
-    const login = await makeLogin(db, address, { secretKey: sealing, silence, signal });
+    const sealingKey = firstSecretKey(secretKey);
+    const login = await makeLogin(db, address, { secretKey: sealingKey, silence, signal });
     return { ...applied, role, login, secretKey };
   } finally {
     await client.end();

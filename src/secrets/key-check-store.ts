@@ -9,7 +9,7 @@
  * first to write the check wins. The other one removes the key that it created and does not start.
  */
 import type { Queryable } from '../database/database.ts';
-import { secretKeyId, parseSecretKeys } from '../core/secret-keys.ts';
+import { secretKeyId, parseSecretKeys } from './secret-keys.ts';
 import { SecretBox, sealingKeyIdOf } from './secret-box.ts';
 import {
   createSecretKeyFile,
@@ -62,6 +62,11 @@ export async function readOrCreateSecretKey(
   if (key === null) removeSecretKeyFile(location.dataDir, usedKey);
   requireMatchingKey(await compareKey(db, createBox(key)), key, location);
   return usedKey;
+}
+
+/** Returns the key that seals and signs. During a rotation there are several keys. */
+export function firstSecretKey(secretKeys: string): string {
+  return parseSecretKeys(secretKeys)[0] ?? secretKeys;
 }
 
 /**
@@ -145,10 +150,10 @@ select w.name
  * Returns the tables that have their sealed column in the current schema, which may be empty or older than this code.
  */
 async function sealedColumns(db: Queryable): Promise<Set<string>> {
-  const wanted = [{ name: 'installation', column: 'secret_check' }, ...SAMPLED_TABLES];
+  const tables = [{ name: 'installation', column: 'secret_check' }, ...SAMPLED_TABLES];
   const rows = await db.query<{ name: string }>(COLUMNS, [
-    wanted.map(({ name }) => name),
-    wanted.map(({ column }) => column),
+    tables.map(({ name }) => name),
+    tables.map(({ column }) => column),
   ]);
   return new Set(rows.map(({ name }) => name));
 }

@@ -12,7 +12,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { prepareDataDir } from '../database/embedded/layout.ts';
 import { readRunning } from '../database/embedded/lock.ts';
 import { resealCheck, readOrCreateSecretKey } from './key-check-store.ts';
-import { parseSecretKeys, secretKeyId } from '../core/secret-keys.ts';
+import { parseSecretKeys, secretKeyId } from './secret-keys.ts';
 import { SecretBox } from './secret-box.ts';
 import { findOrCreateInstanceId, replaceSecretKeyFile } from './secret-key-file.ts';
 import { listFirstKeys, listKeyHolders, recordFirstKey, resealAll } from './secret-store.ts';

@@ -6,12 +6,7 @@
  * During a rotation there are several keys: the first seals and signs, all of them open and verify.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import {
-  deriveKey,
-  parseSecretKeys,
-  SECRET_KEY_ID_BYTES,
-  secretKeyId,
-} from '../core/secret-keys.ts';
+import { deriveKey, parseSecretKeys, SECRET_KEY_ID_BYTES, secretKeyId } from './secret-keys.ts';
 
 const VERSION = 1;
 const HEAD_BYTES = 1 + SECRET_KEY_ID_BYTES;

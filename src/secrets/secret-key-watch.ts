@@ -7,7 +7,7 @@
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import type { ServiceDatabase } from '../service/service-database.ts';
-import { parseSecretKeys } from '../core/secret-keys.ts';
+import { parseSecretKeys } from './secret-keys.ts';
 import type { SecretBox } from './secret-box.ts';
 import { createSecretKeyFile, readSecretKey, secretKeyFile } from './secret-key-file.ts';
 import { recordSecretKeys } from './secret-store.ts';

@@ -5,7 +5,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { secretKeyId } from '../../src/core/secret-keys.ts';
+import { secretKeyId } from '../../src/secrets/secret-keys.ts';
 import { letterhaus, type Env } from '../support/letterhaus.ts';
 import { migratedDatabase } from '../support/postgres.ts';
 import { type Service, startService } from '../support/service.ts';

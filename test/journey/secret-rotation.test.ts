@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { authenticate } from 'mailauth';
 import PostalMime from 'postal-mime';
-import { parseSecretKeys } from '../../src/core/secret-keys.ts';
+import { parseSecretKeys } from '../../src/secrets/secret-keys.ts';
 import { SecretBox } from '../../src/secrets/secret-box.ts';
 import { startJourney } from '../support/journey.ts';
 import { handIn, statusReport } from '../support/reports.ts';

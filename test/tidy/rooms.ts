@@ -70,7 +70,7 @@ export const PORTS: Record<string, readonly string[]> = {
   ],
   operator: ['operator-event-log.ts'],
   reputation: ['alert.ts'],
-  secrets: ['secret-box.ts'],
+  secrets: ['secret-box.ts', 'secret-keys.ts'],
   templates: ['liquid.ts', 'templates.ts', 'variables.ts', 'work.ts'],
   webhooks: ['sending/signed-request.ts'],
 };

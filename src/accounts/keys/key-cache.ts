@@ -1,8 +1,8 @@
 /**
  * Finds the caller of an API key. For sending, a result is cached for less than a second: the accept statement
  * checks the key again, so the hot path queries the database once per key and second. A key in use is refreshed in
- * the background before it expires, so requests do not wait. Other requests use `findUncached`, which always queries, so
- * a revocation by any worker takes effect on the next request.
+ * the background before it expires, so requests do not wait. Other requests use `findUncached`, which always
+ * queries, so a revocation by any worker takes effect on the next request.
  *
  * Keys that are requested during a look-up share the next one.
  */

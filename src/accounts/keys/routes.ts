@@ -42,6 +42,8 @@ import { findProject } from '../projects/project-store.ts';
 const TAGS = ['API keys'];
 const NOUN = 'API key';
 
+const DAY_S = 86_400;
+
 export function registerKeyRoutes(app: App, services: HttpServices): void {
   registerCurrentKey(app, services);
   registerCreateAndList(app, services);
@@ -331,8 +333,6 @@ const newApiKey = z
     key: doc(z.string(), 'The secret key. It is returned only here.', 'lh_live_3fK9…'),
   })
   .meta({ id: 'ApiKeyWithSecret' });
-
-const DAY_S = 86_400;
 
 const keyRotation = z
   .strictObject({

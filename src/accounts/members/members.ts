@@ -42,6 +42,13 @@ const LAST_OWNER: Refusal = {
   message: 'This is the only owner; make another member an owner first.',
 };
 
+const LOCAL_OPERATOR = { role: 'owner' } as const;
+
+export const IS_MEMBER: Refusal = {
+  refused: 'conflict',
+  message: 'Somebody signs in with this address already.',
+};
+
 export function setRole(
   db: Database,
   actor: Actor,
@@ -72,8 +79,6 @@ export function removeMember(
     return { removed: true as const };
   });
 }
-
-const LOCAL_OPERATOR = { role: 'owner' } as const;
 
 /** Locks all members and returns this one and the actor's role; refuses when the actor may not change it. */
 async function lockMember(
@@ -112,8 +117,3 @@ export async function inviteMember(
   const invitation = await createInvitation(db, newInvitation);
   return { invitation, link: `/sign-in#invitation=${text}` };
 }
-
-export const IS_MEMBER: Refusal = {
-  refused: 'conflict',
-  message: 'Somebody signs in with this address already.',
-};

@@ -24,7 +24,7 @@ export async function chooseProject(
   return noMatchMessage(projects, nameOrId, second !== undefined);
 }
 
-/** Returns whether the operator's project is named, which no list shows. Another project of that name has precedence. */
+/** Returns whether the operator's project is named, which no list shows. Another project of that name comes first. */
 function namesOperatorProject(nameOrId: string | undefined, projects: Project[]): boolean {
   if (nameOrId === OPERATOR_PROJECT_ID) return true;
   return nameOrId === OPERATOR_NAME && !projects.some((project) => matches(project, nameOrId));

@@ -48,6 +48,8 @@ const ALERTS_MAX = 1_000;
 /** Limit on releasing mail in one request. The response then says where to continue. */
 const RELEASE_BUDGET_MS = 5_000;
 
+const NOTHING_STORED: StorageState = { usedBytes: 0, maxBytes: null };
+
 export function registerProjectSettingRoutes(app: App, services: HttpServices): void {
   registerList(app, services);
   registerSettings(app, services);
@@ -207,8 +209,6 @@ async function readSettingsResponse({ db, config }: HttpServices, project: Proje
 function projectToWire({ id, name, createdAt }: Project) {
   return { object: 'project' as const, id, name, created_at: createdAt.toISOString() };
 }
-
-const NOTHING_STORED: StorageState = { usedBytes: 0, maxBytes: null };
 
 function storageToWire({ usedBytes, maxBytes }: StorageState) {
   return { used_bytes: usedBytes, max_bytes: maxBytes };

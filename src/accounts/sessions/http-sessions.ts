@@ -153,7 +153,10 @@ export class Sessions {
     return { client: clientOf(ip), network: networkOf(ip), userAgent, device };
   }
 
-  /** Requires a session with this role or one above it. With `needsSendingKey`, the caller gets the key that accepting checks. */
+  /**
+   * Requires a session with this role or one above it. With `needsSendingKey`, the caller gets the key that accepting
+   * checks.
+   */
   requireRole(
     leastRole: Role,
     { needsSendingKey }: { needsSendingKey: boolean },

@@ -1,8 +1,8 @@
 /**
  * Recognises browsers in which a member signed in before. Each such browser gets a cookie for a year. The cookie
- * grants no access. It only separates the browser from strangers when somebody signs in (sign-in-turns.ts, sign-in-limits.ts), so a
- * flood of guesses does not keep members out. The cookie is bound to the member and the password: a new password
- * ends it, and nothing is stored.
+ * grants no access. It only separates the browser from strangers when somebody signs in (sign-in-turns.ts,
+ * sign-in-limits.ts), so a flood of guesses does not keep members out. The cookie is bound to the member and the
+ * password: a new password ends it, and nothing is stored.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { SecretBox } from '../../secrets/secret-box.ts';

@@ -2,8 +2,8 @@
  * Signs in: from an email address and a password, or a one-time link, to the token of a session.
  *
  * sign-in-limits.ts limits guesses, and passwords.ts hashes them in turns. Known and unknown accounts get the same
- * response after the same work. A link is checked before the password is hashed. It is used up afterwards, in the transaction
- * that creates the member or sets the password.
+ * response after the same work. A link is checked before the password is hashed. It is used up afterwards, in the
+ * transaction that creates the member or sets the password.
  */
 import { type LimitState, signInLimitRefusal } from '../../core/limits.ts';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';

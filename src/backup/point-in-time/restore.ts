@@ -8,7 +8,7 @@ import { mkdir, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { createZstdDecompress } from 'node:zlib';
-import { parseSecretKeys } from '../../core/secret-keys.ts';
+import { parseSecretKeys } from '../../secrets/secret-keys.ts';
 import { BackupDamaged } from '../format.ts';
 import { type KeyOptions, secretKeyOf } from '../restore.ts';
 import { type Base, listSeries, readKeys, type Series, walFile, walFolder } from './archive.ts';

@@ -13,7 +13,7 @@ import { readWalState } from '../store/wal.ts';
 import { databaseBytes } from '../../database/server/capacity.ts';
 import type { DatabaseAddress, Queryable } from '../../database/database.ts';
 import { versionOf } from '../../migration/migrate.ts';
-import { secretKeyId, parseSecretKeys } from '../../core/secret-keys.ts';
+import { secretKeyId, parseSecretKeys } from '../../secrets/secret-keys.ts';
 import { type Destination, PlaceProblem } from '../places/place.ts';
 import { sealKey, type Sealing } from '../sealed-key.ts';
 import {

@@ -41,7 +41,7 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../../database/database.ts';
-import { secretKeyId, parseSecretKeys } from '../../core/secret-keys.ts';
+import { secretKeyId, parseSecretKeys } from '../../secrets/secret-keys.ts';
 import { readSecretKey } from '../../secrets/secret-key-file.ts';
 import { JournalKeeper } from './journal-keeper.ts';
 import { pause } from '../../lib/pause.ts';

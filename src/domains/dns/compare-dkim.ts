@@ -53,8 +53,8 @@ function findSpoiltText(text: string): RecordComparison | null {
 
 function compareTags(expected: Tags, found: Tags): RecordComparison {
   const version = found.get('v');
-  const versionFirst = [...found.keys()][0] === 'v';
-  if (version !== undefined && (version !== 'DKIM1' || !versionFirst)) {
+  const isVersionFirst = [...found.keys()][0] === 'v';
+  if (version !== undefined && (version !== 'DKIM1' || !isVersionFirst)) {
     return mismatch('the value must start with "v=DKIM1": receivers ignore the key');
   }
   const keyType = found.get('k') ?? 'rsa';
@@ -95,12 +95,12 @@ function compareKeys(expected: string, found: string): RecordComparison | null {
 }
 
 function findRestrictions(found: Tags): RecordComparison {
-  const allows = (tag: string, ...wanted: string[]) => {
+  const allows = (tag: string, ...accepted: string[]) => {
     const values = found
       .get(tag)
       ?.split(':')
       .map((value) => value.trim());
-    return values === undefined || wanted.some((value) => values.includes(value));
+    return values === undefined || accepted.some((value) => values.includes(value));
   };
   if (!allows('h', 'sha256')) {
     return mismatch('the record excludes sha256 signatures (h=): enter the value shown');
@@ -108,10 +108,10 @@ function findRestrictions(found: Tags): RecordComparison {
   if (!allows('s', '*', 'email')) {
     return mismatch('the record excludes mail (s=): enter the value shown');
   }
-  const spaced = /\s/.test(found.get('p') ?? '');
+  const hasSpaces = /\s/.test(found.get('p') ?? '');
   return {
     status: 'verified',
-    problem: spaced
+    problem: hasSpaces
       ? 'the key holds white space: that is allowed, but some receivers fail on it: enter it without'
       : null,
   };

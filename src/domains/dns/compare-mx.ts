@@ -1,4 +1,7 @@
-/** Compares the MX records of a return path with the one that has to be there. Each typical mistake has its own message. */
+/**
+ * Compares the MX records of a return path with the one that has to be there. Each typical mistake has its own
+ * message.
+ */
 import { isIP } from 'node:net';
 import type { MxRecord } from '../../net/dns/resolver.ts';
 import { mismatch, type RecordComparison } from './record-comparison.ts';

@@ -32,12 +32,13 @@ export function compareSpf(
     );
   }
   const terms = termsOf(found);
-  const isCovered = coverage?.passes ?? ((wanted: string): boolean => recordCovers(terms, wanted));
-  const missing = mechanismsOf(expected).filter((wanted) => !isCovered(wanted));
+  const isCovered =
+    coverage?.passes ?? ((mechanism: string): boolean => recordCovers(terms, mechanism));
+  const missing = mechanismsOf(expected).filter((mechanism) => !isCovered(mechanism));
   const isAuthorised = sufficient.some((mechanisms) => mechanisms.every(isCovered));
   if (missing.length > 0 && !isAuthorised) {
-    const better = 'problem' in parseSpf(found) ? null : mergeSpf(expected, records);
-    const error = spfError(coverage?.error ?? null, better);
+    const suggestion = 'problem' in parseSpf(found) ? null : mergeSpf(expected, records);
+    const error = spfError(coverage?.error ?? null, suggestion);
     if (error !== null) return error;
     return mismatch(
       `the SPF record does not name this service (${missing.join(' ')}): change it to "${mergeSpf(expected, records)}"`,
@@ -54,7 +55,7 @@ export function compareSpf(
   return { status: 'verified', problem };
 }
 
-function spfError(error: SpfCoverage['error'], better: string | null): RecordComparison | null {
+function spfError(error: SpfCoverage['error'], suggestion: string | null): RecordComparison | null {
   if (error === null) return null;
   const { result, why } = error;
   if (result === 'temperror') {
@@ -62,7 +63,7 @@ function spfError(error: SpfCoverage['error'], better: string | null): RecordCom
     return { status: 'dns_error', problem };
   }
   const advice =
-    better === null ? 'correct it' : `correct that, or change the record to "${better}"`;
+    suggestion === null ? 'correct it' : `correct that, or change the record to "${suggestion}"`;
   return mismatch(`receivers treat the SPF record as an error, because ${why}: ${advice}`);
 }
 
@@ -92,24 +93,24 @@ function isAll(term: string): boolean {
 }
 
 /** `all` ends the evaluation, so later terms do not count. */
-function recordCovers(terms: readonly string[], wanted: string): boolean {
+function recordCovers(terms: readonly string[], mechanism: string): boolean {
   const end = terms.findIndex(isAll);
   const evaluated = end === -1 ? terms : terms.slice(0, end);
   return evaluated.some((term) => {
     const passing = term.replace(/^\+/, '').replace(/\.$/, '');
-    return passing === wanted || networkContains(passing, wanted);
+    return passing === mechanism || networkContains(passing, mechanism);
   });
 }
 
 /** `ip4:192.0.2.0/24` contains `ip4:192.0.2.7`. */
-function networkContains(term: string, wanted: string): boolean {
+function networkContains(term: string, mechanism: string): boolean {
   const [, version, network = '', bits] = /^ip([46]):([^/]+)(?:\/(\d{1,3}))?$/.exec(term) ?? [];
   const family = isIP(network);
   if (version === undefined || family !== Number(version)) return false;
   const type = family === 4 ? 'ipv4' : 'ipv6';
   const longest = family === 4 ? 32 : 128;
   const length = Number(bits ?? longest);
-  const address = wanted.replace(/^ip[46]:/, '');
+  const address = mechanism.replace(/^ip[46]:/, '');
   if (length > longest || isIP(address) !== family) return false;
   const list = new BlockList();
   list.addSubnet(network, length, type);

@@ -5,7 +5,10 @@ export type DmarcRecords =
   /** `at` is the domain that has the records. Each is a DMARC record, perhaps with mistakes. */
   { kind: 'records'; at: string; texts: readonly string[] } | { kind: 'error'; message: string };
 
-/** Looks up the DMARC records of a domain. Falls back to the domain's organization (RFC 9989). Returns null when neither has a record. */
+/**
+ * Looks up the DMARC records of a domain. Falls back to the domain's organization (RFC 9989). Returns null when neither
+ * has a record.
+ */
 export async function findDmarcRecords(
   name: string,
   lookups: Pick<DnsLookups, 'txt'>,

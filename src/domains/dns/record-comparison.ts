@@ -1,10 +1,9 @@
-/** What a check says about one record of a sending domain. */
+/** The result of comparing one record of a sending domain with DNS. */
 import type { RecordStatus } from './records.ts';
 
-/** The result of comparing a required record with the records in DNS. */
 export type RecordComparison = {
   status: Exclude<RecordStatus, 'not_started'>;
-  /** What is wrong and what to do. For a `verified` record, what can be improved; null when nothing is. */
+  /** The mistake and its remedy. For a `verified` record, a possible improvement; null when there is none. */
   problem: string | null;
 };
 

@@ -38,11 +38,11 @@ export function expandMacros(spec: string, context: MacroContext): string {
   let name = '';
   let end = 0;
   for (const macro of spec.matchAll(MACRO)) {
-    const [whole, letter] = macro;
+    const [text, letter] = macro;
     name += spec.slice(end, macro.index);
     name +=
-      letter === undefined ? (LITERALS[whole[1] ?? ''] ?? '') : expandMacro(macro, letter, context);
-    end = macro.index + whole.length;
+      letter === undefined ? (LITERALS[text[1] ?? ''] ?? '') : expandMacro(macro, letter, context);
+    end = macro.index + text.length;
   }
   return cutToLength(name + spec.slice(end));
 }

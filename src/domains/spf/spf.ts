@@ -192,7 +192,7 @@ function countVoid(evaluation: Evaluation): false | SpfError {
   return permerror(`more than ${VOID_LOOKUPS_MAX} of the names in it do not exist`);
 }
 
-/** Implements `ptr` (§5.5): returns true when a name of the address is the target or below it, and resolves back to the address. */
+/** Returns (§5.5) whether a name of the address is the target or below it, and resolves back to the address. */
 async function isNamedBelow(target: string, ip: string, lookups: SpfLookups): Promise<boolean> {
   const response = await lookups.ptr(ip);
   const names = response.kind === 'records' ? response.records.slice(0, NAMES_OF_HOST_MAX) : [];

@@ -268,10 +268,10 @@ function tidySchema(schema: Json, direction: { isInput: boolean }): Json {
 
 /** Removes null, which is accepted for clients that cannot omit a field and is not documented. */
 function withoutNull(schema: JsonObject): JsonObject {
-  const { type, anyOf, ...rest } = schema;
-  if (Array.isArray(type)) return { type: type.find((name) => name !== 'null') ?? null, ...rest };
+  const { type, anyOf, ...fields } = schema;
+  if (Array.isArray(type)) return { type: type.find((name) => name !== 'null') ?? null, ...fields };
   const others = Array.isArray(anyOf) ? anyOf.filter((alternative) => !isNull(alternative)) : [];
-  const [only] = others;
-  if (others.length === 1 && isObject(only)) return { ...only, ...rest };
-  return { anyOf: others, ...rest };
+  const [onlyAlternative] = others;
+  if (others.length === 1 && isObject(onlyAlternative)) return { ...onlyAlternative, ...fields };
+  return { anyOf: others, ...fields };
 }

@@ -9,7 +9,12 @@
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export type JsonObject = { [name: string]: Json };
 
+const INT32_MAX = 2 ** 31 - 1;
+
 type Rule = (schema: JsonObject) => JsonObject;
+
+/** Members of these are named after fields, so a member `const` or `enum` is no keyword. */
+const NAMES_OF_FIELDS = new Set(['properties', 'mapping', 'schemas', 'headers', 'responses']);
 
 /** Rewrites a schema and all schemas in it. Examples are values, not schemas, and stay unchanged. */
 export function simplifySchema(schema: Json): Json {
@@ -22,93 +27,92 @@ export function simplifySchema(schema: Json): Json {
   return RULES.reduce((result, rule) => rule(result), inner);
 }
 
-/** Members of these are named after fields, so a member `const` or `enum` is no keyword. */
-const NAMES_OF_FIELDS = new Set(['properties', 'mapping', 'schemas', 'headers', 'responses']);
-
 /** `const: "email"` becomes an `enum` of one value: some generators ignore `const`, and all know `enum`. */
-const constIsEnum: Rule = ({ const: value, ...rest }) =>
-  value === undefined ? rest : { ...rest, enum: [value] };
+const constIsEnum: Rule = ({ const: value, ...fields }) =>
+  value === undefined ? fields : { ...fields, enum: [value] };
 
 /**
  * An `enum` of `true`, or of `"true"` and `"false"` as in a query, names no type that compiles. It becomes a plain
  * boolean, which also permits `false`; the description names the only value.
  */
 const booleansAreNotEnums: Rule = (schema) => {
-  const { enum: values, default: defaultValue, description, ...rest } = schema;
-  const [only, ...more] = Array.isArray(values) ? values : [];
-  const isQuery = only === 'true' && more[0] === 'false' && more.length === 1;
-  if (typeof only !== 'boolean' && !isQuery) return schema;
+  const { enum: values, default: defaultValue, description, ...fields } = schema;
+  const [onlyValue, ...furtherValues] = Array.isArray(values) ? values : [];
+  const isQuery =
+    onlyValue === 'true' && furtherValues[0] === 'false' && furtherValues.length === 1;
+  if (typeof onlyValue !== 'boolean' && !isQuery) return schema;
   const descriptions = typeof description === 'string' ? [description] : [];
-  const text = (isQuery ? descriptions : [...descriptions, `Always \`${only}\`.`]).join(' ');
+  const text = (isQuery ? descriptions : [...descriptions, `Always \`${onlyValue}\`.`]).join(' ');
   return {
-    ...rest,
+    ...fields,
     type: 'boolean',
     ...(text !== '' && { description: text }),
     ...(defaultValue !== undefined && { default: defaultValue === 'true' }),
-    ...(!isQuery && rest['examples'] === undefined && { examples: [only ?? true] }),
+    ...(!isQuery && fields['examples'] === undefined && { examples: [onlyValue ?? true] }),
   };
 };
 
 /** `anyOf: [{type: "string", …}, {type: "null"}]` becomes one type that may be null. A `$ref` keeps its `anyOf`. */
 const nullIsInTheType: Rule = (schema) => {
-  const { anyOf, ...rest } = schema;
-  const [one, ...more] = withoutNullType(anyOf);
-  if (!isNullable(anyOf) || more.length > 0 || !isObject(one)) return schema;
-  if (typeof one['type'] !== 'string') return schema;
-  const values = one['enum'];
+  const { anyOf, ...fields } = schema;
+  const [alternative, ...furtherAlternatives] = withoutNullType(anyOf);
+  if (!isNullable(anyOf) || furtherAlternatives.length > 0 || !isObject(alternative)) return schema;
+  if (typeof alternative['type'] !== 'string') return schema;
+  const values = alternative['enum'];
   return {
-    ...one,
-    ...rest,
-    type: [one['type'], 'null'],
+    ...alternative,
+    ...fields,
+    type: [alternative['type'], 'null'],
     ...(Array.isArray(values) && { enum: [...values, null] }),
   };
 };
 
 /** `type: ["string", "boolean"]` becomes a union of two. */
 const typesAreAlternatives: Rule = (schema) => {
-  const { type, ...rest } = schema;
+  const { type, ...fields } = schema;
   const types = Array.isArray(type) ? type : [];
-  if (types.filter((one) => one !== 'null').length < 2) return schema;
-  return { ...rest, anyOf: types.map((one) => ({ type: one })) };
+  if (types.filter((name) => name !== 'null').length < 2) return schema;
+  return { ...fields, anyOf: types.map((name) => ({ type: name })) };
 };
 
 /** Alternatives of one scalar type (a time or a date) become that type; the description has their formats. */
 const sameTypeIsNoUnion: Rule = (schema) => {
-  const { anyOf, ...rest } = schema;
+  const { anyOf, ...fields } = schema;
   const types = scalarTypes(withoutNullType(anyOf));
-  const [only] = types;
-  if (types.length < 2 || only === undefined || new Set(types).size > 1) return schema;
-  return { ...rest, type: isNullable(anyOf) ? [only, 'null'] : only };
+  const [onlyType] = types;
+  if (types.length < 2 || onlyType === undefined || new Set(types).size > 1) return schema;
+  return { ...fields, type: isNullable(anyOf) ? [onlyType, 'null'] : onlyType };
 };
 
 /** Alternatives with different JSON types become `oneOf`, which more generators know: exactly one of them matches. */
 const distinctTypesAreOneOf: Rule = (schema) => {
-  const { anyOf, ...rest } = schema;
-  const types = Array.isArray(anyOf) ? anyOf.map((one) => isObject(one) && one['type']) : [];
-  const areDistinct = types.every((one) => typeof one === 'string');
+  const { anyOf, ...fields } = schema;
+  const types = Array.isArray(anyOf)
+    ? anyOf.map((alternative) => isObject(alternative) && alternative['type'])
+    : [];
+  const areDistinct = types.every((type) => typeof type === 'string');
   if (types.length < 2 || !areDistinct || new Set(types).size < types.length) return schema;
-  return { ...rest, oneOf: anyOf! };
+  return { ...fields, oneOf: anyOf! };
 };
 
 /** Drops `pattern` beside a `format`: a client that parses the format has no text to match a pattern with. */
 const formatOrPattern: Rule = (schema) => {
-  const { pattern: _pattern, ...rest } = schema;
-  return typeof schema['format'] === 'string' ? rest : schema;
+  const { pattern: _pattern, ...fields } = schema;
+  return typeof schema['format'] === 'string' ? fields : schema;
 };
 
 /** The largest integers of JavaScript mean "any integer" here. Without a format, generators use 32 bits. */
 const largeIntegersHave64Bits: Rule = (schema) => {
-  const { minimum, maximum, ...rest } = schema;
+  const { minimum, maximum, ...fields } = schema;
   if (schema['type'] !== 'integer' && !isNullableInteger(schema)) return schema;
   if (typeof maximum !== 'number' || maximum <= INT32_MAX) return schema;
   return {
-    ...rest,
+    ...fields,
     format: 'int64',
     ...(minimum !== undefined && minimum !== Number.MIN_SAFE_INTEGER && { minimum }),
     ...(maximum !== Number.MAX_SAFE_INTEGER && { maximum }),
   };
 };
-const INT32_MAX = 2 ** 31 - 1;
 
 const RULES: readonly Rule[] = [
   constIsEnum,
@@ -126,7 +130,9 @@ function isNullableInteger({ type }: JsonObject): boolean {
 }
 
 function withoutNullType(alternatives: Json | undefined): Json[] {
-  return Array.isArray(alternatives) ? alternatives.filter((one) => !isNull(one)) : [];
+  return Array.isArray(alternatives)
+    ? alternatives.filter((alternative) => !isNull(alternative))
+    : [];
 }
 
 function isNullable(alternatives: Json | undefined): boolean {
@@ -134,8 +140,8 @@ function isNullable(alternatives: Json | undefined): boolean {
 }
 
 function scalarTypes(alternatives: readonly Json[]): string[] {
-  return alternatives.flatMap((one) => {
-    const type = isObject(one) ? one['type'] : undefined;
+  return alternatives.flatMap((alternative) => {
+    const type = isObject(alternative) ? alternative['type'] : undefined;
     return typeof type === 'string' && type !== 'object' && type !== 'array' ? [type] : [];
   });
 }

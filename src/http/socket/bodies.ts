@@ -206,7 +206,7 @@ export async function* readUpload(
   }
 }
 
-async function withinSilence<Value>(wanted: Promise<Value>, silenceMs: number): Promise<Value> {
+async function withinSilence<Value>(nextPiece: Promise<Value>, silenceMs: number): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const silence = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(
@@ -215,7 +215,7 @@ async function withinSilence<Value>(wanted: Promise<Value>, silenceMs: number): 
     );
   });
   try {
-    return await Promise.race([wanted, silence]);
+    return await Promise.race([nextPiece, silence]);
   } finally {
     clearTimeout(timer);
   }

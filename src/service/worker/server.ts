@@ -12,7 +12,7 @@ import type { Scope } from '../../core/scope.ts';
 import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/broker-messages.ts';
 import type { MessageBuilder, MessageRecipient } from '../../delivery/attempt/message.ts';
 import { createDomainService } from '../../domains/domains.ts';
-import { listenOnAdminSocket } from '../../http/admin-socket.ts';
+import { listenOnAdminSocket } from '../../http/socket/admin-socket.ts';
 import { buildApp } from '../../http/app.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { ownUrl } from '../machine/own-host.ts';

@@ -11,6 +11,9 @@
 /** Items. Shorter arrays stay, because they may be variables of a template. */
 const LENGTH_MIN = 1_024;
 
+/** Limit on white space between tokens, which keeps the scan linear. */
+const SPACE_MAX = 64;
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
@@ -58,9 +61,6 @@ function followsName(json: Buffer, bracket: number): boolean {
     return start >= 0 && json.compare(name, 0, name.length, start, at + 1) === 0;
   });
 }
-
-/** Limit on white space between tokens, which keeps the scan linear. */
-const SPACE_MAX = 64;
 
 function beforeSpace(json: Buffer, from: number): number {
   let at = from;

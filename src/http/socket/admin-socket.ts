@@ -8,25 +8,28 @@
  * `Letterhaus-Environment` is `live` or `test`.
  */
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
-import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../core/scope.ts';
-import { isId } from '../database/ids.ts';
-import { createKey, removeShortLivedKey } from '../accounts/keys/key-store.ts';
-import { findOrganization, findResponsibleOrganization } from '../accounts/members/member-store.ts';
-import type { Queryable } from '../database/database.ts';
-import { chooseProject } from '../accounts/projects/project-choice-store.ts';
+import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../../core/scope.ts';
+import { isId } from '../../database/ids.ts';
+import { createKey, removeShortLivedKey } from '../../accounts/keys/key-store.ts';
+import {
+  findOrganization,
+  findResponsibleOrganization,
+} from '../../accounts/members/member-store.ts';
+import type { Queryable } from '../../database/database.ts';
+import { chooseProject } from '../../accounts/projects/project-choice-store.ts';
 import {
   findProject,
   listAllProjects,
   type OwnedTable,
   findScopeOfId,
   type Project,
-} from '../accounts/projects/project-store.ts';
-import type { SessionState } from '../accounts/sessions/session-store.ts';
-import { isRefusal, noSuch, type Refusal } from '../core/refusals.ts';
-import { type HttpProblem, problemOfRefusal, sendProblem, WRONG_ENVIRONMENT } from './errors.ts';
-import { markAdminSocket, NOBODY_ID } from './local-operator.ts';
-import { OWN_SESSION_OPERATIONS } from './roles.ts';
-import type { App, HttpServices } from './services.ts';
+} from '../../accounts/projects/project-store.ts';
+import type { SessionState } from '../../accounts/sessions/session-store.ts';
+import { isRefusal, noSuch, type Refusal } from '../../core/refusals.ts';
+import { type HttpProblem, problemOfRefusal, sendProblem, WRONG_ENVIRONMENT } from '../errors.ts';
+import { markAdminSocket, NOBODY_ID } from '../local-operator.ts';
+import { OWN_SESSION_OPERATIONS } from '../roles.ts';
+import type { App, HttpServices } from '../services.ts';
 
 // An import would evaluate every export of node:http, which is slow (http/socket/raw-responses.ts).
 const { createServer } = process.getBuiltinModule('node:http');
@@ -80,7 +83,10 @@ type RequestedScope = { project: string | undefined; environment: Environment | 
 
 type ChosenScope = { project: Project; environment: Environment };
 
-/** Admits the operator of this machine with the session of an owner. With `needsSendingKey`, creates the key to send with. */
+/**
+ * Admits the operator of this machine with the session of an owner. With `needsSendingKey`, creates the key to send
+ * with.
+ */
 export function admitOperator(
   { db, world }: Pick<HttpServices, 'db' | 'world'>,
   { needsSendingKey, needsProject }: { needsSendingKey: boolean; needsProject: boolean },
