@@ -244,7 +244,10 @@ export async function isVerifiedDomain(
   return row?.isVerified === true;
 }
 
-function domainKeyOf({ projectId, environment, domain = null }: DomainScope, id: string): unknown[] {
+function domainKeyOf(
+  { projectId, environment, domain = null }: DomainScope,
+  id: string,
+): unknown[] {
   return [projectId, environment, id, domain];
 }
 
