@@ -28,7 +28,9 @@ const params = idParams('domain');
 
 export function registerDomainRoutes(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
-  registerOne(app, services);
+  registerGet(app, services);
+  registerChange(app, services);
+  registerRemove(app, services);
   registerVerify(app, services);
   registerRotation(app, services);
 }
@@ -73,7 +75,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
   });
 }
 
-function registerOne(app: App, { domains }: HttpServices): void {
+function registerGet(app: App, { domains }: HttpServices): void {
   app.get('/v1/domains/:id', {
     config: { withinDomain: true },
     schema: {
@@ -97,7 +99,9 @@ function registerOne(app: App, { domains }: HttpServices): void {
       return { ...presentDomain(found), waiting: await domains.countWaiting(caller, id) };
     },
   });
+}
 
+function registerChange(app: App, { domains }: HttpServices): void {
   app.patch('/v1/domains/:id', {
     config: { withinDomain: true },
     schema: {
@@ -121,7 +125,9 @@ function registerOne(app: App, { domains }: HttpServices): void {
       return isRefusal(changed) ? refuse(reply, changed) : presentDomain(changed);
     },
   });
+}
 
+function registerRemove(app: App, { domains }: HttpServices): void {
   app.delete('/v1/domains/:id', {
     config: { withinDomain: true },
     schema: {

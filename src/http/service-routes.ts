@@ -95,8 +95,8 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
 }
 
 function sendUnready(reply: FastifyReply, unready: readonly Unready[]): FastifyReply {
-  const reasons = unready.map((one) => ({ code: one.code, message: unreadySentence(one) }));
-  const isAccepting = unready.every((one) => one.isAccepting === true);
+  const reasons = unready.map((cause) => ({ code: cause.code, message: unreadySentence(cause) }));
+  const isAccepting = unready.every((cause) => cause.isAccepting === true);
   const message = `No mail is ${isAccepting ? 'sent' : 'accepted'}: ${unready.map(({ reason }) => reason).join('; ')}.`;
   const problem: HttpProblem = { status: 503, code: 'service_unavailable', message };
   return sendProblem(reply, { ...problem, extraFields: { status: 'unready', reasons } });

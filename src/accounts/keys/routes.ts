@@ -46,8 +46,10 @@ const DAY_S = 86_400;
 
 export function registerKeyRoutes(app: App, services: HttpServices): void {
   registerCurrentKey(app, services);
-  registerCreateAndList(app, services);
-  registerChangeAndRevoke(app, services);
+  registerCreate(app, services);
+  registerList(app, services);
+  registerChange(app, services);
+  registerRevoke(app, services);
   registerRotate(app, services);
 }
 
@@ -79,7 +81,7 @@ function registerCurrentKey(app: App, { db }: HttpServices): void {
   });
 }
 
-function registerCreateAndList(app: App, { db }: HttpServices): void {
+function registerCreate(app: App, { db }: HttpServices): void {
   app.post('/v1/api-keys', {
     config: { withinDomain: true },
     schema: {
@@ -107,7 +109,9 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
       return reply.code(201).send({ ...keyToWire(key), key: text });
     },
   });
+}
 
+function registerList(app: App, { db }: HttpServices): void {
   app.get('/v1/api-keys', {
     config: { withinDomain: true },
     schema: {
@@ -128,7 +132,7 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
   });
 }
 
-function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
+function registerChange(app: App, { db }: HttpServices): void {
   app.patch('/v1/api-keys/:id', {
     config: { withinDomain: true },
     schema: {
@@ -160,7 +164,9 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
       return changed ? keyToWire(changed) : notFound(reply, NOUN);
     },
   });
+}
 
+function registerRevoke(app: App, { db }: HttpServices): void {
   app.delete('/v1/api-keys/:id', {
     config: { withinDomain: true },
     schema: {

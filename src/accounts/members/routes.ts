@@ -44,12 +44,16 @@ const NO_INVITATION: Refusal = {
 };
 
 export function registerMemberRoutes(app: App, services: HttpServices): void {
-  registerMembers(app, services);
-  registerInvitations(app, services);
+  registerListMembers(app, services);
+  registerSetRole(app, services);
+  registerRemoveMember(app, services);
+  registerListInvitations(app, services);
+  registerInvite(app, services);
+  registerRevokeInvitation(app, services);
   registerAcceptance(app, services);
 }
 
-function registerMembers(app: App, { db }: HttpServices): void {
+function registerListMembers(app: App, { db }: HttpServices): void {
   app.get('/v1/members', {
     config: { access: 'session' },
     schema: {
@@ -69,7 +73,9 @@ function registerMembers(app: App, { db }: HttpServices): void {
       );
     },
   });
+}
 
+function registerSetRole(app: App, { db }: HttpServices): void {
   app.patch('/v1/members/:id', {
     config: { access: 'session' },
     schema: {
@@ -91,7 +97,9 @@ function registerMembers(app: App, { db }: HttpServices): void {
       return isRefusal(changed) ? refuse(reply, changed) : memberToWire(changed);
     },
   });
+}
 
+function registerRemoveMember(app: App, { db }: HttpServices): void {
   app.delete('/v1/members/:id', {
     config: { access: 'session' },
     schema: {
@@ -115,7 +123,7 @@ function registerMembers(app: App, { db }: HttpServices): void {
   });
 }
 
-function registerInvitations(app: App, { db, config, localUrl }: HttpServices): void {
+function registerListInvitations(app: App, { db }: HttpServices): void {
   app.get('/v1/invitations', {
     config: { access: 'session' },
     schema: {
@@ -133,7 +141,9 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
       return pageResponse(await listInvitations(db, organizationId, page), invitationToWire);
     },
   });
+}
 
+function registerInvite(app: App, { db, config, localUrl }: HttpServices): void {
   app.post('/v1/invitations', {
     config: { access: 'session' },
     schema: {
@@ -154,7 +164,9 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
       return reply.code(201).send({ ...invitationToWire(invited.invitation), url });
     },
   });
+}
 
+function registerRevokeInvitation(app: App, { db }: HttpServices): void {
   app.delete('/v1/invitations/:id', {
     config: { access: 'session' },
     schema: {

@@ -52,7 +52,8 @@ const NOTHING_STORED: StorageState = { usedBytes: 0, maxBytes: null };
 
 export function registerProjectSettingRoutes(app: App, services: HttpServices): void {
   registerList(app, services);
-  registerSettings(app, services);
+  registerReadSettings(app, services);
+  registerChangeSettings(app, services);
   registerResume(app, services);
 }
 
@@ -91,11 +92,11 @@ function registerList(app: App, { db }: HttpServices): void {
   });
 }
 
-function registerSettings(app: App, services: HttpServices): void {
-  const { db, config } = services;
-  const route = { config: { access: 'session' as const }, preHandler: requireOperator(db) };
+function registerReadSettings(app: App, services: HttpServices): void {
+  const { db } = services;
   app.get('/v1/operator/projects/:id', {
-    ...route,
+    config: { access: 'session' },
+    preHandler: requireOperator(db),
     schema: {
       summary: 'Read the settings of a project',
       description:
@@ -113,9 +114,13 @@ function registerSettings(app: App, services: HttpServices): void {
         : readSettingsResponse(services, project);
     },
   });
+}
 
+function registerChangeSettings(app: App, services: HttpServices): void {
+  const { db, config } = services;
   app.patch('/v1/operator/projects/:id', {
-    ...route,
+    config: { access: 'session' },
+    preHandler: requireOperator(db),
     schema: {
       summary: 'Change the settings of a project',
       description:

@@ -42,8 +42,12 @@ const SIGN_IN_PATH = '/v1/session';
 export function registerSessionRoutes(app: App, services: HttpServices): void {
   registerSignIn(app, services);
   registerLinks(app, services);
-  registerCurrentSession(app, services);
-  registerOwnSessions(app, services);
+  registerGetSession(app, services);
+  registerSignOut(app, services);
+  registerChangePassword(app);
+  registerListSessions(app, services);
+  registerSignOutEverywhere(app, services);
+  registerSignOutElsewhere(app, services);
 }
 
 function registerSignIn(app: App, services: HttpServices): void {
@@ -126,8 +130,7 @@ function registerLinks(app: App, services: HttpServices): void {
   });
 }
 
-function registerCurrentSession(app: App, services: HttpServices): void {
-  const { db } = services;
+function registerGetSession(app: App, services: HttpServices): void {
   app.get('/v1/session', {
     config: { access: 'session' },
     schema: {
@@ -143,7 +146,9 @@ function registerCurrentSession(app: App, services: HttpServices): void {
       return readSessionResponse(services, sessionOf(request));
     },
   });
+}
 
+function registerSignOut(app: App, { db }: HttpServices): void {
   app.delete('/v1/session', {
     config: { access: 'session' },
     schema: {
@@ -161,7 +166,9 @@ function registerCurrentSession(app: App, services: HttpServices): void {
       return { object: 'session' as const, id, deleted: true as const };
     },
   });
+}
 
+function registerChangePassword(app: App): void {
   app.post('/v1/session/password', {
     config: { access: 'session' },
     schema: {
@@ -187,7 +194,7 @@ function registerCurrentSession(app: App, services: HttpServices): void {
   });
 }
 
-function registerOwnSessions(app: App, { db }: HttpServices): void {
+function registerListSessions(app: App, { db }: HttpServices): void {
   app.get('/v1/session/all', {
     config: { access: 'session' },
     schema: {
@@ -212,7 +219,9 @@ function registerOwnSessions(app: App, { db }: HttpServices): void {
       return { object: 'list' as const, data, has_more: false };
     },
   });
+}
 
+function registerSignOutEverywhere(app: App, { db }: HttpServices): void {
   app.delete('/v1/session/all', {
     config: { access: 'session' },
     schema: {
@@ -229,7 +238,9 @@ function registerOwnSessions(app: App, { db }: HttpServices): void {
       return { object: 'session' as const, count, deleted: true as const };
     },
   });
+}
 
+function registerSignOutElsewhere(app: App, { db }: HttpServices): void {
   app.delete('/v1/session/all/:id', {
     config: { access: 'session' },
     schema: {

@@ -10,11 +10,13 @@ import { BY_SESSION, sessionOf } from './http-sessions.ts';
 const SESSION_SCHEMA = { tags: ['Session'], security: BY_SESSION };
 
 export function registerTotpRoutes(app: App, services: HttpServices): void {
-  registerState(app, services);
-  registerSetup(app);
+  registerGet(app, services);
+  registerRemove(app);
+  registerBegin(app);
+  registerConfirm(app);
 }
 
-function registerState(app: App, { db }: HttpServices): void {
+function registerGet(app: App, { db }: HttpServices): void {
   app.get('/v1/session/totp', {
     config: { access: 'session' },
     schema: {
@@ -32,7 +34,9 @@ function registerState(app: App, { db }: HttpServices): void {
       return { object: 'totp' as const, enabled, recovery_codes_left: left };
     },
   });
+}
 
+function registerRemove(app: App): void {
   app.delete('/v1/session/totp', {
     config: { access: 'session' },
     schema: {
@@ -54,7 +58,7 @@ function registerState(app: App, { db }: HttpServices): void {
   });
 }
 
-function registerSetup(app: App): void {
+function registerBegin(app: App): void {
   app.post('/v1/session/totp', {
     config: { access: 'session' },
     schema: {
@@ -78,7 +82,9 @@ function registerSetup(app: App): void {
       return { object: 'totp_secret' as const, ...begun };
     },
   });
+}
 
+function registerConfirm(app: App): void {
   app.post('/v1/session/totp/confirm', {
     config: { access: 'session' },
     schema: {

@@ -13,7 +13,7 @@ import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
 
 export function registerResendDomains(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
-  registerOne(app, services);
+  registerReadChangeAndRemove(app, services);
   registerVerify(app, services);
 }
 
@@ -49,7 +49,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
   });
 }
 
-function registerOne(app: App, { domains }: HttpServices): void {
+function registerReadChangeAndRemove(app: App, { domains }: HttpServices): void {
   app.get('/domains/:id', {
     config: { withinDomain: true },
     schema: { ...HIDDEN, params: idInPath },

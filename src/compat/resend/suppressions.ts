@@ -42,7 +42,7 @@ export function registerResendSuppressions(
   { db, suppressionsMaximum: maximum }: HttpServices,
 ): void {
   registerListAndAdd(app, db, maximum);
-  registerOne(app, db);
+  registerReadAndRemove(app, db);
   registerBatches(app, db, maximum);
 }
 
@@ -74,7 +74,7 @@ function registerListAndAdd(app: App, db: Database, maximum: SuppressionsMaximum
   });
 }
 
-function registerOne(app: App, db: Database): void {
+function registerReadAndRemove(app: App, db: Database): void {
   app.get('/suppressions/:id', {
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {

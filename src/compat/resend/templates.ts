@@ -18,7 +18,7 @@ const NAME_MAX = 100;
 
 export function registerResendTemplates(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
-  registerOne(app, services);
+  registerReadChangeAndRemove(app, services);
   registerPublishAndDuplicate(app, services);
 }
 
@@ -53,7 +53,7 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
   });
 }
 
-function registerOne(app: App, { templates }: HttpServices): void {
+function registerReadChangeAndRemove(app: App, { templates }: HttpServices): void {
   app.get('/templates/:id', {
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {

@@ -21,9 +21,11 @@ import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
 
 export function registerResendWebhooks(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
-  registerOne(app, services);
+  registerReadChangeAndRemove(app, services);
   registerSecretRotation(app, services);
-  registerEvents(app, services);
+  registerListEvents(app, services);
+  registerGetEvent(app, services);
+  registerListAttempts(app, services);
   registerReplay(app, services);
 }
 
@@ -51,7 +53,7 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
   });
 }
 
-function registerOne(app: App, { webhooks }: HttpServices): void {
+function registerReadChangeAndRemove(app: App, { webhooks }: HttpServices): void {
   app.get('/webhooks/:id', {
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
@@ -104,7 +106,7 @@ function registerSecretRotation(app: App, { webhooks }: HttpServices): void {
   });
 }
 
-function registerEvents(app: App, { webhooks }: HttpServices): void {
+function registerListEvents(app: App, { webhooks }: HttpServices): void {
   app.get('/webhooks/:id/events', {
     schema: { ...HIDDEN, params: idInPath, querystring: pageQuery },
     handler: async (request, reply) => {
@@ -114,7 +116,9 @@ function registerEvents(app: App, { webhooks }: HttpServices): void {
       return isRefusal(found) ? refuse(reply, found) : pageResponse(found, toResendEvent);
     },
   });
+}
 
+function registerGetEvent(app: App, { webhooks }: HttpServices): void {
   app.get('/webhooks/:id/events/:event_id', {
     schema: { ...HIDDEN, params: eventInPath },
     handler: async (request, reply) => {
@@ -133,7 +137,9 @@ function registerEvents(app: App, { webhooks }: HttpServices): void {
       };
     },
   });
+}
 
+function registerListAttempts(app: App, { webhooks }: HttpServices): void {
   app.get('/webhooks/:id/events/:event_id/attempts', {
     schema: { ...HIDDEN, params: eventInPath },
     handler: async (request, reply) => {
