@@ -11,7 +11,7 @@ import type { World } from '../lib/world.ts';
 import type { S3Access } from '../net/s3/transport.ts';
 import { type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
 import type { BackUp } from '../migration/migrate.ts';
-import { DatabaseUnusable } from '../database/server/unusable.ts';
+import { DatabaseUnusable } from '../database/server/unusable-error.ts';
 import type { Sink } from './format.ts';
 import { fileIn, isInBucket, placeOf } from './places/locate.ts';
 import { makeBackup, type MadeBackup } from './make.ts';

@@ -7,13 +7,13 @@ import { type Cli, type Failure, type Outcome, usageFailure } from './command.ts
 import { type Config, readConfig } from '../config/config.ts';
 import { isUnsuitable } from '../database/server/connect.ts';
 import { Database, type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
-import { newDatabaseProblem, knownPlace } from '../database/server/note.ts';
+import { findNewDatabaseProblem, readKnownPlace } from '../database/server/database-note.ts';
 import { connectRunning, type EngineOptions } from '../database/embedded/engine.ts';
 import { EngineProblem } from '../database/embedded/problem.ts';
 import { type BackUp, migrate, type MigrationResult } from '../migration/migrate.ts';
-import { DatabaseUnusable } from '../database/server/unusable.ts';
+import { DatabaseUnusable } from '../database/server/unusable-error.ts';
 import { readSecretKey, SecretKeyProblem } from '../secrets/secret-key-file.ts';
-import { EMBEDDED, settingFor } from '../database/server/usable.ts';
+import { EMBEDDED_PLACE, settingForPlace } from '../database/server/move-marks.ts';
 
 export type Store = { db: Database; config: Config; migrated: MigrationResult };
 
@@ -52,10 +52,10 @@ export async function withAddress(
       return await work({ address, config, isInService: false });
     }
     const { mayReplaceLost = false, mayBeOld = mayReplaceLost } = options;
-    const place = knownPlace(config.dataDir);
-    if (!mayBeOld && place !== null && place !== EMBEDDED) {
+    const place = readKnownPlace(config.dataDir);
+    if (!mayBeOld && place !== null && place !== EMBEDDED_PLACE) {
       return usageFailure(
-        `The database of ${config.dataDir} is not the embedded one, but ${place}: ${settingFor(place)}.`,
+        `The database of ${config.dataDir} is not the embedded one, but ${place}: ${settingForPlace(place)}.`,
       );
     }
     await using engine = await connectRunning({
@@ -64,7 +64,7 @@ export async function withAddress(
       log: (line) => cli.err(`${line}\n`),
       mayReplaceLost,
     });
-    return await work({ address: engine.connection(), config, isInService: engine.shared });
+    return await work({ address: engine.address(), config, isInService: engine.isShared });
   } catch (error) {
     return whyNotOpen(error);
   }
@@ -77,7 +77,7 @@ async function withDatabase(
   const migrated = await migrate(address, {
     nowMs: cli.world.now(),
     acceptAnyDurability: config.acceptDatabaseDurability,
-    emptyProblem: newDatabaseProblem(config.dataDir),
+    emptyProblem: findNewDatabaseProblem(config.dataDir),
     backUp: backUpFor(address, { cli, config }),
     log: (sentence) => cli.err(`${sentence}\n`),
   });

@@ -9,7 +9,7 @@ import { backupPlaceName } from '../backup/before-migration.ts';
 import { isInBucket } from '../backup/places/locate.ts';
 import { folderPlace } from '../backup/places/files.ts';
 import { megabytes, timeOf } from '../backup/places/place.ts';
-import { freeBytes, localDataDirectory } from '../database/server/capacity.ts';
+import { readFreeBytes, findLocalDataDirectory } from '../database/server/capacity.ts';
 import type { Queryable } from '../database/database.ts';
 import { DEFAULT_SEARCH, findEngine } from '../database/embedded/binaries.ts';
 import { requireMajor } from '../database/embedded/cluster.ts';
@@ -17,7 +17,7 @@ import { refuseServer, versionOf } from '../migration/migrate.ts';
 import { type Migration, migrationsAfter, type TableEffect } from '../migration/effects.ts';
 import { MIGRATIONS, outdatedProblem, SCHEMA_KNOWN } from '../migration/schema-version.ts';
 import * as facts from '../migration/upgrade-facts.ts';
-import { refuseUnusable } from '../database/server/usable.ts';
+import { refuseUnusable } from '../database/server/move-marks.ts';
 import { checkSecretKey } from '../secrets/key-check-store.ts';
 import { readInstanceId } from '../secrets/secret-key-file.ts';
 import type { Cli } from './command.ts';
@@ -78,8 +78,8 @@ export async function reportUpgrade(reading: Reading): Promise<UpgradeReport> {
   const nodes = await reportNodes(reading, required);
   const backup = await lastBackup(reading, installation);
   const neededBytes = migrations.reduce((sum, { workBytes }) => sum + workBytes, 0);
-  const folder = await localDataDirectory(db);
-  const space = { neededBytes, freeBytes: folder === null ? null : await freeBytes(folder) };
+  const folder = await findLocalDataDirectory(db);
+  const space = { neededBytes, freeBytes: folder === null ? null : await readFreeBytes(folder) };
   const attention = [
     ...(await whyRefused(reading, { server, required: installation.schemaRequired })),
     ...adviseSchema(present),
@@ -250,7 +250,7 @@ async function adviseBackupFirst(
   }
   const folder = backupPlaceName(config);
   if (isInBucket(folder)) return [];
-  const free = await freeBytes(existingPart(folder));
+  const free = await readFreeBytes(existingPart(folder));
   if (free >= bytes) return [];
   return [
     `The backup that a migration needs may take ${megabytes(bytes)}, and ${folder} has ${megabytes(free)} free.`,

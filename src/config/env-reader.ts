@@ -8,7 +8,7 @@ import { BlockList, isIP } from 'node:net';
 import { mostSimilar } from '../lib/similar.ts';
 import type { Env } from './env-file.ts';
 import { parseServer } from '../net/dns/dns-query.ts';
-import { urlsOf } from '../database/server/address.ts';
+import { splitDatabaseUrl } from '../database/server/address.ts';
 
 export class EnvReader {
   readonly problems: string[] = [];
@@ -164,7 +164,7 @@ export function parsePublicUrl(text: string): string | null {
 }
 
 export function parseDatabaseUrl(text: string): string | null {
-  return /^postgres(ql)?:\/\/.+/.test(text) && urlsOf(text) !== null ? text : null;
+  return /^postgres(ql)?:\/\/.+/.test(text) && splitDatabaseUrl(text) !== null ? text : null;
 }
 
 const RELAY_PORTS = { 'smtps:': 465, submission: 587, 'smtp:': 25 };

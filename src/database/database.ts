@@ -18,7 +18,7 @@ import {
   setSession,
   UnsuitableDatabase,
 } from './server/connect.ts';
-import { openSession, type Watching } from './server/session.ts';
+import { openSession, type AbortOptions } from './server/watched-session.ts';
 
 export type { DatabaseAddress } from './server/connect.ts';
 
@@ -421,11 +421,11 @@ export function clientQueries(client: pg.ClientBase): Queryable {
 export function connectAsOwner(
   address: DatabaseAddress,
   task: string,
-  watching: Watching = {},
+  abortOptions: AbortOptions = {},
 ): Promise<pg.Client> {
   const name = `letterhaus ${task}`;
   const session = { name, settings: COMMON_SETTINGS, timeoutMs: CONNECT_TIMEOUT_MS };
-  return openSession(address, { ...session, ...watching }).catch((cause: Error) => {
+  return openSession(address, { ...session, ...abortOptions }).catch((cause: Error) => {
     throw unavailableError(cause, { isUndone: true });
   });
 }

@@ -9,7 +9,7 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../database/database.ts';
-import type { Watching } from '../database/server/session.ts';
+import type { AbortOptions } from '../database/server/watched-session.ts';
 
 const HAS_EPOCHS = `select to_regproc('database_history') is not null as has`;
 
@@ -74,9 +74,9 @@ select p.relname as name, x.relname as half_built
  */
 export async function buildStreamIndexes(
   address: DatabaseAddress,
-  watching: Watching = {},
+  abortOptions: AbortOptions = {},
 ): Promise<number> {
-  const client = await connectAsOwner(address, 'indexes', watching);
+  const client = await connectAsOwner(address, 'indexes', abortOptions);
   try {
     await client.query('set lock_timeout = 0');
     const db = clientQueries(client);

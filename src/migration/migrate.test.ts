@@ -19,7 +19,7 @@ import { lockMigrations, makePartitions, migrate } from './migrate.ts';
 import { ensurePartitions } from '../database/partitions.ts';
 import { firstUuidAt, newId } from '../database/ids.ts';
 import { expireWorker, registerWorker } from '../delivery/queue/worker-store.ts';
-import { DatabaseUnusable } from '../database/server/unusable.ts';
+import { DatabaseUnusable } from '../database/server/unusable-error.ts';
 import { MIGRATIONS, schemaRequired } from './schema-version.ts';
 
 const NOW_MS = Date.parse('2026-11-21T12:00:00Z');

@@ -19,8 +19,8 @@ import {
   translateError,
 } from '../database/database.ts';
 import { isUnsuitable, requireSessions } from '../database/server/connect.ts';
-import { refuseUnusable } from '../database/server/usable.ts';
-import type { Watching } from '../database/server/session.ts';
+import { refuseUnusable } from '../database/server/move-marks.ts';
+import type { AbortOptions } from '../database/server/watched-session.ts';
 import { type LoginOutcome, makeAppRole, makeLogin } from '../database/server/roles.ts';
 import { keyEarlierLists } from './migrate-addresses.ts';
 import { beginEpochOfNewSystem } from '../events/order-store.ts';
@@ -32,7 +32,7 @@ import {
   type SecretKeyLocation,
   readOrCreateSecretKey,
 } from '../secrets/key-check-store.ts';
-import { DatabaseUnusable } from '../database/server/unusable.ts';
+import { DatabaseUnusable } from '../database/server/unusable-error.ts';
 import {
   listOlderNodes,
   MIGRATIONS,
@@ -63,10 +63,10 @@ export type MigrationResult = {
   secretKey: string | null;
 };
 
-export type MigrateOptions = Watching & {
+export type MigrateOptions = AbortOptions & {
   nowMs: number;
   acceptAnyDurability: boolean;
-  /** Why an empty database must not become an installation (database/server/note.ts); null: it may. */
+  /** Why an empty database must not become an installation (database/server/database-note.ts); null: it may. */
   emptyProblem?: string | null;
   /**
    * For a service. The key must be that of the database. The login role of workers is derived from it
@@ -300,7 +300,7 @@ async function letOlderNodesEnd(
 
 type Step = { name: string; run: () => Promise<unknown> };
 
-type StepOptions = Watching & {
+type StepOptions = AbortOptions & {
   address: DatabaseAddress;
   log: (sentence: string) => void;
   triesMax: number | undefined;
@@ -378,9 +378,9 @@ select string_agg(
 async function findBlocker(
   address: DatabaseAddress,
   pid: number,
-  watching: Watching,
+  abortOptions: AbortOptions,
 ): Promise<string | null> {
-  const client = await connectAsOwner(address, 'migrate watch', watching);
+  const client = await connectAsOwner(address, 'migrate watch', abortOptions);
   try {
     const [row] = await clientQueries(client).query<{ blocker: string | null }>(FIND_BLOCKER, [
       pid,
@@ -406,9 +406,9 @@ async function seedTransitions(db: Queryable): Promise<void> {
 export async function makePartitions(
   address: DatabaseAddress,
   nowMs: number,
-  watching: Watching = {},
+  abortOptions: AbortOptions = {},
 ): Promise<void> {
-  const client = await connectAsOwner(address, 'partitions', watching);
+  const client = await connectAsOwner(address, 'partitions', abortOptions);
   try {
     await client.query(`set lock_timeout = '2s'`);
     const db = clientQueries(client);

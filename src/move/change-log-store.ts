@@ -17,8 +17,8 @@ import {
   type Queryable,
   sqlStateOf,
 } from '../database/database.ts';
-import { DatabaseUnusable } from '../database/server/unusable.ts';
-import type { Watching } from '../database/server/session.ts';
+import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import type { AbortOptions } from '../database/server/watched-session.ts';
 
 /** Columns that identify a row: the primary key, or a unique index. Null when the table has neither. */
 export type Key = readonly string[] | null;
@@ -124,11 +124,11 @@ select exists (select from pg_proc where pronamespace = current_schema()::regnam
 export async function removeDeadLog(
   db: Queryable,
   address: DatabaseAddress,
-  watching: Watching = {},
+  abortOptions: AbortOptions = {},
 ): Promise<boolean> {
   const [found] = await db.query<{ isThere: boolean }>(IS_DEAD);
   if (found?.isThere !== true) return false;
-  const client = await connectAsOwner(address, 'end of a move', watching);
+  const client = await connectAsOwner(address, 'end of a move', abortOptions);
   try {
     const owner = clientQueries(client);
     if (!(await tryAdvisoryLock(owner, 'move'))) return false;

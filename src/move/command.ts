@@ -19,13 +19,13 @@ import {
 } from './move.ts';
 import { armSupervisor } from '../service/machine/failpoints.ts';
 import { destinationOf, sealDestination } from './fence-store.ts';
-import { freeBytes, localDataDirectory } from '../database/server/capacity.ts';
+import { readFreeBytes, findLocalDataDirectory } from '../database/server/capacity.ts';
 import { clientQueries, connectAsOwner, type DatabaseAddress } from '../database/database.ts';
 import { withoutPassword } from '../database/server/address.ts';
 import { openUnderLock } from '../database/embedded/engine.ts';
 import { prepareDataDir } from '../database/embedded/layout.ts';
 import { tryArrivalLock } from '../database/embedded/lock.ts';
-import { EMBEDDED, settingFor } from '../database/server/usable.ts';
+import { EMBEDDED_PLACE, settingForPlace } from '../database/server/move-marks.ts';
 import { checkSecretKey } from '../secrets/key-check-store.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { findOrCreateInstanceId, requireSecretKey } from '../secrets/secret-key-file.ts';
@@ -91,10 +91,10 @@ async function run(cli: Cli, options: Options): Promise<Outcome> {
     const { undoCommand } = await import('./undo-command.ts');
     return undoCommand(cli, { isNewLost: newIsLost });
   }
-  const url = to === undefined || to === EMBEDDED ? null : parseDatabaseUrl(to);
-  if (to === undefined || (url === null && to !== EMBEDDED)) return usageFailure(WRONG_PLACE);
+  const url = to === undefined || to === EMBEDDED_PLACE ? null : parseDatabaseUrl(to);
+  if (to === undefined || (url === null && to !== EMBEDDED_PLACE)) return usageFailure(WRONG_PLACE);
   const work = async (from: Place): Promise<Outcome> => {
-    const toPlace = url === null ? EMBEDDED : withoutPassword(url);
+    const toPlace = url === null ? EMBEDDED_PLACE : withoutPassword(url);
     const fromPlace = placeOf(from.config);
     if (toPlace === fromPlace) return usageFailure(`The database is at ${toPlace} already.`);
     armSupervisor(from.config.failpoints);
@@ -115,7 +115,7 @@ const WRONG_PLACE =
   'Write --to postgres://user:password@host:5432/name (through a socket: postgres://user@localhost/name?host=/folder), or embedded.';
 
 function placeOf({ databaseUrl }: Config): string {
-  return databaseUrl === null ? EMBEDDED : withoutPassword(databaseUrl);
+  return databaseUrl === null ? EMBEDDED_PLACE : withoutPassword(databaseUrl);
 }
 
 /** A null `url` means the data directory of this node. */
@@ -210,7 +210,7 @@ async function openEmbeddedTarget({ world, err }: Cli, dataDir: string): Promise
   }
   const log = (line: string): void => err(`${line}\n`);
   const engine = await openUnderLock(lock, { dataDir, world, log, mayReplaceLost: true });
-  const address = engine.connection();
+  const address = engine.address();
   return {
     address,
     flush: async () => {
@@ -236,7 +236,7 @@ async function requireSpace(
 ): Promise<void> {
   const folder = to === null ? config.dataDir : await folderOf(to);
   if (folder === null) return;
-  const free = await freeBytes(folder);
+  const free = await readFreeBytes(folder);
   const needed = bytes * DISK_PER_BYTE;
   if (free >= needed) return;
   throw new PlaceProblem(
@@ -247,7 +247,7 @@ async function requireSpace(
 async function folderOf(address: DatabaseAddress): Promise<string | null> {
   const client = await connectAsOwner(address, 'space');
   try {
-    return await localDataDirectory(clientQueries(client));
+    return await findLocalDataDirectory(clientQueries(client));
   } finally {
     await client.end();
   }
@@ -258,7 +258,7 @@ function moved({ wasCopied, rows, bytes, pauseMs, lockMs }: Moved, toPlace: stri
     wasCopied
       ? `Moved ${rows['emails'] ?? 0} emails, ${megabytes(bytes)}, to ${toPlace}. Sending paused for ${seconds(pauseMs / 1_000)}, writing for ${seconds(lockMs / 1_000)}.`
       : `The move to ${toPlace} is complete.`,
-    `Running nodes follow automatically. For the next start, ${settingFor(toPlace)}.`,
+    `Running nodes follow automatically. For the next start, ${settingForPlace(toPlace)}.`,
     'The old database is unchanged and takes no more writes; docs/moving-database.md says how to go back.',
   ].join('\n');
   return {

@@ -3,7 +3,7 @@
  * A row has the new address, sealed by the secret key, so that only nodes of this installation can follow. One
  * transaction commits both.
  */
-import { DEPARTURE, type Departure, EMBEDDED } from '../database/server/usable.ts';
+import { DEPARTURE_TABLE, type Departure, EMBEDDED_PLACE } from '../database/server/move-marks.ts';
 import type { Queryable } from '../database/database.ts';
 import type { SecretBox } from '../secrets/secret-box.ts';
 
@@ -32,24 +32,28 @@ export async function raiseFence(
   tables: readonly string[],
   { moveId, place, sealed }: Omit<Departure, 'at'>,
 ): Promise<void> {
-  const where = place === EMBEDDED ? 'the embedded database of a node' : place;
+  const where = place === EMBEDDED_PLACE ? 'the embedded database of a node' : place;
   const sentence = `this database was moved to ${where}`.replaceAll("'", "''");
   await tx.query(
-    `create table ${DEPARTURE} (move_id uuid not null, place text not null, sealed bytea not null, at timestamptz not null)`,
+    `create table ${DEPARTURE_TABLE} (move_id uuid not null, place text not null, sealed bytea not null, at timestamptz not null)`,
   );
-  await tx.query(`insert into ${DEPARTURE} values ($1, $2, $3, now())`, [moveId, place, sealed]);
+  await tx.query(`insert into ${DEPARTURE_TABLE} values ($1, $2, $3, now())`, [
+    moveId,
+    place,
+    sealed,
+  ]);
   await tx.query(`
-    create function ${DEPARTURE}() returns trigger language plpgsql as
+    create function ${DEPARTURE_TABLE}() returns trigger language plpgsql as
     $$ begin raise exception using errcode = '${READ_ONLY}', message = '${sentence}'; end $$`);
   for (const table of tables) {
     await tx.query(
-      `create trigger ${DEPARTURE} before insert or update or delete on ${table}
-         for each statement execute function ${DEPARTURE}()`,
+      `create trigger ${DEPARTURE_TABLE} before insert or update or delete on ${table}
+         for each statement execute function ${DEPARTURE_TABLE}()`,
     );
   }
 }
 
 export async function removeFence(tx: Queryable): Promise<void> {
-  await tx.query(`drop function if exists ${DEPARTURE}() cascade`);
-  await tx.query(`drop table if exists ${DEPARTURE}`);
+  await tx.query(`drop function if exists ${DEPARTURE_TABLE}() cascade`);
+  await tx.query(`drop table if exists ${DEPARTURE_TABLE}`);
 }

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { listTables } from '../backup/store/source.ts';
 import { sealDestination } from './fence-store.ts';
 import { migrate } from '../migration/migrate.ts';
-import { DatabaseMoved } from '../database/server/usable.ts';
+import { DatabaseMoved } from '../database/server/move-marks.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { systemWorld } from '../service/machine/system-world.ts';
 import {

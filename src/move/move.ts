@@ -24,7 +24,7 @@ import {
   type DatabaseAddress,
   DatabaseUnavailable,
 } from '../database/database.ts';
-import { type Departure, DatabaseMoved, readDeparture } from '../database/server/usable.ts';
+import { type Departure, DatabaseMoved, readDeparture } from '../database/server/move-marks.ts';
 import { MoveSource } from './source-store.ts';
 import { MoveTarget } from './target-store.ts';
 import type { Snapshot } from '../backup/store/source.ts';

@@ -27,9 +27,9 @@ import {
   type Queryable,
 } from '../database/database.ts';
 import { versionOf } from '../migration/migrate.ts';
-import { DatabaseUnusable } from '../database/server/unusable.ts';
+import { DatabaseUnusable } from '../database/server/unusable-error.ts';
 import { SCHEMA_KNOWN } from '../migration/schema-version.ts';
-import { type Departure, refuseUnusable } from '../database/server/usable.ts';
+import { type Departure, refuseUnusable } from '../database/server/move-marks.ts';
 import {
   installLog,
   isContended,

@@ -1,6 +1,6 @@
 /**
  * The database that is moved into. All rows arrive in one transaction. A mark is committed before it
- * (database/server/usable.ts). With the rows, the mark gets the id of the move, and it stays until the old database is
+ * (database/server/move-marks.ts). With the rows, the mark gets the id of the move, and it stays until the old database is
  * fenced. If the mover ends earlier, the target is empty or complete, and in both cases unusable until the move is
  * repeated.
  */
@@ -23,8 +23,8 @@ import {
   translateError,
 } from '../database/database.ts';
 import { refuseServer, versionOf } from '../migration/migrate.ts';
-import { DatabaseUnusable } from '../database/server/unusable.ts';
-import { ARRIVAL, isThere } from '../database/server/usable.ts';
+import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { ARRIVAL_TABLE, tableExists } from '../database/server/move-marks.ts';
 import { type Change, countRows, type KeyedTable } from './source-store.ts';
 
 const WITHOUT_LIMITS = `
@@ -82,8 +82,10 @@ export class MoveTarget implements AsyncDisposable {
 
   /** Returns whether this move has filled the database already, so that only the last step is missing. */
   async isFilledBy(moveId: string): Promise<boolean> {
-    if (!(await isThere(this.#db, ARRIVAL))) return false;
-    const rows = await this.#db.query(`select from ${ARRIVAL} where filled_by = $1`, [moveId]);
+    if (!(await tableExists(this.#db, ARRIVAL_TABLE))) return false;
+    const rows = await this.#db.query(`select from ${ARRIVAL_TABLE} where filled_by = $1`, [
+      moveId,
+    ]);
     return rows.length > 0;
   }
 
@@ -93,12 +95,12 @@ export class MoveTarget implements AsyncDisposable {
    */
   async refuseData(fromPlace: string): Promise<void> {
     if ((await versionOf(this.#db)) === 0) return;
-    if (!(await isThere(this.#db, ARRIVAL))) {
+    if (!(await tableExists(this.#db, ARRIVAL_TABLE))) {
       throw new DatabaseUnusable(
         'The target has data, and a move needs an empty database. Name another one.',
       );
     }
-    const others = await this.#db.query(`select from ${ARRIVAL} where from_place <> $1`, [
+    const others = await this.#db.query(`select from ${ARRIVAL_TABLE} where from_place <> $1`, [
       fromPlace,
     ]);
     if (others.length === 0) return;
@@ -118,7 +120,7 @@ export class MoveTarget implements AsyncDisposable {
 
   async begin(facts: SnapshotFacts): Promise<void> {
     await this.#db.query(
-      `create table if not exists ${ARRIVAL} (filled_by uuid not null, from_place text not null)`,
+      `create table if not exists ${ARRIVAL_TABLE} (filled_by uuid not null, from_place text not null)`,
     );
     await this.#db.query('begin');
     if ((await versionOf(this.#db)) > 0) await this.#empty();
@@ -127,7 +129,7 @@ export class MoveTarget implements AsyncDisposable {
 
   /** Removes the tables and functions of an earlier move, and nothing that migrations did not create. */
   async #empty(): Promise<void> {
-    await this.#db.query(`delete from ${ARRIVAL}`);
+    await this.#db.query(`delete from ${ARRIVAL_TABLE}`);
     await this.#db.query(`drop table if exists ${createdByMigrations('table').join(', ')} cascade`);
     const functions = await this.#db.query<{ name: string }>(
       `select oid::regprocedure::text as name from pg_proc
@@ -198,13 +200,13 @@ export class MoveTarget implements AsyncDisposable {
   async complete({ moveId, fromPlace }: { moveId: string; fromPlace: string }): Promise<void> {
     const [row] = await this.#db.query<{ epoch: number }>(NEW_EPOCH);
     await this.#db.query(`alter table events alter column xact_era set default ${row!.epoch}`);
-    await this.#db.query(`insert into ${ARRIVAL} values ($1, $2)`, [moveId, fromPlace]);
+    await this.#db.query(`insert into ${ARRIVAL_TABLE} values ($1, $2)`, [moveId, fromPlace]);
     await this.#db.query('commit');
   }
 
   /** Opens the database to nodes. The old database is fenced. */
   async open(): Promise<void> {
-    await this.#db.query(`drop table ${ARRIVAL}`);
+    await this.#db.query(`drop table ${ARRIVAL_TABLE}`);
   }
 
   /** The server rolls back uncommitted rows. */

@@ -5,7 +5,7 @@ import { destinationOf, openDestination, sealDestination } from './fence-store.t
 import type { DatabaseAddress } from '../database/database.ts';
 import { withoutPassword } from '../database/server/address.ts';
 import { connectRunning, type RunningConnection } from '../database/embedded/engine.ts';
-import { type Departure, EMBEDDED } from '../database/server/usable.ts';
+import { type Departure, EMBEDDED_PLACE } from '../database/server/move-marks.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { findOrCreateInstanceId, requireSecretKey } from '../secrets/secret-key-file.ts';
 import { type Cli, type Outcome } from '../cli/command.ts';
@@ -23,11 +23,11 @@ export function undoCommand(cli: Cli, { isNewLost }: { isNewLost: boolean }): Pr
       const engine: RunningConnection = engines.use(
         await connectRunning({ dataDir, world: cli.world, log: (line) => cli.err(`${line}\n`) }),
       );
-      return engine.connection();
+      return engine.address();
     };
     const departure = await undoMove({
       old: address,
-      oldPlace: databaseUrl === null ? EMBEDDED : withoutPassword(databaseUrl),
+      oldPlace: databaseUrl === null ? EMBEDDED_PLACE : withoutPassword(databaseUrl),
       sealed: sealDestination(secrets, destinationOf(databaseUrl, findOrCreateInstanceId(dataDir))),
       openNew,
     });

@@ -16,8 +16,8 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../database/database.ts';
-import { DatabaseUnusable } from '../database/server/unusable.ts';
-import { type Departure, readDeparture } from '../database/server/usable.ts';
+import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { type Departure, readDeparture } from '../database/server/move-marks.ts';
 
 export type UndoOptions = {
   old: DatabaseAddress;

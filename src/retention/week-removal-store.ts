@@ -23,7 +23,7 @@ import {
   WEEK_MS,
   WEEKS_BEHIND,
 } from '../database/partitions.ts';
-import type { Watching } from '../database/server/session.ts';
+import type { AbortOptions } from '../database/server/watched-session.ts';
 import { noteSpent, noteWaiting, readAllowance, weeksAllowed } from './clock-store.ts';
 
 type Removal = {
@@ -52,9 +52,9 @@ const METADATA: readonly PartitionedTable[] = ['emails', 'recipients', 'events',
 export async function removeOldPartitions(
   address: DatabaseAddress,
   retention: Retention,
-  watching: Watching = {},
+  abortOptions: AbortOptions = {},
 ): Promise<Removal | null> {
-  const client = await connectAsOwner(address, 'retention', watching);
+  const client = await connectAsOwner(address, 'retention', abortOptions);
   const db = clientQueries(client);
   try {
     await client.query(`set lock_timeout = ${LOCK_TIMEOUT_MS}`);

@@ -8,7 +8,11 @@
 import cluster, { type Address, type Worker } from 'node:cluster';
 import { chmodSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { chooseSocketDir, dropSocketDir, OF_ADMIN } from '../database/embedded/layout.ts';
+import {
+  chooseSocketDir,
+  removeShortSocketDir,
+  ADMIN_SOCKET,
+} from '../database/embedded/layout.ts';
 
 export class AdminSocket implements Disposable {
   readonly path: string;
@@ -18,15 +22,15 @@ export class AdminSocket implements Disposable {
   /** The caller has the lock of the data directory, so a socket that exists there was left by a killed process. */
   constructor(dataDir: string) {
     this.#dataDir = dataDir;
-    this.#folder = chooseSocketDir(dataDir, null, undefined, OF_ADMIN);
-    this.path = join(this.#folder, OF_ADMIN.file);
+    this.#folder = chooseSocketDir(dataDir, null, undefined, ADMIN_SOCKET);
+    this.path = join(this.#folder, ADMIN_SOCKET.file);
     rmSync(this.path, { force: true });
     cluster.on('listening', this.#onListening);
   }
 
   [Symbol.dispose](): void {
     cluster.off('listening', this.#onListening);
-    dropSocketDir(this.#folder, this.#dataDir);
+    removeShortSocketDir(this.#folder, this.#dataDir);
   }
 
   /** Also runs when the last worker has died and another one listens. */

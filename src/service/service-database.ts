@@ -19,16 +19,16 @@ import {
 import {
   type ConnectionNeeds,
   connectionNeeds,
-  freeBytes,
-  localDataDirectory,
-  connectionsProblem,
+  readFreeBytes,
+  findLocalDataDirectory,
+  findConnectionsProblem,
 } from '../database/server/capacity.ts';
-import { newDatabaseProblem, noteDatabase } from '../database/server/note.ts';
+import { findNewDatabaseProblem, writeDatabaseNote } from '../database/server/database-note.ts';
 import { withoutPassword } from '../database/server/address.ts';
-import { untilAborted } from '../database/server/session.ts';
+import { untilAborted } from '../database/server/watched-session.ts';
 import { openUnderLock } from '../database/embedded/engine.ts';
 import { prepareDataDir } from '../database/embedded/layout.ts';
-import { takeLock, untilNoArrival } from '../database/embedded/lock.ts';
+import { takeLock, waitUntilNoArrival } from '../database/embedded/lock.ts';
 import type { ServiceAddresses } from '../database/embedded/problem.ts';
 import { findOrCreateInstanceId, readSecretKey } from '../secrets/secret-key-file.ts';
 import { type BackUp, migrate, type MigrationResult } from '../migration/migrate.ts';
@@ -36,10 +36,10 @@ import { expireWorker, listWorkers } from '../delivery/queue/worker-store.ts';
 import {
   DatabaseMoved,
   type Departure,
-  EMBEDDED,
+  EMBEDDED_PLACE,
   MoveUnfinished,
-  settingFor,
-} from '../database/server/usable.ts';
+  settingForPlace,
+} from '../database/server/move-marks.ts';
 import { followMove } from '../move/watch.ts';
 
 export type ServiceDatabase = AsyncDisposable & {
@@ -69,7 +69,7 @@ type Opened = {
   /** Returns the system user of the workers, which depends on whether they have a log-in of their own. */
   workerUser(hasOwnLogin: boolean): User | null;
   description: string;
-  /** For the note in the data directory (database/server/note.ts). */
+  /** For the note in the data directory (database/server/database-note.ts). */
   place: string;
   dataDir: string;
   failed: Promise<string>;
@@ -126,7 +126,7 @@ const LOOK_AGAIN_MS = 500;
 function logFollowed({ place }: Departure, log: Logger): void {
   log.warn(
     { database: place },
-    `the database was moved, and this node follows; ${settingFor(place)} before the old one is removed`,
+    `the database was moved, and this node follows; ${settingForPlace(place)} before the old one is removed`,
   );
 }
 
@@ -144,7 +144,7 @@ async function openConfigured(config: Config, opening: Opening): Promise<Service
     const migrated = await migrate(address, {
       nowMs: world.now(),
       acceptAnyDurability: config.acceptDatabaseDurability,
-      emptyProblem: newDatabaseProblem(dataDir),
+      emptyProblem: findNewDatabaseProblem(dataDir),
       log: (sentence) => log.warn(sentence),
       signal,
       secretKey: { dataDir, configured: config.secretKey },
@@ -152,13 +152,13 @@ async function openConfigured(config: Config, opening: Opening): Promise<Service
     });
     const { secretKey } = migrated;
     if (secretKey === null) throw new Error('a service needs a secret key');
-    noteDatabase(dataDir, opened.place);
+    writeDatabaseNote(dataDir, opened.place);
     const { length: migrations } = migrated.applied;
     if (migrations > 0) log.info({ migrations }, 'the database was migrated');
     const login = loginFor(address, migrated, log);
     db = new Database(login.address, { role: login.role, name: 'supervisor' });
     const present = db;
-    const problem = await untilAborted(connectionsProblem(present, needs), signal);
+    const problem = await untilAborted(findConnectionsProblem(present, needs), signal);
     if (problem !== null) log.warn(problem);
     const workerUser = opened.workerUser(login.role === null);
     if (workerUser === null && process.geteuid?.() === 0) log.warn(STAY_ROOT);
@@ -227,15 +227,15 @@ function loginFor(
 
 async function openEmbedded(
   config: Config,
-  load: ConnectionNeeds,
+  { connectionsMax }: ConnectionNeeds,
   { log, world, signal }: Opening,
 ): Promise<Opened> {
   const dataDir = prepareDataDir(config.dataDir, (line) => log.warn(line));
-  await untilNoArrival(dataDir, world, signal);
+  await waitUntilNoArrival(dataDir, world, signal);
   const engine = await openUnderLock(await takeLock(dataDir, world, signal), {
     dataDir,
     world,
-    load,
+    connectionsMax,
     log: (line, level) => log[level ?? 'info'](line),
     signal,
     archivesWal: config.backup.pointInTime.to !== null,
@@ -245,14 +245,14 @@ async function openEmbedded(
   });
   const failed = new Promise<string>((resolve) => engine.onExit(resolve));
   return {
-    address: engine.connection(),
+    address: engine.address(),
     workerUser: () => engine.owner,
     description: `PostgreSQL ${engine.version}, embedded`,
-    place: EMBEDDED,
+    place: EMBEDDED_PLACE,
     dataDir,
     failed,
     publish: (info) => engine.publish(info),
-    freeBytes: () => freeBytes(engine.databaseDir),
+    freeBytes: () => readFreeBytes(engine.databaseDir),
     close: () => engine.stop('fast'),
   };
 }
@@ -288,14 +288,14 @@ function serverDisk(address: DatabaseAddress, signal: AbortSignal): () => Promis
   const ask = async (): Promise<string | null> => {
     const client = await connectAsOwner(address, 'space', { signal });
     try {
-      return await localDataDirectory(clientQueries(client));
+      return await findLocalDataDirectory(clientQueries(client));
     } finally {
       await client.end();
     }
   };
   return async () => {
     if (folder === undefined) folder = await ask();
-    return folder === null ? null : freeBytes(folder);
+    return folder === null ? null : readFreeBytes(folder);
   };
 }
 

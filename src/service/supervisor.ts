@@ -48,10 +48,10 @@ import { isUnsuitable } from '../database/server/connect.ts';
 import { DatabaseUnavailable, poolSizes, type WorkerTasks } from '../database/database.ts';
 import { alreadyRunning, readRunning } from '../database/embedded/lock.ts';
 import { EngineProblem } from '../database/embedded/problem.ts';
-import { DatabaseUnusable } from '../database/server/unusable.ts';
+import { DatabaseUnusable } from '../database/server/unusable-error.ts';
 import { setOperatorAddress } from '../operator/operator-mail-store.ts';
 import { type Hold, readHold } from '../backup/store/hold.ts';
-import { untilAborted } from '../database/server/session.ts';
+import { untilAborted } from '../database/server/watched-session.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { SecretKeyProblem } from '../secrets/secret-key-file.ts';
 

@@ -7,7 +7,7 @@
  */
 import { cp, rename, rm, stat } from 'node:fs/promises';
 import { isAlive, isZombie } from '../../src/database/embedded/process.ts';
-import { giveTree } from '../../src/database/embedded/folders.ts';
+import { changeOwnerOfTree } from '../../src/database/embedded/folders.ts';
 import { childrenOf } from '../support/processes.ts';
 import { waitFor } from '../support/wait.ts';
 import { ENDPOINTS } from './hooks.ts';
@@ -92,5 +92,5 @@ async function whileDown(stage: Stage, act: () => Promise<void>): Promise<void> 
 async function copyOwned(from: string, to: string): Promise<void> {
   await cp(from, to, { recursive: true });
   const { uid, gid } = await stat(from);
-  if (process.geteuid?.() === 0) giveTree(to, { uid, gid });
+  if (process.geteuid?.() === 0) changeOwnerOfTree(to, { uid, gid });
 }

@@ -61,7 +61,10 @@ test('a service with nine workers accepts and sends, and leaves database connect
     `select current_setting('max_connections')::int as max`,
   );
   const work = { ...SINGLE_WORKER, receives: false, workers: 9 };
-  assert.ok(rows[0]!.max >= connectionNeeds(work).most + 30, `${rows[0]!.max} connections`);
+  assert.ok(
+    rows[0]!.max >= connectionNeeds(work).connectionsMax + 30,
+    `${rows[0]!.max} connections`,
+  );
   const id = await service.send({ from: FROM, to: to(0) }, { key });
   await everythingArrives(mx, [id]);
   await Promise.all(others.map((client) => client.end()));

@@ -9,7 +9,7 @@ import { fileDestination } from '../../src/backup/places/files.ts';
 import { makeBackup } from '../../src/backup/make.ts';
 import type { DatabaseAddress } from '../../src/database/database.ts';
 import { readRunning } from '../../src/database/embedded/lock.ts';
-import { addressOf, withClient } from '../../src/database/embedded/postmaster.ts';
+import { socketAddress, withClient } from '../../src/database/embedded/postmaster.ts';
 import { ask, open, temporaryFolder } from '../support/embedded.ts';
 import { cleanEnv, type Env, letterhaus, MAIN } from '../support/letterhaus.ts';
 import { emptyDatabase, migratedDatabase } from '../support/postgres.ts';
@@ -101,12 +101,12 @@ test('a restore into a data directory that is killed has to be repeated', async 
   {
     await using engine = await open(dataDir);
     const block = `begin; ${BLOCK}; prepare transaction 'block'`;
-    await withClient(engine.connection(), (client) => client.query(block));
+    await withClient(engine.address(), (client) => client.query(block));
   }
   const restore = beginRestore(home);
   const isBlocked = async () => {
     const engine = readRunning(dataDir)?.engine ?? null;
-    return engine !== null && isRestoreBlocked(addressOf(engine.socketDir)).catch(() => false);
+    return engine !== null && isRestoreBlocked(socketAddress(engine.socketDir)).catch(() => false);
   };
   await waitFor(isBlocked, { what: 'the restore to write', timeoutMs: 60_000 });
   await restore.kill9();

@@ -56,8 +56,8 @@ export async function open(dataDir: string, options: Partial<EngineOptions> = {}
 }
 
 /** Returns the first column of the first row; null when there is none. */
-export async function ask(engine: Pick<Engine, 'connection'>, sql: string): Promise<unknown> {
-  return withClient(engine.connection(), async (client) => {
+export async function ask(engine: Pick<Engine, 'address'>, sql: string): Promise<unknown> {
+  return withClient(engine.address(), async (client) => {
     const { rows } = await client.query<Record<string, unknown>>(sql);
     return Object.values(rows[0] ?? {})[0] ?? null;
   });

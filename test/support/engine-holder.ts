@@ -17,7 +17,7 @@ try {
     ...options,
   });
   if (url !== undefined) engine.publish({ url });
-  const { pid, socketDir, version, adopted } = engine;
+  const { pid, socketDir, version, isAdopted: adopted } = engine;
   report({ pid, socketDir, version, adopted });
   process.stdin.resume();
   await once(process.stdin, 'close');

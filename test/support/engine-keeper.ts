@@ -30,10 +30,10 @@ await using engine = await openEngine({
   log: (line) => process.stderr.write(`test engine: ${line}\n`),
   world: { monotonicMs: () => performance.now() },
   // For several services with several workers, each with about 20 connections.
-  load: { most: 400 },
+  connectionsMax: 400,
   ...(otherPackage && { search: { ...DEFAULT_SEARCH, packagesFrom: [otherPackage] } }),
 });
-const address = engine.connection('postgres');
+const address = engine.address('postgres');
 const template = otherPackage ? null : await makeTemplate(address);
 const kept: KeptEngine = { address, template };
 process.stdout.write(`${JSON.stringify(kept)}\n`);

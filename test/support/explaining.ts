@@ -5,7 +5,7 @@
  */
 import pg from 'pg';
 import type { SessionSettings } from '../../src/database/server/connect.ts';
-import { openSession } from '../../src/database/server/session.ts';
+import { openSession } from '../../src/database/server/watched-session.ts';
 import {
   clientQueries,
   COMMON_SETTINGS,

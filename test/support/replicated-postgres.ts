@@ -23,11 +23,11 @@ import {
 } from '../../src/database/embedded/binaries.ts';
 import { withClient } from '../../src/database/embedded/postmaster.ts';
 import { ensureCluster, SUPERUSER, writeConfig } from '../../src/database/embedded/cluster.ts';
-import { giveTree } from '../../src/database/embedded/folders.ts';
+import { changeOwnerOfTree } from '../../src/database/embedded/folders.ts';
 import { type Layout, prepareDataDir, prepareLayout } from '../../src/database/embedded/layout.ts';
 import {
   commandLine,
-  launch,
+  launchServer,
   type Postmaster,
   stopPostmaster,
 } from '../../src/database/embedded/postmaster.ts';
@@ -130,7 +130,7 @@ export class ReplicatedServer {
     rmSync(pgDir, { recursive: true });
     cpSync(other.#layout.pgDir, pgDir, { recursive: true });
     writeFileSync(join(pgDir, 'standby.signal'), '');
-    if (owner) giveTree(pgDir, owner);
+    if (owner) changeOwnerOfTree(pgDir, owner);
   }
 
   async start(settings: readonly string[]): Promise<void> {
@@ -148,7 +148,7 @@ export class ReplicatedServer {
       'wal_retrieve_retry_interval=100ms',
       ...settings,
     ];
-    const launched = await launch({
+    const launched = await launchServer({
       layout,
       stamp,
       program: this.#program,

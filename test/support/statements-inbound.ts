@@ -13,7 +13,7 @@ import {
 } from '../../src/inbound/inbound-message-store.ts';
 import { newId } from '../../src/database/ids.ts';
 import { SettleStore } from '../../src/settle/settle-store.ts';
-import { databaseBytes, localDataDirectory } from '../../src/database/server/capacity.ts';
+import { readDatabaseBytes, findLocalDataDirectory } from '../../src/database/server/capacity.ts';
 import { SETTLING, settlement } from './mail-store.ts';
 import { acceptBatch, type Exercise, type Stage } from './statements.ts';
 
@@ -74,8 +74,8 @@ async function lookUp({ db, sender, someEmailId }: Stage): Promise<void> {
   await findInbound(db, newest?.id ?? newId());
   await forgetInbound(db, { contentH: 24, projectId: null });
   await forgetInbound(db, { contentH: 24, projectId: sender.projectId });
-  await localDataDirectory(db);
-  await databaseBytes(db);
+  await findLocalDataDirectory(db);
+  await readDatabaseBytes(db);
 }
 
 export const INBOUND_EXERCISES: readonly Exercise[] = [

@@ -12,7 +12,7 @@ import * as emails from '../../src/emails/email-store.ts';
 import { type EmailFilter, listEmails } from '../../src/emails/email-store.ts';
 import {
   acceptsWrites,
-  databaseTimeline,
+  readTimeline,
   RecentlyAccepted,
 } from '../../src/database/server/failover.ts';
 import * as retentionClock from '../../src/retention/clock-store.ts';
@@ -325,10 +325,10 @@ export const EXERCISES: readonly Exercise[] = [
     asks: BATCH,
     run: async (stage) => {
       await acceptsWrites(stage.db);
-      await databaseTimeline(stage.db);
+      await readTimeline(stage.db);
       const recent = new RecentlyAccepted();
-      for (const { projectId, id } of await acceptBatch(stage)) recent.note(projectId, id);
-      await recent.lost(stage.db);
+      for (const { projectId, id } of await acceptBatch(stage)) recent.add(projectId, id);
+      await recent.findLost(stage.db);
     },
   },
   {

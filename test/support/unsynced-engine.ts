@@ -2,14 +2,18 @@
 import { join } from 'node:path';
 import type pg from 'pg';
 import { DEFAULT_SEARCH, findEngine, installEngine } from '../../src/database/embedded/binaries.ts';
-import { addressOf } from '../../src/database/embedded/postmaster.ts';
+import { socketAddress } from '../../src/database/embedded/postmaster.ts';
 import { ensureCluster, writeConfig } from '../../src/database/embedded/cluster.ts';
 import {
   CLOSED_PARENT_HOME,
   prepareDataDir,
   prepareLayout,
 } from '../../src/database/embedded/layout.ts';
-import { commandLine, launch, stopPostmaster } from '../../src/database/embedded/postmaster.ts';
+import {
+  commandLine,
+  launchServer,
+  stopPostmaster,
+} from '../../src/database/embedded/postmaster.ts';
 
 const SIZING = { connections: 50, memoryBytes: 1024 ** 3, diskBytes: 25 * 1024 ** 3 };
 
@@ -29,7 +33,7 @@ export async function startForgetfulEngine(
   const binDir = await installEngine(source, layout.databaseDir);
   await ensureCluster(layout, binDir);
   const line = commandLine(layout, source.version, writeConfig(layout.databaseDir, SIZING));
-  const launched = await launch({
+  const launched = await launchServer({
     ...line,
     layout,
     program: join(binDir, 'postgres'),
@@ -41,7 +45,7 @@ export async function startForgetfulEngine(
   });
   if ('failed' in launched) throw new Error(launched.failed);
   return {
-    address: (database) => addressOf(layout.socketDir, database),
+    address: (database) => socketAddress(layout.socketDir, database),
     [Symbol.asyncDispose]: () => stopPostmaster(launched.postmaster, 'fast', clock),
   };
 }

@@ -6,7 +6,7 @@
 import type { Config } from '../../config/config.ts';
 import { defaultStorage, STORAGE_WARNING } from './storage.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
-import { databaseBytes } from '../../database/server/capacity.ts';
+import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import { countEarlierMail } from './earlier-storage-store.ts';
 import { forgetStorage, listStorage, setStorageDefault } from './storage-store.ts';
 import type { ServiceDatabase } from '../../service/service-database.ts';
@@ -36,7 +36,7 @@ export class StorageWatch {
   async run(): Promise<void> {
     const { database, config } = this.#options;
     const { db } = database;
-    const [bytes, freeBytes] = await Promise.all([databaseBytes(db), database.freeBytes()]);
+    const [bytes, freeBytes] = await Promise.all([readDatabaseBytes(db), database.freeBytes()]);
     await setStorageDefault(db, defaultStorage(config, { bytes, freeBytes }));
     await this.#countEarlier();
     await forgetStorage(db, config.retention);

@@ -11,8 +11,8 @@ import { readIdentities, readPassphrase, type Opening } from '../sealed-key.ts';
 import type { BackupFacts } from '../walk.ts';
 import { type Config, readConfig } from '../../config/config.ts';
 import { openTarget } from '../store/target.ts';
-import { freeBytes } from '../../database/server/capacity.ts';
-import { noteDatabase } from '../../database/server/note.ts';
+import { readFreeBytes } from '../../database/server/capacity.ts';
+import { writeDatabaseNote } from '../../database/server/database-note.ts';
 import { withoutPassword } from '../../database/server/address.ts';
 import type { DatabaseAddress } from '../../database/database.ts';
 import { prepareDataDir } from '../../database/embedded/layout.ts';
@@ -106,7 +106,7 @@ async function restore(
       });
       await migrateAsStartDoes(cli, { address, config });
       const { databaseUrl } = config;
-      noteDatabase(dataDir, databaseUrl === null ? 'embedded' : withoutPassword(databaseUrl));
+      writeDatabaseNote(dataDir, databaseUrl === null ? 'embedded' : withoutPassword(databaseUrl));
       return restored(cli, facts, replayed);
     } catch (error) {
       return backupFailure(error);
@@ -122,7 +122,7 @@ const IN_SERVICE =
 const DISK_PER_BYTE = 2.5;
 
 async function requireSpace(dataDir: string, { bytes }: BackupFacts): Promise<void> {
-  const free = await freeBytes(dataDir);
+  const free = await readFreeBytes(dataDir);
   const needed = bytes * DISK_PER_BYTE;
   if (free >= needed) return;
   throw new PlaceProblem(

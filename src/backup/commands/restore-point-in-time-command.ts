@@ -17,13 +17,13 @@ import type { Opening } from '../sealed-key.ts';
 import type { Config } from '../../config/config.ts';
 import { countMail, settleRecovered } from '../store/hold.ts';
 import { replayJournal } from '../store/journal.ts';
-import { freeBytes } from '../../database/server/capacity.ts';
+import { readFreeBytes } from '../../database/server/capacity.ts';
 import { clientQueries, connectAsOwner, type DatabaseAddress } from '../../database/database.ts';
 import { prepareDataDir } from '../../database/embedded/layout.ts';
 import { EngineProblem } from '../../database/embedded/problem.ts';
 import { recoverCluster } from '../../database/embedded/recover.ts';
 import { migrate } from '../../migration/migrate.ts';
-import { DatabaseUnusable } from '../../database/server/unusable.ts';
+import { DatabaseUnusable } from '../../database/server/unusable-error.ts';
 import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 import { readSecretKey, storeRestoredSecretKey } from '../../secrets/secret-key-file.ts';
 import { type Cli, type Outcome, usageFailure } from '../../cli/command.ts';
@@ -56,14 +56,14 @@ export async function restorePointInTime(
       world: cli.world,
       log: (line) => cli.err(`${line}\n`),
       major: parseInt(plan.base.postgres),
-      until: at.toISOString(),
-      fill: async (pgDir) => {
+      targetTime: at.toISOString(),
+      restoreFiles: async (pgDir) => {
         await requireSpace(dataDir, plan);
         await fillCluster(plan, pgDir, onProgress);
         cli.err('PostgreSQL replays the WAL.\n');
       },
       onReplayed: (lsn) => cli.err(`replayed up to ${lsn}\n`),
-      settle: async (address) => {
+      adjust: async (address) => {
         settled = await settle(cli, address, { plan, config });
         if (config.secretKey === null) storeRestoredSecretKey(dataDir, secretKey);
       },
@@ -84,7 +84,7 @@ function requireKnownSchema({ base: { schema, version } }: Plan): void {
 }
 
 async function requireSpace(dataDir: string, { bytes }: Plan): Promise<void> {
-  const free = await freeBytes(dataDir);
+  const free = await readFreeBytes(dataDir);
   if (free >= bytes) return;
   throw new PlaceProblem(
     `There is too little space in ${dataDir}: the restore takes ${megabytes(bytes)}, and ${megabytes(free)} are free.`,

@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import { createZstdCompress } from 'node:zlib';
 import { openBaseBackup } from '../store/base-backup.ts';
 import { readWalState } from '../store/wal.ts';
-import { databaseBytes } from '../../database/server/capacity.ts';
+import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import type { DatabaseAddress, Queryable } from '../../database/database.ts';
 import { versionOf } from '../../migration/migrate.ts';
 import { secretKeyId, parseSecretKeys } from '../../secrets/secret-keys.ts';
@@ -138,7 +138,7 @@ export async function archiveBase(
   { address, db, version, signal }: BaseOptions,
 ): Promise<Base> {
   const archive = `${datedName(series.name, 'base', (await readWalState(db)).now)}.tar.zst`;
-  const destination = await place.create(archive, await databaseBytes(db));
+  const destination = await place.create(archive, await readDatabaseBytes(db));
   const { startLsn, stopLsn, ...written } = await writeTar(destination, address, signal);
   const { now, postgres } = await readWalState(db);
   const facts: BaseFacts = {

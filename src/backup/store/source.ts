@@ -19,8 +19,8 @@ import {
   type Queryable,
 } from '../../database/database.ts';
 import { versionOf } from '../../migration/migrate.ts';
-import { refuseUnusable } from '../../database/server/usable.ts';
-import { DatabaseUnusable } from '../../database/server/unusable.ts';
+import { refuseUnusable } from '../../database/server/move-marks.ts';
+import { DatabaseUnusable } from '../../database/server/unusable-error.ts';
 import { MIGRATIONS, SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 
 export type BackupColumn = { name: string; type: string };

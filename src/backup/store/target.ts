@@ -19,10 +19,10 @@ import {
   type Queryable,
 } from '../../database/database.ts';
 import { migrateTo, versionOf } from '../../migration/migrate.ts';
-import { hasRestoreMark, RESTORE_MARK } from '../../database/server/restore-mark.ts';
-import { DatabaseUnusable } from '../../database/server/unusable.ts';
+import { hasRestoreMark, RESTORE_TABLE } from '../../database/server/restore-mark.ts';
+import { DatabaseUnusable } from '../../database/server/unusable-error.ts';
 import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
-import { ARRIVAL } from '../../database/server/usable.ts';
+import { ARRIVAL_TABLE } from '../../database/server/move-marks.ts';
 import { settleIn } from './hold.ts';
 import { type JournalRow, replayJournal } from './journal.ts';
 import type { BackupColumn, BackupTable, SnapshotFacts } from './source.ts';
@@ -52,7 +52,7 @@ export async function openTarget(address: DatabaseAddress): Promise<Target> {
     return {
       begin: async (given) => {
         facts = given;
-        await db.query(`create table if not exists ${RESTORE_MARK} (only_row boolean)`);
+        await db.query(`create table if not exists ${RESTORE_TABLE} (only_row boolean)`);
         await db.query('begin');
         await makeSchema(db, given);
       },
@@ -61,8 +61,8 @@ export async function openTarget(address: DatabaseAddress): Promise<Target> {
       replay: (rows) => replayJournal(db, rows),
       commit: async () => {
         await settleIn(db, facts!);
-        await db.query(`drop table ${RESTORE_MARK}`);
-        await db.query(`drop table if exists ${ARRIVAL}`); // left by an abandoned move
+        await db.query(`drop table ${RESTORE_TABLE}`);
+        await db.query(`drop table if exists ${ARRIVAL_TABLE}`); // left by an abandoned move
         await db.query('commit');
         await db.query('analyze');
       },

@@ -79,19 +79,22 @@ function findPackage(search: EngineSearch): EngineSource | null {
 }
 
 function findOnHost(search: EngineSearch, clusterMajor: number | null): EngineSource | null {
-  const folders = [...search.hostCommands.map(printed), ...search.hostFolders.flatMap(matching)];
+  const folders = [
+    ...search.hostCommands.map(outputOf),
+    ...search.hostFolders.flatMap(foldersMatching),
+  ];
   const found = [...new Set(folders)]
-    .map(hostEngine)
+    .map(readHostEngine)
     .filter((engine) => engine !== null)
     .toSorted((one, other) => other.major - one.major);
   return found.find(({ major }) => major === clusterMajor) ?? found[0] ?? null;
 }
 
-function matching(pattern: string): string[] {
+function foldersMatching(pattern: string): string[] {
   return globSync(pattern);
 }
 
-function printed([command, ...args]: readonly [string, ...string[]]): string {
+function outputOf([command, ...args]: readonly [string, ...string[]]): string {
   try {
     return execFileSync(command, args, { encoding: 'utf8', stdio: 'pipe' }).trim();
   } catch {
@@ -99,7 +102,7 @@ function printed([command, ...args]: readonly [string, ...string[]]): string {
   }
 }
 
-function hostEngine(folder: string): EngineSource | null {
+function readHostEngine(folder: string): EngineSource | null {
   if (!existsSync(join(folder, 'postgres')) || !existsSync(join(folder, 'initdb'))) return null;
   try {
     const output = execFileSync(join(folder, 'postgres'), ['--version'], { encoding: 'utf8' });
@@ -117,28 +120,28 @@ function hostEngine(folder: string): EngineSource | null {
  */
 export async function installEngine(source: EngineSource, databaseDir: string): Promise<string> {
   if (source.kind === 'host') return source.folder;
-  const home = join(databaseDir, `engine-${source.version}-${PLATFORM}`);
+  const engineDir = join(databaseDir, `engine-${source.version}-${PLATFORM}`);
   for (const name of readdirSync(databaseDir)) {
-    if (!name.startsWith('engine-') || name === basename(home)) continue;
+    if (!name.startsWith('engine-') || name === basename(engineDir)) continue;
     await rm(join(databaseDir, name), { recursive: true });
   }
-  if (!existsSync(home)) {
-    const unfinished = `${home}.unfinished`;
+  if (!existsSync(engineDir)) {
+    const unfinished = `${engineDir}.unfinished`;
     await copyTree(source.folder, unfinished);
     await linkLibraries(unfinished);
     await syncTree(unfinished);
-    await rename(unfinished, home);
+    await rename(unfinished, engineDir);
     await syncPath(databaseDir);
   }
-  return join(home, 'bin');
+  return join(engineDir, 'bin');
 }
 
 /**
  * Creates the links that the package's install script would make: `native/lib/x.so.5 -> x.so.5.18`, within one folder.
  */
-async function linkLibraries(home: string): Promise<void> {
-  const list = readFileSync(join(home, 'pg-symlinks.json'), 'utf8');
+async function linkLibraries(engineDir: string): Promise<void> {
+  const list = readFileSync(join(engineDir, 'pg-symlinks.json'), 'utf8');
   for (const { source, target } of JSON.parse(list) as { source: string; target: string }[]) {
-    await symlink(basename(source), join(home, target.replace(/^native\//, '')));
+    await symlink(basename(source), join(engineDir, target.replace(/^native\//, '')));
   }
 }

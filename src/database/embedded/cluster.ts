@@ -9,7 +9,14 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSyn
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { giveTo, giveTree, makePrivate, namedUser, syncPath, syncTree } from './folders.ts';
+import {
+  changeOwner,
+  changeOwnerOfTree,
+  createPrivateFolder,
+  findNamedUserId,
+  syncPath,
+  syncTree,
+} from './folders.ts';
 import type { Layout } from './layout.ts';
 import { killServerOf } from './pid-file.ts';
 import { EngineProblem } from './problem.ts';
@@ -42,42 +49,46 @@ export function requireMajor(pgDir: string, engineMajor: number): void {
 export async function ensureCluster(layout: Layout, binDir: string): Promise<void> {
   removeUnfinished(layout.databaseDir);
   if (clusterMajor(layout.pgDir) !== null) return;
-  const fresh = makeStaging(layout);
-  await initialise({ layout, binDir, fresh });
+  const newPgDir = createStagingDir(layout);
+  await runInitdb({ layout, binDir, newPgDir: newPgDir });
   // The configuration files are outside, where the database's user cannot write.
-  for (const name of readdirSync(fresh)) if (name.endsWith('.conf')) dropUnlessAuto(fresh, name);
-  if (layout.owner) giveTree(fresh, layout.owner);
-  await publishCluster(layout, fresh);
+  for (const name of readdirSync(newPgDir))
+    if (name.endsWith('.conf')) removeUnlessAuto(newPgDir, name);
+  if (layout.owner) changeOwnerOfTree(newPgDir, layout.owner);
+  await publishCluster(layout, newPgDir);
 }
 
 /** Makes a folder beside `pg/` in which a cluster is created. Started as root, only the private group may enter it. */
-export function makeStaging({ databaseDir, owner }: Layout): string {
+export function createStagingDir({ databaseDir, owner }: Layout): string {
   const staging = mkdtempSync(join(databaseDir, STAGING));
   if (owner) {
-    giveTo(staging, { uid: 0, gid: owner.gid });
+    changeOwner(staging, { uid: 0, gid: owner.gid });
     chmodSync(staging, 0o710);
   }
   return join(staging, 'pg');
 }
 
-export async function publishCluster({ pgDir, databaseDir }: Layout, fresh: string): Promise<void> {
-  await syncTree(fresh);
-  renameSync(fresh, pgDir);
+export async function publishCluster(
+  { pgDir, databaseDir }: Layout,
+  newPgDir: string,
+): Promise<void> {
+  await syncTree(newPgDir);
+  renameSync(newPgDir, pgDir);
   await syncPath(databaseDir);
   removeUnfinished(databaseDir);
 }
 
-function dropUnlessAuto(folder: string, name: string): void {
+function removeUnlessAuto(folder: string, name: string): void {
   if (name !== 'postgresql.auto.conf') rmSync(join(folder, name));
 }
 
-type Making = { layout: Layout; binDir: string; fresh: string };
+type InitdbOptions = { layout: Layout; binDir: string; newPgDir: string };
 
 /** Runs initdb. As root, it runs as a named user with the private group, so that it can enter the folder. */
-async function initialise({ layout, binDir, fresh }: Making): Promise<void> {
-  const maker = layout.owner && { uid: namedUser(), gid: layout.owner.gid };
+async function runInitdb({ layout, binDir, newPgDir: fresh }: InitdbOptions): Promise<void> {
+  const initdbUser = layout.owner && { uid: findNamedUserId(), gid: layout.owner.gid };
   mkdirSync(fresh, { mode: 0o700 });
-  if (maker) makePrivate(fresh, maker);
+  if (initdbUser) createPrivateFolder(fresh, initdbUser);
   // --no-sync, because the owner changes afterwards and `syncTree` follows.
   const args = ['-D', fresh, '-U', SUPERUSER, '--auth=trust', '--encoding=UTF8', '--no-locale'];
   const flags = ['--data-checksums', '--no-sync', '--no-instructions'];
@@ -85,7 +96,7 @@ async function initialise({ layout, binDir, fresh }: Making): Promise<void> {
     await promisify(execFile)(join(binDir, 'initdb'), [...args, ...flags], {
       cwd: '/',
       env: CHILD_ENV,
-      ...maker,
+      ...initdbUser,
     });
   } catch (error) {
     const { stderr, message } = error as Error & { stderr?: string };
@@ -156,12 +167,12 @@ function archivedWal({ diskBytes }: Sizing): string {
     'wal_level = replica',
     'max_wal_senders = 2',
     'max_replication_slots = 4',
-    `max_slot_wal_keep_size = ${between(1_024, diskBytes / MB / 10, 32_768)}MB`,
+    `max_slot_wal_keep_size = ${clamp(1_024, diskBytes / MB / 10, 32_768)}MB`,
   ].join('\n');
 }
 
 /** Returns whether there is a replication slot. PostgreSQL does not start on minimal WAL with one. */
-export function hasSlots(pgDir: string): boolean {
+export function hasReplicationSlots(pgDir: string): boolean {
   const folder = join(pgDir, 'pg_replslot');
   return existsSync(folder) && readdirSync(folder).length > 0;
 }
@@ -176,7 +187,7 @@ export type Sizing = {
 
 const MB = 1024 ** 2;
 /** Connections for commands, backups, psql, and the three that PostgreSQL reserves for superusers. */
-const CONNECTIONS_BESIDE = 33;
+const EXTRA_CONNECTIONS = 33;
 const CONNECTIONS_MIN = 100;
 
 /**
@@ -187,19 +198,19 @@ const CONNECTIONS_MIN = 100;
 export function sizedSettings({ connections, memoryBytes, diskBytes }: Sizing): string {
   const memoryMb = Math.floor(memoryBytes / MB);
   return [
-    `max_connections = ${Math.max(CONNECTIONS_MIN, connections + CONNECTIONS_BESIDE)}`,
-    `shared_buffers = ${between(64, memoryMb / 16, 1_024)}MB`,
-    `effective_cache_size = ${between(256, memoryMb / 2, 65_536)}MB`,
-    `max_wal_size = ${between(512, diskBytes / MB / 25, 8_192)}MB`,
+    `max_connections = ${Math.max(CONNECTIONS_MIN, connections + EXTRA_CONNECTIONS)}`,
+    `shared_buffers = ${clamp(64, memoryMb / 16, 1_024)}MB`,
+    `effective_cache_size = ${clamp(256, memoryMb / 2, 65_536)}MB`,
+    `max_wal_size = ${clamp(512, diskBytes / MB / 25, 8_192)}MB`,
   ].join('\n');
 }
 
-function between(least: number, value: number, most: number): number {
-  return Math.floor(Math.min(most, Math.max(least, value)));
+function clamp(min: number, value: number, max: number): number {
+  return Math.floor(Math.min(max, Math.max(min, value)));
 }
 
 /** Returns the memory limit. A cgroup without a limit reports 0, or more than all memory. */
-export function memoryOf(totalBytes: number, constrainedBytes: number): number {
+export function memoryLimitBytes(totalBytes: number, constrainedBytes: number): number {
   return constrainedBytes > 0 ? Math.min(totalBytes, constrainedBytes) : totalBytes;
 }
 

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../../../test/support/embedded.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { connectRunning } from './engine.ts';
 import { withClient } from './postmaster.ts';
-import { freeBytes } from '../server/capacity.ts';
+import { readFreeBytes } from '../server/capacity.ts';
 
 // One database for the file, in a path with characters that operators use. Each test opens it anew.
 const dataDir = join(temporaryFolder(), "it's a, data dir");
@@ -18,7 +18,7 @@ test('an empty folder becomes a durable database that only its owner can reach',
   mkdirSync(join(dataDir, 'engine-of-an-older-version'));
   await using engine = await open(dataDir);
   assert.equal(engine.version.split('.')[0], '18');
-  assert.equal(engine.adopted, false);
+  assert.equal(engine.isAdopted, false);
   assert.deepEqual(engine.lines, []);
   for (const setting of ['fsync', 'synchronous_commit', 'full_page_writes', 'data_checksums']) {
     assert.equal(await ask(engine, `show ${setting}`), 'on', setting);
@@ -33,7 +33,7 @@ test('an empty folder becomes a durable database that only its owner can reach',
   }
   const names = readdirSync(dataDir).join(' ');
   assert.doesNotMatch(names, /unfinished|older/);
-  assert.ok((await freeBytes(engine.databaseDir)) > 0);
+  assert.ok((await readFreeBytes(engine.databaseDir)) > 0);
 });
 
 test('as root the database runs as a private user, otherwise as the current user', async () => {
@@ -106,7 +106,7 @@ test('a command uses the database of the service that runs, and leaves it runnin
   const service = await startHolder({ dataDir: commandDir, url: 'http://127.0.0.1:3999' });
   {
     await using connection = await connectRunning(optionsFor(commandDir));
-    assert.equal(connection.shared, true);
+    assert.equal(connection.isShared, true);
     assert.equal(await ask(connection, 'select 1'), 1);
   }
   await assert.rejects(open(commandDir), { kind: 'running', message: /127\.0\.0\.1:3999/ });
@@ -117,7 +117,7 @@ test('a command uses the database of the service that runs, and leaves it runnin
 test('without a service the database runs for the one command and no longer', async () => {
   {
     await using connection = await connectRunning(optionsFor(commandDir));
-    assert.equal(connection.shared, false);
+    assert.equal(connection.isShared, false);
     assert.equal(await ask(connection, 'select 1'), 1);
   }
   assert.equal(existsSync(pidFile), false);

@@ -13,23 +13,35 @@ import { statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
-import { newDatabaseProblem } from '../server/note.ts';
+import { findNewDatabaseProblem } from '../server/database-note.ts';
 import { DEFAULT_SEARCH, findEngine, installEngine, type EngineSearch } from './binaries.ts';
-import { clusterMajor, ensureCluster, hasSlots, memoryOf, requireMajor } from './cluster.ts';
+import {
+  clusterMajor,
+  ensureCluster,
+  hasReplicationSlots,
+  memoryLimitBytes,
+  requireMajor,
+} from './cluster.ts';
 import { type Sizing, writeConfig } from './cluster.ts';
 import type { Owner } from './folders.ts';
 import {
   CLOSED_PARENT_HOME,
-  dropSocketDir,
-  PORT,
+  removeShortSocketDir,
+  SOCKET_PORT,
   prepareDataDir,
   prepareLayout,
   type Layout,
 } from './layout.ts';
 import { alreadyRunning, type DataDirLock, readRunning, takeLock, tryLock } from './lock.ts';
 import { EngineProblem, type ServiceAddresses } from './problem.ts';
-import { addressOf, boundLog, commandLine, ensureDatabase, urlOf } from './postmaster.ts';
-import { type Setup, stopPostmaster, type StopMode } from './postmaster.ts';
+import {
+  socketAddress,
+  rotateLargeLog,
+  commandLine,
+  ensureDatabase,
+  socketUrl,
+} from './postmaster.ts';
+import { type ServerSetup, stopPostmaster, type StopMode } from './postmaster.ts';
 import { type Clock, poll } from './process.ts';
 import { RunningServer, startPostmaster } from './running-server.ts';
 
@@ -40,7 +52,8 @@ export type EngineOptions = {
   /** Logs one sentence for the operator. After a `warn` the database is unavailable until the next sentence. */
   log: (line: string, level?: 'warn') => void;
   world: Clock;
-  load?: { most: number };
+  /** Connections that the service opens at most. */
+  connectionsMax?: number;
   search?: EngineSearch;
   /** Parent of root's database when the data directory is below a folder that is closed to others. */
   closedParentHome?: string;
@@ -55,15 +68,15 @@ export type EngineOptions = {
 export type Connection = {
   socketDir: string;
   port: number;
-  connection(database?: string, user?: string): pg.ClientConfig;
+  address(database?: string, user?: string): pg.ClientConfig;
   url(database?: string, user?: string): string;
 };
 
 export type Engine = Connection &
   AsyncDisposable & {
     version: string;
-    /** Whether a killed service left the server running and this process adopted it. */
-    adopted: boolean;
+    /** True when a killed service left the server running and this process adopted it. */
+    isAdopted: boolean;
     dataDir: string;
     /** Folder of the database. It differs from dataDir for root below a closed folder. */
     databaseDir: string;
@@ -93,16 +106,16 @@ export async function openUnderLock(lock: DataDirLock, options: EngineOptions): 
   options.signal?.addEventListener('abort', abort);
   try {
     options.signal?.throwIfAborted();
-    const setup = await prepare(lock.dataDir, options, stop.signal);
-    const first = await startPostmaster(setup);
+    const setup = await prepareServer(lock.dataDir, options, stop.signal);
+    const postmaster = await startPostmaster(setup);
     const version = await ensureDatabase(setup.layout.socketDir).catch(async (error: unknown) => {
-      await stopPostmaster(first, 'fast', setup.clock);
+      await stopPostmaster(postmaster, 'fast', setup.clock);
       throw error;
     });
     const { socketDir } = setup.layout;
-    lock.publish({ engine: { socketDir, port: PORT } });
-    const server = new RunningServer(setup, first, stop);
-    return engineOf({ lock, setup, server, version, adopted: first.adopted });
+    lock.publish({ engine: { socketDir, port: SOCKET_PORT } });
+    const server = new RunningServer(setup, postmaster, stop);
+    return createEngine({ lock, setup, server, version, isAdopted: postmaster.isAdopted });
   } catch (error) {
     lock.release();
     throw error;
@@ -111,11 +124,11 @@ export async function openUnderLock(lock: DataDirLock, options: EngineOptions): 
   }
 }
 
-async function prepare(
+async function prepareServer(
   dataDir: string,
   options: EngineOptions,
   signal: AbortSignal,
-): Promise<Setup> {
+): Promise<ServerSetup> {
   const { log, world, search = DEFAULT_SEARCH } = options;
   const layout = prepareLayout(dataDir, options.closedParentHome ?? CLOSED_PARENT_HOME, log);
   const source = findEngine(search, clusterMajor(layout.pgDir));
@@ -123,8 +136,8 @@ async function prepare(
   if (options.mayReplaceLost !== true) requirePresent(layout);
   const binDir = await installEngine(source, layout.databaseDir);
   await ensureCluster(layout, binDir);
-  boundLog(layout.logFile);
-  const archivesWal = options.archivesWal === true || hasSlots(layout.pgDir);
+  rotateLargeLog(layout.logFile);
+  const archivesWal = options.archivesWal === true || hasReplicationSlots(layout.pgDir);
   const sizing = await sizingFor(layout, options);
   return {
     layout,
@@ -142,40 +155,43 @@ async function prepare(
 }
 
 function requirePresent({ pgDir, dataDir }: Layout): void {
-  const problem = clusterMajor(pgDir) === null ? newDatabaseProblem(dataDir) : null;
+  const problem = clusterMajor(pgDir) === null ? findNewDatabaseProblem(dataDir) : null;
   if (problem !== null) throw new EngineProblem('missing', problem);
 }
 
-async function sizingFor({ databaseDir }: Layout, { load }: EngineOptions): Promise<Sizing> {
-  const memoryBytes = memoryOf(totalmem(), process.constrainedMemory());
+async function sizingFor(
+  { databaseDir }: Layout,
+  { connectionsMax = 0 }: EngineOptions,
+): Promise<Sizing> {
+  const memoryBytes = memoryLimitBytes(totalmem(), process.constrainedMemory());
   const { blocks, bsize } = await statfs(databaseDir);
-  return { connections: load?.most ?? 0, memoryBytes, diskBytes: blocks * bsize };
+  return { connections: connectionsMax, memoryBytes, diskBytes: blocks * bsize };
 }
 
-type Parts = {
+type EngineParts = {
   lock: DataDirLock;
-  setup: Setup;
+  setup: ServerSetup;
   server: RunningServer;
   version: string;
-  adopted: boolean;
+  isAdopted: boolean;
 };
 
-function engineOf({ lock, setup, server, version, adopted }: Parts): Engine {
+function createEngine({ lock, setup, server, version, isAdopted }: EngineParts): Engine {
   const { dataDir, databaseDir, logFile, owner, socketDir } = setup.layout;
-  let stopped: Promise<void> | null = null;
-  const end = async (mode: StopMode) => {
+  let stopping: Promise<void> | null = null;
+  const stopAndUnlock = async (mode: StopMode) => {
     try {
       await server.stop(mode);
-      dropSocketDir(socketDir, databaseDir);
+      removeShortSocketDir(socketDir, databaseDir);
     } finally {
       lock.release();
     }
   };
-  const stop = (mode: StopMode = 'fast') => (stopped ??= end(mode));
+  const stop = (mode: StopMode = 'fast') => (stopping ??= stopAndUnlock(mode));
   return {
-    ...connectionThrough(socketDir),
+    ...createConnection(socketDir),
     version,
-    adopted,
+    isAdopted,
     dataDir,
     databaseDir,
     logFile,
@@ -190,12 +206,12 @@ function engineOf({ lock, setup, server, version, adopted }: Parts): Engine {
   };
 }
 
-function connectionThrough(socketDir: string): Connection {
+function createConnection(socketDir: string): Connection {
   return {
     socketDir,
-    port: PORT,
-    connection: (database, user) => addressOf(socketDir, database, user),
-    url: (database, user) => urlOf(socketDir, database, user),
+    port: SOCKET_PORT,
+    address: (database, user) => socketAddress(socketDir, database, user),
+    url: (database, user) => socketUrl(socketDir, database, user),
   };
 }
 
@@ -204,7 +220,7 @@ const COMMAND_WAIT_MS = 60_000;
 export type RunningConnection = Connection &
   AsyncDisposable & {
     /** true: the engine of the service. false: an engine started for this command. */
-    shared: boolean;
+    isShared: boolean;
   };
 
 /**
@@ -213,21 +229,21 @@ export type RunningConnection = Connection &
  */
 export async function connectRunning(options: EngineOptions): Promise<RunningConnection> {
   const dataDir = prepareDataDir(options.dataDir);
-  const found = await poll<RunningConnection>(
+  const connection = await poll<RunningConnection>(
     { clock: options.world, timeoutMs: COMMAND_WAIT_MS, everyMs: 50 },
     async () => {
       const lock = tryLock(dataDir, 'command');
-      if (lock) return { ...(await openUnderLock(lock, options)), shared: false };
+      if (lock) return { ...(await openUnderLock(lock, options)), isShared: false };
       const holder = readRunning(dataDir);
       // The engine of another command ends with it, so wait for the lock.
       if (holder?.kind !== 'service' || holder.engine === null) return null;
       return {
-        ...connectionThrough(holder.engine.socketDir),
-        shared: true,
+        ...createConnection(holder.engine.socketDir),
+        isShared: true,
         [Symbol.asyncDispose]: async () => {},
       };
     },
   );
-  if (found) return found;
+  if (connection) return connection;
   throw alreadyRunning(dataDir, readRunning(dataDir));
 }

@@ -18,16 +18,16 @@ export type Owner = { uid: number; gid: number };
 /**
  * Parallel file operations: enough for the disk to merge flushes, well below the smallest limit of open files (256).
  */
-const AT_ONCE = 16;
+const PARALLEL_FILES = 16;
 
 /** Creates a 0700 folder that belongs to the given user; null: to the user of this process. */
-export function makePrivate(folder: string, owner: Owner | null): void {
+export function createPrivateFolder(folder: string, owner: Owner | null): void {
   mkdirSync(folder, { recursive: true });
   chmodSync(folder, 0o700);
-  if (owner) giveTo(folder, owner);
+  if (owner) changeOwner(folder, owner);
 }
 
-export function giveTo(path: string, owner: Owner): void {
+export function changeOwner(path: string, owner: Owner): void {
   try {
     lchownSync(path, owner.uid, owner.gid);
   } catch (error) {
@@ -38,14 +38,14 @@ export function giveTo(path: string, owner: Owner): void {
   }
 }
 
-export function giveTree(folder: string, owner: Owner): void {
-  for (const entry of contentOf(folder)) giveTo(pathOf(entry), owner);
-  giveTo(folder, owner);
+export function changeOwnerOfTree(folder: string, owner: Owner): void {
+  for (const entry of listTree(folder)) changeOwner(pathOf(entry), owner);
+  changeOwner(folder, owner);
 }
 
 /** Copies files and folders. Folders and files in `bin` become 0755, other files 0644. */
 export async function copyTree(from: string, to: string): Promise<void> {
-  const entries = contentOf(from);
+  const entries = listTree(from);
   const target = (entry: Dirent) => join(to, relative(from, pathOf(entry)));
   mkdirSync(to);
   for (const entry of entries) if (entry.isDirectory()) mkdirSync(target(entry));
@@ -56,14 +56,14 @@ export async function copyTree(from: string, to: string): Promise<void> {
   // chmod, because the umask of this process could exclude other users from the copy.
   chmodSync(to, 0o755);
   for (const entry of entries) {
-    const runs = entry.isDirectory() || basename(entry.parentPath) === 'bin';
-    chmodSync(target(entry), runs ? 0o755 : 0o644);
+    const isExecutable = entry.isDirectory() || basename(entry.parentPath) === 'bin';
+    chmodSync(target(entry), isExecutable ? 0o755 : 0o644);
   }
 }
 
 /** Resolves when every file and folder is on disk, including their names. */
 export async function syncTree(folder: string): Promise<void> {
-  await inParallel([...contentOf(folder).map(pathOf), folder, dirname(folder)], syncPath);
+  await inParallel([...listTree(folder).map(pathOf), folder, dirname(folder)], syncPath);
 }
 
 export async function syncPath(path: string): Promise<void> {
@@ -71,7 +71,7 @@ export async function syncPath(path: string): Promise<void> {
   await file.sync();
 }
 
-function contentOf(folder: string): Dirent[] {
+function listTree(folder: string): Dirent[] {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile() || entry.isDirectory());
 }
@@ -85,10 +85,10 @@ async function inParallel<Item>(
   work: (item: Item) => Promise<void>,
 ): Promise<void> {
   const queue = items.values();
-  const walk = async () => {
+  const takeFromQueue = async () => {
     for (const item of queue) await work(item);
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, walk));
+  await Promise.all(Array.from({ length: PARALLEL_FILES }, takeFromQueue));
 }
 
 /**
@@ -99,16 +99,19 @@ const FIRST_PRIVATE_ID = 60_706;
 const PRIVATE_ID_COUNT = 478;
 
 /** Greatest usable id: on macOS `nobody` has the id -2, which spawn() refuses. */
-const GREATEST_PLAIN_ID = 0x7fff_ffff;
+const USER_ID_MAX = 0x7fff_ffff;
 
 type Account = { name: string; uid: number };
 
 /** Returns the user id for the database of a folder: the same at every start, and not in use. */
-export function privateOwner(databaseDir: string, taken: ReadonlySet<number> = takenIds()): Owner {
+export function choosePrivateOwner(
+  databaseDir: string,
+  usedIds: ReadonlySet<number> = readUsedIds(),
+): Owner {
   const seed = createHash('sha256').update(databaseDir).digest().readUInt32BE(0);
   for (let step = 0; step < PRIVATE_ID_COUNT; step++) {
     const id = FIRST_PRIVATE_ID + ((seed + step) % PRIVATE_ID_COUNT);
-    if (!taken.has(id)) return { uid: id, gid: id };
+    if (!usedIds.has(id)) return { uid: id, gid: id };
   }
   throw new EngineProblem(
     'no-private-user',
@@ -117,12 +120,12 @@ export function privateOwner(databaseDir: string, taken: ReadonlySet<number> = t
 }
 
 /** Returns the id of any unprivileged user with a name, for initdb. */
-export function namedUser(): number {
-  const plain = accounts().filter(({ uid }) => uid > 0 && uid <= GREATEST_PLAIN_ID);
+export function findNamedUserId(): number {
+  const unprivileged = accounts().filter(({ uid }) => uid > 0 && uid <= USER_ID_MAX);
   const chosen =
-    plain.find(({ name }) => name === 'nobody') ??
-    plain.find(({ name }) => name === 'daemon') ??
-    plain[0];
+    unprivileged.find(({ name }) => name === 'nobody') ??
+    unprivileged.find(({ name }) => name === 'daemon') ??
+    unprivileged[0];
   if (chosen) return chosen.uid;
   throw new EngineProblem(
     'no-private-user',
@@ -136,15 +139,17 @@ export function describeUser(uid: number): string {
 }
 
 function accounts(): Account[] {
-  return idsIn('/etc/passwd');
+  return readAccounts('/etc/passwd');
 }
 
-function takenIds(): Set<number> {
-  return new Set([...idsIn('/etc/passwd'), ...idsIn('/etc/group')].map(({ uid }) => uid));
+function readUsedIds(): Set<number> {
+  return new Set(
+    [...readAccounts('/etc/passwd'), ...readAccounts('/etc/group')].map(({ uid }) => uid),
+  );
 }
 
 /** Reads /etc/passwd or /etc/group: in both, the first field is the name and the third the id. */
-function idsIn(file: string): Account[] {
+function readAccounts(file: string): Account[] {
   return readFileSync(file, 'utf8')
     .split('\n')
     .map((line) => line.split(':'))

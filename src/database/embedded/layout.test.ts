@@ -6,15 +6,15 @@ import { test } from 'node:test';
 import { AS_ROOT, OTHER_UID, ask } from '../../../test/support/embedded.ts';
 import { open, startHolder, temporaryFolder } from '../../../test/support/embedded.ts';
 import { DEFAULT_SEARCH, findEngine, installEngine } from './binaries.ts';
-import { makePrivate } from './folders.ts';
+import { createPrivateFolder } from './folders.ts';
 import {
   chooseSocketDir,
-  dropSocketDir,
-  OF_ADMIN,
+  removeShortSocketDir,
+  ADMIN_SOCKET,
   prepareDataDir,
   removeDataDir,
 } from './layout.ts';
-import { addressOf, withClient } from './postmaster.ts';
+import { socketAddress, withClient } from './postmaster.ts';
 
 test('below a private folder the database of root is elsewhere, that of other users inside', async () => {
   const open711 = temporaryFolder();
@@ -46,7 +46,7 @@ test('an ordinary user runs the database as itself, with the programs of the mac
   const user = AS_ROOT ? { asUser: OTHER_UID } : {};
   const service = await startHolder({ dataDir, search, ...user });
   assert.equal(service.engine.version.split('.')[0], '18');
-  const found = await withClient(addressOf(service.engine.socketDir), (client) =>
+  const found = await withClient(socketAddress(service.engine.socketDir), (client) =>
     client.query('select 1 as one'),
   );
   assert.deepEqual(found.rows, [{ one: 1 }]);
@@ -72,7 +72,7 @@ test('a short socket folder of another user is not used', () => {
   chmodSync(made, 0o755);
   assert.throws(() => chooseSocketDir(databaseDir, null, [base]), { kind: 'socket-folder' });
   const trap = temporaryFolder();
-  makePrivate(join(trap, 'theirs'), null);
+  createPrivateFolder(join(trap, 'theirs'), null);
   symlinkSync(join(trap, 'theirs'), join(trap, made.slice(base.length)));
   assert.throws(() => chooseSocketDir(databaseDir, null, [trap]), { kind: 'socket-folder' });
 });
@@ -80,12 +80,12 @@ test('a short socket folder of another user is not used', () => {
 test('the socket of the command line gets a folder with a random name where another user has taken its name', () => {
   const base = temporaryFolder();
   const dataDir = `/${'x'.repeat(120)}`;
-  const fixed = chooseSocketDir(dataDir, null, [base], OF_ADMIN);
+  const fixed = chooseSocketDir(dataDir, null, [base], ADMIN_SOCKET);
   chmodSync(fixed, 0o755);
-  const random = chooseSocketDir(dataDir, null, [base], OF_ADMIN);
+  const random = chooseSocketDir(dataDir, null, [base], ADMIN_SOCKET);
   assert.ok(random.startsWith(`${fixed}-`));
   assert.equal(statSync(random).mode & 0o777, 0o700);
-  dropSocketDir(random, dataDir);
+  removeShortSocketDir(random, dataDir);
   assert.equal(existsSync(random), false);
 });
 
@@ -94,13 +94,13 @@ test('a short socket folder is made only where no other user can rename it', () 
   const base = temporaryFolder();
   chmodSync(base, 0o777);
   const refused = { kind: 'socket-folder' };
-  assert.throws(() => chooseSocketDir(dataDir, null, [base], OF_ADMIN), refused);
+  assert.throws(() => chooseSocketDir(dataDir, null, [base], ADMIN_SOCKET), refused);
   chmodSync(base, 0o1777);
-  assert.equal(dirname(chooseSocketDir(dataDir, null, [base], OF_ADMIN)), base);
+  assert.equal(dirname(chooseSocketDir(dataDir, null, [base], ADMIN_SOCKET)), base);
   if (!AS_ROOT) return;
   const theirs = temporaryFolder();
   chownSync(theirs, OTHER_UID, OTHER_UID);
-  assert.throws(() => chooseSocketDir(dataDir, null, [theirs], OF_ADMIN), refused);
+  assert.throws(() => chooseSocketDir(dataDir, null, [theirs], ADMIN_SOCKET), refused);
 });
 
 test('root makes no short socket folder in the temporary folder of its environment', () => {
@@ -108,9 +108,9 @@ test('root makes no short socket folder in the temporary folder of its environme
   const dataDir = `/${'x'.repeat(120)}`;
   const { TMPDIR } = process.env;
   process.env['TMPDIR'] = temporaryFolder();
-  const made = chooseSocketDir(dataDir, null, undefined, OF_ADMIN);
+  const made = chooseSocketDir(dataDir, null, undefined, ADMIN_SOCKET);
   assert.ok(['/run', '/tmp'].includes(dirname(made)), made);
-  dropSocketDir(made, dataDir);
+  removeShortSocketDir(made, dataDir);
   if (TMPDIR === undefined) delete process.env['TMPDIR'];
   else process.env['TMPDIR'] = TMPDIR;
 });

@@ -33,7 +33,13 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { describeUser, giveTo, makePrivate, type Owner, privateOwner } from './folders.ts';
+import {
+  describeUser,
+  changeOwner,
+  createPrivateFolder,
+  type Owner,
+  choosePrivateOwner,
+} from './folders.ts';
 import { EngineProblem } from './problem.ts';
 
 export const CLOSED_PARENT_HOME = '/var/lib/letterhaus';
@@ -54,18 +60,20 @@ export type Layout = {
  */
 export function prepareDataDir(folder: string, warn: (line: string) => void = () => {}): string {
   try {
-    makeFolder(folder, 0o700);
+    createFolder(folder, 0o700);
     const dataDir = realpathSync(folder);
     requireOwnFolder(dataDir);
-    setMode(dataDir, warn);
-    makePrivate(join(dataDir, 'secrets'), null);
+    setDataDirMode(dataDir, warn);
+    createPrivateFolder(join(dataDir, 'secrets'), null);
     return dataDir;
   } catch (error) {
-    throw error instanceof EngineProblem ? error : unusable(folder, error as NodeJS.ErrnoException);
+    throw error instanceof EngineProblem
+      ? error
+      : unusableFolderProblem(folder, error as NodeJS.ErrnoException);
   }
 }
 
-function setMode(dataDir: string, warn: (line: string) => void): void {
+function setDataDirMode(dataDir: string, warn: (line: string) => void): void {
   const asRoot = process.geteuid?.() === 0;
   const content = readdirSync(dataDir);
   const mode = statSync(dataDir).mode & 0o7777;
@@ -82,9 +90,9 @@ function setMode(dataDir: string, warn: (line: string) => void): void {
  * Creates a folder and its parents. Node's `recursive` would repeat mkdir for ever where it always fails with ENOENT
  * (/proc).
  */
-function makeFolder(folder: string, mode?: number): void {
+function createFolder(folder: string, mode?: number): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return;
-  if (!existsSync(dirname(folder))) makeFolder(dirname(folder));
+  if (!existsSync(dirname(folder))) createFolder(dirname(folder));
   mkdirSync(folder, { mode });
 }
 
@@ -94,15 +102,15 @@ export function prepareLayout(
   log: (line: string) => void,
 ): Layout {
   const asRoot = process.geteuid?.() === 0;
-  const databaseDir = asRoot ? openDatabaseDir(dataDir, closedParentHome) : dataDir;
+  const databaseDir = asRoot ? chooseDatabaseDir(dataDir, closedParentHome) : dataDir;
   if (databaseDir !== dataDir) {
-    const closed = closedFolder(dataDir) ?? dataDir;
+    const closed = findClosedFolder(dataDir) ?? dataDir;
     log(`${closed} is closed to the database's own user: the database lives in ${databaseDir}.`);
   }
   requirePlainPath(databaseDir);
   const pgDir = join(databaseDir, 'pg');
   if (!asRoot && existsSync(pgDir)) requireOwnFolder(pgDir);
-  const owner = asRoot ? ownerOf(pgDir, databaseDir) : null;
+  const owner = asRoot ? clusterOwner(pgDir, databaseDir) : null;
   const socketDir = chooseSocketDir(databaseDir, owner);
   return {
     dataDir,
@@ -123,7 +131,10 @@ function requireOwnFolder(folder: string): void {
   );
 }
 
-function unusable(folder: string, { code, message }: NodeJS.ErrnoException): EngineProblem {
+function unusableFolderProblem(
+  folder: string,
+  { code, message }: NodeJS.ErrnoException,
+): EngineProblem {
   let nearest = folder;
   while (!existsSync(nearest)) nearest = dirname(nearest);
   const { uid } = statSync(nearest);
@@ -143,16 +154,17 @@ function unusable(folder: string, { code, message }: NodeJS.ErrnoException): Eng
 }
 
 /** As root: returns the data directory if the database's user can enter it, else a folder in /var/lib. */
-function openDatabaseDir(dataDir: string, closedParentHome: string): string {
-  const elsewhere = databaseElsewhere(dataDir, closedParentHome);
-  const settled = [dataDir, elsewhere].find((folder) => existsSync(join(folder, 'pg')));
-  const chosen = settled ?? (closedFolder(dataDir) === null ? dataDir : elsewhere);
+function chooseDatabaseDir(dataDir: string, closedParentHome: string): string {
+  const elsewhere = databaseDirElsewhere(dataDir, closedParentHome);
+  const existing = [dataDir, elsewhere].find((folder) => existsSync(join(folder, 'pg')));
+  const chosen = existing ?? (findClosedFolder(dataDir) === null ? dataDir : elsewhere);
   if (chosen === elsewhere) {
     mkdirSync(elsewhere, { recursive: true, mode: 0o711 });
     requireOwnFolder(closedParentHome);
-    for (const made of [closedParentHome, elsewhere]) chmodSync(made, statSync(made).mode | 0o011);
+    for (const folder of [closedParentHome, elsewhere])
+      chmodSync(folder, statSync(folder).mode | 0o011);
   }
-  const closed = closedFolder(chosen);
+  const closed = findClosedFolder(chosen);
   if (closed === null) return chosen;
   throw new EngineProblem(
     'closed-folder',
@@ -161,7 +173,7 @@ function openDatabaseDir(dataDir: string, closedParentHome: string): string {
 }
 
 /** @param dataDir its real path */
-function databaseElsewhere(dataDir: string, closedParentHome: string): string {
+function databaseDirElsewhere(dataDir: string, closedParentHome: string): string {
   const hash = createHash('sha256').update(dataDir).digest('hex').slice(0, 16);
   return join(closedParentHome, `db-${hash}`);
 }
@@ -169,15 +181,15 @@ function databaseElsewhere(dataDir: string, closedParentHome: string): string {
 /** Deletes a data directory that no process uses, and its database wherever that is. */
 export function removeDataDir(folder: string, closedParentHome = CLOSED_PARENT_HOME): void {
   const dataDir = realpathSync(folder);
-  for (const made of [databaseElsewhere(dataDir, closedParentHome), dataDir]) {
-    rmSync(made, { recursive: true, force: true });
+  for (const directory of [databaseDirElsewhere(dataDir, closedParentHome), dataDir]) {
+    rmSync(directory, { recursive: true, force: true });
   }
 }
 
 /** Returns the first folder of the path that a user without rights cannot enter; null: none. */
-function closedFolder(folder: string): string | null {
+function findClosedFolder(folder: string): string | null {
   const parent = dirname(folder);
-  const above = parent === folder ? null : closedFolder(parent);
+  const above = parent === folder ? null : findClosedFolder(parent);
   return above ?? ((statSync(folder).mode & 0o001) === 0 ? folder : null);
 }
 
@@ -190,8 +202,8 @@ function requirePlainPath(databaseDir: string): void {
   );
 }
 
-function ownerOf(pgDir: string, databaseDir: string): Owner {
-  if (!existsSync(pgDir)) return privateOwner(databaseDir);
+function clusterOwner(pgDir: string, databaseDir: string): Owner {
+  if (!existsSync(pgDir)) return choosePrivateOwner(databaseDir);
   const { uid, gid } = statSync(pgDir);
   if (uid !== 0) return { uid, gid };
   throw new EngineProblem(
@@ -201,23 +213,23 @@ function ownerOf(pgDir: string, databaseDir: string): Owner {
 }
 
 /** Only a part of the socket's file name: the server does not listen on TCP. */
-export const PORT = 5432;
+export const SOCKET_PORT = 5432;
 const ADDRESS_BYTES_MAX = process.platform === 'darwin' ? 103 : 107;
 
 /**
  * `folder`: name inside the directory; `short`: prefix of a short folder elsewhere; `isPublished`: clients read the
  * path in running.json, so the folder may have any name.
  */
-type SocketPlace = { folder: string; short: string; file: string; isPublished: boolean };
-const OF_DATABASE: SocketPlace = {
+type SocketOptions = { folder: string; shortPrefix: string; file: string; isPublished: boolean };
+const DATABASE_SOCKET: SocketOptions = {
   folder: 'socket',
-  short: 'letterhaus',
-  file: `.s.PGSQL.${PORT}`,
+  shortPrefix: 'letterhaus',
+  file: `.s.PGSQL.${SOCKET_PORT}`,
   isPublished: false,
 };
-export const OF_ADMIN: SocketPlace = {
+export const ADMIN_SOCKET: SocketOptions = {
   folder: 'admin',
-  short: 'letterhaus-admin',
+  shortPrefix: 'letterhaus-admin',
   file: 'letterhaus.sock',
   isPublished: true,
 };
@@ -231,18 +243,18 @@ export function chooseSocketDir(
   directory: string,
   owner: Owner | null,
   bases: readonly string[] = process.geteuid?.() === 0 ? ['/run', '/tmp'] : [tmpdir(), '/tmp'],
-  { folder, short: prefix, file, isPublished }: SocketPlace = OF_DATABASE,
+  { folder, shortPrefix: prefix, file, isPublished }: SocketOptions = DATABASE_SOCKET,
 ): string {
   const fits = (dir: string) => Buffer.byteLength(join(dir, file)) <= ADDRESS_BYTES_MAX;
-  const near = join(directory, folder);
-  if (fits(near)) {
-    makePrivate(near, owner);
-    return near;
+  const preferred = join(directory, folder);
+  if (fits(preferred)) {
+    createPrivateFolder(preferred, owner);
+    return preferred;
   }
   const hash = createHash('sha256').update(directory).digest('hex').slice(0, 16);
   const tried = bases.map((base) => join(base, `${prefix}-${hash}`)).filter(fits);
-  const safe = tried.filter((candidate) => keepsFolders(dirname(candidate)));
-  const short = safe.find((candidate) => makeShort(candidate, owner));
+  const safe = tried.filter((candidate) => isSafeParent(dirname(candidate)));
+  const short = safe.find((candidate) => createShortDir(candidate, owner));
   if (short !== undefined) return short;
   if (isPublished && safe.length > 0) return mkdtempSync(`${safe.at(-1)}-`);
   throw new EngineProblem(
@@ -252,12 +264,12 @@ export function chooseSocketDir(
 }
 
 /** Removes a short folder. A socket folder inside the directory stays. */
-export function dropSocketDir(socketDir: string, directory: string): void {
+export function removeShortSocketDir(socketDir: string, directory: string): void {
   if (dirname(socketDir) !== directory) rmSync(socketDir, { recursive: true, force: true });
 }
 
 /** Returns whether no other user can rename or remove a folder that is created in this one. */
-function keepsFolders(base: string): boolean {
+function isSafeParent(base: string): boolean {
   const found = statSync(base, { throwIfNoEntry: false });
   if (!found?.isDirectory() || ![0, process.geteuid?.()].includes(found.uid)) return false;
   const [isOpen, isSticky] = [(found.mode & 0o022) !== 0, (found.mode & 0o1000) !== 0];
@@ -265,13 +277,13 @@ function keepsFolders(base: string): boolean {
 }
 
 /** Creates the folder, or accepts one of mode 0700 that belongs to this process or its database. */
-function makeShort(folder: string, owner: Owner | null): boolean {
+function createShortDir(folder: string, owner: Owner | null): boolean {
   try {
     mkdirSync(folder, { mode: 0o700 });
   } catch {
     if (!isPrivate(folder, owner)) return false;
   }
-  if (owner) giveTo(folder, owner);
+  if (owner) changeOwner(folder, owner);
   return true;
 }
 

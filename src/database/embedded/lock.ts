@@ -28,9 +28,9 @@ const openLocks = new Set<DatabaseSync>();
 
 /** Takes the lock; null when any process, including this one, has it. */
 export function tryLock(dataDir: string, kind: RunningInfo['kind']): DataDirLock | null {
-  const database = tryFile(join(dataDir, 'lock'));
+  const database = tryLockFile(join(dataDir, 'lock'));
   if (database === null) return null;
-  return holding(database, dataDir, {
+  return createLock(database, dataDir, {
     pid: process.pid,
     kind,
     url: null,
@@ -44,7 +44,7 @@ export function tryLock(dataDir: string, kind: RunningInfo['kind']): DataDirLock
  * data directory. Null when another move has the lock.
  */
 export function tryArrivalLock(dataDir: string): DataDirLock | null {
-  const database = tryFile(join(dataDir, 'arrival.lock'));
+  const database = tryLockFile(join(dataDir, 'arrival.lock'));
   if (database === null) return null;
   return {
     dataDir,
@@ -55,7 +55,7 @@ export function tryArrivalLock(dataDir: string): DataDirLock | null {
   };
 }
 
-export async function untilNoArrival(
+export async function waitUntilNoArrival(
   dataDir: string,
   clock: Clock,
   signal?: AbortSignal,
@@ -70,7 +70,7 @@ export async function untilNoArrival(
   );
 }
 
-function tryFile(file: string): DatabaseSync | null {
+function tryLockFile(file: string): DatabaseSync | null {
   const database = new DatabaseSync(file, { timeout: 0 });
   try {
     // IMMEDIATE, because two concurrent EXCLUSIVE requests can both be refused.
@@ -86,7 +86,7 @@ function tryFile(file: string): DatabaseSync | null {
   return database;
 }
 
-function holding(database: DatabaseSync, dataDir: string, info: RunningInfo): DataDirLock {
+function createLock(database: DatabaseSync, dataDir: string, info: RunningInfo): DataDirLock {
   writeRunning(dataDir, info);
   return {
     dataDir,
@@ -147,9 +147,9 @@ export function readRunning(dataDir: string): RunningInfo | null {
 }
 
 function writeRunning(dataDir: string, info: RunningInfo): void {
-  const fresh = `${runningFile(dataDir)}.new`;
-  writeFileSync(fresh, JSON.stringify(info), { mode: 0o600 });
-  renameSync(fresh, runningFile(dataDir));
+  const temporaryFile = `${runningFile(dataDir)}.new`;
+  writeFileSync(temporaryFile, JSON.stringify(info), { mode: 0o600 });
+  renameSync(temporaryFile, runningFile(dataDir));
 }
 
 function runningFile(dataDir: string): string {

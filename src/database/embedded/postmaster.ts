@@ -11,7 +11,7 @@ import { closeSync, copyFileSync, openSync, readSync, rmSync } from 'node:fs';
 import { statSync, truncateSync } from 'node:fs';
 import pg from 'pg';
 import { CHILD_ENV, SUPERUSER, type ClusterConfig } from './cluster.ts';
-import { type Layout, PORT } from './layout.ts';
+import { type Layout, SOCKET_PORT } from './layout.ts';
 import { readPidFile } from './pid-file.ts';
 import { EngineProblem } from './problem.ts';
 import { type Clock, poll, isStillRunning } from './process.ts';
@@ -20,7 +20,7 @@ import { type Clock, poll, isStillRunning } from './process.ts';
 const START_TIMEOUT_MS = 600_000;
 const START_NOTICE_MS = 5_000;
 
-export type Setup = {
+export type ServerSetup = {
   layout: Layout;
   program: string;
   args: readonly string[];
@@ -36,8 +36,8 @@ export type Setup = {
 
 export type Postmaster = {
   readonly pid: number;
-  /** Whether the server is no child of this process, because a killed service left it running. */
-  readonly adopted: boolean;
+  /** True when the server is no child of this process, because a killed service left it running. */
+  readonly isAdopted: boolean;
   hasEnded(): boolean;
   readonly exited: Promise<string>;
 };
@@ -50,7 +50,7 @@ export function commandLine(layout: Layout, version: string, config: ClusterConf
     hba_file: config.hbaFile,
     ident_file: config.identFile,
     listen_addresses: '',
-    port: PORT,
+    port: SOCKET_PORT,
     // Quoted, because the setting is a list and a comma in the path would split it.
     unix_socket_directories: `"${layout.socketDir}"`,
     unix_socket_permissions: '0700',
@@ -64,9 +64,9 @@ export function commandLine(layout: Layout, version: string, config: ClusterConf
   return { args: [...args, '-c', `letterhaus.stamp=${stamp}`], stamp };
 }
 
-export type Launched = { postmaster: Postmaster } | { failed: string };
+export type LaunchResult = { postmaster: Postmaster } | { failed: string };
 
-export async function launch(setup: Setup): Promise<Launched> {
+export async function launchServer(setup: ServerSetup): Promise<LaunchResult> {
   const { logFile } = setup.layout;
   const logStart = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
   const child = spawnServer(setup);
@@ -76,10 +76,10 @@ export async function launch(setup: Setup): Promise<Launched> {
   if (!postmaster.hasEnded()) await stopPostmaster(postmaster, 'fast', setup.clock);
   setup.signal.throwIfAborted();
   const reason = await postmaster.exited;
-  return { failed: `${reason}. ${readFrom(logFile, logStart)}` };
+  return { failed: `${reason}. ${readLogFrom(logFile, logStart)}` };
 }
 
-function spawnServer({ layout, program, args }: Setup): ChildProcess {
+function spawnServer({ layout, program, args }: ServerSetup): ChildProcess {
   // A file instead of a pipe, so that the server can write after this process has ended.
   const log = openSync(layout.logFile, 'a', 0o600);
   try {
@@ -96,32 +96,32 @@ function spawnServer({ layout, program, args }: Setup): ChildProcess {
 }
 
 function childPostmaster(child: ChildProcess): Postmaster {
-  let gone = child.pid === undefined;
+  let isGone = child.pid === undefined;
   const exited = new Promise<string>((resolve) => {
     const end = (reason: string) => {
-      gone = true;
+      isGone = true;
       resolve(reason);
     };
     child.once('error', (error) => end(`It cannot be run: ${error.message}`));
     child.once('exit', (code, signal) => end(signal ? `killed by ${signal}` : `exit code ${code}`));
   });
   child.unref();
-  return { pid: child.pid ?? -1, adopted: false, hasEnded: () => gone, exited };
+  return { pid: child.pid ?? -1, isAdopted: false, hasEnded: () => isGone, exited };
 }
 
 /** Waits until the server accepts connections. Returns false when it ended or timed out. */
-export async function waitUntilReady(setup: Setup, postmaster: Postmaster): Promise<boolean> {
+export async function waitUntilReady(setup: ServerSetup, postmaster: Postmaster): Promise<boolean> {
   const { clock, layout, signal } = setup;
-  const look = (): boolean | null => {
+  const checkReady = (): boolean | null => {
     if (postmaster.hasEnded() || signal.aborted) return false;
     const file = readPidFile(layout.pgDir);
     return file?.pid === postmaster.pid && file.status === 'ready' ? true : null;
   };
-  const soon = await poll({ clock, timeoutMs: START_NOTICE_MS, everyMs: 5 }, look);
-  if (soon !== null) return soon;
+  const isReady = await poll({ clock, timeoutMs: START_NOTICE_MS, everyMs: 5 }, checkReady);
+  if (isReady !== null) return isReady;
   setup.log('The database is still starting: it may be recovering from a crash.');
   const timeoutMs = setup.startTimeoutMs ?? START_TIMEOUT_MS;
-  return (await poll({ clock, timeoutMs }, look)) ?? false;
+  return (await poll({ clock, timeoutMs }, checkReady)) ?? false;
 }
 
 /** Wraps a server that is no child of this process. Polling detects its end. */
@@ -135,7 +135,7 @@ export function adoptedPostmaster(pid: number, pgDir: string): Postmaster {
     }, 250);
     timer.unref();
   });
-  return { pid, adopted: true, hasEnded, exited };
+  return { pid, isAdopted: true, hasEnded, exited };
 }
 
 /** Stops the server: `fast` rolls back and writes a checkpoint, `immediate` relies on recovery. */
@@ -144,11 +144,11 @@ export async function stopPostmaster(
   mode: StopMode,
   clock: Clock,
 ): Promise<void> {
-  const quick = [['SIGQUIT', 5_000] as const, ['SIGKILL', 5_000] as const];
-  const steps = mode === 'fast' ? [['SIGINT', 30_000] as const, ...quick] : quick;
+  const forcedSteps = [['SIGQUIT', 5_000] as const, ['SIGKILL', 5_000] as const];
+  const steps = mode === 'fast' ? [['SIGINT', 30_000] as const, ...forcedSteps] : forcedSteps;
   for (const [signal, timeoutMs] of steps) {
     if (postmaster.hasEnded()) return;
-    send(signal, postmaster.pid);
+    sendSignal(signal, postmaster.pid);
     const ended = () => (postmaster.hasEnded() ? true : null);
     if (await poll({ clock, timeoutMs, everyMs: 5 }, ended)) return;
   }
@@ -158,7 +158,7 @@ export async function stopPostmaster(
   );
 }
 
-function send(signal: NodeJS.Signals, pid: number): void {
+function sendSignal(signal: NodeJS.Signals, pid: number): void {
   try {
     process.kill(pid, signal);
   } catch (error) {
@@ -166,19 +166,19 @@ function send(signal: NodeJS.Signals, pid: number): void {
   }
 }
 
-const TIMEOUT_MS = 10_000;
+const QUERY_TIMEOUT_MS = 10_000;
 
 /** Returns the address of a database behind the socket. `ssl` is set, so that PGSSLMODE has no effect. */
-export function addressOf(
+export function socketAddress(
   socketDir: string,
   database: string = SUPERUSER,
   user: string = SUPERUSER,
 ): pg.ClientConfig {
-  return { host: socketDir, port: PORT, database, user, ssl: false };
+  return { host: socketDir, port: SOCKET_PORT, database, user, ssl: false };
 }
 
-export function urlOf(socketDir: string, database = SUPERUSER, user = SUPERUSER): string {
-  return `postgresql://${user}@${encodeURIComponent(socketDir)}:${PORT}/${database}`;
+export function socketUrl(socketDir: string, database = SUPERUSER, user = SUPERUSER): string {
+  return `postgresql://${user}@${encodeURIComponent(socketDir)}:${SOCKET_PORT}/${database}`;
 }
 
 export async function withClient<Result>(
@@ -187,8 +187,8 @@ export async function withClient<Result>(
 ): Promise<Result> {
   const client = new pg.Client({
     ...address,
-    connectionTimeoutMillis: TIMEOUT_MS,
-    query_timeout: TIMEOUT_MS,
+    connectionTimeoutMillis: QUERY_TIMEOUT_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
   });
   client.on('error', () => {}); // the running query fails with the reason
   try {
@@ -200,7 +200,7 @@ export async function withClient<Result>(
 }
 
 export async function ensureDatabase(socketDir: string): Promise<string> {
-  return withClient(addressOf(socketDir, 'postgres'), async (client) => {
+  return withClient(socketAddress(socketDir, 'postgres'), async (client) => {
     const { rows } = await client.query<{ version: string; exists: boolean }>(
       `select current_setting('server_version') as version,
               exists (select from pg_database where datname = $1) as exists`,
@@ -214,7 +214,7 @@ export async function ensureDatabase(socketDir: string): Promise<string> {
 const LOG_BYTES_MAX = 8 * 1024 * 1024;
 const REASON_BYTES_MAX = 2_000;
 
-export function boundLog(file: string): void {
+export function rotateLargeLog(file: string): void {
   const { size } = statSync(file, { throwIfNoEntry: false }) ?? { size: 0 };
   if (size <= LOG_BYTES_MAX) return;
   try {
@@ -226,7 +226,7 @@ export function boundLog(file: string): void {
 }
 
 /** Returns the text written from `start` on, shortened: the reason of a failed start. */
-export function readFrom(file: string, start: number): string {
+export function readLogFrom(file: string, start: number): string {
   const log = openSync(file, 'r');
   try {
     const bytes = Buffer.alloc(REASON_BYTES_MAX);

@@ -10,7 +10,7 @@ export type EngineProblemKind =
   | 'closed-folder'
   | 'no-private-user'
   | 'other-major'
-  /** This data directory had a database and has none now (database/server/note.ts). */
+  /** This data directory had a database and has none now (database/server/database-note.ts). */
   | 'missing'
   | 'no-binaries'
   | 'socket-folder'

@@ -2,26 +2,26 @@
  * Creates the cluster of a data directory from a base backup and WAL, recovered to a point in time.
  *
  * Like a new cluster (cluster.ts), it is made beside `pg/` and renamed once it is complete. An interruption leaves the
- * data directory without a database. Its note (database/server/note.ts) then keeps the next start from creating an
+ * data directory without a database. Its note (database/server/database-note.ts) then keeps the next start from creating an
  * empty one.
  */
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type pg from 'pg';
-import { noteDatabase } from '../server/note.ts';
+import { writeDatabaseNote } from '../server/database-note.ts';
 import { DEFAULT_SEARCH, findEngine, installEngine } from './binaries.ts';
 import {
   clusterMajor,
-  makeStaging,
+  createStagingDir,
   publishCluster,
   removeUnfinished,
   writeConfig,
 } from './cluster.ts';
-import { giveTree } from './folders.ts';
+import { changeOwnerOfTree } from './folders.ts';
 import { CLOSED_PARENT_HOME, prepareDataDir, prepareLayout, type Layout } from './layout.ts';
 import { takeLock } from './lock.ts';
-import { addressOf, commandLine, readFrom, stopPostmaster } from './postmaster.ts';
-import type { Postmaster, Setup } from './postmaster.ts';
+import { socketAddress, commandLine, readLogFrom, stopPostmaster } from './postmaster.ts';
+import type { Postmaster, ServerSetup } from './postmaster.ts';
 import { EngineProblem } from './problem.ts';
 import type { Clock } from './process.ts';
 import { startPostmaster } from './running-server.ts';
@@ -32,12 +32,12 @@ export type Recovery = {
   log: (line: string) => void;
   /** Major version of the server that made the base backup. */
   major: number;
-  until: string;
+  targetTime: string;
   /** Puts the files of the base backup and the WAL into the empty folder of a cluster. */
-  fill: (pgDir: string) => Promise<void>;
+  restoreFiles: (pgDir: string) => Promise<void>;
   onReplayed: (lsn: string) => void;
   /** Changes the recovered database before it becomes the one of the data directory. */
-  settle: (address: pg.ClientConfig) => Promise<void>;
+  adjust: (address: pg.ClientConfig) => Promise<void>;
 };
 
 /** The WAL of a week may have to be replayed. */
@@ -53,9 +53,9 @@ export async function recoverCluster(recovery: Recovery): Promise<void> {
   try {
     const layout = prepareLayout(dataDir, CLOSED_PARENT_HOME, recovery.log);
     const source = findEngine(DEFAULT_SEARCH, recovery.major);
-    refuse(layout, { ...recovery, found: source.major });
+    requireRecoverable(layout, { ...recovery, found: source.major });
     // From here on, no start creates an empty database in this directory.
-    noteDatabase(dataDir, 'embedded');
+    writeDatabaseNote(dataDir, 'embedded');
     removeUnfinished(layout.databaseDir);
     const binDir = await installEngine(source, layout.databaseDir);
     await recoverInto(layout, { binDir, recovery, version: source.version });
@@ -64,21 +64,21 @@ export async function recoverCluster(recovery: Recovery): Promise<void> {
   }
 }
 
-async function recoverInto(layout: Layout, parts: Parts): Promise<void> {
+async function recoverInto(layout: Layout, parts: RecoveryParts): Promise<void> {
   const { recovery } = parts;
-  const fresh = makeStaging(layout);
+  const newPgDir = createStagingDir(layout);
   try {
-    await recovery.fill(fresh);
-    writeFileSync(join(fresh, 'recovery.signal'), '', { mode: 0o600 });
-    if (layout.owner) giveTree(fresh, layout.owner);
-    const setup = setupOf({ ...layout, pgDir: fresh }, parts);
-    const postmaster = await replaying(setup, recovery.onReplayed);
+    await recovery.restoreFiles(newPgDir);
+    writeFileSync(join(newPgDir, 'recovery.signal'), '', { mode: 0o600 });
+    if (layout.owner) changeOwnerOfTree(newPgDir, layout.owner);
+    const setup = recoverySetup({ ...layout, pgDir: newPgDir }, parts);
+    const postmaster = await replayWal(setup, recovery.onReplayed);
     try {
-      await recovery.settle(addressOf(layout.socketDir));
+      await recovery.adjust(socketAddress(layout.socketDir));
     } finally {
       await stopPostmaster(postmaster, 'fast', recovery.world);
     }
-    await publishCluster(layout, fresh);
+    await publishCluster(layout, newPgDir);
   } catch (error) {
     removeUnfinished(layout.databaseDir);
     throw error;
@@ -86,13 +86,16 @@ async function recoverInto(layout: Layout, parts: Parts): Promise<void> {
 }
 
 /** Starts the server, which accepts connections when the replay has ended. */
-async function replaying(setup: Setup, onReplayed: (lsn: string) => void): Promise<Postmaster> {
+async function replayWal(
+  setup: ServerSetup,
+  onReplayed: (lsn: string) => void,
+): Promise<Postmaster> {
   const { logFile } = setup.layout;
   let from = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
   const timer = setInterval(() => {
     const size = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
     if (size <= from) return;
-    const lines = readFrom(logFile, Math.max(from, size - TAIL_BYTES));
+    const lines = readLogFrom(logFile, Math.max(from, size - TAIL_BYTES));
     from = size;
     const lsn = [...lines.matchAll(/current LSN: ([0-9A-F]+\/[0-9A-F]+)/g)].at(-1)?.[1];
     if (lsn !== undefined) onReplayed(lsn);
@@ -104,7 +107,7 @@ async function replaying(setup: Setup, onReplayed: (lsn: string) => void): Promi
   }
 }
 
-function refuse(
+function requireRecoverable(
   { pgDir, dataDir }: Layout,
   { major, found }: { major: number; found: number },
 ): void {
@@ -121,30 +124,33 @@ function refuse(
   );
 }
 
-type Parts = { binDir: string; recovery: Recovery; version: string };
+type RecoveryParts = { binDir: string; recovery: Recovery; version: string };
 
 /**
  * All WAL is in pg_wal already, so the command that would fetch more always fails. The database is reachable once the
  * recovery has ended: a hot standby would need the connection limits of the lost server.
  */
-function setupOf(layout: Layout, { binDir, recovery, version }: Parts): Setup {
+function recoverySetup(layout: Layout, { binDir, recovery, version }: RecoveryParts): ServerSetup {
   const config = writeConfig(layout.databaseDir, SIZING);
-  const line = commandLine(layout, version, config);
+  const command = commandLine(layout, version, config);
   const settings = {
     restore_command: 'exit 1',
     // The server reads it before it knows the names of time zones, including Z.
-    recovery_target_time: recovery.until.replace('T', ' ').replace('Z', '+00'),
+    recovery_target_time: recovery.targetTime.replace('T', ' ').replace('Z', '+00'),
     recovery_target_action: 'promote',
     recovery_target_timeline: 'current',
     hot_standby: 'off',
     log_startup_progress_interval: '2s',
   };
-  const more = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const recoveryArgs = Object.entries(settings).flatMap(([name, value]) => [
+    '-c',
+    `${name}=${value}`,
+  ]);
   return {
-    ...line,
+    ...command,
     layout,
     program: join(binDir, 'postgres'),
-    args: [...line.args, ...more],
+    args: [...command.args, ...recoveryArgs],
     log: recovery.log,
     clock: recovery.world,
     stalePidWaitMs: 0,

@@ -17,7 +17,7 @@ test('a database whose service was killed keeps running, is taken over, and stop
   await service.kill();
   assert.ok(isAlive(service.engine.pid), 'the database must survive its killed service');
   const engine = await open(dataDir);
-  assert.equal(engine.adopted, true);
+  assert.equal(engine.isAdopted, true);
   assert.equal(engine.pid, service.engine.pid);
   assert.match(engine.lines.join(), /Took over the database/);
   await ask(engine, `create table kept as select 'mail' as what`);
@@ -39,7 +39,7 @@ test('a database left running with other settings is restarted with the new ones
   await service.kill();
   writeFileSync(join(dataDir, 'postgresql.local.conf'), 'work_mem = 6MB\n');
   await using engine = await open(dataDir);
-  assert.equal(engine.adopted, false);
+  assert.equal(engine.isAdopted, false);
   assert.notEqual(engine.pid, service.engine.pid);
   assert.equal(await ask(engine, 'show work_mem'), '6MB');
 });
@@ -63,7 +63,7 @@ test('a postmaster.pid of another process, or an empty one, is moved aside with 
 
 test('a server waits for the shared memory of its predecessor', async () => {
   await using engine = await open(dataDir);
-  const backend = await withClient(engine.connection(), async (client) => {
+  const backend = await withClient(engine.address(), async (client) => {
     const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
     const { pid } = rows[0] as { pid: number };
     process.kill(pid, 'SIGSTOP'); // frozen, it does not notice the death of its postmaster

@@ -14,11 +14,11 @@
 import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { PORT } from './layout.ts';
+import { SOCKET_PORT } from './layout.ts';
 import { readPidFile } from './pid-file.ts';
-import { addressOf, adoptedPostmaster, boundLog, launch } from './postmaster.ts';
+import { socketAddress, adoptedPostmaster, rotateLargeLog, launchServer } from './postmaster.ts';
 import { stopPostmaster, waitUntilReady, withClient } from './postmaster.ts';
-import type { Launched, Postmaster, Setup, StopMode } from './postmaster.ts';
+import type { LaunchResult, Postmaster, ServerSetup, StopMode } from './postmaster.ts';
 import { EngineProblem } from './problem.ts';
 import { isAlive, isPostgresOf, isZombie, poll } from './process.ts';
 
@@ -28,7 +28,7 @@ const RESTART_WINDOW_MS = 60_000;
 const LOG_CHECK_MS = 60_000;
 
 export class RunningServer {
-  readonly #setup: Setup;
+  readonly #setup: ServerSetup;
   readonly #stop: AbortController;
   readonly #logCheck: NodeJS.Timeout;
   readonly #listeners: ((reason: string) => void)[] = [];
@@ -37,12 +37,12 @@ export class RunningServer {
   #restartTimes: number[] = [];
 
   /** @param stop the controller of `setup.signal` */
-  constructor(setup: Setup, first: Postmaster, stop: AbortController) {
+  constructor(setup: ServerSetup, first: Postmaster, stop: AbortController) {
     this.#setup = setup;
     this.#stop = stop;
     this.#current = first;
-    void this.#watch();
-    this.#logCheck = setInterval(() => boundLog(setup.layout.logFile), LOG_CHECK_MS).unref();
+    void this.#restartOnExit();
+    this.#logCheck = setInterval(() => rotateLargeLog(setup.layout.logFile), LOG_CHECK_MS).unref();
   }
 
   get pid(): number {
@@ -61,7 +61,7 @@ export class RunningServer {
     await stopPostmaster(this.#current, mode, this.#setup.clock);
   }
 
-  async #watch(): Promise<void> {
+  async #restartOnExit(): Promise<void> {
     for (;;) {
       const reason = await this.#current.exited;
       if (this.#stop.signal.aborted) return;
@@ -111,36 +111,36 @@ export class RunningServer {
 const SETTLE_TIMEOUT_MS = 60_000;
 
 /** Errors after which the start is retried. "Still in use": shared memory of a killed server's backends. */
-const WAIT_FOR = /is still in use|is starting up|is shutting down/;
+const RETRIED_ERRORS = /is still in use|is starting up|is shutting down/;
 
-export async function startPostmaster(setup: Setup): Promise<Postmaster> {
-  const adopted = await adopt(setup);
+export async function startPostmaster(setup: ServerSetup): Promise<Postmaster> {
+  const adopted = await adoptLeftover(setup);
   if (adopted) return adopted;
-  clearSockets(setup.layout.socketDir);
-  let last = '';
-  const launched = await poll<Launched>(
+  removeSockets(setup.layout.socketDir);
+  let lastFailure = '';
+  const launched = await poll<LaunchResult>(
     { clock: setup.clock, timeoutMs: SETTLE_TIMEOUT_MS, everyMs: 100 },
     async () => {
-      const outcome = await launch(setup);
-      if ('failed' in outcome) last = outcome.failed;
-      return 'failed' in outcome && WAIT_FOR.test(outcome.failed) ? null : outcome;
+      const outcome = await launchServer(setup);
+      if ('failed' in outcome) lastFailure = outcome.failed;
+      return 'failed' in outcome && RETRIED_ERRORS.test(outcome.failed) ? null : outcome;
     },
   );
   if (launched && 'postmaster' in launched) return launched.postmaster;
   throw new EngineProblem(
     'start-failed',
-    `The database did not start; the reason is in ${setup.layout.logFile}. ${last}`,
+    `The database did not start; the reason is in ${setup.layout.logFile}. ${lastFailure}`,
   );
 }
 
 /** Returns the server that was left running, if it can be adopted; null when none runs. */
-async function adopt(setup: Setup): Promise<Postmaster | null> {
+async function adoptLeftover(setup: ServerSetup): Promise<Postmaster | null> {
   const pid = await leftoverPid(setup);
   if (pid === null) return null;
   const postmaster = adoptedPostmaster(pid, setup.layout.pgDir);
   const ready = await waitUntilReady(setup, postmaster);
   if (postmaster.hasEnded()) return null;
-  if (ready && (await stampOf(setup)) === setup.stamp) {
+  if (ready && (await readStamp(setup)) === setup.stamp) {
     setup.log(`Took over the database that an earlier service left running (pid ${pid}).`);
     return postmaster;
   }
@@ -150,9 +150,9 @@ async function adopt(setup: Setup): Promise<Postmaster | null> {
 }
 
 /** Returns the pid of a live server of this cluster. Moves the pid file of another program aside. */
-async function leftoverPid(setup: Setup): Promise<number | null> {
+async function leftoverPid(setup: ServerSetup): Promise<number | null> {
   const { pgDir } = setup.layout;
-  const known = await poll({ clock: setup.clock, timeoutMs: setup.stalePidWaitMs }, () => {
+  const leftover = await poll({ clock: setup.clock, timeoutMs: setup.stalePidWaitMs }, () => {
     const file = readPidFile(pgDir);
     if (file === null) return 'none';
     if (file.pid === null) return null;
@@ -161,20 +161,20 @@ async function leftoverPid(setup: Setup): Promise<number | null> {
     if (isZombie(file.pid)) return 'zombie';
     return isPostgresOf(file.pid, pgDir) ? file.pid : null;
   });
-  if (known === null || known === 'zombie') moveAside(setup);
-  return typeof known === 'number' ? known : null;
+  if (leftover === null || leftover === 'zombie') movePidFileAside(setup);
+  return typeof leftover === 'number' ? leftover : null;
 }
 
-function moveAside({ layout, log }: Setup): void {
+function movePidFileAside({ layout, log }: ServerSetup): void {
   const file = join(layout.pgDir, 'postmaster.pid');
   const pid = readPidFile(layout.pgDir)?.pid ?? 'no process';
   renameSync(file, `${file}.stale`);
   log(`Moved ${file} aside: it names ${pid}, which is not a server of this database.`);
 }
 
-async function stampOf({ layout }: Setup): Promise<string | null> {
+async function readStamp({ layout }: ServerSetup): Promise<string | null> {
   try {
-    return await withClient(addressOf(layout.socketDir, 'postgres'), async (client) => {
+    return await withClient(socketAddress(layout.socketDir, 'postgres'), async (client) => {
       const { rows } = await client.query<{ stamp: string | null }>(
         `select current_setting('letterhaus.stamp', true) as stamp`,
       );
@@ -186,7 +186,7 @@ async function stampOf({ layout }: Setup): Promise<string | null> {
 }
 
 /** Removes the socket and its lock file, which also names a pid. No server of this cluster runs now. */
-function clearSockets(socketDir: string): void {
+function removeSockets(socketDir: string): void {
   for (const end of ['', '.lock'])
-    rmSync(join(socketDir, `.s.PGSQL.${PORT}${end}`), { force: true });
+    rmSync(join(socketDir, `.s.PGSQL.${SOCKET_PORT}${end}`), { force: true });
 }

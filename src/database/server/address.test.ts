@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { urlsOf, withoutPassword } from './address.ts';
+import { splitDatabaseUrl, withoutPassword } from './address.ts';
 
 test('an address with several hosts gives one address for each, in order', () => {
   const cases: [string, string[] | null][] = [
@@ -22,14 +22,14 @@ test('an address with several hosts gives one address for each, in order', () =>
     ['postgres://u@h1,h2:x/db', null],
     ['mysql://u@h/db', null],
   ];
-  for (const [url, urls] of cases) assert.deepEqual(urlsOf(url), urls, url);
+  for (const [url, urls] of cases) assert.deepEqual(splitDatabaseUrl(url), urls, url);
 });
 
 test('settings that Letterhaus sets are not taken from the address', () => {
   const url =
     'postgres://h/db?options=-c%20search_path%3Dmail&statement_timeout=1&query_timeout=1&lock_timeout=1' +
     '&idle_in_transaction_session_timeout=1&application_name=x&target_session_attrs=any';
-  assert.deepEqual(urlsOf(url), ['postgres://h/db?options=-c+search_path%3Dmail']);
+  assert.deepEqual(splitDatabaseUrl(url), ['postgres://h/db?options=-c+search_path%3Dmail']);
 });
 
 test('the address of a database is shown without its password', () => {

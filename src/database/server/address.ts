@@ -4,13 +4,13 @@
  */
 
 /** Groups: scheme and user, hosts, database name, query. */
-const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)([^?#]*)(?:\?([^#]*))?$/;
+const URL_PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)([^?#]*)(?:\?([^#]*))?$/;
 
 /**
  * Settings that Letterhaus makes itself (connect.ts). pg would prefer those of the URL, and poolers refuse most of them
  * in the startup message.
  */
-const OURS = [
+const OWN_SETTINGS = [
   'application_name',
   'statement_timeout',
   'query_timeout',
@@ -24,21 +24,21 @@ const OURS = [
  * `?host=one,two&port=5432,5433`.
  * @returns null for a text of another form
  */
-export function urlsOf(url: string): string[] | null {
-  const [, start = '', authority = '', path = '', query = ''] = PARTS.exec(url) ?? [];
+export function splitDatabaseUrl(url: string): string[] | null {
+  const [, start = '', authority = '', path = '', query = ''] = URL_PARTS.exec(url) ?? [];
   if (start === '') return null;
   const parameters = new URLSearchParams(query);
-  for (const name of OURS) parameters.delete(name);
-  const hosts = listOf(parameters.get('host')) ?? [null];
-  const ports = listOf(parameters.get('port')) ?? [null];
+  for (const name of OWN_SETTINGS) parameters.delete(name);
+  const hosts = splitList(parameters.get('host')) ?? [null];
+  const ports = splitList(parameters.get('port')) ?? [null];
   if (ports.length > 1 && ports.length !== hosts.length) return null;
   const urls = authority.split(',').flatMap((place) =>
     hosts.map((host, index) => {
-      const own = new URLSearchParams(parameters);
-      if (host !== null) own.set('host', host);
+      const hostParameters = new URLSearchParams(parameters);
+      if (host !== null) hostParameters.set('host', host);
       const port = ports[index] ?? ports[0];
-      if (port) own.set('port', port);
-      const text = own.toString();
+      if (port) hostParameters.set('port', port);
+      const text = hostParameters.toString();
       return `${start}${place}${path}${text === '' ? '' : `?${text}`}`;
     }),
   );
@@ -47,18 +47,18 @@ export function urlsOf(url: string): string[] | null {
   return distinct.every((one) => URL.canParse(one)) ? distinct : null;
 }
 
-function listOf(text: string | null): string[] | null {
+function splitList(text: string | null): string[] | null {
   return text === null ? null : text.split(',');
 }
 
 /** Returns the same address for another user. Neither name nor password needs escaping. */
-export function addressAs<Address extends { connectionString?: string | undefined }>(
+export function addressForUser<Address extends { connectionString?: string | undefined }>(
   address: Address,
   { user, password }: { user: string; password: string },
 ): Address {
   const { connectionString: url } = address;
   if (url === undefined) return { ...address, user, password };
-  const [, start = '', authority = '', path = '', query = ''] = PARTS.exec(url) ?? [];
+  const [, start = '', authority = '', path = '', query = ''] = URL_PARTS.exec(url) ?? [];
   const parameters = new URLSearchParams(query);
   for (const name of ['user', 'password']) parameters.delete(name);
   const scheme = start.slice(0, start.indexOf('://') + 3);
@@ -69,7 +69,7 @@ export function addressAs<Address extends { connectionString?: string | undefine
 
 /** Returns the address without its password, which libpq accepts in two places. */
 export function withoutPassword(url: string): string {
-  const [, start = '', authority = '', path = '', query] = PARTS.exec(url) ?? [];
+  const [, start = '', authority = '', path = '', query] = URL_PARTS.exec(url) ?? [];
   const [first = ''] = authority.split(',');
   const parsed = new URL(`${start}${first}${path}${query === undefined ? '' : `?${query}`}`);
   parsed.password = '';

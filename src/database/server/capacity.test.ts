@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import { connectionNeeds, connectionsProblem } from './capacity.ts';
+import { connectionNeeds, findConnectionsProblem } from './capacity.ts';
 import {
   clientQueries,
   connectAsOwner,
@@ -9,7 +9,7 @@ import {
   SINGLE_WORKER,
   type WorkerTasks,
 } from '../database.ts';
-import { memoryOf, sizedSettings } from '../embedded/cluster.ts';
+import { memoryLimitBytes, sizedSettings } from '../embedded/cluster.ts';
 
 const EVERYTHING: WorkerTasks = SINGLE_WORKER;
 const SENDING_ONLY: WorkerTasks = { ...EVERYTHING, receives: false };
@@ -29,15 +29,15 @@ test('a worker keeps connections only for its work, and fewer readers beside man
     check: 2,
     read: 4,
   });
-  assert.equal(connectionNeeds({ ...SENDING_ONLY, workers: 8 }).most * 10, 780);
+  assert.equal(connectionNeeds({ ...SENDING_ONLY, workers: 8 }).connectionsMax * 10, 780);
 });
 
 test('the embedded database has connections for every worker and a share of memory and disk', () => {
   for (const workers of [1, 2, 16, 64, 256]) {
-    const { most } = connectionNeeds({ ...EVERYTHING, workers });
-    const text = sizedSettings({ connections: most, memoryBytes: 8 * GB, diskBytes: 100 * GB });
+    const { connectionsMax: connections } = connectionNeeds({ ...EVERYTHING, workers });
+    const text = sizedSettings({ connections, memoryBytes: 8 * GB, diskBytes: 100 * GB });
     const max = Number(/max_connections = (\d+)/.exec(text)?.[1]);
-    assert.ok(max >= most + 30 && max >= 100, `${max} for ${workers} workers`);
+    assert.ok(max >= connections + 30 && max >= 100, `${max} for ${workers} workers`);
   }
   const sized = (memoryBytes: number, diskBytes: number) =>
     sizedSettings({ connections: 10, memoryBytes, diskBytes }).split('\n').slice(1);
@@ -52,9 +52,9 @@ test('the embedded database has connections for every worker and a share of memo
     'effective_cache_size = 32768MB',
     'max_wal_size = 8192MB',
   ]);
-  assert.equal(memoryOf(8 * GB, 0), 8 * GB);
-  assert.equal(memoryOf(8 * GB, 2 ** 63), 8 * GB);
-  assert.equal(memoryOf(8 * GB, 2 * GB), 2 * GB);
+  assert.equal(memoryLimitBytes(8 * GB, 0), 8 * GB);
+  assert.equal(memoryLimitBytes(8 * GB, 2 ** 63), 8 * GB);
+  assert.equal(memoryLimitBytes(8 * GB, 2 * GB), 2 * GB);
 });
 
 test('a database with too few connections is reported with figures, and refused below the minimum', async () => {
@@ -65,15 +65,15 @@ test('a database with too few connections is reported with figures, and refused 
   const limitTo = (count: number) =>
     db.query(`alter database ${row!.name} connection limit ${count}`);
   const needs = connectionNeeds({ ...SENDING_ONLY, workers: 2 });
-  assert.equal(await connectionsProblem(db, needs), null);
+  assert.equal(await findConnectionsProblem(db, needs), null);
   await limitTo(20);
   assert.match(
-    String(await connectionsProblem(db, needs)),
+    String(await findConnectionsProblem(db, needs)),
     /^The database has 20 free connections \(max_connections \d+, \d+ reserved, \d+ in use, 20 for this database\), and this node needs up to 28 \(2 workers with 11 each, 6 for the supervisor\), 13 of them all the time: raise the limit, or start with fewer --workers\.$/,
   );
   await limitTo(10);
   await assert.rejects(
-    connectionsProblem(db, needs),
+    findConnectionsProblem(db, needs),
     /^UnsuitableDatabase: The database has 10 free/,
   );
   await client.end();

@@ -14,13 +14,15 @@ import { UnsuitableDatabase } from './connect.ts';
 import { DatabaseUnavailable, poolSizes, type Queryable, type WorkerTasks } from '../database.ts';
 
 /** Connections of the supervisor: 4 for its tasks, 2 in the owner's role for partitions and retention. */
-const SUPERVISOR = 4 + 2;
+const SUPERVISOR_CONNECTIONS = 4 + 2;
 
 export type ConnectionNeeds = {
   workers: number;
   perWorker: number;
-  most: number;
-  least: number;
+  /** Connections under load. */
+  connectionsMax: number;
+  /** Connections that are open all the time. */
+  connectionsMin: number;
 };
 
 export function connectionNeeds(work: WorkerTasks): ConnectionNeeds {
@@ -31,8 +33,8 @@ export function connectionNeeds(work: WorkerTasks): ConnectionNeeds {
   return {
     workers,
     perWorker,
-    most: workers * perWorker + SUPERVISOR,
-    least: workers * kinds + 1,
+    connectionsMax: workers * perWorker + SUPERVISOR_CONNECTIONS,
+    connectionsMin: workers * kinds + 1,
   };
 }
 
@@ -59,7 +61,7 @@ select current_setting('max_connections')::int as max,
  * @returns null, or a sentence for the log when there are too few under load
  * @throws UnsuitableDatabase when there are too few even without load
  */
-export async function connectionsProblem(
+export async function findConnectionsProblem(
   db: Queryable,
   needs: ConnectionNeeds,
 ): Promise<string | null> {
@@ -68,38 +70,40 @@ export async function connectionsProblem(
   const limits = [server.roleLimit, server.databaseLimit].filter((limit) => limit >= 0);
   const available = Math.min(server.max - server.reserved, ...limits);
   const free = Math.max(0, Math.min(available, server.max - server.reserved - server.taken));
-  if (needs.most <= free) return null;
-  const { workers, perWorker, most, least } = needs;
+  if (needs.connectionsMax <= free) return null;
+  const { workers, perWorker, connectionsMax, connectionsMin } = needs;
   const role = server.roleLimit < 0 ? '' : `, ${server.roleLimit} for this role`;
   const base = server.databaseLimit < 0 ? '' : `, ${server.databaseLimit} for this database`;
   const sentence =
     `The database has ${free} free connections (max_connections ${server.max}, ${server.reserved} reserved, ` +
-    `${server.taken} in use${role}${base}), and this node needs up to ${most} ` +
-    `(${workers} workers with ${perWorker} each, ${SUPERVISOR} for the supervisor), ${least} of them all the time: ` +
+    `${server.taken} in use${role}${base}), and this node needs up to ${connectionsMax} ` +
+    `(${workers} workers with ${perWorker} each, ${SUPERVISOR_CONNECTIONS} for the supervisor), ${connectionsMin} of them all the time: ` +
     'raise the limit, or start with fewer --workers.';
-  if (least > available) throw new UnsuitableDatabase(sentence);
+  if (connectionsMin > available) throw new UnsuitableDatabase(sentence);
   return sentence;
 }
 
-export async function freeBytes(folder: string): Promise<number> {
+export async function readFreeBytes(folder: string): Promise<number> {
   const { bavail, bsize } = await statfs(folder);
   return bavail * bsize;
 }
 
-const SERVER = `
+const DATA_DIRECTORY = `
 select case when inet_server_addr() is null or inet_server_addr() <<= '127.0.0.0/8'
               or inet_server_addr() = '::1'
             then (select setting from pg_settings where name = 'data_directory') end as folder`;
 
 /** Returns the data directory of a server on this machine; null when the server is remote or does not show it. */
-export async function localDataDirectory(owner: Queryable): Promise<string | null> {
-  const [row] = await owner.query<{ folder: string | null }>(SERVER);
+export async function findLocalDataDirectory(owner: Queryable): Promise<string | null> {
+  const [row] = await owner.query<{ folder: string | null }>(DATA_DIRECTORY);
   const folder = row?.folder ?? null;
   // A tunnel or a container looks local too, but its folder does not exist here.
-  return folder !== null && (await freeBytes(folder).catch(() => null)) !== null ? folder : null;
+  return folder !== null && (await readFreeBytes(folder).catch(() => null)) !== null
+    ? folder
+    : null;
 }
 
-export async function databaseBytes(db: Queryable): Promise<number> {
+export async function readDatabaseBytes(db: Queryable): Promise<number> {
   const [row] = await db.query<{ bytes: number }>(
     'select pg_database_size(current_database()) as bytes',
   );

@@ -11,7 +11,7 @@ import { UnsuitableDatabase } from './connect.ts';
 import { Database, type DatabaseAddress, DatabaseUnavailable } from '../database.ts';
 import { APP_ROLE } from '../database.ts';
 import { migrate } from '../../migration/migrate.ts';
-import { openSession } from './session.ts';
+import { openSession } from './watched-session.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

@@ -6,7 +6,7 @@
  * that assigns another server connection per transaction returns the settings of another session.
  */
 import pg from 'pg';
-import { urlsOf } from './address.ts';
+import { splitDatabaseUrl } from './address.ts';
 
 export type DatabaseAddress = pg.ClientConfig;
 
@@ -43,7 +43,7 @@ export class Servers {
 
   constructor(address: DatabaseAddress) {
     const { connectionString: url, ...rest } = address;
-    const urls = url === undefined ? null : (urlsOf(url) ?? [url]);
+    const urls = url === undefined ? null : (splitDatabaseUrl(url) ?? [url]);
     this.#config = urls === null ? rest : { ...rest, connectionString: urls[0] };
     this.#places = (urls ?? [url]).map((one) => placeOf({ ...rest, connectionString: one }));
     this.#primary = this.#places[0]!;

@@ -6,14 +6,14 @@
  */
 import { DatabaseUnavailable, type Queryable } from '../database.ts';
 
-const WRITES = {
+const ACCEPTS_WRITES = {
   name: 'writes',
   text: `select current_setting('transaction_read_only') = 'off' as "acceptsWrites"`,
 };
 
 /** Returns whether the server accepts writes, so is no standby and not read-only. @throws when it does not answer */
 export async function acceptsWrites(db: Queryable): Promise<boolean> {
-  const [row] = await db.query<{ acceptsWrites: boolean }>(WRITES);
+  const [row] = await db.query<{ acceptsWrites: boolean }>(ACCEPTS_WRITES);
   return row?.acceptsWrites === true;
 }
 
@@ -28,7 +28,7 @@ select case when pg_is_in_recovery() then null
  * Returns the current timeline of the database; null on a standby, or when a hosted service hides it.
  * @throws DatabaseUnavailable
  */
-export async function databaseTimeline(db: Queryable): Promise<string | null> {
+export async function readTimeline(db: Queryable): Promise<string | null> {
   try {
     const [row] = await db.query<{ timeline: string | null }>(TIMELINE);
     return row?.timeline ?? null;
@@ -38,7 +38,7 @@ export async function databaseTimeline(db: Queryable): Promise<string | null> {
   }
 }
 
-const MISSING = `
+const FIND_MISSING = `
 select i.id from unnest($1::uuid[], $2::uuid[]) as i(project_id, id)
  where not exists (select from emails e
                     where e.project_id = i.project_id and e.environment in ('live', 'test')
@@ -55,21 +55,21 @@ export class RecentlyAccepted {
   readonly #entries = Buffer.alloc(EMAILS_MAX * ENTRY_BYTES);
   #count = 0;
 
-  note(projectId: string, emailId: string): void {
+  add(projectId: string, emailId: string): void {
     const offset = (this.#count % EMAILS_MAX) * ENTRY_BYTES;
     this.#entries.write((projectId + emailId).replaceAll('-', ''), offset, 'hex');
     this.#count += 1;
   }
 
-  async lost(db: Queryable): Promise<string[]> {
+  async findLost(db: Queryable): Promise<string[]> {
     const count = Math.min(this.#count, EMAILS_MAX);
     const lost: string[] = [];
     for (let from = 0; from < count; from += EMAILS_PER_STATEMENT) {
       const entries = Array.from(
         { length: Math.min(count - from, EMAILS_PER_STATEMENT) },
-        (_, at) => this.#entry(from + at),
+        (_, at) => this.#entryAt(from + at),
       );
-      const rows = await db.query<{ id: string }>(MISSING, [
+      const rows = await db.query<{ id: string }>(FIND_MISSING, [
         entries.map((entry) => entry.slice(0, 2 * ID_BYTES)),
         entries.map((entry) => entry.slice(2 * ID_BYTES)),
       ]);
@@ -78,7 +78,7 @@ export class RecentlyAccepted {
     return lost;
   }
 
-  #entry(index: number): string {
+  #entryAt(index: number): string {
     return this.#entries.toString('hex', index * ENTRY_BYTES, (index + 1) * ENTRY_BYTES);
   }
 }

@@ -3,13 +3,13 @@
  * with the mark is unusable, whatever interrupted the restore.
  */
 import type { Queryable } from '../database.ts';
-import { DatabaseUnusable } from './unusable.ts';
+import { DatabaseUnusable } from './unusable-error.ts';
 
-export const RESTORE_MARK = 'letterhaus_restore';
+export const RESTORE_TABLE = 'letterhaus_restore';
 
 export async function hasRestoreMark(db: Queryable): Promise<boolean> {
   const [row] = await db.query<{ isThere: boolean }>(
-    `select to_regclass('${RESTORE_MARK}') is not null as "isThere"`,
+    `select to_regclass('${RESTORE_TABLE}') is not null as "isThere"`,
   );
   return row?.isThere === true;
 }

@@ -7,7 +7,7 @@ import { emptyDatabase } from '../../../test/support/postgres.ts';
 import { startService } from '../../../test/support/service.ts';
 import { eventually } from '../../../test/support/wait.ts';
 import { clientQueries, connectAsOwner, Database, type DatabaseAddress } from '../database.ts';
-import { addressAs } from './address.ts';
+import { addressForUser } from './address.ts';
 import { scramVerifier } from './roles.ts';
 import { migrate } from '../../migration/migrate.ts';
 
@@ -61,7 +61,10 @@ test('an owner without the right to create roles lets workers log in as itself a
   const user = `poor_${row!.name}`;
   await owner.query(`create role ${user} login password 'secret'`);
   await owner.query(`create database ${user} owner ${user}`);
-  const poor = addressAs({ ...database.address, database: user }, { user, password: 'secret' });
+  const poor = addressForUser(
+    { ...database.address, database: user },
+    { user, password: 'secret' },
+  );
   const address = poor.connectionString
     ? { connectionString: poor.connectionString.replace(row!.name, user) }
     : poor;

@@ -10,9 +10,9 @@
 import { createHash, createHmac, pbkdf2Sync } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { DatabaseAddress } from './connect.ts';
-import { addressAs } from './address.ts';
+import { addressForUser } from './address.ts';
 import { APP_ROLE, DatabaseUnavailable, type Queryable } from '../database.ts';
-import { openSession, type Watching } from './session.ts';
+import { openSession, type AbortOptions } from './watched-session.ts';
 
 const MAKE_APP_ROLE = `
 do $$ begin
@@ -60,7 +60,7 @@ export type LoginOutcome = { address: DatabaseAddress } | { problem: string };
 const SCRAM_ITERATIONS = 4_096;
 const LOGIN_TIMEOUT_MS = 5_000;
 
-const FIND = `
+const FIND_LOGIN_ROLE = `
 select d.oid::text as database, exists (select from pg_roles r where r.rolname = $1 || d.oid || $2) as exists
   from pg_database d where d.datname = current_database()`;
 
@@ -79,35 +79,44 @@ end $$`;
 export async function makeLogin(
   db: Queryable,
   address: DatabaseAddress,
-  { secretKey, ...watching }: { secretKey: string } & Watching,
+  { secretKey, ...abortOptions }: { secretKey: string } & AbortOptions,
 ): Promise<LoginOutcome> {
-  const login = await loginOf(db, secretKey);
+  const login = await deriveLogin(db, secretKey);
   try {
     if (!login.exists) {
-      const verifier = scramVerifier(login.password, derived(secretKey, 'salt').subarray(0, 16));
+      const verifier = scramVerifier(
+        login.password,
+        deriveBytes(secretKey, 'salt').subarray(0, 16),
+      );
       await db.query(`create role ${login.user} login password '${verifier}'`);
     }
     await db.query(`grant ${APP_ROLE} to ${login.user}`);
     await db.query(KEEP_ERRORS_OUT_OF_THE_LOG(login.user));
   } catch (error) {
     if (error instanceof DatabaseUnavailable) throw error;
-    return { problem: `the owner cannot make a role for them (${codeOf(error)})` };
+    return { problem: `the owner cannot make a role for them (${sqlStateText(error)})` };
   }
-  return tryLogin(address, login, watching);
+  return tryLogin(address, login, abortOptions);
 }
 
-async function loginOf(db: Queryable, secretKey: string): Promise<Login & { exists: boolean }> {
-  const [prefix, suffix] = ['letterhaus_', `_${derived(secretKey, 'name').toString('hex', 0, 4)}`];
-  const [row] = await db.query<{ database: string; exists: boolean }>(FIND, [prefix, suffix]);
+async function deriveLogin(db: Queryable, secretKey: string): Promise<Login & { exists: boolean }> {
+  const [prefix, suffix] = [
+    'letterhaus_',
+    `_${deriveBytes(secretKey, 'name').toString('hex', 0, 4)}`,
+  ];
+  const [row] = await db.query<{ database: string; exists: boolean }>(FIND_LOGIN_ROLE, [
+    prefix,
+    suffix,
+  ]);
   return {
     user: `${prefix}${row?.database}${suffix}`,
-    password: derived(secretKey, `password ${row?.database}`).toString('base64url'),
+    password: deriveBytes(secretKey, `password ${row?.database}`).toString('base64url'),
     exists: row?.exists === true,
   };
 }
 
-function derived(secretKey: string, what: string): Buffer {
-  return createHmac('sha256', secretKey).update(`database login: ${what}`).digest();
+function deriveBytes(secretKey: string, purpose: string): Buffer {
+  return createHmac('sha256', secretKey).update(`database login: ${purpose}`).digest();
 }
 
 /** Returns a SCRAM verifier (RFC 5803) as PostgreSQL stores it. The password is ASCII, so it needs no normalisation. */
@@ -119,7 +128,7 @@ export function scramVerifier(password: string, salt: Buffer): string {
   return `SCRAM-SHA-256$${SCRAM_ITERATIONS}:${salt.toString('base64')}$${parts}`;
 }
 
-const CAN_WORK = `
+const CAN_USE_DATABASE = `
 select session_user = $1 and not rolsuper and has_table_privilege('queue', 'insert') as can_work
   from pg_roles where rolname = session_user`;
 
@@ -129,27 +138,27 @@ const REFUSED_SQLSTATE = /^(28|08P01|42)/;
 async function tryLogin(
   owner: DatabaseAddress,
   { user, password }: Login,
-  watching: Watching,
+  abortOptions: AbortOptions,
 ): Promise<LoginOutcome> {
-  const address = addressAs(owner, { user, password });
-  const about = { name: 'letterhaus log-in', settings: {}, timeoutMs: LOGIN_TIMEOUT_MS };
+  const address = addressForUser(owner, { user, password });
+  const session = { name: 'letterhaus log-in', settings: {}, timeoutMs: LOGIN_TIMEOUT_MS };
   try {
-    const client = await openSession(address, { ...about, ...watching });
+    const client = await openSession(address, { ...session, ...abortOptions });
     try {
-      const { rows } = await client.query<{ can_work: boolean }>(CAN_WORK, [user]);
+      const { rows } = await client.query<{ can_work: boolean }>(CAN_USE_DATABASE, [user]);
       if (rows[0]?.can_work === true) return { address };
       return { problem: `${user} cannot work in the database of this address` };
     } finally {
       await client.end();
     }
   } catch (error) {
-    const code = codeOf(error);
+    const code = sqlStateText(error);
     if (REFUSED_SQLSTATE.test(code)) return { problem: `the server refuses ${user} (${code})` };
     const message = `the database cannot be reached: ${(error as Error).message}`;
     throw new DatabaseUnavailable(message, { cause: error, isUndone: true });
   }
 }
 
-function codeOf(error: unknown): string {
+function sqlStateText(error: unknown): string {
   return (error as { code?: string }).code ?? 'no code';
 }

@@ -16,8 +16,8 @@ import pg from 'pg';
 import type { Logger } from 'pino';
 import type { CertificateFiles } from './certificates.ts';
 import { loadUndici } from '../../net/http/guarded-client.ts';
-import { urlsOf } from '../../database/server/address.ts';
-import { privateOwner } from '../../database/embedded/folders.ts';
+import { splitDatabaseUrl } from '../../database/server/address.ts';
+import { choosePrivateOwner } from '../../database/embedded/folders.ts';
 import { isAlive } from '../../database/embedded/process.ts';
 
 export type User = { uid: number; gid: number };
@@ -78,12 +78,12 @@ export function userBeside(
   { dataDir, hasOwnLogin }: { dataDir: string; hasOwnLogin: boolean },
 ): User | null {
   if (process.geteuid?.() !== 0) return null;
-  const { host } = new pg.Client({ connectionString: urlsOf(url)?.[0] });
-  if (!host.startsWith('/')) return privateOwner(dataDir);
+  const { host } = new pg.Client({ connectionString: splitDatabaseUrl(url)?.[0] });
+  if (!host.startsWith('/')) return choosePrivateOwner(dataDir);
   const { uid, gid, mode } = statSync(host);
   const letsAllIn = (mode & 0o001) !== 0;
   if (!hasOwnLogin || (uid === 0 && !letsAllIn)) return null;
-  return letsAllIn ? privateOwner(dataDir) : { uid, gid };
+  return letsAllIn ? choosePrivateOwner(dataDir) : { uid, gid };
 }
 
 const LOOK_EVERY_MS = 1_000;

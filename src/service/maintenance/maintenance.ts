@@ -34,9 +34,9 @@ import { forgetExpired } from '../../retention/retention-store.ts';
 import { shortenHistories } from '../../suppressions/history-store.ts';
 import { foldStats } from '../../stats/stats-store.ts';
 import { DatabaseUnavailable } from '../../database/database.ts';
-import { databaseTimeline } from '../../database/server/failover.ts';
+import { readTimeline } from '../../database/server/failover.ts';
 import { makePartitions } from '../../migration/migrate.ts';
-import { databaseBytes } from '../../database/server/capacity.ts';
+import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import { outdatedProblem } from '../../migration/schema-version.ts';
 import {
   expireWorker,
@@ -330,7 +330,7 @@ export class Maintenance implements AsyncDisposable {
 
   /** A promoted standby begins a new timeline. Commits that it did not receive are lost and logged. */
   async #watchTimeline(): Promise<void> {
-    const timeline = await databaseTimeline(this.#options.database.db);
+    const timeline = await readTimeline(this.#options.database.db);
     if (timeline === null) return;
     const before = this.#timeline;
     this.#timeline = timeline;
@@ -390,7 +390,7 @@ export class Maintenance implements AsyncDisposable {
     // Comes before the query, because the database may not answer.
     pool.refuseMail('disk', isLow ? DISK_LOW : null);
     const bytesMax = config.databaseBytesMax;
-    const bytes = bytesMax === null ? null : await databaseBytes(database.db);
+    const bytes = bytesMax === null ? null : await readDatabaseBytes(database.db);
     const isLarge = bytesMax !== null && bytes !== null && bytes >= bytesMax;
     reportSize(operatorEvents, { bytes, bytesMax, isLarge });
     pool.refuseMail('database_size', isLarge ? DATABASE_LARGE : null);

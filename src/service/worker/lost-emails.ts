@@ -22,7 +22,7 @@ export async function logLostEmails(
   context: LostEmailsContext,
 ): Promise<void> {
   const { db, log, metrics } = context;
-  const lost = await recent.lost(db).catch((error: unknown) => {
+  const lost = await recent.findLost(db).catch((error: unknown) => {
     log.warn(
       { err: error },
       'the emails lost by the fail-over cannot be read yet; this is retried',

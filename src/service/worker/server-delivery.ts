@@ -219,7 +219,7 @@ function acceptInto(
     storage,
     db: db.checking,
     onAccepted: ({ projectId, environment, id }) => {
-      recent.note(projectId, id);
+      recent.add(projectId, id);
       metrics.accepted.inc({ environment });
     },
   };

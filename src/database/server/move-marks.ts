@@ -4,14 +4,14 @@
  */
 import type { Queryable } from '../database.ts';
 import { refuseUnfinishedRestore } from './restore-mark.ts';
-import { DatabaseUnusable } from './unusable.ts';
+import { DatabaseUnusable } from './unusable-error.ts';
 
 /** Table in the target of a move: created first, dropped when the old database is fenced. */
-export const ARRIVAL = 'letterhaus_arrival';
+export const ARRIVAL_TABLE = 'letterhaus_arrival';
 /**
  * Table in the old database. One transaction commits it and the triggers that refuse all writes (move/fence-store.ts).
  */
-export const DEPARTURE = 'letterhaus_departure';
+export const DEPARTURE_TABLE = 'letterhaus_departure';
 
 export type Departure = {
   moveId: string;
@@ -30,16 +30,16 @@ export class DatabaseMoved extends DatabaseUnusable {
     const { place, at } = departure;
     const day = at.toISOString().slice(0, 16).replace('T', ' ');
     super(
-      `This database was moved to ${place === EMBEDDED ? 'the embedded database of a node' : place} at ${day} UTC and takes no more writes: ${settingFor(place)}.`,
+      `This database was moved to ${place === EMBEDDED_PLACE ? 'the embedded database of a node' : place} at ${day} UTC and takes no more writes: ${settingForPlace(place)}.`,
     );
     this.departure = departure;
   }
 }
 
-export const EMBEDDED = 'embedded';
+export const EMBEDDED_PLACE = 'embedded';
 
-export function settingFor(place: string): string {
-  return place === EMBEDDED
+export function settingForPlace(place: string): string {
+  return place === EMBEDDED_PLACE
     ? 'unset DATABASE_URL on that node'
     : `set DATABASE_URL to ${place}, with its password`;
 }
@@ -56,20 +56,20 @@ export class MoveUnfinished extends DatabaseUnusable {
 /** @throws DatabaseMoved, or DatabaseUnusable while a restore or a move is unfinished */
 export async function refuseUnusable(db: Queryable): Promise<void> {
   await refuseUnfinishedRestore(db);
-  if (await isThere(db, ARRIVAL)) throw new MoveUnfinished();
+  if (await tableExists(db, ARRIVAL_TABLE)) throw new MoveUnfinished();
   const departure = await readDeparture(db);
   if (departure !== null) throw new DatabaseMoved(departure);
 }
 
 export async function readDeparture(db: Queryable): Promise<Departure | null> {
-  if (!(await isThere(db, DEPARTURE))) return null;
+  if (!(await tableExists(db, DEPARTURE_TABLE))) return null;
   const [row] = await db.query<Departure>(
-    `select move_id as "moveId", place, sealed, at from ${DEPARTURE}`,
+    `select move_id as "moveId", place, sealed, at from ${DEPARTURE_TABLE}`,
   );
   return row ?? null;
 }
 
-export async function isThere(db: Queryable, table: string): Promise<boolean> {
+export async function tableExists(db: Queryable, table: string): Promise<boolean> {
   const [row] = await db.query<{ isThere: boolean }>(
     'select to_regclass($1) is not null as "isThere"',
     [table],

@@ -10,7 +10,7 @@ import {
 import { waitFor } from '../../../test/support/wait.ts';
 import { clientQueries, connectAsOwner, Database, DatabaseUnavailable } from '../database.ts';
 import { lockMigrations, migrate } from '../../migration/migrate.ts';
-import type { SilenceLimits } from './session.ts';
+import type { SilenceLimits } from './watched-session.ts';
 
 const SHORT: SilenceLimits = { everyMs: 50, timeoutMs: 5_000, checksMax: 3 };
 /** For a network on which no connection opens any more. */

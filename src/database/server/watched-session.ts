@@ -26,7 +26,8 @@ export type SilenceLimits = {
 /** Ends a connection after 15 to 30 s, so that a network that fails for some seconds ends no migration. */
 const SILENCE: SilenceLimits = { everyMs: 5_000, timeoutMs: 5_000, checksMax: 3 };
 
-export type Watching = {
+/** When the statements of a session fail: the signal is aborted, or the server is silent. */
+export type AbortOptions = {
   silence?: SilenceLimits | undefined;
   signal?: AbortSignal | undefined;
 };
@@ -37,20 +38,20 @@ export type Watching = {
  */
 export async function openSession(
   address: DatabaseAddress,
-  session: Session & Watching,
+  session: Session & AbortOptions,
 ): Promise<pg.Client> {
   const { signal, silence = SILENCE, name, timeoutMs } = session;
   const servers = new Servers(address);
   await untilAborted(servers.findPrimary(), signal);
-  const about = { application_name: name, connectionTimeoutMillis: timeoutMs };
-  const client = new pg.Client(servers.clientConfig(about));
+  const identity = { application_name: name, connectionTimeoutMillis: timeoutMs };
+  const client = new pg.Client(servers.clientConfig(identity));
   servers.directToPrimary(client);
   client.on('error', () => {}); // the running statement fails with the reason
   endOnAbort(client, signal);
   try {
     await client.connect();
     const pid = await setSession(client, session);
-    watchForSilence(client, silence, () => problemOf(pid, { address, name, silence }));
+    watchForSilence(client, silence, () => findServerProblem(pid, { address, name, silence }));
   } catch (error) {
     void endOrDestroy(client);
     throw error;
@@ -83,13 +84,13 @@ function watchForSilence(
   { everyMs, checksMax }: SilenceLimits,
   findProblem: () => Promise<string | null>,
 ): void {
-  let unanswered = 0;
-  let answers = 0;
+  let runningQueries = 0;
+  let results = 0;
   let silentChecks = 0;
-  const look = async (): Promise<void> => {
-    const before = answers;
-    const problem = unanswered === 0 ? null : await findProblem();
-    silentChecks = problem === null || before !== answers ? 0 : silentChecks + 1;
+  const check = async (): Promise<void> => {
+    const before = results;
+    const problem = runningQueries === 0 ? null : await findProblem();
+    silentChecks = problem === null || before !== results ? 0 : silentChecks + 1;
     if (problem !== null && silentChecks >= checksMax) {
       client.connection.stream.destroy(new Error(problem));
     } else {
@@ -97,23 +98,23 @@ function watchForSilence(
     }
   };
   let timer: NodeJS.Timeout;
-  const schedule = (): void => void (timer = setTimeout(() => void look(), everyMs).unref());
+  const schedule = (): void => void (timer = setTimeout(() => void check(), everyMs).unref());
   schedule();
   client.once('end', () => clearTimeout(timer));
 
   const query = client.query.bind(client) as (...parameters: unknown[]) => unknown;
-  const watched = (...parameters: unknown[]): unknown => {
-    const answer = query(...parameters);
+  const watchedQuery = (...parameters: unknown[]): unknown => {
+    const result = query(...parameters);
     // The stream of a COPY waits for its reader or writer, so it is not watched.
-    if (!(answer instanceof Promise)) return answer;
-    unanswered += 1;
-    return answer.finally(() => {
-      unanswered -= 1;
-      answers += 1;
+    if (!(result instanceof Promise)) return result;
+    runningQueries += 1;
+    return result.finally(() => {
+      runningQueries -= 1;
+      results += 1;
     });
   };
   const end = client.end.bind(client);
-  Object.assign(client, { query: watched, end: () => endOrDestroy(client, end) });
+  Object.assign(client, { query: watchedQuery, end: () => endOrDestroy(client, end) });
 }
 
 /** A server process that waits for its client is idle: the statement or its answer was lost. */
@@ -121,10 +122,13 @@ const IS_WORKING = `
 select exists (select from pg_stat_activity
                 where pid = $1 and wait_event_type is distinct from 'Client') as is_working`;
 
-type Asking = { address: DatabaseAddress; name: string; silence: SilenceLimits };
+type ServerProcess = { address: DatabaseAddress; name: string; silence: SilenceLimits };
 
 /** Returns null when the server process works, or when the server answers with an error. */
-async function problemOf(pid: number, { address, name, silence }: Asking): Promise<string | null> {
+async function findServerProblem(
+  pid: number,
+  { address, name, silence }: ServerProcess,
+): Promise<string | null> {
   const { timeoutMs } = silence;
   const servers = new Servers(address);
   try {
