@@ -113,7 +113,7 @@ async function describeEmail(message: StoredMessage, parts: DryRunContext): Prom
   const [sender, recipients, composed] = await Promise.all([
     options.authenticate(message, options.allowance.forRequest(caller)),
     recipientsOf(message, parts),
-    turns.take(caller.projectId, () => composeAndLint(message, parts)),
+    turns.run(caller.projectId, () => composeAndLint(message, parts)),
   ]);
   return {
     outcome: row.isScheduled ? 'schedule' : row.isPaused ? 'hold' : 'send',

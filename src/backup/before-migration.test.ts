@@ -8,14 +8,14 @@ import { ACCESS, startS3Server } from '../../test/support/s3-server.ts';
 import { RECIPIENT } from '../../test/support/sealing.ts';
 import { systemWorld } from '../service/machine/system-world.ts';
 import type { DatabaseAddress } from '../database/database.ts';
-import { migrate, versionOf } from '../migration/migrate.ts';
-import { MIGRATIONS } from '../migration/schema-version.ts';
+import { migrate, readVersion } from '../migration/migrate.ts';
+import { MIGRATIONS_DIR } from '../migration/schema-version.ts';
 import { backupBeforeMigration, type BeforeMigration } from './before-migration.ts';
 import { readBackupFile } from './places/files.ts';
 import { walkBackup } from './walk.ts';
 
 const migrations = temporaryFolder();
-cpSync(MIGRATIONS, migrations, { recursive: true });
+cpSync(MIGRATIONS_DIR, migrations, { recursive: true });
 writeFileSync(
   join(migrations, '9001.do.next.sql'),
   '-- Needs a backup first: it drops a column.\nalter table emails add column grown text;',
@@ -41,7 +41,7 @@ test('of two starts at once, one makes the backup, sealed and in the folder of s
   await using database = await migratedDatabase();
   const to = temporaryFolder();
   const backup = { to, passphrase: null, recipients: [RECIPIENT], s3: null };
-  const name = `letterhaus-schema-${await asOwner(database.address, versionOf)}-before-9001.backup`;
+  const name = `letterhaus-schema-${await asOwner(database.address, readVersion)}-before-9001.backup`;
   // Left by a start that was killed.
   writeFileSync(join(to, `.${name}.4711.unfinished`), 'letterhaus backup ');
   const starts = [1, 2].map(() => start(database.address, { backup }));
@@ -64,7 +64,7 @@ test('of two starts at once, one makes the backup, sealed and in the folder of s
 
 test('nothing is migrated when the connection of the backup dies, the start is stopped, or the key is missing', async () => {
   await using database = await migratedDatabase();
-  const schema = () => asOwner(database.address, versionOf);
+  const schema = () => asOwner(database.address, readVersion);
   const before = await schema();
   const to = temporaryFolder();
   const backup = { to, passphrase: null, recipients: [], s3: null };
@@ -111,7 +111,7 @@ test('the backup goes into the bucket of scheduled backups, and nothing is migra
       /^Migration 9001\.do\.next\.sql needs a backup first, which failed: .* Nothing was migrated\./,
   });
   store.fault = () => null;
-  const key = `acme/letterhaus-schema-${await asOwner(database.address, versionOf)}-before-9001.backup`;
+  const key = `acme/letterhaus-schema-${await asOwner(database.address, readVersion)}-before-9001.backup`;
   store.put(key, Buffer.from('of a start that was repeated'));
   const { applied } = await start(database.address, { backup }).done;
   assert.equal(applied.length, 1);

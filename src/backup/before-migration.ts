@@ -10,7 +10,7 @@ import { basename, dirname, join } from 'node:path';
 import type { World } from '../lib/world.ts';
 import type { S3Access } from '../net/s3/transport.ts';
 import { type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
-import type { BackUp } from '../migration/migrate.ts';
+import type { BackUpBeforeMigration } from '../migration/migrate.ts';
 import { DatabaseUnusable } from '../database/server/unusable-error.ts';
 import type { Sink } from './format.ts';
 import { fileIn, isInBucket, placeOf } from './places/locate.ts';
@@ -40,14 +40,16 @@ export type BeforeMigration = {
 const SKIP = 'LETTERHAUS_MIGRATE_WITHOUT_BACKUP=1';
 
 /** Returns the backup step for `migrate`. The step throws DatabaseUnusable when it fails. */
-export function backupBeforeMigration(options: BeforeMigration): BackUp {
-  return async ({ present, asking }) => {
+export function backupBeforeMigration(options: BeforeMigration): BackUpBeforeMigration {
+  return async ({ version: schemaVersion, migrations }) => {
     const { log } = options;
-    const last = asking.at(-1)!;
+    const last = migrations.at(-1)!;
     const { backup, world } = options;
     const place = placeOf(backupPlaceName(options), { access: backup.s3, world });
-    const path = fileIn(place, `letterhaus-schema-${present}-before-${last.version}.backup`);
-    const reasons = asking.map(({ file, backupReason }) => `${file} (${backupReason})`).join(', ');
+    const path = fileIn(place, `letterhaus-schema-${schemaVersion}-before-${last.version}.backup`);
+    const reasons = migrations
+      .map(({ file, backupReason }) => `${file} (${backupReason})`)
+      .join(', ');
     log(`a backup is made before migration ${reasons}: ${path}`);
     try {
       const { bytes } = await makeAndCheck(place, path, options);

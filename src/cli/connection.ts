@@ -7,7 +7,7 @@ import { statSync } from 'node:fs';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import type { ReadableStream as WebStream } from 'node:stream/web';
-import { wholeEnv } from '../config/env-file.ts';
+import { mergeEnvFiles } from '../config/env-file.ts';
 import { readRunning } from '../database/embedded/lock.ts';
 import { type Cli, type Failure, isFailure, usageFailure } from './command.ts';
 import { readProfile } from './profile.ts';
@@ -37,7 +37,7 @@ export function connect(
   options: ConnectionOptions,
   { takesKeyOfEnv = false, onlyHere = false }: ConnectionRules = {},
 ): Connection | Failure {
-  const whole = wholeEnv(cli.env);
+  const whole = mergeEnvFiles(cli.env);
   const text = (name: string) => whole.env[name]?.trim() || undefined;
   if (onlyHere) return here(whole.dataDir, null);
   const keyOfEnv = text('LETTERHAUS_API_KEY');

@@ -10,7 +10,7 @@ import { Database, type DatabaseAddress, DatabaseUnavailable } from '../database
 import { findNewDatabaseProblem, readKnownPlace } from '../database/server/database-note.ts';
 import { connectRunning, type EngineOptions } from '../database/embedded/engine.ts';
 import { EngineProblem } from '../database/embedded/problem.ts';
-import { type BackUp, migrate, type MigrationResult } from '../migration/migrate.ts';
+import { type BackUpBeforeMigration, migrate, type MigrationResult } from '../migration/migrate.ts';
 import { DatabaseUnusable } from '../database/server/unusable-error.ts';
 import { readSecretKey, SecretKeyProblem } from '../secrets/secret-key-file.ts';
 import { EMBEDDED_PLACE, settingForPlace } from '../database/server/move-marks.ts';
@@ -77,7 +77,7 @@ async function withDatabase(
   const migrated = await migrate(address, {
     nowMs: cli.world.now(),
     acceptAnyDurability: config.acceptDatabaseDurability,
-    emptyProblem: findNewDatabaseProblem(config.dataDir),
+    newDatabaseProblem: findNewDatabaseProblem(config.dataDir),
     backUp: backUpFor(address, { cli, config }),
     log: (sentence) => cli.err(`${sentence}\n`),
   });
@@ -93,7 +93,7 @@ async function withDatabase(
 function backUpFor(
   address: DatabaseAddress,
   { cli: { err, world }, config }: { cli: Cli; config: Config },
-): BackUp | undefined {
+): BackUpBeforeMigration | undefined {
   if (config.migrateWithoutBackup) return undefined;
   return async (need) => {
     // Loaded only by the few commands that have something to migrate.

@@ -13,9 +13,9 @@ import { readFreeBytes, findLocalDataDirectory } from '../database/server/capaci
 import type { Queryable } from '../database/database.ts';
 import { DEFAULT_SEARCH, findEngine } from '../database/embedded/binaries.ts';
 import { requireMajor } from '../database/embedded/cluster.ts';
-import { refuseServer, versionOf } from '../migration/migrate.ts';
-import { type Migration, migrationsAfter, type TableEffect } from '../migration/effects.ts';
-import { MIGRATIONS, outdatedProblem, SCHEMA_KNOWN } from '../migration/schema-version.ts';
+import { refuseServer, readVersion } from '../migration/migrate.ts';
+import { type Migration, readMigrationsAfter, type TableEffect } from '../migration/effects.ts';
+import { MIGRATIONS_DIR, findOutdatedProblem, SCHEMA_KNOWN } from '../migration/schema-version.ts';
 import * as facts from '../migration/upgrade-facts.ts';
 import { refuseUnusable } from '../database/server/move-marks.ts';
 import { checkSecretKey } from '../secrets/key-check-store.ts';
@@ -66,11 +66,11 @@ type Reading = { db: Queryable; cli: Cli; place: Place; options: UpgradeOptions 
 export async function reportUpgrade(reading: Reading): Promise<UpgradeReport> {
   const { db } = reading;
   await refuseUnusable(db);
-  const present = await versionOf(db);
+  const present = await readVersion(db);
   if (present === 0) throw new NothingToUpgrade();
   const installation = await facts.readInstallation(db);
   const server = await facts.readServer(db);
-  const migrations = await sizedMigrations(db, migrationsAfter(present, MIGRATIONS));
+  const migrations = await sizedMigrations(db, readMigrationsAfter(present, MIGRATIONS_DIR));
   const required = Math.max(
     installation.schemaRequired,
     ...migrations.map(({ schemaRequired }) => schemaRequired ?? 0),
@@ -101,7 +101,7 @@ async function sizedMigrations(
   db: Queryable,
   pending: readonly Migration[],
 ): Promise<MigrationReport[]> {
-  const sizes = await facts.sizesOf(
+  const sizes = await facts.readTableSizes(
     db,
     pending.flatMap(({ effects }) => effects),
   );
@@ -163,7 +163,7 @@ async function whyRefused(reading: Reading, { server, required }: Standing): Pro
   for (const check of checks) {
     await check().catch((error: Error) => refusals.push(error.message));
   }
-  const outdated = outdatedProblem(required);
+  const outdated = findOutdatedProblem(required);
   if (outdated !== null) refusals.push(outdated);
   if (config.databaseUrl === null) refusals.push(...otherEngine(server));
   return refusals;
@@ -203,7 +203,7 @@ async function adviseBackup(
   backup: LastBackup | null,
 ): Promise<string[]> {
   if (options.ownBackup === true) return [];
-  const failed = await facts.backupFailure(db);
+  const failed = await facts.readBackupFailure(db);
   if (failed !== null) return [`${failed.replace(/\.?$/, '.')} Make one before the upgrade.`];
   if (backup === null) {
     return [

@@ -28,23 +28,24 @@ type PointInTimeConfig = {
   keepMs: number;
 };
 
-const EVERY_MS = 6 * 3600_000;
-const KEEP = 28;
-const REGION = 'us-east-1';
+const DEFAULT_EVERY_MS = 6 * 3600_000;
+const DEFAULT_KEEP = 28;
+const DEFAULT_REGION = 'us-east-1';
 const UNIT_MS = { m: 60_000, h: 3600_000, d: 86_400_000 };
 const EVERY_MS_MIN = 60_000;
-const BASE_EVERY_MS = 7 * 86_400_000;
-const POINT_IN_TIME_KEEP_MS = 14 * 86_400_000;
+const DEFAULT_BASE_EVERY_MS = 7 * 86_400_000;
+const DEFAULT_POINT_IN_TIME_KEEP_MS = 14 * 86_400_000;
 const PERIOD_RULE = 'write 30m, 6h or 1d';
 
 /** Reads the variables. Scheduled backups contain the sealed secret key, so a place for them needs a sealing key. */
 export function readBackup(read: EnvReader): { backup: BackupConfig } {
   const to = read.text('LETTERHAUS_BACKUP_TO');
   const backup = {
-    to: to === null ? null : placeIn(to),
-    everyMs: read.parsed('LETTERHAUS_BACKUP_EVERY', parseEveryMs, PERIOD_RULE) ?? EVERY_MS,
+    to: to === null ? null : resolvePlace(to),
+    everyMs: read.parsed('LETTERHAUS_BACKUP_EVERY', parseEveryMs, PERIOD_RULE) ?? DEFAULT_EVERY_MS,
     keep:
-      read.parsed('LETTERHAUS_BACKUP_KEEP', parseKeep, 'write a number from 1 to 10000') ?? KEEP,
+      read.parsed('LETTERHAUS_BACKUP_KEEP', parseKeep, 'write a number from 1 to 10000') ??
+      DEFAULT_KEEP,
     passphrase: read.secret(
       'LETTERHAUS_BACKUP_PASSPHRASE',
       parsePassphrase,
@@ -62,14 +63,14 @@ export function readBackup(read: EnvReader): { backup: BackupConfig } {
   for (const [name, place] of Object.entries(places)) {
     if (place !== null && isInBucket(place)) requireBucket(read, { name, place, s3: backup.s3 });
     if (place === null || backup.passphrase !== null || backup.recipients.length > 0) continue;
-    read.problem(
+    read.addProblem(
       name,
       'backups contain the secret key, sealed; set LETTERHAUS_BACKUP_PASSPHRASE or LETTERHAUS_BACKUP_RECIPIENT too.',
     );
   }
   const archive = backup.pointInTime.to;
-  if (to !== null && archive !== null && asPrefix(placeIn(to)) === asPrefix(archive)) {
-    read.problem(
+  if (to !== null && archive !== null && asPrefix(resolvePlace(to)) === asPrefix(archive)) {
+    read.addProblem(
       'LETTERHAUS_POINT_IN_TIME',
       'use another folder or prefix than LETTERHAUS_BACKUP_TO.',
     );
@@ -85,29 +86,29 @@ function readS3(read: EnvReader): S3Access | null {
       parseEndpoint,
       'write a URL without credentials, such as https://s3.example.com',
     );
-  const own = endpointOf('LETTERHAUS_BACKUP_S3_ENDPOINT');
+  const ownEndpoint = endpointOf('LETTERHAUS_BACKUP_S3_ENDPOINT');
   const accessKeyId = read.text('AWS_ACCESS_KEY_ID');
   const secretAccessKey = read.text('AWS_SECRET_ACCESS_KEY');
   const sessionToken = read.text('AWS_SESSION_TOKEN');
-  const region = read.text('AWS_REGION') ?? read.text('AWS_DEFAULT_REGION') ?? REGION;
+  const region = read.text('AWS_REGION') ?? read.text('AWS_DEFAULT_REGION') ?? DEFAULT_REGION;
   if (accessKeyId === null || secretAccessKey === null) return null;
-  const endpoint = own ?? endpointOf('AWS_ENDPOINT_URL_S3');
+  const endpoint = ownEndpoint ?? endpointOf('AWS_ENDPOINT_URL_S3');
   return { endpoint, region, accessKeyId, secretAccessKey, sessionToken };
 }
 
 /** Makes the path of a folder absolute; keeps the URL of a bucket. */
-function placeIn(text: string): string {
+function resolvePlace(text: string): string {
   return isInBucket(text) ? text : resolve(text);
 }
 
-type Bucket = { name: string; place: string; s3: S3Access | null };
+type BucketPlace = { name: string; place: string; s3: S3Access | null };
 
-function requireBucket(read: EnvReader, { name, place, s3 }: Bucket): void {
+function requireBucket(read: EnvReader, { name, place, s3 }: BucketPlace): void {
   if (parseBucketUrl(place) === null) {
-    read.problem(name, `${JSON.stringify(place)} is not understood; write s3://bucket/prefix/.`);
+    read.addProblem(name, `${JSON.stringify(place)} is not understood; write s3://bucket/prefix/.`);
   }
   if (s3 === null) {
-    read.problem(name, 'a bucket needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY too.');
+    read.addProblem(name, 'a bucket needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY too.');
   }
 }
 
@@ -120,16 +121,16 @@ function parseEndpoint(text: string): string | null {
 function readPointInTime(read: EnvReader): Readonly<PointInTimeConfig> {
   const to = read.text('LETTERHAUS_POINT_IN_TIME');
   if (to !== null && read.text('DATABASE_URL') !== null) {
-    read.problem(
+    read.addProblem(
       'LETTERHAUS_POINT_IN_TIME',
       'it is for the embedded database; with DATABASE_URL, archive WAL with the tools of that server.',
     );
   }
   const period = (name: string) => read.parsed(name, parseEveryMs, PERIOD_RULE);
   return Object.freeze({
-    to: to === null ? null : placeIn(to),
-    everyMs: period('LETTERHAUS_POINT_IN_TIME_BASE_EVERY') ?? BASE_EVERY_MS,
-    keepMs: period('LETTERHAUS_POINT_IN_TIME_KEEP') ?? POINT_IN_TIME_KEEP_MS,
+    to: to === null ? null : resolvePlace(to),
+    everyMs: period('LETTERHAUS_POINT_IN_TIME_BASE_EVERY') ?? DEFAULT_BASE_EVERY_MS,
+    keepMs: period('LETTERHAUS_POINT_IN_TIME_KEEP') ?? DEFAULT_POINT_IN_TIME_KEEP_MS,
   });
 }
 

@@ -20,7 +20,7 @@ import {
   parseTimeoutMs,
   type Relay,
 } from './env-reader.ts';
-import { type Env, ENV_FILE, wholeEnv } from './env-file.ts';
+import { type Env, ENV_FILE, mergeEnvFiles } from './env-file.ts';
 import { type BackupConfig, readBackup } from './backup.ts';
 import { type HttpConfig, readHttp, readSmtp, type SmtpConfig } from './listeners.ts';
 import { type OperatorConfig, readOperator } from './operator.ts';
@@ -50,7 +50,7 @@ export type Config = Readonly<
       storageBytesMax: number | null;
       dataDir: string;
       hostname: string;
-      hostnameAsked: boolean;
+      isHostnameConfigured: boolean;
       /** null when it is generated in the data directory. */
       secretKey: string | null;
       relay: Relay | null;
@@ -111,8 +111,8 @@ const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const FAILPOINTS_RULE = 'it is for tests of Letterhaus only; unset it';
 const COUNT_RULE = 'write a whole number from 1 to 1000000';
 
-export function readConfig(given: Env, system: System = thisSystem()): ConfigOutcome {
-  const { env, dataDir, problems } = wholeEnv(given, system);
+export function readConfig(processEnv: Env, system: System = readSystem()): ConfigOutcome {
+  const { env, dataDir, problems } = mergeEnvFiles(processEnv, system);
   const read = new EnvReader(env);
   read.problems.push(...problems);
   const identity = readIdentity(read, system);
@@ -127,12 +127,12 @@ export function readConfig(given: Env, system: System = thisSystem()): ConfigOut
     ...readBackup(read),
     failpoints: read.parsed('LETTERHAUS_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],
     limits: Object.freeze({
-      sending: limit(read, 'SENDING'),
+      sending: readLimit(read, 'SENDING'),
       recipients: read.parsed('LETTERHAUS_LIMIT_RECIPIENTS', parseLimit, LIMIT_RULE),
-      verification: limit(read, 'VERIFICATION'),
-      domains: limit(read, 'DOMAINS'),
-      webhooks: limit(read, 'WEBHOOKS'),
-      auth: limit(read, 'AUTH'),
+      verification: readLimit(read, 'VERIFICATION'),
+      domains: readLimit(read, 'DOMAINS'),
+      webhooks: readLimit(read, 'WEBHOOKS'),
+      auth: readLimit(read, 'AUTH'),
     }),
     suppressionsMax:
       read.parsed('LETTERHAUS_SUPPRESSIONS_MAX', parseCount, COUNT_RULE) ?? SUPPRESSIONS_MAX,
@@ -160,7 +160,7 @@ const READ_ELSEWHERE = [
   ENV_FILE,
 ] as const;
 
-function thisSystem(): System {
+function readSystem(): System {
   const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   return {
     isRoot: process.getuid?.() === 0,
@@ -192,8 +192,8 @@ function readStorage(read: EnvReader, dataDir: string) {
 
 function readIdentity(read: EnvReader, system: System) {
   const rule = 'write a full host name, such as mail.example.com';
-  const asked = read.parsed('LETTERHAUS_HOSTNAME', parseHostName, rule);
-  return { hostname: asked ?? system.hostname, hostnameAsked: asked !== null };
+  const configured = read.parsed('LETTERHAUS_HOSTNAME', parseHostName, rule);
+  return { hostname: configured ?? system.hostname, isHostnameConfigured: configured !== null };
 }
 
 function readDelivery(read: EnvReader) {
@@ -234,20 +234,20 @@ function isSecretKey(text: string): boolean {
 function readSources(
   read: EnvReader,
   { localIps }: System,
-  machine: ReturnType<typeof readIdentity>,
+  identity: ReturnType<typeof readIdentity>,
 ): readonly Source[] {
   const parse = (text: string): Source | null => {
     const [ip = '', name, ...rest] = text.split('=').map((part) => part.trim());
-    const heloName = name === undefined ? machine.hostname : parseHostName(name);
-    const isOwn = localIps.includes(ip) || isLoopback4(ip);
-    return isOwn && heloName !== null && rest.length === 0 ? { ip, heloName } : null;
+    const heloName = name === undefined ? identity.hostname : parseHostName(name);
+    const isLocal = localIps.includes(ip) || isLoopback4(ip);
+    return isLocal && heloName !== null && rest.length === 0 ? { ip, heloName } : null;
   };
   const rule = `write addresses that this machine has (${localIps.join(', ')}), each alone or with its name in EHLO, such as 192.0.2.7=mail1.example.com`;
   const sources = read.list('LETTERHAUS_SOURCE_IPS', parse, rule);
   const ips = sources.map(({ ip }) => ip);
-  const twice = ips.find((ip, index) => ips.indexOf(ip) !== index);
-  if (twice !== undefined) {
-    read.problem('LETTERHAUS_SOURCE_IPS', `${twice} occurs twice; keep one.`);
+  const repeated = ips.find((ip, index) => ips.indexOf(ip) !== index);
+  if (repeated !== undefined) {
+    read.addProblem('LETTERHAUS_SOURCE_IPS', `${repeated} occurs twice; keep one.`);
   }
   return Object.freeze(sources);
 }
@@ -259,9 +259,9 @@ function isLoopback4(ip: string): boolean {
 
 const LIMIT_RULE = 'write requests per seconds, such as 100/60 (at most 86400 seconds)';
 
-function limit(read: EnvReader, category: Uppercase<LimitCategory>): Limit {
-  const byDefault = DEFAULT_LIMITS[category.toLowerCase() as LimitCategory];
-  return read.parsed(`LETTERHAUS_LIMIT_${category}`, parseLimit, LIMIT_RULE) ?? byDefault;
+function readLimit(read: EnvReader, category: Uppercase<LimitCategory>): Limit {
+  const defaultLimit = DEFAULT_LIMITS[category.toLowerCase() as LimitCategory];
+  return read.parsed(`LETTERHAUS_LIMIT_${category}`, parseLimit, LIMIT_RULE) ?? defaultLimit;
 }
 
 const RETENTION_RULE =
@@ -269,13 +269,13 @@ const RETENTION_RULE =
 
 /** The default for content is shortened to the retention of metadata. A longer configured value is a problem. */
 function readRetention(read: EnvReader): Retention {
-  const metadataH = period(read, 'METADATA') ?? DEFAULT_RETENTION.metadataH;
-  const asked = period(read, 'CONTENT');
-  const contentH = asked ?? Math.min(DEFAULT_RETENTION.contentH, metadataH);
-  const retention = { contentH: orForEver(contentH), metadataH: orForEver(metadataH) };
-  if (asked !== null && outlivesMetadata(retention)) {
+  const metadataH = readPeriodH(read, 'METADATA') ?? DEFAULT_RETENTION.metadataH;
+  const configuredH = readPeriodH(read, 'CONTENT');
+  const contentH = configuredH ?? Math.min(DEFAULT_RETENTION.contentH, metadataH);
+  const retention = { contentH: nullForEver(contentH), metadataH: nullForEver(metadataH) };
+  if (configuredH !== null && outlivesMetadata(retention)) {
     const what = 'content cannot be kept for longer than the email it belongs to';
-    read.problem(
+    read.addProblem(
       'LETTERHAUS_RETENTION_CONTENT',
       `${what}; raise LETTERHAUS_RETENTION_METADATA too.`,
     );
@@ -284,12 +284,12 @@ function readRetention(read: EnvReader): Retention {
 }
 
 /** Returns hours; Infinity for ever. */
-function period(read: EnvReader, what: 'CONTENT' | 'METADATA'): number | null {
+function readPeriodH(read: EnvReader, what: 'CONTENT' | 'METADATA'): number | null {
   const parse = (text: string) => (/^off$/i.test(text) ? Infinity : parsePeriodH(text));
   return read.parsed(`LETTERHAUS_RETENTION_${what}`, parse, RETENTION_RULE);
 }
 
-function orForEver(hours: number): number | null {
+function nullForEver(hours: number): number | null {
   return hours === Infinity ? null : hours;
 }
 
@@ -303,7 +303,10 @@ function readShaping(read: EnvReader): ShapingSettings {
     text = readFileSync(path, 'utf8');
   } catch (error) {
     const { code = 'error' } = error as NodeJS.ErrnoException;
-    read.problem(SHAPING_FILE, `${path} cannot be read (${code}); write the path of a JSON file.`);
+    read.addProblem(
+      SHAPING_FILE,
+      `${path} cannot be read (${code}); write the path of a JSON file.`,
+    );
     return DEFAULT_SHAPING;
   }
   // Loaded only with such a file: zod takes 50 ms of CPU time, which every command would pay.
@@ -312,6 +315,6 @@ function readShaping(read: EnvReader): ShapingSettings {
   ) as typeof ShapingFile;
   const parsed = parseShaping(text);
   if (!('problems' in parsed)) return parsed;
-  for (const problem of parsed.problems) read.problem(SHAPING_FILE, `${path}: ${problem}.`);
+  for (const problem of parsed.problems) read.addProblem(SHAPING_FILE, `${path}: ${problem}.`);
   return DEFAULT_SHAPING;
 }

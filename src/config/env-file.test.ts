@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { wholeEnv } from './env-file.ts';
+import { mergeEnvFiles } from './env-file.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -19,7 +19,7 @@ function file(path: string, text: string): string {
 test('the environment overrides the file in the data directory, which overrides the file of the machine', () => {
   const ofMachine = file('machine.env', `LETTERHAUS_DATA_DIR=${dataDir}\nA=1\nB=1\nC=1\n`);
   file('data/letterhaus.env', '# of the data directory\nB=2\nC="2 words"\n');
-  const whole = wholeEnv({ LETTERHAUS_ENV_FILE: ofMachine, B: '3', C: undefined });
+  const whole = mergeEnvFiles({ LETTERHAUS_ENV_FILE: ofMachine, B: '3', C: undefined });
   assert.deepEqual(whole.problems, []);
   assert.equal(whole.dataDir, dataDir);
   const { A, B, C } = whole.env;
@@ -29,21 +29,21 @@ test('the environment overrides the file in the data directory, which overrides 
 test('a file that others can write, that is missing, or that moves the data directory is a problem', () => {
   const env = { LETTERHAUS_ENV_FILE: '/dev/null', LETTERHAUS_DATA_DIR: dataDir };
   const own = file('data/letterhaus.env', 'LETTERHAUS_DATA_DIR=/elsewhere\n');
-  assert.match(wholeEnv(env).problems.join(), /leave out LETTERHAUS_DATA_DIR/);
+  assert.match(mergeEnvFiles(env).problems.join(), /leave out LETTERHAUS_DATA_DIR/);
   file('data/letterhaus.env', 'A=1\n');
   chmodSync(own, 0o620);
-  assert.match(wholeEnv(env).problems.join(), /other users can write it; run `chmod 600/);
+  assert.match(mergeEnvFiles(env).problems.join(), /other users can write it; run `chmod 600/);
   rmSync(own);
-  assert.deepEqual(wholeEnv(env).problems, []);
+  assert.deepEqual(mergeEnvFiles(env).problems, []);
   const missing = { ...env, LETTERHAUS_ENV_FILE: join(folder, 'missing.env') };
-  assert.match(wholeEnv(missing).problems.join(), /missing\.env: it cannot be read/);
+  assert.match(mergeEnvFiles(missing).problems.join(), /missing\.env: it cannot be read/);
 });
 
 test('a file with a secret that all users can read is a problem; one without a secret is none', () => {
   const env = { LETTERHAUS_ENV_FILE: '/dev/null', LETTERHAUS_DATA_DIR: dataDir };
   const problemsWith = (line: string, mode: number): string => {
     chmodSync(file('data/letterhaus.env', `PORT=3000\n${line}\n`), mode);
-    return wholeEnv(env).problems.join();
+    return mergeEnvFiles(env).problems.join();
   };
   for (const [name, value] of [
     ['LETTERHAUS_SECRET_KEY', 'k'.repeat(40)],

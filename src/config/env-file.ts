@@ -10,38 +10,44 @@ import { parseEnv } from 'node:util';
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
-const NAME = 'letterhaus.env';
-const OF_MACHINE = `/etc/letterhaus/${NAME}`;
+const FILE_NAME = 'letterhaus.env';
+const MACHINE_FILE = `/etc/letterhaus/${FILE_NAME}`;
 /** Variable that names another file than OF_MACHINE. */
 export const ENV_FILE = 'LETTERHAUS_ENV_FILE';
 const DATA_DIR = 'LETTERHAUS_DATA_DIR';
 
-export type WholeEnv = { env: Env; dataDir: string; problems: string[] };
+export type MergedEnv = { env: Env; dataDir: string; problems: string[] };
 
 /** @param system.cloneDir by default the clone of this code */
-export function wholeEnv(
-  given: Env,
+export function mergeEnvFiles(
+  processEnv: Env,
   {
     isRoot = process.getuid?.() === 0,
     cloneDir = resolve(import.meta.dirname, '../..'),
   }: { isRoot?: boolean; cloneDir?: string } = {},
-): WholeEnv {
+): MergedEnv {
   const problems: string[] = [];
   // Tests unset variables with undefined. An empty variable counts as not set (EnvReader).
-  const own = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-  const named = own[ENV_FILE]?.trim() || null;
-  const ofMachine = read(named ?? OF_MACHINE, { mustExist: named !== null, problems });
-  const asked = { ...ofMachine, ...own }[DATA_DIR]?.trim() || null;
+  const ownEnv = Object.fromEntries(
+    Object.entries(processEnv).filter(([, value]) => value !== undefined),
+  );
+  const configuredFile = ownEnv[ENV_FILE]?.trim() || null;
+  const machineEnv = readEnvFile(configuredFile ?? MACHINE_FILE, {
+    mustExist: configuredFile !== null,
+    problems,
+  });
+  const configuredDir = { ...machineEnv, ...ownEnv }[DATA_DIR]?.trim() || null;
   const defaultDir = isRoot ? '/var/lib/letterhaus' : resolve(cloneDir, 'data');
-  const dataDir = asked === null ? defaultDir : resolve(asked.replace(/^~(?=\/|$)/, homedir()));
-  const file = join(dataDir, NAME);
-  const ofData = read(file, { mustExist: false, problems });
-  if (DATA_DIR in ofData)
+  const dataDir =
+    configuredDir === null ? defaultDir : resolve(configuredDir.replace(/^~(?=\/|$)/, homedir()));
+  const file = join(dataDir, FILE_NAME);
+  const dataDirEnv = readEnvFile(file, { mustExist: false, problems });
+  if (DATA_DIR in dataDirEnv)
     problems.push(`${file}: leave out ${DATA_DIR}: this file is in the data directory.`);
-  return { env: { ...ofMachine, ...ofData, ...own }, dataDir, problems };
+  return { env: { ...machineEnv, ...dataDirEnv, ...ownEnv }, dataDir, problems };
 }
 
-function read(
+function readEnvFile(
   file: string,
   { mustExist, problems }: { mustExist: boolean; problems: string[] },
 ): Record<string, string | undefined> {
@@ -52,13 +58,15 @@ function read(
       problems.push(`${file}: other users can write it; run \`chmod 600 ${file}\`.`);
       return {}; // a command that uses a running service does not read the problems
     }
-    const found = parseEnv(readFileSync(file, 'utf8'));
-    const secret = Object.entries(found).find(isSecret)?.[0];
+    const variables = parseEnv(readFileSync(file, 'utf8'));
+    const secretName = Object.entries(variables).find(isSecret)?.[0];
     // The group may be that of the service, which reads a file of root.
-    if (isFile && (mode & 0o004) !== 0 && secret !== undefined) {
-      problems.push(`${file}: other users can read ${secret} in it; run \`chmod o-r ${file}\`.`);
+    if (isFile && (mode & 0o004) !== 0 && secretName !== undefined) {
+      problems.push(
+        `${file}: other users can read ${secretName} in it; run \`chmod o-r ${file}\`.`,
+      );
     }
-    return found;
+    return variables;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const isMissing = code === 'ENOENT' || code === 'ENOTDIR';
@@ -67,9 +75,9 @@ function read(
   }
 }
 
-const NAME_OF_SECRET = /(?:SECRET|SECRET_KEY|API_KEY|SECRET_ACCESS_KEY|TOKEN|PASSPHRASE|PASSWORD)$/;
-const WITH_PASSWORD = /:\/\/[^/?#]*:[^/?#]+@|[?&]password=/;
+const SECRET_NAME = /(?:SECRET|SECRET_KEY|API_KEY|SECRET_ACCESS_KEY|TOKEN|PASSPHRASE|PASSWORD)$/;
+const URL_WITH_PASSWORD = /:\/\/[^/?#]*:[^/?#]+@|[?&]password=/;
 
 function isSecret([name, value = '']: [string, string | undefined]): boolean {
-  return value.trim() !== '' && (NAME_OF_SECRET.test(name) || WITH_PASSWORD.test(value));
+  return value.trim() !== '' && (SECRET_NAME.test(name) || URL_WITH_PASSWORD.test(value));
 }

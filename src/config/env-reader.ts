@@ -34,7 +34,8 @@ export class EnvReader {
     const text = this.text(name);
     if (text === null) return null;
     const value = parse(text);
-    if (value === null) this.problem(name, `${JSON.stringify(text)} is not understood; ${rule}.`);
+    if (value === null)
+      this.addProblem(name, `${JSON.stringify(text)} is not understood; ${rule}.`);
     return value;
   }
 
@@ -43,7 +44,7 @@ export class EnvReader {
     const text = this.text(name);
     if (text === null) return null;
     const value = parse(text);
-    if (value === null) this.problem(name, `its value is not understood; ${rule}.`);
+    if (value === null) this.addProblem(name, `its value is not understood; ${rule}.`);
     return value;
   }
 
@@ -54,7 +55,7 @@ export class EnvReader {
     for (const item of items.filter((each) => each !== '')) {
       const value = parse(item);
       if (value !== null) values.push(value);
-      else this.problem(name, `${JSON.stringify(item)} is not understood; ${rule}.`);
+      else this.addProblem(name, `${JSON.stringify(item)} is not understood; ${rule}.`);
     }
     return values;
   }
@@ -63,8 +64,8 @@ export class EnvReader {
     return this.parsed(name, parseFlag, 'write 1 or 0') ?? false;
   }
 
-  problem(name: string, what: string): void {
-    this.problems.push(`${name}: ${what}`);
+  addProblem(name: string, message: string): void {
+    this.problems.push(`${name}: ${message}`);
   }
 
   reportUnknown(prefix: string): void {
@@ -72,10 +73,11 @@ export class EnvReader {
     const unprefixed = known.map((name) => (name.startsWith(prefix) ? name : prefix + name));
     for (const [name, value] of Object.entries(this.#env)) {
       if (!name.startsWith(prefix) || this.#known.has(name) || isServiceLink(name, value)) continue;
-      const near = mostSimilar(name, unprefixed);
-      const meant = near === null ? undefined : known[unprefixed.indexOf(near)];
-      const hint = meant === undefined ? 'unset it' : `did you mean ${meant}? Rename or unset it`;
-      this.problem(name, `there is no such variable; ${hint}.`);
+      const nearest = mostSimilar(name, unprefixed);
+      const suggestion = nearest === null ? undefined : known[unprefixed.indexOf(nearest)];
+      const hint =
+        suggestion === undefined ? 'unset it' : `did you mean ${suggestion}? Rename or unset it`;
+      this.addProblem(name, `there is no such variable; ${hint}.`);
     }
   }
 }
@@ -98,9 +100,9 @@ export type Relay = {
   auth: { user: string; pass: string } | null;
 };
 
-export function parsePort(text: string, least: 0 | 1): number | null {
+export function parsePort(text: string, min: 0 | 1): number | null {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : -1;
-  return port >= least && port <= 65_535 ? port : null;
+  return port >= min && port <= 65_535 ? port : null;
 }
 
 export function parseCount(text: string): number | null {
@@ -175,7 +177,7 @@ export function parseRelay(text: string): Relay | null {
   if (url === null || (url.protocol !== 'smtp:' && url.protocol !== 'smtps:')) return null;
   if (url.hostname === '' || (url.username === '') !== (url.password === '')) return null;
   if (url.search || url.hash || !/^\/?$/.test(url.pathname)) return null;
-  const auth = credentials(url);
+  const auth = decodeCredentials(url);
   if (auth === undefined || url.port === '0') return null;
   const defaultPort =
     RELAY_PORTS[auth !== null && url.protocol === 'smtp:' ? 'submission' : url.protocol];
@@ -188,7 +190,7 @@ export function parseRelay(text: string): Relay | null {
 }
 
 /** Returns null without credentials; undefined when they cannot be decoded. */
-function credentials(url: URL): Relay['auth'] | undefined {
+function decodeCredentials(url: URL): Relay['auth'] | undefined {
   if (url.username === '') return null;
   try {
     return { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) };
@@ -197,7 +199,7 @@ function credentials(url: URL): Relay['auth'] | undefined {
   }
 }
 
-export function oneOf<Known extends string>(
+export function parseOneOf<Known extends string>(
   known: readonly Known[],
 ): (text: string) => Known | null {
   return (text) => known.find((one) => one === text.toLowerCase()) ?? null;

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { LOG_RECIPIENTS, type LogRecipients } from '../mail/logged-recipient.ts';
 import {
   type EnvReader,
-  oneOf,
+  parseOneOf,
   parseHost,
   parseMegabytes,
   parseNetwork,
@@ -18,7 +18,7 @@ export type HttpConfig = {
   /** 0 for any free port. */
   port: number;
   /** If a configured port is in use, the start fails. Instead of the default port, the next free one is used. */
-  portAsked: boolean;
+  isPortConfigured: boolean;
   trustedProxies: readonly string[];
   logLevel: string;
   logRecipients: LogRecipients;
@@ -48,7 +48,7 @@ export function readHttp(read: EnvReader): HttpConfig {
   return {
     host: host ?? '127.0.0.1',
     port: port ?? DEFAULT_PORT,
-    portAsked: port !== null,
+    isPortConfigured: port !== null,
     trustedProxies: read.list(
       'LETTERHAUS_TRUSTED_PROXIES',
       parseNetwork,
@@ -65,12 +65,15 @@ export function readHttp(read: EnvReader): HttpConfig {
       'write it as https://links.example.com',
     ),
     logLevel:
-      read.parsed('LETTERHAUS_LOG', oneOf(LOG_LEVELS), `write one of ${LOG_LEVELS.join(', ')}`) ??
-      'info',
+      read.parsed(
+        'LETTERHAUS_LOG',
+        parseOneOf(LOG_LEVELS),
+        `write one of ${LOG_LEVELS.join(', ')}`,
+      ) ?? 'info',
     logRecipients:
       read.parsed(
         'LETTERHAUS_LOG_RECIPIENTS',
-        oneOf(LOG_RECIPIENTS),
+        parseOneOf(LOG_RECIPIENTS),
         `write one of ${LOG_RECIPIENTS.join(', ')}`,
       ) ?? 'domain',
     apiTlsFiles: readTlsFiles(read, 'LETTERHAUS_API_TLS'),
@@ -85,11 +88,11 @@ export function readHttp(read: EnvReader): HttpConfig {
 
 function readMetrics(read: EnvReader): HttpConfig['metrics'] {
   if (/^off$/i.test(read.text('LETTERHAUS_METRICS_PORT') ?? '')) return null;
-  return read.parsed('LETTERHAUS_METRICS_PORT', parseMetrics, METRICS_RULE);
+  return read.parsed('LETTERHAUS_METRICS_PORT', parseMetricsAddress, METRICS_RULE);
 }
 
 /** A port without an address listens on loopback. */
-function parseMetrics(text: string): HttpConfig['metrics'] {
+function parseMetricsAddress(text: string): HttpConfig['metrics'] {
   const [, bracketed, plain, digits = ''] = /^(?:\[(.+)\]:|([^:]+):)?(\d+)$/.exec(text) ?? [];
   const host = bracketed ?? plain ?? '127.0.0.1';
   const port = parsePort(digits, 0);
@@ -123,7 +126,7 @@ const SUBMISSIONS_PORT = 465;
 const MAIL_PORT_RULE = 'write a number from 1 to 65535, 0 for any, or off';
 const UNMATCHED_BYTES_MAX = 256 * 1024 ** 2;
 
-const MEGABYTES_RULE = 'write megabytes, from 32 to 1000000000';
+const UNMATCHED_RULE = 'write megabytes, from 32 to 1000000000';
 const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const PORTS_RULE =
   'write ports separated by commas, such as 587,465; a port followed by /tls begins with TLS, as 465 always does';
@@ -137,7 +140,7 @@ export function readSmtp(read: EnvReader): SmtpConfig {
     ? []
     : read.list('LETTERHAUS_SUBMISSION_PORTS', parseSubmissionPort, PORTS_RULE);
   const rule = 'write an IP address or a host name';
-  refuseTwice(read, [...submissionPorts.map(({ port }) => port), inboundPort ?? 0]);
+  refuseRepeatedPorts(read, [...submissionPorts.map(({ port }) => port), inboundPort ?? 0]);
   return {
     smtpHost: read.parsed('LETTERHAUS_SMTP_HOST', parseHost, rule),
     inboundPort,
@@ -149,7 +152,7 @@ export function readSmtp(read: EnvReader): SmtpConfig {
       TIMEOUT_RULE,
     ),
     unmatchedBytesMax:
-      read.parsed('LETTERHAUS_UNMATCHED_MB', parseMegabytes, MEGABYTES_RULE) ?? UNMATCHED_BYTES_MAX,
+      read.parsed('LETTERHAUS_UNMATCHED_MB', parseMegabytes, UNMATCHED_RULE) ?? UNMATCHED_BYTES_MAX,
     tlsFiles: readTlsFiles(read, 'LETTERHAUS_TLS'),
   };
 }
@@ -161,11 +164,11 @@ function parseSubmissionPort(text: string): SubmissionPort | null {
   return { port, implicitTls: port === SUBMISSIONS_PORT || words.length === 1 };
 }
 
-function refuseTwice(read: EnvReader, ports: readonly number[]): void {
-  const asked = ports.filter((port) => port !== 0);
-  const twice = asked.find((port, index) => asked.indexOf(port) !== index);
-  if (twice === undefined) return;
-  read.problem('LETTERHAUS_SUBMISSION_PORTS', `port ${twice} occurs twice; choose another.`);
+function refuseRepeatedPorts(read: EnvReader, ports: readonly number[]): void {
+  const configured = ports.filter((port) => port !== 0);
+  const repeated = configured.find((port, index) => configured.indexOf(port) !== index);
+  if (repeated === undefined) return;
+  read.addProblem('LETTERHAUS_SUBMISSION_PORTS', `port ${repeated} occurs twice; choose another.`);
 }
 
 /** Reads two variables; both or neither must be set. */
@@ -179,6 +182,6 @@ function readTlsFiles(
   if (cert !== null && key !== null) return { cert: resolve(cert), key: resolve(key) };
   const missing = cert === null ? names.cert : names.key;
   const what = cert === null ? 'the certificate' : 'its private key';
-  read.problem(missing, `the path of ${what} is missing; set both or neither.`);
+  read.addProblem(missing, `the path of ${what} is missing; set both or neither.`);
   return null;
 }

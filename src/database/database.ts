@@ -192,7 +192,7 @@ export class Database implements Queryable {
   /** For reads that may take long: searches, lists, statistics. Projects take turns. */
   readsOf(projectId: string): Queryable {
     const read: Queryable['query'] = (statement, values) =>
-      this.#longReads.take(projectId, () => this.query(statement, values));
+      this.#longReads.run(projectId, () => this.query(statement, values));
     return { query: read };
   }
 

@@ -4,7 +4,7 @@ import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import { firstUuidAt, createIdSource, isId, newId } from './ids.ts';
-import { makePartitions } from '../migration/migrate.ts';
+import { createPartitions } from '../migration/migrate.ts';
 import { WEEK_MS } from './partitions.ts';
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -66,6 +66,6 @@ test('emails are accepted again after a clock that was months ahead is corrected
   assert.equal(await accept(), 'accepted');
   // Should it stay ahead, the next check of service/maintenance/maintenance.ts creates the missing partitions.
   clock.ms += 20 * WEEK_MS;
-  await makePartitions(database.address, clock.ms);
+  await createPartitions(database.address, clock.ms);
   assert.equal(await accept(), 'accepted');
 });

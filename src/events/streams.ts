@@ -125,7 +125,7 @@ export class EventStreams {
   page(request: StreamRequest, limit: number): Promise<StreamPage | string> {
     const { caller, filter, after } = request;
     const { db, retentionH } = this.#options;
-    return this.#pages.take(caller.projectId, () =>
+    return this.#pages.run(caller.projectId, () =>
       readStream(db, caller, { after, filter, limit, retentionH }),
     );
   }

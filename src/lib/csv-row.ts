@@ -4,11 +4,11 @@
 const FORMULA = /^'*[=+\-@\t\r]/;
 
 /** One row with its line end. A formula gets a leading `'`, which move-in/csv.ts removes. */
-export function csvRow(cells: readonly string[]): string {
-  return `${cells.map(cellOf).join(',')}\r\n`;
+export function formatCsvRow(cells: readonly string[]): string {
+  return `${cells.map(formatCell).join(',')}\r\n`;
 }
 
-function cellOf(text: string): string {
+function formatCell(text: string): string {
   const safe = FORMULA.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

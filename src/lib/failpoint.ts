@@ -97,14 +97,14 @@ export function armFailpoints(
   onReached = (name) => {
     const count = (times.get(name) ?? 0) + 1;
     times.set(name, count);
-    const due = armed.find((one) => {
-      return one.name === name && (one.hit === count || (one.hit < count && lasts(one.action)));
+    const reached = armed.find((one) => {
+      return one.name === name && (one.hit === count || (one.hit < count && isLasting(one.action)));
     });
-    if (due) act(due);
+    if (reached) act(reached);
   };
 }
 
-function lasts(action: FailpointAction): boolean {
+function isLasting(action: FailpointAction): boolean {
   return SQL_FAILURES.some((one) => one === action);
 }
 

@@ -21,14 +21,14 @@ export class LiveSet<Item extends object> implements Iterable<Item> {
 
   add(item: Item): void {
     if (this.has(item)) return;
-    this.#place(item, this.#items.length);
+    this.#storeAt(item, this.#items.length);
   }
 
   /** Deletes the item and moves the last item to its place. @returns whether the set had the item */
   delete(item: Item): boolean {
     if (!this.has(item)) return false;
     const last = this.#items.pop()!;
-    if (last !== item) this.#place(last, this.#indexOf(item));
+    if (last !== item) this.#storeAt(last, this.#indexOf(item));
     return true;
   }
 
@@ -41,7 +41,7 @@ export class LiveSet<Item extends object> implements Iterable<Item> {
     return (item as { [index: symbol]: number })[this.#index] ?? -1;
   }
 
-  #place(item: Item, index: number): void {
+  #storeAt(item: Item, index: number): void {
     this.#items[index] = item;
     (item as { [index: symbol]: number })[this.#index] = index;
   }

@@ -9,8 +9,8 @@ const LARGE_BYTES = 8 * 1024;
 const BLOCK_MIN_BYTES = 1024;
 const BLOCK_MAX_BYTES = 64 * 1024;
 /** From this number of pieces on, their average size is checked. A piece costs as much as a kilobyte. */
-const MANY = 100_000;
-const MANY_MIN_BYTES = 32;
+const CHECKED_PIECES_MIN = 100_000;
+const AVERAGE_BYTES_MIN = 32;
 
 export class Pieces {
   #kept: Buffer[] = [];
@@ -25,8 +25,8 @@ export class Pieces {
   }
 
   /** Whether the body came in so many tiny pieces that it must be an attack. */
-  get areTiny(): boolean {
-    return this.#count >= MANY && this.#bytes / this.#count < MANY_MIN_BYTES;
+  get areTooTiny(): boolean {
+    return this.#count >= CHECKED_PIECES_MIN && this.#bytes / this.#count < AVERAGE_BYTES_MIN;
   }
 
   add(piece: Buffer): void {
@@ -44,8 +44,8 @@ export class Pieces {
   #copy(piece: Buffer): void {
     if (this.#block === null || this.#blockBytes + piece.length > this.#block.length) {
       this.#endBlock();
-      const wanted = Math.max(this.#bytes, piece.length, BLOCK_MIN_BYTES);
-      this.#block = Buffer.allocUnsafeSlow(Math.min(wanted, BLOCK_MAX_BYTES));
+      const blockBytes = Math.max(this.#bytes, piece.length, BLOCK_MIN_BYTES);
+      this.#block = Buffer.allocUnsafeSlow(Math.min(blockBytes, BLOCK_MAX_BYTES));
     }
     this.#blockBytes += piece.copy(this.#block, this.#blockBytes);
   }
@@ -58,9 +58,9 @@ export class Pieces {
 
   take(): Buffer {
     this.#endBlock();
-    const whole = Buffer.concat(this.#kept, this.#bytes);
+    const body = Buffer.concat(this.#kept, this.#bytes);
     this.#kept = [];
     this.#bytes = 0;
-    return whole;
+    return body;
   }
 }

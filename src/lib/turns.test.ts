@@ -13,7 +13,7 @@ function tasks(turns: Turns) {
       running.set(name, resolve);
       await promise;
     };
-    return turns.take(name.charAt(0), work, signal);
+    return turns.run(name.charAt(0), work, signal);
   };
   const names = async (): Promise<string> => {
     await nextTick();
@@ -36,7 +36,7 @@ async function orderOf(count: number, names: readonly string[]): Promise<string[
     await nextTick();
     if (name === 'a2') throw new Error('failed');
   };
-  await Promise.allSettled(names.map((name) => turns.take(name.charAt(0), () => task(name))));
+  await Promise.allSettled(names.map((name) => turns.run(name.charAt(0), () => task(name))));
   return begun;
 }
 

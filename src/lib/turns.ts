@@ -24,7 +24,7 @@ export class Turns {
   }
 
   /** Runs `work` when it is the owner's turn. @throws the abort reason, if aborted before */
-  async take<Result>(
+  async run<Result>(
     name: string,
     work: () => Promise<Result>,
     signal?: AbortSignal,
@@ -33,7 +33,7 @@ export class Turns {
     const owner = this.#owners.get(name) ?? { running: 0, waiting: new Set(), lastTurn: 0 };
     this.#owners.set(name, owner);
     if (this.#mayStart(owner)) this.#start(owner);
-    else await waitIn(owner.waiting, signal).finally(() => this.#forgetIfIdle(name, owner));
+    else await waitForTurn(owner.waiting, signal).finally(() => this.#forgetIfIdle(name, owner));
     try {
       return await work();
     } finally {
@@ -64,12 +64,12 @@ export class Turns {
       if (owner.waiting.size === 0 || !this.#mayStart(owner)) continue;
       if (next === null || isBefore(owner, next)) next = owner;
     }
-    const [go] = next?.waiting ?? [];
-    if (next === null || go === undefined) return;
-    next.waiting.delete(go);
+    const [start] = next?.waiting ?? [];
+    if (next === null || start === undefined) return;
+    next.waiting.delete(start);
     // Counts the task before it resumes, so that no other task takes the permit.
     this.#start(next);
-    go();
+    start();
   }
 }
 
@@ -79,12 +79,15 @@ function isBefore(one: Owner, other: Owner): boolean {
     : one.running < other.running;
 }
 
-async function waitIn(waiting: Owner['waiting'], signal: AbortSignal | undefined): Promise<void> {
+async function waitForTurn(
+  waiting: Owner['waiting'],
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const leave = () => {
+  const stopWaiting = () => {
     if (waiting.delete(resolve)) reject(signal?.reason as Error);
   };
   waiting.add(resolve);
-  signal?.addEventListener('abort', leave, { once: true });
-  await promise.finally(() => signal?.removeEventListener('abort', leave));
+  signal?.addEventListener('abort', stopWaiting, { once: true });
+  await promise.finally(() => signal?.removeEventListener('abort', stopWaiting));
 }

@@ -11,6 +11,6 @@ export type World = {
 };
 
 /** Makes an `lru-cache` use the clock of a World. The offset avoids time 0, which the cache treats as unset. */
-export function agesBy(world: Pick<World, 'monotonicMs'>) {
+export function cacheClock(world: Pick<World, 'monotonicMs'>) {
   return { ttlResolution: 0, perf: { now: () => world.monotonicMs() + 1 } };
 }

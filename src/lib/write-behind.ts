@@ -17,10 +17,10 @@ export class WriteBehind<Row> {
   add(row: Row): void {
     if (this.#waiting.length >= WAITING_MAX) return;
     this.#waiting.push(row);
-    this.#timer ??= setTimeout(() => void this.write(), WRITE_EVERY_MS).unref();
+    this.#timer ??= setTimeout(() => void this.flush(), WRITE_EVERY_MS).unref();
   }
 
-  async write(): Promise<void> {
+  async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const batch = this.#waiting;

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { asOwner, emptyDatabase } from '../../test/support/postgres.ts';
 import type { Queryable } from '../database/database.ts';
-import { type Blocked, migrationsAfter, readMigration } from './effects.ts';
-import { MIGRATIONS } from './schema-version.ts';
+import { type BlockedAccess, readMigrationsAfter, parseMigration } from './effects.ts';
+import { MIGRATIONS_DIR } from './schema-version.ts';
 
 /** Lists tables with their files; a partition has the name of its parent. */
 const TABLES = `
@@ -23,17 +23,20 @@ select relation::int as oid,
   from pg_locks where pid = pg_backend_pid() and locktype = 'relation' and granted
  group by relation`;
 
-const NAMES: readonly Blocked[] = ['nothing', 'writes', 'everything'];
+const NAMES: readonly BlockedAccess[] = ['nothing', 'writes', 'everything'];
 
 /** Returns PostgreSQL's locks and rewrites of the tables that existed before, in a transaction that commits. */
-async function measure(db: Queryable, sql: string): Promise<Record<string, Blocked | 'rewritten'>> {
+async function measure(
+  db: Queryable,
+  sql: string,
+): Promise<Record<string, BlockedAccess | 'rewritten'>> {
   const before = await db.query<Table>(TABLES);
   await db.query('begin');
   await db.query(sql);
   const locks = await db.query<{ oid: number; strength: number }>(LOCKS);
   const files = new Map((await db.query<Table>(TABLES)).map(({ oid, file }) => [oid, file]));
   await db.query('commit');
-  const done: Record<string, Blocked | 'rewritten'> = {};
+  const done: Record<string, BlockedAccess | 'rewritten'> = {};
   for (const { oid, name, file } of before) {
     const strength = locks.find((lock) => lock.oid === oid)?.strength ?? 0;
     if (files.has(oid) && files.get(oid) !== file) done[name] = 'rewritten';
@@ -46,19 +49,19 @@ test('the locks and rewrites found for each migration are those of PostgreSQL', 
   await using database = await emptyDatabase();
   await asOwner(database.address, async (db) => {
     await db.query('create table schema_migrations (version int, run_at timestamptz)');
-    for (const { file, effects } of migrationsAfter(0, MIGRATIONS)) {
+    for (const { file, effects } of readMigrationsAfter(0, MIGRATIONS_DIR)) {
       const found = Object.fromEntries(
         effects
           .filter(({ blocks }) => blocks !== 'nothing')
           .map(({ table, blocks, rewrites }) => [table, rewrites ? 'rewritten' : blocks]),
       );
-      const measured = await measure(db, readFileSync(join(MIGRATIONS, file), 'utf8'));
+      const measured = await measure(db, readFileSync(join(MIGRATIONS_DIR, file), 'utf8'));
       assert.deepEqual(found, measured, file);
     }
   });
 });
 
-const read = (sql: string) => readMigration(9001, '9001.do.next.sql', sql);
+const read = (sql: string) => parseMigration(9001, '9001.do.next.sql', sql);
 
 test('a migration says what it does and why it needs a backup', () => {
   const sql = `-- Splits the content of emails. Older code reads
@@ -71,7 +74,7 @@ update installation set schema_required = greatest(schema_required, 9001);`;
   assert.deepEqual(rest, {
     version: 9001,
     file: '9001.do.next.sql',
-    about: 'Splits the content of emails.',
+    summary: 'Splits the content of emails.',
     backupReason: 'it rewrites the content of all mail',
     schemaRequired: 9001,
   });

@@ -9,11 +9,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** `everything`: reads and writes of the table wait until the migration has ended; `writes`: only writes wait. */
-export type Blocked = 'everything' | 'writes' | 'nothing';
+export type BlockedAccess = 'everything' | 'writes' | 'nothing';
 
 export type TableEffect = {
   table: string;
-  blocks: Blocked;
+  blocks: BlockedAccess;
   /** All rows are written to a new file, with their indexes. */
   rewrites: boolean;
   /** An index is built over the rows, or a constraint is checked for each row. */
@@ -24,7 +24,7 @@ export type TableEffect = {
 export type Migration = {
   version: number;
   file: string;
-  about: string;
+  summary: string;
   /** Why a backup is made first, from the line `-- Needs a backup first: <reason>`; null: none is made. */
   backupReason: string | null;
   /** Code that does not know this migration stops before the next one; null: it continues. */
@@ -32,27 +32,27 @@ export type Migration = {
   effects: TableEffect[];
 };
 
-const FILE = /^(\d+)\.do\..*\.sql$/;
+const MIGRATION_FILE = /^(\d+)\.do\..*\.sql$/;
 
-export function migrationsAfter(version: number, folder: string): Migration[] {
+export function readMigrationsAfter(version: number, folder: string): Migration[] {
   return readdirSync(folder)
     .flatMap((file) => {
-      const number = Number(FILE.exec(file)?.[1] ?? 0);
+      const number = Number(MIGRATION_FILE.exec(file)?.[1] ?? 0);
       return number > version ? [{ file, number }] : [];
     })
     .toSorted((one, other) => one.number - other.number)
     .map(({ file, number }) =>
-      readMigration(number, file, readFileSync(join(folder, file), 'utf8')),
+      parseMigration(number, file, readFileSync(join(folder, file), 'utf8')),
     );
 }
 
-export function readMigration(version: number, file: string, sql: string): Migration {
+export function parseMigration(version: number, file: string, sql: string): Migration {
   const code = withoutComments(sql);
   const required = /\bset schema_required = (?:greatest\(schema_required, )?(\d+)/.exec(code)?.[1];
   return {
     version,
     file,
-    about: firstSentence(sql),
+    summary: firstSentence(sql),
     backupReason: /^-- Needs a backup first: (.+?)\.?$/m.exec(sql)?.[1] ?? null,
     schemaRequired: required === undefined ? null : Number(required),
     effects: effectsOf(statementsOf(code)),
@@ -88,27 +88,31 @@ function effectsOf(statements: readonly string[]): TableEffect[] {
     for (const found of effectsOfStatement(statement)) {
       if (created.has(found.table)) continue;
       const before = effects.get(found.table);
-      effects.set(found.table, before === undefined ? found : together(before, found));
+      effects.set(found.table, before === undefined ? found : combine(before, found));
     }
   }
   return [...effects.values()];
 }
 
-const STRENGTH: Readonly<Record<Blocked, number>> = { nothing: 0, writes: 1, everything: 2 };
+const BLOCKED_RANK: Readonly<Record<BlockedAccess, number>> = {
+  nothing: 0,
+  writes: 1,
+  everything: 2,
+};
 
-function together(one: TableEffect, other: TableEffect): TableEffect {
+function combine(first: TableEffect, second: TableEffect): TableEffect {
   return {
-    table: one.table,
-    blocks: STRENGTH[one.blocks] < STRENGTH[other.blocks] ? other.blocks : one.blocks,
-    rewrites: one.rewrites || other.rewrites,
-    readsAll: one.readsAll || other.readsAll,
-    changesRows: one.changesRows || other.changesRows,
+    table: first.table,
+    blocks: BLOCKED_RANK[first.blocks] < BLOCKED_RANK[second.blocks] ? second.blocks : first.blocks,
+    rewrites: first.rewrites || second.rewrites,
+    readsAll: first.readsAll || second.readsAll,
+    changesRows: first.changesRows || second.changesRows,
   };
 }
 
-type Found = Partial<Omit<TableEffect, 'table'>>;
+type EffectFlags = Partial<Omit<TableEffect, 'table'>>;
 
-const effect = (table: string, found: Found): TableEffect => ({
+const createEffect = (table: string, found: EffectFlags): TableEffect => ({
   table,
   blocks: 'nothing',
   rewrites: false,
@@ -119,18 +123,18 @@ const effect = (table: string, found: Found): TableEffect => ({
 
 function effectsOfStatement(statement: string): TableEffect[] {
   const effects = [...statement.matchAll(/ references (\w+)/g)].map(([, table]) =>
-    effect(table!, { blocks: 'writes' }),
+    createEffect(table!, { blocks: 'writes' }),
   );
   const [, altered, actions = ''] = /^alter table (?:only )?(\w+) (.*)$/.exec(statement) ?? [];
-  if (altered !== undefined) effects.push(effect(altered, effectOfActions(actions)));
-  for (const [pattern, found] of WHOLE_STATEMENTS) {
+  if (altered !== undefined) effects.push(createEffect(altered, effectOfActions(actions)));
+  for (const [pattern, found] of EFFECTS_BY_STATEMENT) {
     const names = pattern.exec(statement)?.[1];
-    for (const table of names?.split(/, ?/) ?? []) effects.push(effect(table, found));
+    for (const table of names?.split(/, ?/) ?? []) effects.push(createEffect(table, found));
   }
   return effects;
 }
 
-const WHOLE_STATEMENTS: readonly (readonly [RegExp, Found])[] = [
+const EFFECTS_BY_STATEMENT: readonly (readonly [RegExp, EffectFlags])[] = [
   [/^create (?:unique )?index .*?\bon (?:only )?(\w+)/, { blocks: 'writes', readsAll: true }],
   [/^create (?:constraint )?trigger .*? on (\w+)/, { blocks: 'writes' }],
   [/^drop table (?:if exists )?([\w, ]+?)(?: cascade)?$/, { blocks: 'everything' }],
@@ -147,7 +151,7 @@ const READS_ALL =
 const FOREIGN_KEY = /^add (?:constraint \w+ )?foreign key /;
 const VALIDATES = /^validate constraint /;
 
-function effectOfActions(actions: string): Found {
+function effectOfActions(actions: string): EffectFlags {
   if (VALIDATES.test(actions)) return { readsAll: true };
   const isChecked = !actions.includes(' not valid');
   if (FOREIGN_KEY.test(actions)) return { blocks: 'writes', readsAll: isChecked };

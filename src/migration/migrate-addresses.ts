@@ -34,8 +34,8 @@ async function keyLists(tx: Queryable): Promise<void> {
   await changeKeys(tx, 'suppressions.address_key', MOVE_SUPPRESSIONS);
   await changeKeys(tx, 'suppression_history.address_key', MOVE_HISTORY);
   await changeKeys(tx, 'quota_failures.address_key', MOVE_QUOTA_FAILURES);
-  await changeKeys(tx, 'members.email_key', moveOne('members', []));
-  await changeKeys(tx, 'invitations.email_key', moveOne('invitations', ['organization_id']));
+  await changeKeys(tx, 'members.email_key', moveOldest('members', []));
+  await changeKeys(tx, 'invitations.email_key', moveOldest('invitations', ['organization_id']));
   await keyRecipients(tx, await tx.query<KeyedRecipient>(FIND_WAITING));
 }
 
@@ -87,11 +87,11 @@ select project_id, environment, after, email_id, min(failed_at) from moved group
 on conflict do nothing`;
 
 /** @param within the columns within which a form is unique */
-const moveOne = (
+const moveOldest = (
   table: 'members' | 'invitations',
-  within: readonly 'organization_id'[],
+  scopeColumns: readonly 'organization_id'[],
 ): string => {
-  const unique = [...within.map((column) => `one.${column}`), 'key.after'].join();
+  const unique = [...scopeColumns.map((column) => `one.${column}`), 'key.after'].join();
   return `,
 oldest as (
   select distinct on (${unique}) one.*, key.after
@@ -102,7 +102,7 @@ update ${table} moved set email_key = o.after
   from oldest o
  where moved.id = o.id and not exists (
    select from ${table} one where one.email_key = o.after
-      ${within.map((column) => `and one.${column} = o.${column}`).join(' ')})`;
+      ${scopeColumns.map((column) => `and one.${column} = o.${column}`).join(' ')})`;
 };
 
 type KeyedRecipient = { projectId: string; emailId: string; position: number; address: string };
@@ -133,22 +133,22 @@ async function keyRecipients(tx: Queryable, found: readonly KeyedRecipient[]): P
   }
 }
 
-type Place = { projectId: string; environment: string; emailId: string };
+type EmailPosition = { projectId: string; environment: string; emailId: string };
 
-const FIND_ANY = 'select from earlier_addresses';
+const HAS_EARLIER = 'select from earlier_addresses';
 
-const FIND_PLACE = `
+const FIND_POSITION = `
 select project_id as "projectId", environment, email_id as "emailId"
   from earlier_addresses where lists_done for update skip locked`;
 
-type PassedEmail = Place & {
+type EarlierEmail = EmailPosition & {
   /** null: in ASCII. */
   from: string | null;
   to: { position: number; address: string }[] | null;
 };
 
 /** The limit is a literal: with a parameter, the plan sorts all mail instead of reading the first rows of the key. */
-const nextEmails = (limit: number): string => `
+const nextEmailsSql = (limit: number): string => `
 select e.project_id as "projectId", e.environment, e.id as "emailId",
        case when ${isNotAscii('e.from_address')} then e.from_address end as from, r.addresses as to
   from (select project_id, environment, id, from_address from emails
@@ -167,7 +167,7 @@ update emails e set from_key = i.key
  where e.project_id = any($1) and e.id = any($3)
    and e.project_id = i.project_id and e.environment = i.environment and e.id = i.id`;
 
-const MOVE_PLACE = `
+const SET_POSITION = `
 update earlier_addresses set project_id = $1, environment = $2, email_id = $3`;
 
 /**
@@ -180,12 +180,12 @@ export function keyEarlierMail(
   limit: number,
 ): Promise<number | null> {
   return db.transaction(async (tx) => {
-    const [place] = await tx.query<Place>(FIND_PLACE);
-    if (place === undefined) return (await tx.query(FIND_ANY)).length === 0 ? null : 0;
-    const { projectId, environment, emailId } = place;
+    const [position] = await tx.query<EmailPosition>(FIND_POSITION);
+    if (position === undefined) return (await tx.query(HAS_EARLIER)).length === 0 ? null : 0;
+    const { projectId, environment, emailId } = position;
     const values = [projectId, environment, emailId];
-    const passed = await tx.query<PassedEmail>(nextEmails(limit), values);
-    const last = passed.at(-1);
+    const emails = await tx.query<EarlierEmail>(nextEmailsSql(limit), values);
+    const last = emails.at(-1);
     if (last === undefined) {
       await keyLists(tx);
       await tx.query('delete from earlier_addresses');
@@ -193,15 +193,15 @@ export function keyEarlierMail(
     }
     await keyRecipients(
       tx,
-      passed.flatMap(({ to, ...email }) => (to ?? []).map((one) => ({ ...email, ...one }))),
+      emails.flatMap(({ to, ...email }) => (to ?? []).map((one) => ({ ...email, ...one }))),
     );
-    await keySenders(tx, passed);
-    await tx.query(MOVE_PLACE, [last.projectId, last.environment, last.emailId]);
-    return passed.length;
+    await keySenders(tx, emails);
+    await tx.query(SET_POSITION, [last.projectId, last.environment, last.emailId]);
+    return emails.length;
   });
 }
 
-async function keySenders(tx: Queryable, emails: readonly PassedEmail[]): Promise<void> {
+async function keySenders(tx: Queryable, emails: readonly EarlierEmail[]): Promise<void> {
   const senders = emails.flatMap(({ from, ...email }) =>
     from === null ? [] : [{ ...email, from }],
   );

@@ -15,12 +15,12 @@ import {
   DatabaseUnavailable,
   type Queryable,
 } from '../database/database.ts';
-import { lockMigrations, makePartitions, migrate } from './migrate.ts';
+import { lockMigrations, createPartitions, migrate } from './migrate.ts';
 import { ensurePartitions } from '../database/partitions.ts';
 import { firstUuidAt, newId } from '../database/ids.ts';
 import { expireWorker, registerWorker } from '../delivery/queue/worker-store.ts';
 import { DatabaseUnusable } from '../database/server/unusable-error.ts';
-import { MIGRATIONS, schemaRequired } from './schema-version.ts';
+import { MIGRATIONS_DIR, readRequiredSchema } from './schema-version.ts';
 
 const NOW_MS = Date.parse('2026-11-21T12:00:00Z');
 const WEEK_MS = 7 * 24 * 3600_000;
@@ -47,7 +47,7 @@ test('a node that is frozen while it migrates does not keep others from starting
 
 function nextVersion(files: Record<string, string>): { folder: string } {
   const folder = temporaryFolder();
-  cpSync(MIGRATIONS, folder, { recursive: true });
+  cpSync(MIGRATIONS_DIR, folder, { recursive: true });
   for (const [name, sql] of Object.entries(files)) writeFileSync(join(folder, name), sql);
   return { folder };
 }
@@ -166,7 +166,7 @@ test('before something is removed, workers that need it get time to end', async 
   const migrating = migrate(database.address, { ...OPTIONS, ...next, log });
   await waitFor(() => logged.length > 0, { what: 'the migration to wait' });
   assert.deepEqual(logged, ['1 workers of an older version end before the next migration']);
-  assert.equal(await schemaRequired(db), 9001);
+  assert.equal(await readRequiredSchema(db), 9001);
   const [present] = await db.query(`select from pg_tables where tablename = 'clock_of_old'`);
   assert.ok(present, 'nothing is taken away yet');
   await expireWorker(db, { id, beat: null });
@@ -232,7 +232,7 @@ test('partitions exist for the next eight weeks, and one more a week later', asy
     }
     const ninth = [firstUuidAt(NOW_MS + 9 * WEEK_MS)];
     await assert.rejects(db.query(insert, ninth), /no partition/);
-    await Promise.all([1, 2].map(() => makePartitions(database.address, NOW_MS + WEEK_MS)));
+    await Promise.all([1, 2].map(() => createPartitions(database.address, NOW_MS + WEEK_MS)));
     await db.query(insert, ninth);
     await ensurePartitions(db, NOW_MS + WEEK_MS);
   });

@@ -22,9 +22,10 @@ import { isUnsuitable, requireSessions } from '../database/server/connect.ts';
 import { refuseUnusable } from '../database/server/move-marks.ts';
 import type { AbortOptions } from '../database/server/watched-session.ts';
 import { type LoginOutcome, makeAppRole, makeLogin } from '../database/server/roles.ts';
+import { runStep, type StepOptions } from './schema-step.ts';
 import { keyEarlierLists } from './migrate-addresses.ts';
 import { beginEpochOfNewSystem } from '../events/order-store.ts';
-import { type Migration, migrationsAfter } from './effects.ts';
+import { type Migration, readMigrationsAfter } from './effects.ts';
 import { ensurePartitions } from '../database/partitions.ts';
 import {
   checkSecretKey,
@@ -35,10 +36,10 @@ import {
 import { DatabaseUnusable } from '../database/server/unusable-error.ts';
 import {
   listOlderNodes,
-  MIGRATIONS,
-  newestIn,
-  outdatedProblem,
-  schemaRequired,
+  MIGRATIONS_DIR,
+  findNewestMigration,
+  findOutdatedProblem,
+  readRequiredSchema,
 } from './schema-version.ts';
 
 const SCHEMA_TABLE = 'schema_migrations';
@@ -67,23 +68,26 @@ export type MigrateOptions = AbortOptions & {
   nowMs: number;
   acceptAnyDurability: boolean;
   /** Why an empty database must not become an installation (database/server/database-note.ts); null: it may. */
-  emptyProblem?: string | null;
+  newDatabaseProblem?: string | null;
   /**
    * For a service. The key must be that of the database. The login role of workers is derived from it
    * (database/server/roles.ts).
    */
   secretKey?: SecretKeyLocation;
-  backUp?: BackUp | undefined;
+  backUp?: BackUpBeforeMigration | undefined;
   log?: (sentence: string) => void;
   folder?: string;
   triesMax?: number;
 };
 
 /**
- * @property present schema version of the database
- * @property asking the migrations that ask for the backup
+ * @property version schema version of the database
+ * @property migrations the migrations that need the backup
  */
-export type BackUp = (need: { present: number; asking: readonly Migration[] }) => Promise<void>;
+export type BackUpBeforeMigration = (need: {
+  version: number;
+  migrations: readonly Migration[];
+}) => Promise<void>;
 
 /**
  * Migrates, creates partitions, and seeds the tables that mirror code. Waits while another node migrates.
@@ -96,7 +100,7 @@ export async function migrate(
   address: DatabaseAddress,
   options: MigrateOptions,
 ): Promise<MigrationResult> {
-  const { silence, signal, secretKey: place } = options;
+  const { silence, signal, secretKey: secretKeyPlace } = options;
   const connect = () => connectAsOwner(address, 'migrate', { silence, signal });
   const client = await connect();
   const db = clientQueries(client);
@@ -109,10 +113,10 @@ export async function migrate(
     await db.query('set lock_timeout = 0');
     await lockMigrations(db);
     await refuseUnusable(db);
-    if (place !== undefined) await checkSecretKey(db, place);
+    if (secretKeyPlace !== undefined) await checkSecretKey(db, secretKeyPlace);
     const applied = await applyMigrations(db, address, options);
     // Still under the lock: when several nodes begin on an empty database, one creates the key.
-    const secretKey = place === undefined ? null : await readOrCreateSecretKey(db, place);
+    const secretKey = secretKeyPlace === undefined ? null : await readOrCreateSecretKey(db, secretKeyPlace);
     const role = await makeAppRole(db);
     if (role === null || secretKey === null) return { ...applied, role, login: null, secretKey };
     await db.query('reset role');
@@ -146,7 +150,7 @@ export async function refuseServer(
   { acceptAnyDurability }: Pick<MigrateOptions, 'acceptAnyDurability'>,
 ): Promise<void> {
   await refuseOldServer(db);
-  if (!acceptAnyDurability) await refuseForgetfulServer(db);
+  if (!acceptAnyDurability) await refuseUnsafeServer(db);
 }
 
 async function refuseOldServer(db: Queryable): Promise<void> {
@@ -159,7 +163,7 @@ async function refuseOldServer(db: Queryable): Promise<void> {
 }
 
 /** Refuses a server that may lose a commit: a 202 promises that the email is on disk. */
-async function refuseForgetfulServer(db: Queryable): Promise<void> {
+async function refuseUnsafeServer(db: Queryable): Promise<void> {
   const settings = await db.query<{ name: string; setting: string }>(
     `select name, setting from pg_settings where name in ('fsync', 'full_page_writes')`,
   );
@@ -178,37 +182,39 @@ async function applyMigrations(
   address: DatabaseAddress,
   options: MigrateOptions,
 ): Promise<{ version: number; applied: string[] }> {
-  const { folder = MIGRATIONS, nowMs, triesMax, log = () => {}, silence, signal } = options;
+  const { folder = MIGRATIONS_DIR, nowMs, triesMax, log = () => {}, silence, signal } = options;
   const step = (name: string, run: () => Promise<unknown>): Promise<void> =>
     runStep(db, { name, run }, { address, log, triesMax, silence, signal });
-  const newest = newestIn(folder);
-  const present = await versionOf(db);
-  if (present > 0) await refuseOutdatedCode(db, newest);
-  else if (options.emptyProblem) throw new DatabaseUnusable(options.emptyProblem);
+  const newest = findNewestMigration(folder);
+  const presentVersion = await readVersion(db);
+  if (presentVersion > 0) await refuseOutdatedCode(db, newest);
+  else if (options.newDatabaseProblem) throw new DatabaseUnusable(options.newDatabaseProblem);
   const finish = async (): Promise<void> => {
-    if (present <= newest) await seedTransitions(db);
+    if (presentVersion <= newest) await seedTransitions(db);
     await keyEarlierLists(db);
     await beginEpochOfNewSystem(db);
     await ensurePartitions(db, nowMs);
   };
-  const version = Math.max(present, newest);
-  if (present >= newest) {
+  const version = Math.max(presentVersion, newest);
+  if (presentVersion >= newest) {
     await step('making partitions', finish);
     return { version, applied: [] };
   }
-  const postgrator = await migrationsIn(folder, db);
-  const pending = (await postgrator.getMigrations()).filter((each) => each.version > present);
-  if (present === 0) {
+  const postgrator = await createPostgrator(folder, db);
+  const pending = (await postgrator.getMigrations()).filter(
+    (each) => each.version > presentVersion,
+  );
+  if (presentVersion === 0) {
     await step('the first migration', () => postgrator.migrate().then(finish));
   } else {
-    await postgrator.validateMigrations(present);
-    await backUpFirst(db, { present, folder, backUp: options.backUp });
+    await postgrator.validateMigrations(presentVersion);
+    await backUpIfNeeded(db, { presentVersion, folder, backUp: options.backUp });
     for (const migration of pending) {
       const name = `migration ${basename(migration.filename)}`;
-      const requiredBefore = await schemaRequired(db);
+      const requiredBefore = await readRequiredSchema(db);
       await step(name, () => postgrator.runMigrations([migration]));
-      const required = await schemaRequired(db);
-      if (required > requiredBefore) await letOlderNodesEnd(db, required, { log, signal });
+      const required = await readRequiredSchema(db);
+      if (required > requiredBefore) await waitForOlderNodes(db, required, { log, signal });
     }
     await step('making partitions', finish);
   }
@@ -219,20 +225,26 @@ async function applyMigrations(
 const KEEP_LOCK_EVERY_MS = 5_000;
 
 /** Makes the backup under the lock, so that only one of several nodes makes it. */
-async function backUpFirst(
+async function backUpIfNeeded(
   db: Queryable,
-  { present, folder, backUp }: { present: number; folder: string; backUp: BackUp | undefined },
+  {
+    presentVersion,
+    folder,
+    backUp,
+  }: { presentVersion: number; folder: string; backUp: BackUpBeforeMigration | undefined },
 ): Promise<void> {
-  const asking = migrationsAfter(present, folder).filter((each) => each.backupReason !== null);
-  if (asking.length === 0 || backUp === undefined) return;
-  const keeping = setInterval(() => {
+  const needingBackup = readMigrationsAfter(presentVersion, folder).filter(
+    (each) => each.backupReason !== null,
+  );
+  if (needingBackup.length === 0 || backUp === undefined) return;
+  const keepLockTimer = setInterval(() => {
     // If the session has ended, the next statement fails with that reason.
     db.query('select 1').catch(() => {});
   }, KEEP_LOCK_EVERY_MS);
   try {
-    await backUp({ present, asking });
+    await backUp({ version: presentVersion, migrations: needingBackup });
   } finally {
-    clearInterval(keeping);
+    clearInterval(keepLockTimer);
   }
 }
 
@@ -241,12 +253,12 @@ async function backUpFirst(
  * backup before it is migrated to the current one.
  */
 export async function migrateTo(db: Queryable, version: number): Promise<void> {
-  const postgrator = await migrationsIn(MIGRATIONS, db);
+  const postgrator = await createPostgrator(MIGRATIONS_DIR, db);
   await postgrator.migrate(String(version));
 }
 
 /** Returns the schema version; 0 when nothing was migrated yet. */
-export async function versionOf(db: Queryable): Promise<number> {
+export async function readVersion(db: Queryable): Promise<number> {
   const [table] = await db.query<{ isThere: boolean }>(
     `select to_regclass('${SCHEMA_TABLE}') is not null as "isThere"`,
   );
@@ -258,7 +270,7 @@ export async function versionOf(db: Queryable): Promise<number> {
 }
 
 /** Loads the library only for starts that have something to migrate: it takes 15 ms of CPU time. */
-async function migrationsIn(folder: string, db: Queryable): Promise<Postgrator> {
+async function createPostgrator(folder: string, db: Queryable): Promise<Postgrator> {
   const { default: Library } = await import('postgrator');
   return new Library({
     migrationPattern: join(folder, '*.sql'),
@@ -270,7 +282,7 @@ async function migrationsIn(folder: string, db: Queryable): Promise<Postgrator> 
 }
 
 async function refuseOutdatedCode(db: Queryable, known: number): Promise<void> {
-  const problem = outdatedProblem(await schemaRequired(db), known);
+  const problem = findOutdatedProblem(await readRequiredSchema(db), known);
   if (problem !== null) throw new DatabaseUnusable(problem);
 }
 
@@ -278,7 +290,7 @@ async function refuseOutdatedCode(db: Queryable, known: number): Promise<void> {
  * Waits until older nodes have noticed that they have to stop, and settled their work. The next migration removes
  * something that their code needs. Rows of killed workers remain, so the wait also ends when no heartbeat changes.
  */
-async function letOlderNodesEnd(
+async function waitForOlderNodes(
   db: Queryable,
   required: number,
   { log, signal }: Pick<StepOptions, 'log' | 'signal'>,
@@ -298,99 +310,6 @@ async function letOlderNodesEnd(
   log('workers of an older version have not ended; the migration continues');
 }
 
-type Step = { name: string; run: () => Promise<unknown> };
-
-type StepOptions = AbortOptions & {
-  address: DatabaseAddress;
-  log: (sentence: string) => void;
-  triesMax: number | undefined;
-};
-
-const LOCK_TIMEOUT_MS = 1_000;
-const TRIES_MAX = 45;
-const PAUSE_MAX_MS = 15_000;
-
-/**
- * Changes the schema of a database in use, in a transaction that waits at most a second for a lock.
- *
- * A statement that waits for a table lock blocks every later statement on that table. Behind a backup that reads for an
- * hour, it would block all nodes for an hour. So the step is rolled back after a second and retried until the reader
- * has ended. Nodes work in between.
- * @throws DatabaseUnusable, which names the process that has the lock
- */
-async function runStep(db: Queryable, step: Step, options: StepOptions): Promise<void> {
-  const { log, triesMax = TRIES_MAX } = options;
-  for (let attempt = 1; ; attempt += 1) {
-    const blocker = await tryStep(db, step, options);
-    if (blocker === null) return;
-    const waits = `${step.name} waits for ${blocker}`;
-    if (attempt >= triesMax) {
-      throw new DatabaseUnusable(
-        `${waits} too long. Let that end, or end it with pg_terminate_backend, then start again.`,
-      );
-    }
-    const pauseMs = Math.min(PAUSE_MAX_MS, 1_000 * 2 ** (attempt - 1));
-    log(`${waits}; the next try is in ${pauseMs / 1_000} s`);
-    await pause(pauseMs, null, { signal: options.signal });
-  }
-}
-
-/** @returns the process that had the lock; null when the step is committed */
-async function tryStep(
-  db: Queryable,
-  { run }: Step,
-  { address, silence, signal }: StepOptions,
-): Promise<string | null> {
-  const [self] = await db.query<{ pid: number }>('select pg_backend_pid() as pid');
-  let looking: Promise<string | null> = Promise.resolve(null);
-  const look = setTimeout(() => {
-    looking = findBlocker(address, self!.pid, { silence, signal }).catch(() => null);
-  }, LOCK_TIMEOUT_MS / 2);
-  try {
-    await db.query('begin');
-    await db.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
-    await run();
-    await db.query('commit');
-    return null;
-  } catch (error) {
-    await db.query('rollback').catch(() => {});
-    if (!isContended(error)) throw error;
-    return (await looking) ?? 'another transaction';
-  } finally {
-    clearTimeout(look);
-  }
-}
-
-/** Returns whether the error is a lock timeout (55P03), or a deadlock with a working node (40P01). */
-function isContended(error: unknown): boolean {
-  const { cause } = error as { cause?: { code?: string } };
-  return cause?.code === '55P03' || cause?.code === '40P01';
-}
-
-const FIND_BLOCKER = `
-select string_agg(
-         'process ' || pid ||
-         ' (' || coalesce(nullif(application_name, ''), usename, backend_type, 'unknown') ||
-         coalesce(', for ' || extract(epoch from now() - xact_start)::int || ' s', '') || ')', ', ')
-         as blocker
-  from pg_stat_activity where pid = any(pg_blocking_pids($1))`;
-
-async function findBlocker(
-  address: DatabaseAddress,
-  pid: number,
-  abortOptions: AbortOptions,
-): Promise<string | null> {
-  const client = await connectAsOwner(address, 'migrate watch', abortOptions);
-  try {
-    const [row] = await clientQueries(client).query<{ blocker: string | null }>(FIND_BLOCKER, [
-      pid,
-    ]);
-    return row?.blocker ?? null;
-  } finally {
-    await client.end();
-  }
-}
-
 async function seedTransitions(db: Queryable): Promise<void> {
   await db.query(
     `insert into status_transitions (from_status, to_status)
@@ -403,7 +322,7 @@ async function seedTransitions(db: Queryable): Promise<void> {
  * Creates the partitions that are due.
  * @throws when a reader or another node has the lock for more than 2 s; the next run creates them
  */
-export async function makePartitions(
+export async function createPartitions(
   address: DatabaseAddress,
   nowMs: number,
   abortOptions: AbortOptions = {},

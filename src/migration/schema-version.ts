@@ -9,23 +9,23 @@ import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Queryable } from '../database/database.ts';
 
-export const MIGRATIONS = fileURLToPath(new URL('../../migrations/', import.meta.url));
+export const MIGRATIONS_DIR = fileURLToPath(new URL('../../migrations/', import.meta.url));
 
-export function newestIn(folder: string): number {
+export function findNewestMigration(folder: string): number {
   return Math.max(...readdirSync(folder).map((file) => Number(/^\d+/.exec(file)?.[0] ?? 0)));
 }
 
 /** Read when the code is loaded, because an upgrade may replace the folder while the service runs. */
-export const SCHEMA_KNOWN = newestIn(MIGRATIONS);
+export const SCHEMA_KNOWN = findNewestMigration(MIGRATIONS_DIR);
 
 /** Returns the newest migration that running code has to support. Only for a migrated database. */
-export async function schemaRequired(db: Queryable): Promise<number> {
+export async function readRequiredSchema(db: Queryable): Promise<number> {
   const text = 'select schema_required as required from installation';
   const [row] = await db.query<{ required: number }>(text);
   return row?.required ?? 0;
 }
 
-export function outdatedProblem(required: number, known: number = SCHEMA_KNOWN): string | null {
+export function findOutdatedProblem(required: number, known: number = SCHEMA_KNOWN): string | null {
   if (required <= known) return null;
   return (
     `The database was migrated for a newer version of Letterhaus: it requires schema ${required}, ` +

@@ -11,7 +11,7 @@ import {
 import type { TableEffect } from './effects.ts';
 
 /** Runs `work` in a session of the owner that PostgreSQL makes read-only. @throws DatabaseUnavailable */
-export async function readingOnly<Result>(
+export async function withReadOnlySession<Result>(
   address: DatabaseAddress,
   work: (db: Queryable) => Promise<Result>,
 ): Promise<Result> {
@@ -43,7 +43,7 @@ export async function readInstallation(db: Queryable): Promise<InstallationFacts
 }
 
 /** Returns why the last backup failed; null when it did not, or when the schema has no conditions yet. */
-export async function backupFailure(db: Queryable): Promise<string | null> {
+export async function readBackupFailure(db: Queryable): Promise<string | null> {
   const [table] = await db.query<{ isThere: boolean }>(
     `select to_regclass('operator_conditions') is not null as "isThere"`,
   );
@@ -93,7 +93,7 @@ select w.name as table, sum(pg_total_relation_size(p.relid))::float8 as bytes,
  where p.isleaf
  group by w.name`;
 
-export async function sizesOf(
+export async function readTableSizes(
   db: Queryable,
   effects: readonly TableEffect[],
 ): Promise<Map<string, TableSize>> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { csvRow } from '../lib/csv-row.ts';
+import { formatCsvRow } from '../lib/csv-row.ts';
 import type { Suppression } from '../suppressions/suppression-store.ts';
 import {
   type CsvRow,
@@ -93,7 +93,7 @@ test('after any bytes, later lines with valid rows are read', async () => {
   );
 });
 
-const writeCell = (text: string): string => csvRow([text]).slice(0, -'\r\n'.length);
+const writeCell = (text: string): string => formatCsvRow([text]).slice(0, -'\r\n'.length);
 
 test('a formula is written with a leading quote, and any cell is read unchanged', () => {
   for (const start of ['=', '+', '-', '@', '\t', '\r']) {

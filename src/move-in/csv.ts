@@ -9,7 +9,7 @@
  * name the columns, in any order. Unknown columns are ignored. Without names, the columns are address, reason,
  * created_at, expires_at.
  */
-import { csvRow } from '../lib/csv-row.ts';
+import { formatCsvRow } from '../lib/csv-row.ts';
 import { explainAddress, parseAddress } from '../mail/address.ts';
 import {
   type ImportedSuppression,
@@ -184,7 +184,7 @@ export const CSV_HEADER = 'address,reason,source_email_id,created_at,expires_at\
 
 export function csvRowOf(entry: Suppression): string {
   const times = [entry.createdAt.toISOString(), entry.expiresAt?.toISOString() ?? ''];
-  return csvRow([entry.address, entry.reason, entry.sourceEmailId ?? '', ...times]);
+  return formatCsvRow([entry.address, entry.reason, entry.sourceEmailId ?? '', ...times]);
 }
 
 const ESCAPED = /^'+[=+\-@\t\r]/;

@@ -26,7 +26,7 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../database/database.ts';
-import { versionOf } from '../migration/migrate.ts';
+import { readVersion } from '../migration/migrate.ts';
 import { DatabaseUnusable } from '../database/server/unusable-error.ts';
 import { SCHEMA_KNOWN } from '../migration/schema-version.ts';
 import { type Departure, refuseUnusable } from '../database/server/move-marks.ts';
@@ -133,7 +133,7 @@ export class MoveSource implements AsyncDisposable {
 
   /** Migrations of this version create the copy, so the rows must have its schema. */
   async #requireSchema(): Promise<void> {
-    const schema = await versionOf(this.#db);
+    const schema = await readVersion(this.#db);
     if (schema === SCHEMA_KNOWN) return;
     throw new DatabaseUnusable(
       schema === 0

@@ -22,7 +22,7 @@ import {
   type Queryable,
   translateError,
 } from '../database/database.ts';
-import { refuseServer, versionOf } from '../migration/migrate.ts';
+import { refuseServer, readVersion } from '../migration/migrate.ts';
 import { DatabaseUnusable } from '../database/server/unusable-error.ts';
 import { ARRIVAL_TABLE, tableExists } from '../database/server/move-marks.ts';
 import { type Change, countRows, type KeyedTable } from './source-store.ts';
@@ -94,7 +94,7 @@ export class MoveTarget implements AsyncDisposable {
    * @throws DatabaseUnusable
    */
   async refuseData(fromPlace: string): Promise<void> {
-    if ((await versionOf(this.#db)) === 0) return;
+    if ((await readVersion(this.#db)) === 0) return;
     if (!(await tableExists(this.#db, ARRIVAL_TABLE))) {
       throw new DatabaseUnusable(
         'The target has data, and a move needs an empty database. Name another one.',
@@ -123,7 +123,7 @@ export class MoveTarget implements AsyncDisposable {
       `create table if not exists ${ARRIVAL_TABLE} (filled_by uuid not null, from_place text not null)`,
     );
     await this.#db.query('begin');
-    if ((await versionOf(this.#db)) > 0) await this.#empty();
+    if ((await readVersion(this.#db)) > 0) await this.#empty();
     await makeSchema(this.#db, facts);
   }
 

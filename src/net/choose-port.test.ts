@@ -17,19 +17,22 @@ async function listenOn(wanted: number): Promise<AsyncDisposable & { port: numbe
 
 test('if the default port is in use, the next free one is chosen', async () => {
   await using taken = await takenPort();
-  const chosen = await choosePort({ host, port: taken.port, portAsked: false }, portTurns(1));
+  const chosen = await choosePort({ host, port: taken.port, isPortConfigured: false }, portTurns(1));
   assert.ok('port' in chosen && chosen.port > taken.port);
 });
 
 test('a configured port that is in use is an error', async () => {
   await using taken = await takenPort();
-  assert.deepEqual(await choosePort({ host, port: taken.port, portAsked: true }, portTurns(1)), {
-    problem: `PORT: port ${taken.port} is in use by another program; stop it or choose another port.`,
-  });
+  assert.deepEqual(
+    await choosePort({ host, port: taken.port, isPortConfigured: true }, portTurns(1)),
+    {
+      problem: `PORT: port ${taken.port} is in use by another program; stop it or choose another port.`,
+    },
+  );
 });
 
 test('port 0 chooses a port outside the ephemeral range', async () => {
-  const wish = { host, port: 0, portAsked: true };
+  const wish = { host, port: 0, isPortConfigured: true };
   const chosen = await choosePort(wish, portTurns(1));
   assert.ok('port' in chosen && chosen.port >= 20_000 && chosen.port < 32_000);
   await using taken = await listenOn(chosen.port);
@@ -38,7 +41,7 @@ test('port 0 chooses a port outside the ephemeral range', async () => {
 });
 
 test('services that start at the same time choose different ports', async () => {
-  const wish = { host, port: 0, portAsked: true };
+  const wish = { host, port: 0, isPortConfigured: true };
   const pids = Array.from({ length: 30 }, (_, index) => 4_000_000 + index);
   const ports = pids.map(async (pid) => {
     const turns = portTurns(pid);
@@ -49,6 +52,9 @@ test('services that start at the same time choose different ports', async () => 
 });
 
 test('an address of another machine is reported as a problem of HOST', async () => {
-  const chosen = await choosePort({ host: '192.0.2.1', port: 0, portAsked: true }, portTurns(1));
+  const chosen = await choosePort(
+    { host: '192.0.2.1', port: 0, isPortConfigured: true },
+    portTurns(1),
+  );
   assert.match('problem' in chosen ? chosen.problem : '', /^HOST: 192\.0\.2\.1 is not an address/);
 });

@@ -13,7 +13,7 @@ type PortRequest = {
   /** null: all addresses. */
   host: string | null;
   port: number;
-  portAsked: boolean;
+  isPortConfigured: boolean;
   /** The environment variables that set host and port, for error messages. */
   names?: { host: string; port: string };
 };
@@ -54,11 +54,11 @@ export async function choosePort(
 }
 
 function* candidates(
-  { port, portAsked }: { port: number; portAsked: boolean },
+  { port, isPortConfigured }: { port: number; isPortConfigured: boolean },
   turns: Iterator<number, never>,
 ): Generator<number> {
   const isAny = port === 0;
-  const count = isAny ? TRIES : portAsked ? 1 : Math.min(TRIES + 1, 65_536 - port);
+  const count = isAny ? TRIES : isPortConfigured ? 1 : Math.min(TRIES + 1, 65_536 - port);
   for (let tries = 0; tries < count; tries += 1) {
     yield isAny ? ANY_FIRST + (turns.next().value % ANY_COUNT) : port + tries;
   }

@@ -9,7 +9,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
-import { atMost } from '../lib/at-most.ts';
+import { waitAtMost } from '../lib/at-most.ts';
 import type { Config } from '../config/config.ts';
 import { Overloaded, type RefusalCode } from '../core/refusals.ts';
 import type { World } from '../lib/world.ts';
@@ -70,7 +70,7 @@ export class NoticeSender {
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
-    await atMost(STOP_WITHIN_MS, this.#polling);
+    await waitAtMost(STOP_WITHIN_MS, this.#polling);
   }
 
   #schedulePoll(waitMs: number): void {

@@ -17,7 +17,7 @@ export function describeReconcile(command: Command, cli: Cli): void {
       'Checks all projects unless --project names one. Without --day it checks the days that are due and the queue, and\n' +
       'shows the last 14 days. The exit code is 1 when there is a difference that is not acknowledged. Nothing is repaired.',
     mode: 'of_id',
-    run: check,
+    run: runCheck,
   });
   apiCommand(command, cli, {
     name: 'acknowledge',
@@ -34,10 +34,10 @@ function parseDay(text: string): string {
   throw new InvalidArgumentError('Write a date like 2026-11-24.');
 }
 
-async function check(api: Api, options: Options): Promise<Outcome> {
+async function runCheck(api: Api, options: Options): Promise<Outcome> {
   const { cli, client } = api;
   const { day } = options;
-  const of = { project_id: await projectOf(api, options) };
+  const of = { project_id: await findProjectId(api, options) };
   let asked: Parameters<typeof client.operator.checkReconciliation>[0] = { walks_queue: true, day };
   while (!(await client.operator.checkReconciliation({ ...asked, ...of })).is_complete) asked = {};
   const range = day === undefined ? {} : { from: day, to: day };
@@ -45,13 +45,13 @@ async function check(api: Api, options: Options): Promise<Outcome> {
   const differing = days.data.filter(({ state }) => state === 'differs');
   return {
     data: days,
-    text: [daysTable(cli, days.data, day), ...differing.flatMap(explanation)].join('\n'),
+    text: [daysTable(cli, days.data, day), ...differing.flatMap(explainDay)].join('\n'),
     ...(differing.length > 0 && { exitCode: 1 as const }),
   };
 }
 
 /** Returns the id of the project; undefined: all projects. */
-async function projectOf(api: Api, { project }: ApiOptions): Promise<string | undefined> {
+async function findProjectId(api: Api, { project }: ApiOptions): Promise<string | undefined> {
   if (project === undefined) return undefined;
   // The answer names the project, or the reason why there is none.
   await api.client.projects.limits();
@@ -59,7 +59,7 @@ async function projectOf(api: Api, { project }: ApiOptions): Promise<string | un
 }
 
 function daysTable(cli: Cli, days: readonly ReconciledDay[], asked: string | undefined): string {
-  const shown = STATUS_COLUMNS.filter((status) =>
+  const statuses = STATUS_COLUMNS.filter((status) =>
     days.some(({ statuses }) => (statuses[status] ?? 0) > 0),
   );
   return table(cli, {
@@ -68,7 +68,7 @@ function daysTable(cli: Cli, days: readonly ReconciledDay[], asked: string | und
       { heading: 'PROJECT', cut: 1 },
       'EMAILS',
       'RECIPIENTS',
-      ...shown.map((status) => status.toUpperCase()),
+      ...statuses.map((status) => status.toUpperCase()),
       'STATE',
     ],
     rows: days.map((day) => [
@@ -76,7 +76,7 @@ function daysTable(cli: Cli, days: readonly ReconciledDay[], asked: string | und
       day.project,
       String(day.emails),
       String(day.recipients),
-      ...shown.map((status) => String(day.statuses[status] ?? 0)),
+      ...statuses.map((status) => String(day.statuses[status] ?? 0)),
       STATES[day.state],
     ]),
     none:
@@ -95,16 +95,16 @@ const STATES: Readonly<Record<ReconciledDay['state'], string>> = {
   accounted_for: 'accounted for',
 };
 
-function explanation({ day, project, differences }: ReconciledDay): string[] {
+function explainDay({ day, project, differences }: ReconciledDay): string[] {
   const sentences = differences.flatMap(({ message, remedy }) => [`  ${message}`, `    ${remedy}`]);
   return ['', `${day}, ${project}:`, ...sentences];
 }
 
 async function acknowledge(api: Api, options: Options & { day: string }): Promise<Outcome> {
   const { day } = options;
-  const which = { day, project_id: await projectOf(api, options) };
+  const target = { day, project_id: await findProjectId(api, options) };
   return {
-    data: await api.client.operator.acknowledgeReconciliation(which),
+    data: await api.client.operator.acknowledgeReconciliation(target),
     text: `The differences of ${day} are acknowledged; further ones of this day are reported again.`,
   };
 }

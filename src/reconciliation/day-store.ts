@@ -34,10 +34,10 @@ select ${COLUMNS} from reconciled_days d join projects p on p.id = d.project_id
 /** Lists days, newest first. @param of.projectId null: all projects */
 export function listReconciledDays(
   db: Queryable,
-  of: { from: string; to: string; projectId: string | null },
+  range: { from: string; to: string; projectId: string | null },
   limit: number,
 ): Promise<ReconciledDay[]> {
-  return db.query<ReconciledDay>(LIST, [of.from, of.to, of.projectId, limit]);
+  return db.query<ReconciledDay>(LIST, [range.from, range.to, range.projectId, limit]);
 }
 
 const LIST_DIFFERENCES = `
@@ -70,12 +70,12 @@ export async function acknowledgeDay(
   return rows.map((row) => row.projectId);
 }
 
-const SUMMED_DAYS = 30;
+const SUMMARY_DAYS = 30;
 
 const SUMMARY = `
 select r.first_day::text as "firstDay", r.through::text, r.finished_at as "finishedAt",
        (app_now() at time zone 'UTC')::date::text as today,
-       greatest(r.first_day, r.through - ${SUMMED_DAYS - 1})::text as from,
+       greatest(r.first_day, r.through - ${SUMMARY_DAYS - 1})::text as from,
        (select count(*) from reconciled_days d
          where d.differences <> '[]' and d.acknowledged_at is null)::int as differing,
        (select count(*) from reconciled_days d
@@ -83,7 +83,7 @@ select r.first_day::text as "firstDay", r.through::text, r.finished_at as "finis
          as waiting,
        (select count(*) from reconciled_days d
          where d.checked_at is null and d.next_check_at is null
-           and d.day >= greatest(r.first_day, r.through - ${SUMMED_DAYS - 1}))::int as removed
+           and d.day >= greatest(r.first_day, r.through - ${SUMMARY_DAYS - 1}))::int as removed
   from reconciliation r`;
 
 /** A summary. Each day counts once per project. */
@@ -111,9 +111,9 @@ const NOTE_FINISHED = `
 update reconciliation set finished_at = app_now()
  where finished_at is null or finished_at < app_now() - interval '10 minutes' or $1`;
 
-/** Stores that everything due was checked. @param isNews whether something was checked since the last call */
-export async function noteFinished(db: Queryable, isNews: boolean): Promise<void> {
-  await db.query(NOTE_FINISHED, [isNews]);
+/** Stores that everything due was checked. @param hasChecked whether something was checked since the last call */
+export async function saveFinished(db: Queryable, hasChecked: boolean): Promise<void> {
+  await db.query(NOTE_FINISHED, [hasChecked]);
 }
 
 /** Kept as long as the counters of days (stats/counts.ts). */

@@ -27,41 +27,43 @@ export type DifferenceKind = (typeof DIFFERENCE_KINDS)[number];
 
 type Meaning = {
   /** Completes "3 emails …". Differences of counters do not use it. */
-  says: string;
-  toDo: string;
+  predicate: string;
+  remedy: string;
 };
 
-const LOOK = 'Look at it with `letterhaus emails show ID`';
-const LOST =
+const SHOW_EMAIL = 'Look at it with `letterhaus emails show ID`';
+const ROWS_LOST =
   'Rows were lost or removed by hand: ask who changed the database, check its disk and its log, and compare with the newest backup (docs/reconciliation.md).';
 
 export const DIFFERENCES: Readonly<Record<DifferenceKind, Meaning>> = {
-  accepted_differs: { says: 'differ from what was counted at acceptance', toDo: LOST },
-  outcome_differs: { says: 'differ from what was counted', toDo: LOST },
+  accepted_differs: { predicate: 'differ from what was counted at acceptance', remedy: ROWS_LOST },
+  outcome_differs: { predicate: 'differ from what was counted', remedy: ROWS_LOST },
   email_missing: {
-    says: 'left recipients, events or places in the queue without an email',
-    toDo: LOST,
+    predicate: 'left recipients, events or places in the queue without an email',
+    remedy: ROWS_LOST,
   },
-  recipient_missing: { says: 'lack a recipient', toDo: LOST },
+  recipient_missing: { predicate: 'lack a recipient', remedy: ROWS_LOST },
   not_queued: {
-    says: 'have a recipient that has not ended and has no place in the queue, so it is never sent',
-    toDo: `${LOOK}, and send the email again if it is still wanted.`,
+    predicate:
+      'have a recipient that has not ended and has no place in the queue, so it is never sent',
+    remedy: `${SHOW_EMAIL}, and send the email again if it is still wanted.`,
   },
   queued_after_end: {
-    says: 'have a place in the queue for a recipient that has ended, so it may be sent twice',
-    toDo: 'Hold it at once with `letterhaus queue hold --email ID`, then see docs/reconciliation.md.',
+    predicate: 'have a place in the queue for a recipient that has ended, so it may be sent twice',
+    remedy:
+      'Hold it at once with `letterhaus queue hold --email ID`, then see docs/reconciliation.md.',
   },
   open_count_differs: {
-    says: 'count another number of open recipients than they have',
-    toDo: `${LOOK}: its status may be wrong.`,
+    predicate: 'count another number of open recipients than they have',
+    remedy: `${SHOW_EMAIL}: its status may be wrong.`,
   },
   event_missing: {
-    says: 'lack an event, so the timeline and the event stream are incomplete',
-    toDo: `${LOOK}. ${LOST}`,
+    predicate: 'lack an event, so the timeline and the event stream are incomplete',
+    remedy: `${SHOW_EMAIL}. ${ROWS_LOST}`,
   },
   status_unexplained: {
-    says: 'have a recipient whose status is not that of its last event',
-    toDo: `${LOOK}. ${LOST}`,
+    predicate: 'have a recipient whose status is not that of its last event',
+    remedy: `${SHOW_EMAIL}. ${ROWS_LOST}`,
   },
 };
 
@@ -101,13 +103,13 @@ export const NO_OUTCOMES: Outcomes = {
   complained: 0,
 };
 
-export function addOutcomes(one: Outcomes, other: Outcomes): Outcomes {
-  const sums = OUTCOMES.map((outcome) => [outcome, one[outcome] + other[outcome]] as const);
+export function addOutcomes(first: Outcomes, second: Outcomes): Outcomes {
+  const sums = OUTCOMES.map((outcome) => [outcome, first[outcome] + second[outcome]] as const);
   return Object.fromEntries(sums) as Record<Outcome, number>;
 }
 
 /** @param isPartial the retention may have removed events of the day before they were counted */
-export function outcomeDifferences(
+export function compareOutcomes(
   { counted, stored }: { counted: Outcomes; stored: Outcomes },
   isPartial: boolean,
 ): Difference[] {
@@ -129,7 +131,7 @@ export type Statuses = Readonly<Record<FinalStatus | 'open', number>>;
 export const STATUS_COLUMNS = [...FINAL_STATUSES, 'open'] as const;
 
 /** A day is compared with the counters this long after its end, when none of its transactions still runs. */
-export const DAY_SETTLES_MS = 3_600_000;
+export const DAY_ENDS_AFTER_MS = 3_600_000;
 
 export function describeDifference(difference: Difference): string {
   const { kind, emails, examples, counter, counted, stored } = difference;
@@ -140,16 +142,16 @@ export function describeDifference(difference: Difference): string {
     return `${counted} recipients were counted as ${counter}, and ${stored} have such an event.`;
   }
   const named = examples.length === 0 ? '' : `: ${examples.join(', ')}`;
-  return `${emails} ${emails === 1 ? 'email' : 'emails'} ${inNumber(DIFFERENCES[kind].says, emails)}${named}.`;
+  return `${emails} ${emails === 1 ? 'email' : 'emails'} ${inflect(DIFFERENCES[kind].predicate, emails)}${named}.`;
 }
 
-function inNumber(says: string, emails: number): string {
-  if (emails !== 1) return says;
-  return says.replace(/^(have|lack|count)/, (verb) => (verb === 'have' ? 'has' : `${verb}s`));
+function inflect(predicate: string, emails: number): string {
+  if (emails !== 1) return predicate;
+  return predicate.replace(/^(have|lack|count)/, (verb) => (verb === 'have' ? 'has' : `${verb}s`));
 }
 
 /** Returns the size of a difference. An acknowledgement covers no larger one. */
-export function weightOf({ emails, counted = 0, stored = 0 }: Difference): number {
+export function sizeOfDifference({ emails, counted = 0, stored = 0 }: Difference): number {
   return Math.max(emails, Math.abs(counted - stored));
 }
 

@@ -15,10 +15,10 @@ import { NO_ID } from '../retention/retention-store.ts';
 
 const DAY_MS = 86_400_000;
 /** Times of successive transactions differ by far less. */
-const DISORDER_MS = 10 * 60_000;
+const EVENT_DISORDER_MS = 10 * 60_000;
 
 /** A position in the order of the event stream. */
-export type EventPlace = { epoch: number; xactId: string; subjectId: string; seq: number };
+export type EventPosition = { epoch: number; xactId: string; subjectId: string; seq: number };
 
 const ORDER = 'e.xact_era, e.xact_id, e.subject_id, e.seq';
 /** The hash of the index; the place is a step of its own, like in events/stream-store.ts. */
@@ -49,17 +49,17 @@ select max(e.xact_id)::text as "xactId" from (
 
 type FoundEvent = { epoch: number; xactId: string; createdAt: Date };
 
-const before = (epoch: number, xactId: bigint): EventPlace => ({
+const positionBefore = (epoch: number, xactId: bigint): EventPosition => ({
   epoch,
   xactId: String(xactId),
   subjectId: NO_ID,
   seq: 0,
 });
 
-async function firstAfter(
+async function findFirstAfter(
   db: Queryable,
   { projectId, environment }: Scope,
-  { epoch, xactId, subjectId, seq }: EventPlace,
+  { epoch, xactId, subjectId, seq }: EventPosition,
 ): Promise<FoundEvent | null> {
   const values = [projectId, environment, epoch, xactId, subjectId, seq];
   const [row] = await db.query<FoundEvent>(FIRST_AFTER, values);
@@ -70,20 +70,20 @@ async function firstAfter(
  * Finds the first event of the day, or one shortly before.
  * @returns null when there are no later events
  */
-export async function findBeginning(
+export async function findDayStart(
   db: Queryable,
   scope: Scope,
   day: string,
-): Promise<EventPlace | null> {
-  const fromMs = Date.parse(day) - DISORDER_MS;
+): Promise<EventPosition | null> {
+  const fromMs = Date.parse(day) - EVENT_DISORDER_MS;
   const isBefore = ({ createdAt }: FoundEvent): boolean => createdAt.getTime() < fromMs;
-  let found = await firstAfter(db, scope, before(0, 0n));
+  let found = await findFirstAfter(db, scope, positionBefore(0, 0n));
   // An epoch may begin before the day and end within it, so each epoch is searched.
   while (found !== null) {
     const { epoch } = found;
-    const place = await searchEpoch(db, scope, { epoch, first: found, isBefore });
+    const place = await findDayStartInEpoch(db, scope, { epoch, first: found, isBefore });
     if (place !== null) return place;
-    found = await firstAfter(db, scope, before(epoch + 1, 0n));
+    found = await findFirstAfter(db, scope, positionBefore(epoch + 1, 0n));
   }
   return null;
 }
@@ -91,12 +91,12 @@ export async function findBeginning(
 type Search = { epoch: number; first: FoundEvent; isBefore: (one: FoundEvent) => boolean };
 
 /** Returns the first transaction of the epoch that is not before the day. */
-async function searchEpoch(
+async function findDayStartInEpoch(
   db: Queryable,
   scope: Scope,
   { epoch, first, isBefore }: Search,
-): Promise<EventPlace | null> {
-  if (!isBefore(first)) return before(epoch, BigInt(first.xactId));
+): Promise<EventPosition | null> {
+  if (!isBefore(first)) return positionBefore(epoch, BigInt(first.xactId));
   const { projectId, environment } = scope;
   const [last] = await db.query<{ xactId: string }>(LAST_OF_EPOCH, [projectId, environment, epoch]);
   let low = BigInt(first.xactId);
@@ -105,11 +105,11 @@ async function searchEpoch(
   // `low` is before the day. Events from `high` on are not, if there are any.
   while (high - low > 1n) {
     const middle = (low + high) / 2n;
-    const found = await firstAfter(db, scope, before(epoch, middle));
+    const found = await findFirstAfter(db, scope, positionBefore(epoch, middle));
     if (found !== null && found.epoch === epoch && isBefore(found)) low = BigInt(found.xactId);
     else high = middle;
   }
-  return high === end ? null : before(epoch, high);
+  return high === end ? null : positionBefore(epoch, high);
 }
 
 export const OUTCOME_STEP_EVENTS = 1_000;
@@ -140,17 +140,17 @@ select (select count(*) from scanned)::int as passed, (select min(created_at) fr
          where project_id = $1 and environment = $2 and created_at >= $7 and created_at < $8) as outcomes`;
 
 /** @property next null when the day has ended */
-export type OutcomeStep = { outcomes: Outcomes; next: EventPlace | null };
+export type OutcomeStep = { outcomes: Outcomes; next: EventPosition | null };
 
 /** Counts the events of the day in the next step. */
 export async function countOutcomes(
   db: Queryable,
   { projectId, environment, day }: Scope & { day: string },
-  { epoch, xactId, subjectId, seq }: EventPlace,
+  { epoch, xactId, subjectId, seq }: EventPosition,
 ): Promise<OutcomeStep> {
   const startMs = Date.parse(day);
   const endMs = startMs + DAY_MS;
-  type Row = { passed: number; earliest: Date | null; last: EventPlace; outcomes: Outcomes };
+  type Row = { passed: number; earliest: Date | null; last: EventPosition; outcomes: Outcomes };
   const [row] = await db.query<Row>(COUNT, [
     projectId,
     environment,
@@ -163,7 +163,7 @@ export async function countOutcomes(
   ]);
   if (!row) throw new Error('a step over events returned nothing');
   const { passed, earliest, last, outcomes } = row;
-  const isOver = earliest === null || earliest.getTime() > endMs + DISORDER_MS;
+  const isOver = earliest === null || earliest.getTime() > endMs + EVENT_DISORDER_MS;
   return { outcomes, next: isOver || passed < OUTCOME_STEP_EVENTS ? null : last };
 }
 

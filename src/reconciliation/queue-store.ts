@@ -16,12 +16,12 @@ update reconciliation set queue_walk_at = app_now() + interval '1 hour'
  where queue_walk_at <= app_now() or $1
 returning 1`;
 
-/** @param isWanted walk even if it is not due */
-export async function claimQueueWalk(db: Queryable, isWanted = false): Promise<boolean> {
-  return (await db.query(CLAIM_WALK, [isWanted])).length > 0;
+/** @param isRequested walk even if it is not due */
+export async function claimQueueWalk(db: Queryable, isRequested = false): Promise<boolean> {
+  return (await db.query(CLAIM_WALK, [isRequested])).length > 0;
 }
 
-export async function noteQueueWalked(db: Queryable): Promise<void> {
+export async function saveQueueWalked(db: Queryable): Promise<void> {
   await db.query(`update reconciliation set queue_walk_at = app_now() + interval '1 day'`);
 }
 
@@ -65,7 +65,7 @@ export type QueueWalkStep = {
   next: QueuePlace | null;
 };
 
-export async function walkQueue(
+export async function walkQueueStep(
   db: Queryable,
   from: QueuePlace = QUEUE_START,
 ): Promise<QueueWalkStep> {

@@ -49,7 +49,7 @@ async function start() {
     raise: (one: NewCondition) => void open.set(one.subject, one),
     clear: (one: EndedCondition) => void open.delete(one.subject),
   };
-  const context = { db, operatorEvents, rest: () => Promise.resolve(true) };
+  const context = { db, operatorEvents, pauseBetweenSteps: () => Promise.resolve(true) };
   return {
     database,
     sender,
@@ -329,7 +329,7 @@ test('a stopped check leaves its day to the next run at once, a dead one after t
   await pass(started, A_DAY_S);
   await check();
   await damage(started, 'update reconciled_days set checked_at = null, next_check_at = app_now()');
-  await reconcile({ ...context, rest: () => Promise.resolve(false) });
+  await reconcile({ ...context, pauseBetweenSteps: () => Promise.resolve(false) });
   assert.ok((await days()).every(({ checkedAt }) => checkedAt === null));
   assert.ok((await claimDay(database.db)) !== null, 'it was left at once');
   await check();

@@ -4,7 +4,7 @@
  *
  * A day of a project is due an hour after its end, again while its mail has not ended, and when the walk over the
  * queue finds a row that contradicts its recipient. Several processes may check at once: each claims days that no
- * other process has claimed, and other processes take over the day of a process that dies. The caller may rest or
+ * other process has claimed, and other processes take over the day of a process that dies. The caller may pause or
  * stop between two steps.
  */
 import {
@@ -13,111 +13,117 @@ import {
   type Difference,
   DIFFERENCES,
   NO_OUTCOMES,
-  outcomeDifferences,
+  compareOutcomes,
   type Outcomes,
   sortDifferences,
 } from './differences.ts';
 import { ENVIRONMENTS } from '../core/scope.ts';
+import { Findings } from './findings.ts';
 import type { OperatorEvents } from '../core/operator-events.ts';
 import type { Database } from '../database/database.ts';
-import { claimQueueWalk, noteQueueWalked, walkQueue } from './queue-store.ts';
+import {
+  claimQueueWalk,
+  type QueueWalkStep,
+  saveQueueWalked,
+  walkQueueStep,
+} from './queue-store.ts';
 import {
   countOutcomes,
-  findBeginning,
+  findDayStart,
   type OutcomeStep,
   readCountedOutcomes,
 } from './outcome-store.ts';
 import {
   forgetReconciledDays,
   listDifferences,
-  noteFinished,
+  saveFinished,
   type ReconciledDay,
 } from './day-store.ts';
 import {
-  checkSoon,
+  scheduleDay,
   claimDay,
   type ClaimedDay,
-  Findings,
-  firstOfDay,
-  keepDay,
-  listNextDay,
+  type DayStep,
+  firstIdOfDay,
+  renewClaim,
+  scheduleNextDay,
   readAccepted,
   readRemoved,
   saveDay,
   saveRemoved,
-  walkDay,
+  walkDayStep,
 } from './reconciliation-store.ts';
 import { QUEUE_START, type QueuePlace } from '../delivery/queue-control/change-store.ts';
 
 export type ReconcileContext = {
   db: Database;
   operatorEvents: OperatorEvents;
-  /** Called between two steps. @returns whether to continue */
-  rest: () => Promise<boolean>;
+  /**
+   * Pauses between two steps.
+   * @returns whether to continue
+   */
+  pauseBetweenSteps: () => Promise<boolean>;
 };
 
-type Scope = {
+type ReconcileScope = {
   /** null: all projects. */
   projectId?: string | null;
   walksQueue?: boolean;
 };
 
 /** Renews the claim of ten minutes in time, even with slow steps. */
-const KEEP_EVERY_STEPS = 20;
+const RENEW_EVERY_STEPS = 20;
 const FORGET_BATCH = 1_000;
 
 export async function reconcile(
   context: ReconcileContext,
-  { projectId = null, walksQueue = false }: Scope = {},
+  { projectId = null, walksQueue = false }: ReconcileScope = {},
 ): Promise<void> {
-  const { db, rest } = context;
-  while ((await listNextDay(db)) !== null) if (!(await rest())) return;
-  if (await claimQueueWalk(db, walksQueue)) await findStrays(context);
-  let isNews = false;
+  const { db, pauseBetweenSteps } = context;
+  while ((await scheduleNextDay(db)) !== null) if (!(await pauseBetweenSteps())) return;
+  if (await claimQueueWalk(db, walksQueue)) await checkQueue(context);
+  let hasChecked = false;
   for (;;) {
     const day = await claimDay(db, projectId);
     if (day === null) break;
     if (!(await checkDay(context, day))) return;
-    isNews = true;
+    hasChecked = true;
   }
   await forgetReconciledDays(db, FORGET_BATCH);
-  if (projectId === null) await noteFinished(db, isNews);
+  if (projectId === null) await saveFinished(db, hasChecked);
 }
 
 /** Makes days due whose queue rows contradict their recipients. */
-async function findStrays({ db, rest }: ReconcileContext): Promise<void> {
+async function checkQueue({ db, pauseBetweenSteps }: ReconcileContext): Promise<void> {
   let from: QueuePlace | null = QUEUE_START;
   while (from !== null) {
-    const step: Awaited<ReturnType<typeof walkQueue>> = await walkQueue(db, from);
-    for (const day of step.days) await checkSoon(db, day);
-    if (!(await rest())) return;
+    const step: QueueWalkStep = await walkQueueStep(db, from);
+    for (const day of step.days) await scheduleDay(db, day);
+    if (!(await pauseBetweenSteps())) return;
     from = step.next;
   }
-  await noteQueueWalked(db);
+  await saveQueueWalked(db);
 }
 
-/** @returns false when it was left to the next run */
+/**
+ * Compares the mail of a day with the counters, and stores the differences.
+ * @returns false when it was left to the next run
+ */
 async function checkDay(context: ReconcileContext, day: ClaimedDay): Promise<boolean> {
   const { db } = context;
-  const findings = new Findings();
-  const mayGoOn = keeping(context, day);
-  let after: string | null = firstOfDay(day);
-  while (after !== null) {
-    const step: Awaited<ReturnType<typeof walkDay>> = await walkDay(db, day, after);
-    findings.add(step);
-    after = step.next;
-    if (after !== null && !(await mayGoOn())) return false;
-  }
+  const mayContinue = createContinue(context, day);
+  const findings = await findProblems(db, day, mayContinue);
+  if (findings === null) return false;
   const isCompared = day.isOver && day.isCounted;
   const accepted = isCompared ? await readAccepted(db, day) : null;
-  const stored = isCompared ? await countEvents(context, day, mayGoOn) : NO_OUTCOMES;
+  const stored = isCompared ? await countEvents(db, day, mayContinue) : NO_OUTCOMES;
   if (stored === null) return false;
   const { isRemoved, isEarlierRemoved } = await readRemoved(db, day);
   if (isRemoved) {
     await saveRemoved(db, day);
   } else {
     const counted = isCompared ? await readCountedOutcomes(db, day) : NO_OUTCOMES;
-    const outcomes = outcomeDifferences({ counted, stored }, isEarlierRemoved);
+    const outcomes = compareOutcomes({ counted, stored }, isEarlierRemoved);
     const differences = sortDifferences([...findings.differences(accepted), ...outcomes]);
     await saveDay(db, day, { counts: findings.counts, differences });
   }
@@ -125,14 +131,40 @@ async function checkDay(context: ReconcileContext, day: ClaimedDay): Promise<boo
   return true;
 }
 
-/** Rests, and renews the claim in time. @returns whether to continue; otherwise the day is left to the next run */
-function keeping({ db, rest }: ReconcileContext, day: ClaimedDay): () => Promise<boolean> {
+/**
+ * Compares each email of the day with its recipients, queue rows and events.
+ * @returns null when it was left to the next run
+ */
+async function findProblems(
+  db: Database,
+  day: ClaimedDay,
+  mayContinue: () => Promise<boolean>,
+): Promise<Findings | null> {
+  const findings = new Findings();
+  let after: string | null = firstIdOfDay(day);
+  while (after !== null) {
+    const step: DayStep = await walkDayStep(db, day, after);
+    findings.add(step);
+    after = step.next;
+    if (after !== null && !(await mayContinue())) return null;
+  }
+  return findings;
+}
+
+/**
+ * Returns a function that pauses between two steps and renews the claim in time. It returns whether to continue;
+ * otherwise the day is left to the next run.
+ */
+function createContinue(
+  { db, pauseBetweenSteps }: ReconcileContext,
+  day: ClaimedDay,
+): () => Promise<boolean> {
   let steps = 0;
   return async () => {
-    const goesOn = await rest();
+    const isContinuing = await pauseBetweenSteps();
     steps += 1;
-    if (!goesOn || steps % KEEP_EVERY_STEPS === 0) await keepDay(db, day, !goesOn);
-    return goesOn;
+    if (!isContinuing || steps % RENEW_EVERY_STEPS === 0) await renewClaim(db, day, !isContinuing);
+    return isContinuing;
   };
 }
 
@@ -141,24 +173,24 @@ function keeping({ db, rest }: ReconcileContext, day: ClaimedDay): () => Promise
  * @returns null when it was left to the next run
  */
 async function countEvents(
-  { db }: ReconcileContext,
+  db: Database,
   { projectId, day }: ClaimedDay,
-  mayGoOn: () => Promise<boolean>,
+  mayContinue: () => Promise<boolean>,
 ): Promise<Outcomes | null> {
   let outcomes: Outcomes = NO_OUTCOMES;
   for (const environment of ENVIRONMENTS) {
-    let place = await findBeginning(db, { projectId, environment }, day);
+    let place = await findDayStart(db, { projectId, environment }, day);
     while (place !== null) {
       const step: OutcomeStep = await countOutcomes(db, { projectId, environment, day }, place);
       outcomes = addOutcomes(outcomes, step.outcomes);
       place = step.next;
-      if (place !== null && !(await mayGoOn())) return null;
+      if (place !== null && !(await mayContinue())) return null;
     }
   }
   return outcomes;
 }
 
-const NAMED_MAX = 3;
+const REPORTED_DAYS_MAX = 3;
 
 /** Opens or ends the condition of a project, by the stored results of its days. */
 export async function reportProject(
@@ -166,26 +198,26 @@ export async function reportProject(
   projectId: string,
 ): Promise<void> {
   const condition = { type: 'reconciliation.difference', subject: projectId } as const;
-  const days = await listDifferences(db, NAMED_MAX + 1, projectId);
+  const days = await listDifferences(db, REPORTED_DAYS_MAX + 1, projectId);
   const [newest] = days;
   if (newest === undefined) return operatorEvents.clear(condition);
-  const sentences = days.slice(0, NAMED_MAX).map(sentenceOf).join(' ');
-  const more = days.length > NAMED_MAX ? ' There are more days.' : '';
+  const sentences = days.slice(0, REPORTED_DAYS_MAX).map(describeDay).join(' ');
+  const more = days.length > REPORTED_DAYS_MAX ? ' There are more days.' : '';
   operatorEvents.raise({
     ...condition,
     message: `Mail of project ${newest.projectName} is not accounted for. ${sentences}${more}`,
-    remedy: `${remedyOf(newest.differences)} \`letterhaus reconcile\` shows all of it, and checks again.`,
+    remedy: `${remedyFor(newest.differences)} \`letterhaus reconcile\` shows all of it, and checks again.`,
     details: {
       project_id: projectId,
-      days: days.slice(0, NAMED_MAX).map(({ day, differences }) => ({ day, differences })),
+      days: days.slice(0, REPORTED_DAYS_MAX).map(({ day, differences }) => ({ day, differences })),
     },
   });
 }
 
-function sentenceOf({ day, differences }: ReconciledDay): string {
+function describeDay({ day, differences }: ReconciledDay): string {
   return `${day}: ${differences.map(describeDifference).join(' ')}`;
 }
 
-function remedyOf([first]: readonly Difference[]): string {
-  return first === undefined ? '' : DIFFERENCES[first.kind].toDo;
+function remedyFor([first]: readonly Difference[]): string {
+  return first === undefined ? '' : DIFFERENCES[first.kind].remedy;
 }

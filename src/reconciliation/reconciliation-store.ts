@@ -10,12 +10,11 @@
  * A step reads a few hundred emails by index probes, with its own time limit, and leaves no lock.
  */
 import {
-  DAY_SETTLES_MS,
+  DAY_ENDS_AFTER_MS,
   type Difference,
-  EXAMPLES_MAX,
   STATUS_COLUMNS,
   type Statuses,
-  weightOf,
+  sizeOfDifference,
 } from './differences.ts';
 import { EVENT_OF_STATUS } from '../core/events.ts';
 import { ENVIRONMENTS } from '../core/scope.ts';
@@ -31,69 +30,69 @@ const DAY_MS = 86_400_000;
  * An id has the time of its node. A node accepts no mail when its clock differs by an hour or more
  * (service/readiness/clock-watch.ts).
  */
-const CLOCKS_DIFFER_MS = 2 * 3_600_000;
+const CLOCK_SKEW_MAX_MS = 2 * 3_600_000;
 /** After this time another process takes over a check that died. */
-const CLAIM = '10 minutes';
-const SETTLES = `interval '${DAY_SETTLES_MS} milliseconds'`;
+const CLAIM_INTERVAL = '10 minutes';
+const ENDS_AFTER = `interval '${DAY_ENDS_AFTER_MS} milliseconds'`;
 
-const quoted = (values: readonly string[]): string => values.map((one) => `'${one}'`).join();
-const OF_BOTH = `environment in (${quoted(ENVIRONMENTS)})`;
-const beginning = (day: string): string => `(${day})::timestamp at time zone 'UTC'`;
-const idFrom = (time: string): string =>
+const quoteList = (values: readonly string[]): string => values.map((one) => `'${one}'`).join();
+const ANY_ENVIRONMENT = `environment in (${quoteList(ENVIRONMENTS)})`;
+const startOfDaySql = (day: string): string => `(${day})::timestamp at time zone 'UTC'`;
+const firstIdSql = (time: string): string =>
   `(lpad(to_hex(floor(extract(epoch from ${time}) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid`;
 
 // Finds projects with mail or outcomes of the day: in the counts, in deltas that are not folded yet, or stored.
-const LIST_NEXT_DAY = `
+const SCHEDULE_NEXT_DAY = `
 with next as (
   update reconciliation set through = through + 1
-   where app_now() >= ${beginning('through + 2')} + ${SETTLES}
+   where app_now() >= ${startOfDaySql('through + 2')} + ${ENDS_AFTER}
   returning through as day
 ),
 listed as (
   insert into reconciled_days (project_id, day, next_check_at)
   select p.id, n.day, app_now()
     from next n
-   cross join lateral (select ${beginning('n.day')} as starts, ${beginning('n.day + 1')} as ends) d
+   cross join lateral (select ${startOfDaySql('n.day')} as starts, ${startOfDaySql('n.day + 1')} as ends) d
    cross join projects p
    where exists (select from stats s
-                  where s.project_id = p.id and s.${OF_BOTH} and s.granularity = 'day'
+                  where s.project_id = p.id and s.${ANY_ENVIRONMENT} and s.granularity = 'day'
                     and s.dimension = 'total' and s.period = d.starts)
       or exists (select from stats_deltas s
-                  where s.project_id = p.id and s.${OF_BOTH}
+                  where s.project_id = p.id and s.${ANY_ENVIRONMENT}
                     and s.at >= d.starts and s.at < d.ends)
       or exists (select from emails e
-                  where e.project_id = p.id and e.${OF_BOTH} and e.id >= ${idFrom('d.starts')}
-                    and e.id < ${idFrom('d.ends')})
+                  where e.project_id = p.id and e.${ANY_ENVIRONMENT} and e.id >= ${firstIdSql('d.starts')}
+                    and e.id < ${firstIdSql('d.ends')})
   on conflict (project_id, day) do update set next_check_at = excluded.next_check_at
 )
 select day::text from next`;
 
 /** Makes the next day that is over due, for its projects. @returns the day; null: there is none */
-export async function listNextDay(db: Queryable): Promise<string | null> {
-  const [row] = await db.query<{ day: string }>(LIST_NEXT_DAY);
+export async function scheduleNextDay(db: Queryable): Promise<string | null> {
+  const [row] = await db.query<{ day: string }>(SCHEDULE_NEXT_DAY);
   return row?.day ?? null;
 }
 
-const CHECK_SOON = `
+const SCHEDULE_DAY = `
 insert into reconciled_days (project_id, day, next_check_at) values ($1, $2::date, app_now())
 on conflict (project_id, day) do update set next_check_at = app_now()`;
 
 /** Makes a day due, even if it is not over or was checked. */
-export async function checkSoon(db: Queryable, { projectId, day }: ProjectDay): Promise<void> {
-  await db.query(CHECK_SOON, [projectId, day]);
+export async function scheduleDay(db: Queryable, { projectId, day }: ProjectDay): Promise<void> {
+  await db.query(SCHEDULE_DAY, [projectId, day]);
 }
 
 // No other process takes the day until the claim ends.
 const CLAIM_DAY = `
 update reconciled_days c
-   set next_check_at = app_now() + interval '${CLAIM}'
+   set next_check_at = app_now() + interval '${CLAIM_INTERVAL}'
   from (select d.project_id, d.day from reconciled_days d
          where d.next_check_at <= app_now() and ($1::uuid is null or d.project_id = $1)
          order by d.next_check_at, d.day limit 1
            for update skip locked) due
  where c.project_id = due.project_id and c.day = due.day
 returning c.project_id as "projectId", c.day::text,
-          app_now() >= ${beginning('c.day + 1')} + ${SETTLES} as "isOver",
+          app_now() >= ${startOfDaySql('c.day + 1')} + ${ENDS_AFTER} as "isOver",
           c.day >= (select first_day from reconciliation) as "isCounted"`;
 
 /**
@@ -111,28 +110,28 @@ export async function claimDay(
   return row ?? null;
 }
 
-const KEEP = `
+const RENEW_CLAIM = `
 update reconciled_days set next_check_at = app_now() + $3::interval
  where project_id = $1 and day = $2::date`;
 
 /** Renews the claim. @param isLeft the next run checks the day from its beginning instead */
-export async function keepDay(
+export async function renewClaim(
   db: Queryable,
   { projectId, day }: ProjectDay,
   isLeft = false,
 ): Promise<void> {
-  await db.query(KEEP, [projectId, day, isLeft ? '0' : CLAIM]);
+  await db.query(RENEW_CLAIM, [projectId, day, isLeft ? '0' : CLAIM_INTERVAL]);
 }
 
 const STEP_EMAILS = 250;
 
 /** Ids of emails, including emails of which only other rows are left; in order, by one index each. */
-const candidates = (table: string, id: string, also = ''): string => `
+const candidateIdsSql = (table: string, id: string, also = ''): string => `
     (select distinct x.${id} as id from ${table} x
       where x.project_id = $1 and x.${id} > $2 and x.${id} < $3 ${also}
       order by x.${id} limit ${STEP_EMAILS})`;
 
-const IS_OPEN = `r.status in (${quoted(OPEN_STATUSES)})`;
+const IS_OPEN = `r.status in (${quoteList(OPEN_STATUSES)})`;
 const EVENT_OF = `case r.status ${[...FINAL_STATUSES, 'deferred' as const]
   .map((status) => `when '${status}' then '${EVENT_OF_STATUS[status]}'`)
   .join(' ')} end`;
@@ -167,7 +166,7 @@ select count(*)::int as recipients, count(*) filter (where ${IS_OPEN})::int as o
                       and v.type = 'email.canceled' limit 1) as was_canceled_whole) x
  where r.project_id = $1 and r.email_id = i.id`;
 
-const STRAYS = `
+const STRAY_ROWS = `
 select (select count(*) from queue q
          where q.project_id = $1 and q.email_id = i.id and not ${HAS_RECIPIENT('q', 'email_id')})
        + count(*) filter (where v.position is not null and not ${HAS_RECIPIENT('v', 'subject_id')})
@@ -185,13 +184,13 @@ const PROBLEMS = {
   event_missing: 'event_count <> events or last_seq <> events',
   status_unexplained: 'created_at is not null and is_unexplained',
 } as const;
-type Problem = keyof typeof PROBLEMS;
+export type Problem = keyof typeof PROBLEMS;
 
 const CANDIDATES = [
-  ...ENVIRONMENTS.map((one) => candidates('emails', 'id', `and x.environment = '${one}'`)),
-  candidates('recipients', 'email_id'),
-  candidates('events', 'subject_id', `and x.type like 'email.%'`),
-  candidates('queue', 'email_id'),
+  ...ENVIRONMENTS.map((one) => candidateIdsSql('emails', 'id', `and x.environment = '${one}'`)),
+  candidateIdsSql('recipients', 'email_id'),
+  candidateIdsSql('events', 'subject_id', `and x.type like 'email.%'`),
+  candidateIdsSql('queue', 'email_id'),
 ].join(' union ');
 const SUMS = STATUS_COLUMNS.map((one) => `'${one}', coalesce(sum(${one}), 0)`).join();
 const KINDS = Object.entries(PROBLEMS)
@@ -207,9 +206,9 @@ looked as materialized (
     from ids i
     left join lateral (
       select e.created_at, e.open_count, e.event_count from emails e
-       where e.project_id = $1 and e.${OF_BOTH} and e.id = i.id limit 1) e on true
+       where e.project_id = $1 and e.${ANY_ENVIRONMENT} and e.id = i.id limit 1) e on true
    cross join lateral (${RECIPIENTS}) r
-   cross join lateral (${STRAYS}) s
+   cross join lateral (${STRAY_ROWS}) s
    where coalesce(e.created_at >= $4 and e.created_at < $5, i.id >= $6 and i.id < $7)
 ),
 problems as (
@@ -236,7 +235,7 @@ set local enable_hashjoin = off;
 set local enable_mergejoin = off;
 set local enable_hashagg = off`;
 
-type Counts = Record<keyof Statuses | 'emails' | 'recipients', number>;
+export type Counts = Record<keyof Statuses | 'emails' | 'recipients', number>;
 export type DayStep = {
   counts: Counts;
   problems: { id: string; kinds: Problem[] }[];
@@ -244,10 +243,10 @@ export type DayStep = {
   next: string | null;
 };
 
-export const firstOfDay = ({ day }: ProjectDay): string =>
-  firstUuidAt(Date.parse(day) - CLOCKS_DIFFER_MS);
+export const firstIdOfDay = ({ day }: ProjectDay): string =>
+  firstUuidAt(Date.parse(day) - CLOCK_SKEW_MAX_MS);
 
-export function walkDay(
+export function walkDayStep(
   db: Pick<Database, 'transaction'>,
   { projectId, day }: ProjectDay,
   after: string,
@@ -259,7 +258,7 @@ export function walkDay(
     const [row] = await tx.query<Omit<DayStep, 'next'> & { passed: number; last: string }>(STEP, [
       projectId,
       after,
-      firstUuidAt(endMs + CLOCKS_DIFFER_MS),
+      firstUuidAt(endMs + CLOCK_SKEW_MAX_MS),
       new Date(startMs),
       new Date(endMs),
       firstUuidAt(startMs),
@@ -271,49 +270,14 @@ export function walkDay(
   });
 }
 
-export class Findings {
-  readonly counts: Counts = {
-    emails: 0,
-    recipients: 0,
-    ...(Object.fromEntries(STATUS_COLUMNS.map((one) => [one, 0])) as Record<
-      keyof Statuses,
-      number
-    >),
-  };
-  readonly #problems = new Map<Problem, { emails: number; examples: string[] }>();
-
-  add({ counts, problems }: DayStep): void {
-    for (const name of Object.keys(counts) as (keyof Counts)[]) this.counts[name] += counts[name];
-    for (const { id, kinds } of problems) {
-      for (const kind of kinds) {
-        const found = this.#problems.get(kind) ?? { emails: 0, examples: [] };
-        found.emails += 1;
-        if (found.examples.length < EXAMPLES_MAX) found.examples.push(id);
-        this.#problems.set(kind, found);
-      }
-    }
-  }
-
-  /** @param accepted null: the counters do not cover all mail of the day */
-  differences(accepted: Accepted | null): Difference[] {
-    const problems = [...this.#problems].map(([kind, found]) => ({ kind, ...found }));
-    const counters = (['recipients', 'emails'] as const).flatMap((counter): Difference[] => {
-      const [counted, stored] = [accepted?.[counter], this.counts[counter]];
-      if (counted === undefined || counted === stored) return [];
-      return [{ kind: 'accepted_differs', emails: 0, examples: [], counter, counted, stored }];
-    });
-    return [...counters, ...problems];
-  }
-}
-
 const ACCEPTED = `
 select coalesce(sum(emails), 0)::int as emails, coalesce(sum(recipients), 0)::int as recipients
   from (select s.emails, s.recipients from stats s
-         where s.project_id = $1 and s.${OF_BOTH} and s.granularity = 'day' and s.dimension = 'total'
+         where s.project_id = $1 and s.${ANY_ENVIRONMENT} and s.granularity = 'day' and s.dimension = 'total'
            and s.period = $2
          union all
         select d.emails, d.recipients from stats_deltas d
-         where d.project_id = $1 and d.${OF_BOTH} and d.what = 'accepted' and d.at >= $2 and d.at < $3) x`;
+         where d.project_id = $1 and d.${ANY_ENVIRONMENT} and d.what = 'accepted' and d.at >= $2 and d.at < $3) x`;
 
 export type Accepted = { emails: number; recipients: number };
 
@@ -337,7 +301,7 @@ select coalesce(x.before > $2, false) as "isRemoved", coalesce(x.before > $3, fa
  * An email can change this long: a report is accepted for 45 days (inbound/report-store.ts), and an email is
  * scheduled at most 30 days ahead.
  */
-const CHANGES_FOR_MS = 80 * DAY_MS;
+const EMAIL_CHANGES_FOR_MS = 80 * DAY_MS;
 
 /**
  * Returns whether the retention may have removed mail of the day, or earlier mail with outcomes on the day. Read it
@@ -347,8 +311,8 @@ export async function readRemoved(
   db: Queryable,
   { projectId, day }: ProjectDay,
 ): Promise<{ isRemoved: boolean; isEarlierRemoved: boolean }> {
-  const startMs = Date.parse(day) - CLOCKS_DIFFER_MS;
-  const values = [projectId, new Date(startMs), new Date(startMs - CHANGES_FOR_MS)];
+  const startMs = Date.parse(day) - CLOCK_SKEW_MAX_MS;
+  const values = [projectId, new Date(startMs), new Date(startMs - EMAIL_CHANGES_FOR_MS)];
   const [row] = await db.query<{ isRemoved: boolean; isEarlierRemoved: boolean }>(REMOVED, values);
   return row ?? { isRemoved: true, isEarlierRemoved: true };
 }
@@ -365,10 +329,10 @@ update reconciled_days d
    set checked_at = app_now(), emails = $3, recipients = $4, statuses = $5::jsonb, differences = $6::jsonb,
        acknowledged_at = case when $7::int between 1 and ${WEIGHT} then d.acknowledged_at end,
        next_check_at = case
-         when app_now() < ${beginning('d.day + 1')} + ${SETTLES} then ${beginning('d.day + 1')} + ${SETTLES}
+         when app_now() < ${startOfDaySql('d.day + 1')} + ${ENDS_AFTER} then ${startOfDaySql('d.day + 1')} + ${ENDS_AFTER}
          when $6::jsonb <> '[]' then app_now() + interval '1 day'
          when ($5::jsonb ->> 'open')::int > 0
-           then app_now() + greatest(interval '1 day', app_now() - ${beginning('d.day + 1')}) end
+           then app_now() + greatest(interval '1 day', app_now() - ${startOfDaySql('d.day + 1')}) end
  where d.project_id = $1 and d.day = $2::date`;
 
 export async function saveDay(
@@ -377,7 +341,7 @@ export async function saveDay(
   { counts, differences }: { counts: Counts; differences: readonly Difference[] },
 ): Promise<void> {
   const { emails, recipients, ...statuses } = counts;
-  const weight = differences.reduce((sum, one) => sum + weightOf(one), 0);
+  const weight = differences.reduce((sum, one) => sum + sizeOfDifference(one), 0);
   await db.query(SAVE, [
     of.projectId,
     of.day,

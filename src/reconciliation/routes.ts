@@ -21,7 +21,7 @@ import {
   type ReconciledDay,
   readReconciliation,
 } from './day-store.ts';
-import { checkSoon } from './reconciliation-store.ts';
+import { scheduleDay } from './reconciliation-store.ts';
 import { refuse } from '../http/errors.ts';
 import { listResponse } from '../http/list-pages.ts';
 import { isOperator, NOT_OPERATOR, requireOperator } from '../http/operators.ts';
@@ -30,12 +30,12 @@ import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
 
 const TAGS = ['Operator'];
-const SHOWN_MAX = 100;
+const DIFFERENCES_MAX = 100;
 const DAYS_MAX = 1_000;
-const SHOWN_DAYS = 14;
+const DEFAULT_DAYS = 14;
 const DAY_MS = 86_400_000;
 /** After this time the answer is incomplete. */
-const BUDGET_MS = 20_000;
+const CHECK_TIME_MAX_MS = 20_000;
 
 export function registerReconciliationRoutes(app: App, services: HttpServices): void {
   registerSummary(app, services);
@@ -58,7 +58,7 @@ function registerSummary(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       if (!(await isOperator(db, request))) return refuse(reply, NOT_OPERATOR);
       const summary = await readReconciliation(db);
-      const differing = await listDifferences(db, SHOWN_MAX);
+      const differing = await listDifferences(db, DIFFERENCES_MAX);
       return {
         object: 'reconciliation' as const,
         is_accounted_for: summary.differing === 0,
@@ -82,7 +82,7 @@ function differenceToWire({ projectId, projectName, day, differences }: Reconcil
     differences: differences.map((one) => ({
       kind: one.kind,
       message: describeDifference(one),
-      remedy: DIFFERENCES[one.kind].toDo,
+      remedy: DIFFERENCES[one.kind].remedy,
       email_ids: [...one.examples],
     })),
   };
@@ -107,11 +107,11 @@ function registerDays(app: App, { db }: HttpServices): void {
       const { from, to = '9999-12-31', project_id: projectId = null } = request.query;
       if (projectId !== null && !isId(projectId)) return refuse(reply, NO_SUCH_ID);
       const { through } = await readReconciliation(db);
-      const first = new Date(Date.parse(through) - (SHOWN_DAYS - 1) * DAY_MS);
+      const first = new Date(Date.parse(through) - (DEFAULT_DAYS - 1) * DAY_MS);
       const range = { from: from ?? first.toISOString().slice(0, 10), to, projectId };
       const listed = await listReconciledDays(db, range, DAYS_MAX + 1);
       const { has_more } = listResponse(listed, DAYS_MAX);
-      const data = listed.slice(0, DAYS_MAX).filter(hasAny).map(dayToWire);
+      const data = listed.slice(0, DAYS_MAX).filter(hasContent).map(dayToWire);
       return { object: 'list' as const, data, has_more };
     },
   });
@@ -142,16 +142,16 @@ function registerCheck(app: App, { db, world, operatorEvents }: HttpServices): v
           return refuse(reply, refuseFields([{ field: 'day', message }]));
         }
         const all = projectId === null ? await listAllProjects(db) : [{ id: projectId }];
-        for (const { id } of all) await checkSoon(db, { projectId: id, day: asked });
+        for (const { id } of all) await scheduleDay(db, { projectId: id, day: asked });
       }
-      const untilMs = world.monotonicMs() + BUDGET_MS;
+      const untilMs = world.monotonicMs() + CHECK_TIME_MAX_MS;
       let isComplete = true;
-      const rest = async (): Promise<boolean> => {
+      const pauseBetweenSteps = async (): Promise<boolean> => {
         await turn();
         isComplete = world.monotonicMs() < untilMs;
         return isComplete;
       };
-      await reconcile({ db, operatorEvents, rest }, { projectId, walksQueue });
+      await reconcile({ db, operatorEvents, pauseBetweenSteps }, { projectId, walksQueue });
       await operatorEvents.flush();
       return { object: 'reconciliation_check' as const, is_complete: isComplete };
     },
@@ -190,7 +190,7 @@ function registerAcknowledgement(app: App, { db, operatorEvents }: HttpServices)
 
 const NO_SUCH_ID: Refusal = refuseFields([{ field: 'project_id', message: 'is not an id' }]);
 
-const hasAny = ({ recipients, differences, checkedAt }: ReconciledDay): boolean =>
+const hasContent = ({ recipients, differences, checkedAt }: ReconciledDay): boolean =>
   recipients > 0 || differences.length > 0 || checkedAt === null;
 
 function dayToWire(one: ReconciledDay) {
@@ -208,7 +208,7 @@ function dayToWire(one: ReconciledDay) {
       ...difference,
       examples: [...difference.examples],
       message: describeDifference(difference),
-      remedy: DIFFERENCES[difference.kind].toDo,
+      remedy: DIFFERENCES[difference.kind].remedy,
     })),
     acknowledged_at: one.acknowledgedAt?.toISOString() ?? null,
   };

@@ -50,7 +50,7 @@ export function registerRequestLog(
     };
     route.onResponse = [...[route.onResponse ?? []].flat(), onSuccess];
   });
-  app.addHook('onClose', () => notes.write());
+  app.addHook('onClose', () => notes.flush());
 }
 
 function accessOf({ routeOptions }: FastifyRequest): Access {

@@ -13,9 +13,9 @@
 import type { Queryable } from '../database/database.ts';
 
 /** The last clock jump within a day, which pauses the removal. */
-export type Hold = { since: Date; until: Date; movedS: number };
+export type RemovalPause = { since: Date; until: Date; movedS: number };
 
-const HOLD = `case when held_since is null then null else json_build_object(
+const PAUSE_JSON = `case when held_since is null then null else json_build_object(
   'since', held_since, 'until', held_since + interval '1 day', 'movedS', moved_s) end as hold`;
 
 const NOTE_RUN = `
@@ -26,17 +26,17 @@ update retention_clock
        moved_s = case when abs(extract(epoch from app_now() - ran_at)) > 86400
                       then extract(epoch from app_now() - ran_at) else moved_s end,
        ran_at = app_now()
-returning ${HOLD}`;
+returning ${PAUSE_JSON}`;
 
-type HoldRow = { hold: { since: string; until: string; movedS: number } | null };
+type PauseRow = { hold: { since: string; until: string; movedS: number } | null };
 
 /** Called before each removal. @returns why nothing may be removed, or null */
-export async function noteRun(db: Queryable): Promise<Hold | null> {
-  const [row] = await db.query<HoldRow>(NOTE_RUN);
-  return holdOf(row);
+export async function beginRun(db: Queryable): Promise<RemovalPause | null> {
+  const [row] = await db.query<PauseRow>(NOTE_RUN);
+  return parsePause(row);
 }
 
-function holdOf(row: HoldRow | undefined): Hold | null {
+function parsePause(row: PauseRow | undefined): RemovalPause | null {
   if (!row?.hold) return null;
   const { since, until, movedS } = row.hold;
   return { since: new Date(since), until: new Date(until), movedS };
@@ -66,7 +66,7 @@ export async function readAllowance(db: Queryable): Promise<Allowance> {
 }
 
 /** Returns the number of weeks with data that may still be removed today. */
-export function weeksAllowed(storedWeeks: number, { isConfirmed, spent }: Allowance): number {
+export function maxWeeksToRemove(storedWeeks: number, { isConfirmed, spent }: Allowance): number {
   if (isConfirmed) return Infinity;
   return Math.max(0, Math.max(1, Math.floor(storedWeeks / 10)) - spent);
 }
@@ -76,21 +76,21 @@ update retention_clock
    set spent = case when ${IS_SAME_DAY} then spent + 1 else 1 end,
        spent_since = case when ${IS_SAME_DAY} then spent_since else app_now() end`;
 
-export async function noteSpent(db: Queryable): Promise<void> {
+export async function countRemovedWeek(db: Queryable): Promise<void> {
   await db.query(NOTE_SPENT);
 }
 
 /** @param waiting the first days of weeks */
-export async function noteWaiting(db: Queryable, waiting: readonly string[]): Promise<void> {
+export async function saveWaitingWeeks(db: Queryable, waiting: readonly string[]): Promise<void> {
   await db.query('update retention_clock set waiting = $1 where waiting <> $1', [waiting]);
 }
 
-export type RetentionState = { ranAt: Date | null; hold: Hold | null; waiting: string[] };
+export type RetentionState = { ranAt: Date | null; hold: RemovalPause | null; waiting: string[] };
 
-const READ_STATE = `select ran_at as "ranAt", waiting, ${HOLD} from retention_clock`;
+const READ_STATE = `select ran_at as "ranAt", waiting, ${PAUSE_JSON} from retention_clock`;
 
 export async function readRetentionState(db: Queryable): Promise<RetentionState> {
-  type Row = { ranAt: Date | null; waiting: string[] } & HoldRow;
+  type Row = { ranAt: Date | null; waiting: string[] } & PauseRow;
   const [row] = await db.query<Row>(READ_STATE);
-  return { ranAt: row?.ranAt ?? null, waiting: row?.waiting ?? [], hold: holdOf(row) };
+  return { ranAt: row?.ranAt ?? null, waiting: row?.waiting ?? [], hold: parsePause(row) };
 }

@@ -10,28 +10,28 @@ export function describeRetention(retention: Command, cli: Cli): void {
   apiRunnable(retention, cli, {
     examples: ['retention', 'retention confirm --yes'],
     mode: 'none',
-    run: show,
+    run: showRetention,
   });
   apiCommand(retention, cli, {
     name: 'confirm',
     about: 'let the service remove all old data that is due, at its next check',
     examples: ['retention confirm --yes'],
     mode: 'none',
-    run: confirm,
+    run: confirmRetention,
   }).option('--yes', 'do not ask for confirmation');
 }
 
-async function show({ client }: Api): Promise<Outcome> {
+async function showRetention({ client }: Api): Promise<Outcome> {
   const state = await client.operator.retention();
   const text = [
     `Content is kept for ${state.content}, metadata for ${state.metadata}.`,
     `Last check: ${shortTime(state.ran_at)}.`,
-    ...reasons(state),
+    ...explainDelays(state),
   ].join('\n');
   return { data: state, text };
 }
 
-function reasons(state: RetentionState): string[] {
+function explainDelays(state: RetentionState): string[] {
   const { held_until: until, clock_moved_s: movedS, waiting } = state;
   const lines: string[] = [];
   if (until !== null && movedS !== null) {
@@ -50,7 +50,7 @@ function reasons(state: RetentionState): string[] {
   return [...lines, 'To remove what is due now: letterhaus retention confirm'];
 }
 
-async function confirm(
+async function confirmRetention(
   { cli, client }: Api,
   { yes }: ApiOptions & { yes?: true },
 ): Promise<Outcome> {

@@ -20,7 +20,7 @@ const log = {
   warn: (_facts: object, text: string) => log.warnings.push(text),
 };
 const retention = { contentH: 45 * 24, metadataH: 90 * 24 };
-const newTask = () => new MailRemoval(database, { retention, log: log as never, restMs: 0 });
+const newTask = () => new MailRemoval(database, { retention, log: log as never, pauseMs: 0 });
 
 /** Returns the partitions of a table that are older than the last week. */
 async function oldWeeks(table: string): Promise<number> {

@@ -7,24 +7,24 @@ import type { Retention } from '../core/retention.ts';
 import type { Database, DatabaseAddress } from '../database/database.ts';
 import { forgetInbound } from '../inbound/inbound-message-store.ts';
 import { removeOldPartitions } from './week-removal-store.ts';
-import { noteRun } from './clock-store.ts';
+import { beginRun } from './clock-store.ts';
 import {
   type ProjectRetention,
-  projectsToTrim,
+  listProjectsToTrim,
   trimLogs,
   trimProject,
-  type Trimmed,
+  type TrimmedBatch,
 } from './retention-store.ts';
 
 export type RetentionOptions = {
   retention: Retention;
   log: Pick<Logger, 'info' | 'warn'>;
   /** Pause between two batches; shorter in tests. */
-  restMs?: number;
+  pauseMs?: number;
 };
 
 /** Batches of 500 remove at most 5,000 emails a second, with pauses for other statements. */
-const REST_MS = 100;
+const PAUSE_MS = 100;
 /** About one line of progress a minute. */
 const LOG_EVERY_BATCHES = 500;
 
@@ -32,7 +32,7 @@ export class MailRemoval {
   readonly #database: { db: Database; address: DatabaseAddress };
   readonly #options: RetentionOptions;
   #pausedSinceMs: number | null = null;
-  #waiting = '';
+  #reportedWeeks = '';
 
   constructor(database: { db: Database; address: DatabaseAddress }, options: RetentionOptions) {
     this.#database = database;
@@ -48,18 +48,18 @@ export class MailRemoval {
     if (await this.#isPaused()) return;
     await this.#removeWeeks(signal);
     await this.#forgetInbound({ projectId: null, contentH: retention.contentH }, isStopping);
-    for (const project of await projectsToTrim(this.#database.db, retention)) {
+    for (const project of await listProjectsToTrim(this.#database.db, retention)) {
       const batches = trimProject(this.#database.db, project);
-      await this.#trim(batches, { project_id: project.projectId }, isStopping);
+      await this.#trimInBatches(batches, { project_id: project.projectId }, isStopping);
       await this.#forgetInbound(project, isStopping);
       if (isStopping()) return;
     }
-    await this.#trim(trimLogs(this.#database.db), {}, isStopping);
+    await this.#trimInBatches(trimLogs(this.#database.db), {}, isStopping);
   }
 
   /** Checks for a clock jump. Logs each jump once. */
   async #isPaused(): Promise<boolean> {
-    const hold = await noteRun(this.#database.db);
+    const hold = await beginRun(this.#database.db);
     if (hold !== null && hold.since.getTime() !== this.#pausedSinceMs) {
       this.#options.log.warn(
         { moved_h: Math.round(hold.movedS / 3600), until: hold.until },
@@ -84,9 +84,9 @@ export class MailRemoval {
   }
 
   #reportWaiting(waiting: readonly string[]): void {
-    const before = this.#waiting;
-    this.#waiting = waiting.join();
-    if (waiting.length === 0 || this.#waiting === before) return;
+    const before = this.#reportedWeeks;
+    this.#reportedWeeks = waiting.join();
+    if (waiting.length === 0 || this.#reportedWeeks === before) return;
     this.#options.log.warn(
       { waiting },
       'more than a tenth of all weeks is past its retention; at most a tenth is removed in a day, ' +
@@ -101,33 +101,33 @@ export class MailRemoval {
   ): Promise<void> {
     while (!isStopping()) {
       if (!(await forgetInbound(this.#database.db, { projectId, contentH }))) return;
-      await this.#rest();
+      await this.#pause();
     }
   }
 
-  async #trim(
-    steps: AsyncGenerator<Trimmed>,
-    about: { project_id?: ProjectRetention['projectId'] },
+  async #trimInBatches(
+    steps: AsyncGenerator<TrimmedBatch>,
+    logFields: { project_id?: ProjectRetention['projectId'] },
     isStopping: () => boolean,
   ): Promise<void> {
     const removed: Record<string, number> = {};
     const logProgress = (message: string): void => {
       if (Object.values(removed).some((count) => count > 0)) {
-        this.#options.log.info({ ...about, ...removed }, message);
+        this.#options.log.info({ ...logFields, ...removed }, message);
       }
     };
-    let batches = 0;
+    let batchCount = 0;
     for await (const batch of steps) {
-      removed[batch.what] = (removed[batch.what] ?? 0) + batch.removed;
-      batches += 1;
+      removed[batch.table] = (removed[batch.table] ?? 0) + batch.removed;
+      batchCount += 1;
       if (isStopping()) break;
-      if (batches % LOG_EVERY_BATCHES === 0) logProgress('removing data past its retention');
-      await this.#rest();
+      if (batchCount % LOG_EVERY_BATCHES === 0) logProgress('removing data past its retention');
+      await this.#pause();
     }
     logProgress('data past its retention was removed');
   }
 
-  #rest(): Promise<void> {
-    return new Promise((resolve) => setTimeout(resolve, this.#options.restMs ?? REST_MS));
+  #pause(): Promise<void> {
+    return new Promise((resolve) => setTimeout(resolve, this.#options.pauseMs ?? PAUSE_MS));
   }
 }

@@ -13,7 +13,7 @@ import { AcceptStore } from '../accept/store/accept-store.ts';
 import { recordEvent } from '../events/event-store.ts';
 import { newId } from '../database/ids.ts';
 import { registerWorker } from '../delivery/queue/worker-store.ts';
-import { projectsToTrim, setRetention, trimLogs, trimProject } from './retention-store.ts';
+import { listProjectsToTrim, setRetention, trimLogs, trimProject } from './retention-store.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 
@@ -57,9 +57,9 @@ async function rowsOf({ db }: TestDatabase, { projectId }: Sender): Promise<numb
 /** @returns the number of removed rows by kind */
 async function trimAll({ db }: TestDatabase): Promise<Record<string, number>> {
   const removed: Record<string, number> = {};
-  for (const project of await projectsToTrim(db, INSTALLATION)) {
+  for (const project of await listProjectsToTrim(db, INSTALLATION)) {
     for await (const batch of trimProject(db, project)) {
-      removed[batch.what] = (removed[batch.what] ?? 0) + batch.removed;
+      removed[batch.table] = (removed[batch.table] ?? 0) + batch.removed;
     }
   }
   return removed;
@@ -136,7 +136,7 @@ test('mail is removed in batches, by several machines at once, each row once', a
   await settleLast();
   await setOwn(database, sender, [24, 24]);
   await passDays(database, 3);
-  const [project] = await projectsToTrim(database.db, INSTALLATION);
+  const [project] = await listProjectsToTrim(database.db, INSTALLATION);
   for await (const { removed } of trimProject(database.db, project!)) {
     assert.equal(removed, 500);
     break;
@@ -154,7 +154,7 @@ test('a short retention of the installation is applied in batches', async () => 
   await using database = await testDatabase();
   const { sender } = await newMail(database, 1);
   const trimmed = (contentH: number | null, metadataH: number | null) =>
-    projectsToTrim(database.db, { contentH, metadataH });
+    listProjectsToTrim(database.db, { contentH, metadataH });
   assert.deepEqual(await trimmed(45 * 24, null), []);
   assert.deepEqual(await trimmed(48, null), [
     { projectId: sender.projectId, contentH: 48, metadataH: null },

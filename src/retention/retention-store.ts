@@ -49,7 +49,7 @@ export async function setRetention(
   await db.query(SET_RETENTION, [projectId, contentH, metadataH]);
 }
 
-const FIND_SHORTER = `
+const FIND_TO_TRIM = `
 select id as "projectId", least(retention_content_h, $1::int) as "contentH",
        least(retention_metadata_h, $2::int) as "metadataH"
   from projects
@@ -59,15 +59,22 @@ select id as "projectId", least(retention_content_h, $1::int) as "contentH",
  order by id`;
 
 /** For a shorter retention whole weeks (week-removal-store.ts) are too coarse, so every project is trimmed. */
-export const SHORT_H = 14 * 24;
+export const SHORT_RETENTION_H = 14 * 24;
 
 /** Returns the projects with a shorter retention than the installation, each with its effective retention. */
-export function projectsToTrim(db: Queryable, longest: Retention): Promise<ProjectRetention[]> {
-  return db.query<ProjectRetention>(FIND_SHORTER, [longest.contentH, longest.metadataH, SHORT_H]);
+export function listProjectsToTrim(db: Queryable, longest: Retention): Promise<ProjectRetention[]> {
+  return db.query<ProjectRetention>(FIND_TO_TRIM, [
+    longest.contentH,
+    longest.metadataH,
+    SHORT_RETENTION_H,
+  ]);
 }
 
 /** One batch: up to BATCH objects were checked, and the ended ones were deleted. */
-export type Trimmed = { what: 'contents' | 'emails' | 'events' | 'deliveries'; removed: number };
+export type TrimmedBatch = {
+  table: 'contents' | 'emails' | 'events' | 'deliveries';
+  removed: number;
+};
 
 const BATCH = 500;
 
@@ -75,22 +82,28 @@ const BATCH = 500;
 export async function* trimProject(
   db: Queryable,
   { projectId, contentH, metadataH }: ProjectRetention,
-): AsyncGenerator<Trimmed> {
+): AsyncGenerator<TrimmedBatch> {
   if (contentH !== null) {
-    const before = await idBefore(db, contentH);
-    yield* trim('contents', (after) => run(db, TRIM_CONTENTS, [projectId, after, before]));
+    const before = await readIdBefore(db, contentH);
+    yield* trimInSteps('contents', (after) =>
+      runTrim(db, TRIM_CONTENTS, [projectId, after, before]),
+    );
   }
   if (metadataH === null) return;
   await db.query(NOTE_REMOVAL, [projectId, metadataH]);
-  const before = await idBefore(db, metadataH);
+  const before = await readIdBefore(db, metadataH);
   for (const environment of ['live', 'test']) {
-    yield* trim('emails', (after) => run(db, TRIM_EMAILS, [projectId, after, before, environment]));
+    yield* trimInSteps('emails', (after) =>
+      runTrim(db, TRIM_EMAILS, [projectId, after, before, environment]),
+    );
   }
-  yield* trim('events', (after) => run(db, TRIM_EVENTS, [projectId, after, before]));
-  for (let endpoint = await nextEndpoint(db, projectId, NO_ID); endpoint !== null;) {
+  yield* trimInSteps('events', (after) => runTrim(db, TRIM_EVENTS, [projectId, after, before]));
+  for (let endpoint = await findNextEndpoint(db, projectId, NO_ID); endpoint !== null;) {
     const id = endpoint;
-    yield* trim('deliveries', (after) => run(db, TRIM_DELIVERIES, [projectId, after, before, id]));
-    endpoint = await nextEndpoint(db, projectId, id);
+    yield* trimInSteps('deliveries', (after) =>
+      runTrim(db, TRIM_DELIVERIES, [projectId, after, before, id]),
+    );
+    endpoint = await findNextEndpoint(db, projectId, id);
   }
 }
 
@@ -103,7 +116,7 @@ update projects p set mail_removed_before = n.before
 
 export const NO_ID = '00000000-0000-0000-0000-000000000000';
 
-async function idBefore(db: Queryable, ageH: number): Promise<string> {
+async function readIdBefore(db: Queryable, ageH: number): Promise<string> {
   const [row] = await db.query<{ ms: number }>(
     `select extract(epoch from app_now() - $1::int * interval '1 hour')::float8 * 1000 as ms`,
     [ageH],
@@ -114,18 +127,18 @@ async function idBefore(db: Queryable, ageH: number): Promise<string> {
 type Batch = { looked: number; removed: number; last: string | null };
 
 /** Steps through the old ids. Skips objects that cannot be deleted yet; the next run tries them again. */
-async function* trim(
-  what: Trimmed['what'],
+async function* trimInSteps(
+  what: TrimmedBatch['table'],
   step: (after: string) => Promise<Batch>,
-): AsyncGenerator<Trimmed> {
+): AsyncGenerator<TrimmedBatch> {
   for (let after: string | null = NO_ID; after !== null;) {
     const { looked, removed, last }: Batch = await step(after);
-    if (looked > 0) yield { what, removed };
+    if (looked > 0) yield { table: what, removed };
     after = looked === BATCH ? last : null;
   }
 }
 
-async function run(db: Queryable, sql: string, values: readonly unknown[]): Promise<Batch> {
+async function runTrim(db: Queryable, sql: string, values: readonly unknown[]): Promise<Batch> {
   const [row] = await db.query<Batch>(sql, values);
   return row ?? { looked: 0, removed: 0, last: null };
 }
@@ -234,7 +247,7 @@ const NEXT_ENDPOINT = `
 select endpoint_id as id from webhook_deliveries
  where project_id = $1 and endpoint_id > $2 order by endpoint_id limit 1`;
 
-async function nextEndpoint(
+async function findNextEndpoint(
   db: Queryable,
   projectId: string,
   after: string,
@@ -244,7 +257,7 @@ async function nextEndpoint(
 }
 
 /** Limit per endpoint: older deliveries that have ended are deleted, whatever the retention. */
-const LOG_DELIVERIES_MAX = 1_000_000;
+const WEBHOOK_LOG_MAX = 1_000_000;
 /** Logs per batch: counting a long one takes about half a second. */
 const LOGS_BATCH = 10;
 
@@ -258,27 +271,27 @@ select w.project_id as "projectId", w.id as "endpointId",
          where (project_id, id) > ($1, $2) order by project_id, id limit ${LOGS_BATCH}) w
  order by 1, 2`;
 
-type Log = { projectId: string; endpointId: string; oldestKept: string | null };
+type WebhookLog = { projectId: string; endpointId: string; oldestKept: string | null };
 
 /** Shortens the logs of webhook endpoints to their newest deliveries, in batches like trimProject. */
 export async function* trimLogs(
   db: Queryable,
-  deliveriesMax = LOG_DELIVERIES_MAX,
-): AsyncGenerator<Trimmed> {
-  let last: Pick<Log, 'projectId' | 'endpointId'> | undefined = {
+  deliveriesMax = WEBHOOK_LOG_MAX,
+): AsyncGenerator<TrimmedBatch> {
+  let last: Pick<WebhookLog, 'projectId' | 'endpointId'> | undefined = {
     projectId: NO_ID,
     endpointId: NO_ID,
   };
   while (last !== undefined) {
-    const logs: Log[] = await db.query<Log>(FIND_LOGS, [
+    const logs: WebhookLog[] = await db.query<WebhookLog>(FIND_LOGS, [
       last.projectId,
       last.endpointId,
       deliveriesMax,
     ]);
     for (const { projectId, endpointId, oldestKept } of logs) {
       if (oldestKept === null) continue;
-      yield* trim('deliveries', (after) =>
-        run(db, TRIM_DELIVERIES, [projectId, after, oldestKept, endpointId]),
+      yield* trimInSteps('deliveries', (after) =>
+        runTrim(db, TRIM_DELIVERIES, [projectId, after, oldestKept, endpointId]),
       );
     }
     last = logs.length < LOGS_BATCH ? undefined : logs.at(-1);

@@ -24,7 +24,12 @@ import {
   WEEKS_BEHIND,
 } from '../database/partitions.ts';
 import type { AbortOptions } from '../database/server/watched-session.ts';
-import { noteSpent, noteWaiting, readAllowance, weeksAllowed } from './clock-store.ts';
+import {
+  countRemovedWeek,
+  saveWaitingWeeks,
+  readAllowance,
+  maxWeeksToRemove,
+} from './clock-store.ts';
 
 type Removal = {
   removed: string[];
@@ -62,7 +67,7 @@ export async function removeOldPartitions(
     if (!(await tryAdvisoryLock(db, 'retention'))) return null;
     const finished = await finishRemovals(db);
     const removal = await removeDue(db, retention);
-    await noteWaiting(db, removal.waiting);
+    await saveWaitingWeeks(db, removal.waiting);
     return { ...removal, removed: [...finished, ...removal.removed] };
   } finally {
     await client.end();
@@ -99,7 +104,7 @@ async function removeDue(db: Queryable, retention: Retention): Promise<Removal> 
     .filter(({ due }) => due.length > 0);
   if (allDue.length === 0) return removal;
   const allowance = await readAllowance(db);
-  let allowed = weeksAllowed(await countStored(db, partitions), allowance);
+  let allowed = maxWeeksToRemove(await countStored(db, partitions), allowance);
   for (const { week, due } of allDue) {
     const why = await whyKept(db, week, due);
     if (why !== null) {
@@ -119,7 +124,7 @@ async function removeDue(db: Queryable, retention: Retention): Promise<Removal> 
     }
     if (!counts) continue;
     allowed -= 1;
-    if (!allowance.isConfirmed) await noteSpent(db);
+    if (!allowance.isConfirmed) await countRemovedWeek(db);
   }
   return removal;
 }

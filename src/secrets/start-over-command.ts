@@ -9,7 +9,7 @@
  */
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
-import { lockMigrations, versionOf } from '../migration/migrate.ts';
+import { lockMigrations, readVersion } from '../migration/migrate.ts';
 import {
   clientQueries,
   connectAsOwner,
@@ -70,7 +70,7 @@ const LOST =
 
 async function refuseStart(cli: Cli, { address, config }: Place): Promise<Failure | null> {
   return withOwnerConnection(address, async (db) => {
-    const schema = await versionOf(db);
+    const schema = await readVersion(db);
     if (schema > SCHEMA_KNOWN) {
       return conflict(`The database has schema ${schema}. Use the version that runs on it.`);
     }

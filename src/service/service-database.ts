@@ -31,7 +31,7 @@ import { prepareDataDir } from '../database/embedded/layout.ts';
 import { takeLock, waitUntilNoArrival } from '../database/embedded/lock.ts';
 import type { ServiceAddresses } from '../database/embedded/problem.ts';
 import { findOrCreateInstanceId, readSecretKey } from '../secrets/secret-key-file.ts';
-import { type BackUp, migrate, type MigrationResult } from '../migration/migrate.ts';
+import { type BackUpBeforeMigration, migrate, type MigrationResult } from '../migration/migrate.ts';
 import { expireWorker, listWorkers } from '../delivery/queue/worker-store.ts';
 import {
   DatabaseMoved,
@@ -144,7 +144,7 @@ async function openConfigured(config: Config, opening: Opening): Promise<Service
     const migrated = await migrate(address, {
       nowMs: world.now(),
       acceptAnyDurability: config.acceptDatabaseDurability,
-      emptyProblem: findNewDatabaseProblem(dataDir),
+      newDatabaseProblem: findNewDatabaseProblem(dataDir),
       log: (sentence) => log.warn(sentence),
       signal,
       secretKey: { dataDir, configured: config.secretKey },
@@ -189,7 +189,7 @@ async function openConfigured(config: Config, opening: Opening): Promise<Service
 function backUpFor(
   address: DatabaseAddress,
   parts: { config: Config; dataDir: string; opening: Opening },
-): BackUp | undefined {
+): BackUpBeforeMigration | undefined {
   const { config, dataDir, opening } = parts;
   const { log, world, signal } = opening;
   if (config.migrateWithoutBackup) return undefined;

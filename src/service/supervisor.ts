@@ -201,7 +201,7 @@ function checkBeforeStart(config: Config, { only }: RunOptions, log: Logger): vo
 
 /** Receivers refuse mail from a host name that is not fully qualified. */
 function requireUsableName(config: Config): void {
-  if (config.allowPrivateNetworks || config.relay !== null || !config.hostnameAsked) return;
+  if (config.allowPrivateNetworks || config.relay !== null || !config.isHostnameConfigured) return;
   if (config.hostname.includes('.')) return;
   throw new CannotStart(
     `LETTERHAUS_HOSTNAME: ${config.hostname} is not fully qualified. ` +
@@ -256,7 +256,7 @@ async function portsFor(config: Config, options: RunOptions): Promise<Config> {
 
 async function mailPort({ smtpHost }: Config, port: number, name: string): Promise<number> {
   const names = { host: 'LETTERHAUS_SMTP_HOST', port: name };
-  const chosen = await choosePort({ host: smtpHost, port, portAsked: true, names }, turns);
+  const chosen = await choosePort({ host: smtpHost, port, isPortConfigured: true, names }, turns);
   if ('port' in chosen) return chosen.port;
   throw new CannotStart(chosen.problem);
 }
@@ -268,7 +268,7 @@ async function metricsListener(
 ): Promise<MetricsListener | null> {
   if (metrics === null) return null;
   const names = { host: 'LETTERHAUS_METRICS_PORT', port: 'LETTERHAUS_METRICS_PORT' };
-  const chosen = await choosePort({ ...metrics, portAsked: true, names }, turns);
+  const chosen = await choosePort({ ...metrics, isPortConfigured: true, names }, turns);
   if ('problem' in chosen) throw new CannotStart(chosen.problem);
   // Few services use it, and node:http takes 40 ms of CPU time to load.
   const { listenForMetrics } = await import('./metrics/listener.ts');

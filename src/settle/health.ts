@@ -2,7 +2,7 @@
  * Settle health: whether the database stores outcomes. Delivery checks it before the final dot of a message, because
  * a crash repeats each message whose outcome is not stored. One timer per batch makes the check free.
  */
-import { atMost } from '../lib/at-most.ts';
+import { waitAtMost } from '../lib/at-most.ts';
 
 /** A longer commit is stuck; a slow disk takes less. */
 const STUCK_AFTER_MS = 2_000;
@@ -40,7 +40,7 @@ export class SettleHealth {
   /** @returns whether batches are stored again within the time */
   async waitForRecovery(withinMs: number): Promise<boolean> {
     if (this.#recovered === null) return true;
-    await atMost(withinMs, this.#recovered.promise);
+    await waitAtMost(withinMs, this.#recovered.promise);
     return !this.isStuck;
   }
 }

@@ -16,7 +16,7 @@
  * is better than repeating it.
  */
 import type { Logger } from 'pino';
-import { atMost } from '../lib/at-most.ts';
+import { waitAtMost } from '../lib/at-most.ts';
 import type { World } from '../lib/world.ts';
 import { isLockTimeout, sqlStateOf } from '../database/database.ts';
 
@@ -118,7 +118,7 @@ export class Unsettled<Item, Result> {
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
     clearTimeout(this.#timer);
-    await atMost(withinMs, this.#retryAll(this.#options.world.monotonicMs() + withinMs));
+    await waitAtMost(withinMs, this.#retryAll(this.#options.world.monotonicMs() + withinMs));
     if (this.#kept.size === 0) return;
     const named = [...this.#kept.values()].slice(0, LOGGED_AT_STOP_MAX);
     this.#options.log.error(

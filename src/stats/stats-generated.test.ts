@@ -24,12 +24,8 @@ import { newId } from '../database/ids.ts';
 import { createKey } from '../accounts/keys/key-store.ts';
 import { registerWorker } from '../delivery/queue/worker-store.ts';
 import { claimOldest } from '../delivery/queue/claim-store.ts';
-import {
-  type DayStep,
-  Findings,
-  readAccepted,
-  walkDay,
-} from '../reconciliation/reconciliation-store.ts';
+import { type DayStep, readAccepted, walkDayStep } from '../reconciliation/reconciliation-store.ts';
+import { Findings } from '../reconciliation/findings.ts';
 import { NO_ID } from '../retention/retention-store.ts';
 import { cancelEmail } from '../emails/schedule-store.ts';
 import { storeFull } from '../settle/full-path.ts';
@@ -233,7 +229,7 @@ async function unaccounted({ projectId }: Sender): Promise<string[]> {
     const findings = new Findings();
     let from: string | null = NO_ID;
     while (from !== null) {
-      const step: DayStep = await walkDay(db, { projectId, day }, from);
+      const step: DayStep = await walkDayStep(db, { projectId, day }, from);
       findings.add(step);
       from = step.next;
     }

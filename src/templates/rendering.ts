@@ -39,7 +39,7 @@ export function runInTurn<Result>(
     await nextTurn();
     return work();
   };
-  return turns.take(projectId, next, signal);
+  return turns.run(projectId, next, signal);
 }
 
 /** Reads the parts of a template. Every variable that they read must be declared. */

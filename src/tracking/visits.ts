@@ -14,8 +14,8 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
-import { atMost } from '../lib/at-most.ts';
-import { agesBy, type World } from '../lib/world.ts';
+import { waitAtMost } from '../lib/at-most.ts';
+import { cacheClock, type World } from '../lib/world.ts';
 import type { TrackedLink } from '../mail/links/tracking-link.ts';
 import { clientOf, networkOf } from '../net/ip-addresses.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
@@ -70,7 +70,7 @@ export class VisitBuffer {
 
   constructor(options: VisitBufferOptions) {
     this.#options = options;
-    const ages = agesBy(options.world);
+    const ages = cacheClock(options.world);
     this.#visitsOfClient = new LRUCache({ max: REMEMBERED_MAX, ttl: MINUTE_MS, ...ages });
     this.#recentVisits = new LRUCache({ max: REMEMBERED_MAX, ttl: MINUTE_MS, ...ages });
     this.#links = new LRUCache({ max: REMEMBERED_MAX, ttl: MANY_LINKS_WITHIN_MS, ...ages });
@@ -168,7 +168,7 @@ export class VisitBuffer {
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
-    await atMost(STOP_WITHIN_MS, this.flush());
+    await waitAtMost(STOP_WITHIN_MS, this.flush());
   }
 }
 

@@ -1,13 +1,13 @@
 /** `letterhaus retention` on the database of a running service. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { noteRun } from '../../src/retention/clock-store.ts';
+import { beginRun } from '../../src/retention/clock-store.ts';
 import { asOwner } from '../support/postgres.ts';
 import { startService } from '../support/service.ts';
 
 test('an operator sees why nothing is removed after a jump of the clock, and confirms it', async () => {
   await using service = await startService();
-  const check = () => asOwner(service.address(), (db) => noteRun(db));
+  const check = () => asOwner(service.address(), (db) => beginRun(db));
   await check();
   const byDefault = await service.cli('retention');
   assert.match(byDefault.stdout, /Content is kept for 45d, metadata for 90d\./);

@@ -100,7 +100,7 @@ test('workers of a service started as root do not run as root and work normally'
 /** Another one in each process: two runs on one machine would meet between choosing and listening. */
 async function privilegedPort(): Promise<number> {
   for (let port = 1_023 - (process.pid % 300); port > 600; port -= 1) {
-    const wish = { host: '127.0.0.1', port, portAsked: true };
+    const wish = { host: '127.0.0.1', port, isPortConfigured: true };
     const chosen = await choosePort(wish, portTurns(process.pid));
     if ('port' in chosen) return chosen.port;
   }

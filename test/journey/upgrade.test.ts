@@ -7,7 +7,7 @@ import { cpSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { migrate } from '../../src/migration/migrate.ts';
-import { MIGRATIONS, SCHEMA_KNOWN } from '../../src/migration/schema-version.ts';
+import { MIGRATIONS_DIR, SCHEMA_KNOWN } from '../../src/migration/schema-version.ts';
 import { temporaryFolder } from '../support/embedded.ts';
 import { startFakeDns } from '../support/fake-dns.ts';
 import { startFakeMx } from '../support/fake-mx.ts';
@@ -47,7 +47,7 @@ test('a database of the first schema is upgraded with all rows, and its mail is 
   assert.deepEqual(empty, [], 'every table has rows');
 
   const folder = temporaryFolder();
-  cpSync(MIGRATIONS, folder, { recursive: true });
+  cpSync(MIGRATIONS_DIR, folder, { recursive: true });
   writeFileSync(join(folder, `${SCHEMA_KNOWN + 1}.do.grown.sql`), NEXT);
   const options = { nowMs: Date.now(), acceptAnyDurability: true, folder };
   const { version } = await migrate(database.address, options);

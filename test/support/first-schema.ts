@@ -8,7 +8,7 @@ import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseAddress } from '../../src/database/database.ts';
 import { migrate } from '../../src/migration/migrate.ts';
-import { MIGRATIONS } from '../../src/migration/schema-version.ts';
+import { MIGRATIONS_DIR } from '../../src/migration/schema-version.ts';
 import { temporaryFolder } from './embedded.ts';
 import { asOwner } from './postgres.ts';
 
@@ -34,13 +34,13 @@ type Recorded = {
 /** Returns `name: sha256` of each file of the first schema. */
 export function firstMigrations(): string[] {
   return filesOfFirst().map((name) => {
-    const content = readFileSync(join(MIGRATIONS, name));
+    const content = readFileSync(join(MIGRATIONS_DIR, name));
     return `${name}: ${createHash('sha256').update(content).digest('hex').slice(0, 16)}`;
   });
 }
 
 function filesOfFirst(): string[] {
-  return readdirSync(MIGRATIONS)
+  return readdirSync(MIGRATIONS_DIR)
     .filter((name) => Number.parseInt(name) <= FIRST_SCHEMA)
     .toSorted();
 }
@@ -48,7 +48,7 @@ function filesOfFirst(): string[] {
 /** Migrates an empty database to the first schema and fills it. @returns the ids and keys of the rows */
 export async function makeFirstSchema(address: DatabaseAddress): Promise<Recorded> {
   const folder = temporaryFolder();
-  for (const name of filesOfFirst()) cpSync(join(MIGRATIONS, name), join(folder, name));
+  for (const name of filesOfFirst()) cpSync(join(MIGRATIONS_DIR, name), join(folder, name));
   await migrate(address, { nowMs: Date.now(), acceptAnyDurability: true, folder });
   const about = readFileSync(new URL('about.json', FOLDER), 'utf8');
   const { mailSince, recordedAt } = JSON.parse(about) as Recorded;

@@ -19,10 +19,11 @@ import * as blocks from '../../src/delivery/blocks/block-store.ts';
 import * as days from '../../src/reconciliation/day-store.ts';
 import {
   claimQueueWalk,
-  noteQueueWalked,
-  walkQueue,
+  saveQueueWalked,
+  walkQueueStep,
 } from '../../src/reconciliation/queue-store.ts';
 import * as outcomes from '../../src/reconciliation/outcome-store.ts';
+import { Findings } from '../../src/reconciliation/findings.ts';
 import * as proof from '../../src/reconciliation/reconciliation-store.ts';
 import type { Stage } from './statements.ts';
 
@@ -64,25 +65,25 @@ export async function useConditions({ db }: Stage): Promise<void> {
 export async function useReconciliation({ db, sender }: Stage): Promise<void> {
   const { projectId } = sender;
   const day = new Date().toISOString().slice(0, 10);
-  await proof.listNextDay(db);
-  await proof.checkSoon(db, { projectId, day });
+  await proof.scheduleNextDay(db);
+  await proof.scheduleDay(db, { projectId, day });
   await proof.claimDay(db);
   await proof.claimDay(db, projectId);
-  await proof.keepDay(db, { projectId, day });
+  await proof.renewClaim(db, { projectId, day });
   await proof.readAccepted(db, { projectId, day });
   await proof.readRemoved(db, { projectId, day });
   await outcomes.readCountedOutcomes(db, { projectId, day });
-  const found = new proof.Findings();
+  const found = new Findings();
   await proof.saveDay(db, { projectId, day }, { counts: found.counts, differences: [] });
   await proof.saveRemoved(db, { projectId, day });
   await days.listReconciledDays(db, { from: day, to: day, projectId: null }, 10);
   await days.listDifferences(db, 10);
   await days.acknowledgeDay(db, { day, projectId });
   await days.readReconciliation(db);
-  await days.noteFinished(db, true);
+  await days.saveFinished(db, true);
   await days.forgetReconciledDays(db, 500);
   await claimQueueWalk(db, true);
-  await noteQueueWalked(db);
+  await saveQueueWalked(db);
 }
 
 /** Takes one step of each; `asks` counts its rows. */
@@ -90,19 +91,19 @@ export async function walkMail({ db, sender, someEmailId }: Stage): Promise<void
   const atMs = Number.parseInt(someEmailId.replace('-', '').slice(0, 12), 16);
   const day = new Date(atMs).toISOString().slice(0, 10);
   const of = { projectId: sender.projectId, day };
-  await proof.walkDay(db, of, proof.firstOfDay(of));
+  await proof.walkDayStep(db, of, proof.firstIdOfDay(of));
 }
 
 export async function countEvents({ db, sender, someEmailId }: Stage): Promise<void> {
   const atMs = Number.parseInt(someEmailId.replace('-', '').slice(0, 12), 16);
   const day = new Date(atMs).toISOString().slice(0, 10);
-  const place = await outcomes.findBeginning(db, sender, day);
+  const place = await outcomes.findDayStart(db, sender, day);
   const first = { epoch: 0, xactId: '0', subjectId: sender.projectId, seq: 0 };
   await outcomes.countOutcomes(db, { ...sender, day }, place ?? first);
 }
 
 export async function walkPlaces({ db }: Stage): Promise<void> {
-  await walkQueue(db);
+  await walkQueueStep(db);
 }
 
 export async function useOperatorMail({ db, sender }: Stage): Promise<void> {

@@ -263,7 +263,7 @@ async function useRetention({ db, sender }: Stage): Promise<void> {
   const { projectId } = sender;
   await retention.setRetention(db, { projectId, contentH: null, metadataH: null });
   await retention.findRetention(db, projectId);
-  await retention.projectsToTrim(db, { contentH: 1080, metadataH: 2160 });
+  await retention.listProjectsToTrim(db, { contentH: 1080, metadataH: 2160 });
   for (const [contentH, metadataH] of [
     [9_000, 9_000],
     [24, 24],
@@ -273,10 +273,10 @@ async function useRetention({ db, sender }: Stage): Promise<void> {
     await steps.next(); // one batch, then the end of rows that are a year old
     await steps.return(undefined);
   }
-  await retentionClock.noteRun(db);
+  await retentionClock.beginRun(db);
   await retentionClock.readAllowance(db);
-  await retentionClock.noteSpent(db);
-  await retentionClock.noteWaiting(db, ['2026-01-01']);
+  await retentionClock.countRemovedWeek(db);
+  await retentionClock.saveWaitingWeeks(db, ['2026-01-01']);
   await retentionClock.readRetentionState(db);
   await retentionClock.confirmRemoval(db);
   const logs = retention.trimLogs(db, 100);

@@ -110,7 +110,7 @@ export class AttachmentUrls {
     if (this.#projects.tasksOf(projectId) >= PROJECT_WAITING_MAX) throw new Overloaded(BUSY);
     this.#requests += 1;
     try {
-      return await this.#projects.take(projectId, work, signal);
+      return await this.#projects.run(projectId, work, signal);
     } finally {
       this.#requests -= 1;
     }

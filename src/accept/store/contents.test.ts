@@ -12,7 +12,7 @@ import { firstUuidAt, newId } from '../../database/ids.ts';
 import { WEEK_MS } from '../../database/partitions.ts';
 import type { Database } from '../../database/database.ts';
 import { migrate } from '../../migration/migrate.ts';
-import { MIGRATIONS } from '../../migration/schema-version.ts';
+import { MIGRATIONS_DIR } from '../../migration/schema-version.ts';
 import { claimOldest } from '../../delivery/queue/claim-store.ts';
 
 const ITEM =
@@ -119,7 +119,7 @@ test('content over the given limit is not read', async () => {
 test('partitions of an older schema compress new content after the migration', async () => {
   await using database = await emptyDatabase();
   const older = temporaryFolder();
-  cpSync(MIGRATIONS, older, { recursive: true });
+  cpSync(MIGRATIONS_DIR, older, { recursive: true });
   for (const file of readdirSync(older)) if (file >= '0026') rmSync(join(older, file));
   const options = { nowMs: Date.now(), acceptAnyDurability: true };
   await migrate(database.address, { ...options, folder: older });

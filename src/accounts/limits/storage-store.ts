@@ -12,7 +12,7 @@
 import type { Retention } from '../../core/retention.ts';
 import { WEEK_MS } from '../../database/partitions.ts';
 import type { Queryable } from '../../database/database.ts';
-import { SHORT_H } from '../../retention/retention-store.ts';
+import { SHORT_RETENTION_H } from '../../retention/retention-store.ts';
 
 export type StorageState = {
   usedBytes: number;
@@ -126,7 +126,7 @@ export async function setStorageDefault(db: Queryable, bytes: number | null): Pr
 const FORGET = `
 with kept as (
   select p.id, k.hours, case when k.hours < least(coalesce($1::int, $2), coalesce($2::int, $1))
-                               or k.hours < ${SHORT_H} then 0 else ${WEEK_MS / 3_600_000} end as more_hours
+                               or k.hours < ${SHORT_RETENTION_H} then 0 else ${WEEK_MS / 3_600_000} end as more_hours
     from projects p
    cross join lateral (select least(p.retention_content_h, p.retention_metadata_h, $1, $2) as hours) k
    where k.hours is not null

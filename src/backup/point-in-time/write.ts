@@ -12,7 +12,7 @@ import { openBaseBackup } from '../store/base-backup.ts';
 import { readWalState } from '../store/wal.ts';
 import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import type { DatabaseAddress, Queryable } from '../../database/database.ts';
-import { versionOf } from '../../migration/migrate.ts';
+import { readVersion } from '../../migration/migrate.ts';
 import { secretKeyId, parseSecretKeys } from '../../secrets/secret-keys.ts';
 import { type Destination, PlaceProblem } from '../places/place.ts';
 import { sealKey, type Sealing } from '../sealed-key.ts';
@@ -143,7 +143,7 @@ export async function archiveBase(
   const { now, postgres } = await readWalState(db);
   const facts: BaseFacts = {
     version,
-    schema: await versionOf(db),
+    schema: await readVersion(db),
     postgres,
     startLsn,
     stopLsn,

@@ -11,7 +11,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type pg from 'pg';
 import type { Logger } from 'pino';
-import { atMost } from '../../lib/at-most.ts';
+import { waitAtMost } from '../../lib/at-most.ts';
 import packageFile from '../../../package.json' with { type: 'json' };
 import { unusable } from '../places/files.ts';
 import { archiveAt } from '../places/locate.ts';
@@ -110,7 +110,7 @@ export class PointInTime implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     clearInterval(this.#watch);
-    await atMost(STOP_WITHIN_MS, this.#finish());
+    await waitAtMost(STOP_WITHIN_MS, this.#finish());
     this.#end.abort();
     await this.#client?.end().catch(() => {});
   }

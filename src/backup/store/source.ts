@@ -18,10 +18,10 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../../database/database.ts';
-import { versionOf } from '../../migration/migrate.ts';
+import { readVersion } from '../../migration/migrate.ts';
 import { refuseUnusable } from '../../database/server/move-marks.ts';
 import { DatabaseUnusable } from '../../database/server/unusable-error.ts';
-import { MIGRATIONS, SCHEMA_KNOWN } from '../../migration/schema-version.ts';
+import { MIGRATIONS_DIR, SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 
 export type BackupColumn = { name: string; type: string };
 export type BackupTable = { name: string; columns: BackupColumn[] };
@@ -86,7 +86,7 @@ export async function openSnapshot(address: DatabaseAddress): Promise<Snapshot> 
 }
 
 async function schemaOf(db: Queryable): Promise<number> {
-  const schema = await versionOf(db);
+  const schema = await readVersion(db);
   if (schema > 0 && schema <= SCHEMA_KNOWN) return schema;
   throw new DatabaseUnusable(
     schema === 0
@@ -142,7 +142,9 @@ function ownTables(): string[] {
 }
 
 export function createdByMigrations(kind: 'table' | 'function'): string[] {
-  const files = readdirSync(MIGRATIONS).map((name) => readFileSync(join(MIGRATIONS, name), 'utf8'));
+  const files = readdirSync(MIGRATIONS_DIR).map((name) =>
+    readFileSync(join(MIGRATIONS_DIR, name), 'utf8'),
+  );
   const statement = new RegExp(
     `^\\s*create (?:unlogged |or replace )?${kind} (?:if not exists )?(\\w+)`,
     'gim',

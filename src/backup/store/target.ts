@@ -18,7 +18,7 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../../database/database.ts';
-import { migrateTo, versionOf } from '../../migration/migrate.ts';
+import { migrateTo, readVersion } from '../../migration/migrate.ts';
 import { hasRestoreMark, RESTORE_TABLE } from '../../database/server/restore-mark.ts';
 import { DatabaseUnusable } from '../../database/server/unusable-error.ts';
 import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
@@ -83,7 +83,7 @@ export async function takeLock(db: Queryable): Promise<void> {
 
 async function refuseData(db: Queryable): Promise<void> {
   if (await hasRestoreMark(db)) return;
-  if ((await versionOf(db)) === 0) return;
+  if ((await readVersion(db)) === 0) return;
   throw new DatabaseUnusable(
     'This database has data, and a restore needs an empty one. Set LETTERHAUS_DATA_DIR to a new folder, or DATABASE_URL to an empty database.',
   );

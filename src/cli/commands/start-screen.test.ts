@@ -15,7 +15,7 @@ const SCREEN: StartScreen = {
     submissionPorts: [],
     firstStart: null,
   },
-  config: { port: 3000, portAsked: false, inboundPort: 25 },
+  config: { port: 3000, isPortConfigured: false, inboundPort: 25 },
   program: '../bin/letterhaus',
 };
 
@@ -47,7 +47,7 @@ test('a later start prints one line, and reports another port', () => {
     laterScreen(moved),
     /^Port 3000 is in use, so this service listens on port 3001\.\n/,
   );
-  const asked = { ...moved, config: { ...SCREEN.config, port: 0, portAsked: true } };
+  const asked = { ...moved, config: { ...SCREEN.config, port: 0, isPortConfigured: true } };
   assert.doesNotMatch(laterScreen(asked), /taken/);
 });
 

@@ -113,7 +113,7 @@ function parseParts(text: string): Part[] {
 
 export type StartScreen = {
   info: ReadyInfo;
-  config: Pick<Config, 'port' | 'portAsked' | 'inboundPort'>;
+  config: Pick<Config, 'port' | 'isPortConfigured' | 'inboundPort'>;
   /** The path by which this program was called: `./bin/letterhaus`. */
   program: string;
 };
@@ -197,7 +197,7 @@ export function curlCommand(url: string, key: string): string {
 
 function movedNote({ info, config }: StartScreen): string {
   const { port } = new URL(info.url);
-  if (config.portAsked || port === String(config.port)) return '';
+  if (config.isPortConfigured || port === String(config.port)) return '';
   return `Port ${config.port} is in use, so this service listens on port ${port}.\n`;
 }
 

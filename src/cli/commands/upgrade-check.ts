@@ -9,7 +9,7 @@ import { megabytes } from '../../backup/places/place.ts';
 import { readConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env-file.ts';
 import { DatabaseUnavailable, sqlStateOf } from '../../database/database.ts';
-import { readingOnly } from '../../migration/upgrade-facts.ts';
+import { withReadOnlySession } from '../../migration/upgrade-facts.ts';
 import {
   type Cli,
   type Failure,
@@ -55,7 +55,7 @@ async function run(cli: Cli, options: UpgradeOptions): Promise<Outcome> {
     );
   }
   const outcome = await withAddress({ ...cli, env }, (place) =>
-    readingOnly(place.address, async (db) => {
+    withReadOnlySession(place.address, async (db) => {
       try {
         const report = await reportUpgrade({ db, cli, place, options });
         return success(cli, { ...report, attention: [...problems, ...report.attention] });
@@ -113,7 +113,7 @@ function toJson({
     schema,
     migrations: migrations.map((migration) => ({
       file: migration.file,
-      about: migration.about,
+      about: migration.summary,
       needs_backup: migration.backupReason,
       schema_required: migration.schemaRequired,
       work_bytes: migration.workBytes,
@@ -165,12 +165,18 @@ function textOf(cli: Cli, report: UpgradeReport): string {
   return blocks.join('\n\n');
 }
 
-function migrationText({ file, about, backupReason, tables, workBytes }: MigrationReport): string {
+function migrationText({
+  file,
+  summary,
+  backupReason,
+  tables,
+  workBytes,
+}: MigrationReport): string {
   const lines = [
     ...(backupReason === null ? [] : [`makes a backup first: ${backupReason}`]),
     ...tables.map((one) => tableText(one, workBytes)),
   ];
-  return [`  ${file}: ${about}`, ...lines.map((line) => `    - ${line}`)].join('\n');
+  return [`  ${file}: ${summary}`, ...lines.map((line) => `    - ${line}`)].join('\n');
 }
 
 const WAITS = { everything: 'reads and writes wait', writes: 'writes wait', nothing: '' };

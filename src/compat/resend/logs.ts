@@ -26,7 +26,7 @@ export function registerResendLogs(app: App, { db }: HttpServices): void {
     if (caller !== null && isOfRootMount(url)) requestLog.add(logEntryOf(request, reply, caller));
     done();
   });
-  app.addHook('onClose', () => requestLog.write());
+  app.addHook('onClose', () => requestLog.flush());
 
   app.get('/logs', {
     schema: { ...HIDDEN, querystring: pageQuery },

@@ -12,7 +12,7 @@
  * delivery/attempt/deliver.ts does the work.
  */
 import type { Logger } from 'pino';
-import { atMost } from '../../lib/at-most.ts';
+import { waitAtMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import { LiveSet } from '../../lib/live-set.ts';
 import type { World } from '../../lib/world.ts';
@@ -215,7 +215,7 @@ export class Dispatcher implements EmailHandOver {
 
   async #waitUntilIdle(withinMs: number): Promise<void> {
     if (this.#fairQueue.runningCount === 0) return;
-    await atMost(withinMs, new Promise<void>((resolve) => (this.#resolveIdle = resolve)));
+    await waitAtMost(withinMs, new Promise<void>((resolve) => (this.#resolveIdle = resolve)));
   }
 
   #withProviders(deliveries: readonly UnroutedDelivery[]): Delivery[] {

@@ -6,7 +6,7 @@
  * of a worker after a freeze, but cannot prevent it from sending reclaimed mail.
  */
 import type { Logger } from 'pino';
-import { atMost } from '../../lib/at-most.ts';
+import { waitAtMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -84,7 +84,7 @@ export class Lease {
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
-    await atMost(STOP_WITHIN_MS, this.#endLease());
+    await waitAtMost(STOP_WITHIN_MS, this.#endLease());
   }
 
   async #endLease(): Promise<void> {

@@ -5,7 +5,7 @@ import { type Api, apiCommand, type ApiOptions } from '../../cli/api.ts';
 import { type Cli, type ExitCode, parseTime } from '../../cli/command.ts';
 import { PAGE_MAX } from '../../cli/lists.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
-import { csvRow } from '../../lib/csv-row.ts';
+import { formatCsvRow } from '../../lib/csv-row.ts';
 
 const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
 const FORMATS = ['csv', 'jsonl'] as const;
@@ -52,10 +52,10 @@ async function exportEmails(api: Api, options: Options): Promise<ExitCode> {
     created_before: until?.toISOString(),
   };
   const { out } = api.cli;
-  if (isCsv) out(csvRow(COLUMNS.map(([name]) => name)));
+  if (isCsv) out(formatCsvRow(COLUMNS.map(([name]) => name)));
   for (const { client } of await api.all()) {
     for await (const email of client.emails.list(query)) {
-      out(isCsv ? csvRow(cellsOf(email)) : `${JSON.stringify(email)}\n`);
+      out(isCsv ? formatCsvRow(cellsOf(email)) : `${JSON.stringify(email)}\n`);
     }
   }
   return 0;

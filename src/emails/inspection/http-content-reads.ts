@@ -42,7 +42,7 @@ export async function readInTurn<Result>(
     await nextTurn();
     return work();
   };
-  return turns.take(owner, inTurn, gone.signal);
+  return turns.run(owner, inTurn, gone.signal);
 }
 
 /**

@@ -136,7 +136,7 @@ export function wholeBodyParser(
       if (isTooLarge) return stop(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE());
       if (account?.take(piece.length) !== true) return stop(tooManyLargeBodies());
       pieces.add(piece);
-      if (!pieces.areTiny) return;
+      if (!pieces.areTooTiny) return;
       stop(new TinyPieces());
       drainBody(payload, TINY_LINGER_MS);
     };

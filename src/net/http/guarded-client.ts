@@ -333,7 +333,7 @@ async function readFile(
   for await (const piece of body as AsyncIterable<Buffer>) {
     if (!take(piece.length)) return failed('content', 'the file is too large');
     pieces.add(piece);
-    if (pieces.areTiny) {
+    if (pieces.areTooTiny) {
       return failed('content', 'the server sends the file in pieces of a few bytes');
     }
   }

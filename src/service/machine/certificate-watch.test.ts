@@ -13,7 +13,7 @@ const DAY_MS = 24 * 3_600_000;
 const NAMES = {
   host: '127.0.0.1',
   hostname: 'mail.example.org',
-  hostnameAsked: true,
+  isHostnameConfigured: true,
   publicUrl: null,
   trackingUrl: null,
   trustedProxies: [],

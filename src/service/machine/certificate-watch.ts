@@ -172,7 +172,7 @@ function oneLine(name: string): string {
 
 type Names = Pick<
   Config,
-  'host' | 'hostname' | 'hostnameAsked' | 'publicUrl' | 'trackingUrl' | 'trustedProxies'
+  'host' | 'hostname' | 'isHostnameConfigured' | 'publicUrl' | 'trackingUrl' | 'trustedProxies'
 >;
 
 export function certificateUses(
@@ -204,6 +204,6 @@ function urlOfHost(host: string): string | null {
 }
 
 /** Returns no name for a system name without a dot, which clients do not connect to. */
-function mailNames({ hostname, hostnameAsked }: Names): string[] {
-  return hostnameAsked || hostname.includes('.') ? [hostname] : [];
+function mailNames({ hostname, isHostnameConfigured }: Names): string[] {
+  return isHostnameConfigured || hostname.includes('.') ? [hostname] : [];
 }

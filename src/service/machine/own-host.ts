@@ -15,9 +15,9 @@ export async function registerHost(
   node: Node,
   { config, log }: { config: Config; log: Logger },
 ): Promise<void> {
-  const { hostname: name, hostnameAsked } = config;
+  const { hostname: name, isHostnameConfigured } = config;
   await renewHost(node, config);
-  if (!hostnameAsked || !isQualified(name)) return;
+  if (!isHostnameConfigured || !isQualified(name)) return;
   const host = await adoptReturnPathHost(node.db, { instance: node.instance, name });
   if (host === name) return;
   log.warn(

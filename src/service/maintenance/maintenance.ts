@@ -9,7 +9,7 @@
  */
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
-import { atMost } from '../../lib/at-most.ts';
+import { waitAtMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import type { Config } from '../../config/config.ts';
 import { continueDrops } from '../../delivery/queue-control/drop.ts';
@@ -28,16 +28,16 @@ import {
   findBlockingTransaction,
 } from '../../events/order-store.ts';
 import { removeDeadLog } from '../../move/change-log-store.ts';
-import { noteRun } from '../../retention/clock-store.ts';
+import { beginRun } from '../../retention/clock-store.ts';
 import { keyEarlierMail } from '../../migration/migrate-addresses.ts';
 import { forgetExpired } from '../../retention/retention-store.ts';
 import { shortenHistories } from '../../suppressions/history-store.ts';
 import { foldStats } from '../../stats/stats-store.ts';
 import { DatabaseUnavailable } from '../../database/database.ts';
 import { readTimeline } from '../../database/server/failover.ts';
-import { makePartitions } from '../../migration/migrate.ts';
+import { createPartitions } from '../../migration/migrate.ts';
 import { readDatabaseBytes } from '../../database/server/capacity.ts';
-import { outdatedProblem } from '../../migration/schema-version.ts';
+import { findOutdatedProblem } from '../../migration/schema-version.ts';
 import {
   expireWorker,
   readWorkersAndSchema,
@@ -45,7 +45,7 @@ import {
 } from '../../delivery/queue/worker-store.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 import { reportDisk, reportSize } from './space-conditions.ts';
-import { ReconciliationWatch } from '../../reconciliation/watch.ts';
+import { ReconciliationWatch } from '../../reconciliation/reconciliation-watch.ts';
 import { SecretWatch } from '../../secrets/secret-watch.ts';
 import { StorageWatch } from '../../accounts/limits/storage-watch.ts';
 import { renewStsPolicies } from '../../delivery/route/policy-watch.ts';
@@ -187,7 +187,7 @@ export class Maintenance implements AsyncDisposable {
     const { database, config, log } = this.#options;
     const { signal } = this.#stopping;
     this.#every(FORGET_EVERY_MS, 'deleting expired rows', async () => {
-      if ((await noteRun(database.db)) === null) await forgetExpired(database.db);
+      if ((await beginRun(database.db)) === null) await forgetExpired(database.db);
     });
     this.#every(HISTORIES_EVERY_MS, 'shortening histories of suppressions', async () => {
       // An addition and a removal for each suppression that a project may have.
@@ -209,7 +209,7 @@ export class Maintenance implements AsyncDisposable {
     this.#every(CLOCK_EVERY_MS, 'creating partitions', async () => {
       const nowMs = systemWorld.now();
       if (Math.abs(nowMs - partitionsAtMs) < PARTITIONS_EVERY_MS) return;
-      await makePartitions(database.address, nowMs, { signal });
+      await createPartitions(database.address, nowMs, { signal });
       partitionsAtMs = nowMs;
     });
     this.#every(MOVES_EVERY_MS, 'removing the log of a move', async () => {
@@ -248,7 +248,7 @@ export class Maintenance implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort();
     for (const timer of this.#timers) clearTimeout(timer);
-    await atMost(STOP_WITHIN_MS, Promise.allSettled(this.#running));
+    await waitAtMost(STOP_WITHIN_MS, Promise.allSettled(this.#running));
   }
 
   /** Runs a task at once and at each interval. A first run that fails is repeated at the first interval. */
@@ -356,7 +356,7 @@ export class Maintenance implements AsyncDisposable {
 
   /** Stops this code when a migration is about to drop something that it uses. */
   #checkSchema(required: number): void {
-    const problem = outdatedProblem(required);
+    const problem = findOutdatedProblem(required);
     if (problem === null) return;
     this.#options.pool.refuseMail('schema', OUTDATED);
     this.#outdated.resolve(problem);

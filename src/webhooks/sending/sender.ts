@@ -3,7 +3,7 @@
  * under way, then releases them.
  */
 import type { Logger } from 'pino';
-import { atMost } from '../../lib/at-most.ts';
+import { waitAtMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import { createHttpAgents, type HttpAgents } from '../../net/http/guarded-client.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -94,7 +94,7 @@ export class WebhookSender {
   /** Waits 10 s for deliveries under way, then releases them. */
   async stop(): Promise<void> {
     const idle = new Promise<void>((resolve) => (this.#resolveIdle = resolve));
-    if (this.underWay.size > 0) await atMost(STOP_WITHIN_MS, idle);
+    if (this.underWay.size > 0) await waitAtMost(STOP_WITHIN_MS, idle);
     await this.#options.release([...this.underWay], 0);
     await this.#outcomes.stop(STOP_SETTLE_WITHIN_MS);
     this.#hasStopped = true;

@@ -1,5 +1,5 @@
 /**
- * Runs the daily reconciliation in a running service (reconcile.ts), in small steps with rests between them.
+ * Runs the daily reconciliation in a running service (reconcile.ts), in small steps with pauses between them.
  * However much mail there is, it takes a small part of one connection.
  */
 import { setTimeout as pause } from 'node:timers/promises';
@@ -8,7 +8,7 @@ import type { Database } from '../database/database.ts';
 import type { OperatorEventLog } from '../operator/operator-event-log.ts';
 
 /** Steps of 250 emails check 10 million emails in about an hour and a half. */
-const REST_MS = 100;
+const PAUSE_MS = 100;
 
 type WatchOptions = { db: Database; operatorEvents: OperatorEventLog; signal: AbortSignal };
 
@@ -25,12 +25,12 @@ export class ReconciliationWatch {
     if (this.#isRunning) return;
     this.#isRunning = true;
     const { db, operatorEvents, signal } = this.#options;
-    const rest = async (): Promise<boolean> => {
-      await pause(REST_MS, null, { ref: false, signal }).catch(() => {});
+    const pauseBetweenSteps = async (): Promise<boolean> => {
+      await pause(PAUSE_MS, null, { ref: false, signal }).catch(() => {});
       return !signal.aborted;
     };
     try {
-      await reconcile({ db, operatorEvents, rest });
+      await reconcile({ db, operatorEvents, pauseBetweenSteps });
     } finally {
       this.#isRunning = false;
     }
