@@ -239,8 +239,8 @@ export class LowWaterMark {
   }
 
   /**
-   * Returns the due time from which the next claim reads: the mark minus the margin. Once a minute it returns -Infinity,
-   * so that the claim reads everything.
+   * Returns the due time from which the next claim reads: the mark minus the margin. Once a minute it returns
+   * -Infinity, so that the claim reads everything.
    */
   nextStartMs(marginMs: number): number {
     const nowMs = this.#world.monotonicMs();

@@ -1,8 +1,8 @@
 /**
  * The database that is moved into. All rows arrive in one transaction. A mark is committed before it
- * (database/server/move-marks.ts). With the rows, the mark gets the id of the move, and it stays until the old database is
- * fenced. If the mover ends earlier, the target is empty or complete, and in both cases unusable until the move is
- * repeated.
+ * (database/server/move-marks.ts). With the rows, the mark gets the id of the move, and it stays until the old
+ * database is fenced. If the mover ends earlier, the target is empty or complete, and in both cases unusable until the
+ * move is repeated.
  */
 import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';

@@ -15,7 +15,7 @@ const EMAILS = 300;
 const BODIES = ['<p>Hello</p>', `<p>${'Hello '.repeat(40_000)}</p>`];
 
 /** They are every 2 s: more than the 15 s after which a silent node is declared dead. */
-const BEATS = 9;
+const HEARTBEATS = 9;
 
 describe('two nodes on one database', { concurrency: true }, () => {
   test('when one of two nodes is killed, the other sends its mail within 25 s and nothing is lost', async (t) => {
@@ -142,8 +142,8 @@ describe('two nodes on one database', { concurrency: true }, () => {
       assert.ok(Number(answer.headers.get('retry-after')) > 0);
     }
     const missed = (logs: string): number => logs.split('no heartbeat').length - 1;
-    await waitFor(() => nodes.every(({ logs }) => missed(logs) >= BEATS), {
-      what: `${BEATS} missed beats of each node`,
+    await waitFor(() => nodes.every(({ logs }) => missed(logs) >= HEARTBEATS), {
+      what: `${HEARTBEATS} missed heartbeats of each node`,
       timeoutMs: 40_000,
     });
 
@@ -177,19 +177,19 @@ describe('two nodes on one database', { concurrency: true }, () => {
       await waitFor(() => mx.messages.length === 4, { what: 'four messages up to their dots' });
       const held = 'select email_id, holder, claim from queue order by email_id';
       const before = await nodes[0].sql(held);
-      const beats = async (): Promise<Map<string, number>> => {
+      const readHeartbeats = async (): Promise<Map<string, number>> => {
         const rows = await nodes[0].sql('select id, beat::int from nodes');
         return new Map(rows.map(({ id, beat }) => [id, beat]));
       };
 
-      const atJump = await beats();
+      const atJump = await readHeartbeats();
       await nodes[0].clock.advance({ hours });
       await waitFor(
         async () => {
-          const now = await beats();
-          return [...atJump].every(([id, beat]) => (now.get(id) ?? 0) >= beat + BEATS);
+          const now = await readHeartbeats();
+          return [...atJump].every(([id, beat]) => (now.get(id) ?? 0) >= beat + HEARTBEATS);
         },
-        { what: `${BEATS} beats of each node`, timeoutMs: 60_000 },
+        { what: `${HEARTBEATS} heartbeats of each node`, timeoutMs: 60_000 },
       );
       assert.deepEqual(await nodes[0].sql(held), before, 'everybody holds what they held');
       release.resolve();
@@ -199,7 +199,10 @@ describe('two nodes on one database', { concurrency: true }, () => {
       await queueIsEmpty(nodes[0]);
       await assertSettled(nodes[0], [...ids, ...accepted]);
       assert.equal(duplicates(arrivals(mx)), 0);
-      assert.deepEqual([...(await beats()).keys()].toSorted(), [...atJump.keys()].toSorted());
+      assert.deepEqual(
+        [...(await readHeartbeats()).keys()].toSorted(),
+        [...atJump.keys()].toSorted(),
+      );
       for (const { logs } of nodes)
         assert.doesNotMatch(logs, /stopped its heartbeat|was expired while/);
     });

@@ -43,17 +43,17 @@ async function stage() {
   await database.proxy.refuse();
   const missed = (): number => service.logs.split('no heartbeat').length - 1;
   /** The database was asked in vain meanwhile, for settling as well. */
-  const oneMoreMissedBeat = async (): Promise<void> => {
+  const missOneMoreHeartbeat = async (): Promise<void> => {
     const before = missed();
-    await waitFor(() => missed() > before, { what: 'a missed beat', timeoutMs: 30_000 });
+    await waitFor(() => missed() > before, { what: 'a missed heartbeat', timeoutMs: 30_000 });
   };
   verdict.resolve();
-  await oneMoreMissedBeat();
+  await missOneMoreHeartbeat();
   place.resolve();
   await waitFor(() => mx.sessions.filter(({ lines }) => lines.some(isGoAhead)).length === 2, {
     what: 'the server to wait for the second message',
   });
-  await oneMoreMissedBeat();
+  await missOneMoreHeartbeat();
   assert.equal(mx.messages.length, 1, 'the second message has not got its dot');
   mx.set({});
   const all = parts.move();

@@ -54,7 +54,7 @@ export type GivenDatabase = Pick<TestDatabase, 'address' | 'url' | 'setReachable
 type Duration = { hours?: number; minutes?: number; seconds?: number };
 
 /** Some metrics are only updated every few seconds, and the machine may be busy. */
-const WRITTEN_WITHIN_MS = 60_000;
+const LOGGED_WITHIN_MS = 60_000;
 const METRICS_TOKEN = 'token-of-the-metrics';
 
 /** Turns off OpenSSL tuning, whose measurements take a fifth of the CPU time of a start. */
@@ -197,7 +197,7 @@ export class Service extends ApiClient implements AsyncDisposable {
 
   /** Waits for a log line, which may arrive after the answer of its request. */
   logged(pattern: RegExp): Promise<void> {
-    return eventually(() => assert.match(this.logs, pattern), { timeoutMs: WRITTEN_WITHIN_MS });
+    return eventually(() => assert.match(this.logs, pattern), { timeoutMs: LOGGED_WITHIN_MS });
   }
 
   /** Returns its metrics as Prometheus reads them. */
@@ -208,7 +208,7 @@ export class Service extends ApiClient implements AsyncDisposable {
   /** Waits for a metric; some are read from the database every few seconds. */
   counted(line: RegExp): Promise<void> {
     const look = async (): Promise<void> => assert.match((await this.metrics()).text, line);
-    return eventually(look, { timeoutMs: WRITTEN_WITHIN_MS });
+    return eventually(look, { timeoutMs: LOGGED_WITHIN_MS });
   }
 
   /**

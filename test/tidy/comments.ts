@@ -49,11 +49,12 @@ function isComment(line: string): boolean {
   return /^\s*(?:\/\*\*|\*|\/\/)/.test(line);
 }
 
-/** Block comments, and lines of `//` that follow one another, each as one text. */
-function commentsOf({ text }: SourceFile): { text: string }[] {
+/** Block comments, and lines of `//` (SQL: `--`) that follow one another, each as one text. */
+function commentsOf({ path, text }: SourceFile): { text: string }[] {
+  const sqlLines = path.endsWith('.sql') ? text.matchAll(/(?:^--.*\n)+/gm) : [];
   const blocks = [...text.matchAll(/^\s*\/\*\*([\s\S]*?)\*\//gm)].map(([, body = '']) => body);
-  const lines = [...text.matchAll(/(?:^[ \t]*\/\/.*\n)+/gm)].map(([body]) => body);
+  const lines = [...text.matchAll(/(?:^[ \t]*\/\/.*\n)+/gm), ...sqlLines].map(([body]) => body);
   return [...blocks, ...lines].map((body) => ({
-    text: body.replaceAll(/\s*\n\s*(?:\*|\/\/)?\s*|^\s*\/\/\s*/g, ' ').trim(),
+    text: body.replaceAll(/\s*\n\s*(?:\*|\/\/|--)?\s*|^\s*(?:\/\/|--)\s*/g, ' ').trim(),
   }));
 }

@@ -2,8 +2,8 @@
  * Creates the cluster of a data directory from a base backup and WAL, recovered to a point in time.
  *
  * Like a new cluster (cluster.ts), it is made beside `pg/` and renamed once it is complete. An interruption leaves the
- * data directory without a database. Its note (database/server/database-note.ts) then keeps the next start from creating an
- * empty one.
+ * data directory without a database. Its note (database/server/database-note.ts) then keeps the next start from
+ * creating an empty one.
  */
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -100,10 +100,10 @@ test('a silently dropped connection is replaced before the lease expires', async
   const own = new Database({ connectionString: url }, { role, name: 'test' });
   const lease = newLease(systemWorld, [], own.heartbeat);
   await lease.start();
-  const beats = async (): Promise<number> => (await listWorkers(direct))[0]?.beat ?? 0;
-  const last = await beats();
+  const readHeartbeat = async (): Promise<number> => (await listWorkers(direct))[0]?.beat ?? 0;
+  const last = await readHeartbeat();
   proxy.forget();
-  await waitFor(async () => (await beats()) > last, { what: 'another heartbeat' });
+  await waitFor(async () => (await readHeartbeat()) > last, { what: 'another heartbeat' });
   assert.equal(lease.isFresh(), true);
   await lease.stop();
   proxy.cut();
