@@ -18,7 +18,7 @@ import {
   type UnusableCounts,
   warnUnusable,
 } from './unusable-store.ts';
-import type { WorkerPool } from '../service/worker/pool.ts';
+import type { WorkerPool } from '../service/worker/worker-pool.ts';
 
 const ALL_VALUES_EVERY_MS = 10 * 60_000;
 
@@ -36,7 +36,7 @@ type SecretWatchOptions = {
   database: Pick<ServiceDatabase, 'db' | 'dataDir'>;
   secrets: SecretBox;
   config: Pick<Config, 'secretKey'>;
-  pool: Pick<WorkerPool, 'refuseMail' | 'warn'>;
+  pool: Pick<WorkerPool, 'refuseMail' | 'setWarnings'>;
   operatorEvents: OperatorEvents;
   log: Logger;
   world: Pick<World, 'monotonicMs'>;
@@ -74,7 +74,7 @@ export class SecretWatch {
     const isAll = counts.domain > 0 && (await areAllDomainsUnusable(database.db));
     pool.refuseMail('secret_key', isAll ? NOTHING_OPENS : null);
     const warnings = warningsOf(counts);
-    pool.warn(warnings);
+    pool.setWarnings(warnings);
     for (const message of warnings) {
       operatorEvents.raise({ ...CONDITION, message, remedy: REMEDY, details: counts });
     }

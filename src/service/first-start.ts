@@ -24,7 +24,7 @@ import type { SecretBox } from '../secrets/secret-box.ts';
 export const FIRST_DOMAIN = 'acme.test';
 const FIRST_NAME = 'Acme';
 
-export type Seeded = {
+export type FirstStart = {
   projectId: string;
   /** The text of the key, which is shown once and not stored. */
   testKey: string;
@@ -32,35 +32,42 @@ export type Seeded = {
   ownerLink: string | null;
 };
 
-type Parts = {
+type FirstStartOptions = {
   secrets: SecretBox;
   world: World;
   config: Pick<Config, 'hostname' | 'sources' | 'domainsMax' | 'inboundPort'>;
 };
 
 /** Returns null when this database was used before. */
-export async function seedFirstStart(db: Database, parts: Parts): Promise<Seeded | null> {
-  const seeded = await onFirstStart(db, async (tx) => {
-    const projectId = await firstProject(db);
+export async function seedFirstStart(
+  db: Database,
+  parts: FirstStartOptions,
+): Promise<FirstStart | null> {
+  const created = await onFirstStart(db, async (tx) => {
+    const projectId = await findOrCreateProject(db);
     const scope: Scope = { projectId, environment: 'test' };
     await addVerifiedDomain(db, scope, parts);
     const rights = { permission: 'full_access', domain: null, expiresAt: null } as const;
     const { text } = await createKey(tx, scope, { name: 'First test key', ...rights });
     return { projectId, testKey: text };
   });
-  return seeded && { ...seeded, ownerLink: await createOwnerLink(db) };
+  return created && { ...created, ownerLink: await createOwnerLink(db) };
 }
 
-async function firstProject(db: Database): Promise<string> {
-  const [present] = await listAllProjects(db);
-  if (present) return present.id;
+async function findOrCreateProject(db: Database): Promise<string> {
+  const [existing] = await listAllProjects(db);
+  if (existing) return existing.id;
   return db.transaction(async (tx) => {
     const organization = await createOrganization(tx, FIRST_NAME);
     return (await createProject(tx, organization.id, FIRST_NAME)).id;
   });
 }
 
-async function addVerifiedDomain(db: Database, scope: Scope, parts: Parts): Promise<void> {
+async function addVerifiedDomain(
+  db: Database,
+  scope: Scope,
+  parts: FirstStartOptions,
+): Promise<void> {
   const domain = await createDomain(db, scope, { ...parts, name: FIRST_DOMAIN });
   if (isRefusal(domain)) return; // created by an interrupted first start
   const resolver = createResolver({ servers: [], world: parts.world });

@@ -42,6 +42,12 @@ import {
 } from '../database/server/move-marks.ts';
 import { followMove } from '../move/watch.ts';
 
+/** Time within which the mover opens the new database. */
+const OPEN_WITHIN_MS = 60_000;
+const RETRY_AFTER_MS = 500;
+const WORKERS_STAY_ROOT =
+  'workers stay root, because only root may enter the folder of the database or log in there; run Letterhaus as an ordinary user';
+
 export type ServiceDatabase = AsyncDisposable & {
   /** Connections of the supervisor. Workers open their own. */
   db: Database;
@@ -56,15 +62,15 @@ export type ServiceDatabase = AsyncDisposable & {
   dataDir: string;
   description: string;
   /** Returns the free bytes on the database's disk; null when it is unknown or on another machine. */
-  freeBytes(): Promise<number | null>;
-  publish(info: Partial<ServiceAddresses>): void;
+  readFreeDiskBytes(): Promise<number | null>;
+  publishAddresses(info: Partial<ServiceAddresses>): void;
   /** Resolves with a sentence when the database has ended and does not come back. */
   failed: Promise<string>;
   /** Releases the work of a dead worker of this service at once. */
   expire: (holder: string) => Promise<void>;
 };
 
-type Opened = {
+type OpenedDatabase = {
   address: DatabaseAddress;
   /** Returns the system user of the workers, which depends on whether they have a log-in of their own. */
   workerUser(hasOwnLogin: boolean): User | null;
@@ -73,15 +79,15 @@ type Opened = {
   place: string;
   dataDir: string;
   failed: Promise<string>;
-  publish(info: Partial<ServiceAddresses>): void;
-  freeBytes(): Promise<number | null>;
+  publishAddresses(info: Partial<ServiceAddresses>): void;
+  readFreeDiskBytes(): Promise<number | null>;
   close(): Promise<void>;
 };
 
-type Opening = {
+type OpenOptions = {
   log: Logger;
   world: World;
-  work: WorkerTasks;
+  tasks: WorkerTasks;
   /** Ends the opening, whatever it waits for, and closes everything that was opened. */
   signal: AbortSignal;
 };
@@ -92,36 +98,33 @@ type Opening = {
  */
 export async function openServiceDatabase(
   config: Config,
-  opening: Opening,
+  options: OpenOptions,
 ): Promise<ServiceDatabase> {
   const followed = new Set<string>();
-  let present = config;
+  let currentConfig = config;
   for (let waitedMs = 0; ;) {
     try {
-      return await openConfigured(present, opening);
+      return await openConfigured(currentConfig, options);
     } catch (error) {
       const departure = error instanceof DatabaseMoved ? error.departure : null;
       if (departure !== null && !followed.has(departure.moveId)) {
         followed.add(departure.moveId);
-        present = followMove(present, departure);
-        logFollowed(departure, opening.log);
+        currentConfig = followMove(currentConfig, departure);
+        logFollowed(departure, options.log);
         continue;
       }
       // The mover opens the new database in a moment or is repeated. During an undo, both databases are closed.
       const isExpected = departure !== null || error instanceof MoveUnfinished;
-      if (followed.size === 0 || !isExpected || waitedMs >= OPENED_WITHIN_MS) throw error;
-      await pause(LOOK_AGAIN_MS, null, { signal: opening.signal }).catch(() => {});
-      opening.signal.throwIfAborted();
-      waitedMs += LOOK_AGAIN_MS;
+      if (followed.size === 0 || !isExpected || waitedMs >= OPEN_WITHIN_MS) throw error;
+      await pause(RETRY_AFTER_MS, null, { signal: options.signal }).catch(() => {});
+      options.signal.throwIfAborted();
+      waitedMs += RETRY_AFTER_MS;
       if (departure === null) continue;
-      present = config;
+      currentConfig = config;
       followed.clear();
     }
   }
 }
-
-const OPENED_WITHIN_MS = 60_000;
-const LOOK_AGAIN_MS = 500;
 
 function logFollowed({ place }: Departure, log: Logger): void {
   log.warn(
@@ -130,53 +133,24 @@ function logFollowed({ place }: Departure, log: Logger): void {
   );
 }
 
-async function openConfigured(config: Config, opening: Opening): Promise<ServiceDatabase> {
-  const { log, world, work, signal } = opening;
-  const needs = connectionNeeds(work);
+async function openConfigured(config: Config, options: OpenOptions): Promise<ServiceDatabase> {
+  const { signal } = options;
+  const needs = connectionNeeds(options.tasks);
   const opened =
     config.databaseUrl === null
-      ? await openEmbedded(config, needs, opening)
-      : await openExternal(config, config.databaseUrl, opening);
+      ? await openEmbedded(config, needs, options)
+      : await openExternal(config, config.databaseUrl, options);
   let db: Database | null = null;
   try {
     signal.throwIfAborted();
-    const { address, dataDir } = opened;
-    const migrated = await migrate(address, {
-      nowMs: world.now(),
-      acceptAnyDurability: config.acceptDatabaseDurability,
-      newDatabaseProblem: findNewDatabaseProblem(dataDir),
-      log: (sentence) => log.warn(sentence),
-      signal,
-      secretKey: { dataDir, configured: config.secretKey },
-      backUp: backUpFor(address, { config, dataDir, opening }),
-    });
-    const { secretKey } = migrated;
-    if (secretKey === null) throw new Error('a service needs a secret key');
-    writeDatabaseNote(dataDir, opened.place);
-    const { length: migrations } = migrated.applied;
-    if (migrations > 0) log.info({ migrations }, 'the database was migrated');
-    const login = loginFor(address, migrated, log);
+    const migrated = await migrateOpened(opened, config, options);
+    const login = chooseLogin(opened.address, migrated, options.log);
     db = new Database(login.address, { role: login.role, name: 'supervisor' });
-    const present = db;
-    const problem = await untilAborted(findConnectionsProblem(present, needs), signal);
-    if (problem !== null) log.warn(problem);
-    const workerUser = opened.workerUser(login.role === null);
-    if (workerUser === null && process.geteuid?.() === 0) log.warn(STAY_ROOT);
-    const instance = findOrCreateInstanceId(dataDir);
-    await untilAborted(expirePredecessor(present, instance, log), signal);
-    return {
-      ...opened,
-      db: present,
-      login,
-      workerUser,
-      instance,
-      secretKey,
-      expire: (holder) => expireOwn(present, holder, log),
-      [Symbol.asyncDispose]: async () => {
-        await present.close();
-        await opened.close();
-      },
-    };
+    return await completeDatabase(
+      opened,
+      { db, login, needs, secretKey: migrated.secretKey },
+      options,
+    );
   } catch (error) {
     await db?.close();
     await opened.close();
@@ -186,12 +160,64 @@ async function openConfigured(config: Config, opening: Opening): Promise<Service
   }
 }
 
-function backUpFor(
+async function migrateOpened(
+  { address, dataDir, place }: OpenedDatabase,
+  config: Config,
+  options: OpenOptions,
+): Promise<MigrationResult & { secretKey: string }> {
+  const { log, world, signal } = options;
+  const migrated = await migrate(address, {
+    nowMs: world.now(),
+    acceptAnyDurability: config.acceptDatabaseDurability,
+    newDatabaseProblem: findNewDatabaseProblem(dataDir),
+    log: (sentence) => log.warn(sentence),
+    signal,
+    secretKey: { dataDir, configured: config.secretKey },
+    backUp: createBackUp(address, { config, dataDir, options }),
+  });
+  const { secretKey } = migrated;
+  if (secretKey === null) throw new Error('a service needs a secret key');
+  writeDatabaseNote(dataDir, place);
+  const { length: migrations } = migrated.applied;
+  if (migrations > 0) log.info({ migrations }, 'the database was migrated');
+  return { ...migrated, secretKey };
+}
+
+type Connected = Pick<ServiceDatabase, 'db' | 'login' | 'secretKey'> & { needs: ConnectionNeeds };
+
+/** Checks the limits of the server, and releases the work of killed predecessors. */
+async function completeDatabase(
+  opened: OpenedDatabase,
+  { db, login, secretKey, needs }: Connected,
+  { log, signal }: OpenOptions,
+): Promise<ServiceDatabase> {
+  const problem = await untilAborted(findConnectionsProblem(db, needs), signal);
+  if (problem !== null) log.warn(problem);
+  const workerUser = opened.workerUser(login.role === null);
+  if (workerUser === null && process.geteuid?.() === 0) log.warn(WORKERS_STAY_ROOT);
+  const instance = instanceOf(opened.dataDir);
+  await untilAborted(expirePredecessors(db, instance, log), signal);
+  return {
+    ...opened,
+    db,
+    login,
+    workerUser,
+    instance,
+    secretKey,
+    expire: (holder) => expireDeadWorker(db, holder, log),
+    [Symbol.asyncDispose]: async () => {
+      await db.close();
+      await opened.close();
+    },
+  };
+}
+
+function createBackUp(
   address: DatabaseAddress,
-  parts: { config: Config; dataDir: string; opening: Opening },
+  parts: { config: Config; dataDir: string; options: OpenOptions },
 ): BackUpBeforeMigration | undefined {
-  const { config, dataDir, opening } = parts;
-  const { log, world, signal } = opening;
+  const { config, dataDir, options } = parts;
+  const { log, world, signal } = options;
   if (config.migrateWithoutBackup) return undefined;
   return async (need) => {
     // Loaded only for the few starts that need it.
@@ -210,11 +236,8 @@ function backUpFor(
   };
 }
 
-const STAY_ROOT =
-  'workers stay root, because only root may enter the folder of the database or log in there; run Letterhaus as an ordinary user';
-
 /** Logs in as a role that owns nothing if the server allows it. Otherwise logs in as the owner and sets the role. */
-function loginFor(
+function chooseLogin(
   address: DatabaseAddress,
   { role, login }: MigrationResult,
   log: Logger,
@@ -228,8 +251,8 @@ function loginFor(
 async function openEmbedded(
   config: Config,
   { connectionsMax }: ConnectionNeeds,
-  { log, world, signal }: Opening,
-): Promise<Opened> {
+  { log, world, signal }: OpenOptions,
+): Promise<OpenedDatabase> {
   const dataDir = prepareDataDir(config.dataDir, (line) => log.warn(line));
   await waitUntilNoArrival(dataDir, world, signal);
   const engine = await openUnderLock(await takeLock(dataDir, world, signal), {
@@ -251,8 +274,8 @@ async function openEmbedded(
     place: EMBEDDED_PLACE,
     dataDir,
     failed,
-    publish: (info) => engine.publish(info),
-    freeBytes: () => readFreeBytes(engine.databaseDir),
+    publishAddresses: (info) => engine.publish(info),
+    readFreeDiskBytes: () => readFreeBytes(engine.databaseDir),
     close: () => engine.stop('fast'),
   };
 }
@@ -260,8 +283,8 @@ async function openEmbedded(
 async function openExternal(
   config: Config,
   url: string,
-  { log, world, signal }: Opening,
-): Promise<Opened> {
+  { log, world, signal }: OpenOptions,
+): Promise<OpenedDatabase> {
   const dataDir = prepareDataDir(config.dataDir, (line) => log.warn(line));
   const lock = await takeLock(dataDir, world, signal);
   const closing = new AbortController();
@@ -273,8 +296,8 @@ async function openExternal(
     place: withoutPassword(url),
     dataDir,
     failed: new Promise(() => {}),
-    publish: (info) => lock.publish(info),
-    freeBytes: serverDisk(address, closing.signal),
+    publishAddresses: (info) => lock.publish(info),
+    readFreeDiskBytes: createReadFreeBytes(address, closing.signal),
     close: async () => {
       closing.abort();
       lock.release();
@@ -283,9 +306,12 @@ async function openExternal(
 }
 
 /** Queries the data directory of the server once, as soon as the server answers. */
-function serverDisk(address: DatabaseAddress, signal: AbortSignal): () => Promise<number | null> {
+function createReadFreeBytes(
+  address: DatabaseAddress,
+  signal: AbortSignal,
+): () => Promise<number | null> {
   let folder: string | null | undefined;
-  const ask = async (): Promise<string | null> => {
+  const findFolder = async (): Promise<string | null> => {
     const client = await connectAsOwner(address, 'space', { signal });
     try {
       return await findLocalDataDirectory(clientQueries(client));
@@ -294,13 +320,13 @@ function serverDisk(address: DatabaseAddress, signal: AbortSignal): () => Promis
     }
   };
   return async () => {
-    if (folder === undefined) folder = await ask();
+    if (folder === undefined) folder = await findFolder();
     return folder === null ? null : readFreeBytes(folder);
   };
 }
 
 /** Expires workers of this installation. The caller has the lock of the data directory, so they are dead. */
-async function expirePredecessor(db: Database, instance: string, log: Logger): Promise<void> {
+async function expirePredecessors(db: Database, instance: string, log: Logger): Promise<void> {
   for (const node of await listWorkers(db)) {
     if (node.instance !== instance) continue;
     const freed = await expireWorker(db, { id: node.id, beat: null });
@@ -308,7 +334,7 @@ async function expirePredecessor(db: Database, instance: string, log: Logger): P
   }
 }
 
-async function expireOwn(db: Database, holder: string, log: Logger): Promise<void> {
+async function expireDeadWorker(db: Database, holder: string, log: Logger): Promise<void> {
   try {
     failpoint('expire_before_commit');
     const freed = await expireWorker(db, { id: holder, beat: null });

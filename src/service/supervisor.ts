@@ -22,7 +22,7 @@ import { certificateUses } from './machine/certificate-watch.ts';
 import { AdminSocket } from './admin-socket.ts';
 import { scheduleBackups } from '../backup/running/schedule.ts';
 import { armSupervisor } from './machine/failpoints.ts';
-import { type Seeded, seedFirstStart } from './first-start.ts';
+import { type FirstStart, seedFirstStart } from './first-start.ts';
 import { type ClockState, ClockWatch } from './readiness/clock-watch.ts';
 import { createLog, errorText, logUncaught } from './machine/log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
@@ -42,8 +42,8 @@ import { watchSecretKeys } from '../secrets/secret-key-watch.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
 import { keepPointInTime } from '../backup/running/keep-point-in-time.ts';
 import { systemWorld } from './machine/system-world.ts';
-import { type Part, PARTS, type WorkerSetup } from './worker/messages.ts';
-import { WorkerPool, WorkersCannotRun } from './worker/pool.ts';
+import { type WorkerPart, WORKER_PARTS, type WorkerSetup } from './worker/worker-messages.ts';
+import { WorkerPool, WorkersCannotRun } from './worker/worker-pool.ts';
 import { isUnsuitable } from '../database/server/connect.ts';
 import { DatabaseUnavailable, poolSizes, type WorkerTasks } from '../database/database.ts';
 import { alreadyRunning, readRunning } from '../database/embedded/lock.ts';
@@ -69,13 +69,13 @@ export type ReadyInfo = {
   submissionPorts: readonly number[];
   database: string;
   /** Set when the database was empty. Its key and its link are shown only here. */
-  firstStart: Seeded | null;
+  firstStart: FirstStart | null;
 };
 
 type RunOptions = {
   /** Number of workers; null: one per core. */
   workers: number | null;
-  only: readonly Part[] | null;
+  only: readonly WorkerPart[] | null;
   onReady(info: ReadyInfo): void;
   onFailed(failure: ServiceFailure): void;
 };
@@ -84,7 +84,7 @@ type RunOptions = {
 type ServiceFailure = { failed: string; code: string; exitCode: 1 | 2 };
 
 /** A mistake in the configuration that ends the start with exit code 2. */
-class CannotStart extends Error {}
+class ConfigurationProblem extends Error {}
 
 /** A stop was requested before the service was ready. */
 class StartStopped extends Error {}
@@ -101,7 +101,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
 /** @returns the exit code; after a move, the configuration with which the service continues */
 async function runOnDatabase(config: Config, options: RunOptions): Promise<number | Config> {
   const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
-  const signals = createSignals();
+  const signals = listenForStopSignals();
   const { signal } = signals;
   let pool: WorkerPool | undefined;
   signals.onSecond(() => pool?.killWorkers());
@@ -109,36 +109,36 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
   const unlessStopped = <Result>(step: Promise<Result>) => untilAborted(step, signal);
   try {
     checkBeforeStart(config, options, log);
-    const ports = await portsFor(config, options);
-    await using metrics = await metricsListener(config, () => pool?.metricsText());
-    const work = workOf(ports, options);
-    const opening = openServiceDatabase(config, { log, world: systemWorld, work, signal });
+    const ports = await choosePorts(config, options);
+    await using metrics = await startMetricsListener(config, () => pool?.metricsText());
+    const tasks = workerTasksOf(ports, options);
+    const opening = openServiceDatabase(config, { log, world: systemWorld, tasks, signal });
     opening.catch(() => {}); // awaited below
     // Workers load their code while the database opens.
-    pool = new WorkerPool({ count: work.workers, log, env: await tuneOpenssl() });
+    pool = new WorkerPool({ count: tasks.workers, log, env: await tuneOpenssl() });
     await using database = await opening;
     failpoint('supervisor_start');
-    const common = { db: database.db, world: systemWorld, log };
-    await using operatorEvents = new OperatorEventLog(common);
+    const context = { db: database.db, world: systemWorld, log };
+    await using operatorEvents = new OperatorEventLog(context);
     await unlessStopped(operatorEvents.logOpenConditions());
-    const onLook = (state: ClockState) => pool?.noteClock(state);
-    const clock = new ClockWatch({ ...common, operatorEvents, onLook });
-    await unlessStopped(clock.look());
+    const onLook = (state: ClockState) => pool?.setClockState(state);
+    const clock = new ClockWatch({ ...context, operatorEvents, onCheck: onLook });
+    await unlessStopped(clock.check());
     const secrets = new SecretBox(database.secretKey);
     await unlessStopped(registerHost(database, { config, log }));
     await unlessStopped(keepOperatorNotified(database.db, { config, secrets, log }));
     const firstStart = await unlessStopped(
       seedFirstStart(database.db, { secrets, world: systemWorld, config }),
     );
-    using files = sharedFiles(database, log);
+    using files = createSharedFiles(database, log);
     const share = (pair: CertificateFiles | null) => pair && (files?.share(pair) ?? pair);
     const readable = { ...ports, apiTlsFiles: share(ports.apiTlsFiles) };
-    const mailFiles = certificateFor(ports, { dataDir: database.dataDir, log });
+    const mailFiles = chooseCertificate(ports, { dataDir: database.dataDir, log });
     const certificate = share(mailFiles);
     const hold = await unlessStopped(readHold(database.db));
     using admin = new AdminSocket(database.dataDir);
-    const given = { options, database, certificate, work, hold, adminSocket: admin.path };
-    const setup = setupFor({ config: readable, ...given });
+    const setupParts = { options, database, certificate, tasks, hold, adminSocket: admin.path };
+    const setup = createWorkerSetup({ config: readable, ...setupParts });
     await using workers = pool.run(setup, database.expire);
     await unlessStopped(workers.ready);
     const running = { database, pool, config, secrets, log, operatorEvents };
@@ -148,21 +148,27 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     maintenance.start();
     using _keys = watchSecretKeys(running);
     using _hold = watchHold(hold, { db: database.db, pool, log });
-    await using _backups = scheduleBackups({ ...common, ...running, backup: config.backup });
+    await using _backups = scheduleBackups({ ...context, ...running, backup: config.backup });
     await using _archive = await keepPointInTime(running);
     const url = ownUrl(ports);
-    database.publish({ url, adminSocket: admin.path });
-    options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));
+    database.publishAddresses({ url, adminSocket: admin.path });
+    options.onReady(createReadyInfo({ url, metrics, config: ports, database, firstStart }));
     flushCompileCache(); // a killed service would otherwise compile all code again
-    using move = watchMove({ ...common, pool });
-    const ends = [signals.stop, move.moved, database.failed, workers.failed, maintenance.outdated];
-    const end = await Promise.race(ends);
-    if (end === 'moved') return ports; // the same ports, so that clients find it again
-    if (end !== 'stop') log.fatal(end);
-    return end === 'stop' ? 0 : 1;
+    using move = watchMove({ ...context, pool });
+    const outcomes = [
+      signals.stop,
+      move.moved,
+      database.failed,
+      workers.failed,
+      maintenance.outdated,
+    ];
+    const outcome = await Promise.race(outcomes);
+    if (outcome === 'moved') return ports; // the same ports, so that clients find it again
+    if (outcome !== 'stop') log.fatal(outcome);
+    return outcome === 'stop' ? 0 : 1;
   } catch (error) {
     if (error instanceof StartStopped) return 0;
-    const { trace, ...failure } = explain(error);
+    const { trace, ...failure } = explainFailure(error);
     options.onFailed(failure);
     process.stderr.write(trace);
     return failure.exitCode;
@@ -182,8 +188,8 @@ async function keepOperatorNotified(
   await configureOperatorWebhook(db, options);
 }
 
-function workOf({ inboundPort, submissionPorts }: Config, options: RunOptions): WorkerTasks {
-  const parts = options.only ?? PARTS;
+function workerTasksOf({ inboundPort, submissionPorts }: Config, options: RunOptions): WorkerTasks {
+  const parts = options.only ?? WORKER_PARTS;
   return {
     workers: options.workers ?? availableParallelism(),
     accepts: parts.includes('api') || submissionPorts.length > 0,
@@ -196,14 +202,14 @@ function workOf({ inboundPort, submissionPorts }: Config, options: RunOptions): 
 function checkBeforeStart(config: Config, { only }: RunOptions, log: Logger): void {
   requireUsableName(config);
   requireUsableCertificate(config);
-  if ((only ?? PARTS).includes('api')) warnOfClearText(config, log);
+  if ((only ?? WORKER_PARTS).includes('api')) warnAboutClearText(config, log);
 }
 
 /** Receivers refuse mail from a host name that is not fully qualified. */
 function requireUsableName(config: Config): void {
   if (config.allowPrivateNetworks || config.relay !== null || !config.isHostnameConfigured) return;
   if (config.hostname.includes('.')) return;
-  throw new CannotStart(
+  throw new ConfigurationProblem(
     `LETTERHAUS_HOSTNAME: ${config.hostname} is not fully qualified. ` +
       'Write the name that the PTR record of this machine has, for example mail.example.org.',
   );
@@ -212,11 +218,11 @@ function requireUsableName(config: Config): void {
 function requireUsableCertificate({ apiTlsFiles }: Config): void {
   if (apiTlsFiles === null) return;
   const problem = problemOf(apiTlsFiles, systemWorld.now(), API_VARIABLES);
-  if (problem !== null) throw new CannotStart(problem);
+  if (problem !== null) throw new ConfigurationProblem(problem);
 }
 
 /** Warns that API keys would pass networks in clear text. */
-function warnOfClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Logger): void {
+function warnAboutClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Logger): void {
   const isLocal = host === 'localhost' || sharedAddresses([])(host);
   if (isLocal || apiTlsFiles !== null || trustedProxies.length > 0) return;
   log.warn(
@@ -228,48 +234,51 @@ function warnOfClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Log
 }
 
 /** Chooses the port before the database is opened. The service of this data directory may already run and have it. */
-async function portFor(config: Config): Promise<number> {
-  const chosen = await choosePort(config, turns);
+async function choosePortOfApi(config: Config): Promise<number> {
+  const chosen = await choosePort(config, portOrder);
   if ('port' in chosen) return chosen.port;
   const holder = readRunning(config.dataDir);
   if (holder?.kind === 'service') throw alreadyRunning(config.dataDir, holder);
-  throw new CannotStart(chosen.problem);
+  throw new ConfigurationProblem(chosen.problem);
 }
 
-const turns = portTurns(process.pid);
+const portOrder = portTurns(process.pid);
 
-async function portsFor(config: Config, options: RunOptions): Promise<Config> {
-  const port = await portFor(config);
-  const takesMail = (options.only ?? PARTS).includes('inbound');
+async function choosePorts(config: Config, options: RunOptions): Promise<Config> {
+  const port = await choosePortOfApi(config);
+  const takesMail = (options.only ?? WORKER_PARTS).includes('inbound');
   if (!takesMail) return { ...config, port, inboundPort: null, submissionPorts: [] };
   const inboundPort =
     config.inboundPort === null
       ? null
-      : await mailPort(config, config.inboundPort, 'LETTERHAUS_INBOUND_PORT');
+      : await chooseMailPort(config, config.inboundPort, 'LETTERHAUS_INBOUND_PORT');
   const submissionPorts = [];
-  for (const wish of config.submissionPorts) {
-    const chosen = await mailPort(config, wish.port, 'LETTERHAUS_SUBMISSION_PORTS');
-    submissionPorts.push({ ...wish, port: chosen });
+  for (const configured of config.submissionPorts) {
+    const chosen = await chooseMailPort(config, configured.port, 'LETTERHAUS_SUBMISSION_PORTS');
+    submissionPorts.push({ ...configured, port: chosen });
   }
   return { ...config, port, inboundPort, submissionPorts };
 }
 
-async function mailPort({ smtpHost }: Config, port: number, name: string): Promise<number> {
+async function chooseMailPort({ smtpHost }: Config, port: number, name: string): Promise<number> {
   const names = { host: 'LETTERHAUS_SMTP_HOST', port: name };
-  const chosen = await choosePort({ host: smtpHost, port, isPortConfigured: true, names }, turns);
+  const chosen = await choosePort(
+    { host: smtpHost, port, isPortConfigured: true, names },
+    portOrder,
+  );
   if ('port' in chosen) return chosen.port;
-  throw new CannotStart(chosen.problem);
+  throw new ConfigurationProblem(chosen.problem);
 }
 
 /** Returns null when no port is configured. Listens from the start, so that a taken port ends the start. */
-async function metricsListener(
+async function startMetricsListener(
   { metrics, hostname, publicUrl }: Config,
   text: () => Promise<string> | undefined,
 ): Promise<MetricsListener | null> {
   if (metrics === null) return null;
   const names = { host: 'LETTERHAUS_METRICS_PORT', port: 'LETTERHAUS_METRICS_PORT' };
-  const chosen = await choosePort({ ...metrics, isPortConfigured: true, names }, turns);
-  if ('problem' in chosen) throw new CannotStart(chosen.problem);
+  const chosen = await choosePort({ ...metrics, isPortConfigured: true, names }, portOrder);
+  if ('problem' in chosen) throw new ConfigurationProblem(chosen.problem);
   // Few services use it, and node:http takes 40 ms of CPU time to load.
   const { listenForMetrics } = await import('./metrics/listener.ts');
   const own = [hostname, ...(publicUrl === null ? [] : [new URL(publicUrl).hostname])];
@@ -285,11 +294,11 @@ async function startMeasuring(
   if (metrics === null && metricsToken === null) return null;
   const { InstallationMetrics: Measuring } = await import('./metrics/installation-metrics.ts');
   const measuring = new Measuring(options);
-  pool.addSamples(() => measuring.samples());
+  pool.setInstallationSamples(() => measuring.samples());
   return measuring;
 }
 
-function certificateFor(
+function chooseCertificate(
   { inboundPort, submissionPorts, tlsFiles, hostname }: Config,
   { dataDir, log }: { dataDir: string; log: Logger },
 ): CertificateFiles | null {
@@ -298,23 +307,26 @@ function certificateFor(
     return keepOwnCertificate({ dataDir, hostname }, { world: systemWorld, log });
   const problem = problemOf(tlsFiles, systemWorld.now());
   if (problem === null) return tlsFiles;
-  throw new CannotStart(problem);
+  throw new ConfigurationProblem(problem);
 }
 
-function sharedFiles({ workerUser, dataDir }: ServiceDatabase, log: Logger): SharedFiles | null {
+function createSharedFiles(
+  { workerUser, dataDir }: ServiceDatabase,
+  log: Logger,
+): SharedFiles | null {
   return workerUser && new SharedFiles(workerUser, { dataDir, log });
 }
 
-function setupFor(parts: {
+function createWorkerSetup(parts: {
   config: Config;
   options: RunOptions;
   database: ServiceDatabase;
   certificate: CertificateFiles | null;
-  work: WorkerTasks;
+  tasks: WorkerTasks;
   hold: Hold | null;
   adminSocket: string;
 }): WorkerSetup {
-  const { config, options, database, certificate, work, hold, adminSocket } = parts;
+  const { config, options, database, certificate, tasks, hold, adminSocket } = parts;
   return {
     // Workers have a log-in of their own, and make no backups.
     config: {
@@ -328,15 +340,15 @@ function setupFor(parts: {
     secretKey: database.secretKey,
     user: database.workerUser,
     instance: database.instance,
-    parts: options.only ?? PARTS,
+    parts: options.only ?? WORKER_PARTS,
     isOnHold: hold !== null,
-    workerCount: work.workers,
-    poolSizes: poolSizes(work),
+    workerCount: tasks.workers,
+    poolSizes: poolSizes(tasks),
     failpoint: null,
   };
 }
 
-function readyInfo(parts: {
+function createReadyInfo(parts: {
   url: string;
   metrics: MetricsListener | null;
   config: Config;
@@ -355,14 +367,14 @@ function readyInfo(parts: {
 const CHECK_DATABASE =
   '. Check that it is running and that DATABASE_URL is right, then start again.';
 
-function explain(error: unknown): ServiceFailure & { trace: string } {
+function explainFailure(error: unknown): ServiceFailure & { trace: string } {
   const message = error instanceof Error ? error.message : String(error);
-  const isOperators =
-    error instanceof CannotStart ||
+  const isForOperator =
+    error instanceof ConfigurationProblem ||
     error instanceof EngineProblem ||
     error instanceof SecretKeyProblem;
-  const isDatabases = error instanceof DatabaseUnusable || isUnsuitable(error);
-  if (isOperators || isDatabases) {
+  const isOfDatabase = error instanceof DatabaseUnusable || isUnsuitable(error);
+  if (isForOperator || isOfDatabase) {
     return { failed: message, code: 'usage_error', exitCode: 2, trace: '' };
   }
   // The trace is for bugs, not for a database that cannot be reached.
@@ -389,7 +401,7 @@ type StopSignals = {
  * A Ctrl-C reaches the service twice, from the terminal and from npm. The first signal drains. Only a signal at least
  * one second later stops immediately.
  */
-function createSignals(): StopSignals {
+function listenForStopSignals(): StopSignals {
   const { promise, resolve } = Promise.withResolvers<'stop'>();
   const aborting = new AbortController();
   let firstMs: number | null = null;

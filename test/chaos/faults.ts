@@ -38,7 +38,7 @@ export type FaultContext = {
 
 /** Longer than the 15 s after which a silent node is declared dead, and the looks in between. */
 const FREEZE_MS = 22_000;
-/** Below the silence for which a supervisor kills its worker (src/service/worker/watch.ts). */
+/** Below the silence for which a supervisor kills its worker (src/service/worker/frozen-worker-watch.ts). */
 const STALL_MAX_MS = 6_000;
 const TAKEOVER_MS = 20_000;
 /** Until a node cut off from its database is itself again, a lost lease included. */

@@ -13,7 +13,7 @@ import type { ServiceDatabase } from '../../service/service-database.ts';
 import { reportStorage } from '../../service/maintenance/space-conditions.ts';
 
 type Options = {
-  database: Pick<ServiceDatabase, 'db' | 'freeBytes'>;
+  database: Pick<ServiceDatabase, 'db' | 'readFreeDiskBytes'>;
   config: Pick<Config, 'storageBytesMax' | 'databaseBytesMax' | 'retention'>;
   operatorEvents: OperatorEvents;
 };
@@ -36,7 +36,10 @@ export class StorageWatch {
   async run(): Promise<void> {
     const { database, config } = this.#options;
     const { db } = database;
-    const [bytes, freeBytes] = await Promise.all([readDatabaseBytes(db), database.freeBytes()]);
+    const [bytes, freeBytes] = await Promise.all([
+      readDatabaseBytes(db),
+      database.readFreeDiskBytes(),
+    ]);
     await setStorageDefault(db, defaultStorage(config, { bytes, freeBytes }));
     await this.#countEarlier();
     await forgetStorage(db, config.retention);

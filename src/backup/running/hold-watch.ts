@@ -6,13 +6,13 @@
 import type { Logger } from 'pino';
 import { type Hold, readHold } from '../store/hold.ts';
 import type { Queryable } from '../../database/database.ts';
-import type { WorkerPool } from '../../service/worker/pool.ts';
+import type { WorkerPool } from '../../service/worker/worker-pool.ts';
 
 const LOOK_EVERY_MS = 1_000;
 
 type HoldWatchOptions = {
   db: Queryable;
-  pool: Pick<WorkerPool, 'release'>;
+  pool: Pick<WorkerPool, 'endHold'>;
   log: Pick<Logger, 'info' | 'warn'>;
 };
 
@@ -27,7 +27,7 @@ export function watchHold(hold: Hold | null, { db, pool, log }: HoldWatchOptions
       timer = setTimeout(() => void look(), LOOK_EVERY_MS);
       return;
     }
-    pool.release();
+    pool.endHold();
     log.info('the hold was released; mail and webhooks are sent');
   };
   if (hold !== null) {

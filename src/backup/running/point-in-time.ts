@@ -46,7 +46,7 @@ import { readSecretKey } from '../../secrets/secret-key-file.ts';
 import { JournalKeeper } from './journal-keeper.ts';
 import { pause } from '../../lib/pause.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
-import type { WorkerPool } from '../../service/worker/pool.ts';
+import type { WorkerPool } from '../../service/worker/worker-pool.ts';
 
 const EVERY_MS = 5_000;
 /** Time without an answer after which a network file system or a bucket counts as a failure. */
@@ -63,9 +63,9 @@ export type PointInTimeOptions = {
     db: Queryable;
     address: DatabaseAddress;
     dataDir: string;
-    freeBytes(): Promise<number | null>;
+    readFreeDiskBytes(): Promise<number | null>;
   };
-  pool: Pick<WorkerPool, 'notePointInTime'>;
+  pool: Pick<WorkerPool, 'setArchivedTimes'>;
   operatorEvents: OperatorEvents;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
 };
@@ -278,7 +278,7 @@ export class PointInTime implements AsyncDisposable {
   }
 
   #note({ bases, covered }: Series): void {
-    this.#options.pool.notePointInTime({
+    this.#options.pool.setArchivedTimes({
       coveredMs: bases.length === 0 ? 0 : Date.parse(covered?.at ?? ''),
       baseMs: Date.parse(bases.at(-1)?.usableFrom ?? '') || 0,
     });
@@ -303,7 +303,7 @@ export class PointInTime implements AsyncDisposable {
 
   async #giveUpWhenDiskIsLow(): Promise<void> {
     const { database } = this.#options;
-    const free = await database.freeBytes().catch(() => null);
+    const free = await database.readFreeDiskBytes().catch(() => null);
     if (free === null || free >= DISK_FREE_MIN_BYTES) return;
     await dropSlots(database.address).catch(() => {});
     this.#series = null;

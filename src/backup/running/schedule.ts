@@ -18,7 +18,7 @@ import { systemWorld } from '../../service/machine/system-world.ts';
 import { JournalKeeper } from './journal-keeper.ts';
 import { pause } from '../../lib/pause.ts';
 import type { Queryable } from '../../database/database.ts';
-import type { WorkerPool } from '../../service/worker/pool.ts';
+import type { WorkerPool } from '../../service/worker/worker-pool.ts';
 
 const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
 /** Pause before a failed backup is retried; the interval if that is shorter. */
@@ -29,7 +29,7 @@ const JOURNAL_EVERY_MS = 5_000;
 type ScheduleOptions = {
   backup: BackupConfig;
   db: Queryable;
-  pool: Pick<WorkerPool, 'noteBackup'>;
+  pool: Pick<WorkerPool, 'recordBackup'>;
   operatorEvents: OperatorEvents;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
 };
@@ -107,7 +107,7 @@ class Schedule implements AsyncDisposable {
 
   #noteGood(atMs: number): void {
     this.#newestMs = atMs;
-    this.#options.pool.noteBackup({ isGood: true, atMs });
+    this.#options.pool.recordBackup({ isGood: true, atMs });
     this.#lookAtAge();
   }
 
@@ -128,7 +128,7 @@ class Schedule implements AsyncDisposable {
       return backup.everyMs;
     } catch (error) {
       if (this.#stop.signal.aborted) return 0;
-      pool.noteBackup({ isGood: false, atMs: systemWorld.now() });
+      pool.recordBackup({ isGood: false, atMs: systemWorld.now() });
       const reason = error instanceof Error ? error.message : String(error);
       log.error(
         { reason, to: this.#place.name },

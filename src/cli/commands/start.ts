@@ -15,11 +15,11 @@ import {
 import { facts } from '../table.ts';
 import { type Config, readConfig } from '../../config/config.ts';
 import { mostSimilar } from '../../lib/similar.ts';
-import { FIRST_DOMAIN, type Seeded } from '../../service/first-start.ts';
+import { FIRST_DOMAIN, type FirstStart } from '../../service/first-start.ts';
 import { type ReadyInfo, runService } from '../../service/supervisor.ts';
-import { type Part, PARTS } from '../../service/worker/messages.ts';
+import { type WorkerPart, WORKER_PARTS } from '../../service/worker/worker-messages.ts';
 
-type StartOptions = { once?: true; workers?: number; only?: Part[]; json?: true };
+type StartOptions = { once?: true; workers?: number; only?: WorkerPart[]; json?: true };
 
 const WORKERS_MAX = 256;
 
@@ -32,7 +32,7 @@ export function describeStart(command: Command, cli: Cli): void {
     .option('--workers <n>', 'worker processes (default: one per core)', parseWorkers)
     .option(
       '--only <parts>',
-      `run only these parts, separated by commas: ${PARTS.join(', ')}`,
+      `run only these parts, separated by commas: ${WORKER_PARTS.join(', ')}`,
       parseParts,
     );
   runnable(command, cli, {
@@ -101,12 +101,12 @@ function parseWorkers(text: string): number {
   throw new InvalidArgumentError(`Write a number from 1 to ${WORKERS_MAX}.`);
 }
 
-function parseParts(text: string): Part[] {
+function parseParts(text: string): WorkerPart[] {
   return text.split(',').map((word) => {
-    const part = PARTS.find((name) => name === word.trim());
+    const part = WORKER_PARTS.find((name) => name === word.trim());
     if (part !== undefined) return part;
-    const near = mostSimilar(word, PARTS);
-    const hint = near === null ? `There are ${PARTS.join(', ')}.` : `Did you mean ${near}?`;
+    const near = mostSimilar(word, WORKER_PARTS);
+    const hint = near === null ? `There are ${WORKER_PARTS.join(', ')}.` : `Did you mean ${near}?`;
     throw new InvalidArgumentError(`There is no part ${JSON.stringify(word)}. ${hint}`);
   });
 }
@@ -121,7 +121,7 @@ export type StartScreen = {
 /** The first start shows what a first email needs, with the key, which is shown only now. */
 export function firstScreen(
   screen: StartScreen,
-  { testKey, ownerLink }: Pick<Seeded, 'testKey' | 'ownerLink'>,
+  { testKey, ownerLink }: Pick<FirstStart, 'testKey' | 'ownerLink'>,
 ): string {
   const { info, program } = screen;
   return `${movedNote(screen)}

@@ -21,7 +21,7 @@ import { ENVELOPE_RECIPIENTS_MAX } from '../../accept/submitted-message.ts';
 import { ReloadedCertificate } from './certificates.ts';
 import { ownUrl } from './own-host.ts';
 import { systemWorld } from './system-world.ts';
-import type { WorkerContext } from '../worker/context.ts';
+import type { WorkerContext } from '../worker/worker-context.ts';
 import { createInboundHandlers, INBOUND_LIMITS } from '../../inbound/smtp-inbound.ts';
 import {
   createLogIn,

@@ -6,7 +6,7 @@ import { TlsCounters } from '../../delivery/route/tls-counters.ts';
 import { StsCache } from '../../net/tls/mta-sts.ts';
 import { addTlsResults, StsPolicies } from '../../delivery/route/transport-security-store.ts';
 import { systemWorld } from './system-world.ts';
-import type { WorkerContext } from '../worker/context.ts';
+import type { WorkerContext } from '../worker/worker-context.ts';
 
 export type RoutingContext = Pick<WorkerContext, 'config' | 'db' | 'resolver' | 'guard' | 'log'>;
 

@@ -17,7 +17,10 @@ function newConditions(): OperatorEvents & { open: Set<string> } {
   };
 }
 
-/** Watches the disk alone, with this much space at each check. @returns why mail is refused after each */
+/**
+ * Checks the disk alone, with this much space at each check.
+ * @returns why mail is refused after each
+ */
 async function refusalsWith(
   freeBytes: (number | null)[],
   size: { sizes: number[]; databaseBytesMax: number } | null = null,
@@ -26,7 +29,7 @@ async function refusalsWith(
   const reasons: (string | null)[] = [];
   const operatorEvents = newConditions();
   // The check at the start also measures the storage of projects.
-  const looks = [...freeBytes.slice(0, 1), ...freeBytes];
+  const freeBytesAtCheck = [...freeBytes.slice(0, 1), ...freeBytes];
   const sizes = [...(size?.sizes.slice(0, 1) ?? []), ...(size?.sizes ?? [])];
   const note = () => reasons.push([...refusals.values()].find((one) => one !== null) ?? null);
   mock.timers.enable({ apis: ['setTimeout'] });
@@ -40,14 +43,14 @@ async function refusalsWith(
               : [],
           ),
       },
-      freeBytes: () => Promise.resolve(looks.shift() ?? null),
+      readFreeDiskBytes: () => Promise.resolve(freeBytesAtCheck.shift() ?? null),
     },
     config: {
       reputationEveryMs: 3_600_000,
       domainsEveryMs: 3_600_000,
       databaseBytesMax: size?.databaseBytesMax ?? null,
     },
-    clock: { look: async () => {} },
+    clock: { check: async () => {} },
     certificates: [],
     pool: {
       refuseMail: (source: string, refusal: Unready | null) => {
@@ -62,7 +65,7 @@ async function refusalsWith(
   maintenance.start();
   await new Promise(setImmediate);
   note();
-  while (looks.length > 0) {
+  while (freeBytesAtCheck.length > 0) {
     mock.timers.tick(5_000);
     await new Promise(setImmediate);
     note();
@@ -112,22 +115,22 @@ test('workers are notified to poll as soon as the work of a dead node is release
     return Promise.resolve([{ freed: 3 }]);
   };
   const options = {
-    database: { db: { query }, freeBytes: () => Promise.resolve(null) },
+    database: { db: { query }, readFreeDiskBytes: () => Promise.resolve(null) },
     config: { reputationEveryMs: 3_600_000, domainsEveryMs: 3_600_000, databaseBytesMax: null },
-    clock: { look: async () => {} },
+    clock: { check: async () => {} },
     certificates: [],
-    pool: { lookNow: () => notified.push('look') },
+    pool: { pollNow: () => notified.push('poll') },
     operatorEvents: newConditions(),
     log: pino({ level: 'silent' }),
   };
   const maintenance = new Maintenance(options as unknown as MaintenanceOptions);
   maintenance.start();
-  for (let looks = 0; looks < 7; looks += 1) {
-    assert.deepEqual(notified, [], `after ${looks} looks`);
+  for (let checks = 0; checks < 7; checks += 1) {
+    assert.deepEqual(notified, [], `after ${checks} checks`);
     mock.timers.tick(2_500);
     for (let turns = 0; turns < 10; turns += 1) await new Promise(setImmediate);
   }
   await maintenance[Symbol.asyncDispose]();
   mock.timers.reset();
-  assert.deepEqual(notified, ['freed', 'look']);
+  assert.deepEqual(notified, ['freed', 'poll']);
 });

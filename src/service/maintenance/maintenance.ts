@@ -52,7 +52,7 @@ import { renewStsPolicies } from '../../delivery/route/policy-watch.ts';
 import { createNetwork } from '../machine/network.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import { reportDisabledEndpoints } from '../../webhooks/disabled-watch.ts';
-import type { WorkerPool } from '../worker/pool.ts';
+import type { WorkerPool } from '../worker/worker-pool.ts';
 
 export type MaintenanceOptions = {
   database: ServiceDatabase;
@@ -71,7 +71,7 @@ const SILENT_POLLS_MAX = 6;
 /** Time after a death in which every poll looks for rows of the dead worker's last statement. */
 const ORPHANS_FOR_MS = 30_000;
 const ORPHANS_EVERY_MS = 10 * 60_000;
-const OUTDATED = {
+const SCHEMA_OUTDATED = {
   code: 'schema',
   reason: 'the database was migrated for a newer version',
 } as const;
@@ -90,10 +90,10 @@ const STORAGE_EVERY_MS = 30_000;
 const SECRETS_EVERY_MS = 5_000;
 const STATS_EVERY_MS = 10_000;
 const STATS_BATCH = 5_000;
-const EARLIER_EVERY_MS = 10_000;
+const EARLIER_MAIL_EVERY_MS = 10_000;
 /** Batches per run, which take some seconds. Ten million emails take an hour. */
-const EARLIER_BATCHES = 40;
-const EARLIER_BATCH = 2_000;
+const EARLIER_MAIL_BATCHES = 40;
+const EARLIER_MAIL_BATCH = 2_000;
 /** Measured by the wall clock: after it jumps, ids need the partitions of other weeks. */
 const PARTITIONS_EVERY_MS = 6 * 3600_000;
 const CLOCK_EVERY_MS = 60_000;
@@ -106,20 +106,20 @@ const BLOCKS_EVERY_MS = 2_000;
 const HOST_EVERY_MS = 3600_000;
 const POLICIES_EVERY_MS = 10 * 60_000;
 const WEBHOOKS_EVERY_MS = 10_000;
-const LAPSED_EVERY_MS = 60_000;
+const LAPSED_CONDITIONS_EVERY_MS = 60_000;
 const RECONCILE_EVERY_MS = 60_000;
 const RETENTION_EVERY_MS = 10 * 60_000;
 /** A task whose statement has no answer by then ends when the database is closed. */
 const STOP_WITHIN_MS = 5_000;
 
-type Seen = { heartbeat: number; polls: number };
+type ObservedNode = { heartbeat: number; polls: number };
 
 export class Maintenance implements AsyncDisposable {
   readonly #options: MaintenanceOptions;
   readonly #timers = new Set<NodeJS.Timeout>();
-  readonly #running = new Set<Promise<void>>();
-  readonly #failing = new Set<string>();
-  #seen = new Map<string, Seen>();
+  readonly #runningTasks = new Set<Promise<void>>();
+  readonly #failingTasks = new Set<string>();
+  #nodes = new Map<string, ObservedNode>();
   #timeline: string | null = null;
   #blockingTransaction: string | null = null;
   readonly #stopping = new AbortController();
@@ -138,162 +138,175 @@ export class Maintenance implements AsyncDisposable {
   }
 
   start(): void {
-    this.#watchInstallation();
-    this.#watchStorage();
-    this.#maintainTables();
-    this.#watchSenders();
+    this.#scheduleInstallationTasks();
+    this.#scheduleStorageTasks();
+    this.#scheduleTableTasks();
+    this.#scheduleSenderTasks();
   }
 
-  #watchInstallation(): void {
+  #scheduleInstallationTasks(): void {
     const { database, config, operatorEvents } = this.#options;
-    this.#every(WATCH_EVERY_MS, 'checking nodes and the schema', () => this.#watch());
-    this.#every(WATCH_EVERY_MS, 'comparing clocks', () => this.#options.clock.look());
+    this.#schedule(WATCH_EVERY_MS, 'checking nodes and the schema', () =>
+      this.#checkInstallation(),
+    );
+    this.#schedule(WATCH_EVERY_MS, 'comparing clocks', () => this.#options.clock.check());
     const { certificates } = this.#options;
-    const served = new CertificateWatch(certificates, { operatorEvents, world: systemWorld });
-    this.#nowAndEvery(CERTIFICATES_EVERY_MS, 'checking certificates', async () => served.look());
+    const certificateWatch = new CertificateWatch(certificates, {
+      operatorEvents,
+      world: systemWorld,
+    });
+    this.#runAndSchedule(CERTIFICATES_EVERY_MS, 'checking certificates', async () =>
+      certificateWatch.look(),
+    );
     // Runs at once, because a fail-over may come before the first interval.
-    this.#nowAndEvery(WATCH_EVERY_MS, 'checking for a fail-over', () => this.#watchTimeline());
-    this.#every(ORPHANS_EVERY_MS, 'releasing the work of dead workers', () =>
+    this.#runAndSchedule(WATCH_EVERY_MS, 'checking for a fail-over', () => this.#checkTimeline());
+    this.#schedule(ORPHANS_EVERY_MS, 'releasing the work of dead workers', () =>
       this.#releaseOrphans(),
     );
-    const here = { host: hostname(), pid: process.pid };
-    this.#every(DROPS_EVERY_MS, 'dropping mail', () => {
-      const context = { db: database.db, world: systemWorld, process: here };
+    const thisProcess = { host: hostname(), pid: process.pid };
+    this.#schedule(DROPS_EVERY_MS, 'dropping mail', () => {
+      const context = { db: database.db, world: systemWorld, process: thisProcess };
       return continueDrops(context, () => !this.#isStopping);
     });
     const { signal } = this.#stopping;
     const reconciliation = new ReconciliationWatch({ db: database.db, operatorEvents, signal });
     // Runs at once, because a day may have become due since the last stop.
-    this.#nowAndEvery(RECONCILE_EVERY_MS, 'reconciling mail', () => reconciliation.run());
-    this.#every(LAPSED_EVERY_MS, 'ending lapsed conditions', () => operatorEvents.clearLapsed());
+    this.#runAndSchedule(RECONCILE_EVERY_MS, 'reconciling mail', () => reconciliation.run());
+    this.#schedule(LAPSED_CONDITIONS_EVERY_MS, 'ending lapsed conditions', () =>
+      operatorEvents.clearLapsed(),
+    );
     const secretWatch = new SecretWatch({ ...this.#options, world: systemWorld });
     // Runs at once, because a predecessor may have left rows that this key does not open.
-    this.#nowAndEvery(SECRETS_EVERY_MS, 'checking secrets', async () => {
+    this.#runAndSchedule(SECRETS_EVERY_MS, 'checking secrets', async () => {
       const problem = await secretWatch.run(() => this.#isStopping);
       if (problem !== null) this.#outdated.resolve(problem);
     });
-    this.#every(HOST_EVERY_MS, 'storing the host name', () => renewHost(database, config));
+    this.#schedule(HOST_EVERY_MS, 'storing the host name', () => renewHost(database, config));
   }
 
-  #watchStorage(): void {
+  #scheduleStorageTasks(): void {
     // Runs at once, because a service must not begin on a full disk.
-    this.#nowAndEvery(DISK_EVERY_MS, 'checking the disk', () => this.#watchDisk());
+    this.#runAndSchedule(DISK_EVERY_MS, 'checking the disk', () => this.#checkSpace());
     const storage = new StorageWatch(this.#options);
     // Until the first run, projects have the maximum of the last one.
-    this.#nowAndEvery(STORAGE_EVERY_MS, 'measuring stored mail', () => storage.run());
+    this.#runAndSchedule(STORAGE_EVERY_MS, 'measuring stored mail', () => storage.run());
   }
 
-  #maintainTables(): void {
+  #scheduleTableTasks(): void {
     const { database, config, log } = this.#options;
     const { signal } = this.#stopping;
-    this.#every(FORGET_EVERY_MS, 'deleting expired rows', async () => {
+    this.#schedule(FORGET_EVERY_MS, 'deleting expired rows', async () => {
       if ((await beginRun(database.db)) === null) await forgetExpired(database.db);
     });
-    this.#every(HISTORIES_EVERY_MS, 'shortening histories of suppressions', async () => {
+    this.#schedule(HISTORIES_EVERY_MS, 'shortening histories of suppressions', async () => {
       // An addition and a removal for each suppression that a project may have.
       const rowsMax = 2 * config.suppressionsMax;
       await shortenHistories(database.db, { rowsMax, batch: HISTORIES_BATCH });
     });
-    this.#every(STATS_EVERY_MS, 'adding up counts', async () => {
+    this.#schedule(STATS_EVERY_MS, 'adding up counts', async () => {
       while (!this.#isStopping && (await foldStats(database.db, STATS_BATCH)) === STATS_BATCH);
     });
     let isKeyed = false;
-    this.#every(EARLIER_EVERY_MS, 'storing keys of earlier addresses', async () => {
-      for (let batch = 0; batch < EARLIER_BATCHES && !isKeyed && !this.#isStopping; batch += 1) {
-        const passed = await keyEarlierMail(database.db, EARLIER_BATCH);
+    this.#schedule(EARLIER_MAIL_EVERY_MS, 'storing keys of earlier addresses', async () => {
+      for (
+        let batch = 0;
+        batch < EARLIER_MAIL_BATCHES && !isKeyed && !this.#isStopping;
+        batch += 1
+      ) {
+        const passed = await keyEarlierMail(database.db, EARLIER_MAIL_BATCH);
         isKeyed = passed === null;
         if (passed === 0) return;
       }
     });
     let partitionsAtMs = systemWorld.now();
-    this.#every(CLOCK_EVERY_MS, 'creating partitions', async () => {
+    this.#schedule(CLOCK_EVERY_MS, 'creating partitions', async () => {
       const nowMs = systemWorld.now();
       if (Math.abs(nowMs - partitionsAtMs) < PARTITIONS_EVERY_MS) return;
       await createPartitions(database.address, nowMs, { signal });
       partitionsAtMs = nowMs;
     });
-    this.#every(MOVES_EVERY_MS, 'removing the log of a move', async () => {
+    this.#schedule(MOVES_EVERY_MS, 'removing the log of a move', async () => {
       const isRemoved = await removeDeadLog(database.db, database.address, { signal });
       if (isRemoved) log.warn('a move of the database was interrupted; its triggers were removed');
     });
     let isIndexed = false;
-    this.#every(INDEXES_EVERY_MS, 'building indexes', async () => {
+    this.#schedule(INDEXES_EVERY_MS, 'building indexes', async () => {
       if (isIndexed) return;
       if (await isStreamIndexed(database.db)) isIndexed = true;
       else await this.#buildIndexes();
     });
-    this.#every(STREAM_EVERY_MS, 'checking the event stream', () => this.#watchStream());
+    this.#schedule(STREAM_EVERY_MS, 'checking the event stream', () => this.#checkStream());
     const retention = new MailRemoval(database, { ...config, log });
-    this.#every(RETENTION_EVERY_MS, 'applying the retention', () =>
+    this.#schedule(RETENTION_EVERY_MS, 'applying the retention', () =>
       retention.run(() => this.#isStopping, signal),
     );
   }
 
-  #watchSenders(): void {
+  #scheduleSenderTasks(): void {
     const { database, config, operatorEvents, log } = this.#options;
-    this.#every(WEBHOOKS_EVERY_MS, 'checking webhooks', () =>
+    this.#schedule(WEBHOOKS_EVERY_MS, 'checking webhooks', () =>
       reportDisabledEndpoints(database.db, operatorEvents),
     );
     const blocks = new BlockWatch(database.db, operatorEvents);
-    this.#every(BLOCKS_EVERY_MS, 'checking provider blocks', () => blocks.run());
+    this.#schedule(BLOCKS_EVERY_MS, 'checking provider blocks', () => blocks.run());
     const reputation = new ReputationWatch(database.db, log);
-    this.#every(config.reputationEveryMs, 'checking reputations', () => reputation.run());
-    this.#every(POLICIES_EVERY_MS, 'renewing MTA-STS policies', () =>
+    this.#schedule(config.reputationEveryMs, 'checking reputations', () => reputation.run());
+    this.#schedule(POLICIES_EVERY_MS, 'renewing MTA-STS policies', () =>
       renewStsPolicies(database.db, { config, log }),
     );
-    this.#every(config.domainsEveryMs, 'checking domains', () => this.#recheckDomains());
+    this.#schedule(config.domainsEveryMs, 'checking domains', () => this.#recheckDomains());
   }
 
   /** Aborts statements of the owner, which may run for hours. The next run completes their task. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort();
     for (const timer of this.#timers) clearTimeout(timer);
-    await waitAtMost(STOP_WITHIN_MS, Promise.allSettled(this.#running));
+    await waitAtMost(STOP_WITHIN_MS, Promise.allSettled(this.#runningTasks));
   }
 
   /** Runs a task at once and at each interval. A first run that fails is repeated at the first interval. */
-  #nowAndEvery(periodMs: number, what: string, task: () => Promise<void>): void {
-    this.#every(periodMs, what, task);
-    this.#running.add(task().catch(() => {}));
+  #runAndSchedule(periodMs: number, what: string, task: () => Promise<void>): void {
+    this.#schedule(periodMs, what, task);
+    this.#runningTasks.add(task().catch(() => {}));
   }
 
-  #every(periodMs: number, what: string, task: () => Promise<void>): void {
-    const next = (): void => {
+  #schedule(periodMs: number, what: string, task: () => Promise<void>): void {
+    const scheduleNext = (): void => {
       if (this.#isStopping) return;
       const timer = setTimeout(() => {
         this.#timers.delete(timer);
         const run = task().then(
-          () => this.#noteRun(what, null),
-          (error: unknown) => this.#noteRun(what, error),
+          () => this.#logRun(what, null),
+          (error: unknown) => this.#logRun(what, error),
         );
-        this.#running.add(run);
+        this.#runningTasks.add(run);
         void run.finally(() => {
-          this.#running.delete(run);
-          next();
+          this.#runningTasks.delete(run);
+          scheduleNext();
         });
       }, periodMs);
       this.#timers.add(timer);
     };
-    next();
+    scheduleNext();
   }
 
   /** Logs a task that keeps failing once, and once more when it succeeds. */
-  #noteRun(what: string, error: unknown): void {
+  #logRun(what: string, error: unknown): void {
     const { log } = this.#options;
-    const wasFailing = this.#failing.has(what);
+    const wasFailing = this.#failingTasks.has(what);
     if (error === null) {
-      this.#failing.delete(what);
+      this.#failingTasks.delete(what);
       if (wasFailing) log.info({ task: what }, 'a task of maintenance succeeds again');
       return;
     }
     // An unavailable database has a line of its own (service/readiness/readiness-log.ts).
     if (this.#isStopping || error instanceof DatabaseUnavailable) return;
-    this.#failing.add(what);
+    this.#failingTasks.add(what);
     const level = wasFailing ? 'debug' : 'warn';
     log[level]({ err: error, task: what }, `${what} failed; it is retried until it succeeds`);
   }
 
-  async #watch(): Promise<void> {
+  async #checkInstallation(): Promise<void> {
     const { nodes, schemaRequired } = await readWorkersAndSchema(this.#options.database.db);
     this.#checkSchema(schemaRequired);
     await this.#checkNodes(nodes);
@@ -302,11 +315,11 @@ export class Maintenance implements AsyncDisposable {
   /** Counts successful polls only: no node expires while the database cannot be reached. */
   async #checkNodes(nodes: readonly { id: string; beat: number }[]): Promise<void> {
     const { db } = this.#options.database;
-    const seen = new Map<string, Seen>();
+    const observed = new Map<string, ObservedNode>();
     for (const { id, beat } of nodes) {
-      const before = this.#seen.get(id);
-      const polls = before?.heartbeat === beat ? before.polls + 1 : 0;
-      seen.set(id, { heartbeat: beat, polls });
+      const previous = this.#nodes.get(id);
+      const polls = previous?.heartbeat === beat ? previous.polls + 1 : 0;
+      observed.set(id, { heartbeat: beat, polls });
       if (polls < SILENT_POLLS_MAX) continue;
       failpoint('reclaim_before_commit');
       const freed = await expireWorker(db, { id, beat });
@@ -314,11 +327,11 @@ export class Maintenance implements AsyncDisposable {
         { node: id, freed },
         'a node stopped its heartbeat; its work was released',
       );
-      this.#options.pool.lookNow();
+      this.#options.pool.pollNow();
     }
-    const hasLostOne = [...this.#seen.keys()].some((id) => !seen.has(id));
-    this.#seen = seen;
-    if (hasLostOne) this.#orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
+    const hasLostNode = [...this.#nodes.keys()].some((id) => !observed.has(id));
+    this.#nodes = observed;
+    if (hasLostNode) this.#orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
     if (systemWorld.monotonicMs() < this.#orphansUntilMs) await this.#releaseOrphans();
   }
 
@@ -329,7 +342,7 @@ export class Maintenance implements AsyncDisposable {
   }
 
   /** A promoted standby begins a new timeline. Commits that it did not receive are lost and logged. */
-  async #watchTimeline(): Promise<void> {
+  async #checkTimeline(): Promise<void> {
     const timeline = await readTimeline(this.#options.database.db);
     if (timeline === null) return;
     const before = this.#timeline;
@@ -340,7 +353,7 @@ export class Maintenance implements AsyncDisposable {
       { before, timeline },
       'the database failed over to another server; commits that an asynchronous standby lacked are lost (docs/scale.md)',
     );
-    this.#options.pool.failedOver();
+    this.#options.pool.reportFailover();
   }
 
   async #recheckDomains(): Promise<void> {
@@ -358,7 +371,7 @@ export class Maintenance implements AsyncDisposable {
   #checkSchema(required: number): void {
     const problem = findOutdatedProblem(required);
     if (problem === null) return;
-    this.#options.pool.refuseMail('schema', OUTDATED);
+    this.#options.pool.refuseMail('schema', SCHEMA_OUTDATED);
     this.#outdated.resolve(problem);
   }
 
@@ -371,7 +384,7 @@ export class Maintenance implements AsyncDisposable {
   }
 
   /** Logs a long transaction: the stream is read only below the oldest running one. */
-  async #watchStream(): Promise<void> {
+  async #checkStream(): Promise<void> {
     const before = this.#blockingTransaction;
     this.#blockingTransaction = await findBlockingTransaction(this.#options.database.db);
     if (before === null || this.#blockingTransaction !== before) return;
@@ -382,9 +395,9 @@ export class Maintenance implements AsyncDisposable {
   }
 
   /** Refuses emails before the disk is full, because settlements need disk space. */
-  async #watchDisk(): Promise<void> {
+  async #checkSpace(): Promise<void> {
     const { database, config, operatorEvents, pool } = this.#options;
-    const freeDiskBytes = await database.freeBytes();
+    const freeDiskBytes = await database.readFreeDiskBytes();
     const isLow = freeDiskBytes !== null && freeDiskBytes < DISK_FREE_MIN_BYTES;
     reportDisk(operatorEvents, { freeBytes: freeDiskBytes, isLow });
     // Comes before the query, because the database may not answer.

@@ -43,7 +43,7 @@ const SILENT_MAX_MS = 10_000;
 const ALERTS_SHOWN = 100;
 
 export type InstallationMetricsOptions = {
-  database: Pick<ServiceDatabase, 'db' | 'dataDir' | 'freeBytes'>;
+  database: Pick<ServiceDatabase, 'db' | 'dataDir' | 'readFreeDiskBytes'>;
   config: Pick<Config, 'shaping' | 'databaseBytesMax' | 'metrics' | 'metricsToken'>;
   certificates: readonly CertificateUse[];
   log: Pick<Logger, 'debug'>;
@@ -102,14 +102,14 @@ export class InstallationMetrics implements Disposable {
   }
 
   async #readDisks(): Promise<void> {
-    const { dataDir, freeBytes } = this.#options.database;
+    const { dataDir, readFreeDiskBytes } = this.#options.database;
     const disks: Disk[] = [];
     const data = await statfs(dataDir).catch(() => null);
     if (data !== null) {
       const { bavail, blocks, bsize } = data;
       disks.push({ of: 'data', freeBytes: bavail * bsize, sizeBytes: blocks * bsize });
     }
-    const free = await freeBytes().catch(() => null);
+    const free = await readFreeDiskBytes().catch(() => null);
     if (free !== null) disks.push({ of: 'database', freeBytes: free, sizeBytes: null });
     this.#disks = disks;
   }

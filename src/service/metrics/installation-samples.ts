@@ -10,7 +10,7 @@ import type { ProviderDepth } from '../../delivery/queue-control/depth-store.ts'
 import type { ReconciliationSummary } from '../../reconciliation/day-store.ts';
 import type { Alert } from '../../reputation/reputation-store.ts';
 import type { UnusableCounts } from '../../secrets/unusable-store.ts';
-import type { Metrics } from '../worker/messages.ts';
+import type { Metrics } from '../worker/worker-messages.ts';
 
 export type Sample = Metrics[number];
 type Labels = Readonly<Record<string, string>>;

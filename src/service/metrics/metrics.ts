@@ -1,5 +1,5 @@
 /**
- * The metrics of a worker. The supervisor adds up the metrics of the workers (service/worker/pool.ts), for `GET
+ * The metrics of a worker. The supervisor adds up the metrics of the workers (service/worker/worker-pool.ts), for `GET
  * /metrics` of the API and for a port of its own (listener.ts).
  */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';

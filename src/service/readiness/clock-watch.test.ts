@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { test } from 'node:test';
-import { type ClockState, ClockWatch, leastSkewMs, levelOf } from './clock-watch.ts';
+import { type ClockState, ClockWatch, leastSkewMs, classifySkew } from './clock-watch.ts';
 
 test('the time that an answer of the database takes is no difference', () => {
   assert.equal(leastSkewMs({ begunMs: 1_000, databaseMs: 5_000, endedMs: 90_000 }), 0);
@@ -10,13 +10,13 @@ test('the time that an answer of the database takes is no difference', () => {
 });
 
 test('a clock at the limit is reported once', () => {
-  assert.equal(levelOf(59_999, 'right'), 'right');
-  assert.equal(levelOf(60_000, 'right'), 'wrong');
-  assert.equal(levelOf(59_000, 'wrong'), 'wrong');
-  assert.equal(levelOf(47_000, 'wrong'), 'right');
-  assert.equal(levelOf(3_600_000, 'wrong'), 'refusing');
-  assert.equal(levelOf(3_500_000, 'refusing'), 'refusing');
-  assert.equal(levelOf(2_800_000, 'refusing'), 'wrong');
+  assert.equal(classifySkew(59_999, 'right'), 'right');
+  assert.equal(classifySkew(60_000, 'right'), 'wrong');
+  assert.equal(classifySkew(59_000, 'wrong'), 'wrong');
+  assert.equal(classifySkew(47_000, 'wrong'), 'right');
+  assert.equal(classifySkew(3_600_000, 'wrong'), 'refusing');
+  assert.equal(classifySkew(3_500_000, 'refusing'), 'refusing');
+  assert.equal(classifySkew(2_800_000, 'refusing'), 'wrong');
 });
 
 test('a wrong clock is a condition with its remedy, and mail is refused from an hour', async () => {
@@ -33,13 +33,13 @@ test('a wrong clock is a condition with its remedy, and mail is refused from an 
       raise: ({ message, remedy }) => void reports.push(`${message} ${remedy}`),
       clear: ({ subject }) => void reports.push(`${subject} is right`),
     },
-    onLook: (state) => (last = state),
+    onCheck: (state) => (last = state),
   });
   const look = async (ms: number): Promise<ClockState | null> => {
     skewMs = ms;
     nowMs += 2_500;
     reports.length = 0;
-    await watch.look();
+    await watch.check();
     return last;
   };
   assert.deepEqual(await look(30_000), { skewMs: 30_000, refusal: null });

@@ -12,10 +12,10 @@ import type { World } from '../../lib/world.ts';
 import { readClockMs } from '../../delivery/queue/worker-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
-const REPORTED_MS = 60_000;
-const REFUSED_MS = 3_600_000;
+const REPORT_FROM_MS = 60_000;
+const REFUSE_FROM_MS = 3_600_000;
 /** A level ends below this share of its limit, so that a clock at the limit is not reported repeatedly. */
-const ENDS_AT = 0.8;
+const ENDS_BELOW_SHARE = 0.8;
 /** Time after which the condition of a machine that is gone ends. */
 const LAPSES_AFTER_MS = 10 * 60_000;
 
@@ -25,46 +25,46 @@ export type ClockState = {
   refusal: string | null;
 };
 
-type Level = 'right' | 'wrong' | 'refusing';
+type SkewLevel = 'right' | 'wrong' | 'refusing';
 
 type ClockWatchOptions = {
   db: Queryable;
   world: Pick<World, 'now'>;
   log: Pick<Logger, 'warn'>;
   operatorEvents: OperatorEvents;
-  onLook: (state: ClockState) => void;
+  onCheck: (state: ClockState) => void;
 };
 
 export class ClockWatch {
   readonly #options: ClockWatchOptions;
-  #level: Level = 'right';
+  #level: SkewLevel = 'right';
 
   constructor(options: ClockWatchOptions) {
     this.#options = options;
   }
 
   /** @throws when the database does not answer; the previous state remains */
-  async look(): Promise<void> {
-    const { db, world, onLook } = this.#options;
+  async check(): Promise<void> {
+    const { db, world, onCheck: onLook } = this.#options;
     const begunMs = world.now();
     const databaseMs = await readClockMs(db);
     if (databaseMs === null) return;
     const skewMs = leastSkewMs({ begunMs, databaseMs, endedMs: world.now() });
     this.#report(skewMs);
     const isRefusing = this.#level === 'refusing';
-    onLook({ skewMs, refusal: isRefusing ? `the ${sentence(skewMs)}` : null });
+    onLook({ skewMs, refusal: isRefusing ? `the ${describeSkew(skewMs)}` : null });
   }
 
   /** The condition logs its begin and end. This logs a change from one wrong level to the other. */
   #report(skewMs: number): void {
     const before = this.#level;
-    this.#level = levelOf(Math.abs(skewMs), before);
+    this.#level = classifySkew(Math.abs(skewMs), before);
     const { log, operatorEvents } = this.#options;
     const host = hostname();
     const condition = { type: 'clock.skewed', subject: host } as const;
     if (this.#level === 'right') return operatorEvents.clear(condition);
     const details = { skew_s: Math.round(skewMs / 1_000) };
-    const message = `The ${sentence(skewMs, `of ${host}`)}.`;
+    const message = `The ${describeSkew(skewMs, `of ${host}`)}.`;
     const remedy = this.#remedy();
     const lapsesAfterMs = LAPSES_AFTER_MS;
     operatorEvents.raise({ ...condition, message, remedy, details, lapsesAfterMs });
@@ -92,16 +92,16 @@ export function leastSkewMs(read: {
   return Math.min(0, endedMs - databaseMs);
 }
 
-export function levelOf(differenceMs: number, before: Level): Level {
-  const refusedMs = REFUSED_MS * (before === 'refusing' ? ENDS_AT : 1);
-  const reportedMs = REPORTED_MS * (before === 'right' ? 1 : ENDS_AT);
+export function classifySkew(differenceMs: number, before: SkewLevel): SkewLevel {
+  const refusedMs = REFUSE_FROM_MS * (before === 'refusing' ? ENDS_BELOW_SHARE : 1);
+  const reportedMs = REPORT_FROM_MS * (before === 'right' ? 1 : ENDS_BELOW_SHARE);
   if (differenceMs >= refusedMs) return 'refusing';
   return differenceMs >= reportedMs ? 'wrong' : 'right';
 }
 
-function sentence(skewMs: number, ofWhich = 'of this machine'): string {
+function describeSkew(skewMs: number, clockOwner = 'of this machine'): string {
   const direction = skewMs > 0 ? 'ahead of' : 'behind';
-  return `clock ${ofWhich} is ${period(Math.abs(skewMs))} ${direction} that of its database`;
+  return `clock ${clockOwner} is ${describePeriod(Math.abs(skewMs))} ${direction} that of its database`;
 }
 
 const UNITS = [
@@ -111,7 +111,7 @@ const UNITS = [
 ] as const;
 
 /** Returns `200 days`, `90 minutes`: in the largest unit that gives two or more. */
-function period(ms: number): string {
+function describePeriod(ms: number): string {
   const unit = UNITS.find((one) => ms >= 2 * one.ms) ?? { name: 'seconds', ms: 1_000 };
   return `${Math.round(ms / unit.ms)} ${unit.name}`;
 }

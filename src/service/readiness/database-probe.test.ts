@@ -21,7 +21,7 @@ function probeBy(t: { after(work: () => void): void }) {
   return {
     questions: () => asked.length,
     code: () => probe.problem?.code ?? null,
-    look: () => probe.look(),
+    look: () => probe.probeNow(),
     answer: async (acceptsWrites = true) => {
       asked.at(-1)?.resolve([{ acceptsWrites }]);
       await settled();

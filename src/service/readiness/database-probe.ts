@@ -11,7 +11,7 @@ import { setUnstalledTimeout } from '../../database/server/connect.ts';
 import { acceptsWrites } from '../../database/server/failover.ts';
 import { isReadOnlyError, type Queryable } from '../../database/database.ts';
 
-const ASK_EVERY_MS = 1_000;
+const PROBE_EVERY_MS = 1_000;
 const SILENT_MAX_MS = 3_000;
 const FAILURES_MAX = 2;
 
@@ -28,7 +28,7 @@ export class DatabaseProbe {
   #problem: Unready | null = null;
   #failures = 0;
   #timer: NodeJS.Timeout | undefined;
-  #asking: Promise<void> | null = null;
+  #probing: Promise<void> | null = null;
   #isStopped = false;
 
   constructor(options: DatabaseProbeOptions) {
@@ -41,13 +41,13 @@ export class DatabaseProbe {
   }
 
   /** Asks now, because another query got no answer. */
-  look(): void {
-    if (this.#isStopped || this.#asking !== null) return;
+  probeNow(): void {
+    if (this.#isStopped || this.#probing !== null) return;
     clearTimeout(this.#timer);
-    this.#asking = this.#ask().finally(() => {
-      this.#asking = null;
+    this.#probing = this.#probe().finally(() => {
+      this.#probing = null;
       // Asks again at once after a first failure.
-      if (this.#failures > 0 && this.#failures < FAILURES_MAX) this.look();
+      if (this.#failures > 0 && this.#failures < FAILURES_MAX) this.probeNow();
       else this.#schedule();
     });
   }
@@ -60,24 +60,25 @@ export class DatabaseProbe {
 
   #schedule(): void {
     if (this.#isStopped) return;
-    this.#timer = setTimeout(() => this.look(), ASK_EVERY_MS).unref();
+    this.#timer = setTimeout(() => this.probeNow(), PROBE_EVERY_MS).unref();
   }
 
-  async #ask(): Promise<void> {
-    const cancel = setUnstalledTimeout(SILENT_MAX_MS, () => this.#note(SILENT));
+  async #probe(): Promise<void> {
+    const cancel = setUnstalledTimeout(SILENT_MAX_MS, () => this.#setProblem(SILENT));
     try {
       const isWritable = await acceptsWrites(this.#options.db);
       this.#failures = 0;
-      this.#note(isWritable ? null : READ_ONLY);
+      this.#setProblem(isWritable ? null : READ_ONLY);
     } catch (error) {
       this.#failures += 1;
-      if (this.#failures >= FAILURES_MAX) this.#note(isReadOnlyError(error) ? READ_ONLY : SILENT);
+      if (this.#failures >= FAILURES_MAX)
+        this.#setProblem(isReadOnlyError(error) ? READ_ONLY : SILENT);
     } finally {
       cancel();
     }
   }
 
-  #note(problem: Unready | null): void {
+  #setProblem(problem: Unready | null): void {
     this.#problem = problem;
   }
 }

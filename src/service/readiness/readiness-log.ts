@@ -9,18 +9,21 @@ import type { World } from '../../lib/world.ts';
 
 const EVENT = 'node.unready';
 /** A reason ends when no worker has had it for this time. */
-const OVER_AFTER_MS = 5_000;
+const CLOSE_AFTER_MS = 5_000;
 
-type Open = { reason: string; sinceMs: number; isOver: NodeJS.Timeout | undefined };
+type OpenReason = { reason: string; sinceMs: number; endTimer: NodeJS.Timeout | undefined };
 
-type Options = { log: Pick<Logger, 'warn' | 'info'>; world: Pick<World, 'monotonicMs'> };
+type ReadinessLogOptions = {
+  log: Pick<Logger, 'warn' | 'info'>;
+  world: Pick<World, 'monotonicMs'>;
+};
 
 export class ReadinessLog {
-  readonly #options: Options;
+  readonly #options: ReadinessLogOptions;
   readonly #byWorker = new Map<number, readonly UnreadyCode[]>();
-  readonly #open = new Map<UnreadyCode, Open>();
+  readonly #openReasons = new Map<UnreadyCode, OpenReason>();
 
-  constructor(options: Options) {
+  constructor(options: ReadinessLogOptions) {
     this.#options = options;
   }
 
@@ -34,33 +37,33 @@ export class ReadinessLog {
         worker,
         lasting.map(({ code }) => code),
       );
-    for (const reason of lasting) this.#begin(reason);
+    for (const reason of lasting) this.#openReason(reason);
     const current = new Set([...this.#byWorker.values()].flat());
-    for (const [code, open] of this.#open) {
+    for (const [code, open] of this.#openReasons) {
       if (current.has(code)) continue;
-      open.isOver ??= setTimeout(() => this.#end(code, open), OVER_AFTER_MS).unref();
+      open.endTimer ??= setTimeout(() => this.#closeReason(code, open), CLOSE_AFTER_MS).unref();
     }
   }
 
-  #begin(unready: Unready): void {
+  #openReason(unready: Unready): void {
     const { code, reason, isAccepting } = unready;
-    const open = this.#open.get(code);
+    const open = this.#openReasons.get(code);
     if (open !== undefined) {
-      clearTimeout(open.isOver);
-      open.isOver = undefined;
+      clearTimeout(open.endTimer);
+      open.endTimer = undefined;
       return;
     }
     const sinceMs = this.#options.world.monotonicMs();
-    this.#open.set(code, { reason, sinceMs, isOver: undefined });
-    const what = isAccepting === true ? 'sends' : 'accepts';
+    this.#openReasons.set(code, { reason, sinceMs, endTimer: undefined });
+    const verb = isAccepting === true ? 'sends' : 'accepts';
     this.#options.log.warn(
       { event: EVENT, state: 'raised', reason: code, remedy: remedyFor(code) },
-      `this node ${what} no mail: ${reason}`,
+      `this node ${verb} no mail: ${reason}`,
     );
   }
 
-  #end(code: UnreadyCode, { reason, sinceMs }: Open): void {
-    this.#open.delete(code);
+  #closeReason(code: UnreadyCode, { reason, sinceMs }: OpenReason): void {
+    this.#openReasons.delete(code);
     const forS = Math.round((this.#options.world.monotonicMs() - sinceMs) / 1_000);
     this.#options.log.info(
       { event: EVENT, state: 'cleared', reason: code, for_s: forS },

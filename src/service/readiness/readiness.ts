@@ -15,7 +15,7 @@ import { DatabaseProbe } from './database-probe.ts';
 
 /** Heartbeats come every 2 s. Without one for this time, the worker sends nothing either (delivery/queue/lease.ts). */
 const UNWRITTEN_MAX_MS = 10_000;
-const LOOK_EVERY_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
 
 type ReadinessOptions = {
   db: Pick<Database, 'heartbeat'>;
@@ -34,7 +34,7 @@ export class Readiness {
   readonly #options: ReadinessOptions;
   readonly #probe: DatabaseProbe;
   #timer: NodeJS.Timeout | undefined;
-  #reported = '';
+  #reportedCodes = '';
 
   constructor(options: ReadinessOptions) {
     const { db, world } = options;
@@ -44,13 +44,13 @@ export class Readiness {
   }
 
   start(): void {
-    this.#probe.look();
-    this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+    this.#probe.probeNow();
+    this.#timer = setInterval(() => this.#reportChange(), CHECK_EVERY_MS).unref();
   }
 
   /** Called when a request failed because of the database. */
-  lookAtDatabase(): void {
-    this.#probe.look();
+  probeDatabase(): void {
+    this.#probe.probeNow();
   }
 
   /** Makes this worker unready, because it stops. */
@@ -60,16 +60,16 @@ export class Readiness {
     this.#probe.stop();
   }
 
-  #look(): void {
+  #reportChange(): void {
     const reasons = this.reasons();
     const codes = reasons.map(({ code }) => code).join();
-    if (codes === this.#reported) return;
-    this.#reported = codes;
+    if (codes === this.#reportedCodes) return;
+    this.#reportedCodes = codes;
     this.#options.onChange(reasons);
   }
 
   /** Runs `work`, which stores new mail. @throws Overloaded when mail is refused */
-  async unlessRefused<Result>(work: () => Promise<Result>): Promise<Result> {
+  async runUnlessRefused<Result>(work: () => Promise<Result>): Promise<Result> {
     const reason = this.refusal();
     if (reason !== null) throw new Overloaded(reason);
     return this.diskFull.guard(work);
@@ -84,13 +84,13 @@ export class Readiness {
   /** Returns the first reason of each code. Empty while mail is accepted and sent. */
   reasons(): Unready[] {
     const first = new Map<UnreadyCode, Unready>();
-    for (const reason of this.#all()) {
+    for (const reason of this.#collectReasons()) {
       if (!first.has(reason.code)) first.set(reason.code, reason);
     }
     return UNREADY_CODES.flatMap((code) => first.get(code) ?? []);
   }
 
-  *#all(): Generator<Unready> {
+  *#collectReasons(): Generator<Unready> {
     const { refusals, lease, isOverloaded } = this.#options;
     yield* refusals();
     const full = this.diskFull.refusal();

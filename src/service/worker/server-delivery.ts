@@ -28,7 +28,7 @@ import { ProviderReport } from '../metrics/provider-report.ts';
 import { createRouting } from '../machine/routing.ts';
 import { logUplink } from '../../delivery/outage/uplink-log.ts';
 import { systemWorld } from '../machine/system-world.ts';
-import type { WorkerContext } from './context.ts';
+import type { WorkerContext } from './worker-context.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { RecentlyAccepted } from '../../database/server/failover.ts';
 import { logLostEmails } from './lost-emails.ts';
@@ -73,11 +73,11 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     log,
     world,
   });
-  const connections = connectionsOf(context, listeners.sendToBroker);
+  const connections = createConnections(context, listeners.sendToBroker);
   const { mailRouting, tls, leastTls, stopTls } = createRouting(context);
-  const contents = contentsOf(context);
+  const contents = createContents(context);
   const onDue = () => dispatcher.pollSoon();
-  const { earlyRetries, blocks } = waitingOf(context, connections, onDue);
+  const { earlyRetries, blocks } = createDeferrals(context, connections, onDue);
   const deliver = createDeliver({
     ...context,
     blocks,
@@ -88,7 +88,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     isLeased: (delivery) => dispatcher.isLeased(delivery),
     connections,
     mailRouting,
-    ...surroundingsOf(config),
+    ...environmentOptions(config),
     logRecipients: config.logRecipients,
     leastTls,
     retryWaitsMs: config.retryWaitsMs,
@@ -109,8 +109,8 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     earlyRetries,
     unsettled: settling,
   });
-  const metrics = metricsOf(context, listeners, { dispatcher, settling, connections });
-  const report = reportOf(context, connections);
+  const metrics = createDeliveryMetrics(context, listeners, { dispatcher, settling, connections });
+  const report = startProviderReport(context, connections);
   const stop = async (): Promise<void> => {
     report.stop();
     blocks.stop();
@@ -122,21 +122,26 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     await connections.close();
     await Promise.all([stopTls(), released]);
   };
-  const recent = new RecentlyAccepted();
+  const recentlyAccepted = new RecentlyAccepted();
   const storage = new StorageAccount(db.checking, { world, log });
-  const accepting = acceptInto(dispatcher, context, { metrics, onNotified, recent, storage });
-  const logLost = () => logLostEmails(recent, { db, log, metrics });
+  const accepting = createAccepting(dispatcher, context, {
+    metrics,
+    onNotified,
+    recent: recentlyAccepted,
+    storage,
+  });
+  const logLost = () => logLostEmails(recentlyAccepted, { db, log, metrics });
   const findRoute = createFindRoute({ mailRouting, tls, leastTls });
-  const inquiring = { findRoute, isDatabaseStuck: () => settling.health.isStuck };
-  return { ...accepting, ...inquiring, dispatcher, connections, metrics, logLost, stop };
+  const inquiryParts = { findRoute, isDatabaseStuck: () => settling.health.isStuck };
+  return { ...accepting, ...inquiryParts, dispatcher, connections, metrics, logLost, stop };
 }
 
-type Measured = { dispatcher: Dispatcher; settling: SettleStore; connections: SmtpConnections };
+type MeasuredParts = { dispatcher: Dispatcher; settling: SettleStore; connections: SmtpConnections };
 
-function metricsOf(
+function createDeliveryMetrics(
   { registry, labels }: WorkerContext,
   { unsettledWebhooks }: DeliveryListeners,
-  { dispatcher, settling, connections }: Measured,
+  { dispatcher, settling, connections }: MeasuredParts,
 ): ServiceMetrics {
   return createMetrics(registry, labels, {
     waiting: () => dispatcher.waitingCount,
@@ -147,14 +152,17 @@ function metricsOf(
   });
 }
 
-function reportOf({ db, log, lease }: WorkerContext, connections: SmtpConnections): ProviderReport {
+function startProviderReport(
+  { db, log, lease }: WorkerContext,
+  connections: SmtpConnections,
+): ProviderReport {
   const report = new ProviderReport({ db, log, holder: lease.holder, connections });
   report.start();
   return report;
 }
 
 /** Constructs the parts that defer mail because of our uplink, or because a provider refuses us. */
-function waitingOf(
+function createDeferrals(
   context: WorkerContext,
   { uplink }: SmtpConnections,
   onDue: () => void,
@@ -178,7 +186,7 @@ function waitingOf(
   return { earlyRetries, blocks };
 }
 
-function contentsOf({ db }: WorkerContext): ContentMemory {
+function createContents({ db }: WorkerContext): ContentMemory {
   return new ContentMemory({
     world: systemWorld,
     load: async (head) => {
@@ -189,7 +197,7 @@ function contentsOf({ db }: WorkerContext): ContentMemory {
   });
 }
 
-function acceptInto(
+function createAccepting(
   dispatcher: Dispatcher,
   context: WorkerContext,
   {
@@ -223,7 +231,7 @@ function acceptInto(
       metrics.accepted.inc({ environment });
     },
   };
-  const timed = async (work: () => Promise<AcceptOutcome>): Promise<AcceptOutcome> => {
+  const measure = async (work: () => Promise<AcceptOutcome>): Promise<AcceptOutcome> => {
     const startedMs = systemWorld.monotonicMs();
     const outcome = await work();
     if (outcome.kind === 'accepted') {
@@ -234,21 +242,21 @@ function acceptInto(
   const accept = createAccept(options);
   const acceptBatch = createAcceptBatch(options);
   return {
-    accept: (...request) => timed(() => accept(...request)),
-    acceptBatch: (...request) => timed(() => acceptBatch(...request)),
+    accept: (...request) => measure(() => accept(...request)),
+    acceptBatch: (...request) => measure(() => acceptBatch(...request)),
     isOverloaded: () => store.isOverloaded(),
   };
 }
 
 /** The only worker of a machine has a broker of its own. */
-function connectionsOf(
+function createConnections(
   { config, setup, log }: WorkerContext,
   sendToBroker: DeliveryListeners['sendToBroker'],
 ): SmtpConnections {
   const { relay, smtpTimeoutMs, shaping } = config;
   const isAlone = setup.workerCount === 1;
   const sendToOwn = isAlone
-    ? ownBroker({ shaping, log }, (messages) => connections.receive(messages))
+    ? createOwnBroker({ shaping, log }, (messages) => connections.receive(messages))
     : null;
   const connections = new SmtpConnections({
     world: systemWorld,
@@ -270,7 +278,7 @@ const STOP_SETTLE_WITHIN_MS = 10_000;
 const STOP_SETTLE_MIN_MS = 1_000;
 const ONLY_WORKER = 0;
 
-function ownBroker(
+function createOwnBroker(
   { shaping: settings, log }: { shaping: ShapingSettings; log: Logger },
   send: (messages: readonly BrokerMessage[]) => void,
 ): DeliveryListeners['sendToBroker'] {
@@ -282,26 +290,26 @@ function ownBroker(
     onUplink: (change) => logUplink(log, change),
     onProvider: (change) => providerLog.noteChange(change),
   });
-  const ticks = new BrokerTimer(broker);
+  const timer = new BrokerTimer(broker);
   broker.addWorker(ONLY_WORKER);
   return (messages) => {
     broker.receive(ONLY_WORKER, messages);
-    ticks.schedule();
+    timer.schedule();
   };
 }
 
-function surroundingsOf(
+function environmentOptions(
   config: Config,
 ): Pick<DeliverOptions, 'viaRelay' | 'takesReports' | 'hasHostName'> {
   return {
     viaRelay: config.relay !== null,
     takesReports: config.inboundPort !== null,
-    hasHostName: mayIntroduceItself(config),
+    hasHostName: hasUsableHostName(config),
   };
 }
 
 /** A relay identifies this host by password or address, and private networks often have no full names. */
-function mayIntroduceItself({ hostname, relay, allowPrivateNetworks }: Config): boolean {
+function hasUsableHostName({ hostname, relay, allowPrivateNetworks }: Config): boolean {
   return hostname.includes('.') || relay !== null || allowPrivateNetworks;
 }
 

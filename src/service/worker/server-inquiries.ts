@@ -11,24 +11,24 @@ import { createDryRun, type DryRun } from '../../accept/dry-run.ts';
 import { rehearse } from '../../accept/store/full-path.ts';
 import type { Database, Queryable } from '../../database/database.ts';
 import { systemWorld } from '../machine/system-world.ts';
-import type { WorkerContext } from './context.ts';
+import type { WorkerContext } from './worker-context.ts';
 
 type DiagnosisParts = {
   findRoute: FindRoute;
   domains: DomainService;
   isDatabaseStuck: () => boolean;
 };
-type Parts = DiagnosisParts & { dispatcher: AcceptOptions['dispatcher'] };
+type InquiryParts = DiagnosisParts & { dispatcher: AcceptOptions['dispatcher'] };
 
 export function createInquiries(
   context: WorkerContext,
-  parts: Parts,
+  parts: InquiryParts,
 ): { dryRun: DryRun; diagnose: Diagnose } {
   const { builder, config, db } = context;
   const { dispatcher, domains, findRoute } = parts;
   const { sending: limit, recipients: recipientLimit } = config.limits;
   const allowance = new LookupAllowance(systemWorld);
-  const routeFor = routesOf(findRoute);
+  const routeFor = createFindRouteFor(findRoute);
   const dryRun = createDryRun({
     dispatcher,
     world: systemWorld,
@@ -52,7 +52,7 @@ export function createDiagnosis(
   allowance: LookupAllowance,
   { domains, findRoute, isDatabaseStuck }: DiagnosisParts,
 ): Diagnose {
-  const routeFor = routesOf(findRoute);
+  const routeFor = createFindRouteFor(findRoute);
   return createDiagnose({
     db,
     allowance,
@@ -64,7 +64,7 @@ export function createDiagnosis(
 }
 
 /** Test mail goes to the simulator. */
-function routesOf(findRoute: FindRoute) {
+function createFindRouteFor(findRoute: FindRoute) {
   return (environment: Environment, ...wanted: Parameters<FindRoute>) =>
     environment === 'test' ? Promise.resolve(SIMULATED_ROUTE) : findRoute(...wanted);
 }

@@ -37,19 +37,19 @@ import { VisitBuffer } from '../../tracking/visits.ts';
 import { TemplateService } from '../../templates/templates.ts';
 import { WebhookLoop } from '../../webhooks/sending/loop.ts';
 import { WebhookService } from '../../webhooks/endpoints.ts';
-import { createWorkerContext, type WorkerContext } from './context.ts';
-import type { WorkerSetup } from './messages.ts';
+import { createWorkerContext, type WorkerContext } from './worker-context.ts';
+import type { WorkerSetup } from './worker-messages.ts';
 
 export type WorkerServer = {
   /** Null when this worker does not serve HTTP. */
   port: number | null;
   registry: Registry;
   /** Sends mail and webhooks, because the hold has ended. */
-  release(): void;
+  endHold(): void;
   /** true: sends nothing more, and releases work that has not begun. false: sends again. */
   pause(isPaused: boolean): void;
-  look(): void;
-  failedOver(): Promise<void>;
+  pollNow(): void;
+  reportFailover(): Promise<void>;
   /** Seals with the first of these keys from now on (secrets/secret-box.ts). */
   useSecretKeys(secretKey: string): void;
   receiveFromBroker(messages: readonly BrokerMessage[]): void;
@@ -60,7 +60,7 @@ export type WorkerServer = {
 
 export type SupervisorLink = {
   /** Called when all code is loaded and nothing is open yet. */
-  onBuilt: () => void;
+  onLoaded: () => void;
   onHolder: (id: string) => void;
   /** The machine's current reasons for accepting no mail. */
   refusals: () => readonly Unready[];
@@ -89,8 +89,8 @@ export async function createServer(
   const unready = () => readiness.reasons();
   const operatorMail = createOperatorMail(context, { accept: delivery.accept, unready });
   const { isOverloaded } = delivery;
-  const readiness = readinessOf(context, { isOverloaded }, supervisor);
-  const unlessRefused: Readiness['unlessRefused'] = (work) => readiness.unlessRefused(work);
+  const readiness = createReadiness(context, { isOverloaded }, supervisor);
+  const unlessRefused: Readiness['runUnlessRefused'] = (work) => readiness.runUnlessRefused(work);
   const accept: AcceptEmail = (...request) => unlessRefused(() => delivery.accept(...request));
   const acceptBatch: AcceptBatch = (...request) =>
     unlessRefused(() => delivery.acceptBatch(...request));
@@ -106,10 +106,10 @@ export async function createServer(
   const app = createApp(context, { readiness, sending, features, supervisor });
 
   await app.ready();
-  supervisor.onBuilt();
+  supervisor.onLoaded();
   await Promise.all([db.reserve(), lease.start()]);
   readiness.start();
-  sending.begin();
+  sending.startUnlessOnHold();
   const closeAdmin = await listenForRequests(app, setup);
   const smtp = await listenForMail(context, {
     accept,
@@ -130,13 +130,13 @@ export async function createServer(
   return {
     port: setup.parts.includes('api') ? config.port : null,
     registry: context.registry,
-    release: () => sending.release(),
+    endHold: () => sending.release(),
     pause: (isPaused) => sending.pause(isPaused),
-    look: () => {
+    pollNow: () => {
       delivery.dispatcher.pollSoon();
       webhooks.wake();
     },
-    failedOver: () => delivery.logLost(),
+    reportFailover: () => delivery.logLost(),
     useSecretKeys: (secretKey) => context.secrets.replaceKeys(secretKey),
     receiveFromBroker: (messages) => delivery.connections.receive(messages),
     noteLogIn: (client) => smtp.noteLogIn(client),
@@ -171,7 +171,7 @@ async function flushCounts(context: WorkerContext): Promise<void> {
   await Promise.all([reputation.flush(), operatorEvents.flush()]);
 }
 
-function readinessOf(
+function createReadiness(
   context: WorkerContext,
   { isOverloaded }: Pick<ReturnType<typeof createDelivery>, 'isOverloaded'>,
   { refusals, onReadiness: onChange }: SupervisorLink,
@@ -179,10 +179,10 @@ function readinessOf(
   return new Readiness({ ...context, world: systemWorld, refusals, isOverloaded, onChange });
 }
 
-type Sending = {
+type SendingControl = {
   readonly isOnHold: boolean;
   /** Sends mail and webhooks, unless the installation is on hold. */
-  begin(): void;
+  startUnlessOnHold(): void;
   release(): void;
   /** Stops or resumes sending while the database is moved (move/watch.ts). */
   pause(isPaused: boolean): void;
@@ -197,9 +197,9 @@ function createSending(
   }: {
     delivery: ReturnType<typeof createDelivery>;
     webhooks: WebhookLoop;
-    mailing: readonly Mailing[];
+    mailing: readonly MailLoop[];
   },
-): Sending {
+): SendingControl {
   let isHolding = isOnHold;
   let isPaused = false;
   let isBegun = false;
@@ -226,7 +226,7 @@ function createSending(
     get isOnHold() {
       return isHolding;
     },
-    begin: () => {
+    startUnlessOnHold: () => {
       if (!isHolding) start();
     },
     release: () => {
@@ -268,7 +268,7 @@ function createApp(
   context: WorkerContext,
   parts: {
     readiness: Readiness;
-    sending: Sending;
+    sending: SendingControl;
     features: Pick<
       HttpServices,
       'accept' | 'acceptBatch' | 'dryRun' | 'diagnose' | 'domains' | 'visits'
@@ -288,12 +288,12 @@ function createApp(
     attachmentUrls: new AttachmentUrls({ ...context, world }),
     webhooks: new WebhookService({ ...context, world }),
     localUrl: ownUrl(context.config),
-    contentOf: (wanted) => contentOf(db, builder, wanted),
+    contentOf: (wanted) => composeContent(db, builder, wanted),
     unready: () => readiness.reasons(),
     readyWarnings: supervisor.warnings,
     onResponseSent: context.activity.answered,
     onLogInRefused: (logIn) => context.refusedLogIns.note(logIn),
-    onDatabaseFailure: () => readiness.lookAtDatabase(),
+    onDatabaseFailure: () => readiness.probeDatabase(),
     isStopping: () => readiness.isStopping,
     isOnHold: () => sending.isOnHold,
     newestBackup: () => newestBackup(context.config.backup, world),
@@ -308,7 +308,7 @@ function apiCertificate({ config, log }: WorkerContext): ReloadedCertificate | n
 }
 
 /** Returns the exact bytes of an email, composed again from the stored content. */
-async function contentOf(
+async function composeContent(
   db: Database,
   builder: MessageBuilder,
   wanted: Scope & { id: string; recipient: MessageRecipient },
@@ -319,9 +319,9 @@ async function contentOf(
   return Buffer.concat((await builder.buildSent(message, wanted.recipient, sha256)).parts);
 }
 
-type Mailing = { start(): void; stop(): Promise<void> };
+type MailLoop = { start(): void; stop(): Promise<void> };
 
-async function stopMailing(mailing: readonly Mailing[]): Promise<void> {
+async function stopMailing(mailing: readonly MailLoop[]): Promise<void> {
   await Promise.all(mailing.map((one) => one.stop()));
 }
 
@@ -332,7 +332,7 @@ async function stopInOrder(parts: {
   delivery: ReturnType<typeof createDelivery>;
   webhooks: WebhookLoop;
   visits: VisitBuffer;
-  mailing: readonly Mailing[];
+  mailing: readonly MailLoop[];
 }): Promise<void> {
   // The dispatcher stops last, because it releases emails that are accepted while requests end.
   const { app, closeAdmin, smtp, mailing } = parts;

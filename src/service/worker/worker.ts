@@ -10,7 +10,7 @@ import type { Unready } from '../../core/readiness.ts';
 import { dropTo, loadLazyCode } from '../machine/privileges.ts';
 import { createServer } from './server.ts';
 import { DatabaseUnavailable } from '../../database/database.ts';
-import { type FromWorker, Questions, type ToWorker } from './messages.ts';
+import { type FromWorker, MetricsRequests, type ToWorker } from './worker-messages.ts';
 
 /** Skips messages to a supervisor that was killed; `disconnect` reports its end. */
 function send(message: FromWorker): void {
@@ -35,7 +35,7 @@ let secretKey: string | null = null;
 let isReleased = false;
 /** The database may be moved before the server exists. */
 let isPaused = false;
-const questions = new Questions();
+const metricsRequests = new MetricsRequests();
 
 process.on('message', (message: ToWorker) => {
   switch (message.type) {
@@ -57,17 +57,17 @@ process.on('message', (message: ToWorker) => {
       break;
     case 'released':
       isReleased = true;
-      server?.release();
+      server?.endHold();
       break;
     case 'paused':
       ({ isPaused } = message);
       server?.pause(isPaused);
       break;
     case 'look':
-      server?.look();
+      server?.pollNow();
       break;
     case 'failed_over':
-      void server?.failedOver();
+      void server?.reportFailover();
       break;
     case 'broker':
       server?.receiveFromBroker(message.messages);
@@ -81,7 +81,7 @@ process.on('message', (message: ToWorker) => {
       });
       break;
     case 'answer':
-      questions.answered(message);
+      metricsRequests.resolve(message);
       break;
   }
 });
@@ -91,7 +91,7 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
     if (setup.user !== null) await loadLazyCode();
     armWorker(setup.failpoint);
     server = await createServer(setup, {
-      onBuilt: () => {
+      onLoaded: () => {
         // Written now, because a killed process does not write it, and at exit the user of root's worker has no
         // permission.
         flushCompileCache();
@@ -103,14 +103,14 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
       sendToBroker: (messages) => send({ type: 'broker', messages }),
       onReadiness: (reasons) => send({ type: 'unready', reasons }),
       onSmtpLogIn: (client) => send({ type: 'smtp_log_in', client }),
-      metricsText: async () => ((await questions.ask(send)) as string | null) ?? '',
+      metricsText: async () => ((await metricsRequests.request(send)) as string | null) ?? '',
     });
-    if (isReleased) server.release();
+    if (isReleased) server.endHold();
     if (isPaused) server.pause(true);
     useSecretKeys();
     send({ type: 'ready', port: server.port });
   } catch (error) {
-    send({ type: 'failed', message: whyNotStarted(error) });
+    send({ type: 'failed', message: startProblem(error) });
   }
 }
 
@@ -120,7 +120,7 @@ function useSecretKeys(): void {
   send({ type: 'secret_keys_used' });
 }
 
-function whyNotStarted(error: unknown): string {
+function startProblem(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error instanceof DatabaseUnavailable ? error.message : errorText(error);
 }

@@ -1,5 +1,5 @@
 /**
- * The messages between the supervisor (pool.ts) and its workers (worker.ts), and the request for metrics with its
+ * The messages between the supervisor (worker-pool.ts) and its workers (worker.ts), and the request for metrics with its
  * answer, which both sides send.
  */
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
@@ -11,8 +11,8 @@ import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/broker-
 import type { User } from '../machine/privileges.ts';
 import type { DatabaseAddress, PoolSizes } from '../../database/database.ts';
 
-export const PARTS = ['api', 'delivery', 'webhooks', 'inbound'] as const;
-export type Part = (typeof PARTS)[number];
+export const WORKER_PARTS = ['api', 'delivery', 'webhooks', 'inbound'] as const;
+export type WorkerPart = (typeof WORKER_PARTS)[number];
 
 export type WorkerSetup = {
   config: Config;
@@ -23,7 +23,7 @@ export type WorkerSetup = {
   instance: string;
   /** Path of the socket for the command line (http/socket/admin-socket.ts). */
   adminSocket: string;
-  parts: readonly Part[];
+  parts: readonly WorkerPart[];
   /** On hold, neither mail nor webhooks are sent until `released`. */
   isOnHold: boolean;
   /** Certificate of the mail ports; null when none listens here. */
@@ -36,13 +36,13 @@ export type WorkerSetup = {
 export type Metrics = MetricObjectWithValues<MetricValue<string>>[];
 
 /** A worker requests the text of all metrics from the supervisor, which requests the metrics of each worker. */
-type Asked = { type: 'ask_metrics'; id: number };
-type Answered = { type: 'answer'; id: number; value: unknown };
+type MetricsRequest = { type: 'ask_metrics'; id: number };
+type MetricsResponse = { type: 'answer'; id: number; value: unknown };
 
 export type ToWorker =
   | { type: 'setup'; setup: WorkerSetup }
   | { type: 'stop' }
-  /** Answered at once by the event loop, which shows that the worker is not frozen (watch.ts). */
+  /** Answered at once by the event loop, which shows that the worker is not frozen (frozen-worker-watch.ts). */
   | { type: 'ping' }
   /** The machine's current reasons for refusing or not sending mail, and warnings. Sent before the setup. */
   | { type: 'readiness'; refusals: readonly Unready[]; warnings: readonly string[] }
@@ -57,8 +57,8 @@ export type ToWorker =
   /** Secret keys to use from now on: `new,old`. */
   | { type: 'secret_keys'; secretKey: string }
   | { type: 'smtp_log_in'; client: string }
-  | Asked
-  | Answered;
+  | MetricsRequest
+  | MetricsResponse;
 
 export type FromWorker =
   | { type: 'hello' }
@@ -74,21 +74,21 @@ export type FromWorker =
   | { type: 'secret_keys_used' }
   /** A client has logged in by SMTP, so the other workers reserve connections for it, too. */
   | { type: 'smtp_log_in'; client: string }
-  | Asked
-  | Answered;
+  | MetricsRequest
+  | MetricsResponse;
 
-const ANSWER_WITHIN_MS = 2_000;
+const RESPONSE_WITHIN_MS = 2_000;
 
-export class Questions {
+export class MetricsRequests {
   readonly #waiting = new Map<number, (value: unknown) => void>();
   #count = 0;
 
   /** @returns the answer; null when none came in time */
-  ask(send: (message: Asked) => void): Promise<unknown> {
+  request(send: (message: MetricsRequest) => void): Promise<unknown> {
     this.#count += 1;
     const id = this.#count;
     return new Promise((resolve) => {
-      const timer = setTimeout(() => this.answered({ id, value: null }), ANSWER_WITHIN_MS);
+      const timer = setTimeout(() => this.resolve({ id, value: null }), RESPONSE_WITHIN_MS);
       this.#waiting.set(id, (value) => {
         clearTimeout(timer);
         resolve(value);
@@ -97,7 +97,7 @@ export class Questions {
     });
   }
 
-  answered({ id, value }: { id: number; value: unknown }): void {
+  resolve({ id, value }: { id: number; value: unknown }): void {
     this.#waiting.get(id)?.(value);
     this.#waiting.delete(id);
   }

@@ -9,15 +9,15 @@ import type { Worker } from 'node:cluster';
  * worker dies before that, or no worker listens any more, this class closes it. Otherwise the client would wait for its
  * own timeout instead of connecting again.
  */
-export class ConnectionsOnTheirWay {
-  readonly #last = new Map<Worker, Handle>();
+export class InTransitConnections {
+  readonly #lastHandles = new Map<Worker, Handle>();
 
   /** Records each connection that is sent to the worker. The next one is sent after its confirmation. */
-  watch(worker: Worker): void {
+  recordSends(worker: Worker): void {
     const { process: child } = worker;
     const handOver = child.send.bind(child) as (...args: unknown[]) => boolean;
     child.send = (message: unknown, handle?: unknown, ...rest: unknown[]) => {
-      if (isHandle(handle)) this.#note(worker, handle);
+      if (isHandle(handle)) this.#record(worker, handle);
       return handOver(message, handle, ...rest);
     };
   }
@@ -27,22 +27,23 @@ export class ConnectionsOnTheirWay {
    * another worker, and keeps it open when none is left. Its own listener runs before this one, so a connection that
    * went on is no longer this worker's.
    */
-  closeRefused(worker: Worker): void {
+  closeRefusedBy(worker: Worker): void {
     worker.process.on('internalMessage', (message: { accepted?: boolean }) => {
-      if (message.accepted === false) this.close(worker);
+      if (message.accepted === false) this.closeLast(worker);
     });
   }
 
   /** A stopping worker refuses a connection, which then belongs to another worker. */
-  #note(worker: Worker, handle: Handle): void {
-    for (const [other, last] of this.#last) if (last === handle) this.#last.delete(other);
-    this.#last.set(worker, handle);
+  #record(worker: Worker, handle: Handle): void {
+    for (const [other, last] of this.#lastHandles)
+      if (last === handle) this.#lastHandles.delete(other);
+    this.#lastHandles.set(worker, handle);
   }
 
   /** Has no effect on a confirmed connection, because this process has closed its copy. */
-  close(worker: Worker): void {
-    this.#last.get(worker)?.close();
-    this.#last.delete(worker);
+  closeLast(worker: Worker): void {
+    this.#lastHandles.get(worker)?.close();
+    this.#lastHandles.delete(worker);
   }
 }
 

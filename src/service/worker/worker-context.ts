@@ -17,7 +17,7 @@ import { createNetwork, type Network } from '../machine/network.ts';
 import { OperatorEventLog } from '../../operator/operator-event-log.ts';
 import { ResolverWatch } from '../machine/resolver-watch.ts';
 import { systemWorld } from '../machine/system-world.ts';
-import type { WorkerSetup } from './messages.ts';
+import type { WorkerSetup } from './worker-messages.ts';
 
 export type WorkerContext = Network & {
   setup: WorkerSetup;

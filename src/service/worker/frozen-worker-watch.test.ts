@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { WorkerWatch } from './watch.ts';
+import { FrozenWorkerWatch } from './frozen-worker-watch.ts';
 
 /** Watches workers with these ids. The test decides which pings they answer. */
 function watchOf(ids: readonly number[]) {
@@ -11,7 +11,7 @@ function watchOf(ids: readonly number[]) {
     process: { pid: 100 + id, kill: (signal: string) => signals.push(`${id} ${signal}`) },
   }));
   const warnings: object[] = [];
-  const watch = new WorkerWatch({
+  const watch = new FrozenWorkerWatch({
     workers: () => workers,
     ping: (id) => pings.push(id),
     log: { warn: (facts: object) => warnings.push(facts) },
@@ -19,25 +19,25 @@ function watchOf(ids: readonly number[]) {
   return { watch, signals, pings, warnings };
 }
 
-const ticks = (watch: WorkerWatch, count: number): void => {
+const ticks = (watch: FrozenWorkerWatch, count: number): void => {
   for (let index = 0; index < count; index += 1) watch.tick();
 };
 
 test('a worker that is silent for more than 8 s is killed once, one that answers is not', () => {
   const { watch, signals, pings, warnings } = watchOf([1, 2]);
-  for (const id of [1, 2]) watch.isReady(id);
+  for (const id of [1, 2]) watch.noteReady(id);
   for (let second = 0; second < 8; second += 1) {
     watch.tick();
-    watch.answered(2);
+    watch.noteMessage(2);
   }
   assert.deepEqual(signals, []);
   assert.equal(pings.length, 16);
   ticks(watch, 3);
   assert.deepEqual(signals, ['1 SIGKILL']);
   assert.deepEqual(warnings, [{ pid: 101, silent_s: 8 }]);
-  assert.equal(watch.killed, 1);
-  assert.equal(watch.ended(1), true);
-  assert.equal(watch.ended(2), false);
+  assert.equal(watch.killedCount, 1);
+  assert.equal(watch.forget(1), true);
+  assert.equal(watch.forget(2), false);
 });
 
 test('a worker that loads its code has a minute', () => {
@@ -50,12 +50,12 @@ test('a worker that loads its code has a minute', () => {
 
 test('the pause of a suspended machine counts as one second of silence', () => {
   const { watch, signals } = watchOf([1]);
-  watch.isReady(1);
+  watch.noteReady(1);
   ticks(watch, 7);
   // A timer of a process that was stopped for an hour fires once.
   watch.tick();
   assert.deepEqual(signals, []);
-  watch.answered(1);
+  watch.noteMessage(1);
   ticks(watch, 8);
   assert.deepEqual(signals, []);
 });

@@ -1,7 +1,7 @@
 /**
  * The worker processes of this machine: forks them, sends their setup, restarts dead ones, and stops all together.
- * Frozen ones are killed (watch.ts). They load their code when they are forked, and begin to work when `run` sends the
- * setup. The cluster module lets them share one listening socket (connections.ts). The broker, which grants them
+ * Frozen ones are killed (frozen-worker-watch.ts). They load their code when they are forked, and begin to work when `run` sends the
+ * setup. The cluster module lets them share one listening socket (in-transit-connections.ts). The broker, which grants them
  * connections to mail servers (delivery/broker/broker.ts), runs here.
  */
 import cluster, { type Worker } from 'node:cluster';
@@ -21,12 +21,12 @@ import { nextWorkerFailpoint } from '../machine/failpoints.ts';
 import {
   type FromWorker,
   type Metrics,
-  Questions,
+  MetricsRequests,
   type ToWorker,
   type WorkerSetup,
-} from './messages.ts';
-import { ConnectionsOnTheirWay } from './connections.ts';
-import { WorkerWatch } from './watch.ts';
+} from './worker-messages.ts';
+import { InTransitConnections } from './in-transit-connections.ts';
+import { FrozenWorkerWatch } from './frozen-worker-watch.ts';
 
 /** The message has the trace of the worker, so this error needs none. */
 export class WorkersCannotRun extends Error {}
@@ -58,7 +58,7 @@ const NOT_FOR_WORKERS = {
 /** A service whose workers die this often within a minute cannot run. */
 const DEATHS_PER_MINUTE_MAX = 20;
 /** Memory per worker from which on less CPU time is worth more memory. */
-const ROOMY_BYTES = 2 * 1024 ** 3;
+const LARGE_HEAP_BYTES = 2 * 1024 ** 3;
 
 /**
  * Returns how workers collect garbage (docs/decisions/0019-garbage-collection.md). They collect on the thread that made
@@ -66,8 +66,8 @@ const ROOMY_BYTES = 2 * 1024 ** 3;
  * its live objects before a full collection, or to 1.75 times where memory is scarce.
  * @param memoryBytes of the machine, or of the container
  */
-export function v8Flags(memoryBytes: number, workerCount: number): string[] {
-  const growingPercent = memoryBytes / workerCount >= ROOMY_BYTES ? 300 : 75;
+export function chooseV8Flags(memoryBytes: number, workerCount: number): string[] {
+  const growingPercent = memoryBytes / workerCount >= LARGE_HEAP_BYTES ? 300 : 75;
   return ['--single-threaded-gc', `--heap-growing-percent=${growingPercent}`];
 }
 
@@ -81,9 +81,9 @@ export class WorkerPool {
   readonly #ready = Promise.withResolvers<'ready'>();
   readonly #failed = Promise.withResolvers<string>();
   readonly #holders = new Map<number, string>();
-  readonly #connections = new ConnectionsOnTheirWay();
-  readonly #questions = new Questions();
-  readonly #watch: WorkerWatch;
+  readonly #connections = new InTransitConnections();
+  readonly #metricsRequests = new MetricsRequests();
+  readonly #watch: FrozenWorkerWatch;
   readonly #readinessLog: ReadinessLog;
   #setup: WorkerSetup | null = null;
   #onDeath: OnDeath = () => Promise.resolve();
@@ -100,20 +100,20 @@ export class WorkerPool {
   #backup: { goodAtMs: number; failures: number } | null = null;
   #pointInTime: ArchivedTimes | null = null;
   #metrics: Promise<string> | null = null;
-  #samples: () => readonly Sample[] = () => [];
-  #ended = 0;
+  #installationSamples: () => readonly Sample[] = () => [];
+  #diedCount = 0;
   /** Workers that have not yet confirmed the newest secret keys. */
-  readonly #outdated = new Set<number>();
-  #onUpToDate: () => void = () => {};
+  readonly #withOldSecretKeys = new Set<number>();
+  #onSecretKeysConfirmed: () => void = () => {};
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
-    this.#watch = new WorkerWatch({ workers, ping, log: options.log });
+    this.#watch = new FrozenWorkerWatch({ workers: runningWorkers, ping, log: options.log });
     this.#readinessLog = new ReadinessLog({ log: options.log, world: systemWorld });
     this.#ready.promise.catch(() => {});
     cluster.setupPrimary({
       exec: fileURLToPath(new URL('./worker.ts', import.meta.url)),
-      execArgv: [...process.execArgv, ...v8Flags(availableBytes(), options.count)],
+      execArgv: [...process.execArgv, ...chooseV8Flags(availableBytes(), options.count)],
     });
     cluster.on('exit', this.#onExit);
     for (let index = 0; index < options.count; index += 1) this.#fork();
@@ -150,22 +150,22 @@ export class WorkerPool {
     if (before?.code === refusal?.code && before?.reason === refusal?.reason) return;
     if (refusal === null) this.#refusals.delete(source);
     else this.#refusals.set(source, refusal);
-    this.#sendAll(this.#readiness());
+    this.#sendAll(this.#readinessMessage());
   }
 
   /** Sets the warnings that `GET /readyz` has beside a 200. */
-  warn(warnings: readonly string[]): void {
+  setWarnings(warnings: readonly string[]): void {
     if (warnings.join() === this.#warnings.join()) return;
     this.#warnings = warnings;
-    this.#sendAll(this.#readiness());
+    this.#sendAll(this.#readinessMessage());
   }
 
-  #readiness(): ToWorker {
+  #readinessMessage(): ToWorker {
     const refusals = [...this.#refusals.values()];
     return { type: 'readiness', refusals, warnings: this.#warnings };
   }
 
-  noteClock({ skewMs, refusal }: ClockState): void {
+  setClockState({ skewMs, refusal }: ClockState): void {
     this.#skewMs = skewMs;
     this.refuseMail('clock', refusal === null ? null : { code: 'clock', reason: refusal });
   }
@@ -173,31 +173,31 @@ export class WorkerPool {
   /** Resolves when every worker has confirmed these secret keys. Later workers start with them. */
   useSecretKeys(secretKey: string): Promise<void> {
     if (this.#setup) this.#setup = { ...this.#setup, secretKey };
-    for (const worker of workers()) this.#outdated.add(worker.id);
+    for (const worker of runningWorkers()) this.#withOldSecretKeys.add(worker.id);
     this.#sendAll({ type: 'secret_keys', secretKey });
     return new Promise((resolve) => {
-      this.#onUpToDate = resolve;
-      if (this.#outdated.size === 0) resolve();
+      this.#onSecretKeysConfirmed = resolve;
+      if (this.#withOldSecretKeys.size === 0) resolve();
     });
   }
 
-  #isUpToDate(worker: Worker): void {
-    this.#outdated.delete(worker.id);
-    if (this.#outdated.size === 0) this.#onUpToDate();
+  #confirmSecretKeys(worker: Worker): void {
+    this.#withOldSecretKeys.delete(worker.id);
+    if (this.#withOldSecretKeys.size === 0) this.#onSecretKeysConfirmed();
   }
 
-  noteBackup({ isGood, atMs }: { isGood: boolean; atMs: number }): void {
+  recordBackup({ isGood, atMs }: { isGood: boolean; atMs: number }): void {
     this.#backup = {
       goodAtMs: isGood ? atMs : (this.#backup?.goodAtMs ?? 0),
       failures: (this.#backup?.failures ?? 0) + (isGood ? 0 : 1),
     };
   }
 
-  notePointInTime(times: ArchivedTimes): void {
+  setArchivedTimes(times: ArchivedTimes): void {
     this.#pointInTime = times;
   }
 
-  release(): void {
+  endHold(): void {
     if (this.#setup) this.#setup = { ...this.#setup, isOnHold: false };
     this.#sendAll({ type: 'released' });
   }
@@ -208,30 +208,30 @@ export class WorkerPool {
     this.#sendAll({ type: 'paused', isPaused });
   }
 
-  lookNow(): void {
+  pollNow(): void {
     this.#sendAll({ type: 'look' });
   }
 
   /** Makes workers log which of their emails the database lacks after a fail-over. */
-  failedOver(): void {
+  reportFailover(): void {
     this.#sendAll({ type: 'failed_over' });
   }
 
   /** Kills all workers. The next start reclaims their work. */
   killWorkers(): void {
     this.#isStopping = true;
-    for (const worker of workers()) worker.process.kill('SIGKILL');
+    for (const worker of runningWorkers()) worker.process.kill('SIGKILL');
   }
 
   async #stop(): Promise<void> {
     this.#isStopping = true;
-    const gone = workers().map(
+    const exits = runningWorkers().map(
       (worker) => new Promise<void>((resolve) => worker.once('exit', () => resolve())),
     );
-    for (const worker of workers()) this.#connections.closeRefused(worker);
+    for (const worker of runningWorkers()) this.#connections.closeRefusedBy(worker);
     this.#sendAll({ type: 'stop' });
     const timer = setTimeout(() => this.killWorkers(), STOP_WITHIN_MS);
-    await Promise.all(gone);
+    await Promise.all(exits);
     clearTimeout(timer);
     this.#watch.stop();
     this.#brokerTimer?.stop();
@@ -239,7 +239,7 @@ export class WorkerPool {
   }
 
   #setUp(worker: Worker, setup: WorkerSetup): void {
-    send(worker, this.#readiness());
+    send(worker, this.#readinessMessage());
     if (this.#isPaused) send(worker, { type: 'paused', isPaused: true });
     send(worker, { type: 'setup', setup: { ...setup, failpoint: nextWorkerFailpoint() } });
   }
@@ -247,13 +247,13 @@ export class WorkerPool {
   #fork(): void {
     const worker = cluster.fork({ ...this.#options.env, ...NOT_FOR_WORKERS });
     worker.on('message', (message: FromWorker) => this.#receive(worker, message));
-    this.#connections.watch(worker);
+    this.#connections.recordSends(worker);
     // Sending fails when the worker is about to end.
     worker.on('error', () => {});
   }
 
   #receive(worker: Worker, message: FromWorker): void {
-    this.#watch.answered(worker.id);
+    this.#watch.noteMessage(worker.id);
     switch (message.type) {
       case 'hello':
         if (this.#setup) this.#setUp(worker, this.#setup);
@@ -262,7 +262,7 @@ export class WorkerPool {
       case 'pong':
         break;
       case 'ready':
-        this.#watch.isReady(worker.id);
+        this.#watch.noteReady(worker.id);
         // Joins only now, because earlier messages of the broker would be lost.
         this.#broker?.addWorker(worker.id);
         this.#readyCount += 1;
@@ -283,16 +283,16 @@ export class WorkerPool {
         this.#readinessLog.note(worker.id, message.reasons);
         break;
       case 'secret_keys_used':
-        this.#isUpToDate(worker);
+        this.#confirmSecretKeys(worker);
         break;
       case 'smtp_log_in':
-        for (const other of workers()) if (other !== worker) send(other, message);
+        for (const other of runningWorkers()) if (other !== worker) send(other, message);
         break;
       case 'ask_metrics':
-        void this.#answerMetrics(worker, message.id);
+        void this.#sendMetrics(worker, message.id);
         break;
       case 'answer':
-        this.#questions.answered(message);
+        this.#metricsRequests.resolve(message);
         break;
     }
   }
@@ -300,21 +300,21 @@ export class WorkerPool {
   readonly #onExit = (worker: Worker, code: number, signal: string | null): void => {
     const holder = this.#holders.get(worker.id);
     this.#holders.delete(worker.id);
-    const wasFrozen = this.#watch.ended(worker.id);
-    this.#connections.close(worker);
+    const wasFrozen = this.#watch.forget(worker.id);
+    this.#connections.closeLast(worker);
     this.#broker?.removeWorker(worker.id);
     this.#readinessLog.note(worker.id, []);
-    this.#isUpToDate(worker);
+    this.#confirmSecretKeys(worker);
     this.#brokerTimer?.schedule();
     if (this.#isStopping && code === 0) return;
-    if (holder !== undefined) void this.#onDeath(holder).then(() => this.lookNow());
+    if (holder !== undefined) void this.#onDeath(holder).then(() => this.pollNow());
     if (this.#isStopping) return;
-    this.#ended += 1;
+    this.#diedCount += 1;
     this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker died');
     // Before the service is ready, a dead worker is not restarted, because it would die again. Frozen workers do not
     // count: otherwise requests that block an event loop would end the service.
     const isReady = this.#readyCount >= this.#options.count;
-    if (!isReady || (!wasFrozen && this.#diesTooOften())) {
+    if (!isReady || (!wasFrozen && this.#recordDeath())) {
       const problem = new WorkersCannotRun('The workers cannot run; the log says why.');
       this.#ready.reject(problem);
       this.#failed.resolve(problem.message);
@@ -325,7 +325,7 @@ export class WorkerPool {
     }, RESTART_AFTER_MS);
   };
 
-  #diesTooOften(): boolean {
+  #recordDeath(): boolean {
     const nowMs = performance.now();
     this.#deaths = [...this.#deaths.filter((ms) => nowMs - ms < 60_000), nowMs];
     return this.#deaths.length > DEATHS_PER_MINUTE_MAX;
@@ -339,15 +339,17 @@ export class WorkerPool {
     return this.#metrics;
   }
 
-  addSamples(samples: () => readonly Sample[]): void {
-    this.#samples = samples;
+  setInstallationSamples(samples: () => readonly Sample[]): void {
+    this.#installationSamples = samples;
   }
 
   async #collectMetrics(): Promise<string> {
-    const answers = await Promise.all(
-      workers().map((worker) => this.#questions.ask((message) => send(worker, message))),
+    const responses = await Promise.all(
+      runningWorkers().map((worker) =>
+        this.#metricsRequests.request((message) => send(worker, message)),
+      ),
     );
-    return metricsText([...answers, [...this.#ownMetrics(), ...this.#samples()]]);
+    return mergeMetrics([...responses, [...this.#ownMetrics(), ...this.#installationSamples()]]);
   }
 
   #ownMetrics(): Metrics {
@@ -356,13 +358,13 @@ export class WorkerPool {
     const gauge = (name: string, help: string, value: number) =>
       sample('gauge', { name: `letterhaus_${name}`, help }, value);
     return [
-      gauge('workers', 'Worker processes that run.', workers().length),
+      gauge('workers', 'Worker processes that run.', runningWorkers().length),
       gauge('workers_wanted', 'Worker processes that should run.', this.#options.count),
-      count('workers_died_total', 'Workers that ended unexpectedly.', this.#ended),
+      count('workers_died_total', 'Workers that ended unexpectedly.', this.#diedCount),
       count(
         'workers_killed_total',
         'Workers that were killed because they did not answer.',
-        this.#watch.killed,
+        this.#watch.killedCount,
       ),
       gauge(
         'clock_skew_seconds',
@@ -402,12 +404,12 @@ export class WorkerPool {
     ];
   }
 
-  async #answerMetrics(asking: Worker, id: number): Promise<void> {
-    send(asking, { type: 'answer', id, value: await this.metricsText() });
+  async #sendMetrics(worker: Worker, id: number): Promise<void> {
+    send(worker, { type: 'answer', id, value: await this.metricsText() });
   }
 
   #sendAll(message: ToWorker): void {
-    for (const worker of workers()) send(worker, message);
+    for (const worker of runningWorkers()) send(worker, message);
   }
 }
 
@@ -432,13 +434,13 @@ function pointInTimeMetrics({ coveredMs, baseMs }: ArchivedTimes): Metrics {
 }
 
 /** Merges the metrics of all workers. The library is loaded for the first scrape: it takes 25 ms of CPU time. */
-async function metricsText(answers: readonly unknown[]): Promise<string> {
+async function mergeMetrics(responses: readonly unknown[]): Promise<string> {
   const { AggregatorRegistry } = await import('prom-client');
-  const metrics = answers.filter((answer) => answer !== null) as Metrics[];
+  const metrics = responses.filter((answer) => answer !== null) as Metrics[];
   return AggregatorRegistry.aggregate(metrics).metrics();
 }
 
-function workers(): Worker[] {
+function runningWorkers(): Worker[] {
   return Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
 }
 

@@ -1,6 +1,6 @@
 /**
  * Kills frozen workers. The event loop of a worker answers a ping each second, and a worker that stays silent is
- * killed. Then its mail is released at once (pool.ts) and its clients connect again. A frozen process would keep both
+ * killed. Then its mail is released at once (worker-pool.ts) and its clients connect again. A frozen process would keep both
  * until it woke up.
  *
  * Silence counts in ticks of this process, not by a clock. A machine that was suspended, or a supervisor that was
@@ -18,26 +18,26 @@ const SILENT_TICKS_MAX = 8;
 /** Loading code blocks the event loop, for seconds on a busy machine. No work is claimed yet. */
 const LOADING_TICKS_MAX = 60;
 
-type Watched = {
+type WatchedWorker = {
   readonly id: number;
   readonly process: { readonly pid?: number | undefined; kill(signal: 'SIGKILL'): unknown };
 };
 
-type State = { silentTicks: number; isReady: boolean; isKilled: boolean };
+type WorkerState = { silentTicks: number; isReady: boolean; isKilled: boolean };
 
-type WorkerWatchOptions = {
-  workers: () => readonly Watched[];
+type FrozenWorkerWatchOptions = {
+  workers: () => readonly WatchedWorker[];
   ping: (id: number) => void;
   log: Pick<Logger, 'warn'>;
 };
 
-export class WorkerWatch {
-  killed = 0;
-  readonly #options: WorkerWatchOptions;
-  readonly #states = new Map<number, State>();
+export class FrozenWorkerWatch {
+  killedCount = 0;
+  readonly #options: FrozenWorkerWatchOptions;
+  readonly #states = new Map<number, WorkerState>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(options: WorkerWatchOptions) {
+  constructor(options: FrozenWorkerWatchOptions) {
     this.#options = options;
   }
 
@@ -50,17 +50,17 @@ export class WorkerWatch {
   }
 
   /** Called for any message of a worker, which shows that its event loop runs. */
-  answered(id: number): void {
+  noteMessage(id: number): void {
     this.#stateOf(id).silentTicks = 0;
   }
 
   /** From now on, the shorter limit of silence applies. */
-  isReady(id: number): void {
+  noteReady(id: number): void {
     this.#stateOf(id).isReady = true;
   }
 
   /** @returns whether the worker, which has ended, was killed for its silence */
-  ended(id: number): boolean {
+  forget(id: number): boolean {
     const isKilled = this.#states.get(id)?.isKilled ?? false;
     this.#states.delete(id);
     return isKilled;
@@ -70,25 +70,25 @@ export class WorkerWatch {
     for (const worker of this.#options.workers()) {
       const state = this.#stateOf(worker.id);
       state.silentTicks += 1;
-      if (state.silentTicks > maxOf(state)) this.#kill(worker, state);
+      if (state.silentTicks > silentTicksMax(state)) this.#kill(worker, state);
       else this.#options.ping(worker.id);
     }
   }
 
   /** Kills a worker once: a process that waits for a disk ends only when the disk has answered. */
-  #kill({ process }: Watched, state: State): void {
+  #kill({ process }: WatchedWorker, state: WorkerState): void {
     if (state.isKilled) return;
     state.isKilled = true;
-    this.killed += 1;
+    this.killedCount += 1;
     this.#options.log.warn(
-      { pid: process.pid, silent_s: (maxOf(state) * TICK_MS) / 1_000 },
+      { pid: process.pid, silent_s: (silentTicksMax(state) * TICK_MS) / 1_000 },
       'a worker did not answer and is killed; its work is released and another worker starts; ' +
         'if this repeats, see docs/scale.md, "Frozen workers"',
     );
     process.kill('SIGKILL');
   }
 
-  #stateOf(id: number): State {
+  #stateOf(id: number): WorkerState {
     let state = this.#states.get(id);
     if (state === undefined) {
       state = { silentTicks: 0, isReady: false, isKilled: false };
@@ -98,6 +98,6 @@ export class WorkerWatch {
   }
 }
 
-function maxOf({ isReady }: State): number {
+function silentTicksMax({ isReady }: WorkerState): number {
   return isReady ? SILENT_TICKS_MAX : LOADING_TICKS_MAX;
 }
