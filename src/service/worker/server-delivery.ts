@@ -136,7 +136,11 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   return { ...accepting, ...inquiryParts, dispatcher, connections, metrics, logLost, stop };
 }
 
-type MeasuredParts = { dispatcher: Dispatcher; settling: SettleStore; connections: SmtpConnections };
+type MeasuredParts = {
+  dispatcher: Dispatcher;
+  settling: SettleStore;
+  connections: SmtpConnections;
+};
 
 function createDeliveryMetrics(
   { registry, labels }: WorkerContext,
