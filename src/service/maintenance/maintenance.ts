@@ -1,8 +1,9 @@
 /**
  * Periodic tasks of one process per machine. It monitors other nodes, the schema, the disk, project storage and
  * certificates. It creates partitions in advance, removes data past its retention (retention/mail-removal.ts) and
- * expired rows, and builds indexes after an upgrade. It reports senders with many bounces (reputation/reputation-watch.ts),
- * re-checks domains, carries out drops of waiting mail, and checks daily that no mail is missing.
+ * expired rows, and builds indexes after an upgrade. It reports senders with many bounces
+ * (reputation/reputation-watch.ts), re-checks domains, carries out drops of waiting mail, and checks daily that no mail
+ * is missing.
  *
  * Each task has its own interval. A failure is logged, and the next interval retries it. Several machines may run the
  * same task at once: every task is idempotent.

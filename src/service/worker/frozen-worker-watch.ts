@@ -1,7 +1,7 @@
 /**
  * Kills frozen workers. The event loop of a worker answers a ping each second, and a worker that stays silent is
- * killed. Then its mail is released at once (worker-pool.ts) and its clients connect again. A frozen process would keep both
- * until it woke up.
+ * killed. Then its mail is released at once (worker-pool.ts) and its clients connect again. A frozen process would keep
+ * both until it woke up.
  *
  * Silence counts in ticks of this process, not by a clock. A machine that was suspended, or a supervisor that was
  * stopped or blocked, counts one tick for the whole pause. So its workers have time to answer.

@@ -1,6 +1,6 @@
 /**
- * The messages between the supervisor (worker-pool.ts) and its workers (worker.ts), and the request for metrics with its
- * answer, which both sides send.
+ * The messages between the supervisor (worker-pool.ts) and its workers (worker.ts), and the request for metrics with
+ * its answer, which both sides send.
  */
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { ArmedFailpoint } from '../../lib/failpoint.ts';

@@ -1,8 +1,8 @@
 /**
  * The worker processes of this machine: forks them, sends their setup, restarts dead ones, and stops all together.
- * Frozen ones are killed (frozen-worker-watch.ts). They load their code when they are forked, and begin to work when `run` sends the
- * setup. The cluster module lets them share one listening socket (in-transit-connections.ts). The broker, which grants them
- * connections to mail servers (delivery/broker/broker.ts), runs here.
+ * Frozen ones are killed (frozen-worker-watch.ts). They load their code when they are forked, and begin to work when
+ * `run` sends the setup. The cluster module lets them share one listening socket (in-transit-connections.ts). The
+ * broker, which grants them connections to mail servers (delivery/broker/broker.ts), runs here.
  */
 import cluster, { type Worker } from 'node:cluster';
 import { totalmem } from 'node:os';
