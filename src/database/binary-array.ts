@@ -42,5 +42,5 @@ function writeItem(item: Item, array: Buffer, offset: number): number {
   if (item === null) return offset;
   if (typeof item === 'string') return offset + array.write(item, offset);
   if (Buffer.isBuffer(item)) return offset + item.copy(array, offset);
-  return item.reduce((offset, piece) => offset + array.write(piece, offset), offset);
+  return item.reduce((end, piece) => end + array.write(piece, end), offset);
 }

@@ -59,7 +59,7 @@ async function findProjectId(api: Api, { project }: ApiOptions): Promise<string 
 }
 
 function daysTable(cli: Cli, days: readonly ReconciledDay[], asked: string | undefined): string {
-  const statuses = STATUS_COLUMNS.filter((status) =>
+  const shownStatuses = STATUS_COLUMNS.filter((status) =>
     days.some(({ statuses }) => (statuses[status] ?? 0) > 0),
   );
   return table(cli, {
@@ -68,7 +68,7 @@ function daysTable(cli: Cli, days: readonly ReconciledDay[], asked: string | und
       { heading: 'PROJECT', cut: 1 },
       'EMAILS',
       'RECIPIENTS',
-      ...statuses.map((status) => status.toUpperCase()),
+      ...shownStatuses.map((status) => status.toUpperCase()),
       'STATE',
     ],
     rows: days.map((day) => [
@@ -76,7 +76,7 @@ function daysTable(cli: Cli, days: readonly ReconciledDay[], asked: string | und
       day.project,
       String(day.emails),
       String(day.recipients),
-      ...statuses.map((status) => String(day.statuses[status] ?? 0)),
+      ...shownStatuses.map((status) => String(day.statuses[status] ?? 0)),
       STATES[day.state],
     ]),
     none:

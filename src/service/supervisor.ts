@@ -155,14 +155,8 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     options.onReady(createReadyInfo({ url, metrics, config: ports, database, firstStart }));
     flushCompileCache(); // a killed service would otherwise compile all code again
     using move = watchMove({ ...context, pool });
-    const outcomes = [
-      signals.stop,
-      move.moved,
-      database.failed,
-      workers.failed,
-      maintenance.outdated,
-    ];
-    const outcome = await Promise.race(outcomes);
+    const ends = [signals.stop, move.moved, database.failed, workers.failed, maintenance.outdated];
+    const outcome = await Promise.race(ends);
     if (outcome === 'moved') return ports; // the same ports, so that clients find it again
     if (outcome !== 'stop') log.fatal(outcome);
     return outcome === 'stop' ? 0 : 1;

@@ -122,15 +122,10 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     await connections.close();
     await Promise.all([stopTls(), released]);
   };
-  const recentlyAccepted = new RecentlyAccepted();
+  const recent = new RecentlyAccepted();
   const storage = new StorageAccount(db.checking, { world, log });
-  const accepting = createAccepting(dispatcher, context, {
-    metrics,
-    onNotified,
-    recent: recentlyAccepted,
-    storage,
-  });
-  const logLost = () => logLostEmails(recentlyAccepted, { db, log, metrics });
+  const accepting = createAccepting(dispatcher, context, { metrics, onNotified, recent, storage });
+  const logLost = () => logLostEmails(recent, { db, log, metrics });
   const findRoute = createFindRoute({ mailRouting, tls, leastTls });
   const inquiryParts = { findRoute, isDatabaseStuck: () => settling.health.isStuck };
   return { ...accepting, ...inquiryParts, dispatcher, connections, metrics, logLost, stop };
