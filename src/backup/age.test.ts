@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ageText, overdueBackup } from './age.ts';
+import { ageText, overdueCondition } from './age.ts';
 
 const HOUR_MS = 3600_000;
 const NOW_MS = Date.parse('2026-11-25T12:00:00Z');
 
 test('a backup is overdue when the newest is older than two intervals', () => {
   const look = (newestH: number | null, sinceH: number) =>
-    overdueBackup('s3://backups/acme/', {
+    overdueCondition('s3://backups/acme/', {
       newestMs: newestH === null ? null : NOW_MS - newestH * HOUR_MS,
       sinceMs: NOW_MS - sinceH * HOUR_MS,
       everyMs: 6 * HOUR_MS,

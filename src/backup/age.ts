@@ -5,7 +5,7 @@ import type { NewCondition } from '../core/operator-events.ts';
 const LATE_AFTER_INTERVALS = 2;
 
 /** @param newestMs time of the newest good backup; null: none was made since `sinceMs` */
-export function overdueBackup(
+export function overdueCondition(
   place: string,
   {
     newestMs,

@@ -7,16 +7,16 @@
  */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { throttled } from '../lib/throttled.ts';
 import type { World } from '../lib/world.ts';
 import type { S3Access } from '../net/s3/transport.ts';
 import { type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
 import type { BackUpBeforeMigration } from '../migration/migrate.ts';
 import { DatabaseUnusable } from '../database/server/unusable-error.ts';
-import type { Sink } from './format.ts';
-import { fileIn, isInBucket, placeOf } from './places/locate.ts';
-import { makeBackup, type MadeBackup } from './make.ts';
+import { pathIn, isInBucket, backupPlaceAt } from './places/locate.ts';
+import { makeBackup, type MadeBackup, type Progress } from './make.ts';
 import { type BackupPlace, type Destination, megabytes, PlaceProblem } from './places/place.ts';
-import { type Sealing, SealProblem } from './sealed-key.ts';
+import { type SealingConfig, sealingOf, SealProblem } from './sealed-key.ts';
 import { walkBackup } from './walk.ts';
 
 export type BeforeMigration = {
@@ -24,11 +24,9 @@ export type BeforeMigration = {
   dataDir: string;
   /** Null when this machine has no secret key. */
   secretKey: () => string | null;
-  /** `to`: the place of scheduled backups. */
-  backup: {
+  backup: SealingConfig & {
+    /** The place of scheduled backups. */
     to: string | null;
-    passphrase: string | null;
-    recipients: readonly string[];
     s3: S3Access | null;
   };
   version: string;
@@ -37,16 +35,20 @@ export type BeforeMigration = {
   signal?: AbortSignal | undefined;
 };
 
-const SKIP = 'LETTERHAUS_MIGRATE_WITHOUT_BACKUP=1';
+const SKIP_SETTING = 'LETTERHAUS_MIGRATE_WITHOUT_BACKUP=1';
+const REPORT_EVERY_MS = 5_000;
 
 /** Returns the backup step for `migrate`. The step throws DatabaseUnusable when it fails. */
 export function backupBeforeMigration(options: BeforeMigration): BackUpBeforeMigration {
   return async ({ version: schemaVersion, migrations }) => {
     const { log } = options;
-    const last = migrations.at(-1)!;
+    const lastMigration = migrations.at(-1)!;
     const { backup, world } = options;
-    const place = placeOf(backupPlaceName(options), { access: backup.s3, world });
-    const path = fileIn(place, `letterhaus-schema-${schemaVersion}-before-${last.version}.backup`);
+    const place = backupPlaceAt(backupPlaceName(options), { access: backup.s3, world });
+    const path = pathIn(
+      place,
+      `letterhaus-schema-${schemaVersion}-before-${lastMigration.version}.backup`,
+    );
     const reasons = migrations
       .map(({ file, backupReason }) => `${file} (${backupReason})`)
       .join(', ');
@@ -58,8 +60,8 @@ export function backupBeforeMigration(options: BeforeMigration): BackUpBeforeMig
       options.signal?.throwIfAborted();
       if (error instanceof DatabaseUnavailable) throw error;
       throw new DatabaseUnusable(
-        `Migration ${last.file} needs a backup first, which failed: ${sentence(error)} Nothing was migrated. ` +
-          `Fix the cause and start again, or set ${SKIP} if you have a backup of your own.`,
+        `Migration ${lastMigration.file} needs a backup first, which failed: ${sentenceOf(error)} Nothing was migrated. ` +
+          `Fix the cause and start again, or set ${SKIP_SETTING} if you have a backup of your own.`,
         { cause: error },
       );
     }
@@ -72,7 +74,7 @@ export function backupPlaceName({ backup, dataDir }: BackupPlaceOptions): string
 
 type BackupPlaceOptions = { backup: { to: string | null }; dataDir: string };
 
-function sentence(error: unknown): string {
+function sentenceOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   return message.endsWith('.') ? message : `${message}.`;
 }
@@ -92,13 +94,13 @@ async function makeAndCheck(
   // A start that failed before it migrated may have left a backup of this name. A bucket does not replace it.
   if (isInBucket(path)) await place.remove(path);
   else await prepareFolder(path);
-  const made = await writeBackup((bytes) => place.create(path, bytes), {
+  const made = await makeBackup({
     address,
     secretKey,
-    sealing: sealingOf(options),
+    sealing: sealingOf(options.backup),
     version,
-    onProgress: reporting(options),
-    signal,
+    openDestination: async (bytes) => abortable(await place.create(path, bytes), signal),
+    onProgress: reportProgress(options),
   });
   await walkBackup(place.read(path), {
     rows: () => {
@@ -118,53 +120,22 @@ async function prepareFolder(path: string): Promise<void> {
   await mkdir(folder, { mode: 0o700, recursive: true }).catch((error: NodeJS.ErrnoException) => {
     throw new PlaceProblem(`${folder} cannot be created (${error.code}).`);
   });
-  const dead = (await readdir(folder)).filter((name) => name.startsWith(`.${basename(path)}.`));
-  for (const name of dead) await rm(join(folder, name), { force: true });
+  const prefix = `.${basename(path)}.`;
+  const leftovers = (await readdir(folder)).filter((name) => name.startsWith(prefix));
+  for (const name of leftovers) await rm(join(folder, name), { force: true });
 }
 
-type Writing = Omit<Parameters<typeof makeBackup>[0], 'openSink'> & {
-  signal: AbortSignal | undefined;
-};
-
-async function writeBackup(
-  create: (bytes: number) => Promise<Destination>,
-  { signal, ...given }: Writing,
-): Promise<MadeBackup> {
-  let file: Destination | undefined;
-  const openSink = async (bytes: number): Promise<Sink> => {
-    const opened = await create(bytes);
-    file = opened;
-    return {
-      write: (part) => {
-        signal?.throwIfAborted();
-        return opened.write(part);
-      },
-    };
+/** Returns a destination whose writes throw once the signal is aborted. */
+function abortable(destination: Destination, signal: AbortSignal | undefined): Destination {
+  const write = (bytes: Buffer): Promise<void> => {
+    signal?.throwIfAborted();
+    return destination.write(bytes);
   };
-  const present = (): Destination | undefined => file;
-  try {
-    const made = await makeBackup({ ...given, openSink });
-    await present()?.finish();
-    return made;
-  } catch (error) {
-    await present()?.abandon();
-    throw error;
-  }
+  return { ...destination, write };
 }
 
-/** Returns null when there is nothing to seal with. The backup then has no key. */
-function sealingOf({ backup: { passphrase, recipients } }: BeforeMigration): Sealing {
-  if (passphrase !== null) return { passphrase };
-  return recipients.length > 0 ? { recipients } : null;
-}
-
-const REPORT_EVERY_MS = 5_000;
-
-function reporting({ world, log }: BeforeMigration) {
-  let reportedMs = world.monotonicMs();
-  return ({ bytes, ofBytes }: { bytes: number; ofBytes: number }): void => {
-    if (world.monotonicMs() - reportedMs < REPORT_EVERY_MS) return;
-    reportedMs = world.monotonicMs();
+function reportProgress({ world, log }: BeforeMigration): Progress {
+  return throttled(REPORT_EVERY_MS, world, ({ bytes, ofBytes }) => {
     log(`the backup has ${megabytes(bytes)} of about ${megabytes(ofBytes)}`);
-  };
+  });
 }

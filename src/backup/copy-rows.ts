@@ -9,7 +9,7 @@ const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
 const HEADER_BYTES = SIGNATURE.length + 8;
 const END = -1;
 
-export class CopyRows {
+export class CopyRowCounter {
   readonly #columns: number;
   readonly #summed: number | null;
   #bytes: Buffer = Buffer.alloc(0);

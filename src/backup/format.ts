@@ -107,7 +107,7 @@ export type BackupRecord = { kind: RecordKind; payload: Buffer };
  * @throws BackupDamaged when it is no backup, newer than this version, changed, or incomplete
  */
 export async function* readRecords(file: AsyncIterable<Buffer>): AsyncGenerator<BackupRecord> {
-  const input = new Input(file);
+  const input = new ByteReader(file);
   await requireMagic(input);
   for (;;) {
     const at = input.position;
@@ -125,7 +125,7 @@ export async function* readRecords(file: AsyncIterable<Buffer>): AsyncGenerator<
   }
 }
 
-async function requireMagic(input: Input): Promise<void> {
+async function requireMagic(input: ByteReader): Promise<void> {
   const found = (await input.take(MAGIC.length)) ?? Buffer.alloc(0);
   if (found.equals(MAGIC)) return;
   const [, version] = /^letterhaus backup (\d+)\s/.exec(found.toString('latin1')) ?? [];
@@ -136,15 +136,15 @@ async function requireMagic(input: Input): Promise<void> {
   );
 }
 
-async function readRecord(input: Input, at: number): Promise<BackupRecord> {
+async function readRecord(input: ByteReader, at: number): Promise<BackupRecord> {
   const head = await input.take(HEAD_BYTES);
   if (head === null) throw truncated(input);
   const kind = kindOf(head.readUInt8(0));
   const length = head.readUInt32BE(1);
-  if (kind === null || length > PAYLOAD_BYTES_MAX) throw changed(at);
+  if (kind === null || length > PAYLOAD_BYTES_MAX) throw damagedRecord(at);
   const payload = await input.take(length);
   if (payload === null) throw truncated(input);
-  if (crc32(payload) !== head.readUInt32BE(5)) throw changed(at);
+  if (crc32(payload) !== head.readUInt32BE(5)) throw damagedRecord(at);
   return { kind, payload };
 }
 
@@ -171,18 +171,18 @@ export function parseJson(payload: Buffer): unknown {
   throw new BackupDamaged('The backup is damaged: a record is not readable.');
 }
 
-function truncated(input: Input): BackupDamaged {
+function truncated(input: ByteReader): BackupDamaged {
   return new BackupDamaged(
     `The backup is incomplete: it stops after ${input.position} bytes, before its end.`,
   );
 }
 
-function changed(at: number): BackupDamaged {
+function damagedRecord(at: number): BackupDamaged {
   return new BackupDamaged(`The backup is damaged: the record at byte ${at} has changed.`);
 }
 
 /** Reads bytes on demand, from chunks of any size. */
-class Input {
+class ByteReader {
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #hash = createHash('sha256');
   #buffered: Buffer[] = [];

@@ -4,11 +4,12 @@
  */
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
-import { openSnapshot, type BackupTable } from './store/source.ts';
+import { openSnapshot, type BackupTable, type Snapshot } from './store/source.ts';
 import type { DatabaseAddress } from '../database/database.ts';
 import { secretKeyId, parseSecretKeys } from '../secrets/secret-keys.ts';
-import { BLOCK_BYTES, BackupWriter, compressBlock, type Sink } from './format.ts';
+import { BLOCK_BYTES, BackupWriter, compressBlock } from './format.ts';
 import type { BackupHeader, TableEnd } from './manifest.ts';
+import type { Destination } from './places/place.ts';
 import { sealKey, type Sealing } from './sealed-key.ts';
 
 const BLOCKS_AT_ONCE = 3;
@@ -20,8 +21,8 @@ export type BackupOptions = {
   secretKey: string;
   sealing: Sealing;
   version: string;
-  /** Called once with the expected size, before anything is written. @throws when there is no space */
-  openSink: (bytes: number) => Promise<Sink>;
+  /** Opens the destination. Called once, with the expected size. Throws when there is too little space. */
+  openDestination: (bytes: number) => Promise<Destination>;
   onProgress?: Progress;
 };
 
@@ -32,22 +33,47 @@ export type MadeBackup = {
   sha256: string;
 };
 
+/** Makes a backup. Finishes its destination, or abandons it when anything fails. */
 export async function makeBackup(options: BackupOptions): Promise<MadeBackup> {
-  const { address, secretKey, sealing, version, openSink, onProgress } = options;
-  const sealed = sealing && (await sealKey(secretKey, sealing));
-  await using snapshot = await openSnapshot(address);
-  const header: BackupHeader = {
+  await using snapshot = await openSnapshot(options.address);
+  const header = await headerOf(snapshot, options);
+  const destination = await options.openDestination(snapshot.bytes);
+  try {
+    const writer = new BackupWriter(destination);
+    await writer.header(header);
+    const rows = await writeTables(writer, snapshot, options.onProgress);
+    const sha256 = await writer.trailer();
+    await destination.finish();
+    return { header, rows, bytes: writer.bytes, sha256 };
+  } catch (error) {
+    await destination.abandon();
+    throw error;
+  }
+}
+
+async function headerOf(
+  { facts, open }: Snapshot,
+  { secretKey, sealing, version }: BackupOptions,
+): Promise<BackupHeader> {
+  const sealedKey = sealing && (await sealKey(secretKey, sealing));
+  return {
     version,
-    ...snapshot.facts,
-    weeks: mutable(snapshot.facts.weeks),
+    ...facts,
+    weeks: mutable(facts.weeks),
     keyIds: parseSecretKeys(secretKey).map(secretKeyId),
-    sealedKey: sealed?.toString('base64') ?? null,
+    sealedKey: sealedKey?.toString('base64') ?? null,
     sealedFor: sealing && ('passphrase' in sealing ? 'passphrase' : 'recipients'),
-    open: snapshot.open.queued,
+    open: open.queued,
   };
-  const writer = new BackupWriter(await openSink(snapshot.bytes));
-  await writer.header(header);
-  const rows: Record<string, number> = {};
+}
+
+/** Writes all tables. @returns the number of rows of each */
+async function writeTables(
+  writer: BackupWriter,
+  snapshot: Snapshot,
+  onProgress?: Progress,
+): Promise<Record<string, number>> {
+  const rowCounts: Record<string, number> = {};
   let bytes = 0;
   for (const table of snapshot.facts.tables) {
     const end = await writeTable(writer, table, {
@@ -57,10 +83,9 @@ export async function makeBackup(options: BackupOptions): Promise<MadeBackup> {
         onProgress?.({ table: table.name, bytes, ofBytes: snapshot.bytes });
       },
     });
-    rows[table.name] = end.rows;
+    rowCounts[table.name] = end.rows;
   }
-  const sha256 = await writer.trailer();
-  return { header, rows, bytes: writer.bytes, sha256 };
+  return rowCounts;
 }
 
 function mutable(weeks: Readonly<Record<string, readonly number[]>>): Record<string, number[]> {

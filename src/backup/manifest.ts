@@ -49,14 +49,14 @@ export function parseHeader(payload: Buffer): BackupHeader {
       `This backup was made by a newer version of Letterhaus (${String(version)}, schema ${schema}), and this one knows schema ${SCHEMA_KNOWN}. Restore it with the newer version.`,
     );
   }
-  return parsed(headerSchema, value);
+  return validate(headerSchema, value);
 }
 
 export function parseEnd(payload: Buffer): TableEnd {
-  return parsed(endSchema, parseJson(payload));
+  return validate(endSchema, parseJson(payload));
 }
 
-function parsed<Value>(schema: z.ZodType<Value>, value: unknown): Value {
+function validate<Value>(schema: z.ZodType<Value>, value: unknown): Value {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const [issue] = result.error.issues;

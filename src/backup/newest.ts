@@ -2,8 +2,8 @@
 import type { World } from '../lib/world.ts';
 import { S3Problem } from '../net/s3/problems.ts';
 import type { S3Access } from '../net/s3/transport.ts';
-import { isInBucket, placeOf } from './places/locate.ts';
-import { PlaceProblem, timeOf } from './places/place.ts';
+import { isInBucket, backupPlaceAt } from './places/locate.ts';
+import { PlaceProblem, backupTimeMs } from './places/place.ts';
 
 export type NewestBackup = { place: string } & (
   | { problem: string }
@@ -18,16 +18,16 @@ const NO_ACCESS =
  * A worker has no credentials for a bucket (service/worker/worker-pool.ts).
  * @returns null when the service makes no backups
  */
-export async function newestBackup(
+export async function findNewestBackup(
   { to, s3 }: { to: string | null; s3: S3Access | null },
   world: World,
 ): Promise<NewestBackup | null> {
   if (to === null) return null;
   if (isInBucket(to) && s3 === null) return { place: to, problem: NO_ACCESS };
-  const place = placeOf(to, { access: s3, world });
+  const place = backupPlaceAt(to, { access: s3, world });
   try {
     const file = (await place.list()).at(-1);
-    const atMs = file === undefined ? null : timeOf(file);
+    const atMs = file === undefined ? null : backupTimeMs(file);
     if (file === undefined || atMs === null) return { place: place.name, file: null };
     return { place: place.name, file, ageMs: world.now() - atMs };
   } catch (error) {

@@ -13,7 +13,7 @@ import {
   type TestDatabase,
 } from '../../test/support/postgres.ts';
 import { readHold } from './store/hold.ts';
-import { openTarget } from './store/target.ts';
+import { openRestoreTarget } from './store/target.ts';
 import type { DatabaseAddress } from '../database/database.ts';
 import { migrate } from '../migration/migrate.ts';
 import { fileDestination, readBackupFile } from './places/files.ts';
@@ -29,15 +29,13 @@ let files = 0;
 
 async function backUp(address: DatabaseAddress, sealing: Sealing = null): Promise<string> {
   const path = join(folder, `${(files += 1)}.backup`);
-  const destination = await fileDestination(path, { bytes: 0 });
-  const given = { address, secretKey: SECRET_KEY, sealing, version: '0.1.0' };
-  try {
-    await makeBackup({ ...given, openSink: () => Promise.resolve(destination) });
-    await destination.finish();
-  } catch (error) {
-    await destination.abandon();
-    throw error;
-  }
+  await makeBackup({
+    address,
+    secretKey: SECRET_KEY,
+    sealing,
+    version: '0.1.0',
+    openDestination: () => fileDestination(path, { bytes: 0 }),
+  });
   return path;
 }
 
@@ -46,7 +44,7 @@ const keys = { present: SECRET_KEY, opening: null };
 async function restore(path: string, into: DatabaseAddress): Promise<void> {
   const read = () => readBackupFile(path);
   const { facts } = await checkBackup(read, keys);
-  await using target = await openTarget(into);
+  await using target = await openRestoreTarget(into);
   await fillFrom(read, target, { facts, keepSecretKey: () => {}, journal: null });
 }
 
@@ -223,7 +221,7 @@ test('an interrupted restore leaves a database that no service uses, until it is
   const path = await backUp(lost.address);
   const { facts } = await checkBackup(() => readBackupFile(path), keys);
   {
-    await using target = await openTarget(fresh.address);
+    await using target = await openRestoreTarget(fresh.address);
     await target.begin(facts.header);
     await assert.rejects(
       restore(path, fresh.address),

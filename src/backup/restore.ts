@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import type { JournalRow } from './store/journal.ts';
-import type { Target } from './store/target.ts';
+import type { RestoreTarget } from './store/target.ts';
 import { secretKeyId, parseSecretKeys } from '../secrets/secret-keys.ts';
 import { BackupDamaged } from './format.ts';
 import type { BackupHeader } from './manifest.ts';
@@ -32,8 +32,8 @@ export async function checkBackup(
   read: ReadFile,
   options: KeyOptions & { onProgress?: RestoreProgress },
 ): Promise<{ facts: BackupFacts; secretKey: string }> {
-  const facts = await walkBackup(read(), reporting('checked', options.onProgress));
-  return { facts, secretKey: await secretKeyOf(facts.header, options) };
+  const facts = await walkBackup(read(), progressVisitor('checked', options.onProgress));
+  return { facts, secretKey: await openSecretKey(facts.header, options) };
 }
 
 type FillOptions = {
@@ -45,18 +45,18 @@ type FillOptions = {
   onProgress?: RestoreProgress;
 };
 
-export type Replayed = { suppressions: number; keys: number };
+export type ReplayCounts = { suppressions: number; keys: number };
 
 export async function fillFrom(
   read: ReadFile,
-  target: Target,
+  target: RestoreTarget,
   { facts, keepSecretKey, journal, onProgress }: FillOptions,
-): Promise<Replayed> {
+): Promise<ReplayCounts> {
   await target.begin(facts.header);
-  await copyInto(target, { read, onProgress });
+  await copyRows(target, { read, onProgress });
   await target.migrate();
   const sinceMs = Date.parse(facts.header.takenAt);
-  const replayed = await replay(target, journal === null ? [] : journal.read(sinceMs));
+  const replayed = await replayInBatches(target, journal === null ? [] : journal.read(sinceMs));
   keepSecretKey();
   await target.commit();
   return replayed;
@@ -65,10 +65,10 @@ export async function fillFrom(
 const ROWS_AT_ONCE = 1_000;
 
 /** @param target takes the rows, a thousand at a time */
-export async function replay(
-  target: Pick<Target, 'replay'>,
+export async function replayInBatches(
+  target: Pick<RestoreTarget, 'replay'>,
   rows: AsyncIterable<JournalRow> | Iterable<JournalRow>,
-): Promise<Replayed> {
+): Promise<ReplayCounts> {
   const sum = { suppressions: 0, keys: 0 };
   let batch: JournalRow[] = [];
   const flush = async (): Promise<void> => {
@@ -88,11 +88,11 @@ export async function replay(
 type KeyFacts = Pick<BackupHeader, 'keyIds' | 'sealedKey' | 'sealedFor'>;
 
 /** Returns the key of the backup, or the present key if that is the same. @throws SealProblem, BackupDamaged */
-export async function secretKeyOf(
+export async function openSecretKey(
   header: KeyFacts,
   { present, opening }: KeyOptions,
 ): Promise<string> {
-  if (present !== null && belongsTo(present, header)) return present;
+  if (present !== null && opensRows(present, header)) return present;
   if (present !== null) {
     throw new SealProblem(
       'LETTERHAUS_SECRET_KEY, or the file secrets/secret-key of the data directory, is not the key of the backup. Remove it, or restore into a new data directory.',
@@ -111,25 +111,25 @@ export async function secretKeyOf(
     );
   }
   const opened = await openKey(Buffer.from(header.sealedKey, 'base64'), opening);
-  if (belongsTo(opened, header)) return opened;
+  if (opensRows(opened, header)) return opened;
   throw new BackupDamaged('The backup is damaged: its secret key is not the one of its rows.');
 }
 
 /** Returns whether these keys open the rows: the first key of the backup, which seals, is among them. */
-function belongsTo(secretKeys: string, { keyIds }: KeyFacts): boolean {
+function opensRows(secretKeys: string, { keyIds }: KeyFacts): boolean {
   const [sealing = ''] = keyIds;
   return parseSecretKeys(secretKeys).map(secretKeyId).includes(sealing);
 }
 
-async function copyInto(
-  target: Target,
+async function copyRows(
+  target: RestoreTarget,
   { read, onProgress }: { read: ReadFile; onProgress: RestoreProgress | undefined },
 ): Promise<void> {
-  let rows: CopyInto | null = null;
-  const report = reporting('restored', onProgress);
+  let rows: CopyWriter | null = null;
+  const report = progressVisitor('restored', onProgress);
   await walkBackup(read(), {
     rows: async (table, block) => {
-      rows ??= new CopyInto(target.write(table));
+      rows ??= new CopyWriter(target.write(table));
       await rows.write(block);
       await report.rows(table, block);
     },
@@ -142,7 +142,7 @@ async function copyInto(
   });
 }
 
-function reporting(step: 'checked' | 'restored', onProgress: RestoreProgress | undefined) {
+function progressVisitor(step: 'checked' | 'restored', onProgress: RestoreProgress | undefined) {
   let bytes = 0;
   return {
     rows: (table: { name: string }, block: Buffer): Promise<void> => {
@@ -153,7 +153,7 @@ function reporting(step: 'checked' | 'restored', onProgress: RestoreProgress | u
   };
 }
 
-class CopyInto {
+class CopyWriter {
   readonly #stream: Writable & { rowCount: number };
   readonly #failed: Promise<never>;
 
@@ -166,8 +166,8 @@ class CopyInto {
   }
 
   async write(block: Buffer): Promise<void> {
-    const isTaken = this.#stream.write(block);
-    if (!isTaken) await Promise.race([once(this.#stream, 'drain'), this.#failed]);
+    const mayContinue = this.#stream.write(block);
+    if (!mayContinue) await Promise.race([once(this.#stream, 'drain'), this.#failed]);
   }
 
   /** @returns the number of rows that the server counted */

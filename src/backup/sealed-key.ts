@@ -8,6 +8,8 @@ import { readFile } from 'node:fs/promises';
 /** How to seal the key; null: the backup has no key, and the operator keeps it elsewhere. */
 export type Sealing = { passphrase: string } | { recipients: readonly string[] } | null;
 
+export type SealingConfig = { passphrase: string | null; recipients: readonly string[] };
+
 export type Opening = { passphrase: string } | { identities: readonly string[] } | null;
 
 /** A passphrase, recipient, identity or key that cannot be used. The message is for the operator. */
@@ -16,6 +18,12 @@ export class SealProblem extends Error {
 }
 
 const PASSPHRASE_CHARACTERS_MIN = 12;
+
+/** Returns how the configuration seals the key: by the passphrase, else for the recipients, else not at all. */
+export function sealingOf({ passphrase, recipients }: SealingConfig): Sealing {
+  if (passphrase !== null) return { passphrase };
+  return recipients.length > 0 ? { recipients } : null;
+}
 
 /** @throws SealProblem for an invalid recipient */
 export async function sealKey(secretKey: string, sealing: NonNullable<Sealing>): Promise<Buffer> {

@@ -4,7 +4,7 @@
  * has as many recipients as the emails say.
  */
 import { createHash } from 'node:crypto';
-import { CopyRows } from './copy-rows.ts';
+import { CopyRowCounter } from './copy-rows.ts';
 import { BackupDamaged, decompressBlock, readRecords } from './format.ts';
 import { type BackupHeader, parseEnd, parseHeader, type TableEnd } from './manifest.ts';
 
@@ -23,11 +23,12 @@ export type Visitor = {
   end?(table: Table, end: TableEnd): Promise<void>;
 };
 
+/** Reads and checks a whole backup. @throws BackupDamaged */
 export async function walkBackup(
   file: AsyncIterable<Buffer>,
   visitor: Visitor,
 ): Promise<BackupFacts> {
-  const walk = new Walk(visitor);
+  const walk = new BackupWalk(visitor);
   for await (const { kind, payload } of readRecords(file)) {
     if (kind === 'header') await walk.header(payload);
     else if (kind === 'data') await walk.data(payload);
@@ -37,10 +38,10 @@ export async function walkBackup(
   return walk.facts();
 }
 
-class Walk {
+class BackupWalk {
   readonly #visitor: Visitor;
   #header: BackupHeader | null = null;
-  #present: Present | null = null;
+  #check: TableCheck | null = null;
   readonly #rows: Record<string, number> = {};
   #bytes = 0;
   /** Open recipients: the sum over all emails, and the rows of the queue. */
@@ -53,32 +54,32 @@ class Walk {
   async header(payload: Buffer): Promise<void> {
     if (this.#header !== null) throw outOfOrder();
     this.#header = parseHeader(payload);
-    this.#present = this.#next();
+    this.#check = this.#nextCheck();
     await this.#visitor.header?.(this.#header);
   }
 
   async data(payload: Buffer): Promise<void> {
-    if (this.#present === null) throw outOfOrder();
+    if (this.#check === null) throw outOfOrder();
     const block = await decompressBlock(payload);
-    this.#present.push(block);
+    this.#check.push(block);
     this.#bytes += block.length;
-    await this.#visitor.rows(this.#present.table, block);
+    await this.#visitor.rows(this.#check.table, block);
   }
 
   async end(payload: Buffer): Promise<void> {
-    const present = this.#present;
+    const check = this.#check;
     const end = parseEnd(payload);
-    if (present === null || end.table !== present.table.name) throw outOfOrder();
-    present.finish(end);
-    if (end.table === 'emails') this.#open.counted = present.sum;
+    if (check === null || end.table !== check.table.name) throw outOfOrder();
+    check.finish(end);
+    if (end.table === 'emails') this.#open.counted = check.sum;
     if (end.table === 'queue') this.#open.queued = end.rows;
     this.#rows[end.table] = end.rows;
-    await this.#visitor.end?.(present.table, end);
-    this.#present = this.#next();
+    await this.#visitor.end?.(check.table, end);
+    this.#check = this.#nextCheck();
   }
 
   trailer(): void {
-    if (this.#header === null || this.#present !== null) throw outOfOrder();
+    if (this.#header === null || this.#check !== null) throw outOfOrder();
     const { counted, queued } = this.#open;
     if (counted === queued && queued === this.#header.open) return;
     throw new BackupDamaged(
@@ -91,16 +92,17 @@ class Walk {
     return { header: this.#header, rows: this.#rows, bytes: this.#bytes };
   }
 
-  #next(): Present | null {
+  #nextCheck(): TableCheck | null {
     const done = Object.keys(this.#rows).length;
     const table = this.#header?.tables[done];
-    return table === undefined ? null : new Present(table);
+    return table === undefined ? null : new TableCheck(table);
   }
 }
 
-class Present {
+/** Checks the rows of one table against its end record. */
+class TableCheck {
   readonly table: Table;
-  readonly #counter: CopyRows;
+  readonly #counter: CopyRowCounter;
   readonly #hash = createHash('sha256');
   #bytes = 0;
 
@@ -108,7 +110,7 @@ class Present {
     this.table = table;
     const openCount = table.columns.findIndex(({ name }) => name === 'open_count');
     const summed = table.name === 'emails' && openCount >= 0 ? openCount : null;
-    this.#counter = new CopyRows({ columns: table.columns.length, summed });
+    this.#counter = new CopyRowCounter({ columns: table.columns.length, summed });
   }
 
   get sum(): number {
@@ -123,8 +125,8 @@ class Present {
 
   finish({ rows, bytes, sha256 }: TableEnd): void {
     this.#counter.finish();
-    const isSame = this.#hash.digest('hex') === sha256 && this.#bytes === bytes;
-    if (isSame && this.#counter.rows === rows) return;
+    const isUnchanged = this.#hash.digest('hex') === sha256 && this.#bytes === bytes;
+    if (isUnchanged && this.#counter.rows === rows) return;
     throw new BackupDamaged(
       `The backup is damaged: the rows of ${this.table.name} are not those that were written.`,
     );

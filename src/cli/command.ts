@@ -72,6 +72,9 @@ type Added<Options, Args> = Runnable<Options, Args> & {
   hidden?: boolean;
 };
 
+/** Pause between two lines of progress on stderr. */
+export const PROGRESS_EVERY_MS = 2_000;
+
 export const EXAMPLE_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
 
 /** Adds a command with its action. The caller adds arguments and options to the returned command. */

@@ -8,7 +8,7 @@ import packageFile from '../../package.json' with { type: 'json' };
 import { backupPlaceName } from '../backup/before-migration.ts';
 import { isInBucket } from '../backup/places/locate.ts';
 import { folderPlace } from '../backup/places/files.ts';
-import { megabytes, timeOf } from '../backup/places/place.ts';
+import { megabytes, backupTimeMs } from '../backup/places/place.ts';
 import { readFreeBytes, findLocalDataDirectory } from '../database/server/capacity.ts';
 import type { Queryable } from '../database/database.ts';
 import { DEFAULT_SEARCH, findEngine } from '../database/embedded/binaries.ts';
@@ -141,7 +141,7 @@ async function lastBackup(
   // A bucket may not answer, so the recorded backup suffices there.
   const list = isInBucket(folder) ? Promise.resolve([]) : folderPlace(folder).list();
   const newest = (await list.catch(() => [])).at(-1);
-  const madeMs = newest === undefined ? null : timeOf(newest);
+  const madeMs = newest === undefined ? null : backupTimeMs(newest);
   const inFolder = madeMs === null ? null : { at: new Date(madeMs), place: newest! };
   const noted =
     lastBackupAt === null ? null : { at: lastBackupAt, place: lastBackupPlace ?? 'not known' };

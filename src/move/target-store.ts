@@ -7,7 +7,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type pg from 'pg';
-import { copyIn, makeSchema, takeLock, writeTable } from '../backup/store/target.ts';
+import { copyIn, makeSchema, takeRestoreLock, writeTable } from '../backup/store/target.ts';
 import {
   type BackupTable,
   createdByMigrations,
@@ -72,7 +72,7 @@ export class MoveTarget implements AsyncDisposable {
       const target = new MoveTarget(client);
       await refuseServer(target.#db, options);
       await target.#db.query(WITHOUT_LIMITS);
-      await takeLock(target.#db);
+      await takeRestoreLock(target.#db);
       return target;
     } catch (error) {
       await client.end();

@@ -6,7 +6,7 @@
  * The new database is fenced first, so that its nodes come back and no two databases are in use. The operator has to
  * give up an unreachable one explicitly.
  */
-import { settleIn } from '../backup/store/hold.ts';
+import { putOnHold } from '../backup/store/hold.ts';
 import { listTables, machineTables } from '../backup/store/source.ts';
 import { isContended, LOCK_TIMEOUT_MS, removeLog } from './change-log-store.ts';
 import { raiseFence, removeFence } from './fence-store.ts';
@@ -42,7 +42,7 @@ export async function undoMove(options: UndoOptions): Promise<Departure> {
     if (address !== null) await fenceNew(address, departure, options);
     await db.query('begin');
     await removeFence(db);
-    await settleIn(db, { takenAt: departure.at.toISOString() });
+    await putOnHold(db, { takenAt: departure.at.toISOString() });
     await db.query('commit');
     await removeLog(db);
     return departure;

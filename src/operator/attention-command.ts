@@ -49,8 +49,8 @@ async function withOwnBackupAccess(
   const { readConfig } = await import('../config/config.ts');
   const read = readConfig(env);
   if (!read.ok || read.config.backup.s3 === null) return reported;
-  const { newestBackup, newestToWire } = await import('../backup/newest.ts');
-  const newest = await newestBackup(read.config.backup, world);
+  const { findNewestBackup, newestToWire } = await import('../backup/newest.ts');
+  const newest = await findNewestBackup(read.config.backup, world);
   return newest && newestToWire(newest);
 }
 

@@ -25,15 +25,13 @@ const backup = join(temporaryFolder(), 'a.backup');
 
 before(async () => {
   await using database = await migratedDatabase();
-  const destination = await fileDestination(backup, { bytes: 0 });
   await makeBackup({
     address: database.address,
     secretKey: SECRET_KEY,
     sealing: null,
     version: '0.1.0',
-    openSink: () => Promise.resolve(destination),
+    openDestination: () => fileDestination(backup, { bytes: 0 }),
   });
-  await destination.finish();
 });
 
 function homeOf(env: Env): Env {

@@ -4,11 +4,11 @@
  */
 import { type Command, Option } from 'commander';
 import packageFile from '../../../package.json' with { type: 'json' };
-import { type BackupOptions, makeBackup, type Progress } from '../make.ts';
+import { type MadeBackup, makeBackup, type Progress } from '../make.ts';
 import { pipeDestination } from '../places/files.ts';
-import { existingFile, isInBucket, locate, newFile } from '../places/locate.ts';
+import { fileToRead, isInBucket, locate, type Located, fileToWrite } from '../places/locate.ts';
 import { type Destination, megabytes, PlaceProblem } from '../places/place.ts';
-import { readPassphrase, type Sealing, SealProblem } from '../sealed-key.ts';
+import { readPassphrase, type Sealing, sealingOf, SealProblem } from '../sealed-key.ts';
 import { walkBackup } from '../walk.ts';
 import { readBackup } from '../../config/backup.ts';
 import type { Config } from '../../config/config.ts';
@@ -16,7 +16,16 @@ import { noteBackup } from '../store/last-backup.ts';
 import { EnvReader } from '../../config/env-reader.ts';
 import { readSecretKey } from '../../secrets/secret-key-file.ts';
 import { backupFailure } from './failure.ts';
-import { type Cli, type Outcome, runnable, type Success, usageFailure } from '../../cli/command.ts';
+import {
+  type Cli,
+  type Outcome,
+  PROGRESS_EVERY_MS,
+  runnable,
+  type Success,
+  usageFailure,
+} from '../../cli/command.ts';
+import type { DatabaseAddress } from '../../database/database.ts';
+import { throttled } from '../../lib/throttled.ts';
 import { type Place, withAddress } from '../../cli/store.ts';
 
 const PIPE = '-';
@@ -56,7 +65,7 @@ async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcom
   if (options.verify === true) return verify(cli, file);
   return withAddress(cli, async (place) => {
     try {
-      const sealing = await sealingOf(options, place.config);
+      const sealing = await chooseSealing(options, place.config);
       return await write(cli, file, { place, sealing });
     } catch (error) {
       return backupFailure(error);
@@ -64,14 +73,14 @@ async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcom
   });
 }
 
-/** Options take precedence over the variables of scheduled backups. @throws SealProblem */
-async function sealingOf(options: Options, { backup }: Config): Promise<Sealing> {
+/** Returns how to seal the key. Options take precedence over the variables of scheduled backups. @throws SealProblem */
+async function chooseSealing(options: Options, { backup }: Config): Promise<Sealing> {
   const { withoutSecretKey, passphraseFile, recipient } = options;
   if (withoutSecretKey === true) return null;
   if (passphraseFile !== undefined) return { passphrase: await readPassphrase(passphraseFile) };
   if (recipient.length > 0) return { recipients: recipient };
-  if (backup.passphrase !== null) return { passphrase: backup.passphrase };
-  if (backup.recipients.length > 0) return { recipients: backup.recipients };
+  const configured = sealingOf(backup);
+  if (configured !== null) return configured;
   throw new SealProblem(
     'A backup contains the secret key, sealed. Add --passphrase-file FILE or --recipient age1…, or --without-secret-key if you keep it elsewhere.',
   );
@@ -91,61 +100,62 @@ async function write(
   }
   const located =
     file === PIPE ? null : await locate(file, { access: config.backup.s3, world: cli.world });
-  const path = located && newFile(located, cli.world.now());
-  const openSink = (bytes: number): Promise<Destination> =>
-    located === null || path === null
-      ? Promise.resolve(pipeDestination(process.stdout))
-      : located.place.create(path, bytes);
-  const given = { address, secretKey, sealing, version: packageFile.version };
-  const made = await writeTo(openSink, { ...given, onProgress: reporting(cli) });
-  const noted = { schema: made.header.schema, takenAt: made.header.takenAt };
-  await noteBackup(address, { ...noted, place: path ?? 'a pipe' }).catch((error: Error) =>
-    cli.err(`The backup is complete, but its time could not be stored: ${error.message}\n`),
-  );
+  const path = located && fileToWrite(located, cli.world.now());
+  const made = await makeBackup({
+    address,
+    secretKey,
+    sealing,
+    version: packageFile.version,
+    openDestination: (bytes) => openDestination(located, path, bytes),
+    onProgress: reportProgress(cli),
+  });
+  await storeTime(cli, address, { made, path });
   const emails = made.rows['emails'] ?? 0;
   const text = `${path === null ? 'The backup' : path} has ${emails} emails, ${made.header.open} recipients of them open, as of ${made.header.takenAt}: ${megabytes(made.bytes)}.`;
-  if (path === null) cli.err(`${text}\n`);
-  return path === null
-    ? { data: null, text: '' }
-    : { data: { object: 'backup', file: path, ...summary(made) }, text };
+  if (path !== null) return { data: { object: 'backup', file: path, ...summary(made) }, text };
+  cli.err(`${text}\n`);
+  return { data: null, text: '' };
 }
 
-async function writeTo(
-  open: (bytes: number) => Promise<Destination>,
-  options: Omit<BackupOptions, 'openSink'>,
-) {
-  let destination: Destination | null = null;
-  const opened = (): Destination | null => destination;
+function openDestination(
+  located: Located | null,
+  path: string | null,
+  bytes: number,
+): Promise<Destination> {
+  return located === null || path === null
+    ? Promise.resolve(pipeDestination(process.stdout))
+    : located.place.create(path, bytes);
+}
+
+/** Stores the time of the backup in the database. A failure is printed, because the backup is complete. */
+async function storeTime(
+  cli: Cli,
+  address: DatabaseAddress,
+  { made: { header }, path }: { made: MadeBackup; path: string | null },
+): Promise<void> {
+  const { schema, takenAt } = header;
   try {
-    const openSink = async (bytes: number) => (destination = await open(bytes));
-    const made = await makeBackup({ ...options, openSink });
-    await opened()?.finish();
-    return made;
+    await noteBackup(address, { schema, takenAt, place: path ?? 'a pipe' });
   } catch (error) {
-    await opened()?.abandon();
-    throw error;
+    const { message } = error as Error;
+    cli.err(`The backup is complete, but its time could not be stored: ${message}\n`);
   }
 }
 
-function summary({ header, rows, bytes, sha256 }: Awaited<ReturnType<typeof makeBackup>>) {
+function summary({ header, rows, bytes, sha256 }: MadeBackup) {
   const { takenAt, schema, version, open } = header;
   return { taken_at: takenAt, version, schema, open, rows, bytes, sha256 };
 }
 
-const REPORT_EVERY_MS = 2_000;
-
-function reporting({ world, err }: Cli): Progress {
-  let reportedMs = world.monotonicMs();
-  return ({ table, bytes, ofBytes }) => {
-    if (world.monotonicMs() - reportedMs < REPORT_EVERY_MS) return;
-    reportedMs = world.monotonicMs();
+function reportProgress({ world, err }: Cli): Progress {
+  return throttled(PROGRESS_EVERY_MS, world, ({ table, bytes, ofBytes }) => {
     err(`${table}: ${megabytes(bytes)} of about ${megabytes(ofBytes)}\n`);
-  };
+  });
 }
 
 async function verify(cli: Cli, file: string): Promise<Outcome> {
   try {
-    const { header, rows, bytes } = await walkBackup(await reading(cli, file), {
+    const { header, rows, bytes } = await walkBackup(await openFile(cli, file), {
       rows: () => Promise.resolve(),
     });
     const key =
@@ -172,13 +182,13 @@ async function verify(cli: Cli, file: string): Promise<Outcome> {
   }
 }
 
-/** Reads only the configuration of backups, so that a backup can be checked on a machine without a service. */
-async function reading(cli: Cli, file: string): Promise<AsyncIterable<Buffer>> {
+/** Opens a backup. Reads only the configuration of backups, so that a backup can be checked on a machine without a service. */
+async function openFile(cli: Cli, file: string): Promise<AsyncIterable<Buffer>> {
   if (file === PIPE) return process.stdin as AsyncIterable<Buffer>;
   const env = new EnvReader(cli.env);
   const { backup } = readBackup(env);
   const [problem] = env.problems;
   if (problem !== undefined && isInBucket(file)) throw new PlaceProblem(problem);
   const located = await locate(file, { access: backup.s3, world: cli.world });
-  return located.place.read(await existingFile(located));
+  return located.place.read(await fileToRead(located));
 }

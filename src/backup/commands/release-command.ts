@@ -8,7 +8,7 @@ import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
 import type { Cli, Outcome } from '../../cli/command.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
-const SHOWN_MAX = 20;
+const ROWS_MAX = 20;
 
 export function describeRelease(release: Command, cli: Cli): void {
   apiRunnable(
@@ -59,17 +59,17 @@ function holdText(cli: Cli, hold: InstallationHold): string {
     `${webhooks} webhooks wait. Endpoints recognize those posted before by their id.`,
   ];
   if (inDoubt.length === 0) return lines.join('\n');
-  const shown = inDoubt.slice(0, SHOWN_MAX);
-  const more = inDoubt.length - shown.length;
+  const firstRows = inDoubt.slice(0, ROWS_MAX);
+  const omitted = inDoubt.length - firstRows.length;
   lines.push(
     '',
     'In doubt: mail that was due at the time of the backup or since. The lost machine may have sent it.',
     table(cli, {
       columns: ['EMAIL', { heading: 'TO', cut: 1 }, 'DUE'],
-      rows: shown.map(({ email_id: id, to, due_at: dueAt }) => [id, to, shortTime(dueAt)]),
+      rows: firstRows.map(({ email_id: id, to, due_at: dueAt }) => [id, to, shortTime(dueAt)]),
       none: '',
     }),
-    ...(more > 0 ? [`… and ${more} more (--json lists them)`] : []),
+    ...(omitted > 0 ? [`… and ${omitted} more (--json lists them)`] : []),
   );
   return lines.join('\n');
 }

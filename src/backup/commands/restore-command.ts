@@ -4,13 +4,13 @@
  */
 import { restoredOutcome } from './restored.ts';
 import type { Command } from 'commander';
-import { existingFile, locate } from '../places/locate.ts';
+import { fileToRead, locate } from '../places/locate.ts';
 import { megabytes, PlaceProblem } from '../places/place.ts';
-import { checkBackup, fillFrom, type Replayed, type RestoreProgress } from '../restore.ts';
+import { checkBackup, fillFrom, type ReplayCounts, type RestoreProgress } from '../restore.ts';
 import { readIdentities, readPassphrase, type Opening } from '../sealed-key.ts';
 import type { BackupFacts } from '../walk.ts';
 import { type Config, readConfig } from '../../config/config.ts';
-import { openTarget } from '../store/target.ts';
+import { openRestoreTarget } from '../store/target.ts';
 import { readFreeBytes } from '../../database/server/capacity.ts';
 import { writeDatabaseNote } from '../../database/server/database-note.ts';
 import { withoutPassword } from '../../database/server/address.ts';
@@ -19,7 +19,15 @@ import { prepareDataDir } from '../../database/embedded/layout.ts';
 import { migrate } from '../../migration/migrate.ts';
 import { readSecretKey, storeRestoredSecretKey } from '../../secrets/secret-key-file.ts';
 import { backupFailure } from './failure.ts';
-import { type Cli, type Outcome, parseTime, runnable, usageFailure } from '../../cli/command.ts';
+import {
+  type Cli,
+  type Outcome,
+  parseTime,
+  PROGRESS_EVERY_MS,
+  runnable,
+  usageFailure,
+} from '../../cli/command.ts';
+import { throttled } from '../../lib/throttled.ts';
 import { type Place, withAddress } from '../../cli/store.ts';
 
 export function describeRestore(command: Command, cli: Cli): void {
@@ -55,7 +63,7 @@ async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcom
   if (!read.ok) return usageFailure(read.problems.join('\n'));
   const { config } = read;
   try {
-    const opening = await openingOf(options, config);
+    const opening = await chooseOpening(options, config);
     const { pointInTime: at } = options;
     if (at !== undefined) {
       const { restorePointInTime } = await import('./restore-point-in-time-command.ts');
@@ -67,7 +75,7 @@ async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcom
   }
 }
 
-async function openingOf(
+async function chooseOpening(
   { passphraseFile, identity }: Options,
   { backup }: Config,
 ): Promise<Opening> {
@@ -84,15 +92,15 @@ async function restore(
 ): Promise<Outcome> {
   const located = await locate(file, { access: config.backup.s3, world: cli.world });
   const { journal } = located.place;
-  const backup = await existingFile(located);
+  const backup = await fileToRead(located);
   const read = (): AsyncIterable<Buffer> => located.place.read(backup);
-  const onProgress = reporting(cli);
+  const onProgress = reportProgress(cli);
   const present = config.secretKey ?? readSecretKey(config.dataDir);
   const { facts, secretKey } = await checkBackup(read, { opening, present, onProgress });
   const fill = async ({ address, isInService }: Place): Promise<Outcome> => {
-    if (isInService) return usageFailure(IN_SERVICE);
+    if (isInService) return usageFailure(SERVICE_IS_RUNNING);
     try {
-      await using target = await openTarget(address);
+      await using target = await openRestoreTarget(address);
       if (config.databaseUrl === null) await requireSpace(config.dataDir, facts);
       const dataDir = prepareDataDir(config.dataDir);
       const keepSecretKey = (): void => {
@@ -107,7 +115,7 @@ async function restore(
       await migrateAsStartDoes(cli, { address, config });
       const { databaseUrl } = config;
       writeDatabaseNote(dataDir, databaseUrl === null ? 'embedded' : withoutPassword(databaseUrl));
-      return restored(cli, facts, replayed);
+      return outcomeOf(cli, facts, replayed);
     } catch (error) {
       return backupFailure(error);
     }
@@ -115,7 +123,7 @@ async function restore(
   return withAddress(cli, fill, { mayReplaceLost: true });
 }
 
-const IN_SERVICE =
+const SERVICE_IS_RUNNING =
   'Letterhaus is running on this data directory. Stop it, and restore into an empty one.';
 
 /** Disk space per byte of rows: for the rows, their indexes, and the WAL of a repeated restore. */
@@ -141,10 +149,10 @@ async function migrateAsStartDoes(
   });
 }
 
-function restored(
+function outcomeOf(
   { program }: Cli,
   { header, rows }: BackupFacts,
-  { suppressions, keys }: Replayed,
+  { suppressions, keys }: ReplayCounts,
 ): Outcome {
   const { takenAt, open, version } = header;
   return restoredOutcome(
@@ -154,13 +162,8 @@ function restored(
   );
 }
 
-const REPORT_EVERY_MS = 2_000;
-
-function reporting({ world, err }: Cli): RestoreProgress {
-  let reportedMs = world.monotonicMs();
-  return ({ step, table, bytes }) => {
-    if (world.monotonicMs() - reportedMs < REPORT_EVERY_MS) return;
-    reportedMs = world.monotonicMs();
+function reportProgress({ world, err }: Cli): RestoreProgress {
+  return throttled(PROGRESS_EVERY_MS, world, ({ step, table, bytes }) => {
     err(`${table}: ${megabytes(bytes)} ${step}\n`);
-  };
+  });
 }

@@ -8,14 +8,14 @@ import { megabytes, PlaceProblem } from '../places/place.ts';
 import {
   fillCluster,
   type FillProgress,
-  keysAt,
-  type Plan,
+  secretKeysAt,
+  type RestorePlan,
   planRestore,
 } from '../point-in-time/restore.ts';
-import { replay, type Replayed } from '../restore.ts';
+import { replayInBatches, type ReplayCounts } from '../restore.ts';
 import type { Opening } from '../sealed-key.ts';
 import type { Config } from '../../config/config.ts';
-import { countMail, settleRecovered } from '../store/hold.ts';
+import { countMail, putRecoveredOnHold } from '../store/hold.ts';
 import { replayJournal } from '../store/journal.ts';
 import { readFreeBytes } from '../../database/server/capacity.ts';
 import { clientQueries, connectAsOwner, type DatabaseAddress } from '../../database/database.ts';
@@ -26,11 +26,12 @@ import { migrate } from '../../migration/migrate.ts';
 import { DatabaseUnusable } from '../../database/server/unusable-error.ts';
 import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 import { readSecretKey, storeRestoredSecretKey } from '../../secrets/secret-key-file.ts';
-import { type Cli, type Outcome, usageFailure } from '../../cli/command.ts';
+import { type Cli, type Outcome, PROGRESS_EVERY_MS, usageFailure } from '../../cli/command.ts';
+import { throttled } from '../../lib/throttled.ts';
 
 type Options = { at: Date; config: Config; opening: Opening };
 
-type Settled = { emails: number; open: number; replayed: Replayed };
+type RecoveredMail = { emails: number; open: number; replayed: ReplayCounts };
 
 export async function restorePointInTime(
   cli: Cli,
@@ -46,10 +47,10 @@ export async function restorePointInTime(
   const plan = await planRestore(place, at);
   requireKnownSchema(plan);
   const present = config.secretKey ?? readSecretKey(config.dataDir);
-  const secretKey = await keysAt(plan, { opening, present });
+  const secretKey = await secretKeysAt(plan, { opening, present });
   const dataDir = prepareDataDir(config.dataDir);
-  const onProgress = reporting(cli);
-  let settled: Settled | null = null;
+  const onProgress = reportProgress(cli);
+  let recovered: RecoveredMail | null = null;
   try {
     await recoverCluster({
       dataDir,
@@ -64,7 +65,7 @@ export async function restorePointInTime(
       },
       onReplayed: (lsn) => cli.err(`replayed up to ${lsn}\n`),
       adjust: async (address) => {
-        settled = await settle(cli, address, { plan, config });
+        recovered = await settleDatabase(cli, address, { plan, config });
         if (config.secretKey === null) storeRestoredSecretKey(dataDir, secretKey);
       },
     });
@@ -73,17 +74,17 @@ export async function restorePointInTime(
     if (isOperators) return usageFailure(error.message);
     throw error;
   }
-  return restored(cli, plan, settled!);
+  return outcomeOf(cli, plan, recovered!);
 }
 
-function requireKnownSchema({ base: { schema, version } }: Plan): void {
+function requireKnownSchema({ base: { schema, version } }: RestorePlan): void {
   if (schema <= SCHEMA_KNOWN) return;
   throw new DatabaseUnusable(
     `The archive was made by a newer version of Letterhaus (${version}, schema ${schema}), and this one knows schema ${SCHEMA_KNOWN}. Restore it with the newer version.`,
   );
 }
 
-async function requireSpace(dataDir: string, { bytes }: Plan): Promise<void> {
+async function requireSpace(dataDir: string, { bytes }: RestorePlan): Promise<void> {
   const free = await readFreeBytes(dataDir);
   if (free >= bytes) return;
   throw new PlaceProblem(
@@ -92,23 +93,23 @@ async function requireSpace(dataDir: string, { bytes }: Plan): Promise<void> {
 }
 
 /** Sets the hold first: the database must not send before it is set. */
-async function settle(
+async function settleDatabase(
   cli: Cli,
   address: DatabaseAddress,
-  { plan: { at, place }, config }: { plan: Plan; config: Config },
-): Promise<Settled> {
+  { plan: { at, place }, config }: { plan: RestorePlan; config: Config },
+): Promise<RecoveredMail> {
   const client = await connectAsOwner(address, 'restore');
   try {
     const db = clientQueries(client);
     await db.query('set statement_timeout = 0');
-    await settleRecovered(db, at.toISOString());
+    await putRecoveredOnHold(db, at.toISOString());
     await migrate(address, {
       nowMs: cli.world.now(),
       acceptAnyDurability: config.acceptDatabaseDurability,
       log: (sentence) => cli.err(`${sentence}\n`),
     });
     const rows = place.journal.read(at.getTime());
-    const replayed = await replay({ replay: (batch) => replayJournal(db, batch) }, rows);
+    const replayed = await replayInBatches({ replay: (batch) => replayJournal(db, batch) }, rows);
     await db.query('analyze');
     return { ...(await countMail(db)), replayed };
   } finally {
@@ -116,22 +117,17 @@ async function settle(
   }
 }
 
-function restored(
+function outcomeOf(
   { program }: Cli,
-  { at, base: { version } }: Plan,
-  { emails, open, replayed: { suppressions, keys } }: Settled,
+  { at, base: { version } }: RestorePlan,
+  { emails, open, replayed: { suppressions, keys } }: RecoveredMail,
 ): Outcome {
   const backup = { takenAt: at.toISOString(), open, version, rows: { emails }, emails };
   return restoredOutcome(program, backup, { suppressions, keys });
 }
 
-const REPORT_EVERY_MS = 2_000;
-
-function reporting({ world, err }: Cli): FillProgress {
-  let reportedMs = world.monotonicMs();
-  return ({ step, bytes }) => {
-    if (world.monotonicMs() - reportedMs < REPORT_EVERY_MS) return;
-    reportedMs = world.monotonicMs();
+function reportProgress({ world, err }: Cli): FillProgress {
+  return throttled(PROGRESS_EVERY_MS, world, ({ step, bytes }) => {
     err(`${step === 'wal' ? 'WAL' : 'files'}: ${megabytes(bytes)} written\n`);
-  };
+  });
 }

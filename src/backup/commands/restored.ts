@@ -1,8 +1,8 @@
 /** The closing text of a restore, from a backup or to a point in time. */
-import type { Replayed } from '../restore.ts';
+import type { ReplayCounts } from '../restore.ts';
 import type { Outcome } from '../../cli/command.ts';
 
-type Restored = {
+type RestoredBackup = {
   takenAt: string;
   version: string;
   /** Recipients without a final status. */
@@ -13,8 +13,8 @@ type Restored = {
 
 export function restoredOutcome(
   program: string,
-  { takenAt, version, open, emails, rows }: Restored,
-  { suppressions, keys }: Replayed,
+  { takenAt, version, open, emails, rows }: RestoredBackup,
+  { suppressions, keys }: ReplayCounts,
 ): Outcome {
   const text = [
     `Restored ${emails} emails as of ${takenAt}, ${open} recipients of them open.`,

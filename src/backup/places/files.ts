@@ -9,7 +9,13 @@ import { open, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { fileJournal } from './journal.ts';
-import { type BackupPlace, type Destination, megabytes, PlaceProblem, timeOf } from './place.ts';
+import {
+  type BackupPlace,
+  type Destination,
+  megabytes,
+  PlaceProblem,
+  backupTimeMs,
+} from './place.ts';
 
 const UNFINISHED = '.unfinished';
 const MAGIC = 'letterhaus backup ';
@@ -43,13 +49,13 @@ export async function fileDestination(
   await requireSpace(folder, space);
   const unfinished = join(folder, `.${basename(path)}.${process.pid}${UNFINISHED}`);
   const file = await open(unfinished, 'w', 0o600).catch((error: unknown) => {
-    throw unusable(path, error);
+    throw pathProblem(path, error);
   });
   return {
     write: async (bytes) => {
       for (let from = 0; from < bytes.length;) {
         const { bytesWritten } = await file.write(bytes, from).catch((error: unknown) => {
-          throw unusable(path, error);
+          throw pathProblem(path, error);
         });
         from += bytesWritten;
       }
@@ -73,7 +79,7 @@ export async function fileDestination(
 async function requireReplaceable(path: string): Promise<void> {
   const file = await open(path, 'r').catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw unusable(path, error);
+    throw pathProblem(path, error);
   });
   if (file === null) return;
   const { buffer, bytesRead } = await file.read(Buffer.alloc(MAGIC.length), 0, MAGIC.length, 0);
@@ -87,7 +93,7 @@ async function requireSpace(
   { bytes, freeBytes = freeBytesOf }: Parameters<typeof fileDestination>[1],
 ): Promise<void> {
   const free = await freeBytes(folder).catch((error: unknown) => {
-    throw unusable(folder, error);
+    throw pathProblem(folder, error);
   });
   if (free >= bytes) return;
   throw new PlaceProblem(
@@ -119,17 +125,17 @@ export async function* readBackupFile(path: string): AsyncGenerator<Buffer> {
     }
   } catch (error) {
     if (typeof (error as NodeJS.ErrnoException).code !== 'string') throw error;
-    throw unusable(path, error);
+    throw pathProblem(path, error);
   }
 }
 
 async function listBackups(folder: string): Promise<string[]> {
   const names = await readdir(folder).catch((error: unknown) => {
-    throw unusable(folder, error);
+    throw pathProblem(folder, error);
   });
   return names
     .map((name) => join(folder, name))
-    .filter((path) => timeOf(path) !== null)
+    .filter((path) => backupTimeMs(path) !== null)
     .toSorted();
 }
 
@@ -142,7 +148,7 @@ async function removeUnfinished(folder: string, nowMs: number): Promise<void> {
   }
 }
 
-export function unusable(path: string, error: unknown): PlaceProblem {
+export function pathProblem(path: string, error: unknown): PlaceProblem {
   const { code = String(error) } = error as NodeJS.ErrnoException;
   const why = code === 'ENOSPC' ? 'the disk is full' : code;
   return new PlaceProblem(`${path} cannot be used (${why}).`);

@@ -18,7 +18,7 @@ export function fileJournal(folder: string): Journal {
   return {
     append: (rows) => appendJournal(path, rows),
     read: (sinceMs) => readJournal(path, sinceMs),
-    newest: () => newestIn(path),
+    newest: () => readNewestMs(path),
     shorten: (oldestMs) => shortenJournal(path, oldestMs),
   };
 }
@@ -30,9 +30,9 @@ async function appendJournal(path: string, rows: readonly JournalRow[]): Promise
     const { size } = await file.stat();
     const last = size === 0 ? null : await file.read(Buffer.alloc(1), 0, 1, size - 1);
     // An incomplete line needs a line break before the next row.
-    const isCut = last !== null && last.buffer.toString() !== '\n';
+    const endsIncomplete = last !== null && last.buffer.toString() !== '\n';
     await file.write(
-      `${isCut ? '\n' : ''}${rows.map((row) => `${JSON.stringify(row)}\n`).join('')}`,
+      `${endsIncomplete ? '\n' : ''}${rows.map((row) => `${JSON.stringify(row)}\n`).join('')}`,
     );
     await file.sync();
   } finally {
@@ -41,7 +41,7 @@ async function appendJournal(path: string, rows: readonly JournalRow[]): Promise
 }
 
 async function* readJournal(path: string, sinceMs: number): AsyncGenerator<JournalRow> {
-  if (!(await isThere(path))) return;
+  if (!(await fileExists(path))) return;
   for await (const line of createInterface({ input: createReadStream(path) })) {
     const row = parseLine(line);
     if (row !== null && isSince(row, sinceMs)) yield row;
@@ -64,7 +64,7 @@ export function parseLine(line: string): JournalRow | null {
 }
 
 async function shortenJournal(path: string, oldestMs: number): Promise<void> {
-  if (!(await isThere(path))) return;
+  if (!(await fileExists(path))) return;
   const fresh = `${path}.new`;
   const file = await open(fresh, 'w', 0o600);
   try {
@@ -77,13 +77,13 @@ async function shortenJournal(path: string, oldestMs: number): Promise<void> {
   await rename(fresh, path);
 }
 
-async function newestIn(path: string): Promise<number | null> {
+async function readNewestMs(path: string): Promise<number | null> {
   let newestMs: number | null = null;
   for await (const { at } of readJournal(path, 0))
     newestMs = Math.max(newestMs ?? 0, Date.parse(at));
   return newestMs;
 }
 
-async function isThere(path: string): Promise<boolean> {
+async function fileExists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => null)) !== null;
 }

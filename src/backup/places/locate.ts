@@ -41,7 +41,7 @@ export async function locate(text: string, options: Options): Promise<Located> {
 }
 
 /** Returns the place of scheduled backups: a folder or a prefix, with or without a slash at its end. */
-export function placeOf(text: string, options: Options): BackupPlace {
+export function backupPlaceAt(text: string, options: Options): BackupPlace {
   if (!isInBucket(text)) return folderPlace(text);
   return locateObject(asPrefix(text), options).place;
 }
@@ -56,16 +56,16 @@ export function asPrefix(text: string): string {
   return text.endsWith('/') ? text : `${text}/`;
 }
 
-export function newFile({ place, file }: Located, nowMs: number): string {
-  return file ?? fileIn(place, backupName(nowMs));
+export function fileToWrite({ place, file }: Located, nowMs: number): string {
+  return file ?? pathIn(place, backupName(nowMs));
 }
 
-export function fileIn(place: BackupPlace, name: string): string {
+export function pathIn(place: BackupPlace, name: string): string {
   return isInBucket(place.name) ? `${place.name}${name}` : join(place.name, name);
 }
 
 /** Returns the backup to read. @throws PlaceProblem that names the newest backup when only the place is named */
-export async function existingFile({ place, file }: Located): Promise<string> {
+export async function fileToRead({ place, file }: Located): Promise<string> {
   if (file !== null) return file;
   const newest = (await place.list()).at(-1);
   throw new PlaceProblem(

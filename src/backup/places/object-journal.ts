@@ -20,21 +20,21 @@ export function objectJournal(store: S3Bucket, { prefix, world }: Options): Jour
   const folder = `${prefix}${FOLDER}`;
   let last: { key: string; text: string } | null = null;
 
-  const keysOf = async (): Promise<string[]> => {
+  const listKeys = async (): Promise<string[]> => {
     const keys = (await store.list(folder)).map(({ key }) => key);
     return keys.filter((key) => timeOfKey(key) !== null).toSorted();
   };
 
-  const rowsIn = async (key: string): Promise<JournalRow[]> => {
+  const readRows = async (key: string): Promise<JournalRow[]> => {
     const chunks: Buffer[] = [];
     for await (const chunk of store.read(key)) chunks.push(chunk);
     const lines = Buffer.concat(chunks).toString('utf8').split('\n');
     return lines.map(parseLine).filter((row) => row !== null);
   };
 
-  async function* since(sinceMs: number): AsyncGenerator<JournalRow> {
-    for (const key of neededSince(await keysOf(), sinceMs)) {
-      for (const row of await rowsIn(key)) if (isSince(row, sinceMs)) yield row;
+  async function* readSince(sinceMs: number): AsyncGenerator<JournalRow> {
+    for (const key of keysNeededSince(await listKeys(), sinceMs)) {
+      for (const row of await readRows(key)) if (isSince(row, sinceMs)) yield row;
     }
   }
 
@@ -44,27 +44,27 @@ export function objectJournal(store: S3Bucket, { prefix, world }: Options): Jour
       const text = rows.map((row) => `${JSON.stringify(row)}\n`).join('');
       const isFull = last === null || last.text.length > OBJECT_BYTES;
       const written = isFull
-        ? { key: `${folder}${nameAt(world.now(), world.newId())}`, text }
+        ? { key: `${folder}${objectName(world.now(), world.newId())}`, text }
         : { key: last!.key, text: last!.text + text };
       await store.put(written.key, Buffer.from(written.text));
       last = written;
     },
-    read: since,
+    read: readSince,
     newest: async () => {
-      const key = (await keysOf()).at(-1);
-      const rows = key === undefined ? [] : await rowsIn(key);
+      const key = (await listKeys()).at(-1);
+      const rows = key === undefined ? [] : await readRows(key);
       return rows.length === 0 ? null : Math.max(...rows.map(({ at }) => Date.parse(at)));
     },
     shorten: async (oldestMs) => {
-      const keys = await keysOf();
-      const needed = new Set(neededSince(keys, oldestMs));
+      const keys = await listKeys();
+      const needed = new Set(keysNeededSince(keys, oldestMs));
       for (const key of keys) if (!needed.has(key)) await store.remove(key);
     },
   };
 }
 
 /** Returns `20261125T090000123Z-0193f2a4-….jsonl`. */
-function nameAt(nowMs: number, id: string): string {
+function objectName(nowMs: number, id: string): string {
   return `${new Date(nowMs).toISOString().replaceAll(/[-:.]/g, '')}-${id}.jsonl`;
 }
 
@@ -77,7 +77,7 @@ function timeOfKey(key: string): number | null {
 }
 
 /** Drops objects whose successor began before that time: all their rows are older. */
-function neededSince(keys: readonly string[], sinceMs: number): string[] {
+function keysNeededSince(keys: readonly string[], sinceMs: number): string[] {
   return keys.filter((_, index) => {
     const nextMs = timeOfKey(keys[index + 1] ?? '');
     return nextMs === null || nextMs > sinceMs - CLOCK_ERROR_MS;

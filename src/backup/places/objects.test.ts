@@ -9,7 +9,7 @@ import {
   startS3Server,
 } from '../../../test/support/s3-server.ts';
 import type { JournalRow } from '../store/journal.ts';
-import { locate, parseBucketUrl, placeOf } from './locate.ts';
+import { locate, parseBucketUrl, backupPlaceAt } from './locate.ts';
 import type { BackupPlace, Journal } from './place.ts';
 
 const world = { now: Date.now, random: () => 0.5, newId: () => crypto.randomUUID() };
@@ -27,7 +27,7 @@ function placeIn(
   const access = { ...ACCESS, endpoint, sessionToken: null, ...changes };
   // Generous for a busy machine, except where requests hang.
   const timing = { baseMs, bytesPerSecondMin: 100_000, waitsMs: [1, 1, 1, 1] };
-  return placeOf(TO, { access, world, timing, pieceBytes: PIECE_BYTES });
+  return backupPlaceAt(TO, { access, world, timing, pieceBytes: PIECE_BYTES });
 }
 
 async function write(place: BackupPlace, content = CONTENT, file = FILE): Promise<void> {
@@ -252,7 +252,8 @@ test('the journal in a bucket has every row, can be shortened, and continues aft
     clock.nowMs += ms;
     store.clockMs += ms;
   };
-  const open = () => placeOf(TO, { access, world: { ...world, now: () => clock.nowMs } }).journal;
+  const open = () =>
+    backupPlaceAt(TO, { access, world: { ...world, now: () => clock.nowMs } }).journal;
   const journal = open();
   assert.equal(await journal.newest(), null);
   assert.deepEqual(await rowsOf(journal, 0), []);

@@ -7,7 +7,7 @@ import { S3Bucket } from '../../net/s3/bucket.ts';
 import { type S3Access, type S3Timing } from '../../net/s3/transport.ts';
 import { beginUpload } from '../../net/s3/upload.ts';
 import { objectJournal } from './object-journal.ts';
-import { type BackupPlace, type Destination, PlaceProblem, timeOf } from './place.ts';
+import { type BackupPlace, type Destination, PlaceProblem, backupTimeMs } from './place.ts';
 
 /**
  * Age of an unfinished upload after which it is aborted. Uploads may take hours, and stores do not say whether one is
@@ -34,13 +34,13 @@ export function objectPlace(
   const { world } = options;
   return {
     name: `${root}${prefix}`,
-    create: (file, bytes) => destination(store, keyOf(file), { bytes, id: world.newId() }),
+    create: (file, bytes) => openDestination(store, keyOf(file), { bytes, id: world.newId() }),
     read: (file) => store.read(keyOf(file)),
     list: async () => {
       const objects = await store.list(`${prefix}letterhaus-`);
       return objects
         .map(({ key }) => key)
-        .filter((key) => timeOf(key) !== null && !key.slice(prefix.length).includes('/'))
+        .filter((key) => backupTimeMs(key) !== null && !key.slice(prefix.length).includes('/'))
         .toSorted()
         .map((key) => `${root}${key}`);
     },
@@ -48,14 +48,14 @@ export function objectPlace(
     removeUnfinished: async (nowMs) => {
       for (const upload of await store.listUnfinished(`${prefix}letterhaus-`)) {
         const isAbandoned = upload.startedMs < nowMs - ABANDONED_AFTER_MS;
-        if (timeOf(upload.key) !== null && isAbandoned) await store.abort(upload);
+        if (backupTimeMs(upload.key) !== null && isAbandoned) await store.abort(upload);
       }
     },
     journal: objectJournal(store, { prefix, world }),
   };
 }
 
-async function destination(
+async function openDestination(
   store: S3Bucket,
   key: string,
   { bytes, id }: { bytes: number; id: string },

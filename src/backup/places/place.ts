@@ -53,7 +53,7 @@ export function backupName(nowMs: number): string {
 }
 
 /** Returns the time in the name of a backup, in milliseconds since 1970; null when it has none. */
-export function timeOf(path: string): number | null {
+export function backupTimeMs(path: string): number | null {
   const [, ...parts] =
     /^letterhaus-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z\.backup$/.exec(basename(path)) ?? [];
   const [year, month, day, hour, minute, second] = parts;

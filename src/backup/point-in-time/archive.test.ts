@@ -15,9 +15,9 @@ import {
   startS3Server,
 } from '../../../test/support/s3-server.ts';
 import { archiveAt } from '../places/locate.ts';
-import { type Base, makeSeries, readSeries, type Series, walFile } from './archive.ts';
-import { appendCovered, coveredSince, lastCovered } from './covered.ts';
-import { readPartial, unpack } from './partial.ts';
+import { type Base, beginSeries, readSeries, type Series, walFile } from './archive.ts';
+import { appendCovered, findCoveredSince, readLastCovered } from './covered.ts';
+import { readPartial, readCompressed } from './partial.ts';
 import type { ArchivePlace } from './place.ts';
 import { prune } from './prune.ts';
 import { planRestore } from './restore.ts';
@@ -113,7 +113,7 @@ for (const [kind, open] of Object.entries(KINDS)) {
     const { place, pgWal } = lab;
     const first = segmentOf(0n);
     writeFileSync(join(pgWal, segmentName(0n, SHAPE)), first);
-    const series = await makeSeries(place, { name: SERIES, shape: SHAPE });
+    const series = await beginSeries(place, { name: SERIES, shape: SHAPE });
     const pieces = () => place.list(`${SERIES}/wal/`);
     const written = (upTo: number) => {
       const bytes = Buffer.alloc(SHAPE.segmentBytes);
@@ -143,7 +143,7 @@ for (const [kind, open] of Object.entries(KINDS)) {
     const keepFrom = await archiveUpTo(lab, found!, 0, SHAPE.segmentBytes + 500);
     assert.equal(keepFrom, lsnOf(BigInt(SHAPE.segmentBytes)));
     const whole = walFile(SERIES, segmentName(0n, SHAPE));
-    assert.deepEqual(await unpack(place, whole), first);
+    assert.deepEqual(await readCompressed(place, whole), first);
     assert.deepEqual(
       (await pieces()).map((name) => name.slice(SERIES.length)),
       ['0.zst', '1.partial-00000000.zst'].map((end) => `/wal/00000001000000000000000${end}`),
@@ -156,19 +156,19 @@ for (const [kind, open] of Object.entries(KINDS)) {
       refused,
       /000\.zst exists with other content, and WAL is never overwritten/,
     );
-    assert.deepEqual(await unpack(place, whole), first);
+    assert.deepEqual(await readCompressed(place, whole), first);
   });
 
   test(`an unavailable archive in a ${kind} is an error and not an empty archive`, async () => {
     await using lab = await open();
     const { place } = lab;
     assert.equal(await readSeries(place, SERIES), null);
-    await makeSeries(place, { name: SERIES, shape: SHAPE });
+    await beginSeries(place, { name: SERIES, shape: SHAPE });
     lab.setAway(true);
     await assert.rejects(readSeries(place, SERIES), /cannot be used \(ENOENT\)|fails \(ServiceUn/);
     await assert.rejects(place.list('series/'), { name: /PlaceProblem|S3Problem/ });
     const other = { name: 'letterhaus_20261126t090000z_0a', shape: SHAPE };
-    await assert.rejects(makeSeries(place, other), { name: /PlaceProblem|S3Problem/ });
+    await assert.rejects(beginSeries(place, other), { name: /PlaceProblem|S3Problem/ });
     lab.setAway(false);
     assert.deepEqual((await readSeries(place, SERIES))?.shape, { format: 1, ...SHAPE });
   });
@@ -176,11 +176,11 @@ for (const [kind, open] of Object.entries(KINDS)) {
   test(`files that are too old are removed from a ${kind}, and every later time can still be restored`, async () => {
     await using lab = await open();
     const { place } = lab;
-    const old = await makeSeries(place, { name: 'letterhaus_20261101t000000z_0a', shape: SHAPE });
+    const old = await beginSeries(place, { name: 'letterhaus_20261101t000000z_0a', shape: SHAPE });
     await fill(place, old, [1, 2]);
     const foreign = { name: 'letterhaus_20261101t000000z_0b', shape: { ...SHAPE, system: '8' } };
-    await fill(place, await makeSeries(place, foreign), [1]);
-    const active = await makeSeries(place, { name: SERIES, shape: SHAPE });
+    await fill(place, await beginSeries(place, foreign), [1]);
+    const active = await beginSeries(place, { name: SERIES, shape: SHAPE });
     await fill(place, active, [10, 12, 14]);
     // The machine was lost before the base backup was complete.
     await place.put(`${SERIES}/base-lost.tar.zst`, Buffer.from('a part'));
@@ -198,8 +198,8 @@ for (const [kind, open] of Object.entries(KINDS)) {
       await place.list(`${SERIES}/wal/`),
       [12n, 14n].map((number) => walFile(SERIES, segmentName(number, SHAPE))),
     );
-    assert.equal((await coveredSince(place, SERIES, day(11)))?.at, day(12));
-    assert.equal((await lastCovered(place, SERIES))?.at, day(14));
+    assert.equal((await findCoveredSince(place, SERIES, day(11)))?.at, day(12));
+    assert.equal((await readLastCovered(place, SERIES))?.at, day(14));
     const again = lab.again();
     await assert.rejects(planRestore(again, new Date(day(11))), /archives of 2 databases/);
   });
@@ -208,12 +208,12 @@ for (const [kind, open] of Object.entries(KINDS)) {
 test('many old files are removed in several turns, and their series last', async () => {
   await using lab = await folderLab();
   const { place } = lab;
-  const old = await makeSeries(place, { name: 'letterhaus_20261101t000000z_0a', shape: SHAPE });
+  const old = await beginSeries(place, { name: 'letterhaus_20261101t000000z_0a', shape: SHAPE });
   await fill(place, old, [1]);
   for (let number = 2n; number < 1_200n; number += 1n) {
     writeFileSync(place.pathOf(walFile(old.name, segmentName(number, SHAPE))), '');
   }
-  const active = await makeSeries(place, { name: SERIES, shape: SHAPE });
+  const active = await beginSeries(place, { name: SERIES, shape: SHAPE });
   await fill(place, active, [10]);
   const cutoff = new Date(day(13));
   assert.deepEqual(await prune(place, { active, cutoff }), { oldest: day(10), isUnfinished: true });
@@ -281,16 +281,16 @@ test('the log of covered times is in parts, and finds the first mark after a tim
   assert.ok(start > 100);
   for (const number of [1, start, start + 1, start + 2, 600]) {
     const wanted = new Date(Date.parse(atOf(number)) - 1).toISOString();
-    const found = await coveredSince(place, SERIES, wanted);
+    const found = await findCoveredSince(place, SERIES, wanted);
     assert.deepEqual(found, { at: atOf(number), lsn: lsnOf(BigInt(number)) });
   }
-  assert.equal(await coveredSince(place, SERIES, atOf(601)), null);
+  assert.equal(await findCoveredSince(place, SERIES, atOf(601)), null);
 });
 
 test('an interrupted base backup in a bucket does not count, and a later start removes its parts', async () => {
   await using lab = await bucketLab();
   const { place, store } = lab;
-  await makeSeries(place, { name: SERIES, shape: SHAPE });
+  await beginSeries(place, { name: SERIES, shape: SHAPE });
   const name = `${SERIES}/base-20261125T090003Z.tar.zst`;
   const content = randomBytes(5 * PIECE_BYTES);
   const write = async (): Promise<void> => {
@@ -328,7 +328,7 @@ test('WAL whose request is interrupted is archived by the next turn', async () =
   const [first, second] = [segmentOf(0n), segmentOf(1n)];
   writeFileSync(join(pgWal, segmentName(0n, SHAPE)), first);
   writeFileSync(join(pgWal, segmentName(1n, SHAPE)), second);
-  const series = await makeSeries(place, { name: SERIES, shape: SHAPE });
+  const series = await beginSeries(place, { name: SERIES, shape: SHAPE });
   const end = SHAPE.segmentBytes + 900;
   await archiveUpTo(lab, series, 0, 70_000);
   await archiveUpTo(lab, series, 0, 150_000);
@@ -350,7 +350,7 @@ test('WAL whose request is interrupted is archived by the next turn', async () =
   await assert.rejects(archiveUpTo(lab, series, 0, end), { name: 'S3Problem' });
   store.fault = nth('PutObject', 1, 'cut-after');
   await archiveUpTo(lab, series, 0, end);
-  assert.deepEqual(await unpack(place, walFile(SERIES, segmentName(0n, SHAPE))), first);
+  assert.deepEqual(await readCompressed(place, walFile(SERIES, segmentName(0n, SHAPE))), first);
   const partial = await readPartial(place, series, 1n);
   assert.deepEqual(partial?.subarray(0, 900), second.subarray(0, 900));
   // Without new WAL there is no request.

@@ -15,12 +15,12 @@
  */
 import { z } from 'zod';
 import { BackupDamaged } from '../format.ts';
-import { type Covered, coveredFolder, type CoveredPart, lastCovered } from './covered.ts';
+import { type Covered, coveredFolder, type CoveredPart, readLastCovered } from './covered.ts';
 import type { ArchivePlace } from './place.ts';
 import type { WalShape } from './segments.ts';
 
-const ALL_SERIES = 'series';
-const SERIES = /^letterhaus_\d{8}t\d{6}z_[0-9a-f]+$/;
+const SERIES_FOLDER = 'series';
+const SERIES_NAME = /^letterhaus_\d{8}t\d{6}z_[0-9a-f]+$/;
 
 const keySchema = z.object({
   /** Time from which on the key is in use. */
@@ -77,9 +77,9 @@ export type Series = {
 export const walFolder = (series: string): string => `${series}/wal`;
 export const walFile = (series: string, segment: string): string =>
   `${walFolder(series)}/${segment}.zst`;
-export const factsOf = ({ archive }: Pick<Base, 'archive'>): string =>
+export const factsFileOf = ({ archive }: Pick<Base, 'archive'>): string =>
   archive.replace(/tar\.zst$/, 'json');
-const shapeFile = (series: string): string => `${ALL_SERIES}/${series}.json`;
+const shapeFile = (series: string): string => `${SERIES_FOLDER}/${series}.json`;
 
 /** Returns `letterhaus_…/base-20261125T090003Z`. */
 export function datedName(series: string, kind: 'base' | 'key', at: Date): string {
@@ -89,9 +89,9 @@ export function datedName(series: string, kind: 'base' | 'key', at: Date): strin
 /** Lists the series of an archive, the oldest first. @throws PlaceProblem, S3Problem */
 export async function listSeries(place: ArchivePlace): Promise<Series[]> {
   const found: Series[] = [];
-  for (const file of await place.list(`${ALL_SERIES}/`)) {
-    const name = file.slice(ALL_SERIES.length + 1, -'.json'.length);
-    const series = SERIES.test(name) ? await readSeries(place, name) : null;
+  for (const file of await place.list(`${SERIES_FOLDER}/`)) {
+    const name = file.slice(SERIES_FOLDER.length + 1, -'.json'.length);
+    const series = SERIES_NAME.test(name) ? await readSeries(place, name) : null;
     if (series !== null) found.push(series);
   }
   return found;
@@ -106,23 +106,23 @@ export async function readSeries(place: ArchivePlace, name: string): Promise<Ser
     const facts = await readJson(place, file, baseSchema);
     if (facts !== null) bases.push({ ...facts, archive: file.replace(/json$/, 'tar.zst') });
   }
-  const covered = await lastCovered(place, name);
+  const covered = await readLastCovered(place, name);
   return { name, shape, bases, covered, coveredPart: null, partial: null };
 }
 
 /** Begins a series. The file with its shape, written last, makes it exist. */
-export async function makeSeries(
+export async function beginSeries(
   place: ArchivePlace,
   { name, shape }: Pick<Series, 'name' | 'shape'>,
 ): Promise<Series> {
-  for (const folder of [ALL_SERIES, name, walFolder(name), coveredFolder(name)]) {
+  for (const folder of [SERIES_FOLDER, name, walFolder(name), coveredFolder(name)]) {
     await place.makeFolder(folder);
   }
   await place.put(shapeFile(name), Buffer.from(JSON.stringify({ format: 1, ...shape })));
   return { name, shape, bases: [], covered: null, coveredPart: null, partial: null };
 }
 
-export async function contentsOf(place: ArchivePlace, series: string): Promise<string[]> {
+export async function listFiles(place: ArchivePlace, series: string): Promise<string[]> {
   const inFolders = [`${coveredFolder(series)}/`, `${walFolder(series)}/`];
   const contents: string[] = [];
   for (const prefix of [`${series}/base-`, `${series}/key-`, ...inFolders]) {

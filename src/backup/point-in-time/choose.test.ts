@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Base, Series } from './archive.ts';
-import { chooseBase, expired } from './choose.ts';
+import { chooseBase, findExpired } from './choose.ts';
 
 const day = (number: number): string => `2026-11-${String(number).padStart(2, '0')}T00:00:00.000Z`;
 
@@ -47,7 +47,7 @@ test('files older than the kept time are removed, except the base backup that it
     series('other', [1], 2, '2'),
   ];
   const gone = (cutoff: number): string[] => {
-    const found = expired(all, { cutoff: day(cutoff), active: 'active', system: '1' });
+    const found = findExpired(all, { cutoff: day(cutoff), active: 'active', system: '1' });
     return [...found.series.map(({ name }) => name), ...found.bases.map(({ archive }) => archive)];
   };
   assert.deepEqual(gone(1), []);

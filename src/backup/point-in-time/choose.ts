@@ -2,7 +2,7 @@
 import { PlaceProblem } from '../places/place.ts';
 import type { Base, Series } from './archive.ts';
 
-function rangeOf({ bases, covered }: Series): { from: string; to: string } | null {
+function restorableRange({ bases, covered }: Series): { from: string; to: string } | null {
   const [first] = bases;
   if (first === undefined || covered === null || covered.at < first.usableFrom) return null;
   return { from: first.usableFrom, to: covered.at };
@@ -22,13 +22,13 @@ export function chooseBase(
       `${archive} has archives of ${systems.size} databases. Move the others to another folder.`,
     );
   }
-  const wanted = at.toISOString();
-  const usable = all.filter((series) => rangeOf(series) !== null);
+  const time = at.toISOString();
+  const usable = all.filter((series) => restorableRange(series) !== null);
   const series = usable.findLast((one) => {
-    const { from, to } = rangeOf(one)!;
-    return from <= wanted && wanted <= to;
+    const { from, to } = restorableRange(one)!;
+    return from <= time && time <= to;
   });
-  const base = series?.bases.findLast(({ usableFrom }) => usableFrom <= wanted);
+  const base = series?.bases.findLast(({ usableFrom }) => usableFrom <= time);
   if (series !== undefined && base !== undefined) return { series, base };
   if (usable.length === 0) {
     throw new PlaceProblem(
@@ -36,28 +36,28 @@ export function chooseBase(
     );
   }
   const ranges = usable.map((one) => {
-    const { from, to } = rangeOf(one)!;
+    const { from, to } = restorableRange(one)!;
     return `from ${from} to ${to}`;
   });
   throw new PlaceProblem(
-    `${archive} cannot be restored to ${wanted}. Kept are the times ${ranges.join(', and ')}.`,
+    `${archive} cannot be restored to ${time}. Kept are the times ${ranges.join(', and ')}.`,
   );
 }
 
-export function expired(
+export function findExpired(
   all: readonly Series[],
   { cutoff, active, system }: { cutoff: string; active: string; system: string },
 ): { series: Series[]; bases: Base[] } {
-  const gone: { series: Series[]; bases: Base[] } = { series: [], bases: [] };
+  const expired: { series: Series[]; bases: Base[] } = { series: [], bases: [] };
   for (const series of all) {
     // Another database's series is not ours to remove.
     if (series.shape.system !== system) continue;
-    if (series.name !== active && (rangeOf(series)?.to ?? '') < cutoff) {
-      gone.series.push(series);
+    if (series.name !== active && (restorableRange(series)?.to ?? '') < cutoff) {
+      expired.series.push(series);
       continue;
     }
     const needed = series.bases.findLastIndex(({ usableFrom }) => usableFrom <= cutoff);
-    gone.bases.push(...series.bases.slice(0, Math.max(0, needed)));
+    expired.bases.push(...series.bases.slice(0, Math.max(0, needed)));
   }
-  return gone;
+  return expired;
 }

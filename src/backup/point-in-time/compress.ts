@@ -6,7 +6,7 @@ import { constants, zstdCompress, zstdDecompress } from 'node:zlib';
 export const COMPRESSION = {
   params: { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_checksumFlag]: 1 },
 };
-const zip = promisify(zstdCompress);
+const compressZstd = promisify(zstdCompress);
 
-export const compress = (bytes: Buffer): Promise<Buffer> => zip(bytes, COMPRESSION);
+export const compress = (bytes: Buffer): Promise<Buffer> => compressZstd(bytes, COMPRESSION);
 export const decompress = promisify(zstdDecompress);

@@ -32,48 +32,51 @@ export async function appendCovered(
   return part;
 }
 
-export async function lastCovered(place: ArchivePlace, series: string): Promise<Covered | null> {
-  const name = (await partsOf(place, series)).at(-1);
-  return name === undefined ? null : ((await linesIn(place, name)).at(-1) ?? null);
+export async function readLastCovered(
+  place: ArchivePlace,
+  series: string,
+): Promise<Covered | null> {
+  const name = (await listParts(place, series)).at(-1);
+  return name === undefined ? null : ((await readLines(place, name)).at(-1) ?? null);
 }
 
-export async function coveredSince(
+export async function findCoveredSince(
   place: ArchivePlace,
   series: string,
   at: string,
 ): Promise<Covered | null> {
-  const parts = await partsOf(place, series);
-  const before = parts.findLastIndex((name) => timeOf(name) <= compact(at));
+  const parts = await listParts(place, series);
+  const before = parts.findLastIndex((name) => timeOf(name) <= withoutPunctuation(at));
   for (const name of parts.slice(Math.max(0, before))) {
-    const found = (await linesIn(place, name)).find((line) => line.at >= at);
+    const found = (await readLines(place, name)).find((line) => line.at >= at);
     if (found !== undefined) return found;
   }
   return null;
 }
 
-export async function coveredBefore(
+export async function listPartsBefore(
   place: ArchivePlace,
   series: string,
   at: string,
 ): Promise<string[]> {
-  const parts = await partsOf(place, series);
+  const parts = await listParts(place, series);
   return parts.filter((_, index) => {
     const next = parts[index + 1];
-    return next !== undefined && timeOf(next) <= compact(at);
+    return next !== undefined && timeOf(next) <= withoutPunctuation(at);
   });
 }
 
 /** Returns `covered/000000002A000028-20261125T090003123Z.log`. The names sort by position. */
 function partName(series: string, { at, lsn }: Covered): string {
   const position = lsn.split('/').map((half) => half.padStart(8, '0'));
-  return `${coveredFolder(series)}/${position.join('')}-${compact(at)}.log`;
+  return `${coveredFolder(series)}/${position.join('')}-${withoutPunctuation(at)}.log`;
 }
 
-function partsOf(place: ArchivePlace, series: string): Promise<string[]> {
+function listParts(place: ArchivePlace, series: string): Promise<string[]> {
   return place.list(`${coveredFolder(series)}/`);
 }
 
-async function linesIn(place: ArchivePlace, name: string): Promise<Covered[]> {
+async function readLines(place: ArchivePlace, name: string): Promise<Covered[]> {
   const text = (await place.get(name))?.toString('utf8') ?? '';
   return text.split('\n').flatMap((line) => {
     const [, at, lsn] = /^(\S+Z) ([0-9A-F]+\/[0-9A-F]+)$/.exec(line) ?? [];
@@ -81,7 +84,7 @@ async function linesIn(place: ArchivePlace, name: string): Promise<Covered[]> {
   });
 }
 
-function compact(at: string): string {
+function withoutPunctuation(at: string): string {
   return at.replaceAll(/[-:.]/g, '');
 }
 

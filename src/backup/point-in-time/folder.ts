@@ -4,7 +4,7 @@
  */
 import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { fileDestination, readBackupFile, unusable } from '../places/files.ts';
+import { fileDestination, readBackupFile, pathProblem } from '../places/files.ts';
 import { fileJournal } from '../places/journal.ts';
 import type { ArchivePlace } from './place.ts';
 
@@ -13,11 +13,11 @@ const UNFINISHED = '.unfinished';
 export function folderArchive(folder: string): ArchivePlace {
   const pathOf = (name: string): string => join(folder, name);
   const fail = (path: string) => (error: unknown) => {
-    throw unusable(path, error);
+    throw pathProblem(path, error);
   };
   /** Returns null for a missing file in a folder that exists. A missing folder is an error. */
   const absent = async (reason: unknown): Promise<null> => {
-    if ((reason as NodeJS.ErrnoException).code !== 'ENOENT') throw unusable(folder, reason);
+    if ((reason as NodeJS.ErrnoException).code !== 'ENOENT') throw pathProblem(folder, reason);
     await stat(folder).catch(fail(folder));
     return null;
   };

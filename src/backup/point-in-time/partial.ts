@@ -29,16 +29,16 @@ export async function storePartial(
   const last = series.partial?.segment === segment ? series.partial : null;
   if (last?.to === to) return;
   const from = last === null ? 0 : last.bytes > PIECE_BYTES ? last.to : last.from;
-  const packed = await compress(await read(from, to));
+  const compressed = await compress(await read(from, to));
   const prefix = piecesPrefix(series, segment);
   const name = `${prefix}${from.toString(16).padStart(8, '0').toUpperCase()}.zst`;
-  await place.put(name, packed);
+  await place.put(name, compressed);
   if (last === null) {
     // After a crash PostgreSQL may write the end of its WAL anew, with other content.
-    const others = (await place.list(prefix)).filter((one) => one !== name);
-    await place.remove(others);
+    const otherPieces = (await place.list(prefix)).filter((one) => one !== name);
+    await place.remove(otherPieces);
   }
-  series.partial = { segment, from, to, bytes: packed.length };
+  series.partial = { segment, from, to, bytes: compressed.length };
 }
 
 export async function removePartial(
@@ -67,20 +67,20 @@ export async function readPartial(
   for (const name of names) {
     const from = parseInt(PIECE.exec(name)![1]!, 16);
     if (from > to) break;
-    const bytes = await unpack(place, name);
+    const bytes = await readCompressed(place, name);
     pieces.push({ from, bytes });
     to = Math.max(to, from + bytes.length);
   }
-  const whole = Buffer.alloc(series.shape.segmentBytes);
+  const content = Buffer.alloc(series.shape.segmentBytes);
   // Earlier pieces win where pieces overlap: the later one is from before a crash.
-  for (const { from, bytes } of pieces.toReversed()) bytes.copy(whole, from);
-  return whole;
+  for (const { from, bytes } of pieces.toReversed()) bytes.copy(content, from);
+  return content;
 }
 
-export async function unpack(place: ArchivePlace, name: string): Promise<Buffer> {
-  const packed = await place.get(name);
-  if (packed === null) throw new BackupDamaged(`The archive lacks ${place.pathOf(name)}.`);
-  return decompress(packed).catch(() => {
+export async function readCompressed(place: ArchivePlace, name: string): Promise<Buffer> {
+  const compressed = await place.get(name);
+  if (compressed === null) throw new BackupDamaged(`The archive lacks ${place.pathOf(name)}.`);
+  return decompress(compressed).catch(() => {
     throw new BackupDamaged(`${place.pathOf(name)} is damaged.`);
   });
 }

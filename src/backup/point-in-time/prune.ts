@@ -1,15 +1,15 @@
 /** Removes files from the archive that no restore needs any more. */
 import {
   type Base,
-  contentsOf,
-  factsOf,
+  listFiles,
+  factsFileOf,
   listSeries,
   removeSeries,
   type Series,
   walFolder,
 } from './archive.ts';
-import { expired } from './choose.ts';
-import { coveredBefore } from './covered.ts';
+import { findExpired } from './choose.ts';
+import { listPartsBefore } from './covered.ts';
 import type { ArchivePlace } from './place.ts';
 import { positionOf, segmentAt, segmentName } from './segments.ts';
 
@@ -28,36 +28,38 @@ export async function prune(
 ): Promise<Pruned> {
   const { system } = active.shape;
   const all = await listSeries(place);
-  const gone = expired(all, { cutoff: cutoff.toISOString(), active: active.name, system });
-  const kept = all.filter((one) => !gone.series.includes(one));
+  const expired = findExpired(all, { cutoff: cutoff.toISOString(), active: active.name, system });
+  const kept = all.filter((one) => !expired.series.includes(one));
   // First removes the files that make bases complete.
-  const bases = [...gone.series.flatMap((series) => series.bases), ...gone.bases];
-  await place.remove(bases.map(factsOf));
+  const bases = [...expired.series.flatMap((series) => series.bases), ...expired.bases];
+  await place.remove(bases.map(factsFileOf));
   const names: string[] = [];
-  for (const { name } of gone.series) names.push(...(await contentsOf(place, name)));
+  for (const { name } of expired.series) names.push(...(await listFiles(place, name)));
   for (const series of kept.filter(({ shape }) => shape.system === system)) {
-    const oldest = series.bases.find((base) => !gone.bases.includes(base));
-    if (oldest !== undefined) names.push(...(await notNeeded(place, series, oldest)));
+    const oldest = series.bases.find((base) => !expired.bases.includes(base));
+    if (oldest !== undefined) names.push(...(await listUnneeded(place, series, oldest)));
   }
   await place.remove(names.slice(0, REMOVED_MAX));
   const isUnfinished = names.length > REMOVED_MAX;
-  if (!isUnfinished) for (const { name } of gone.series) await removeSeries(place, name);
-  const left = kept.flatMap((series) => series.bases).filter((one) => !gone.bases.includes(one));
-  const oldest = left.map(({ usableFrom }) => usableFrom).toSorted()[0] ?? null;
+  if (!isUnfinished) for (const { name } of expired.series) await removeSeries(place, name);
+  const keptBases = kept
+    .flatMap((series) => series.bases)
+    .filter((one) => !expired.bases.includes(one));
+  const oldest = keptBases.map(({ usableFrom }) => usableFrom).toSorted()[0] ?? null;
   return { oldest, isUnfinished };
 }
 
 /** Returns files older than the oldest base, and tars without facts: of lost machines, or of bases just removed. */
-async function notNeeded(
+async function listUnneeded(
   place: ArchivePlace,
   { name, shape }: Series,
   { startLsn, usableFrom }: Base,
 ): Promise<string[]> {
-  const ofBases = await place.list(`${name}/base-`);
-  const tars = ofBases.filter(
-    (one) => one.endsWith('.tar.zst') && !ofBases.includes(factsOf({ archive: one })),
+  const baseFiles = await place.list(`${name}/base-`);
+  const tars = baseFiles.filter(
+    (one) => one.endsWith('.tar.zst') && !baseFiles.includes(factsFileOf({ archive: one })),
   );
   const first = `${walFolder(name)}/${segmentName(segmentAt(positionOf(startLsn), shape), shape)}`;
   const wal = (await place.list(`${walFolder(name)}/`)).filter((one) => one < first);
-  return [...tars, ...wal, ...(await coveredBefore(place, name, usableFrom))];
+  return [...tars, ...wal, ...(await listPartsBefore(place, name, usableFrom))];
 }

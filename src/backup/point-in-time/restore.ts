@@ -10,11 +10,11 @@ import { Readable } from 'node:stream';
 import { createZstdDecompress } from 'node:zlib';
 import { parseSecretKeys } from '../../secrets/secret-keys.ts';
 import { BackupDamaged } from '../format.ts';
-import { type KeyOptions, secretKeyOf } from '../restore.ts';
+import { type KeyOptions, openSecretKey } from '../restore.ts';
 import { type Base, listSeries, readKeys, type Series, walFile, walFolder } from './archive.ts';
 import { chooseBase } from './choose.ts';
-import { coveredSince } from './covered.ts';
-import { readPartial, unpack } from './partial.ts';
+import { findCoveredSince } from './covered.ts';
+import { readPartial, readCompressed } from './partial.ts';
 import type { ArchivePlace } from './place.ts';
 import { positionOf, requireSegment, segmentAt, segmentName } from './segments.ts';
 import { extractTar } from './tar.ts';
@@ -22,7 +22,7 @@ import { extractTar } from './tar.ts';
 /** @property isWhole false: the segment is stored in pieces */
 type Segment = { number: bigint; isWhole: boolean };
 
-export type Plan = {
+export type RestorePlan = {
   place: ArchivePlace;
   at: Date;
   series: Series;
@@ -33,35 +33,36 @@ export type Plan = {
 };
 
 /** @throws PlaceProblem with the times that are kept, BackupDamaged when WAL is missing */
-export async function planRestore(place: ArchivePlace, at: Date): Promise<Plan> {
+export async function planRestore(place: ArchivePlace, at: Date): Promise<RestorePlan> {
   const all = await listSeries(place);
   const { series, base } = chooseBase(all, { archive: place.name, at });
   const { shape } = series;
-  const end = positionOf(await endOf(place, series, at));
+  const end = positionOf(await readEndLsn(place, series, at));
   const archived = await place.list(`${walFolder(series.name)}/`);
-  const whole = new Set(archived.filter((name) => !name.includes('.partial-')));
-  const present = new Set(archived.map((name) => name.replace(/\.partial-\w+/, '')));
+  const completeFiles = new Set(archived.filter((name) => !name.includes('.partial-')));
+  const archivedFiles = new Set(archived.map((name) => name.replace(/\.partial-\w+/, '')));
   const segments: Segment[] = [];
   const first = segmentAt(positionOf(base.startLsn), shape);
   for (let number = first; number * BigInt(shape.segmentBytes) < end; number += 1n) {
     const name = segmentName(number, shape);
     const file = walFile(series.name, name);
-    if (!present.has(file)) throw new BackupDamaged(`The archive lacks the WAL file ${name}.`);
-    segments.push({ number, isWhole: whole.has(file) });
+    if (!archivedFiles.has(file))
+      throw new BackupDamaged(`The archive lacks the WAL file ${name}.`);
+    segments.push({ number, isWhole: completeFiles.has(file) });
   }
   const bytes = base.bytes + segments.length * shape.segmentBytes;
   return { place, at, series, base, segments, bytes };
 }
 
 /** Returns the WAL position of a mark that was committed after the time. The recovery stops before it. */
-async function endOf(place: ArchivePlace, { name }: Series, at: Date): Promise<string> {
-  const covered = await coveredSince(place, name, at.toISOString());
+async function readEndLsn(place: ArchivePlace, { name }: Series, at: Date): Promise<string> {
+  const covered = await findCoveredSince(place, name, at.toISOString());
   if (covered !== null) return covered.lsn;
   throw new BackupDamaged(`The log of the archive in ${place.pathOf(name)} has lost its end.`);
 }
 
-export async function keysAt(
-  { place, series, at }: Pick<Plan, 'place' | 'series' | 'at'>,
+export async function secretKeysAt(
+  { place, series, at }: Pick<RestorePlan, 'place' | 'series' | 'at'>,
   options: KeyOptions,
 ): Promise<string> {
   const all = await readKeys(place, series.name);
@@ -75,7 +76,7 @@ export async function keysAt(
     throw new BackupDamaged(`${place.pathOf(series.name)} has no secret key.`);
   }
   const opened: string[] = [];
-  for (const key of found) opened.push(...parseSecretKeys(await secretKeyOf(key, options)));
+  for (const key of found) opened.push(...parseSecretKeys(await openSecretKey(key, options)));
   return [...new Set(opened)].join(',');
 }
 
@@ -83,7 +84,7 @@ export type FillProgress = (done: { step: 'files' | 'wal'; bytes: number }) => v
 
 /** Writes the files of the cluster and its WAL into a new folder. @throws BackupDamaged */
 export async function fillCluster(
-  { place, series, base, segments }: Plan,
+  { place, series, base, segments }: RestorePlan,
   pgDir: string,
   onProgress: FillProgress,
 ): Promise<void> {
@@ -114,7 +115,7 @@ async function readSegment(
 ): Promise<Buffer> {
   const partial = isWhole ? null : await readPartial(place, series, number);
   // A running service may have replaced the pieces by the complete segment.
-  return partial ?? unpack(place, walFile(series.name, segmentName(number, series.shape)));
+  return partial ?? readCompressed(place, walFile(series.name, segmentName(number, series.shape)));
 }
 
 type Extraction = { base: Base; pgDir: string; onBytes: (bytes: number) => void };
@@ -124,14 +125,14 @@ async function extractBase(
   { base: { archive, sha256 }, pgDir, onBytes }: Extraction,
 ): Promise<void> {
   const hash = createHash('sha256');
-  const unpacking = createZstdDecompress();
+  const decompressor = createZstdDecompress();
   const file = Readable.from(place.read(archive));
   file.on('data', (chunk: Buffer) => hash.update(chunk));
-  file.on('error', (error) => unpacking.destroy(error));
-  file.pipe(unpacking);
+  file.on('error', (error) => decompressor.destroy(error));
+  file.pipe(decompressor);
   let bytes = 0;
-  const counted = async function* count(): AsyncGenerator<Buffer> {
-    for await (const chunk of unpacking) {
+  const countedChunks = async function* count(): AsyncGenerator<Buffer> {
+    for await (const chunk of decompressor) {
       bytes += (chunk as Buffer).length;
       onBytes(bytes);
       yield chunk as Buffer;
@@ -139,7 +140,7 @@ async function extractBase(
   };
   const damaged = (): BackupDamaged => new BackupDamaged(`${place.pathOf(archive)} is damaged.`);
   try {
-    await extractTar(counted(), pgDir);
+    await extractTar(countedChunks(), pgDir);
   } catch (error) {
     const isZstd = /^(ERR_)?ZSTD|^Z_/i.test((error as { code?: string }).code ?? '');
     throw isZstd ? damaged() : error;

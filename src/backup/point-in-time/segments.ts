@@ -22,8 +22,8 @@ export function segmentAt(position: bigint, { segmentBytes }: WalShape): bigint 
 }
 
 export function segmentName(segment: bigint, { timeline, segmentBytes }: WalShape): string {
-  const perLog = 0x1_0000_0000n / BigInt(segmentBytes);
-  const parts = [BigInt(timeline), segment / perLog, segment % perLog];
+  const segmentsPerLog = 0x1_0000_0000n / BigInt(segmentBytes);
+  const parts = [BigInt(timeline), segment / segmentsPerLog, segment % segmentsPerLog];
   return parts
     .map((part) => part.toString(16).padStart(8, '0'))
     .join('')

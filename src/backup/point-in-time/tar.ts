@@ -6,17 +6,17 @@ import { mkdir, open, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { BackupDamaged } from '../format.ts';
 
-const BLOCK = 512;
+const BLOCK_BYTES = 512;
 
 type Entry = { name: string; bytes: number; kind: 'file' | 'folder' };
 
 /** @throws BackupDamaged for anything that PostgreSQL does not write */
 export async function extractTar(chunks: AsyncIterable<Buffer>, folder: string): Promise<void> {
-  const input = new Blocks(chunks);
+  const input = new BlockReader(chunks);
   for (;;) {
-    const head = await input.take(BLOCK);
+    const head = await input.take(BLOCK_BYTES);
     if (head === null) return;
-    const entry = parseHead(head);
+    const entry = parseHeader(head);
     if (entry === null) continue; // the end has empty blocks
     const path = join(folder, entry.name);
     if (entry.kind === 'folder') {
@@ -33,18 +33,18 @@ export async function extractTar(chunks: AsyncIterable<Buffer>, folder: string):
   }
 }
 
-async function copyInto(file: FileHandle, input: Blocks, bytes: number): Promise<void> {
+async function copyInto(file: FileHandle, input: BlockReader, bytes: number): Promise<void> {
   for (let left = bytes; left > 0;) {
-    const part = await input.some(left);
+    const part = await input.takeSome(left);
     if (part === null) throw incomplete();
     await file.writeFile(part);
     left -= part.length;
   }
-  const padding = (BLOCK - (bytes % BLOCK)) % BLOCK;
+  const padding = (BLOCK_BYTES - (bytes % BLOCK_BYTES)) % BLOCK_BYTES;
   if (padding > 0 && (await input.take(padding)) === null) throw incomplete();
 }
 
-function parseHead(head: Buffer): Entry | null {
+function parseHeader(head: Buffer): Entry | null {
   if (head.every((byte) => byte === 0)) return null;
   const text = (from: number, to: number): string =>
     head.toString('latin1', from, to).replace(/\0.*$/s, '');
@@ -71,7 +71,7 @@ function incomplete(): BackupDamaged {
   return new BackupDamaged('The base backup is incomplete.');
 }
 
-class Blocks {
+class BlockReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
 
@@ -83,7 +83,7 @@ class Blocks {
   async take(bytes: number): Promise<Buffer | null> {
     const parts: Buffer[] = [];
     for (let left = bytes; left > 0;) {
-      const part = await this.some(left);
+      const part = await this.takeSome(left);
       if (part === null && parts.length === 0) return null;
       if (part === null) throw incomplete();
       parts.push(part);
@@ -93,7 +93,7 @@ class Blocks {
   }
 
   /** Returns at least one byte and at most `max`; null at the end. */
-  async some(max: number): Promise<Buffer | null> {
+  async takeSome(max: number): Promise<Buffer | null> {
     while (this.#rest.length === 0) {
       const next = await this.#chunks.next();
       if (next.done === true) return null;

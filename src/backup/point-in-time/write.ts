@@ -21,7 +21,7 @@ import {
   type Base,
   type BaseFacts,
   datedName,
-  factsOf,
+  factsFileOf,
   type Series,
   walFile,
 } from './archive.ts';
@@ -35,7 +35,7 @@ export class WalGone extends Error {
   override readonly name = 'WalGone';
 }
 
-type Range = {
+type WalRange = {
   from: bigint;
   to: bigint;
   pgWal: string;
@@ -51,7 +51,7 @@ type Range = {
 export async function archiveWal(
   place: ArchivePlace,
   series: Series,
-  { from, to, pgWal, onSegment }: Range,
+  { from, to, pgWal, onSegment }: WalRange,
 ): Promise<string> {
   const { name, shape } = series;
   const last = segmentAt(to, shape);
@@ -61,31 +61,31 @@ export async function archiveWal(
     await removePartial(place, series, segment);
     onSegment();
   }
-  const written = Number(to % BigInt(shape.segmentBytes));
-  if (written > 0) {
+  const partialBytes = Number(to % BigInt(shape.segmentBytes));
+  if (partialBytes > 0) {
     await storePartial(place, series, {
       segment: last,
-      to: written,
+      to: partialBytes,
       read: (start, end) => readSegment(pgWal, { segment: last, from: start, to: end, series }),
     });
   }
   return lsnOf(last * BigInt(shape.segmentBytes));
 }
 
-type Part = { segment: bigint; from: number; to: number; series: Series };
+type SegmentPart = { segment: bigint; from: number; to: number; series: Series };
 
 async function readSegment(
   pgWal: string,
-  { segment, from, to, series: { shape } }: Part,
+  { segment, from, to, series: { shape } }: SegmentPart,
 ): Promise<Buffer> {
   const name = segmentName(segment, shape);
-  const whole = Buffer.alloc(shape.segmentBytes);
+  const content = Buffer.alloc(shape.segmentBytes);
   try {
     // Follows no link, because the folder belongs to the database's user.
     const flags = fileConstants.O_RDONLY | fileConstants.O_NOFOLLOW;
     const file = await open(join(pgWal, name), flags);
     try {
-      await file.read(whole, 0, to, 0);
+      await file.read(content, 0, to, 0);
     } finally {
       await file.close();
     }
@@ -93,8 +93,8 @@ async function readSegment(
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new WalGone(`PostgreSQL has removed the WAL file ${name}, which is not archived.`);
   }
-  requireSegment(whole, segment, shape);
-  return whole.subarray(from, to);
+  requireSegment(content, segment, shape);
+  return content.subarray(from, to);
 }
 
 /** Skips a segment that is archived already: after a crash the slot is at an older position. */
@@ -139,7 +139,7 @@ export async function archiveBase(
 ): Promise<Base> {
   const archive = `${datedName(series.name, 'base', (await readWalState(db)).now)}.tar.zst`;
   const destination = await place.create(archive, await readDatabaseBytes(db));
-  const { startLsn, stopLsn, ...written } = await writeTar(destination, address, signal);
+  const { startLsn, stopLsn, ...sizes } = await writeTar(destination, address, signal);
   const { now, postgres } = await readWalState(db);
   const facts: BaseFacts = {
     version,
@@ -149,9 +149,9 @@ export async function archiveBase(
     stopLsn,
     // JavaScript's dates have milliseconds, PostgreSQL's microseconds: round up.
     usableFrom: new Date(now.getTime() + 1).toISOString(),
-    ...written,
+    ...sizes,
   };
-  await place.put(factsOf({ archive }), Buffer.from(JSON.stringify(facts)));
+  await place.put(factsFileOf({ archive }), Buffer.from(JSON.stringify(facts)));
   return { ...facts, archive };
 }
 

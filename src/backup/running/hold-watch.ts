@@ -8,7 +8,7 @@ import { type Hold, readHold } from '../store/hold.ts';
 import type { Queryable } from '../../database/database.ts';
 import type { WorkerPool } from '../../service/worker/worker-pool.ts';
 
-const LOOK_EVERY_MS = 1_000;
+const POLL_EVERY_MS = 1_000;
 
 type HoldWatchOptions = {
   db: Queryable;
@@ -19,12 +19,12 @@ type HoldWatchOptions = {
 /** @param hold at the start of the service; null: there is none */
 export function watchHold(hold: Hold | null, { db, pool, log }: HoldWatchOptions): Disposable {
   let timer: NodeJS.Timeout | undefined;
-  const look = async (): Promise<void> => {
+  const poll = async (): Promise<void> => {
     // While the database is unavailable, the hold continues.
-    const present = await readHold(db).catch(() => hold);
+    const currentHold = await readHold(db).catch(() => hold);
     if (timer === undefined) return; // the service stops
-    if (present !== null) {
-      timer = setTimeout(() => void look(), LOOK_EVERY_MS);
+    if (currentHold !== null) {
+      timer = setTimeout(() => void poll(), POLL_EVERY_MS);
       return;
     }
     pool.endHold();
@@ -35,7 +35,7 @@ export function watchHold(hold: Hold | null, { db, pool, log }: HoldWatchOptions
       { since: hold.since, backup: hold.backupTakenAt },
       'the installation is on hold after a restore: mail is accepted, but nothing is sent until `letterhaus release` (docs/backup.md)',
     );
-    timer = setTimeout(() => void look(), LOOK_EVERY_MS);
+    timer = setTimeout(() => void poll(), POLL_EVERY_MS);
   }
   return {
     [Symbol.dispose]: () => {

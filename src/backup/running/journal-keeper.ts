@@ -3,8 +3,8 @@
  * the journal ends, or at the oldest backup. So it also stores rows from before a restart.
  */
 import type { Logger } from 'pino';
-import { type BackupPlace, timeOf } from '../places/place.ts';
-import { journalNow, type JournalRow, readJournalRows } from '../store/journal.ts';
+import { type BackupPlace, backupTimeMs } from '../places/place.ts';
+import { readDatabaseTime, type JournalRow, readJournalRows } from '../store/journal.ts';
 import type { Queryable } from '../../database/database.ts';
 
 /** A statement ends after 20 s. By then, rows with an earlier time are committed. */
@@ -56,13 +56,13 @@ export class JournalKeeper {
   /** Drops rows that no backup needs. Not while `run` is running. */
   async shorten(): Promise<void> {
     const [oldest] = await this.#place.list();
-    const oldestMs = oldest === undefined ? null : timeOf(oldest);
+    const oldestMs = oldest === undefined ? null : backupTimeMs(oldest);
     if (oldestMs !== null) await this.#place.journal.shorten(oldestMs);
   }
 
   async #append(): Promise<void> {
-    const nowMs = (await journalNow(this.#db)).getTime();
-    this.#sinceMs ??= (await this.#beginning()) ?? nowMs;
+    const nowMs = (await readDatabaseTime(this.#db)).getTime();
+    this.#sinceMs ??= (await this.#readStartMs()) ?? nowMs;
     while (this.#sinceMs < nowMs) {
       if (this.#isStopping()) return;
       const keysFromMs = nowMs - KEYS_FOR_MS;
@@ -72,9 +72,9 @@ export class JournalKeeper {
         : Math.min(nowMs, this.#sinceMs + WINDOW_MS);
       const from = new Date(this.#sinceMs - OVERLAP_MS);
       const rows = await readJournalRows(this.#db, { from, to: new Date(toMs) });
-      const fresh = rows.filter((row) => !this.#written.has(keyOf(row)));
-      await this.#place.journal.append(fresh);
-      for (const row of fresh) this.#written.set(keyOf(row), Date.parse(row.at));
+      const newRows = rows.filter((row) => !this.#written.has(keyOf(row)));
+      await this.#place.journal.append(newRows);
+      for (const row of newRows) this.#written.set(keyOf(row), Date.parse(row.at));
       this.#sinceMs = toMs;
       this.#forget(toMs - OVERLAP_MS);
     }
@@ -82,11 +82,11 @@ export class JournalKeeper {
     this.#sinceMs = nowMs;
   }
 
-  async #beginning(): Promise<number | null> {
+  async #readStartMs(): Promise<number | null> {
     const newestMs = await this.#place.journal.newest();
     if (newestMs !== null) return newestMs;
     const [oldest] = await this.#place.list();
-    return oldest === undefined ? null : timeOf(oldest);
+    return oldest === undefined ? null : backupTimeMs(oldest);
   }
 
   #forget(beforeMs: number): void {

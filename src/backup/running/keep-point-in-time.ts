@@ -11,8 +11,8 @@ export async function keepPointInTime(options: PointInTimeOptions): Promise<Asyn
     return { [Symbol.asyncDispose]: () => Promise.resolve() };
   }
   if (to !== null) {
-    const { PointInTime } = await import('./point-in-time.ts');
-    return new PointInTime(to, options);
+    const { PointInTimeArchiver } = await import('./point-in-time.ts');
+    return new PointInTimeArchiver(to, options);
   }
   const dropped = dropSlots(options.database.address).catch((error: unknown) => {
     options.log.warn({ err: error }, 'WAL is still kept for an archive that is not configured');

@@ -13,15 +13,15 @@ import type pg from 'pg';
 import type { Logger } from 'pino';
 import { waitAtMost } from '../../lib/at-most.ts';
 import packageFile from '../../../package.json' with { type: 'json' };
-import { unusable } from '../places/files.ts';
+import { pathProblem } from '../places/files.ts';
 import { archiveAt } from '../places/locate.ts';
-import { makeSeries, readKeys, readSeries, type Series } from '../point-in-time/archive.ts';
+import { beginSeries, readKeys, readSeries, type Series } from '../point-in-time/archive.ts';
 import { appendCovered } from '../point-in-time/covered.ts';
 import type { ArchivePlace } from '../point-in-time/place.ts';
 import { prune } from '../point-in-time/prune.ts';
 import { positionOf } from '../point-in-time/segments.ts';
 import { archiveBase, archiveKey, archiveWal, WalGone } from '../point-in-time/write.ts';
-import type { Sealing } from '../sealed-key.ts';
+import { sealingOf } from '../sealed-key.ts';
 import type { Config } from '../../config/config.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import {
@@ -48,12 +48,12 @@ import { pause } from '../../lib/pause.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 import type { WorkerPool } from '../../service/worker/worker-pool.ts';
 
-const EVERY_MS = 5_000;
+const ARCHIVE_EVERY_MS = 5_000;
 /** Time without an answer after which a network file system or a bucket counts as a failure. */
-const SILENT_MAX_MS = 60_000;
+const SILENCE_MAX_MS = 60_000;
 const WATCH_EVERY_MS = 10_000;
 const STOP_WITHIN_MS = 5_000;
-const BASE_AGAIN_MS = 10 * 60_000;
+const BASE_RETRY_MS = 10 * 60_000;
 /** Below 1 GB mail is refused. The WAL is given up before that. */
 const DISK_FREE_MIN_BYTES = 2 * 1024 ** 3;
 
@@ -70,7 +70,7 @@ export type PointInTimeOptions = {
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
 };
 
-export class PointInTime implements AsyncDisposable {
+export class PointInTimeArchiver implements AsyncDisposable {
   readonly #place: ArchivePlace;
   readonly #options: PointInTimeOptions;
   readonly #journal: JournalKeeper;
@@ -83,13 +83,13 @@ export class PointInTime implements AsyncDisposable {
   #keyIds = '';
   #base: Promise<void> = Promise.resolve();
   #isBaseRunning = false;
-  #baseAgainAtMs = -Infinity;
+  #baseRetryAtMs = -Infinity;
   /** Old files are removed after a base backup, while nothing else is written. */
   #mayPrune = true;
   #problem: string | null = null;
   /** Start of the current turn; null between turns. */
-  #turnSinceMs: number | null = null;
-  readonly #watch: NodeJS.Timeout;
+  #turnStartedMs: number | null = null;
+  readonly #silenceTimer: NodeJS.Timeout;
 
   constructor(to: string, options: PointInTimeOptions) {
     const { signal } = this.#end;
@@ -103,60 +103,60 @@ export class PointInTime implements AsyncDisposable {
       isStopping: () => this.#stop.signal.aborted,
     });
     this.#running = this.#run();
-    this.#watch = setInterval(() => void this.#look(), WATCH_EVERY_MS).unref();
+    this.#silenceTimer = setInterval(() => void this.#checkSilence(), WATCH_EVERY_MS).unref();
   }
 
   /** Archives everything committed until now, if the archive can be written. The next start archives the rest. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
-    clearInterval(this.#watch);
-    await waitAtMost(STOP_WITHIN_MS, this.#finish());
+    clearInterval(this.#silenceTimer);
+    await waitAtMost(STOP_WITHIN_MS, this.#archiveRest());
     this.#end.abort();
     await this.#client?.end().catch(() => {});
   }
 
-  async #finish(): Promise<void> {
+  async #archiveRest(): Promise<void> {
     await this.#running;
     await this.#base;
-    await this.#turn().catch(() => {});
+    await this.#archiveOnce().catch(() => {});
   }
 
-  async #look(): Promise<void> {
+  async #checkSilence(): Promise<void> {
     const nowMs = systemWorld.monotonicMs();
-    if (nowMs - (this.#turnSinceMs ?? nowMs) < SILENT_MAX_MS) return;
-    this.#report('The archive does not answer.');
+    if (nowMs - (this.#turnStartedMs ?? nowMs) < SILENCE_MAX_MS) return;
+    this.#reportProblem('The archive does not answer.');
     await this.#giveUpWhenDiskIsLow();
   }
 
   async #run(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       try {
-        this.#turnSinceMs = systemWorld.monotonicMs();
-        await this.#turn();
+        this.#turnStartedMs = systemWorld.monotonicMs();
+        await this.#archiveOnce();
         await this.#journal.run();
         await this.#pruneIfDue();
-        this.#isWell();
+        this.#reportRecovery();
       } catch (error) {
-        await this.#failed(error);
+        await this.#handleFailure(error);
       }
-      this.#turnSinceMs = null;
-      await pause(EVERY_MS, this.#stop.signal);
+      this.#turnStartedMs = null;
+      await pause(ARCHIVE_EVERY_MS, this.#stop.signal);
     }
   }
 
-  async #turn(): Promise<void> {
+  async #archiveOnce(): Promise<void> {
     const db = await this.#connect();
     const series = await this.#activeSeries(db);
     await this.#archiveKey(db, series);
     const at = await markTime(db);
     const { flushedLsn, dataDirectory } = await readWalState(db);
     const slot = (await listSlots(db)).find(({ name }) => name === series.name);
-    if (slot?.restartLsn == null) throw new WalGone(GAP);
+    if (slot?.restartLsn == null) throw new WalGone(GAP_MESSAGE);
     const keepFrom = await archiveWal(this.#place, series, {
       from: positionOf(slot.restartLsn),
       to: positionOf(flushedLsn),
       pgWal: join(dataDirectory, 'pg_wal'),
-      onSegment: () => this.#noteAnswer(),
+      onSegment: () => this.#noteProgress(),
     });
     const covered = { at: at.toISOString(), lsn: flushedLsn };
     const { name, coveredPart: last } = series;
@@ -165,13 +165,13 @@ export class PointInTime implements AsyncDisposable {
     if (positionOf(keepFrom) > positionOf(slot.restartLsn)) {
       await advanceSlot(db, series.name, keepFrom);
     }
-    this.#note(series);
+    this.#reportCoverage(series);
     this.#makeBaseIfDue(series);
   }
 
   /** Restarts the time limit, so that a long turn does not count as an archive that does not answer. */
-  #noteAnswer(): void {
-    if (this.#turnSinceMs !== null) this.#turnSinceMs = systemWorld.monotonicMs();
+  #noteProgress(): void {
+    if (this.#turnStartedMs !== null) this.#turnStartedMs = systemWorld.monotonicMs();
   }
 
   async #connect(): Promise<Queryable> {
@@ -186,7 +186,7 @@ export class PointInTime implements AsyncDisposable {
     if (this.#series === null) {
       const slot = slots.findLast(({ isLost }) => !isLost);
       const found = slot === undefined ? null : await readSeries(this.#place, slot.name);
-      if (found !== null && isOf(state, found)) {
+      if (found !== null && isSeriesOf(state, found)) {
         await this.#place.removeUnfinished(found.name);
         this.#keyIds = (await readKeys(this.#place, found.name)).at(-1)?.keyIds.join() ?? '';
         this.#series = found;
@@ -195,16 +195,16 @@ export class PointInTime implements AsyncDisposable {
     const present = this.#series;
     const isKept = slots.some(({ name, isLost }) => name === present?.name && !isLost);
     if (present !== null && isKept) return present;
-    if (slots.length > 0) this.#report(GAP);
+    if (slots.length > 0) this.#reportProblem(GAP_MESSAGE);
     for (const { name } of slots) await dropSlot(db, name);
     this.#series = null;
-    return this.#begin(db, state);
+    return this.#beginSeries(db, state);
   }
 
-  async #begin(db: Queryable, state: WalState): Promise<Series> {
+  async #beginSeries(db: Queryable, state: WalState): Promise<Series> {
     const name = seriesName(state.now, randomBytes(4).toString('hex'));
     const { system, timeline, segmentBytes } = state;
-    const series = await makeSeries(this.#place, {
+    const series = await beginSeries(this.#place, {
       name,
       shape: { system, timeline, segmentBytes },
     });
@@ -223,13 +223,13 @@ export class PointInTime implements AsyncDisposable {
     const ids = parseSecretKeys(secretKey).map(secretKeyId).join();
     if (ids === this.#keyIds) return;
     const { now: at } = await readWalState(db);
-    await archiveKey(this.#place, series, { at, secretKey, sealing: sealingOf(config) });
+    await archiveKey(this.#place, series, { at, secretKey, sealing: sealingOf(config.backup)! });
     this.#keyIds = ids;
   }
 
   #makeBaseIfDue(series: Series): void {
     if (this.#isBaseRunning || this.#stop.signal.aborted) return;
-    if (systemWorld.monotonicMs() < this.#baseAgainAtMs) return;
+    if (systemWorld.monotonicMs() < this.#baseRetryAtMs) return;
     const newest = series.bases.at(-1);
     const { everyMs } = this.#options.config.backup.pointInTime;
     const atMs = Date.parse(series.covered?.at ?? '');
@@ -261,8 +261,8 @@ export class PointInTime implements AsyncDisposable {
       this.#mayPrune = true;
     } catch (error) {
       if (this.#stop.signal.aborted) return;
-      this.#baseAgainAtMs = systemWorld.monotonicMs() + BASE_AGAIN_MS;
-      this.#report(`The base backup failed: ${messageOf(error)}`);
+      this.#baseRetryAtMs = systemWorld.monotonicMs() + BASE_RETRY_MS;
+      this.#reportProblem(`The base backup failed: ${messageOf(error)}`);
     }
   }
 
@@ -277,14 +277,14 @@ export class PointInTime implements AsyncDisposable {
     this.#mayPrune = isUnfinished;
   }
 
-  #note({ bases, covered }: Series): void {
+  #reportCoverage({ bases, covered }: Series): void {
     this.#options.pool.setArchivedTimes({
       coveredMs: bases.length === 0 ? 0 : Date.parse(covered?.at ?? ''),
       baseMs: Date.parse(bases.at(-1)?.usableFrom ?? '') || 0,
     });
   }
 
-  async #failed(reason: unknown): Promise<void> {
+  async #handleFailure(reason: unknown): Promise<void> {
     const client = this.#client;
     this.#client = null;
     await client?.end().catch(() => {});
@@ -295,9 +295,9 @@ export class PointInTime implements AsyncDisposable {
       // The next turn begins a new series.
       await dropSlots(this.#options.database.address).catch(() => {});
       this.#series = null;
-      return this.#report(GAP);
+      return this.#reportProblem(GAP_MESSAGE);
     }
-    this.#report(`WAL could not be archived: ${messageOf(reason)}`);
+    this.#reportProblem(`WAL could not be archived: ${messageOf(reason)}`);
     await this.#giveUpWhenDiskIsLow();
   }
 
@@ -307,10 +307,10 @@ export class PointInTime implements AsyncDisposable {
     if (free === null || free >= DISK_FREE_MIN_BYTES) return;
     await dropSlots(database.address).catch(() => {});
     this.#series = null;
-    this.#report(GAP);
+    this.#reportProblem(GAP_MESSAGE);
   }
 
-  #report(message: string): void {
+  #reportProblem(message: string): void {
     const { operatorEvents, log } = this.#options;
     if (message !== this.#problem) {
       log.error(
@@ -328,29 +328,23 @@ export class PointInTime implements AsyncDisposable {
     });
   }
 
-  #isWell(): void {
+  #reportRecovery(): void {
     if ((this.#series?.bases.length ?? 0) === 0) return;
     this.#problem = null;
     this.#options.operatorEvents.clear({ type: 'backup.failed', subject: this.#place.name });
   }
 }
 
-const GAP =
+const GAP_MESSAGE =
   'PostgreSQL has removed WAL that is not in the archive, so times after the last archived one cannot be restored. A new base backup is made as soon as the archive can be written.';
 
-function isOf({ system, timeline }: WalState, { shape }: Series): boolean {
+function isSeriesOf({ system, timeline }: WalState, { shape }: Series): boolean {
   return shape.system === system && shape.timeline === timeline;
-}
-
-function sealingOf({ backup }: Config): NonNullable<Sealing> {
-  return backup.passphrase === null
-    ? { recipients: backup.recipients }
-    : { passphrase: backup.passphrase };
 }
 
 function messageOf(error: unknown): string {
   // A file operation failed because the archive became unavailable.
   const { code, path } = (error ?? {}) as NodeJS.ErrnoException;
-  if (code !== undefined && path !== undefined) return unusable(path, error).message;
+  if (code !== undefined && path !== undefined) return pathProblem(path, error).message;
   return error instanceof Error ? error.message : String(error);
 }

@@ -9,9 +9,9 @@ import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
-import { overdueBackup } from '../age.ts';
-import { placeOf } from '../places/locate.ts';
-import { type BackupPlace, timeOf } from '../places/place.ts';
+import { overdueCondition } from '../age.ts';
+import { backupPlaceAt } from '../places/locate.ts';
+import { type BackupPlace, backupTimeMs } from '../places/place.ts';
 import type { BackupConfig } from '../../config/backup.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
@@ -22,8 +22,8 @@ import type { WorkerPool } from '../../service/worker/worker-pool.ts';
 
 const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
 /** Pause before a failed backup is retried; the interval if that is shorter. */
-const AGAIN_MS = 10 * 60_000;
-const LOOK_EVERY_MS = 60_000;
+const RETRY_MS = 10 * 60_000;
+const CHECK_EVERY_MS = 60_000;
 const JOURNAL_EVERY_MS = 5_000;
 
 type ScheduleOptions = {
@@ -38,23 +38,23 @@ type ScheduleOptions = {
 export function scheduleBackups(options: ScheduleOptions): AsyncDisposable {
   const { to } = options.backup;
   if (to === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
-  return new Schedule(to, options);
+  return new BackupSchedule(to, options);
 }
 
-class Schedule implements AsyncDisposable {
+class BackupSchedule implements AsyncDisposable {
   readonly #place: BackupPlace;
   readonly #options: ScheduleOptions;
   readonly #journal: JournalKeeper;
   readonly #stop = new AbortController();
-  readonly #sinceMs = systemWorld.now();
+  readonly #startedMs = systemWorld.now();
   #newestMs: number | null = null;
   #mayShorten = false;
-  #againAtMs = -Infinity;
+  #retryAtMs = -Infinity;
   readonly #running: Promise<unknown>;
 
   constructor(to: string, options: ScheduleOptions) {
     const { signal } = this.#stop;
-    this.#place = placeOf(to, { access: options.backup.s3, world: systemWorld, signal });
+    this.#place = backupPlaceAt(to, { access: options.backup.s3, world: systemWorld, signal });
     this.#options = options;
     this.#journal = new JournalKeeper(this.#place, {
       ...options,
@@ -70,9 +70,9 @@ class Schedule implements AsyncDisposable {
 
   async #run(): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      const waitMs = await this.#turn();
+      const waitMs = await this.#backUpIfDue();
       // Limits the wait, because the clock may be set.
-      await pause(Math.min(waitMs, LOOK_EVERY_MS), this.#stop.signal);
+      await pause(Math.min(waitMs, CHECK_EVERY_MS), this.#stop.signal);
     }
   }
 
@@ -88,16 +88,16 @@ class Schedule implements AsyncDisposable {
   /** Runs beside `run`, which may hang. */
   async #watchAge(): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      await pause(LOOK_EVERY_MS, this.#stop.signal);
-      this.#lookAtAge();
+      await pause(CHECK_EVERY_MS, this.#stop.signal);
+      this.#checkAge();
     }
   }
 
-  #lookAtAge(): void {
+  #checkAge(): void {
     const { backup, operatorEvents } = this.#options;
-    const overdue = overdueBackup(this.#place.name, {
+    const overdue = overdueCondition(this.#place.name, {
       newestMs: this.#newestMs,
-      sinceMs: this.#sinceMs,
+      sinceMs: this.#startedMs,
       everyMs: backup.everyMs,
       nowMs: systemWorld.now(),
     });
@@ -105,24 +105,24 @@ class Schedule implements AsyncDisposable {
     else operatorEvents.clear({ type: 'backup.overdue', subject: this.#place.name });
   }
 
-  #noteGood(atMs: number): void {
+  #noteGoodBackup(atMs: number): void {
     this.#newestMs = atMs;
     this.#options.pool.recordBackup({ isGood: true, atMs });
-    this.#lookAtAge();
+    this.#checkAge();
   }
 
   /** @returns milliseconds until the next check */
-  async #turn(): Promise<number> {
+  async #backUpIfDue(): Promise<number> {
     const { backup, pool, operatorEvents, log } = this.#options;
     const failed = { type: 'backup.failed', subject: this.#place.name } as const;
     try {
-      const againInMs = this.#againAtMs - systemWorld.monotonicMs();
+      const againInMs = this.#retryAtMs - systemWorld.monotonicMs();
       const waitMs = Math.max(againInMs, againInMs > 0 ? 0 : await this.#dueInMs());
       if (waitMs > 0) return waitMs;
-      const file = await this.#makeOne();
-      await this.#tidy(() => this.#removeOld());
+      const file = await this.#makeBackup();
+      await this.#tryToRemove(() => this.#removeOldBackups());
       this.#mayShorten = true;
-      this.#noteGood(timeOf(file) ?? systemWorld.now());
+      this.#noteGoodBackup(backupTimeMs(file) ?? systemWorld.now());
       operatorEvents.clear(failed);
       log.info({ file }, 'a backup was made and checked');
       return backup.everyMs;
@@ -139,8 +139,8 @@ class Schedule implements AsyncDisposable {
         message: `The last backup to ${this.#place.name} failed: ${reason}`,
         remedy: 'Fix the cause. The service retries within ten minutes. See docs/backup.md.',
       });
-      const againInMs = Math.min(AGAIN_MS, backup.everyMs);
-      this.#againAtMs = systemWorld.monotonicMs() + againInMs;
+      const againInMs = Math.min(RETRY_MS, backup.everyMs);
+      this.#retryAtMs = systemWorld.monotonicMs() + againInMs;
       return againInMs;
     }
   }
@@ -148,18 +148,18 @@ class Schedule implements AsyncDisposable {
   /** Decides by the newest file, so that a restart neither adds a backup nor skips one. */
   async #dueInMs(): Promise<number> {
     const newest = (await this.#place.list()).at(-1);
-    const madeMs = newest === undefined ? null : timeOf(newest);
+    const madeMs = newest === undefined ? null : backupTimeMs(newest);
     if (madeMs === null) return 0;
-    this.#noteGood(madeMs);
+    this.#noteGoodBackup(madeMs);
     return madeMs + this.#options.backup.everyMs - systemWorld.now();
   }
 
   /** @returns the file, which was read back and is good */
-  async #makeOne(): Promise<string> {
-    await this.#tidy(() => this.#place.removeUnfinished(systemWorld.now()));
-    const made = (await this.#command('backup', this.#place.name)) as { file: string };
+  async #makeBackup(): Promise<string> {
+    await this.#tryToRemove(() => this.#place.removeUnfinished(systemWorld.now()));
+    const made = (await this.#runCommand('backup', this.#place.name)) as { file: string };
     try {
-      await this.#command('backup', '--verify', made.file);
+      await this.#runCommand('backup', '--verify', made.file);
     } catch (error) {
       await this.#place.remove(made.file).catch(() => {});
       throw error;
@@ -167,13 +167,13 @@ class Schedule implements AsyncDisposable {
     return made.file;
   }
 
-  async #removeOld(): Promise<void> {
+  async #removeOldBackups(): Promise<void> {
     const old = (await this.#place.list()).slice(0, -this.#options.backup.keep);
     for (const file of old) await this.#place.remove(file);
   }
 
   /** A bucket may deny removal, so that an attacker on this machine cannot remove backups. */
-  async #tidy(remove: () => Promise<void>): Promise<void> {
+  async #tryToRemove(remove: () => Promise<void>): Promise<void> {
     try {
       await remove();
     } catch (error) {
@@ -183,7 +183,7 @@ class Schedule implements AsyncDisposable {
   }
 
   /** Runs a command. @returns its output with --json @throws with its error message */
-  async #command(...args: string[]): Promise<unknown> {
+  async #runCommand(...args: string[]): Promise<unknown> {
     const child = spawn(process.execPath, [...process.execArgv, MAIN, ...args, '--json'], {
       stdio: ['ignore', 'pipe', 'pipe'],
       signal: this.#stop.signal,
@@ -198,12 +198,12 @@ class Schedule implements AsyncDisposable {
       ended,
     ]);
     if (code === 0) return JSON.parse(stdout);
-    throw new Error(sentenceOf(stderr));
+    throw new Error(failureIn(stderr));
   }
 }
 
 /** Returns the failure, which is the last line of stderr after lines of progress. */
-function sentenceOf(stderr: string): string {
+function failureIn(stderr: string): string {
   const line = stderr.trim().split('\n').at(-1) ?? '';
   try {
     const { error } = JSON.parse(line) as { error: { message: string } };

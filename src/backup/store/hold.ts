@@ -31,7 +31,7 @@ update installation
 returning xact_era as epoch`;
 
 /** Turns the rows of a lost installation into those of this one, in the transaction of the restore. */
-export async function settleIn(
+export async function putOnHold(
   db: Queryable,
   { takenAt }: Pick<SnapshotFacts, 'takenAt'>,
 ): Promise<void> {
@@ -45,9 +45,9 @@ export async function settleIn(
  * Does the same for a database that was recovered to a point in time. It also deletes the rows of running machines,
  * which a backup does not have.
  */
-export async function settleRecovered(db: Queryable, takenAt: string): Promise<void> {
+export async function putRecoveredOnHold(db: Queryable, takenAt: string): Promise<void> {
   await db.query('begin');
-  await settleIn(db, { takenAt });
+  await putOnHold(db, { takenAt });
   for (const table of ['mail_hosts', 'providers', 'nodes']) await db.query(`delete from ${table}`);
   await db.query('commit');
 }
@@ -117,7 +117,7 @@ export function listMailInDoubt(db: Queryable, limit: number): Promise<MailInDou
   return db.query<MailInDoubt>(LIST_IN_DOUBT, [limit]);
 }
 
-const HOLD_BACK = `
+const KEEP_IN_DOUBT = `
 update queue q
    set held = true, due_at = e.expires_at
   from emails e
@@ -132,13 +132,13 @@ export async function endHold(
   tx: Queryable,
   { exceptInDoubt }: { exceptInDoubt: boolean },
 ): Promise<boolean> {
-  const [was] = await tx.query<{ since: Date | null }>(
+  const [installation] = await tx.query<{ since: Date | null }>(
     'select on_hold_since as since from installation for update',
   );
-  if (was?.since == null) return false;
+  if (installation?.since == null) return false;
   // A queue of a million recipients takes longer than the default limit.
   await tx.query(`set local statement_timeout = '10min'`);
-  if (exceptInDoubt) await tx.query(HOLD_BACK);
+  if (exceptInDoubt) await tx.query(KEEP_IN_DOUBT);
   await tx.query('update installation set on_hold_since = null');
   return true;
 }

@@ -34,7 +34,7 @@ export function readJournalRows(
   return db.query<JournalRow>(READ, [from, to]);
 }
 
-export async function journalNow(db: Queryable): Promise<Date> {
+export async function readDatabaseTime(db: Queryable): Promise<Date> {
   const [row] = await db.query<{ now: Date }>('select app_now() as now');
   return row!.now;
 }
@@ -72,15 +72,17 @@ export async function replayJournal(
   db: Queryable,
   rows: readonly JournalRow[],
 ): Promise<{ suppressions: number; keys: number }> {
-  const of = (table: JournalRow['table']) =>
-    JSON.stringify(rows.filter((one) => one.table === table).map(({ row }) => withKey(row)));
-  const suppressions = await db.query(REPLAY_SUPPRESSIONS, [of('suppressions')]);
-  const keys = await db.query(REPLAY_KEYS, [of('idempotency')]);
+  const rowsOf = (table: JournalRow['table']) =>
+    JSON.stringify(
+      rows.filter((one) => one.table === table).map(({ row }) => withCurrentAddressKey(row)),
+    );
+  const suppressions = await db.query(REPLAY_SUPPRESSIONS, [rowsOf('suppressions')]);
+  const keys = await db.query(REPLAY_KEYS, [rowsOf('idempotency')]);
   return { suppressions: suppressions.length, keys: keys.length };
 }
 
 /** Updates the address form of a journal that an older version wrote. */
-function withKey(row: JournalRow['row']): JournalRow['row'] {
+function withCurrentAddressKey(row: JournalRow['row']): JournalRow['row'] {
   return typeof row.address_key === 'string'
     ? { ...row, address_key: addressKey(row.address_key) }
     : row;

@@ -51,7 +51,7 @@ export type Snapshot = AsyncDisposable & {
  * Tables that belong to running machines (their leases, names and keys in memory), and tables that every migration
  * fills itself.
  */
-const OF_MACHINES = [
+const EXCLUDED_TABLES = [
   'schema_migrations',
   'status_transitions',
   'nodes',
@@ -67,14 +67,14 @@ export async function openSnapshot(address: DatabaseAddress): Promise<Snapshot> 
     const db = clientQueries(client);
     await db.query('set statement_timeout = 0');
     await refuseUnusable(db);
-    const schema = await schemaOf(db);
+    const schema = await requireSchema(db);
     const tables = await listTables(db);
     await db.query('begin isolation level repeatable read read only');
     await db.query(`lock table ${tables.map(({ name }) => name).join(', ')} in access share mode`);
     const facts = { schema, ...(await readSystem(db, schema)), tables, weeks: await readWeeks(db) };
     return {
       facts,
-      bytes: await bytesOf(db, tables),
+      bytes: await tableBytes(db, tables),
       open: await countOpen(db),
       read: (table) => readTable(client, table),
       [Symbol.asyncDispose]: () => client.end(),
@@ -85,7 +85,7 @@ export async function openSnapshot(address: DatabaseAddress): Promise<Snapshot> 
   }
 }
 
-async function schemaOf(db: Queryable): Promise<number> {
+async function requireSchema(db: Queryable): Promise<number> {
   const schema = await readVersion(db);
   if (schema > 0 && schema <= SCHEMA_KNOWN) return schema;
   throw new DatabaseUnusable(
@@ -131,14 +131,14 @@ export async function listTables(db: Queryable): Promise<BackupTable[]> {
 
 /** Returns the tables that running nodes write and a copy leaves out. */
 export function machineTables(): string[] {
-  return OF_MACHINES.filter(
+  return EXCLUDED_TABLES.filter(
     (name) => name !== 'schema_migrations' && name !== 'status_transitions',
   );
 }
 
 /** Returns our tables only: other programs may have tables in the same schema. */
 function ownTables(): string[] {
-  return createdByMigrations('table').filter((name) => !OF_MACHINES.includes(name));
+  return createdByMigrations('table').filter((name) => !EXCLUDED_TABLES.includes(name));
 }
 
 export function createdByMigrations(kind: 'table' | 'function'): string[] {
@@ -173,7 +173,7 @@ select coalesce(sum(pg_table_size(t.oid)), 0)::float8 as bytes
     select relid as oid from pg_partition_tree(name::regclass) where isleaf
     union select name::regclass) t`;
 
-async function bytesOf(db: Queryable, tables: readonly BackupTable[]): Promise<number> {
+async function tableBytes(db: Queryable, tables: readonly BackupTable[]): Promise<number> {
   const [row] = await db.query<{ bytes: number }>(BYTES, [tables.map(({ name }) => name)]);
   return row?.bytes ?? 0;
 }

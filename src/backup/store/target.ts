@@ -2,7 +2,7 @@
  * The database that a backup is restored into.
  *
  * The whole restore is one transaction: the schema of the backup by migrations, the partitions, the rows by COPY, the
- * migrations that are newer than the backup, and the changes of `settleIn`. A mark is committed before it
+ * migrations that are newer than the backup, and the changes of `putOnHold`. A mark is committed before it
  * (database/server/restore-mark.ts), and the transaction removes the mark. So an interrupted restore leaves the
  * database empty and unusable until the restore is repeated.
  */
@@ -23,11 +23,11 @@ import { hasRestoreMark, RESTORE_TABLE } from '../../database/server/restore-mar
 import { DatabaseUnusable } from '../../database/server/unusable-error.ts';
 import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 import { ARRIVAL_TABLE } from '../../database/server/move-marks.ts';
-import { settleIn } from './hold.ts';
+import { putOnHold } from './hold.ts';
 import { type JournalRow, replayJournal } from './journal.ts';
 import type { BackupColumn, BackupTable, SnapshotFacts } from './source.ts';
 
-export type Target = AsyncDisposable & {
+export type RestoreTarget = AsyncDisposable & {
   /** Commits the mark. From here on, the database is unusable until `commit`. */
   begin(facts: SnapshotFacts): Promise<void>;
   write(table: BackupTable): Writable & { rowCount: number };
@@ -40,27 +40,27 @@ export type Target = AsyncDisposable & {
  * Connects to a target.
  * @throws DatabaseUnusable when it has data, or another restore is running; nothing was changed
  */
-export async function openTarget(address: DatabaseAddress): Promise<Target> {
+export async function openRestoreTarget(address: DatabaseAddress): Promise<RestoreTarget> {
   const client = await connectAsOwner(address, 'restore');
   try {
     const db = clientQueries(client);
     await requireSessions(client, () => connectAsOwner(address, 'restore'));
     await db.query('set statement_timeout = 0');
-    await takeLock(db);
+    await takeRestoreLock(db);
     await refuseData(db);
     let facts: SnapshotFacts | null = null;
     return {
-      begin: async (given) => {
-        facts = given;
+      begin: async (snapshotFacts) => {
+        facts = snapshotFacts;
         await db.query(`create table if not exists ${RESTORE_TABLE} (only_row boolean)`);
         await db.query('begin');
-        await makeSchema(db, given);
+        await makeSchema(db, snapshotFacts);
       },
       write: (table) => writeTable(client, table),
       migrate: () => migrateTo(db, SCHEMA_KNOWN),
       replay: (rows) => replayJournal(db, rows),
       commit: async () => {
-        await settleIn(db, facts!);
+        await putOnHold(db, facts!);
         await db.query(`drop table ${RESTORE_TABLE}`);
         await db.query(`drop table if exists ${ARRIVAL_TABLE}`); // left by an abandoned move
         await db.query('commit');
@@ -74,7 +74,7 @@ export async function openTarget(address: DatabaseAddress): Promise<Target> {
   }
 }
 
-export async function takeLock(db: Queryable): Promise<void> {
+export async function takeRestoreLock(db: Queryable): Promise<void> {
   if (await tryAdvisoryLock(db, 'restore')) return;
   throw new DatabaseUnusable(
     'Another restore or move into this database is running. Wait until it ends.',
@@ -113,13 +113,13 @@ function columnsOf(db: Queryable, table: string): Promise<BackupColumn[]> {
 /** Names from the file get into statements only when the catalog has them. */
 function requireColumns(
   table: string,
-  wanted: readonly BackupColumn[],
+  expected: readonly BackupColumn[],
   present: readonly BackupColumn[],
 ): void {
-  const missing = wanted.find(
+  const missing = expected.find(
     ({ name, type }) => !present.some((one) => one.name === name && one.type === type),
   );
-  if (missing === undefined && wanted.length === present.length) return;
+  if (missing === undefined && expected.length === present.length) return;
   throw new DatabaseUnusable(
     `The table ${JSON.stringify(table)} of the backup is not that of its schema, so another program made the backup.`,
   );

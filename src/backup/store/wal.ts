@@ -14,7 +14,7 @@ import {
 } from '../../database/database.ts';
 
 /** Prefix of our slots. The full name is that of the series. */
-const PREFIX = 'letterhaus_';
+const SLOT_PREFIX = 'letterhaus_';
 
 export type WalSlot = {
   name: string;
@@ -63,13 +63,13 @@ select slot_name as name, wal_status = 'lost' or restart_lsn is null as "isLost"
  order by slot_name`;
 
 export function listSlots(db: Queryable): Promise<WalSlot[]> {
-  return db.query<WalSlot>(SLOTS, [PREFIX]);
+  return db.query<WalSlot>(SLOTS, [SLOT_PREFIX]);
 }
 
 /** Returns the name of a new series. The names sort by time. */
 export function seriesName(now: Date, random: string): string {
   const time = now.toISOString().replaceAll(/[-:]|\.\d+/g, '');
-  return `${PREFIX}${time}_${random}`.toLowerCase();
+  return `${SLOT_PREFIX}${time}_${random}`.toLowerCase();
 }
 
 export async function createSlot(db: Queryable, name: string): Promise<void> {

@@ -5,7 +5,7 @@
  * one another only through their stores and ports. Everything else is passed here as arguments.
  */
 import type { Registry } from 'prom-client';
-import { newestBackup } from '../../backup/newest.ts';
+import { findNewestBackup } from '../../backup/newest.ts';
 import { ReloadedCertificate } from '../machine/certificates.ts';
 import type { Unready } from '../../core/readiness.ts';
 import type { Scope } from '../../core/scope.ts';
@@ -296,7 +296,7 @@ function createApp(
     onDatabaseFailure: () => readiness.probeDatabase(),
     isStopping: () => readiness.isStopping,
     isOnHold: () => sending.isOnHold,
-    newestBackup: () => newestBackup(context.config.backup, world),
+    newestBackup: () => findNewestBackup(context.config.backup, world),
     certificate: apiCertificate(context),
     metricsText: supervisor.metricsText,
   });
