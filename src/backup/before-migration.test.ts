@@ -11,8 +11,8 @@ import type { DatabaseAddress } from '../database/database.ts';
 import { migrate, readVersion } from '../migration/migrate.ts';
 import { MIGRATIONS_DIR } from '../migration/schema-version.ts';
 import { backupBeforeMigration, type BeforeMigration } from './before-migration.ts';
-import { readBackupFile } from './places/files.ts';
-import { walkBackup } from './walk.ts';
+import { readBackupFile } from './places/folder-place.ts';
+import { walkBackup } from './walk-backup.ts';
 
 const migrations = temporaryFolder();
 cpSync(MIGRATIONS_DIR, migrations, { recursive: true });

@@ -13,11 +13,16 @@ import type { S3Access } from '../net/s3/transport.ts';
 import { type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
 import type { BackUpBeforeMigration } from '../migration/migrate.ts';
 import { DatabaseUnusable } from '../database/server/unusable-error.ts';
-import { pathIn, isInBucket, backupPlaceAt } from './places/locate.ts';
-import { makeBackup, type MadeBackup, type Progress } from './make.ts';
-import { type BackupPlace, type Destination, megabytes, PlaceProblem } from './places/place.ts';
+import { pathIn, isInBucket, backupPlaceAt } from './places/locate-place.ts';
+import { makeBackup, type MadeBackup, type Progress } from './make-backup.ts';
+import {
+  type BackupPlace,
+  type Destination,
+  megabytes,
+  PlaceProblem,
+} from './places/backup-place.ts';
 import { type SealingConfig, sealingOf, SealProblem } from './sealed-key.ts';
-import { walkBackup } from './walk.ts';
+import { walkBackup } from './walk-backup.ts';
 
 export type BeforeMigration = {
   address: DatabaseAddress;

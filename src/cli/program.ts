@@ -187,7 +187,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'move',
     about: 'move the database to another server or into the data directory, while mail flows',
-    load: async () => (await import('../move/command.ts')).describeMove,
+    load: async () => (await import('../move/move-command.ts')).describeMove,
   },
   {
     name: 'login',

@@ -9,7 +9,7 @@ import { readAddressLog } from '../emails/address-log/address-log-store.ts';
 import { keyEarlierLists, keyEarlierMail } from './migrate-addresses.ts';
 import { type EmailFilter, listEmails } from '../emails/email-store.ts';
 import { newId } from '../database/ids.ts';
-import { replayJournal } from '../backup/store/journal.ts';
+import { replayJournal } from '../backup/store/journal-rows.ts';
 import { claimOldest } from '../delivery/queue/claim-store.ts';
 import { addSuppression, findSuppression } from '../suppressions/suppression-store.ts';
 

@@ -23,15 +23,15 @@ import type { AbortOptions } from '../database/server/watched-session.ts';
 /** Columns that identify a row: the primary key, or a unique index. Null when the table has neither. */
 export type Key = readonly string[] | null;
 
-const PREFIX = 'letterhaus_moving_';
+const LOG_PREFIX = 'letterhaus_moving_';
 /** Shorter than PostgreSQL's deadlock_timeout of 1 s, so that in a deadlock this side gives up and not a node. */
 export const LOCK_TIMEOUT_MS = 500;
-const TRIES_MAX = 30;
-const TRY_AGAIN_MS = 500;
+const ATTEMPTS_MAX = 30;
+const RETRY_MS = 500;
 /** A lock timeout, a deadlock, and a catalog row that another session changes (XX000). */
 const CONTENDED = new Set(['55P03', '40P01', 'XX000']);
 
-const KEYS = `
+const READ_KEYS = `
 select distinct on (c.relname) c.relname as name,
        array(select a.attname::text
                from unnest(i.indkey::int2[]) with ordinality as k(attnum, place)
@@ -50,13 +50,13 @@ export async function readKeys(
   db: Queryable,
   tables: readonly string[],
 ): Promise<ReadonlyMap<string, Key>> {
-  const rows = await db.query<{ name: string; key: string[] }>(KEYS, [tables]);
+  const rows = await db.query<{ name: string; key: string[] }>(READ_KEYS, [tables]);
   const found = new Map(rows.map(({ name, key }) => [name, key]));
   return new Map(tables.map((name) => [name, found.get(name) ?? null]));
 }
 
-export function logOf(table: string): string {
-  return PREFIX + table;
+export function logTableOf(table: string): string {
+  return LOG_PREFIX + table;
 }
 
 export async function installLog(db: Queryable, keys: ReadonlyMap<string, Key>): Promise<void> {
@@ -64,26 +64,26 @@ export async function installLog(db: Queryable, keys: ReadonlyMap<string, Key>):
     'select quote_ident(current_schema()) as schema',
   );
   for (const [table, key] of keys) {
-    if (key !== null) await inTurn(db, installOn(row!.schema, table, key));
+    if (key !== null) await runWithRetries(db, installStatements(row!.schema, table, key));
   }
 }
 
-function installOn(schema: string, table: string, key: readonly string[]): string {
-  const log = logOf(table);
+function installStatements(schema: string, table: string, key: readonly string[]): string {
+  const log = logTableOf(table);
   const values = (row: 'new' | 'old') => `(${key.map((column) => `${row}.${column}`).join(', ')})`;
-  const note = (row: 'new' | 'old') => `insert into ${schema}.${log} values ${values(row)};`;
+  const insertKey = (row: 'new' | 'old') => `insert into ${schema}.${log} values ${values(row)};`;
   return `
     create unlogged table ${log} as select ${key.join(', ')} from ${table} with no data;
     create function ${log}() returns trigger language plpgsql
       security definer set search_path = pg_catalog, pg_temp as
     $$ begin
       if tg_op = 'DELETE' then
-        ${note('old')}
+        ${insertKey('old')}
       else
-        ${note('new')}
+        ${insertKey('new')}
         if tg_op = 'UPDATE' then
           if ${values('old')} is distinct from ${values('new')} then
-            ${note('old')}
+            ${insertKey('old')}
           end if;
         end if;
       end if;
@@ -96,7 +96,7 @@ function installOn(schema: string, table: string, key: readonly string[]): strin
 const FIND_LOGS = `
 select proname as name from pg_proc
  where pronamespace = current_schema()::regnamespace and prorettype = 'trigger'::regtype
-   and proname like '${PREFIX.replaceAll('_', '\\_')}%'
+   and proname like '${LOG_PREFIX.replaceAll('_', '\\_')}%'
  order by proname`;
 
 /**
@@ -111,13 +111,13 @@ export async function removeLog(db: Queryable): Promise<void> {
     );
   }
   for (const { name } of logs) {
-    await inTurn(db, `drop function ${name}() cascade; drop table if exists ${name};`);
+    await runWithRetries(db, `drop function ${name}() cascade; drop table if exists ${name};`);
   }
 }
 
-const IS_DEAD = `
+const HAS_LOG = `
 select exists (select from pg_proc where pronamespace = current_schema()::regnamespace
-                  and prorettype = 'trigger'::regtype and proname like '${PREFIX.replaceAll('_', '\\_')}%')
+                  and prorettype = 'trigger'::regtype and proname like '${LOG_PREFIX.replaceAll('_', '\\_')}%')
        as "isThere"`;
 
 /** Removes the log of a killed mover, from a running service. @returns whether there was one */
@@ -126,7 +126,7 @@ export async function removeDeadLog(
   address: DatabaseAddress,
   abortOptions: AbortOptions = {},
 ): Promise<boolean> {
-  const [found] = await db.query<{ isThere: boolean }>(IS_DEAD);
+  const [found] = await db.query<{ isThere: boolean }>(HAS_LOG);
   if (found?.isThere !== true) return false;
   const client = await connectAsOwner(address, 'end of a move', abortOptions);
   try {
@@ -140,7 +140,7 @@ export async function removeDeadLog(
 }
 
 /** Runs statements in a transaction that waits only briefly for a lock, and retries until they succeed. */
-async function inTurn(db: Queryable, statements: string): Promise<void> {
+async function runWithRetries(db: Queryable, statements: string): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       await db.query('begin');
@@ -151,13 +151,13 @@ async function inTurn(db: Queryable, statements: string): Promise<void> {
     } catch (error) {
       await db.query('rollback').catch(() => {});
       if (!isContended(error)) throw error;
-      if (attempt === TRIES_MAX) {
+      if (attempt === ATTEMPTS_MAX) {
         throw new DatabaseUnusable(
           'Another session keeps a lock on the tables for too long. Let it end, and try again.',
         );
       }
     }
-    await pause(TRY_AGAIN_MS);
+    await pause(RETRY_MS);
   }
 }
 

@@ -16,7 +16,7 @@ import {
   openSnapshot,
   readTable,
   type Snapshot,
-} from '../backup/store/source.ts';
+} from '../backup/store/snapshot.ts';
 import { expireWorker, listWorkers, releaseOrphans } from '../delivery/queue/worker-store.ts';
 import { readWeeks, type Weeks } from '../database/partitions.ts';
 import { ADVISORY_LOCKS, tryAdvisoryLock } from '../database/advisory-locks.ts';
@@ -35,7 +35,7 @@ import {
   isContended,
   LOCK_TIMEOUT_MS,
   type Key,
-  logOf,
+  logTableOf,
   readKeys,
   removeLog,
 } from './change-log-store.ts';
@@ -48,7 +48,7 @@ export type Change = {
   /** The current rows, in the binary form of COPY. */
   rows: () => Readable;
   /** The keys of deleted rows. */
-  gone: () => Readable;
+  deletedKeys: () => Readable;
 };
 
 export type Round = { changes: Change[]; keys: number; weeks: Weeks };
@@ -61,12 +61,12 @@ set statement_timeout = 0; set idle_in_transaction_session_timeout = 0; set idle
 const BY_INDEX = 'set enable_hashjoin = off; set enable_mergejoin = off; set enable_seqscan = off';
 
 const KEEP_LOCK_EVERY_MS = 5_000;
-const LOOK_EVERY_MS = 100;
+const POLL_EVERY_MS = 100;
 /** Time after which other nodes call a silent node dead (service/maintenance). */
-const SILENT_MS = 15_000;
+const DEAD_AFTER_MS = 15_000;
 
 /** Name of the session that has the locks, in `pg_stat_activity`. */
-const NAME = 'move';
+const SESSION_NAME = 'move';
 const LOCK_TRIES_MAX = 300;
 
 const LOCK_HOLDER = `
@@ -82,8 +82,8 @@ export class MoveSource implements AsyncDisposable {
   readonly #db: Queryable;
   /** Tables to copy; referenced tables come first. */
   tables: KeyedTable[] = [];
-  #isLogged = false;
-  #hasLeft = false;
+  #hasLog = false;
+  #isFenced = false;
 
   private constructor(address: DatabaseAddress, keeper: pg.Client, reader: pg.Client) {
     this.#address = address;
@@ -93,7 +93,7 @@ export class MoveSource implements AsyncDisposable {
   }
 
   static async open(address: DatabaseAddress): Promise<MoveSource> {
-    const keeper = await connectAsOwner(address, NAME);
+    const keeper = await connectAsOwner(address, SESSION_NAME);
     const reader = await connectAsOwner(address, 'move reader').catch(async (error: unknown) => {
       await keeper.end();
       throw error;
@@ -124,10 +124,10 @@ export class MoveSource implements AsyncDisposable {
     for (let attempt = 1; ; attempt += 1) {
       if (await tryAdvisoryLock(this.#db, 'move')) return;
       const [holder] = await this.#db.query<{ name: string }>(LOCK_HOLDER);
-      if (holder?.name === `letterhaus ${NAME}` || attempt === LOCK_TRIES_MAX) {
+      if (holder?.name === `letterhaus ${SESSION_NAME}` || attempt === LOCK_TRIES_MAX) {
         throw new DatabaseUnusable('Another move of this database is running. Wait until it ends.');
       }
-      await pause(LOOK_EVERY_MS);
+      await pause(POLL_EVERY_MS);
     }
   }
 
@@ -142,12 +142,12 @@ export class MoveSource implements AsyncDisposable {
     );
   }
 
-  async sessions(): Promise<number> {
+  async countSessions(): Promise<number> {
     const [row] = await this.#db.query<{ count: number }>(SESSIONS);
     return row?.count ?? 0;
   }
 
-  async look(): Promise<{ bytes: number; open: number; tables: Map<string, number> }> {
+  async measure(): Promise<{ bytes: number; open: number; tables: Map<string, number> }> {
     await using snapshot = await openSnapshot(this.#address);
     const { bytes, open, facts } = snapshot;
     return { bytes, open: open.queued, tables: await countRows(this.#db, facts.tables) };
@@ -162,7 +162,7 @@ export class MoveSource implements AsyncDisposable {
       tables.map(({ name }) => name),
     );
     this.tables = tables.map((table) => ({ ...table, key: keys.get(table.name) ?? null }));
-    this.#isLogged = true;
+    this.#hasLog = true;
     await installLog(this.#db, keys);
     return openSnapshot(this.#address);
   }
@@ -183,13 +183,14 @@ export class MoveSource implements AsyncDisposable {
   }
 
   /** Passes the changes since the last round to `work`, from one snapshot, while mail flows. */
-  async round(work: (round: Round) => Promise<void>): Promise<number> {
+  async readRound(work: (round: Round) => Promise<void>): Promise<number> {
     const db = clientQueries(this.#reader);
     await db.query('begin isolation level repeatable read');
     try {
-      const round = await this.#changes(this.#reader);
+      const round = await this.#readChanges(this.#reader);
       await work(round);
-      for (const { table } of round.changes) await db.query(`delete from ${logOf(table.name)}`);
+      for (const { table } of round.changes)
+        await db.query(`delete from ${logTableOf(table.name)}`);
       await db.query('commit');
       return round.keys;
     } catch (error) {
@@ -198,28 +199,28 @@ export class MoveSource implements AsyncDisposable {
     }
   }
 
-  async #changes(client: pg.Client): Promise<Round> {
+  async #readChanges(client: pg.Client): Promise<Round> {
     const db = clientQueries(client);
     const changes: Change[] = [];
     let keys = 0;
     for (const { key, ...table } of this.tables) {
       if (key === null) continue;
-      const noted = `(select distinct ${key.join(', ')} from ${logOf(table.name)})`;
+      const changedKeys = `(select distinct ${key.join(', ')} from ${logTableOf(table.name)})`;
       const [row] = await db.query<{ count: number }>(
-        `select count(*)::int as count from ${noted} k`,
+        `select count(*)::int as count from ${changedKeys} k`,
       );
       if (row === undefined || row.count === 0) continue;
       keys += row.count;
       const columns = table.columns.map(({ name }) => `t.${name}`).join(', ');
       const on = key.map((column) => `t.${column} = k.${column}`).join(' and ');
-      const own = key.map((column) => `k.${column}`).join(', ');
+      const keyColumns = key.map((column) => `k.${column}`).join(', ');
       const read = (text: string) => copyOut(client, text);
       changes.push({
         table: { ...table, key },
-        rows: () => read(`select ${columns} from ${noted} k join ${table.name} t on ${on}`),
-        gone: () =>
+        rows: () => read(`select ${columns} from ${changedKeys} k join ${table.name} t on ${on}`),
+        deletedKeys: () =>
           read(
-            `select ${own} from ${noted} k where not exists (select from ${table.name} t where ${on})`,
+            `select ${keyColumns} from ${changedKeys} k where not exists (select from ${table.name} t where ${on})`,
           ),
       });
     }
@@ -235,32 +236,32 @@ export class MoveSource implements AsyncDisposable {
    * Waits until no node has claimed mail or webhooks. Releases the work of dead nodes, as other nodes would.
    * @returns the number of recipients and webhooks that are still claimed at the end of the time
    */
-  async untilIdle(timeoutMs: number): Promise<number> {
+  async waitUntilIdle(timeoutMs: number): Promise<number> {
     const heartbeats = new Map<string, { beat: number; sinceMs: number }>();
     let waitedMs = 0;
     for (;;) {
       const claimed = await countClaimed(this.#db);
       if (claimed === 0 || waitedMs >= timeoutMs) return claimed;
-      await this.#releaseDead(heartbeats, waitedMs);
-      await pause(LOOK_EVERY_MS);
-      waitedMs += LOOK_EVERY_MS;
+      await this.#releaseWorkOfDeadNodes(heartbeats, waitedMs);
+      await pause(POLL_EVERY_MS);
+      waitedMs += POLL_EVERY_MS;
     }
   }
 
-  async #releaseDead(
+  async #releaseWorkOfDeadNodes(
     heartbeats: Map<string, { beat: number; sinceMs: number }>,
     nowMs: number,
   ): Promise<void> {
-    if (nowMs < SILENT_MS) {
+    if (nowMs < DEAD_AFTER_MS) {
       for (const { id, beat } of await listWorkers(this.#db)) {
         if (heartbeats.get(id)?.beat !== beat) heartbeats.set(id, { beat, sinceMs: nowMs });
       }
       return;
     }
     for (const { id, beat } of await listWorkers(this.#db)) {
-      const seen = heartbeats.get(id);
-      if (seen?.beat !== beat) heartbeats.set(id, { beat, sinceMs: nowMs });
-      else if (nowMs - seen.sinceMs >= SILENT_MS) await expireWorker(this.#db, { id, beat });
+      const heartbeat = heartbeats.get(id);
+      if (heartbeat?.beat !== beat) heartbeats.set(id, { beat, sinceMs: nowMs });
+      else if (nowMs - heartbeat.sinceMs >= DEAD_AFTER_MS) await expireWorker(this.#db, { id, beat });
     }
     await releaseOrphans(this.#db);
   }
@@ -273,7 +274,9 @@ export class MoveSource implements AsyncDisposable {
     await this.#db.query('begin');
     try {
       await this.#db.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
-      await this.#db.query(`lock table ${this.#fenced.join(', ')} in share row exclusive mode`);
+      await this.#db.query(
+        `lock table ${this.#fencedTables.join(', ')} in share row exclusive mode`,
+      );
       await this.#requireSchema();
       if ((await countClaimed(this.#db)) === 0) return true;
     } catch (error) {
@@ -283,20 +286,20 @@ export class MoveSource implements AsyncDisposable {
     return false;
   }
 
-  get #fenced(): string[] {
+  get #fencedTables(): string[] {
     return [...this.tables.map(({ name }) => name), ...machineTables()];
   }
 
-  async lastRound(): Promise<Round> {
+  async readLastRound(): Promise<Round> {
     await this.#db.query(BY_INDEX);
-    return this.#changes(this.#keeper);
+    return this.#readChanges(this.#keeper);
   }
 
   read(table: BackupTable): Readable {
     return readTable(this.#keeper, table);
   }
 
-  async count(): Promise<Map<string, number>> {
+  async countRows(): Promise<Map<string, number>> {
     await this.#db.query('reset enable_seqscan');
     return countRows(this.#db, this.tables);
   }
@@ -307,18 +310,18 @@ export class MoveSource implements AsyncDisposable {
 
   /** Commits the fence. From here on, nothing is written to this database. */
   async depart(departure: Omit<Departure, 'at'>): Promise<void> {
-    await raiseFence(this.#db, this.#fenced, departure);
+    await raiseFence(this.#db, this.#fencedTables, departure);
     await this.#db.query('commit');
-    this.#hasLeft = true;
+    this.#isFenced = true;
   }
 
   /** Unless it was left: ends the pause and removes all traces of the move. */
   async [Symbol.asyncDispose](): Promise<void> {
     try {
-      if (!this.#hasLeft) {
+      if (!this.#isFenced) {
         await this.#db.query('rollback');
         await this.#db.query('select pg_advisory_unlock($1)', [ADVISORY_LOCKS.movePause]);
-        if (this.#isLogged) await removeLog(this.#db);
+        if (this.#hasLog) await removeLog(this.#db);
       }
     } catch {
       // A node removes the log (change-log-store.ts).

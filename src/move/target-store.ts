@@ -7,12 +7,12 @@
 import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type pg from 'pg';
-import { copyIn, makeSchema, takeRestoreLock, writeTable } from '../backup/store/target.ts';
+import { copyIn, makeSchema, takeRestoreLock, writeTable } from '../backup/store/restore-target.ts';
 import {
   type BackupTable,
   createdByMigrations,
   type SnapshotFacts,
-} from '../backup/store/source.ts';
+} from '../backup/store/snapshot.ts';
 import { createWeeks, readWeeks, type Weeks } from '../database/partitions.ts';
 import { isUnsuitable, requireSessions } from '../database/server/connect.ts';
 import {
@@ -152,15 +152,23 @@ export class MoveTarget implements AsyncDisposable {
   /** Applies the changes of a round: deletes rows from the last table to the first, then inserts and updates. */
   async apply(changes: readonly Change[], weeks: Weeks): Promise<void> {
     await this.#addWeeks(weeks);
-    for (const { table, rows, gone } of changes) {
+    for (const { table, rows, deletedKeys } of changes) {
       const { name, key, columns } = table;
       const lists = { rows: columns.map((column) => column.name), gone: [...key] };
-      await this.#load(`moved_rows_${name}`, { of: name, columns: lists.rows, from: rows });
-      await this.#load(`moved_gone_${name}`, { of: name, columns: lists.gone, from: gone });
+      await this.#loadTemporary(`moved_rows_${name}`, {
+        of: name,
+        columns: lists.rows,
+        from: rows,
+      });
+      await this.#loadTemporary(`moved_gone_${name}`, {
+        of: name,
+        columns: lists.gone,
+        from: deletedKeys,
+      });
     }
     await this.#db.query(BY_INDEX.replaceAll('@', 'off'));
-    for (const { table } of changes.toReversed()) await this.#db.query(deleteGone(table));
-    for (const { table } of changes) await this.#db.query(upsertRows(table));
+    for (const { table } of changes.toReversed()) await this.#db.query(deleteRowsStatement(table));
+    for (const { table } of changes) await this.#db.query(upsertRowsStatement(table));
     for (const { table } of changes) {
       await this.#db.query(`drop table moved_rows_${table.name}, moved_gone_${table.name}`);
     }
@@ -176,7 +184,7 @@ export class MoveTarget implements AsyncDisposable {
     await createWeeks(this.#db, Object.fromEntries(missing) as Weeks);
   }
 
-  async #load(
+  async #loadTemporary(
     name: string,
     { of, columns, from }: { of: string; columns: string[]; from: () => Readable },
   ): Promise<void> {
@@ -187,17 +195,17 @@ export class MoveTarget implements AsyncDisposable {
     await pipeline(from(), copyIn(this.#client, name));
   }
 
-  async replace(table: BackupTable, rows: Readable): Promise<void> {
+  async replaceRows(table: BackupTable, rows: Readable): Promise<void> {
     await this.#db.query(`delete from ${table.name}`);
     await pipeline(rows, this.write(table));
   }
 
-  count(tables: readonly BackupTable[]): Promise<Map<string, number>> {
+  countRows(tables: readonly BackupTable[]): Promise<Map<string, number>> {
     return countRows(this.#db, tables);
   }
 
   /** Commits all rows. The mark stays until `open`. */
-  async complete({ moveId, fromPlace }: { moveId: string; fromPlace: string }): Promise<void> {
+  async commitRows({ moveId, fromPlace }: { moveId: string; fromPlace: string }): Promise<void> {
     const [row] = await this.#db.query<{ epoch: number }>(NEW_EPOCH);
     await this.#db.query(`alter table events alter column xact_era set default ${row!.epoch}`);
     await this.#db.query(`insert into ${ARRIVAL_TABLE} values ($1, $2)`, [moveId, fromPlace]);
@@ -215,12 +223,16 @@ export class MoveTarget implements AsyncDisposable {
   }
 }
 
-function deleteGone({ name, key }: Change['table']): string {
+function deleteRowsStatement({ name, key }: Change['table']): string {
   const on = key.map((column) => `t.${column} = g.${column}`).join(' and ');
   return `delete from ${name} t using moved_gone_${name} g where ${on}`;
 }
 
-function upsertRows({ name, key, columns }: KeyedTable & { key: readonly string[] }): string {
+function upsertRowsStatement({
+  name,
+  key,
+  columns,
+}: KeyedTable & { key: readonly string[] }): string {
   const list = columns.map((column) => column.name);
   const others = list.filter((column) => !key.includes(column));
   const change =

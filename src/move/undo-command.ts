@@ -31,12 +31,12 @@ export function undoCommand(cli: Cli, { isNewLost }: { isNewLost: boolean }): Pr
       sealed: sealDestination(secrets, destinationOf(databaseUrl, findOrCreateInstanceId(dataDir))),
       openNew,
     });
-    return undone(cli, departure);
+    return outcomeOf(cli, departure);
   };
   return withAddress(cli, work, { mayBeOld: true });
 }
 
-function undone({ program }: Cli, { place, at }: Departure): Outcome {
+function outcomeOf({ program }: Cli, { place, at }: Departure): Outcome {
   return {
     data: { object: 'move', undone: true, from: place, moved_at: at.toISOString() },
     text: [

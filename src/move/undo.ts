@@ -7,7 +7,7 @@
  * give up an unreachable one explicitly.
  */
 import { putOnHold } from '../backup/store/hold.ts';
-import { listTables, machineTables } from '../backup/store/source.ts';
+import { listTables, machineTables } from '../backup/store/snapshot.ts';
 import { isContended, LOCK_TIMEOUT_MS, removeLog } from './change-log-store.ts';
 import { raiseFence, removeFence } from './fence-store.ts';
 import {
@@ -39,7 +39,7 @@ export async function undoMove(options: UndoOptions): Promise<Departure> {
       throw new DatabaseUnusable('This database was not moved: there is nothing to undo.');
     }
     const address = await options.openNew(departure);
-    if (address !== null) await fenceNew(address, departure, options);
+    if (address !== null) await fenceNewDatabase(address, departure, options);
     await db.query('begin');
     await removeFence(db);
     await putOnHold(db, { takenAt: departure.at.toISOString() });
@@ -51,10 +51,10 @@ export async function undoMove(options: UndoOptions): Promise<Departure> {
   }
 }
 
-const TRIES_MAX = 60;
+const ATTEMPTS_MAX = 60;
 
 /** Skips a database that an interrupted undo has fenced. */
-async function fenceNew(
+async function fenceNewDatabase(
   address: DatabaseAddress,
   { moveId }: Departure,
   { oldPlace: place, sealed }: UndoOptions,
@@ -65,7 +65,7 @@ async function fenceNew(
     if ((await readDeparture(db))?.moveId === moveId) return;
     const tables = [...(await listTables(db)).map(({ name }) => name), ...machineTables()];
     for (let attempt = 1; !(await tryFence(db, tables, { moveId, place, sealed })); attempt += 1) {
-      if (attempt === TRIES_MAX) {
+      if (attempt === ATTEMPTS_MAX) {
         throw new DatabaseUnusable(
           'The tables of the new database could not be locked in time. Nothing was changed; try again.',
         );

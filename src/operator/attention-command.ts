@@ -1,7 +1,7 @@
 /** `letterhaus attention`: lists open conditions with their start and remedy. */
 import type { Command } from 'commander';
 import type { InstallationStatus } from '../../sdk/src/api.ts';
-import { ageText } from '../backup/age.ts';
+import { ageText } from '../backup/backup-age.ts';
 import { type Api, apiRunnable, listData } from '../cli/api.ts';
 import type { Cli, Outcome } from '../cli/command.ts';
 import { shortTime, table } from '../cli/table.ts';
@@ -49,7 +49,7 @@ async function withOwnBackupAccess(
   const { readConfig } = await import('../config/config.ts');
   const read = readConfig(env);
   if (!read.ok || read.config.backup.s3 === null) return reported;
-  const { findNewestBackup, newestToWire } = await import('../backup/newest.ts');
+  const { findNewestBackup, newestToWire } = await import('../backup/newest-backup.ts');
   const newest = await findNewestBackup(read.config.backup, world);
   return newest && newestToWire(newest);
 }

@@ -1,7 +1,7 @@
 /** Shows the state of the installation at a glance, for the operator. */
 import { z } from 'zod';
 import packageFile from '../../package.json' with { type: 'json' };
-import { newestToWire } from '../backup/newest.ts';
+import { newestToWire } from '../backup/newest-backup.ts';
 import { UNREADY_CODES, unreadySentence } from '../core/readiness.ts';
 import { listConditions } from './condition-store.ts';
 import { listNodeFacts } from '../migration/upgrade-facts.ts';

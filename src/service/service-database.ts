@@ -40,7 +40,7 @@ import {
   MoveUnfinished,
   settingForPlace,
 } from '../database/server/move-marks.ts';
-import { followMove } from '../move/watch.ts';
+import { followMove } from '../move/move-watch.ts';
 
 /** Time within which the mover opens the new database. */
 const OPEN_WITHIN_MS = 60_000;

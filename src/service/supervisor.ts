@@ -20,7 +20,7 @@ import {
 } from './machine/certificates.ts';
 import { certificateUses } from './machine/certificate-watch.ts';
 import { AdminSocket } from './admin-socket.ts';
-import { scheduleBackups } from '../backup/running/schedule.ts';
+import { scheduleBackups } from '../backup/running/backup-schedule.ts';
 import { armSupervisor } from './machine/failpoints.ts';
 import { type FirstStart, seedFirstStart } from './first-start.ts';
 import { type ClockState, ClockWatch } from './readiness/clock-watch.ts';
@@ -37,7 +37,7 @@ import { OperatorEventLog } from '../operator/operator-event-log.ts';
 import { registerHost, ownUrl } from './machine/own-host.ts';
 import { SharedFiles } from './machine/privileges.ts';
 import { watchHold } from '../backup/running/hold-watch.ts';
-import { watchMove } from '../move/watch.ts';
+import { watchMove } from '../move/move-watch.ts';
 import { watchSecretKeys } from '../secrets/secret-key-watch.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
 import { keepPointInTime } from '../backup/running/keep-point-in-time.ts';

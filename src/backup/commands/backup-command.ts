@@ -4,18 +4,24 @@
  */
 import { type Command, Option } from 'commander';
 import packageFile from '../../../package.json' with { type: 'json' };
-import { type MadeBackup, makeBackup, type Progress } from '../make.ts';
-import { pipeDestination } from '../places/files.ts';
-import { fileToRead, isInBucket, locate, type Located, fileToWrite } from '../places/locate.ts';
-import { type Destination, megabytes, PlaceProblem } from '../places/place.ts';
+import { type MadeBackup, makeBackup, type Progress } from '../make-backup.ts';
+import { pipeDestination } from '../places/folder-place.ts';
+import {
+  fileToRead,
+  isInBucket,
+  locate,
+  type Located,
+  fileToWrite,
+} from '../places/locate-place.ts';
+import { type Destination, megabytes, PlaceProblem } from '../places/backup-place.ts';
 import { readPassphrase, type Sealing, sealingOf, SealProblem } from '../sealed-key.ts';
-import { walkBackup } from '../walk.ts';
+import { walkBackup } from '../walk-backup.ts';
 import { readBackup } from '../../config/backup.ts';
 import type { Config } from '../../config/config.ts';
 import { noteBackup } from '../store/last-backup.ts';
 import { EnvReader } from '../../config/env-reader.ts';
 import { readSecretKey } from '../../secrets/secret-key-file.ts';
-import { backupFailure } from './failure.ts';
+import { backupFailure } from './backup-failure.ts';
 import {
   type Cli,
   type Outcome,

@@ -2,15 +2,20 @@
  * `letterhaus restore`: fills an empty data directory, or the empty database of DATABASE_URL, from a backup. The
  * installation is on hold until `letterhaus release`.
  */
-import { restoredOutcome } from './restored.ts';
+import { restoredOutcome } from './restore-outcome.ts';
 import type { Command } from 'commander';
-import { fileToRead, locate } from '../places/locate.ts';
-import { megabytes, PlaceProblem } from '../places/place.ts';
-import { checkBackup, fillFrom, type ReplayCounts, type RestoreProgress } from '../restore.ts';
+import { fileToRead, locate } from '../places/locate-place.ts';
+import { megabytes, PlaceProblem } from '../places/backup-place.ts';
+import {
+  checkBackup,
+  fillFrom,
+  type ReplayCounts,
+  type RestoreProgress,
+} from '../restore-backup.ts';
 import { readIdentities, readPassphrase, type Opening } from '../sealed-key.ts';
-import type { BackupFacts } from '../walk.ts';
+import type { BackupFacts } from '../walk-backup.ts';
 import { type Config, readConfig } from '../../config/config.ts';
-import { openRestoreTarget } from '../store/target.ts';
+import { openRestoreTarget } from '../store/restore-target.ts';
 import { readFreeBytes } from '../../database/server/capacity.ts';
 import { writeDatabaseNote } from '../../database/server/database-note.ts';
 import { withoutPassword } from '../../database/server/address.ts';
@@ -18,7 +23,7 @@ import type { DatabaseAddress } from '../../database/database.ts';
 import { prepareDataDir } from '../../database/embedded/layout.ts';
 import { migrate } from '../../migration/migrate.ts';
 import { readSecretKey, storeRestoredSecretKey } from '../../secrets/secret-key-file.ts';
-import { backupFailure } from './failure.ts';
+import { backupFailure } from './backup-failure.ts';
 import {
   type Cli,
   type Outcome,

@@ -2,21 +2,21 @@
  * `letterhaus restore --point-in-time TIME PLACE`: restores the embedded database of an empty data directory to that
  * time, from the archive that the service keeps. The installation is on hold afterwards.
  */
-import { restoredOutcome } from './restored.ts';
-import { archiveAt } from '../places/locate.ts';
-import { megabytes, PlaceProblem } from '../places/place.ts';
+import { restoredOutcome } from './restore-outcome.ts';
+import { archiveAt } from '../places/locate-place.ts';
+import { megabytes, PlaceProblem } from '../places/backup-place.ts';
 import {
   fillCluster,
   type FillProgress,
   secretKeysAt,
   type RestorePlan,
   planRestore,
-} from '../point-in-time/restore.ts';
-import { replayInBatches, type ReplayCounts } from '../restore.ts';
+} from '../point-in-time/read-archive.ts';
+import { replayInBatches, type ReplayCounts } from '../restore-backup.ts';
 import type { Opening } from '../sealed-key.ts';
 import type { Config } from '../../config/config.ts';
 import { countMail, putRecoveredOnHold } from '../store/hold.ts';
-import { replayJournal } from '../store/journal.ts';
+import { replayJournal } from '../store/journal-rows.ts';
 import { readFreeBytes } from '../../database/server/capacity.ts';
 import { clientQueries, connectAsOwner, type DatabaseAddress } from '../../database/database.ts';
 import { prepareDataDir } from '../../database/embedded/layout.ts';

@@ -14,15 +14,15 @@ import {
   type S3Fault,
   startS3Server,
 } from '../../../test/support/s3-server.ts';
-import { archiveAt } from '../places/locate.ts';
+import { archiveAt } from '../places/locate-place.ts';
 import { type Base, beginSeries, readSeries, type Series, walFile } from './archive.ts';
-import { appendCovered, findCoveredSince, readLastCovered } from './covered.ts';
-import { readPartial, readCompressed } from './partial.ts';
-import type { ArchivePlace } from './place.ts';
-import { prune } from './prune.ts';
-import { planRestore } from './restore.ts';
+import { appendCovered, findCoveredSince, readLastCovered } from './covered-log.ts';
+import { readPartial, readCompressed } from './partial-segment.ts';
+import type { ArchivePlace } from './archive-place.ts';
+import { prune } from './prune-archive.ts';
+import { planRestore } from './read-archive.ts';
 import { lsnOf, segmentName } from './segments.ts';
-import { archiveWal } from './write.ts';
+import { archiveWal } from './write-archive.ts';
 
 const PIECE_BYTES = 8 * 1024;
 const SERIES = 'letterhaus_20261125t090000z_0a1b2c3d';

@@ -1,5 +1,5 @@
 /**
- * The archive for restores to a point in time, in a folder or a bucket (place.ts).
+ * The archive for restores to a point in time, in a folder or a bucket (archive-place.ts).
  *
  *     letterhaus.journal              suppressions and idempotency keys (places/journal.ts)
  *     series/letterhaus_20261125t0900….json   the database that a series belongs to
@@ -8,15 +8,15 @@
  *       base-20261125T090003Z.json      its description, written last: it makes the base complete
  *       key-20261125T090003Z.json       the secret key from then on, sealed
  *       wal/0000000100000000000000A4.zst
- *       wal/0000000100000000000000A5.partial-00000000.zst   a piece of the current segment (partial.ts)
- *       covered/000000002A000028-….log  the time up to which the series is complete (covered.ts)
+ *       wal/0000000100000000000000A5.partial-00000000.zst   a piece of the current segment (partial-segment.ts)
+ *       covered/000000002A000028-….log  the time up to which the series is complete (covered-log.ts)
  *
  * A file that has its name is complete. WAL files are never overwritten: one with other content is an error.
  */
 import { z } from 'zod';
 import { BackupDamaged } from '../format.ts';
-import { type Covered, coveredFolder, type CoveredPart, readLastCovered } from './covered.ts';
-import type { ArchivePlace } from './place.ts';
+import { type Covered, coveredFolder, type CoveredPart, readLastCovered } from './covered-log.ts';
+import type { ArchivePlace } from './archive-place.ts';
 import type { WalShape } from './segments.ts';
 
 const SERIES_FOLDER = 'series';

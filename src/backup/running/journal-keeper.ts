@@ -3,8 +3,8 @@
  * the journal ends, or at the oldest backup. So it also stores rows from before a restart.
  */
 import type { Logger } from 'pino';
-import { type BackupPlace, backupTimeMs } from '../places/place.ts';
-import { readDatabaseTime, type JournalRow, readJournalRows } from '../store/journal.ts';
+import { type BackupPlace, backupTimeMs } from '../places/backup-place.ts';
+import { readDatabaseTime, type JournalRow, readJournalRows } from '../store/journal-rows.ts';
 import type { Queryable } from '../../database/database.ts';
 
 /** A statement ends after 20 s. By then, rows with an earlier time are committed. */

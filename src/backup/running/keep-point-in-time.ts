@@ -1,6 +1,6 @@
-/** Archives WAL when LETTERHAUS_POINT_IN_TIME is set (point-in-time.ts). Otherwise drops the slots that keep WAL. */
+/** Archives WAL when LETTERHAUS_POINT_IN_TIME is set (point-in-time-archiver.ts). Otherwise drops the slots that keep WAL. */
 import { dropSlots } from '../store/wal.ts';
-import type { PointInTimeOptions } from './point-in-time.ts';
+import type { PointInTimeOptions } from './point-in-time-archiver.ts';
 
 export async function keepPointInTime(options: PointInTimeOptions): Promise<AsyncDisposable> {
   const { config } = options;
@@ -11,7 +11,7 @@ export async function keepPointInTime(options: PointInTimeOptions): Promise<Asyn
     return { [Symbol.asyncDispose]: () => Promise.resolve() };
   }
   if (to !== null) {
-    const { PointInTimeArchiver } = await import('./point-in-time.ts');
+    const { PointInTimeArchiver } = await import('./point-in-time-archiver.ts');
     return new PointInTimeArchiver(to, options);
   }
   const dropped = dropSlots(options.database.address).catch((error: unknown) => {

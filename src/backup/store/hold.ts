@@ -9,7 +9,7 @@
  */
 import type { Environment } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
-import type { SnapshotFacts } from './source.ts';
+import type { SnapshotFacts } from './snapshot.ts';
 
 /** The migration that added the hold. Older code would send. */
 const SCHEMA_WITH_HOLD = 48;

@@ -1,5 +1,5 @@
 /**
- * The WAL of the embedded engine, for the archive (backup/running/point-in-time.ts).
+ * The WAL of the embedded engine, for the archive (backup/running/point-in-time-archiver.ts).
  *
  * A physical replication slot keeps WAL until the archive has it, up to `max_slot_wal_keep_size`
  * (database/embedded/cluster.ts). Beyond that PostgreSQL invalidates the slot, so an archive that cannot be written

@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { megabytes } from '../../backup/places/place.ts';
+import { megabytes } from '../../backup/places/backup-place.ts';
 import { readConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env-file.ts';
 import { DatabaseUnavailable, sqlStateOf } from '../../database/database.ts';

@@ -5,7 +5,7 @@
  * one another only through their stores and ports. Everything else is passed here as arguments.
  */
 import type { Registry } from 'prom-client';
-import { findNewestBackup } from '../../backup/newest.ts';
+import { findNewestBackup } from '../../backup/newest-backup.ts';
 import { ReloadedCertificate } from '../machine/certificates.ts';
 import type { Unready } from '../../core/readiness.ts';
 import type { Scope } from '../../core/scope.ts';
@@ -184,7 +184,7 @@ type SendingControl = {
   /** Sends mail and webhooks, unless the installation is on hold. */
   startUnlessOnHold(): void;
   release(): void;
-  /** Stops or resumes sending while the database is moved (move/watch.ts). */
+  /** Stops or resumes sending while the database is moved (move/move-watch.ts). */
   pause(isPaused: boolean): void;
 };
 

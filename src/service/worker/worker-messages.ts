@@ -47,7 +47,7 @@ export type ToWorker =
   /** The machine's current reasons for refusing or not sending mail, and warnings. Sent before the setup. */
   | { type: 'readiness'; refusals: readonly Unready[]; warnings: readonly string[] }
   | { type: 'released' }
-  /** true: finish running work, and neither claim nor send until false (move/watch.ts). */
+  /** true: finish running work, and neither claim nor send until false (move/move-watch.ts). */
   | { type: 'paused'; isPaused: boolean }
   /** Work of a dead worker was released: poll now. */
   | { type: 'look' }
