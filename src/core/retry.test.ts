@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import {
   MAIL_LIFETIME_S,
+  MAIL_RETRY_WAITS_MS,
   mailRetryDelayMs,
   parseRetryWaitMs,
   simulatedRetryDelayMs,
@@ -12,11 +15,22 @@ const MINUTE_MS = 60_000;
 /** The middle of the random range: no jitter. */
 const EVEN = 0.5;
 
-test('mail is retried after 1, 4, 10, 15, 30 min, 1, 2, 4 h, then every 4 h', () => {
-  const minutes = Array.from({ length: 10 }, (_, index) =>
-    Math.round(mailRetryDelayMs(index + 1, EVEN) / MINUTE_MS),
-  );
-  assert.deepEqual(minutes, [1, 4, 10, 15, 30, 60, 120, 240, 240, 240]);
+/** Returns a page of the documentation, on one line. */
+function readPage(name: string): string {
+  const path = join(import.meta.dirname, '../../docs', name);
+  return readFileSync(path, 'utf8').replaceAll(/\s+/g, ' ');
+}
+
+test('the retry schedule of mail is that of docs/delivery.md, and its last wait repeats', () => {
+  const minutes = MAIL_RETRY_WAITS_MS.map((waitMs) => waitMs / MINUTE_MS);
+  const short = minutes.filter((wait) => wait < 60).join(', ');
+  const long = minutes.filter((wait) => wait >= 60).map((wait) => wait / 60);
+  const schedule = `after ${short} minutes, ${long.join(', ')} hours, then every ${long.at(-1)} hours`;
+  assert.ok(readPage('delivery.md').includes(schedule), schedule);
+  const delays = minutes.map((_, index) => mailRetryDelayMs(index + 1, EVEN));
+  assert.deepEqual(delays, MAIL_RETRY_WAITS_MS);
+  const { length } = MAIL_RETRY_WAITS_MS;
+  assert.equal(mailRetryDelayMs(length + 1, EVEN), MAIL_RETRY_WAITS_MS.at(-1));
 });
 
 test('a wait varies by at most 15 %, so that emails that failed together are not retried together', () => {

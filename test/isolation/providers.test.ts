@@ -33,7 +33,7 @@ async function resetsArrive(mx: FakeMx, domain: string): Promise<void> {
   assert.ok(tookMs < AT_ONCE_MS, `${tookMs} ms`);
 }
 
-async function stateIs(state: string, provider: string): Promise<void> {
+async function waitForState(state: string, provider: string): Promise<void> {
   const isThere = async (): Promise<boolean> => {
     const rows = await service.sql(`select from providers where state = $1 and provider = $2`, [
       state,
@@ -49,7 +49,7 @@ test('a dead name below a domain suspends no other name below it', async () => {
   const hangUp = { phases: { greeting: { drop: 'fin' as const } } };
   const dead = await journey.mailServer('dead.test', hangUp, { provider: 'bighost.test' });
   for (let email = 0; email < 4; email += 1) await journey.send({ to: `jo${email}@dead.test` });
-  await stateIs('suspended', dead.name);
+  await waitForState('suspended', dead.name);
   const live = await journey.mailServer('live.test', {}, { provider: 'bighost.test' });
   await resetsArrive(live, 'live.test');
 });
@@ -61,7 +61,7 @@ test('a reply about our reputation slows down the host that sent it, and no othe
     { provider: 'slowhost.test' },
   );
   await journey.attempted(await journey.send({ to: 'jo@evil.test' }));
-  await stateIs('suspended', evil.name);
+  await waitForState('suspended', evil.name);
   const live = await journey.mailServer('patient.test', {}, { provider: 'slowhost.test' });
   await resetsArrive(live, 'patient.test');
 });
@@ -75,7 +75,7 @@ test('what a second mail server of a domain replies is not held against the firs
   const evil = await journey.mailServer('second.test', { phases: { mail: BAD_REPUTATION } });
   dns.set('second.test', 'MX', [`10 ${shared.name}`, `20 ${evil.name}`]);
   await journey.attempted(await journey.send({ to: 'jo@second.test' }));
-  await stateIs('suspended', evil.name);
+  await waitForState('suspended', evil.name);
   shared.set({});
   await resetsArrive(shared, 'shared.test');
 });

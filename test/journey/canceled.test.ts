@@ -63,7 +63,7 @@ async function assertExact(
   }
 }
 
-function isDue(dueMs: number): Promise<unknown> {
+function waitUntilDue(dueMs: number): Promise<unknown> {
   return waitFor(() => Date.now() >= dueMs, { what: 'the emails to be due', timeoutMs: 10_000 });
 }
 
@@ -92,7 +92,7 @@ test('cancels race with two workers: each email is canceled or arrives, never bo
   const dueMs = Date.now() + 1_500;
   const due = await sendMany(scene, 60, { scheduled_at: new Date(dueMs).toISOString() });
   const untouched = await sendMany(scene, 5, {});
-  await isDue(dueMs);
+  await waitUntilDue(dueMs);
   const cancels = await cancelUntilEnded(scene, [...early, ...due]);
   await waitFor(() => untouched.every((id) => arrivals(scene.mx).has(id)), { what: 'the others' });
   for (const id of early) assert.ok(cancels.canceled.has(id));

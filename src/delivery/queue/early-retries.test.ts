@@ -66,7 +66,7 @@ async function dueInMs({ message }: Delivery): Promise<number> {
   return row!.ms;
 }
 
-function isDueWithin(delivery: Delivery, ms: number): Promise<boolean> {
+function waitUntilDueWithin(delivery: Delivery, ms: number): Promise<boolean> {
   return waitFor(async () => (await dueInMs(delivery)) <= ms, { what: `due within ${ms} ms` });
 }
 
@@ -76,10 +76,10 @@ test('mail that waits while the uplink is down is retried soon, and at once when
   scene.earlyRetries.noteWaiting([delivery], scene.nowMs);
   scene.nowMs += PHASE_MS / 2;
   scene.change(true);
-  await isDueWithin(delivery, 2 * RULES.retryMs);
+  await waitUntilDueWithin(delivery, 2 * RULES.retryMs);
   assert.ok((await dueInMs(delivery)) > 0);
   scene.change(false);
-  await isDueWithin(delivery, 0);
+  await waitUntilDueWithin(delivery, 0);
   await waitFor(() => scene.dueNow > 0, { what: 'the worker to look' });
 });
 
@@ -97,7 +97,7 @@ test('mail on hold, claimed mail and mail that waited before is not made due ear
   scene.earlyRetries.noteWaiting([onHold, claimed, moved], scene.nowMs);
   scene.change(true);
   scene.change(false);
-  await isDueWithin(moved, 0);
+  await waitUntilDueWithin(moved, 0);
   for (const one of [onHold, claimed, older]) assert.ok((await dueInMs(one)) > HOUR_MS / 2);
 });
 
@@ -109,7 +109,7 @@ test('mail whose wait is committed after the uplink is up again is due at once, 
   scene.nowMs += 1_000;
   scene.change(false);
   scene.earlyRetries.noteWaiting([delivery], decidedMs);
-  await isDueWithin(delivery, 0);
+  await waitUntilDueWithin(delivery, 0);
 });
 
 test('when a block ends, mail that was deferred a moment before or after is due at once', async () => {
@@ -123,10 +123,10 @@ test('when a block ends, mail that was deferred a moment before or after is due 
   scene.earlyRetries.noteWaiting([long], scene.nowMs - 60_000);
   scene.earlyRetries.noteWaiting([before, { ...other, provider: 'mx.other.test' }], scene.nowMs);
   scene.earlyRetries.retryAfterBlock(before.provider);
-  await isDueWithin(before, 0);
+  await waitUntilDueWithin(before, 0);
   scene.nowMs += 1_000;
   scene.earlyRetries.noteWaiting([later], scene.nowMs);
-  await isDueWithin(later, 0);
+  await waitUntilDueWithin(later, 0);
   for (const one of [long, other]) assert.ok((await dueInMs(one)) > HOUR_MS / 2);
 });
 
