@@ -1,6 +1,6 @@
 /**
  * Limits running deliveries. A delivery that waits for a silent server leaves its slot, so deliveries that make
- * progress always find one (docs/decisions/0035-slots-for-what-moves.md).
+ * progress always find one (docs/decisions/0035-slots-for-deliveries-in-progress.md).
  *
  * There are two kinds of slots. `prompt` is for providers whose last attempt got a session at once, `trial` for all
  * others. Silent servers occupy only trial slots, so mail to a provider that answers finds a slot at once. A project
