@@ -245,12 +245,12 @@ export function readRow(
   if (address === null) return { problem: explainAddress(text) };
   const reason = reasonOf(cell('reason')) ?? (cell('reason') === '' ? defaultReason : null);
   if (reason === null) {
-    return { problem: `${shown(cell('reason'))} is not one of ${SUPPRESSION_REASONS.join(', ')}` };
+    return { problem: `${quoted(cell('reason'))} is not one of ${SUPPRESSION_REASONS.join(', ')}` };
   }
   const createdAt = timeOf(cell('created_at'));
   const expiresAt = timeOf(cell('expires_at'));
-  if (createdAt === 'wrong') return { problem: notATime('created_at', cell('created_at')) };
-  if (expiresAt === 'wrong') return { problem: notATime('expires_at', cell('expires_at')) };
+  if (createdAt === 'wrong') return { problem: invalidTime('created_at', cell('created_at')) };
+  if (expiresAt === 'wrong') return { problem: invalidTime('expires_at', cell('expires_at')) };
   return { address, reason, createdAt, expiresAt };
 }
 
@@ -279,10 +279,10 @@ export function timeOf(text: string): Date | 'wrong' | null {
   return isOutside ? 'wrong' : time;
 }
 
-export function notATime(field: string, text: string): string {
-  return `${field}: ${shown(text)} is not a time in ISO 8601, like 2026-11-21T08:30:00Z`;
+export function invalidTime(field: string, text: string): string {
+  return `${field}: ${quoted(text)} is not a time in ISO 8601, like 2026-11-21T08:30:00Z`;
 }
 
-export function shown(text: string): string {
+export function quoted(text: string): string {
   return JSON.stringify(text.length <= 40 ? text : `${text.slice(0, 40)}…`);
 }

@@ -66,7 +66,7 @@ export async function* readEntries(
   pieces: AsyncIterable<Uint8Array>,
   reason: SuppressionReason | null,
 ): AsyncGenerator<Entries> {
-  const { isJson, text } = await opened(pieces);
+  const { isJson, text } = await detectKind(pieces);
   yield* isJson ? jsonEntries(text, reason) : csvEntries(text, reason);
 }
 
@@ -86,7 +86,7 @@ const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 const HEAD_BYTES_MAX = 64 * 1024;
 
 /** Reads up to the first character, which distinguishes JSON from CSV. */
-async function opened(
+async function detectKind(
   pieces: AsyncIterable<Uint8Array>,
 ): Promise<{ isJson: boolean; text: AsyncIterable<Uint8Array> }> {
   const rest = pieces[Symbol.asyncIterator]();
@@ -100,7 +100,7 @@ async function opened(
   }
   first ??= firstCharacter(head);
   const isJson = first === 0x7b || first === 0x5b;
-  return { isJson, text: checked(head, rest) };
+  return { isJson, text: requireText(head, rest) };
 }
 
 function firstCharacter(head: Uint8Array): number | undefined {
@@ -108,7 +108,10 @@ function firstCharacter(head: Uint8Array): number | undefined {
   return head.subarray(isMarked ? 3 : 0).find((byte) => !SPACE.has(byte));
 }
 
-async function* checked(head: Buffer, rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* requireText(
+  head: Buffer,
+  rest: AsyncIterator<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
   try {
     const signature = SIGNATURES.find(([bytes]) => bytes.every((byte, at) => head[at] === byte));
     if (signature !== undefined) throw unreadable(signature[1]);
@@ -136,9 +139,9 @@ function unknownFile(): UnusableFile {
   );
 }
 
-type Reading = { format: ImportFormat; read: (fields: Fields) => ReadEntry };
+type EntryReader = { format: ImportFormat; read: (fields: Fields) => ReadEntry };
 
-function recognised(fields: Fields | null, reason: SuppressionReason | null): Reading {
+function requireReader(fields: Fields | null, reason: SuppressionReason | null): EntryReader {
   const found = fields && recognise(fields, { reason });
   if (found === null) throw unknownFile();
   if ('reasons' in found) throw new ReasonNeeded(found.format, found.reasons);
@@ -151,12 +154,12 @@ async function* jsonEntries(
   text: AsyncIterable<Uint8Array>,
   reason: SuppressionReason | null,
 ): AsyncGenerator<Entries> {
-  let reading: Reading | null = null;
+  let reader: EntryReader | null = null;
   const readRecord = (record: JsonRecord): ReadEntry => {
     if ('problem' in record) return { problem: record.problem };
     const fields = fieldsOfJson(record.value);
-    reading ??= recognised(fields, reason);
-    return fields === null ? { problem: NOT_AN_ENTRY } : reading.read(fields);
+    reader ??= requireReader(fields, reason);
+    return fields === null ? { problem: NOT_AN_ENTRY } : reader.read(fields);
   };
   try {
     for await (const records of readJson(text, holdsEntries)) {
@@ -164,22 +167,22 @@ async function* jsonEntries(
         const { line, item } = record;
         return { line, item, read: readRecord(record) };
       });
-      yield { format: formatIn(reading), entries };
+      yield { format: formatIn(reader), entries };
     }
   } catch (error) {
     throw error instanceof NotJson ? new UnusableFile(error.message) : error;
   }
 }
 
-function formatIn(reading: Reading | null): ImportFormat | null {
-  return reading?.format ?? null;
+function formatIn(reader: EntryReader | null): ImportFormat | null {
+  return reader?.format ?? null;
 }
 
 async function* csvEntries(
   text: AsyncIterable<Uint8Array>,
   reason: SuppressionReason | null,
 ): AsyncGenerator<Entries> {
-  const table = new Table(reason);
+  const table = new CsvEntries(reason);
   for await (const rows of readCsv(text)) {
     const entries: SourceEntry[] = [];
     for (const row of rows) {
@@ -193,13 +196,13 @@ async function* csvEntries(
 /** Columns of Amazon SES's bulk import, which has no header. */
 const SES_NAMES = ['emailaddress', 'reason'];
 
-class Table {
+class CsvEntries {
   readonly #reason: SuppressionReason | null;
   #isFirst = true;
   #names: readonly string[] | null = null;
   /** Null when the names of our own columns are written in another way. */
   #columns: Columns | null = COLUMNS_WITHOUT_NAMES;
-  #reading: Reading | 'own' | null = null;
+  #reader: EntryReader | 'own' | null = null;
   format: ImportFormat | null = null;
 
   constructor(reason: SuppressionReason | null) {
@@ -212,9 +215,9 @@ class Table {
     this.#isFirst = false;
     if ('problem' in row) return row;
     if (isFirst && this.#isHeader(row.cells)) return null;
-    this.#reading ??= this.#readingOf(row.cells);
-    const reading = this.#reading;
-    if (reading !== 'own') return reading.read(fieldsOf(this.#names ?? SES_NAMES, row.cells));
+    this.#reader ??= this.#readerOf(row.cells);
+    const reader = this.#reader;
+    if (reader !== 'own') return reader.read(fieldsOf(this.#names ?? SES_NAMES, row.cells));
     return readRow(row.cells, this.#columns ?? COLUMNS_WITHOUT_NAMES, this.#reason ?? 'manual');
   }
 
@@ -232,12 +235,12 @@ class Table {
     return true;
   }
 
-  #readingOf(cells: readonly string[]): Reading | 'own' {
+  #readerOf(cells: readonly string[]): EntryReader | 'own' {
     const fields = fieldsOf(this.#names ?? SES_NAMES, cells);
     const format = formatOf(fields) ?? 'letterhaus';
     this.format = format;
     const isOwn = format === 'letterhaus' && this.#columns !== null;
-    return isOwn ? 'own' : recognised(fields, this.#reason);
+    return isOwn ? 'own' : requireReader(fields, this.#reason);
   }
 }
 

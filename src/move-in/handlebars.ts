@@ -127,7 +127,7 @@ const TAG_MAX_LENGTH = 2_000;
 
 function tagOf(tag: string, line: number): Token {
   const problem = (message: string): Token => ({ kind: 'problem', message, line });
-  if (tag.startsWith('{{{{')) return problem(`the raw block ${shown(tag)} has no translation`);
+  if (tag.startsWith('{{{{')) return problem(`the raw block ${excerpt(tag)} has no translation`);
   if (tag.length > TAG_MAX_LENGTH && !/^\{\{~?!/.test(tag)) {
     return problem(`a tag is longer than ${TAG_MAX_LENGTH} characters`);
   }
@@ -140,7 +140,7 @@ function tagOf(tag: string, line: number): Token {
   const hasMark = !isRaw && type !== 'output';
   const source = inner.slice(hasMark ? 1 : 0).trim();
   const words = type === 'comment' ? [] : wordsOf(source);
-  return { kind: 'tag', type, words, source: shown(source), line, trim };
+  return { kind: 'tag', type, words, source: excerpt(source), line, trim };
 }
 
 /**
@@ -203,7 +203,8 @@ export function withoutStandaloneLines(tokens: readonly Token[]): Token[] {
     if (token.kind !== 'tag' || !(BLOCK_TYPES.has(token.type) || isElse(token))) continue;
     if (!startsLine(tokens, index) || !endsLine(tokens, index)) continue;
     const [before, after] = [result[index - 1], result[index + 1]];
-    if (before?.kind === 'text') before.text = before.text.slice(0, blankFrom(before.text));
+    if (before?.kind === 'text')
+      before.text = before.text.slice(0, startOfTrailingBlanks(before.text));
     if (after?.kind === 'text') after.text = after.text.replace(/^[ \t]*(?:\r?\n)?/, '');
   }
   return result;
@@ -213,7 +214,7 @@ function startsLine(tokens: readonly Token[], index: number): boolean {
   const before = tokens[index - 1];
   if (before === undefined) return true;
   if (before.kind !== 'text') return false;
-  const blank = blankFrom(before.text);
+  const blank = startOfTrailingBlanks(before.text);
   return blank === 0 ? index === 1 : before.text[blank - 1] === '\n';
 }
 
@@ -222,16 +223,16 @@ function endsLine(tokens: readonly Token[], index: number): boolean {
   if (after === undefined) return true;
   if (after.kind !== 'text') return false;
   const isLast = index + 2 === tokens.length;
-  return /^[ \t]*\r?\n/.test(after.text) || (isLast && blankFrom(after.text) === 0);
+  return /^[ \t]*\r?\n/.test(after.text) || (isLast && startOfTrailingBlanks(after.text) === 0);
 }
 
-function blankFrom(text: string): number {
+function startOfTrailingBlanks(text: string): number {
   let at = text.length;
   while (at > 0 && (text[at - 1] === ' ' || text[at - 1] === '\t')) at -= 1;
   return at;
 }
 
-export function shown(text: string): string {
+export function excerpt(text: string): string {
   const plain = text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
   return plain.length <= 60 ? plain : `${plain.slice(0, 60)}…`;
 }

@@ -53,7 +53,7 @@ type Expected =
   | 'element'
   | 'after_element';
 
-const WHAT: Readonly<Record<Expected, string>> = {
+const EXPECTED_TEXTS: Readonly<Record<Expected, string>> = {
   document: '{ or [',
   first_name: 'a name in quotes or }',
   name: 'a name in quotes',
@@ -262,7 +262,9 @@ class Reader {
   }
 
   #unexpected(): NotJson {
-    return new NotJson(`Line ${this.#line} is not JSON: ${WHAT[this.#expected]} is expected`);
+    return new NotJson(
+      `Line ${this.#line} is not JSON: ${EXPECTED_TEXTS[this.#expected]} is expected`,
+    );
   }
 }
 

@@ -17,7 +17,7 @@ import { explainAddress, parseAddress } from '../mail/address.ts';
 import { MEANINGS } from '../mail/replies/meanings.ts';
 import { classifyReported } from '../mail/reports/classify-report.ts';
 import type { ImportedSuppression, SuppressionReason } from '../suppressions/suppression-store.ts';
-import { COLUMNS_WITHOUT_NAMES, notATime, readRow, shown, timeOf } from './csv.ts';
+import { COLUMNS_WITHOUT_NAMES, invalidTime, quoted, readRow, timeOf } from './csv.ts';
 
 export const IMPORT_FORMATS = [
   'letterhaus',
@@ -159,7 +159,7 @@ function readResend(fields: Fields): ReadEntry {
 const POSTMARK_REASONS = ['HardBounce', 'SpamComplaint', 'ManualSuppression'];
 
 function readPostmark(fields: Fields): ReadEntry {
-  const said = fields.get('suppressionreason') ?? '';
+  const serviceReason = fields.get('suppressionreason') ?? '';
   const byRecipient = fields.get('origin')?.toLowerCase() === 'recipient';
   const reasons: Readonly<Record<string, SuppressionReason>> = {
     hardbounce: 'hard_bounce',
@@ -167,8 +167,9 @@ function readPostmark(fields: Fields): ReadEntry {
     // The recipient unsubscribed, or the customer or Postmark added the address.
     manualsuppression: byRecipient ? 'unsubscribe' : 'manual',
   };
-  const reason = reasons[said.toLowerCase()];
-  if (reason === undefined) return unknownReason('SuppressionReason', said, POSTMARK_REASONS);
+  const reason = reasons[serviceReason.toLowerCase()];
+  if (reason === undefined)
+    return unknownReason('SuppressionReason', serviceReason, POSTMARK_REASONS);
   const address = ['emailaddress', 'recipientemail', 'recipient', 'email'].find((name) =>
     fields.has(name),
   );
@@ -176,13 +177,13 @@ function readPostmark(fields: Fields): ReadEntry {
 }
 
 function readSes(fields: Fields): ReadEntry {
-  const said = fields.get('reason') ?? '';
+  const serviceReason = fields.get('reason') ?? '';
   const reasons: Readonly<Record<string, SuppressionReason>> = {
     bounce: 'hard_bounce',
     complaint: 'complaint',
   };
-  const reason = reasons[said.toLowerCase()];
-  if (reason === undefined) return unknownReason('Reason', said, ['BOUNCE', 'COMPLAINT']);
+  const reason = reasons[serviceReason.toLowerCase()];
+  if (reason === undefined) return unknownReason('Reason', serviceReason, ['BOUNCE', 'COMPLAINT']);
   return entryOf(fields, { address: 'emailaddress', time: 'lastupdatetime', reason });
 }
 
@@ -267,7 +268,7 @@ function entryOf(
   const address = parseAddress(raw);
   if (address === null) return { problem: explainAddress(raw) };
   const createdAt = timeOfService(fields.get(time) ?? '');
-  if (createdAt === 'wrong') return { problem: notATime(time, fields.get(time) ?? '') };
+  if (createdAt === 'wrong') return { problem: invalidTime(time, fields.get(time) ?? '') };
   return { address, reason, createdAt, expiresAt: null };
 }
 
@@ -290,5 +291,5 @@ function timeOfService(text: string): Date | 'wrong' | null {
 }
 
 function unknownReason(name: string, text: string, known: readonly string[]): { problem: string } {
-  return { problem: `${name}: ${shown(text)} is not one of ${known.join(', ')}` };
+  return { problem: `${name}: ${quoted(text)} is not one of ${known.join(', ')}` };
 }

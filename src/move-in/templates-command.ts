@@ -62,7 +62,7 @@ async function importTemplate(
   const source = await sourceOf(file, options);
   if (typeof source === 'string') return usageFailure(source);
   const translation = await translate(api, options, source);
-  if (options.dryRun) return shownTranslation(translation);
+  if (options.dryRun) return outcomeOfDryRun(translation);
   if (translation.problems.length > 0 && !options.partial) {
     const { data, text } = report(translation);
     const count = translation.problems.length;
@@ -94,7 +94,7 @@ async function store(
   { name, alias }: { name: string; alias: string | null },
 ): Promise<Outcome> {
   const { subject, html, text: plain, variables } = translation;
-  const made = await client.templates.create({
+  const created = await client.templates.create({
     name,
     alias,
     subject: subject ?? '',
@@ -103,10 +103,10 @@ async function store(
     variables,
   });
   const { data, text } = report(translation);
-  const called = alias ?? made.id;
+  const nameOrId = alias ?? created.id;
   return {
-    data: { ...data, template: made },
-    text: `${text}\nStored as a draft. Then:  ${cli.program} templates preview ${called}, and publish ${called}`,
+    data: { ...data, template: created },
+    text: `${text}\nStored as a draft. Then:  ${cli.program} templates preview ${nameOrId}, and publish ${nameOrId}`,
   };
 }
 
@@ -151,7 +151,7 @@ function report(translation: TranslatedTemplate) {
   return { data: translation, text: text.join('\n') };
 }
 
-function shownTranslation(translation: TranslatedTemplate): Outcome {
+function outcomeOfDryRun(translation: TranslatedTemplate): Outcome {
   const { data, text } = report(translation);
   const { subject, html, text: plain } = translation;
   const parts = [subject === null ? null : `Subject: ${subject}`, html, plain];

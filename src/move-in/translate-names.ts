@@ -3,7 +3,7 @@
  * and infers the type of a variable from its uses.
  */
 import type { TemplateVariable } from '../templates/template-store.ts';
-import { shown } from './handlebars.ts';
+import { excerpt } from './handlebars.ts';
 import { RESERVED, VARIABLE_NAME } from '../templates/variables.ts';
 
 export type Resolved = {
@@ -63,7 +63,7 @@ export class Names {
     this.#uses.set(variable, uses.add(isMember ? 'member' : use));
   }
 
-  fresh(base: string): string {
+  unusedName(base: string): string {
     let number = this.#numbers.get(base) ?? 0;
     let name: string;
     do {
@@ -76,7 +76,7 @@ export class Names {
   }
 
   enterLoop([alias, index]: readonly string[]): string {
-    const item = this.fresh('item');
+    const item = this.unusedName('item');
     const here = { expression: item, isMember: false, variable: null };
     const aliases = new Map<string, Resolved>();
     if (alias !== undefined) aliases.set(alias, here);
@@ -100,26 +100,26 @@ export class Names {
 
   resolve(path: string): Found {
     if (path.startsWith('@') && !path.startsWith('@root')) return this.#ofLoop(path);
-    const { up, isRoot, rest } = startOf(path);
+    const { up, isRoot, rest } = parsePathStart(path);
     const segments = segmentsOf(rest);
-    if (segments === null) return { problem: `the path ${shown(path)} cannot be read` };
+    if (segments === null) return { problem: `the path ${excerpt(path)} cannot be read` };
     const aliased = up === 0 && !isRoot ? this.#aliased(segments) : null;
     if (aliased !== null) return aliased;
     const scope = isRoot ? ROOT : this.#scopes.at(-1 - up);
-    if (scope === undefined) return { problem: `${shown(path)} is outside of the template` };
+    if (scope === undefined) return { problem: `${excerpt(path)} is outside of the template` };
     if (scope.here === undefined) {
-      return { problem: `${shown(path)} is within a block that has no translation` };
+      return { problem: `${excerpt(path)} is within a block that has no translation` };
     }
-    return scope.here === null ? ofRoot(segments, path) : membersOf(scope.here, segments);
+    return scope.here === null ? resolveInRoot(segments, path) : membersOf(scope.here, segments);
   }
 
   #ofLoop(path: string): Found {
     const expression = Object.hasOwn(LOOP_NAMES, path) ? LOOP_NAMES[path] : undefined;
-    if (expression === undefined) return { problem: `${shown(path)} has no translation` };
+    if (expression === undefined) return { problem: `${excerpt(path)} has no translation` };
     const isInLoop = this.#scopes.some(({ isLoop }) => isLoop);
     return isInLoop
       ? { ...FORLOOP, expression }
-      : { problem: `${shown(path)} is outside of {{#each}}` };
+      : { problem: `${excerpt(path)} is outside of {{#each}}` };
   }
 
   #aliased([first, ...rest]: readonly string[]): Found | null {
@@ -129,7 +129,7 @@ export class Names {
   }
 }
 
-function startOf(path: string): { up: number; isRoot: boolean; rest: string } {
+function parsePathStart(path: string): { up: number; isRoot: boolean; rest: string } {
   if (/^@root(?:[./]|$)/.test(path)) return { up: 0, isRoot: true, rest: path.slice(6) };
   let [up, rest] = [0, path];
   while (/^\.\.(?:\/|$)/.test(rest)) [up, rest] = [up + 1, rest.slice(3)];
@@ -148,10 +148,10 @@ function segmentsOf(text: string): string[] | null {
   return segments;
 }
 
-function ofRoot([name, ...rest]: readonly string[], path: string): Found {
-  if (name === undefined) return { problem: `${shown(path)} means all variables together` };
+function resolveInRoot([name, ...rest]: readonly string[], path: string): Found {
+  if (name === undefined) return { problem: `${excerpt(path)} means all variables together` };
   if (!VARIABLE_NAME.test(name) || RESERVED.has(name)) {
-    return { problem: `${shown(name)} cannot be the name of a variable; rename it` };
+    return { problem: `${excerpt(name)} cannot be the name of a variable; rename it` };
   }
   return membersOf({ expression: name, isMember: false, variable: name }, rest);
 }
@@ -165,12 +165,12 @@ function membersOf(of: Resolved, segments: readonly string[]): Found {
     if (/^\d{1,9}$/.test(segment)) expression += `[${segment}]`;
     else if (VARIABLE_NAME.test(segment)) expression += `.${segment}`;
     else if (/["\\\r\n]/.test(segment))
-      return { problem: `the member ${shown(segment)} cannot be named` };
+      return { problem: `the member ${excerpt(segment)} cannot be named` };
     else expression += `["${segment}"]`;
   }
   if (expression.length > EXPRESSION_MAX_LENGTH) {
     return {
-      problem: `the path ${shown(expression)} is longer than ${EXPRESSION_MAX_LENGTH} characters`,
+      problem: `the path ${excerpt(expression)} is longer than ${EXPRESSION_MAX_LENGTH} characters`,
     };
   }
   return { ...of, expression, isMember: of.isMember || segments.length > 0 };

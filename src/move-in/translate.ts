@@ -15,7 +15,7 @@
 import type { TemplateVariable } from '../templates/template-store.ts';
 import {
   isElse,
-  shown,
+  excerpt,
   type Tag,
   type Token,
   tokensOf,
@@ -186,7 +186,7 @@ class Translator {
       else this.#part.liquid += this.#tag(token);
     }
     for (const { name, line, end } of this.#blocks.toReversed()) {
-      addProblem(this.#part, line, `{{#${shown(name)}}} is not closed`);
+      addProblem(this.#part, line, `{{#${excerpt(name)}}} is not closed`);
       if (end !== null) this.#part.liquid += `{% ${end} %}`;
     }
     return this.#part;
@@ -241,7 +241,7 @@ class Translator {
     if (first.kind !== 'path') return this.#refuse(tag, `{{${tag.source}}} has no translation`);
     if (first.text === 'insert' && rest.length > 0) return this.#insert(tag, rest, raw);
     if (rest.length > 0) {
-      return this.#refuse(tag, `the helper ${shown(first.text)} is not known to Liquid`);
+      return this.#refuse(tag, `the helper ${excerpt(first.text)} is not known to Liquid`);
     }
     const found = this.#names.resolve(first.text);
     if ('problem' in found) return this.#refuse(tag, found.problem);
@@ -353,7 +353,7 @@ class Translator {
     if (over === null) return '';
     this.#names.use(over.found, 'each');
     const { found, aliases } = over;
-    const list = found.isMember ? this.#names.fresh('list') : found.expression;
+    const list = found.isMember ? this.#names.unusedName('list') : found.expression;
     const item = this.#names.enterLoop(aliases);
     this.#blocks.push({
       name: 'each',
@@ -418,7 +418,7 @@ class Translator {
     if (block.hasElse === true) {
       return this.#refuse(
         tag,
-        `{{#${shown(block.name)}}} of line ${block.line} has an {{else}} already`,
+        `{{#${excerpt(block.name)}}} of line ${block.line} has an {{else}} already`,
       );
     }
     block.hasElse = helper === undefined;
@@ -437,7 +437,7 @@ class Translator {
     const block = this.#blocks.at(-1);
     if (block === undefined) return this.#refuse(tag, `{{/${tag.source}}} closes no block`);
     if (block.name !== tag.source && tag.source !== '') {
-      const message = `{{/${tag.source}}} does not close {{#${shown(block.name)}}} of line ${block.line}`;
+      const message = `{{/${tag.source}}} does not close {{#${excerpt(block.name)}}} of line ${block.line}`;
       return this.#refuse(tag, message);
     }
     this.#blocks.pop();
