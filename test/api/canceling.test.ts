@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, UNKNOWN_ID } from '../support/api.ts';
 import { startService } from '../support/service.ts';
-import { idIn, loggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
+import { idIn, openLoggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 
 const service = await startService({
   env: { ...SUBMISSION_ENV, LETTERHAUS_LIMIT_SENDING: '1000/60' },
@@ -205,7 +205,7 @@ test('canceled emails still count to the limit', async () => {
 
 test('a message submitted by SMTP can be scheduled, rescheduled and canceled', async () => {
   const [port = 0] = service.readyLine.submission_ports ?? [];
-  const dialogue = await loggedIn({ port, key: service.testKey });
+  const dialogue = await openLoggedIn({ port, key: service.testKey });
   const at = fromNow(DAY_MS);
   const lines = [
     'From: Acme <hello@acme.test>',

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
 import { assertFailure, EMAIL } from '../support/api.ts';
 import { type Answer, type RequestOptions, startService } from '../support/service.ts';
-import { loggedIn, SUBMISSION_ENV, submit } from '../support/submission.ts';
+import { openLoggedIn, SUBMISSION_ENV, submit } from '../support/submission.ts';
 import { waitFor } from '../support/wait.ts';
 
 const MB = 1024 ** 2;
@@ -105,7 +105,7 @@ test('a submitted message is refused with 452 4.3.1', async () => {
   await begin();
   await service.sql('update projects set storage_bytes_max = 1000 where id = $1', [first.id]);
   const [port = 0] = service.readyLine.submission_ports ?? [];
-  const dialogue = await loggedIn({ port, key: service.testKey });
+  const dialogue = await openLoggedIn({ port, key: service.testKey });
   const lines = [
     'From: hello@acme.test',
     'To: delivered@simulator.test',

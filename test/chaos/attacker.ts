@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { openEventStream } from '../support/event-stream.ts';
-import { type Answer, ask, idsIn, leavesOpen } from './answers.ts';
+import { type NodeResponse, ask, idsIn, leavesOpen } from './node-requests.ts';
 import { type Attack, type AttackerKeys, ATTACKS, type Turn } from './attacks.ts';
 import { subjectOf } from './emails.ts';
 import type { AttackAnswers, Request } from './ledger-types.ts';
@@ -116,7 +116,7 @@ export class Attacker {
   }
 
   /** @returns the answers that came, from a node that is up */
-  async #act(counts: Counts): Promise<Answer[]> {
+  async #act(counts: Counts): Promise<NodeResponse[]> {
     const { nodes, keys, random, victim } = this.#options;
     const up = nodes.filter(({ isUp }) => isUp);
     if (up.length === 0) return [];
@@ -135,7 +135,7 @@ export class Attacker {
   async #request(
     url: string,
     { request, key }: ActionOf<'request'>,
-  ): Promise<Answer | 'no answer'> {
+  ): Promise<NodeResponse | 'no answer'> {
     const { path, body, method = body === undefined ? 'GET' : 'POST', headers = {} } = request;
     const answer = await ask(url + path, {
       method,
@@ -153,7 +153,7 @@ export class Attacker {
   async #send(
     url: string,
     { environment, key, addresses, content }: ActionOf<'mail'>,
-  ): Promise<Answer | 'no answer'> {
+  ): Promise<NodeResponse | 'no answer'> {
     const offset = this.#emails;
     this.#emails += addresses.length;
     const first = FIRST_INDEX + offset;
@@ -198,7 +198,7 @@ export class Attacker {
   }
 
   /** Reads what comes in a moment. */
-  async #stream(url: string, key: string): Promise<Answer | 'no answer'> {
+  async #stream(url: string, key: string): Promise<NodeResponse | 'no answer'> {
     try {
       const signal = AbortSignal.timeout(STREAM_MS);
       await using stream = await openEventStream(url, { key, signal });
@@ -219,7 +219,7 @@ function answersOf({ answers }: Counts): number {
   );
 }
 
-function note({ answers }: Counts, { status, text }: Answer): void {
+function note({ answers }: Counts, { status, text }: NodeResponse): void {
   const before = answers.get(status);
   const example = before?.example ?? text.slice(0, 300);
   answers.set(status, { count: (before?.count ?? 0) + 1, example });

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { RandomSource } from './random.ts';
 import type { Stage } from './stage.ts';
 
-type Around = { stage: Stage; random: RandomSource; log: (line: string) => void };
+type DatabaseFaultContext = { stage: Stage; random: RandomSource; log: (line: string) => void };
 
 const LOCK = `
 begin;
@@ -34,10 +34,10 @@ const FREE = 3;
 const CROWDED_FOR_MS = 6_000;
 
 export const DATABASE_FAULTS = {
-  async database_locked({ stage, random }: Around): Promise<void> {
+  async database_locked({ stage, random }: DatabaseFaultContext): Promise<void> {
     await stage.sql(LOCK.replace('$SECONDS', String(random.between(3, 10))));
   },
-  async database_deadlocks({ stage }: Around): Promise<void> {
+  async database_deadlocks({ stage }: DatabaseFaultContext): Promise<void> {
     await stage.sql(BREAK_OFF);
     for (const table of BROKEN_OFF) {
       await stage.sql(
@@ -48,7 +48,7 @@ export const DATABASE_FAULTS = {
     await delay(BROKEN_FOR_MS);
     for (const table of BROKEN_OFF) await stage.sql(`drop trigger if exists chaos on ${table}`);
   },
-  async database_crowded({ stage, log }: Around): Promise<void> {
+  async database_crowded({ stage, log }: DatabaseFaultContext): Promise<void> {
     const [{ open, max }] = await stage.sql(OPEN);
     const asked = Array.from({ length: max - open - FREE }, () =>
       stage.connect().catch(() => null),

@@ -32,14 +32,14 @@ const JUMPS_MAX = 9;
 /** Jumps in a row without effect: suspensions follow the clocks of the nodes, and end by a restart. */
 const VAIN_JUMPS = 2;
 
-type Means = {
+type DrainContext = {
   log: (line: string) => void;
   /** null: nothing may need it. */
   restart: (() => Promise<void>) | null;
 };
 
 /** @returns whether everything is done */
-export async function drain(stage: Stage, { log, restart }: Means): Promise<boolean> {
+export async function drain(stage: Stage, { log, restart }: DrainContext): Promise<boolean> {
   let best = Infinity;
   let progressAtMs = performance.now();
   let jumps = 0;

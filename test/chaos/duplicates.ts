@@ -3,7 +3,7 @@
  * recipient; one per attempt that is recorded as in doubt; and one wherever its node was disturbed
  * before the next copy was made, because then its answer may never have been written down.
  */
-import { groupBy } from './group.ts';
+import { groupBy } from './group-by.ts';
 import type { Copy, Disturbance, Evidence, Finding } from './ledger-types.ts';
 
 export type DuplicateCount = {
@@ -17,7 +17,7 @@ export type DuplicateCount = {
 /** The clocks of a signal, a log line and a received dot are read in different places. */
 const SLACK_MS = 1_000;
 
-type Judged = { who: string; extra: number; inDoubt: number; atDisturbances: number };
+type JudgedRecipient = { who: string; extra: number; inDoubt: number; atDisturbances: number };
 
 export function findUnexplainedCopies(evidence: Evidence): Finding[] {
   return judgedRecipients(evidence)
@@ -38,7 +38,12 @@ export function countDuplicates(evidence: Evidence): DuplicateCount {
   return sum;
 }
 
-function judgedRecipients({ recipients, copies, events, disturbances }: Evidence): Judged[] {
+function judgedRecipients({
+  recipients,
+  copies,
+  events,
+  disturbances,
+}: Evidence): JudgedRecipient[] {
   const byRecipient = groupBy(copies, ({ emailId, address }) => `${emailId} ${address}`);
   const doubts = groupBy(
     events.filter(({ isInDoubt }) => isInDoubt),

@@ -1,7 +1,7 @@
 /** Gathers what a run has left: from the clients, the database, the receiving servers, the nodes. */
 import { OPERATOR_PROJECT_ID } from '../../src/core/operator-events.ts';
 import type { Director } from './director.ts';
-import { ENDPOINTS } from './hooks.ts';
+import { ENDPOINTS } from './webhook-endpoints.ts';
 import type {
   Evidence,
   StoredEmail,

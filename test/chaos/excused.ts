@@ -7,7 +7,7 @@
  * gone may have been sent, and a cancel of these seconds may be undone. Recipients that were settled before or
  * accepted after get no excuse; nor does anything that does not end.
  */
-import { groupBy } from './group.ts';
+import { groupBy } from './group-by.ts';
 import type { Copy, Evidence, Request } from './ledger-types.ts';
 
 export type FirstAcceptance = { askedMs: number; answeredMs: number };

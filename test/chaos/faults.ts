@@ -84,11 +84,12 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     await Promise.all(stage.nodes.map((node) => node.killWhole()));
   },
   async kill_database({ stage }) {
-    for (const node of stage.nodes) node.disturbed('database killed', Date.now(), later());
+    for (const node of stage.nodes) node.disturbed('database killed', Date.now(), recoveryEndMs());
     signalDatabase(stage, 'SIGKILL');
   },
   async restart_database({ stage, random }) {
-    for (const node of stage.nodes) node.disturbed('database restarted', Date.now(), later());
+    for (const node of stage.nodes)
+      node.disturbed('database restarted', Date.now(), recoveryEndMs());
     // PostgreSQL's fast and immediate shutdown; its supervisor starts it again.
     signalDatabase(stage, random.pick(['SIGINT', 'SIGQUIT']));
   },
@@ -109,7 +110,7 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     }).catch(() => findings.push({ kind: 'frozen_worker_kept', what: `${node.name}: ${pid}` }));
     log(`the frozen worker ${pid} of ${node.name} ended after ${Date.now() - fromMs} ms`);
     node.signal(pid, 'SIGKILL');
-    disturbance.toMs = later();
+    disturbance.toMs = recoveryEndMs();
     node.thawed(pid);
   },
   /** Supervisor and workers, as on a suspended machine. None of their leased mail may be sent after it. */
@@ -133,7 +134,7 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     // Recorded before the signal: the node must not send from here on.
     if (isExpired) freezes.push({ node: node.name, fromMs, toMs: Date.now() });
     else log(`${node.name} was frozen for ${Date.now() - fromMs} ms, and no node has expired it`);
-    disturbance.toMs = later();
+    disturbance.toMs = recoveryEndMs();
     node.signal(group, 'SIGCONT');
     node.isFrozen = false;
     node.isUp = isUp && node.isAlive;
@@ -223,24 +224,24 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
   async suppress({ stage, suppressed, stopped, log }) {
     const address = SUPPRESSED_MEANWHILE[suppressed.length % SUPPRESSED_MEANWHILE.length]!;
     if (suppressed.some((one) => one.address === address)) return;
-    await retrying(stage, (node) => suppress(node.service, address));
+    await runOnAnyNode(stage, (node) => suppress(node.service, address));
     suppressed.push({ address, sinceMs: Date.now() });
-    stopped.push(...(await waitingNow(stage, { address, domain: null })));
+    stopped.push(...(await listWaiting(stage, { address, domain: null })));
     log(`suppressed ${address}`);
   },
   async remove_domain({ stage, load, stopped, log }) {
     const [name, id] = [...stage.leaving].find(([one]) => !load.isRemoved(one)) ?? [];
     if (name === undefined) return;
     load.removing(name);
-    await retrying(stage, ({ service }) => removeDomain(service, `${id}`, stage.adminKey));
+    await runOnAnyNode(stage, ({ service }) => removeDomain(service, `${id}`, stage.adminKey));
     load.removed(name);
-    stopped.push(...(await waitingNow(stage, { address: null, domain: name })));
+    stopped.push(...(await listWaiting(stage, { address: null, domain: name })));
     log(`removed ${name}`);
   },
   async revoke_key({ stage, load, log }) {
     const old = load.liveKey;
-    load.useKey(await retrying(stage, (node) => newLiveKey(node.service)));
-    await retrying(stage, (node) => node.service.cliJson('keys', 'revoke', old.id));
+    load.useKey(await runOnAnyNode(stage, (node) => newLiveKey(node.service)));
+    await runOnAnyNode(stage, (node) => node.service.cliJson('keys', 'revoke', old.id));
     load.revoked(old);
     log(`revoked the key ${old.id}`);
   },
@@ -264,7 +265,7 @@ select q.email_id as "emailId", r.address
  where q.holder is null and (r.address = $1 or d.name = $2)
    for update of q`;
 
-async function waitingNow(
+async function listWaiting(
   stage: Stage,
   { address, domain }: { address: string | null; domain: string | null },
 ): Promise<FaultContext['stopped']> {
@@ -273,7 +274,7 @@ async function waitingNow(
   return rows.map((row) => ({ ...row, sinceMs }));
 }
 
-function later(): number {
+function recoveryEndMs(): number {
   return Date.now() + RECOVERY_MS;
 }
 
@@ -307,7 +308,7 @@ async function whileCutOff(
   const node = stage.nodes[which + 1]!;
   const disturbance = node.disturbed('cut off from the database', Date.now(), Infinity);
   await injection(stage.proxies[which]);
-  disturbance.toMs = later();
+  disturbance.toMs = recoveryEndMs();
 }
 
 /** The next one of these statements is cut off from its answer, or after it was sent. */
@@ -319,7 +320,7 @@ function loseAnswer(context: FaultContext, text: string): Promise<void> {
 }
 
 /** The command line, by whichever node's way to the database. Never node a's: it would start it. */
-async function retrying<Result>(
+async function runOnAnyNode<Result>(
   stage: Stage,
   command: (node: ChaosNode) => Promise<Result>,
 ): Promise<Result> {

@@ -9,7 +9,7 @@ import type { Service } from '../support/service.ts';
 import { newTenant } from '../support/tenants.ts';
 import type { AttackerKeys } from './attacks.ts';
 import { LEAVING_DOMAINS, LIVE_DOMAIN, SUPPRESSED_BEFORE, TEMPLATE } from './emails.ts';
-import { ENDPOINTS, type Hooks } from './hooks.ts';
+import { ENDPOINTS, type Hooks } from './webhook-endpoints.ts';
 import type { LiveKey } from './load.ts';
 
 export type Fixtures = {

@@ -15,7 +15,7 @@ const named = (kind: string, count: number): string[] =>
 export const HOSTILE_DOMAINS = {
   /** Accept connections and never greet, several domains at an address. */
   silent: named('silent', 120),
-  /** Answer no SYN. */
+  /** Servers that do not respond to a SYN. */
   dropping: named('dropping', 6),
   /** Nothing listens at the address. */
   dead: named('dead', 20),
@@ -46,7 +46,7 @@ export type HostileDomains = {
   settle(): void;
 };
 
-type Means = {
+type HostileDomainsContext = {
   dns: FakeDns;
   serve: (behaviour: MxBehaviour) => Promise<FakeMx>;
   /** Names that were asked for in the DNS. */
@@ -62,7 +62,7 @@ export async function startHostileDomains({
   askedFor,
   working,
   accepting,
-}: Means): Promise<HostileDomains> {
+}: HostileDomainsContext): Promise<HostileDomains> {
   const silent: FakeMx[] = [];
   while (silent.length < SILENT_SERVERS) silent.push(await serve(SILENT));
   const complaining = await serve({ phases: { mail: COMPLAINT } });

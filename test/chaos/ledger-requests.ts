@@ -3,7 +3,7 @@
  * its time, batches are accepted as a whole, templates make the content that was asked for, and the event
  * stream has every event once.
  */
-import { groupBy } from './group.ts';
+import { groupBy } from './group-by.ts';
 import type { Evidence, Finding, FindingKind } from './ledger-types.ts';
 
 const finding = (kind: FindingKind, what: string): Finding => ({ kind, what });

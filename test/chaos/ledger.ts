@@ -6,7 +6,7 @@
  * per recipient by legal steps, one event per change and one webhook per event and endpoint, and a
  * second copy only where a worker was between the dot and the commit of its answer.
  */
-import { groupBy } from './group.ts';
+import { groupBy } from './group-by.ts';
 import { findUnexplainedCopies } from './duplicates.ts';
 import { compareAttacks } from './ledger-attacker.ts';
 import { compareRequests } from './ledger-requests.ts';

@@ -9,15 +9,15 @@ import type { RandomSource } from './random.ts';
 import type { Cancel, Request } from './ledger-types.ts';
 import type { FirstAcceptance } from './excused.ts';
 import {
-  type Answer,
+  type NodeResponse,
   ask,
   canceledIn,
   errorCodeIn,
   idsIn,
-  isAway,
+  isUnavailable,
   leavesOpen,
-  type Question,
-} from './answers.ts';
+  type NodeRequest,
+} from './node-requests.ts';
 import { isSuppressible, type DrawnEmail, drawRequest } from './emails.ts';
 
 export type LoadNode = { isUp: boolean; service: { url: string } };
@@ -141,12 +141,12 @@ export class Load {
       if (this.#isGivenUp || (this.#isEnding && isEnough)) return;
       const emails = drawRequest(this.#next, this.#options.random);
       this.#next += emails.length;
-      await this.#turn(isEnough);
+      await this.#sendOne(isEnough);
       await this.#send(emails);
     }
   }
 
-  async #turn(isEnough: boolean): Promise<void> {
+  async #sendOne(isEnough: boolean): Promise<void> {
     const nowMs = performance.now();
     const intervalMs = (1_000 / this.#options.perSecond) * (isEnough ? SLOWER : 1);
     // Requests that were due while the service was away are dropped, not sent in a burst.
@@ -206,7 +206,7 @@ export class Load {
     // A repeated request gets its first answer.
     const isGone = emails.some((email) => records[0]!.begunMs > this.#goneSinceMs(email));
     if (answer.status === 202 && isGone) this.acceptedFromRemovedDomain.push(index);
-    const result = this.#understand(answer, key, asked);
+    const result = this.#readResponse(answer, key, asked);
     if (result.kind === 'accepted') {
       const answeredMs = Date.now();
       for (const id of result.ids) {
@@ -216,7 +216,7 @@ export class Load {
     return result;
   }
 
-  #understand(answer: Answer, key: string, { emails, records }: Asked): AskResult {
+  #readResponse(answer: NodeResponse, key: string, { emails, records }: Asked): AskResult {
     const { status, text } = answer;
     const ids = idsIn(text);
     const isAccepted = status === 202 || status === 200;
@@ -228,7 +228,7 @@ export class Load {
     if (status === 403 && code === 'domain_not_verified' && mayBeRemoved) {
       return { kind: 'refused' };
     }
-    if (isAway(answer)) return { kind: 'again', isOpen: leavesOpen(answer) };
+    if (isUnavailable(answer)) return { kind: 'again', isOpen: leavesOpen(answer) };
     // The key was changed on the way.
     if (status === 401 && key !== this.#liveKey.key) return { kind: 'again', isOpen: false };
     records[0]!.unexpectedAnswers.push(`${status} ${text.slice(0, 300)}`);
@@ -245,7 +245,7 @@ export class Load {
     while (!this.#isGivenUp) {
       const askedMs = Date.now();
       const answer = await this.#post(`/v1/emails/${emailId}/cancel`, key, {});
-      if (typeof answer !== 'string' && !isAway(answer)) {
+      if (typeof answer !== 'string' && !isUnavailable(answer)) {
         const { status, text } = answer;
         const addresses = canceledIn(text);
         if (status === 200) {
@@ -264,8 +264,8 @@ export class Load {
   async #post(
     path: string,
     key: string,
-    request: Pick<Question, 'headers' | 'body'>,
-  ): Promise<Answer | 'no node' | 'no answer'> {
+    request: Pick<NodeRequest, 'headers' | 'body'>,
+  ): Promise<NodeResponse | 'no node' | 'no answer'> {
     const up = this.#options.nodes.filter(({ isUp }) => isUp);
     if (up.length === 0) return 'no node';
     return ask(this.#options.retryRandom.pick(up).service.url + path, { key, ...request });

@@ -10,7 +10,7 @@ import { isAlive, isZombie } from '../../src/database/embedded/process.ts';
 import { changeOwnerOfTree } from '../../src/database/embedded/folders.ts';
 import { childrenOf } from '../support/processes.ts';
 import { waitFor } from '../support/wait.ts';
-import { ENDPOINTS } from './hooks.ts';
+import { ENDPOINTS } from './webhook-endpoints.ts';
 import type { Load } from './load.ts';
 import type { Rewind } from './excused.ts';
 import type { Stage } from './stage.ts';
@@ -22,9 +22,12 @@ const COPIES_BETWEEN = 40;
 const WITHIN_MS = 90_000;
 const GONE_WITHIN_MS = 15_000;
 
-type Means = { load: Load; log: (line: string) => void };
+type FailoverContext = { load: Load; log: (line: string) => void };
 
-export async function rewindDatabase(stage: Stage, { load, log }: Means): Promise<Rewind> {
+export async function rewindDatabase(
+  stage: Stage,
+  { load, log }: FailoverContext,
+): Promise<Rewind> {
   const { pgDir } = stage;
   const copy = `${pgDir}-before`;
   const begun = load.accepted;

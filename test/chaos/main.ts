@@ -9,7 +9,7 @@ import { Director } from './director.ts';
 import { drain } from './drain.ts';
 import { countDuplicates } from './duplicates.ts';
 import { gather } from './evidence.ts';
-import { groupBy } from './group.ts';
+import { groupBy } from './group-by.ts';
 import { stepClockBack } from './clock-step.ts';
 import { compare } from './ledger.ts';
 import type { Evidence, Finding } from './ledger-types.ts';

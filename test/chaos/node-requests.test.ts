@@ -1,7 +1,7 @@
 /** Tells answers of an outage from answers that no client may get. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isAway, isCrowdedOut } from './answers.ts';
+import { isUnavailable, isCrowdedOut } from './node-requests.ts';
 
 const unavailable = (message: string) => ({
   status: 503,
@@ -14,13 +14,13 @@ test('a 503 that others have caused is no outage', () => {
     'Nothing was accepted: 252 event streams are open; try again in a moment.',
   ]) {
     assert.equal(isCrowdedOut(unavailable(message)), true, message);
-    assert.equal(isAway(unavailable(message)), false, message);
+    assert.equal(isUnavailable(unavailable(message)), false, message);
   }
 });
 
 test('a 503 because the database is away is an outage', () => {
   const away = unavailable('The database cannot be reached; nothing was accepted or changed.');
-  assert.equal(isAway(away), true);
+  assert.equal(isUnavailable(away), true);
   assert.equal(isCrowdedOut(away), false);
-  assert.equal(isAway({ ...away, status: 500 }), false);
+  assert.equal(isUnavailable({ ...away, status: 500 }), false);
 });

@@ -1,8 +1,8 @@
 /** The requests of a run's clients to a node, and their reading of its answers. */
 
-export type Answer = { status: number; text: string };
+export type NodeResponse = { status: number; text: string };
 
-export type Question = {
+export type NodeRequest = {
   /** Default: POST. */
   method?: string;
   /** null: none. */
@@ -19,17 +19,17 @@ type Body = {
   error?: { code?: string };
 };
 
-const ANSWER_WITHIN_MS = 8_000;
+const RESPONSE_WITHIN_MS = 8_000;
 
 /** The node may have done what it was asked for without having answered. */
 export async function ask(
   url: string,
-  { method = 'POST', key, headers = {}, body }: Question,
-): Promise<Answer | 'no answer'> {
+  { method = 'POST', key, headers = {}, body }: NodeRequest,
+): Promise<NodeResponse | 'no answer'> {
   try {
     const response = await fetch(url, {
       method,
-      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      signal: AbortSignal.timeout(RESPONSE_WITHIN_MS),
       headers: {
         ...(key !== null && { authorization: `Bearer ${key}` }),
         ...(body !== undefined && { 'content-type': 'application/json' }),
@@ -44,18 +44,18 @@ export async function ask(
 }
 
 /** The service or its database is away. */
-export function isAway(answer: Answer): boolean {
+export function isUnavailable(answer: NodeResponse): boolean {
   const code = errorCodeIn(answer.text);
   return answer.status === 503 && code === 'service_unavailable' && !isCrowdedOut(answer);
 }
 
 /** Refused because others take too much: no project may be, whatever another one does. */
-export function isCrowdedOut({ status, text }: Answer): boolean {
+export function isCrowdedOut({ status, text }: NodeResponse): boolean {
   return status === 503 && /too many|streams are open/.test(text);
 }
 
 /** An answer that leaves open whether the request was accepted. */
-export function leavesOpen({ text }: Answer): boolean {
+export function leavesOpen({ text }: NodeResponse): boolean {
   return text.includes('may have been');
 }
 

@@ -186,10 +186,10 @@ export class ChaosNode {
     if (end <= this.#read) return;
     const lines = logs.slice(this.#read, end - 1).split('\n');
     this.#read = end;
-    for (const line of lines) this.#understand(line);
+    for (const line of lines) this.#readLogLine(line);
   }
 
-  #understand(line: string): void {
+  #readLogLine(line: string): void {
     const fields = parsed(line);
     if (fields === null) {
       if (CRASH.test(line)) {

@@ -1,6 +1,6 @@
 /**
  * The processes of a chaos run: node `a` with its embedded database and two workers; `b` and `c`, as on
- * two other machines, that reach this database through proxies; receivers of mail and of webhooks;
+ * two other machines, that reach this database databaseBehind proxies; receivers of mail and of webhooks;
  * what is in the database before anything is sent (fixtures.ts).
  */
 import { readFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { CA_FILE } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Clocks, DatabaseClock, makeClocks } from './clocks.ts';
 import { createFixtures, type Fixtures } from './fixtures.ts';
-import { type Hooks, startHooks } from './hooks.ts';
+import { type Hooks, startHooks } from './webhook-endpoints.ts';
 import { ChaosNode, type NodeReport, type PointsFor } from './node.ts';
 import { helloName, type Receivers, startReceivers } from './receivers.ts';
 
@@ -79,9 +79,12 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
   const proxies = await Promise.all([0, 1].map(() => startTcpProxy({ path: socketOf(a.service) })));
   for (const proxy of proxies) stack.use(proxy);
   const [b, c] = await Promise.all(
-    proxies.map((proxy, index) => start(index === 0 ? 'b' : 'c', 1, through(proxy, a.service))),
+    proxies.map((proxy, index) =>
+      start(index === 0 ? 'b' : 'c', 1, databaseBehind(proxy, a.service)),
+    ),
   );
-  const sql: Stage['sql'] = (text, values = []) => retrying(() => query(a.service, text, values));
+  const sql: Stage['sql'] = (text, values = []) =>
+    queryUntilAnswered(() => query(a.service, text, values));
   const fixtures = await createFixtures(a.service, hooks);
   const earlier: { id: string }[] = await sql('select id from events');
   const things = stack.move();
@@ -104,7 +107,7 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
 
 type Database = NonNullable<ServiceOptions['database']>;
 
-function through(proxy: TcpProxy, { dataDir }: Service): Database {
+function databaseBehind(proxy: TcpProxy, { dataDir }: Service): Database {
   return {
     url: `postgres://letterhaus@127.0.0.1:${proxy.port}/letterhaus`,
     address: addressOf(dataDir),
@@ -139,7 +142,7 @@ async function query(service: Service, text: string, values: unknown[]): Promise
   }
 }
 
-async function retrying<Rows>(ask: () => Promise<Rows>): Promise<Rows> {
+async function queryUntilAnswered<Rows>(ask: () => Promise<Rows>): Promise<Rows> {
   let last: unknown;
   const { rows } = await waitFor(
     () =>

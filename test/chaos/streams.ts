@@ -8,13 +8,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { EventSource } from '../../src/events/command-event-source.ts';
 import { OPERATOR_PROJECT_ID } from '../../src/core/operator-events.ts';
 import { waitFor } from '../support/wait.ts';
-import { isAway } from './answers.ts';
+import { isUnavailable } from './node-requests.ts';
 import type { ReadStream } from './ledger-types.ts';
 import type { RandomSource } from './random.ts';
 import type { Stage } from './stage.ts';
 
 const PAGE_EVERY_MS = 500;
-const ANSWER_WITHIN_MS = 8_000;
+const RESPONSE_WITHIN_MS = 8_000;
 const FINISHED_WITHIN_MS = 90_000;
 /** Events of the tenant, without those of the attacker and of the operator. */
 const EVENTS = `select id from events where environment = $1 and project_id not in ($2, $3)`;
@@ -93,7 +93,7 @@ export class StreamReaders {
   async #page(reader: Reader, after: string, limit = 100): Promise<Page | null> {
     const query = new URLSearchParams({ limit: String(limit), ...(after !== '' && { after }) });
     try {
-      const signal = AbortSignal.timeout(ANSWER_WITHIN_MS);
+      const signal = AbortSignal.timeout(RESPONSE_WITHIN_MS);
       const response = await this.#request(reader, `/v1/events?${query.toString()}`, {
         signal,
       });
@@ -136,7 +136,7 @@ export class StreamReaders {
     if (!response.ok) {
       const { status } = response;
       const answer = { status, text: await response.clone().text() };
-      if (!isAway(answer)) unexpectedAnswers.push(`${status} ${answer.text.slice(0, 300)}`);
+      if (!isUnavailable(answer)) unexpectedAnswers.push(`${status} ${answer.text.slice(0, 300)}`);
       throw await failureOf(response);
     }
     return response;

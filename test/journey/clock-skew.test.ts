@@ -7,7 +7,7 @@ import { hostname } from 'node:os';
 import { test } from 'node:test';
 import { makeClocks } from '../chaos/clocks.ts';
 import { startService } from '../support/service.ts';
-import { idIn, loggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
+import { idIn, openLoggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 import { eventually, waitFor } from '../support/wait.ts';
 
 const DAY_MS = 24 * 3_600_000;
@@ -72,7 +72,7 @@ test('a node that is two hours ahead answers 451 by SMTP and says why, until its
   await using service = await startService({ env: { ...clocks.envOf('a'), ...SUBMISSION_ENV } });
   const [port = 0] = service.readyLine.submission_ports ?? [];
   // The log-in is not refused: clients take that for a wrong password.
-  const dialogue = await loggedIn({ port, key: service.testKey });
+  const dialogue = await openLoggedIn({ port, key: service.testKey });
   const to = ['delivered@simulator.test'];
   const lines = ['From: hello@acme.test', `To: ${to[0]}`, 'Subject: Hi', '', 'Hi'];
   assert.match(

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import pg from 'pg';
 import { connectionNeeds } from '../../src/database/server/capacity.ts';
 import { SINGLE_WORKER } from '../../src/database/database.ts';
-import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
+import { waitForArrivals, FROM, newScene, waitForEmptyQueue, to } from '../support/scene.ts';
 import type { Service } from '../support/service.ts';
 
 const EMAILS = 20;
@@ -39,10 +39,10 @@ test('when the database has no free connection, emails are still accepted, sent 
   for (let index = 0; index < EMAILS; index += 1) {
     ids.push(await service.send({ from: FROM, to: to(index) }, { key }));
   }
-  await everythingArrives(mx, ids);
+  await waitForArrivals(mx, ids);
   await service.waitForStatus(ids[0]!, 'delivered', { key });
   await Promise.all(taken.map((client) => client.end()));
-  await queueIsEmpty(service);
+  await waitForEmptyQueue(service);
   assert.equal(mx.messages.length, EMAILS);
 });
 
@@ -66,7 +66,7 @@ test('a service with nine workers accepts and sends, and leaves database connect
     `${rows[0]!.max} connections`,
   );
   const id = await service.send({ from: FROM, to: to(0) }, { key });
-  await everythingArrives(mx, [id]);
+  await waitForArrivals(mx, [id]);
   await Promise.all(others.map((client) => client.end()));
   assert.doesNotMatch(service.logs, /too many clients|free connections/);
 });

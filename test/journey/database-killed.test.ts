@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { logLines } from '../support/log-lines.ts';
 import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';
-import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
+import { waitForArrivals, FROM, newScene, waitForEmptyQueue, to } from '../support/scene.ts';
 import { waitFor } from '../support/wait.ts';
 
 const EMAILS = 400;
@@ -45,8 +45,8 @@ test('a killed database is restarted, and every email that got a 202 arrives onc
   t.diagnostic(`${load.refused.length} refused, accepting again ${tookMs} ms after the kill`);
   assert.notEqual(postmaster(), killed);
   const accepted = [...load.accepted, id];
-  await everythingArrives(mx, accepted);
-  await queueIsEmpty(service);
+  await waitForArrivals(mx, accepted);
+  await waitForEmptyQueue(service);
   await assertSettled(service, accepted);
   assert.equal(duplicates(arrivals(mx)), 0, 'answers of mail servers were kept until they counted');
   const exited = logLines(service).filter(({ msg }) => msg.startsWith('The database exited'));

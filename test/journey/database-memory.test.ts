@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import pg from 'pg';
 import { migratedDatabase } from '../support/postgres.ts';
-import { everythingArrives, FROM, newScene, to } from '../support/scene.ts';
+import { waitForArrivals, FROM, newScene, to } from '../support/scene.ts';
 import type { Answer } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -59,7 +59,7 @@ test('750 MB of emails sent to a frozen database get 503 or 202, and memory stay
   }
   assert.ok(grownMb < 600, `${grownMb} MB`);
   assert.deepEqual(await service.sql('select pid from nodes'), [{ pid }], 'nobody died');
-  await everythingArrives(
+  await waitForArrivals(
     mx,
     accepted.map((answer) => answer.body.id),
   );

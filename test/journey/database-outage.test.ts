@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';
 import { proxiedDatabase } from '../support/postgres.ts';
-import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
+import { waitForArrivals, FROM, newScene, waitForEmptyQueue, to } from '../support/scene.ts';
 import type { Answer } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -75,12 +75,12 @@ test('while the database is unreachable, sends get 503 with the reason; mail res
     timeoutMs: RECOVERY_MAX_MS,
   });
   const accepted = [...load.accepted, answer.body.id as string];
-  await everythingArrives(mx, [answer.body.id]);
+  await waitForArrivals(mx, [answer.body.id]);
   const recoveryMs = Math.round(performance.now() - healedAtMs);
   t.diagnostic(`delivering again after ${recoveryMs} ms`);
   assert.ok(recoveryMs < RECOVERY_MAX_MS);
-  await everythingArrives(mx, accepted);
-  await queueIsEmpty(service, 60_000);
+  await waitForArrivals(mx, accepted);
+  await waitForEmptyQueue(service, 60_000);
   t.diagnostic(`everything settled after ${Math.round(performance.now() - healedAtMs)} ms`);
   await assertSettled(service, accepted);
   assert.equal(duplicates(arrivals(mx)), 0);
@@ -96,7 +96,7 @@ test('a short database stall delays responses and loses nothing', async () => {
   await proxy.heal();
   const { accepted } = await load;
   assert.equal(accepted.length, 40);
-  await everythingArrives(mx, accepted);
+  await waitForArrivals(mx, accepted);
 });
 
 test('when the connection is lost while an email is stored, the response says whether it was stored', async () => {
@@ -121,9 +121,9 @@ test('an email with an unknown outcome is repeated under its Idempotency-Key and
     { what: 'the repeat to be answered', timeoutMs: RECOVERY_MAX_MS },
   );
   assert.equal(repeated.status, 200, repeated.text);
-  await everythingArrives(mx, [repeated.body.id]);
+  await waitForArrivals(mx, [repeated.body.id]);
   t.diagnostic(`delivered ${Math.round(performance.now() - healedAtMs)} ms after the outage`);
-  await queueIsEmpty(service);
+  await waitForEmptyQueue(service);
   assert.equal(copies(502), 1);
 });
 

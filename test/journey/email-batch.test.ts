@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { arrivals, assertSettled, duplicates } from '../support/load.ts';
 import { proxiedDatabase } from '../support/postgres.ts';
-import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
+import { waitForArrivals, FROM, newScene, waitForEmptyQueue, to } from '../support/scene.ts';
 import type { Answer } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -58,8 +58,8 @@ test('when the service is killed around the commit of a batch, repeating it make
   const repeated = await post('killed');
   assert.deepEqual([repeated.status, await stored()], [200, SIZE]);
   const ids = idsOf(repeated);
-  await everythingArrives(mx, ids);
-  await queueIsEmpty(service);
+  await waitForArrivals(mx, ids);
+  await waitForEmptyQueue(service);
   await assertSettled(service, ids);
   assert.equal(duplicates(arrivals(mx)), 0);
 });
@@ -80,6 +80,6 @@ for (const validation of ['strict', 'permissive']) {
     assert.equal(await stored(), before + SIZE);
     const again = await post(`away ${validation}`, validation);
     assert.deepEqual([again.status, again.text], [200, accepted.text]);
-    await everythingArrives(mx, idsOf(accepted));
+    await waitForArrivals(mx, idsOf(accepted));
   });
 }

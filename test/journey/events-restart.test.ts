@@ -4,10 +4,10 @@ import { test } from 'node:test';
 import { openEventStream } from '../support/event-stream.ts';
 import { runLoad } from '../support/load.ts';
 import {
-  everythingArrives,
+  waitForArrivals,
   FROM,
   newScene,
-  queueIsEmpty,
+  waitForEmptyQueue,
   type Scene,
   to,
 } from '../support/scene.ts';
@@ -75,8 +75,8 @@ test('clients that resume lose and repeat no event when the service is restarted
       accepted.push(...(await load).accepted);
     }
     accepted.push(...(await runLoad(service, { key, count: 10, from: FROM, to })).accepted);
-    await everythingArrives(mx, accepted);
-    await queueIsEmpty(service);
+    await waitForArrivals(mx, accepted);
+    await waitForEmptyQueue(service);
     const rows = await service.sql(`select id from events where environment = 'live' order by id`);
     const expected = rows.map(({ id }) => id as string).toSorted();
     for (const client of [streaming, polling]) {

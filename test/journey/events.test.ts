@@ -10,10 +10,10 @@ import { openEventStream } from '../support/event-stream.ts';
 import { runLoad } from '../support/load.ts';
 import { cleanEnv, LAUNCHER } from '../support/letterhaus.ts';
 import {
-  everythingArrives,
+  waitForArrivals,
   FROM,
   newScene,
-  queueIsEmpty,
+  waitForEmptyQueue,
   type Scene,
   to,
 } from '../support/scene.ts';
@@ -41,8 +41,8 @@ async function loadWithKills(scene: Scene): Promise<void> {
     });
   }
   await load();
-  await everythingArrives(mx, accepted);
-  await queueIsEmpty(service);
+  await waitForArrivals(mx, accepted);
+  await waitForEmptyQueue(service);
 }
 
 test('when workers are killed during a stream, a client that resumes gets every event once', async () => {

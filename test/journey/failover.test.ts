@@ -6,7 +6,14 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { arrivals, assertSettled, duplicates, type Load, runLoad } from '../support/load.ts';
 import { type ReplicatedPair, startReplicatedPair } from '../support/replicated-postgres.ts';
-import { everythingArrives, FROM, liveEnv, newPeers, queueIsEmpty, to } from '../support/scene.ts';
+import {
+  waitForArrivals,
+  FROM,
+  liveEnv,
+  newPeers,
+  waitForEmptyQueue,
+  to,
+} from '../support/scene.ts';
 import { type Service, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -90,8 +97,8 @@ test('accepted mail survives the fail-over to a synchronous standby', async (t) 
   const stage = await newStage({ synchronous: true });
   const load = await loadWith(stage, { [EMAILS / 2]: () => stage.failOver() });
   const accepted = [...load.accepted, await acceptsAgain(stage)];
-  await everythingArrives(stage.mx, accepted, 180_000);
-  await queueIsEmpty(stage.service, 180_000);
+  await waitForArrivals(stage.mx, accepted, 180_000);
+  await waitForEmptyQueue(stage.service, 180_000);
   await assertSettled(stage.service, accepted);
   const twice = duplicates(arrivals(stage.mx));
   t.diagnostic(`${accepted.length} accepted, ${load.refused.length} refused, ${twice} twice`);
@@ -111,8 +118,8 @@ test('commits that an asynchronous standby lacks are lost and logged, and the re
   const kept = rows.map(({ id }) => id as string);
   const lost = accepted.filter((id) => !kept.includes(id));
   assert.ok(lost.length > 0, 'the fail-over lost something');
-  await everythingArrives(mx, kept, 180_000);
-  await queueIsEmpty(service, 180_000);
+  await waitForArrivals(mx, kept, 180_000);
+  await waitForEmptyQueue(service, 180_000);
   await assertSettled(service, kept);
   const twice = duplicates(arrivals(mx));
   t.diagnostic(`${accepted.length} accepted, ${lost.length} lost, ${twice} twice`);

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';
-import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
+import { waitForArrivals, FROM, newScene, waitForEmptyQueue, to } from '../support/scene.ts';
 import { waitFor } from '../support/wait.ts';
 
 const KILLED = /a worker did not answer and is killed/;
@@ -48,8 +48,8 @@ test('a frozen worker is replaced under load: requests are answered, and no mail
   assert.ok(under.accepted.length > 100, `${under.accepted.length} accepted meanwhile`);
 
   const accepted = [...ids, ...under.accepted, ...after.accepted];
-  await everythingArrives(mx, accepted);
-  await queueIsEmpty(service);
+  await waitForArrivals(mx, accepted);
+  await waitForEmptyQueue(service);
   await assertSettled(service, accepted);
   assert.equal(duplicates(arrivals(mx)), 0, 'the frozen worker had written no dot');
   await service.logged(/docs\/scale\.md/);
@@ -68,7 +68,7 @@ test('mail that waited for the reply to its final dot is sent once more, with th
   mx.set({});
   await waitFor(() => mx.messages.length === 2, { what: 'the second copy', timeoutMs: 40_000 });
   await service.waitForStatus(id, 'delivered', { key });
-  await queueIsEmpty(service);
+  await waitForEmptyQueue(service);
   assert.deepEqual([...arrivals(mx)], [[id, 2]]);
   await service.logged(KILLED);
 });
@@ -97,7 +97,7 @@ test('after a pause of the whole machine no worker is killed', async () => {
   process.kill(-service.pid, 'SIGCONT');
   const { accepted } = await runLoad(service, { key, count: 50, from: FROM, to });
   assert.equal(accepted.length, 50);
-  await everythingArrives(mx, accepted);
+  await waitForArrivals(mx, accepted);
   assert.deepEqual(await service.workerPids(), before);
   assert.doesNotMatch(service.logs, KILLED);
 });

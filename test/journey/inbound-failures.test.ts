@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import fc from 'fast-check';
 import { startFakeMx } from '../support/fake-mx.ts';
 import { type Journey, startJourney } from '../support/journey.ts';
-import { feedbackReport, handIn, statusReport } from '../support/reports.ts';
+import { feedbackReport, deliverReport, statusReport } from '../support/reports.ts';
 import { Dialogue } from '../support/smtp-dialogue.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -41,7 +41,7 @@ test('a report that arrives during a database outage is deferred, and settled on
   const { id, returnPath } = await delivered('outage.test');
   const message = statusReport({ recipient: 'jo@outage.test' });
   await service.setDatabaseReachable(false);
-  assert.match(await handIn(portOf(journey), { to: returnPath, message }), /^451 4\.3\.0 /);
+  assert.match(await deliverReport(portOf(journey), { to: returnPath, message }), /^451 4\.3\.0 /);
   await service.setDatabaseReachable(true);
 
   // It goes away between RCPT and the message.
@@ -56,7 +56,7 @@ test('a report that arrives during a database outage is deferred, and settled on
   await service.setDatabaseReachable(true);
 
   const settled = async () =>
-    TAKEN.test(await handIn(portOf(journey), { to: returnPath, message }));
+    TAKEN.test(await deliverReport(portOf(journey), { to: returnPath, message }));
   await waitFor(settled, { what: 'the report to be taken', timeoutMs: 30_000 });
   assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'bounced']);
 });
@@ -73,7 +73,7 @@ for (const [step, point, domain] of [
     delete service.env['LETTERHAUS_FAILPOINTS'];
     const message = statusReport({ recipient: `jo@${domain}` });
     const [killed] = await service.workerPids();
-    assert.equal(await handIn(portOf(journey), { to: returnPath, message }), 'hung up');
+    assert.equal(await deliverReport(portOf(journey), { to: returnPath, message }), 'hung up');
     // A connection that is made before the death is noticed would be given to the dead.
     const replaced = async () => {
       const [pid] = await service.workerPids();
@@ -81,7 +81,9 @@ for (const [step, point, domain] of [
     };
     await waitFor(replaced, { what: 'the next worker', timeoutMs: 30_000 });
     const again = async () => {
-      const reply = await handIn(portOf(journey), { to: returnPath, message }).catch(() => '');
+      const reply = await deliverReport(portOf(journey), { to: returnPath, message }).catch(
+        () => '',
+      );
       return TAKEN.test(reply);
     };
     await waitFor(again, { what: 'the next worker to take it', timeoutMs: 30_000 });
@@ -104,7 +106,7 @@ test('a delivery confirmation changes an email from sent to delivered', async ()
     const recipient = `${name}@far.test`;
     const sent = relay.messages.find(({ recipients }) => recipients.includes(recipient));
     const message = statusReport({ recipient, action: 'delivered', status: '2.0.0' });
-    const reply = await handIn(portOf(relayed), { to: sent?.envelopeFrom ?? '', message });
+    const reply = await deliverReport(portOf(relayed), { to: sent?.envelopeFrom ?? '', message });
     assert.match(reply, TAKEN);
   };
   await confirm('ann');
@@ -164,7 +166,7 @@ test('1,200 forged and mangled reports change nothing', async () => {
   assert.ok(answers.has('250') && answers.has('451'), [...answers].join());
   assert.deepEqual(await state(), before);
   const message = statusReport({ recipient: 'jo@attacked.test' });
-  assert.match(await handIn(portOf(journey), { to: returnPath, message }), TAKEN);
+  assert.match(await deliverReport(portOf(journey), { to: returnPath, message }), TAKEN);
   assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'bounced']);
 
   function mangled({ seed, at, removed, inserted }: Pick<typeof EXAMPLE, keyof typeof EXAMPLE>) {

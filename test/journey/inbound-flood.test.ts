@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { type Journey, startJourney } from '../support/journey.ts';
-import { handIn, statusReport } from '../support/reports.ts';
+import { deliverReport, statusReport } from '../support/reports.ts';
 import { Dialogue } from '../support/smtp-dialogue.ts';
 
 const MB = 1024 ** 2;
@@ -64,7 +64,7 @@ test('a flood of unmatched mail uses a fixed amount of disk, and bounces are sti
 
   const message = statusReport({ recipient: 'jo@flooded.test' });
   const to = mx.messages[0]?.envelopeFrom ?? '';
-  assert.match(await handIn(portOf(journey), { to, message }), /^250 2\.6\.0 /);
+  assert.match(await deliverReport(portOf(journey), { to, message }), /^250 2\.6\.0 /);
   assert.equal((await journey.ended(id)).status, 'bounced');
   const listed = await service.cliJson('inbound', 'list', '--limit', '2');
   assert.deepEqual(

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';
-import { feedbackReport, handIn, statusReport } from '../support/reports.ts';
+import { feedbackReport, deliverReport, statusReport } from '../support/reports.ts';
 import { waitFor } from '../support/wait.ts';
 
 const journey = await startJourney({
@@ -39,7 +39,7 @@ const isSuppressed = async (address: string): Promise<boolean> =>
 test('a late bounce is an event with its reason, and suppresses the address', async () => {
   const { id, returnPath, jo } = await delivered('late.test');
   const message = statusReport({ recipient: jo });
-  assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+  assert.match(await deliverReport(port, { to: returnPath, message }), TAKEN);
   const { status, recipients } = await journey.email(id);
   assert.equal(status, 'bounced');
   const [{ reason, smtp }] = recipients;
@@ -69,7 +69,7 @@ test('a late bounce is an event with its reason, and suppresses the address', as
 test('a complaint to the return path is an event, and suppresses the address', async () => {
   const { id, returnPath, jo } = await delivered('complains.test');
   const message = feedbackReport('gone@elsewhere.test');
-  assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+  assert.match(await deliverReport(port, { to: returnPath, message }), TAKEN);
   assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'complained']);
   const [row] = await service.sql('select reason from suppressions where address_key = $1', [jo]);
   assert.equal(row.reason, 'complaint');
@@ -97,9 +97,9 @@ test('a late bounce counts for the sending domain, and not as a second final sta
   await waitFor(isCounted, { what: 'the endings to be counted', timeoutMs: 30_000 });
   const before = await counted();
   const message = statusReport({ recipient: bounce.jo });
-  assert.match(await handIn(port, { to: bounce.returnPath, message }), TAKEN);
+  assert.match(await deliverReport(port, { to: bounce.returnPath, message }), TAKEN);
   const report = feedbackReport('gone@elsewhere.test');
-  assert.match(await handIn(port, { to: complaint.returnPath, message: report }), TAKEN);
+  assert.match(await deliverReport(port, { to: complaint.returnPath, message: report }), TAKEN);
   const both = async () => {
     const sums = await counted();
     const isWhole = sums.bounced + sums.complained >= before.bounced + before.complained + 2;
@@ -118,9 +118,9 @@ test('a complaint to fbl@ finds its recipient by the return path in the original
   const { id: otherId } = await delivered('bystander.test');
   const to = 'fbl@send.acme.example';
   const forged = returnPath.replace(/^b-..../, 'b-aaaa');
-  assert.match(await handIn(port, { to, message: feedbackReport(forged) }), TAKEN);
+  assert.match(await deliverReport(port, { to, message: feedbackReport(forged) }), TAKEN);
   assert.equal(await statusOf(id), 'delivered');
-  assert.match(await handIn(port, { to, message: feedbackReport(returnPath) }), TAKEN);
+  assert.match(await deliverReport(port, { to, message: feedbackReport(returnPath) }), TAKEN);
   assert.equal(await statusOf(id), 'complained');
   assert.ok(await isSuppressed(jo));
   assert.equal(await statusOf(otherId), 'delivered');
@@ -135,7 +135,7 @@ test('delay reports, automatic replies, DMARC failure reports and other messages
     ['Subject: Hello\r\n\r\nThank you!\r\n', 'other'],
     [feedbackReport(returnPath, 'auth-failure'), 'other'],
   ] as const) {
-    assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+    assert.match(await deliverReport(port, { to: returnPath, message }), TAKEN);
     const [kept] = (await service.cliJson('inbound', 'list', '--limit', '1')).data;
     assert.deepEqual([kept.kind, kept.email_id, kept.change], [kind, id, null]);
   }
@@ -147,7 +147,7 @@ test('a bounce that is not about the mailbox suppresses no address', async () =>
   const { id, returnPath, jo } = await delivered('policy.test');
   const diagnostic = '554 5.7.1 Rejected: listed on a blocklist';
   const message = statusReport({ recipient: jo, status: '5.7.1', diagnostic });
-  assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+  assert.match(await deliverReport(port, { to: returnPath, message }), TAKEN);
   assert.equal(await statusOf(id), 'bounced');
   assert.equal(await isSuppressed(jo), false);
 });
@@ -155,7 +155,7 @@ test('a bounce that is not about the mailbox suppresses no address', async () =>
 test('a bounce about a forwarding target suppresses the address that we sent to, for a week', async () => {
   const { id, returnPath, jo } = await delivered('forwards.test');
   const message = statusReport({ recipient: 'elsewhere@forwarded.test' });
-  assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+  assert.match(await deliverReport(port, { to: returnPath, message }), TAKEN);
   assert.equal(await statusOf(id), 'bounced');
   assert.equal(await isSuppressed('elsewhere@forwarded.test'), false);
   const [row] = await service.sql(
@@ -176,13 +176,13 @@ test('a repeated report is counted once', async () => {
     `"\\${returnPath.replace('@', '"@')}`,
   ];
   const replies = await Promise.all(
-    [...writings, returnPath].map((to) => handIn(port, { to, message })),
+    [...writings, returnPath].map((to) => deliverReport(port, { to, message })),
   );
-  for (const reply of [...replies, await handIn(port, { to: returnPath, message })]) {
+  for (const reply of [...replies, await deliverReport(port, { to: returnPath, message })]) {
     assert.match(reply, TAKEN);
   }
   const another = statusReport({ recipient: jo, mark: 'another report of the same' });
-  assert.match(await handIn(port, { to: returnPath, message: another }), TAKEN);
+  assert.match(await deliverReport(port, { to: returnPath, message: another }), TAKEN);
   assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'bounced']);
   const kept = await service.cliJson('inbound', 'list', '--limit', '100');
   const ofEmail = kept.data.filter((one: { email_id: string }) => one.email_id === id);
@@ -196,7 +196,7 @@ test('a report changes only the recipient of its return path, whichever address 
   const { id, returnPath } = await delivered('named.test');
   const { id: otherId, jo: other } = await delivered('other.test');
   const message = statusReport({ recipient: other });
-  assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+  assert.match(await deliverReport(port, { to: returnPath, message }), TAKEN);
   assert.deepEqual([await statusOf(id), await statusOf(otherId)], ['bounced', 'delivered']);
   assert.equal(await isSuppressed(other), false);
 });
@@ -207,7 +207,7 @@ test('the recipients of one email are distinguished by their return paths', asyn
   await journey.ended(id);
   const bob = mx.messages.find(({ recipients }) => recipients.includes('bob@several.test'));
   const message = statusReport({ recipient: 'bob@several.test' });
-  assert.match(await handIn(port, { to: bob?.envelopeFrom ?? '', message }), TAKEN);
+  assert.match(await deliverReport(port, { to: bob?.envelopeFrom ?? '', message }), TAKEN);
   const { status, recipients } = await journey.email(id);
   assert.equal(status, 'bounced');
   assert.deepEqual(
@@ -226,7 +226,7 @@ test('a report about an email that is being sent is deferred', async () => {
   const lines = mx.sessions.flatMap((session) => session.lines);
   const returnPath = /MAIL FROM:<([^>]+)>/.exec(lines.join('\n'))?.[1] ?? '';
   const message = statusReport({ recipient: 'jo@open.test' });
-  assert.match(await handIn(port, { to: returnPath, message }), /^451 4\.2\.1 /);
+  assert.match(await deliverReport(port, { to: returnPath, message }), /^451 4\.2\.1 /);
   assert.equal(await statusOf(id), 'deferred');
   const [email] = await service.sql('select open_count, event_count from emails where id = $1', [
     id,
@@ -234,7 +234,7 @@ test('a report about an email that is being sent is deferred', async () => {
   assert.deepEqual(email, { open_count: 1, event_count: 2 });
   await journey.retry(id);
   await journey.ended(id);
-  assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+  assert.match(await deliverReport(port, { to: returnPath, message }), TAKEN);
   assert.equal(await statusOf(id), 'bounced');
 });
 
@@ -243,7 +243,7 @@ test('mail to postmaster and other role addresses is kept as unmatched mail', as
   for (const to of [...names.map((name) => `${name}@send.acme.example`), 'Postmaster']) {
     const name = to.replace(/@.*/, '');
     const message = `From: ann@else.test\r\nSubject: Hello ${name}\r\n\r\nA question\x1b[31m.\r\n`;
-    assert.match(await handIn(port, { to, message, from: 'ann@else.test' }), TAKEN);
+    assert.match(await deliverReport(port, { to, message, from: 'ann@else.test' }), TAKEN);
     const [kept] = (await service.cliJson('inbound', 'list', '--limit', '1')).data;
     assert.deepEqual([kept.recipient, kept.kind, kept.email_id], [to, 'other', null]);
     const { stdout } = await service.cli('inbound', 'show', kept.id);
@@ -270,11 +270,11 @@ test('forged and foreign return paths, unknown addresses and relaying are refuse
     ['"jo@refuses.test"@send.acme.example', '550 5.1.1'],
     ['refuses.test!jo@send.acme.example', '550 5.1.1'],
   ] as const) {
-    const reply = await handIn(port, { to, message: statusReport() });
+    const reply = await deliverReport(port, { to, message: statusReport() });
     assert.ok(reply.startsWith(code), `${to}: ${reply}`);
   }
   for (const from of [returnPath, returnPath.replace(/^(.+)@/, '"$1"@')]) {
-    const own = await handIn(port, { from, to: returnPath, message: statusReport() });
+    const own = await deliverReport(port, { from, to: returnPath, message: statusReport() });
     assert.match(own, /^550 5\.4\.6 /, from);
   }
 });
@@ -283,7 +283,7 @@ test('a message with too many Received fields is refused', async () => {
   const { id, returnPath, jo } = await delivered('circles.test');
   const hops = 'Received: from a by b\r\n'.repeat(101);
   const message = `${hops}${statusReport({ recipient: jo })}`;
-  assert.match(await handIn(port, { to: returnPath, message }), /^554 5\.4\.6 /);
+  assert.match(await deliverReport(port, { to: returnPath, message }), /^554 5\.4\.6 /);
   assert.equal(await statusOf(id), 'delivered');
 });
 
@@ -294,10 +294,10 @@ test('a return path is valid for 45 days after the email was due', async () => {
   const before = await kept();
   await journey.pass({ hours: 44 * 24 + 23 });
   const delay = statusReport({ recipient: jo, action: 'delayed', status: '4.4.1' });
-  assert.match(await handIn(port, { to: returnPath, message: delay }), TAKEN);
+  assert.match(await deliverReport(port, { to: returnPath, message: delay }), TAKEN);
   await journey.pass({ hours: 2 });
   const message = statusReport({ recipient: jo });
-  assert.match(await handIn(port, { to: returnPath, message }), /^550 5\.7\.1 /);
+  assert.match(await deliverReport(port, { to: returnPath, message }), /^550 5\.7\.1 /);
   assert.equal(await statusOf(id), 'delivered');
   assert.equal(await kept(), before + 1);
 });
@@ -336,7 +336,7 @@ const ANSWERED_WITHIN_MS = 10_000;
 
 test('reports made to block a worker do not delay its other requests', async () => {
   const attacks = [spaces, fields, spaces, fields].map((message) =>
-    handIn(port, { to: POSTMASTER, message }),
+    deliverReport(port, { to: POSTMASTER, message }),
   );
   const handedIn = Promise.all(attacks);
   const over = new AbortController();
@@ -359,7 +359,7 @@ test('a bounce that quotes an original of 40 MB is accepted and settled', async 
   const to = mx.messages[0]?.envelopeFrom ?? '';
   const quoted = `${'x'.repeat(70)}\r\n`.repeat(560_000);
   const message = statusReport({ recipient: 'jo@large.test' }).replace('--b--', `${quoted}--b--`);
-  assert.match(await handIn(port, { to, message }), TAKEN);
+  assert.match(await deliverReport(port, { to, message }), TAKEN);
   assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'bounced']);
   const [kept] = await service.sql(
     `select size_bytes, octet_length(content) as bytes from inbound_messages

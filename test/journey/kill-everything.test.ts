@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';
-import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
+import { waitForArrivals, FROM, newScene, waitForEmptyQueue, to } from '../support/scene.ts';
 import { waitFor } from '../support/wait.ts';
 
 const EMAILS = 300;
@@ -22,8 +22,8 @@ const loadOf = (count: number, onAccepted: (count: number) => void) =>
 const copies = () => duplicates(arrivals(mx));
 
 async function allIsSettled(accepted: readonly string[]): Promise<void> {
-  await everythingArrives(mx, accepted, WAIT_MAX_MS);
-  await queueIsEmpty(service, WAIT_MAX_MS);
+  await waitForArrivals(mx, accepted, WAIT_MAX_MS);
+  await waitForEmptyQueue(service, WAIT_MAX_MS);
   await assertSettled(service, accepted);
 }
 
@@ -66,6 +66,6 @@ test('a stop under load loses and repeats no email', async () => {
   });
   assert.equal(await stopping, 0);
   await service.restart();
-  await everythingArrives(mx, load.accepted, WAIT_MAX_MS);
+  await waitForArrivals(mx, load.accepted, WAIT_MAX_MS);
   assert.equal(copies() - before, 0);
 });

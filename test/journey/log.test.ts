@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';
 import { fieldNames, type LogLine, logLines } from '../support/log-lines.ts';
-import { handIn, statusReport } from '../support/reports.ts';
+import { deliverReport, statusReport } from '../support/reports.ts';
 import { Browser } from '../support/browser.ts';
-import { loggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
+import { openLoggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 import { waitFor } from '../support/wait.ts';
 
 const PASSWORD = 'pass-word-of-nobody';
@@ -70,7 +70,7 @@ test('lines of requests, submissions and received reports have the address of th
   assert.equal(typeof request['duration_ms'], 'number');
 
   const { submission_ports: [port = 0] = [], inbound_port: inbound = 0 } = service.readyLine;
-  await using app = await loggedIn({ port, key: await journey.key() });
+  await using app = await openLoggedIn({ port, key: await journey.key() });
   const message = ['From: hello@acme.example', `Subject: ${SUBJECT}`, '', BODY];
   await submit(app, { to: ['jo.private@good.test'], lines: message });
   const submission = await waitFor(() => lines().find(({ msg }) => msg === 'submission'), {
@@ -85,7 +85,7 @@ test('lines of requests, submissions and received reports have the address of th
   await attemptOf(emailId);
   const to = mx.messages[0]?.envelopeFrom ?? '';
   const report = { to, message: statusReport({ recipient: 'jo.private@later.test' }) };
-  assert.match(await handIn(inbound, report), /^250 /);
+  assert.match(await deliverReport(inbound, report), /^250 /);
   const received = await waitFor(() => lines().find(({ msg }) => msg === 'inbound'), {
     what: 'the line of a report',
   });

@@ -9,7 +9,7 @@ import { after, test } from 'node:test';
 import { Browser } from '../support/browser.ts';
 import { startJourney } from '../support/journey.ts';
 import { Dialogue } from '../support/smtp-dialogue.ts';
-import { loggedIn, logIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
+import { openLoggedIn, logIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 import { waitFor } from '../support/wait.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
@@ -112,7 +112,7 @@ test('requests are counted by status, and log-ins by their result', async () => 
 
 test('replies of the mail ports are counted by code, and log-ins there', async () => {
   const [port = 0] = service.readyLine.submission_ports ?? [];
-  const dialogue = await loggedIn({ port, key: await journey.key() });
+  const dialogue = await openLoggedIn({ port, key: await journey.key() });
   const lines = ['From: us@acme.example', 'Subject: Hi', '', 'Hi'];
   assert.match((await submit(dialogue, { to: ['jo@good.test'], lines })) ?? '', /^250 /);
   const stranger = await Dialogue.greeted(port);

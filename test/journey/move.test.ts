@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { arrivals, duplicates } from '../support/load.ts';
 import { cleanEnv, letterhausHere } from '../support/letterhaus.ts';
 import { emptyDatabase, migratedDatabase } from '../support/postgres.ts';
-import { everythingArrives, FROM, liveEnv, newPeers, to } from '../support/scene.ts';
+import { waitForArrivals, FROM, liveEnv, newPeers, to } from '../support/scene.ts';
 import { type Service, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -120,7 +120,7 @@ test('an embedded database moves to a server and back into the data directory un
   assert.equal(full.code, 2, full.stderr);
   assert.match(full.stderr, /The target has data, and a move needs an empty database/);
   await clients.stop();
-  await everythingArrives(peers.mx, clients.accepted);
+  await waitForArrivals(peers.mx, clients.accepted);
   assert.equal(duplicates(arrivals(peers.mx)), 0);
   assert.deepEqual(
     [...clients.refused].filter((status) => status !== 503),

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';
-import { everythingArrives, FROM, newNodes, queueIsEmpty, to } from '../support/scene.ts';
+import { waitForArrivals, FROM, newNodes, waitForEmptyQueue, to } from '../support/scene.ts';
 import { waitFor } from '../support/wait.ts';
 
 const EMAILS = 300;
@@ -46,8 +46,8 @@ describe('two nodes on one database', { concurrency: true }, () => {
     assert.ok(broken.broken > 0, 'it was killed under load');
     assert.equal(whole.accepted.length, EMAILS, 'the other one noticed nothing');
     const accepted = loads.flatMap((one) => one.accepted);
-    await everythingArrives(mx, accepted);
-    await queueIsEmpty(survivor);
+    await waitForArrivals(mx, accepted);
+    await waitForEmptyQueue(survivor);
     const tookMs = performance.now() - killedAtMs;
     t.diagnostic(
       `taken over and finished after ${Math.round(tookMs)} ms, ${duplicates(arrivals(mx))} duplicates`,
@@ -80,7 +80,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
     mx.set({});
 
     await waitFor(() => mx.messages.length === 2, { what: 'the other node', timeoutMs: 40_000 });
-    await queueIsEmpty(other);
+    await waitForEmptyQueue(other);
     t.diagnostic(`taken over after ${Math.round(performance.now() - frozenAtMs)} ms`);
     process.kill(-frozen.pid, 'SIGCONT');
     release.resolve();
@@ -149,7 +149,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
 
     await database.proxy.heal();
     const healedAtMs = performance.now();
-    await queueIsEmpty(nodes[0]);
+    await waitForEmptyQueue(nodes[0]);
     t.diagnostic(`settled ${Math.round(performance.now() - healedAtMs)} ms after the outage`);
     await assertSettled(nodes[0], ids);
     const next = await nodes[1].send({ from: FROM, to: to(3) }, { key });
@@ -195,8 +195,8 @@ describe('two nodes on one database', { concurrency: true }, () => {
       release.resolve();
       const { accepted } = await runLoad(nodes[1], { key, count: 30, from: FROM, to });
       assert.equal(accepted.length, 30);
-      await everythingArrives(mx, [...ids, ...accepted]);
-      await queueIsEmpty(nodes[0]);
+      await waitForArrivals(mx, [...ids, ...accepted]);
+      await waitForEmptyQueue(nodes[0]);
       await assertSettled(nodes[0], [...ids, ...accepted]);
       assert.equal(duplicates(arrivals(mx)), 0);
       assert.deepEqual(

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';
-import { handIn, statusReport } from '../support/reports.ts';
-import { idIn, loggedIn, SUBMISSION_ENV } from '../support/submission.ts';
+import { deliverReport, statusReport } from '../support/reports.ts';
+import { idIn, openLoggedIn, SUBMISSION_ENV } from '../support/submission.ts';
 import { waitFor } from '../support/wait.ts';
 
 const journey = await startJourney({ ...SUBMISSION_ENV, LETTERHAUS_INBOUND_PORT: '0' });
@@ -19,7 +19,7 @@ const home = await journey.mailServer('home.example', {
 await service.addLiveDomain('home.example');
 
 async function submit(from: string, to: readonly string[]): Promise<string> {
-  await using client = await loggedIn({ port, key });
+  await using client = await openLoggedIn({ port, key });
   assert.equal(await client.ask(`MAIL FROM:${from}`), '250 2.1.0 Ok');
   for (const one of to) assert.equal(await client.ask(`RCPT TO:${one}`), '250 2.1.5 Ok', one);
   await client.ask('DATA');
@@ -122,7 +122,7 @@ test('a server with DSN gets the parameters, and what it reports is passed on', 
   ] as const) {
     for (const recipient of ['jo@dsn.test', 'kim@dsn.test']) {
       const message = statusReport({ recipient, action, status, diagnostic: '250 Ok' });
-      assert.match(await handIn(inbound, { to: pathTo(recipient), message }), /^250 /);
+      assert.match(await deliverReport(inbound, { to: pathTo(recipient), message }), /^250 /);
     }
   }
   assert.deepEqual(await noticesOf(id), ['0 delay delayed', '0 success delivered']);

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { arrivals, assertSettled, duplicates } from '../support/load.ts';
 import { proxiedDatabase } from '../support/postgres.ts';
-import { everythingArrives, FROM, liveEnv, newPeers, queueIsEmpty } from '../support/scene.ts';
+import { waitForArrivals, FROM, liveEnv, newPeers, waitForEmptyQueue } from '../support/scene.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -66,8 +66,8 @@ test('a message that has not had its final dot when the database fails is sent a
   await using scene = await stage();
   const { mx, service, database, ids } = scene;
   await database.proxy.heal();
-  await everythingArrives(mx, ids);
-  await queueIsEmpty(service);
+  await waitForArrivals(mx, ids);
+  await waitForEmptyQueue(service);
   await assertSettled(service, ids);
   assert.equal(duplicates(arrivals(mx)), 0);
 });
@@ -78,8 +78,8 @@ test('a kill during a database outage repeats only messages that were accepted b
   await service.killGroup9();
   await database.proxy.heal();
   await service.restart();
-  await everythingArrives(mx, ids);
-  await queueIsEmpty(service);
+  await waitForArrivals(mx, ids);
+  await waitForEmptyQueue(service);
   await assertSettled(service, ids);
   assert.deepEqual(
     ids.map((id) => arrivals(mx).get(id)),

@@ -9,7 +9,7 @@ import { Browser } from '../support/browser.ts';
 import { type LogLine, logLines } from '../support/log-lines.ts';
 import { startService } from '../support/service.ts';
 import { Dialogue } from '../support/smtp-dialogue.ts';
-import { loggedIn, logIn, SUBMISSION_ENV } from '../support/submission.ts';
+import { openLoggedIn, logIn, SUBMISSION_ENV } from '../support/submission.ts';
 import { waitFor } from '../support/wait.ts';
 
 const service = await startService({
@@ -99,7 +99,7 @@ test('a valid key, a request without one, and a request that breaks a rule are n
   assert.equal((await withKey(null, '203.0.113.21')).status, 401);
   const { status } = await service.request('POST', '/v1/emails', { body: {} });
   assert.equal(status, 422);
-  await using app = await loggedIn({ port: smtpPort, key: service.testKey });
+  await using app = await openLoggedIn({ port: smtpPort, key: service.testKey });
   assert.equal(await app.ask('NOOP'), '250 2.0.0 Ok');
   assert.equal((await withKey(WRONG_KEY, '203.0.113.22')).status, 401);
   await lineFrom('203.0.113.22');

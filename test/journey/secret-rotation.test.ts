@@ -9,7 +9,7 @@ import PostalMime from 'postal-mime';
 import { parseSecretKeys } from '../../src/secrets/secret-keys.ts';
 import { SecretBox } from '../../src/secrets/secret-box.ts';
 import { startJourney } from '../support/journey.ts';
-import { handIn, statusReport } from '../support/reports.ts';
+import { deliverReport, statusReport } from '../support/reports.ts';
 import { waitFor } from '../support/wait.ts';
 
 const PUBLIC_URL = 'https://mail.acme.example';
@@ -80,7 +80,10 @@ async function assertStillValid(sent: Sent): Promise<void> {
   const clicked = await fetch(service.url + tracked, { redirect: 'manual' });
   assert.equal(clicked.headers.get('location'), 'https://shop.example/');
   const message = statusReport({ recipient: address });
-  const taken = await handIn(service.readyLine.inbound_port ?? 0, { to: returnPath, message });
+  const taken = await deliverReport(service.readyLine.inbound_port ?? 0, {
+    to: returnPath,
+    message,
+  });
   assert.match(taken, /^250 /);
   assert.equal((await journey.email(id)).status, 'bounced');
 }

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Journey, startJourney } from '../support/journey.ts';
 import { arrivals, assertSettled, duplicates } from '../support/load.ts';
-import { everythingArrives, queueIsEmpty } from '../support/scene.ts';
+import { waitForArrivals, waitForEmptyQueue } from '../support/scene.ts';
 import { waitFor } from '../support/wait.ts';
 
 const ENV = { LETTERHAUS_LOG: 'warn' };
@@ -91,8 +91,8 @@ describe('the database refuses outcomes', { concurrency: true }, () => {
         assert.equal(duplicates(arrivals(mx)), 0);
 
         await service.sql(mend);
-        await everythingArrives(mx, ids);
-        await queueIsEmpty(service, 60_000);
+        await waitForArrivals(mx, ids);
+        await waitForEmptyQueue(service, 60_000);
         await assertSettled(service, ids);
         assert.equal(duplicates(arrivals(mx)), 0);
       });
@@ -113,7 +113,7 @@ describe('the database refuses outcomes', { concurrency: true }, () => {
       const ids = await Promise.all([0, 1, 2].map((index) => send(`jo${index}`)));
       await waitFor(() => arrivals(mx).has(poisoned), { what: 'the message to arrive' });
       verdict.resolve();
-      await everythingArrives(mx, ids);
+      await waitForArrivals(mx, ids);
       await waitFor(() => refusals().some(({ failures }) => failures >= 4), {
         what: 'the fourth refusal of its outcome',
         timeoutMs: 60_000,

@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { Resolver } from 'node:dns/promises';
 import { authenticate } from 'mailauth';
 import { startJourney } from '../support/journey.ts';
-import { idIn, loggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
+import { idIn, openLoggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 
 const journey = await startJourney(SUBMISSION_ENV);
 after(() => journey[Symbol.asyncDispose]());
@@ -85,7 +85,7 @@ test('a message submitted by SMTP keeps its Feedback-ID or gets one', async () =
   const mx = await journey.mailServer('feedback-smtp.test');
   const [port = 0] = journey.service.readyLine.submission_ports ?? [];
   const key = await journey.key();
-  await using client = await loggedIn({ port, key });
+  await using client = await openLoggedIn({ port, key });
   for (const [lines, found] of [
     [['Feedback-ID: a:b:c:acme'], /^Feedback-ID: a:b:c:acme\r$/gim],
     [

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { type Journey, startJourney } from '../support/journey.ts';
-import { handIn, statusReport } from '../support/reports.ts';
+import { deliverReport, statusReport } from '../support/reports.ts';
 import { Dialogue } from '../support/smtp-dialogue.ts';
-import { idIn, loggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
+import { idIn, openLoggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 
 const ENV = { ...SUBMISSION_ENV, LETTERHAUS_INBOUND_PORT: '0' };
 const FROM = 'From: Acme <hello@acme.example>';
@@ -46,13 +46,13 @@ test('1,120 idle clients do not block submission or reports, and are disconnecte
     await idle(inbound, { addresses: 20, each: 20 }),
   ];
   // Nobody has logged in from this address yet.
-  await using app = await loggedIn({ port: starttls, key });
+  await using app = await openLoggedIn({ port: starttls, key });
   const to = ['jo@guarded.test'];
   const id = idIn(await submit(app, { to, lines: [FROM, 'Subject: Hi', '', 'Hi'] }));
   await journey.ended(id);
   const returnPath = mx.messages[0]?.envelopeFrom ?? '';
   const report = { to: returnPath, message: statusReport({ recipient: 'jo@guarded.test' }) };
-  assert.match(await handIn(inbound, report), /^250 2\.6\.0 /);
+  assert.match(await deliverReport(inbound, report), /^250 2\.6\.0 /);
 
   for (const replies of await Promise.all(submission)) {
     assert.match(last(replies), /^421 4\.(4\.2 Log-in timeout|3\.2 This connection is needed)/);
@@ -88,7 +88,7 @@ test('a log-in at one worker makes the client known to all workers', async () =>
   const key = await journey.key();
   // More than unauthenticated clients may have, one half at each worker.
   const apps: Dialogue[] = [];
-  await using first = await loggedIn({ port, key });
+  await using first = await openLoggedIn({ port, key });
   const greet = async (): Promise<string> => {
     const dialogue = await Dialogue.open(port);
     apps.push(dialogue);
@@ -119,7 +119,7 @@ test('three unfinished messages of 21 MB do not block a bounce', async () => {
   const original = 'y'.repeat(70).concat('\r\n').repeat(90_000);
   const message = statusReport({ recipient: 'jo@bouncing.test' }) + original;
   const to = mx.messages[0]?.envelopeFrom ?? '';
-  assert.match(await handIn(inbound, { to, message }), /^250 2\.6\.0 /);
+  assert.match(await deliverReport(inbound, { to, message }), /^250 2\.6\.0 /);
   assert.equal((await journey.ended(id)).status, 'bounced');
   for (const stranger of strangers) await stranger[Symbol.asyncDispose]();
 });

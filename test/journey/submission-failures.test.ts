@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { arrivals, assertSettled, duplicates } from '../support/load.ts';
-import { everythingArrives, newScene, queueIsEmpty } from '../support/scene.ts';
+import { waitForArrivals, newScene, waitForEmptyQueue } from '../support/scene.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Dialogue } from '../support/smtp-dialogue.ts';
-import { idIn, logIn, loggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
+import { idIn, logIn, openLoggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 import { waitFor } from '../support/wait.ts';
 
 const FROM = 'From: Acme <hello@acme.test>';
@@ -31,7 +31,7 @@ const configured = await startService({
 after(() => configured[Symbol.asyncDispose]());
 
 test('mail submitted with a test key goes to the simulator', async () => {
-  await using client = await loggedIn({ port: portOf(service), key: service.testKey });
+  await using client = await openLoggedIn({ port: portOf(service), key: service.testKey });
   for (const [local, status] of [
     ['delivered', 'delivered'],
     ['bounced', 'bounced'],
@@ -48,7 +48,7 @@ test('the address of the submitting client is in the message only when that is c
     [service, /^Received: by \S+ with ESMTPSA id [0-9a-f-]{36};\r\n\t/m],
     [configured, /^Received: from app\.test \(\[127\.0\.0\.1\]\)\r\n\tby \S+ with ESMTPSA id /m],
   ] as const) {
-    await using client = await loggedIn({ port: portOf(where), key: where.testKey });
+    await using client = await openLoggedIn({ port: portOf(where), key: where.testKey });
     const id = idIn(await submit(client, { to: TO, lines: [FROM, '', 'Hi'] }));
     const { text } = await where.request('GET', `/v1/emails/${id}/content`);
     assert.match(text, received);
@@ -58,7 +58,7 @@ test('the address of the submitting client is in the message only when that is c
 
 test('the sending limit counts for SMTP and HTTP together', async () => {
   const { testKey: key } = configured;
-  await using client = await loggedIn({ port: portOf(configured), key });
+  await using client = await openLoggedIn({ port: portOf(configured), key });
   const nextWindow = () => configured.clock.advance({ seconds: 61 });
   await nextWindow();
   await configured.send();
@@ -93,7 +93,7 @@ test('the domain and the expiry of a key hold for SMTP', async () => {
   });
   assert.equal(made.status, 201, made.text);
   const { key, id } = made.body;
-  await using client = await loggedIn({ port: portOf(service), key });
+  await using client = await openLoggedIn({ port: portOf(service), key });
   const lines = [FROM, '', 'Hi'];
   const reply = await submit(client, { to: TO, lines });
   assert.match(reply ?? '', /^550 5\.7\.1 This key may only send from other\.test/);
@@ -108,7 +108,7 @@ test('the domain and the expiry of a key hold for SMTP', async () => {
 });
 
 test('with a live key, recipients in reserved domains are refused at RCPT', async () => {
-  await using client = await loggedIn({
+  await using client = await openLoggedIn({
     port: portOf(configured),
     key: await configured.liveKey(),
   });
@@ -119,7 +119,7 @@ test('with a live key, recipients in reserved domains are refused at RCPT', asyn
 });
 
 test('the 101st recipient of a message gets a temporary refusal, and the others get the message', async () => {
-  await using client = await loggedIn({ port: portOf(service), key: service.testKey });
+  await using client = await openLoggedIn({ port: portOf(service), key: service.testKey });
   await client.ask('MAIL FROM:<>');
   const replies = [];
   for (let index = 0; index <= 100; index += 1) {
@@ -139,7 +139,7 @@ async function load(onAccepted: (count: number) => void) {
   const accepted: string[] = [];
   let next = 0;
   const session = async (): Promise<void> => {
-    await using client = await loggedIn({ port: portOf(service), key: scene.key });
+    await using client = await openLoggedIn({ port: portOf(service), key: scene.key });
     while (next < EMAILS) {
       const index = next++;
       const lines = ['From: hello@acme.example.org', `Subject: ${index}`, '', 'Hi'];
@@ -154,8 +154,8 @@ async function load(onAccepted: (count: number) => void) {
 }
 
 async function settled(ids: readonly string[]): Promise<void> {
-  await everythingArrives(mx, ids);
-  await queueIsEmpty(service);
+  await waitForArrivals(mx, ids);
+  await waitForEmptyQueue(service);
   await assertSettled(service, ids);
 }
 
@@ -183,7 +183,7 @@ test('after a kill under load every message that got a 250 is delivered', async 
 
 test('without the database no message is accepted, and the reply gives the reason', async () => {
   const port = portOf(service);
-  await using client = await loggedIn({ port, key: service.testKey });
+  await using client = await openLoggedIn({ port, key: service.testKey });
   await service.setDatabaseReachable(false);
   const refused = async () => (await submit(client, { to: TO, lines: [FROM, '', 'Hi'] })) ?? '';
   // Its statement may have been on the way on a connection that was just ended.

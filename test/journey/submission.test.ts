@@ -7,7 +7,7 @@ import { after, test } from 'node:test';
 import { authenticate } from 'mailauth';
 import PostalMime from 'postal-mime';
 import { startJourney } from '../support/journey.ts';
-import { idIn, loggedIn, submit, SUBMISSION_ENV, transportTo } from '../support/submission.ts';
+import { idIn, openLoggedIn, submit, SUBMISSION_ENV, transportTo } from '../support/submission.ts';
 
 const journey = await startJourney({ ...SUBMISSION_ENV, LETTERHAUS_LOG: 'info' });
 after(() => journey[Symbol.asyncDispose]());
@@ -119,7 +119,7 @@ test('an attached text file is not treated as the text of the email', async () =
 
 test('a submitted message arrives unchanged except for Bcc, claims about checks and X-Letterhaus fields', async () => {
   const mx = await journey.mailServer('raw.test');
-  await using client = await loggedIn({ port, key });
+  await using client = await openLoggedIn({ port, key });
   const kept = [
     'X-Custom:no space ; and   runs\tof white space',
     FROM,
@@ -182,7 +182,7 @@ test('a submitted message arrives unchanged except for Bcc, claims about checks 
 
 test('a recipient outside of ASCII bounces at a server without SMTPUTF8, those beside it get the email', async () => {
   const mx = await journey.mailServer('no-utf8.test', { smtpUtf8: false });
-  await using client = await loggedIn({ port, key });
+  await using client = await openLoggedIn({ port, key });
   const to = ['kim@no-utf8.test', 'j\u00f6@no-utf8.test'];
   const lines = [FROM, `To: ${to.join(', ')}`, 'Subject: Gr\u00fc\u00dfe', '', 'Hi'];
   const id = idIn(await submit(client, { to, lines }));
@@ -200,7 +200,7 @@ test('a recipient outside of ASCII bounces at a server without SMTPUTF8, those b
 
 test('a message without Date and Message-ID gets them', async () => {
   const mx = await journey.mailServer('bare.test');
-  await using client = await loggedIn({ port, key });
+  await using client = await openLoggedIn({ port, key });
   const id = idIn(await submit(client, { to: ['kim@bare.test'], lines: [FROM, '', 'Hi'] }));
   const email = await journey.ended(id);
   assert.equal(email.message_id, `<${id}@acme.example>`);
@@ -216,7 +216,7 @@ test('any user name goes with a valid key; a message is committed with its key',
   const lines = [FROM, 'To: kim@users.test', 'X-Letterhaus-Idempotency-Key: order-42', '', 'Hi'];
   const replies = [];
   for (const user of ['letterhaus', 'apikey', 'Resend', 'jo@app.test', body.project.id as string]) {
-    await using client = await loggedIn({ port, key, user });
+    await using client = await openLoggedIn({ port, key, user });
     const fresh: string[] = [
       `Date: ${new Date().toUTCString()}`,
       `Message-ID: <${replies.length}@app.test>`,
@@ -228,7 +228,7 @@ test('any user name goes with a valid key; a message is committed with its key',
   assert.match(first ?? '', /^250 2\.0\.0 Ok: queued as [0-9a-f-]{36}$/);
   // Libraries take what follows the words for the id, to the end of the line.
   for (const other of others) assert.equal(other, `250-2.0.0 Accepted before\n${first}`);
-  await using client = await loggedIn({ port, key });
+  await using client = await openLoggedIn({ port, key });
   const changed = await submit(client, { to: ['kim@users.test'], lines: [...lines, 'more'] });
   assert.match(changed ?? '', /^554 5\.5\.0 This Idempotency-Key was used within 24 hours with/);
   await journey.ended(idIn(first ?? ''));
@@ -236,7 +236,7 @@ test('any user name goes with a valid key; a message is committed with its key',
 });
 
 test('a message that cannot be sent is refused with the error message of the HTTP API', async () => {
-  await using client = await loggedIn({ port, key });
+  await using client = await openLoggedIn({ port, key });
   const to = ['kim@refused.test'];
   const refused = async (lines: string[]) => (await submit(client, { to, lines })) ?? '';
   assert.match(
@@ -272,7 +272,7 @@ test('suppressed recipients get no mail, and a message with no other recipient i
   const mx = await journey.mailServer('halfgone.test');
   const words = ['--mode', 'live'];
   await journey.service.cliJson('suppressions', 'add', 'gone@halfgone.test', ...words);
-  await using client = await loggedIn({ port, key });
+  await using client = await openLoggedIn({ port, key });
   const lines = [FROM, 'To: all@halfgone.test', '', 'Hi'];
   const to = ['gone@halfgone.test', 'kim@halfgone.test'];
   const email = await journey.ended(idIn(await submit(client, { to, lines })));
@@ -294,7 +294,7 @@ const OWN = 'From: hello@acme.example';
 async function repliesTo(to: string, headers: readonly (readonly string[])[]): Promise<string[]> {
   const replies: string[] = [];
   for (const lines of headers) {
-    await using client = await loggedIn({ port, key: ownKey });
+    await using client = await openLoggedIn({ port, key: ownKey });
     replies.push((await submit(client, { to: [to], lines: [...lines, '', 'Hi'] })) ?? 'hung up');
   }
   return replies;
@@ -351,7 +351,7 @@ test('a From that the key may not use is refused in every syntax', async () => {
   for (const [index, reply] of (await repliesTo(to, ways)).entries()) {
     assert.match(reply, /^55[04] 5\.[67]\.[01] /, ways[index]!.join('\n').slice(0, 200));
   }
-  await using client = await loggedIn({ port, key: ownKey });
+  await using client = await openLoggedIn({ port, key: ownKey });
   const nul = await submit(client, { to: [to], lines: [`${OWN}\0 <ceo@bank.example>`, '', 'Hi'] });
   assert.match(nul ?? '', /^554 5\.6\.0 .*NUL/);
   await journey.ended(idIn((await repliesTo(to, [[OWN]]))[0]!));

@@ -5,7 +5,7 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { type MailServer, startJourney } from '../support/journey.ts';
-import { feedbackReport, handIn } from '../support/reports.ts';
+import { feedbackReport, deliverReport } from '../support/reports.ts';
 import { waitFor } from '../support/wait.ts';
 
 const PUBLIC_URL = 'https://mail.acme.example';
@@ -50,7 +50,7 @@ const WAYS: Record<string, Suppress> = {
   'by a complaint': async ({ returnPath }) => {
     const port = service.readyLine.inbound_port ?? 0;
     const message = feedbackReport('gone@elsewhere.test');
-    assert.match(await handIn(port, { to: returnPath, message }), /^250 /);
+    assert.match(await deliverReport(port, { to: returnPath, message }), /^250 /);
   },
 };
 

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { arrivals, assertSettled } from '../support/load.ts';
 import { proxiedDatabase } from '../support/postgres.ts';
-import { FROM, liveEnv, newPeers, queueIsEmpty } from '../support/scene.ts';
+import { FROM, liveEnv, newPeers, waitForEmptyQueue } from '../support/scene.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
@@ -83,7 +83,7 @@ test('after a database outage a worker releases the claims that it does not know
   await waitFor(() => service.logs.includes('no heartbeat'), { what: 'a missed beat' });
   await database.proxy.heal();
   await service.waitForStatus(id, 'delivered', { key, timeoutMs: 90_000 });
-  await queueIsEmpty(service);
+  await waitForEmptyQueue(service);
   await assertSettled(service, [id]);
 });
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { assertFailure, EMAIL } from '../support/api.ts';
 import { startJourney } from '../support/journey.ts';
-import { feedbackReport, handIn, statusReport } from '../support/reports.ts';
+import { feedbackReport, deliverReport, statusReport } from '../support/reports.ts';
 
 const PUBLIC_URL = 'https://mail.acme.example';
 
@@ -46,7 +46,7 @@ test('mail to the address in List-Unsubscribe unsubscribes that recipient only',
   const [ann, ben] = ['ann@bymail.test', 'ben@bymail.test'] as const;
   const { id, mailtos } = await mailtosOf([ann, ben]);
   const [to = ''] = mailtos;
-  assert.match(await handIn(port, { to, message: BY_HAND }), TAKEN);
+  assert.match(await deliverReport(port, { to, message: BY_HAND }), TAKEN);
   const { reason, source_email_id, history } = await entryOf(ann);
   assert.deepEqual([reason, source_email_id, history[0].by], ['unsubscribe', id, 'recipient']);
   assert.equal(await entryOf(ben), null);
@@ -58,7 +58,7 @@ test('mail to the address in List-Unsubscribe unsubscribes that recipient only',
 
   for (let again = 0; again < 3; again += 1) {
     const message = `${BY_HAND}${again}\r\n`;
-    assert.match(await handIn(port, { to: to.toUpperCase(), message }), TAKEN);
+    assert.match(await deliverReport(port, { to: to.toUpperCase(), message }), TAKEN);
   }
   assert.equal((await entryOf(ann)).history.length, 1);
   assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'delivered']);
@@ -75,11 +75,11 @@ test('unsubscribing by mail works with a null sender, from Apple Mail, by compla
     'Auto-Submitted: auto-generated\r\nSubject: Unsubscribe\r\n\r\n\r\n',
   ];
   for (const [index, message] of messages.entries()) {
-    assert.match(await handIn(port, { from: '', to: mailtos[index]!, message }), TAKEN);
+    assert.match(await deliverReport(port, { from: '', to: mailtos[index]!, message }), TAKEN);
     assert.equal((await entryOf(to[index]!))?.reason, 'unsubscribe', names[index]!);
   }
   await journey.pass({ hours: 24 * 50 });
-  assert.match(await handIn(port, { to: mailtos[4]!, message: BY_HAND }), TAKEN);
+  assert.match(await deliverReport(port, { to: mailtos[4]!, message: BY_HAND }), TAKEN);
   assert.equal((await entryOf(to[4]!))?.reason, 'unsubscribe');
 });
 
@@ -94,7 +94,7 @@ test('automatic replies, bounces and forged addresses unsubscribe no recipient',
     statusReport({ recipient: kim }),
     statusReport({ recipient: kim, action: 'delayed', status: '4.4.1' }),
   ]) {
-    assert.match(await handIn(port, { from: '', to, message }), TAKEN);
+    assert.match(await deliverReport(port, { from: '', to, message }), TAKEN);
     assert.equal(await entryOf(kim), null, message);
   }
   const returnPath = to.replace('u-', 'b-');
@@ -103,9 +103,9 @@ test('automatic replies, bounces and forged addresses unsubscribe no recipient',
     (_, start: string) => `${start}${to[12] === 'a' ? 'b' : 'a'}`,
   );
   for (const forged of [returnPath, middle, to.replace('acme', 'other')]) {
-    assert.match(await handIn(port, { to: forged, message: BY_HAND }), /^550 /, forged);
+    assert.match(await deliverReport(port, { to: forged, message: BY_HAND }), /^550 /, forged);
   }
   // Mail that is sent as from there goes in circles.
-  assert.match(await handIn(port, { from: to, to, message: BY_HAND }), /^550 5\.4\.6 /);
+  assert.match(await deliverReport(port, { from: to, to, message: BY_HAND }), /^550 5\.4\.6 /);
   assert.equal(await entryOf(kim), null);
 });

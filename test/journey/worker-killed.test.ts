@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';
-import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
+import { waitForArrivals, FROM, newScene, waitForEmptyQueue, to } from '../support/scene.ts';
 import { waitFor } from '../support/wait.ts';
 
 /** Every supervisor stumbles over its first takeover, and over no other work. */
@@ -44,8 +44,8 @@ test('the mail of a killed worker is sent at once by the remaining worker', asyn
   await waitFor(async () => (await service.sql(left, [victim.id])).length === 0, {
     what: 'the dead worker to hold nothing',
   });
-  await everythingArrives(mx, ids);
-  await queueIsEmpty(service);
+  await waitForArrivals(mx, ids);
+  await waitForEmptyQueue(service);
   await assertSettled(service, ids);
   assert.equal(duplicates(arrivals(mx)), 0, 'no dot had been written');
   await service.logged(/a worker died/);

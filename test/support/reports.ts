@@ -74,7 +74,7 @@ export function feedbackReport(returnPath: string, type = 'abuse'): string {
 }
 
 /** Delivers a message. @returns the last reply: to a refused RCPT, else to the message */
-export async function handIn(
+export async function deliverReport(
   port: number,
   { to, message, from = '' }: { to: string; message: string; from?: string },
 ): Promise<string> {

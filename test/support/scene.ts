@@ -54,7 +54,7 @@ export async function newScene(options: ServiceOptions = {}): Promise<Scene> {
   return { ...peers, service, key, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
-export async function everythingArrives(
+export async function waitForArrivals(
   mx: FakeMx,
   accepted: readonly string[],
   timeoutMs = 60_000,
@@ -70,7 +70,7 @@ export async function everythingArrives(
   });
 }
 
-export async function queueIsEmpty(service: Service, timeoutMs = 30_000): Promise<void> {
+export async function waitForEmptyQueue(service: Service, timeoutMs = 30_000): Promise<void> {
   const isEmpty = async (): Promise<boolean> =>
     (await service.sql('select from queue limit 1')).length === 0;
   await waitFor(isEmpty, { what: 'the queue to be empty', timeoutMs });

@@ -40,7 +40,11 @@ export function idIn(reply: string | null): string {
 }
 
 /** Opens a session and logs in. */
-export async function loggedIn({ port, key, user = 'letterhaus' }: Submitter): Promise<Dialogue> {
+export async function openLoggedIn({
+  port,
+  key,
+  user = 'letterhaus',
+}: Submitter): Promise<Dialogue> {
   const dialogue = await Dialogue.greeted(port);
   await dialogue.startTls();
   await dialogue.ask('EHLO app.test');
