@@ -20,7 +20,7 @@ import {
   runnable,
   usageFailure,
 } from './command.ts';
-import { connect, type Connection, type ConnectionRules, noAnswer } from './connection.ts';
+import { connect, type Connection, type ConnectionRules, noResponse } from './connection.ts';
 
 export type ApiOptions = {
   url?: string;
@@ -42,16 +42,20 @@ export type Api = {
   /** Sends a request that the SDK does not make, such as for a stream. @throws LetterhausError, ConnectionError */
   request: (path: string, init?: RequestInit) => Promise<Response>;
   /** Client for another project (`*` for all) or environment. Works only on the machine of the service. */
-  of(scope: Scope): Letterhaus;
-  /** Whether the operator of the machine runs the command, without a key. */
+  clientFor(scope: Scope): Letterhaus;
+  /** True when the operator of the machine runs the command, without a key. */
   isOperator: boolean;
   /** The environment in which changes are made; null when the id of an object decides. */
   mode: Environment | null;
-  /** Project and environment that answered the last request, even if its id decided, and the status of the answer. */
-  answeredBy(): Answered;
+  /** Returns project and environment of the last response, even if an id decided them, and its status. */
+  lastScope(): ScopeOfResponse;
 };
 
-type Answered = { projectId: string | null; environment: Environment | null; status: number };
+type ScopeOfResponse = {
+  projectId: string | null;
+  environment: Environment | null;
+  status: number;
+};
 
 type Part = { client: Letterhaus; environment: Environment };
 
@@ -70,7 +74,7 @@ type ApiCommand<Options, Args> = Pick<ConnectionRules, 'takesKeyOfEnv'> & {
   run: (api: Api, options: Options, args: Args) => Promise<Outcome | ExitCode>;
 };
 
-type Added<Options, Args> = ApiCommand<Options, Args> & {
+type ApiCommandDescription<Options, Args> = ApiCommand<Options, Args> & {
   name: string;
   about: string;
   hidden?: boolean;
@@ -79,7 +83,7 @@ type Added<Options, Args> = ApiCommand<Options, Args> & {
 export function apiCommand<Options extends ApiOptions, Args extends unknown[]>(
   parent: Command,
   cli: Cli,
-  { name, about, hidden = false, ...rest }: Added<Options, Args>,
+  { name, about, hidden = false, ...rest }: ApiCommandDescription<Options, Args>,
 ): Command {
   const { examples, notes } = rest;
   const described = { name, about, hidden, examples, ...(notes !== undefined && { notes }) };
@@ -138,8 +142,8 @@ function withApi<Options extends ApiOptions, Args extends unknown[]>({
     const place = { key, url: hasOtherUrl ? undefined : url };
     const connection = connect(cli, place, { takesKeyOfEnv, onlyHere: mode === 'none' });
     if (isFailure(connection)) return connection;
-    const { project, mode: asked, allProjects } = options;
-    if (connection.key !== null && (project ?? asked ?? allProjects) !== undefined) {
+    const { project, mode: chosenMode, allProjects } = options;
+    if (connection.key !== null && (project ?? chosenMode ?? allProjects) !== undefined) {
       return usageFailure(
         'An API key is for one project and environment: leave out --project, --all-projects and --mode.',
       );
@@ -147,7 +151,7 @@ function withApi<Options extends ApiOptions, Args extends unknown[]>({
     try {
       return await run(apiFor(cli, connection, { options, modes: mode }), options, args);
     } catch (error) {
-      return failureIn(error, connection);
+      return failureOfRequest(error, connection);
     }
   };
 }
@@ -157,27 +161,32 @@ function apiFor(
   connection: Connection,
   { options, modes }: { options: ApiOptions; modes: Modes },
 ): Api {
-  const byDefault = modes === 'live' || modes === 'test' ? modes : undefined;
-  const { project, mode: asked, allProjects } = options;
-  const ofKey = connection.key === null ? undefined : environmentOf(connection.key);
-  const mode = ofKey ?? asked ?? byDefault;
-  let last: Answered = { projectId: null, environment: ofKey ?? null, status: 0 };
-  const noted: Connection['send'] = async (path, init) => {
+  const defaultMode = modes === 'live' || modes === 'test' ? modes : undefined;
+  const { project, mode: chosenMode, allProjects } = options;
+  const keyEnvironment = connection.key === null ? undefined : environmentOf(connection.key);
+  const mode = keyEnvironment ?? chosenMode ?? defaultMode;
+  let lastScope: ScopeOfResponse = {
+    projectId: null,
+    environment: keyEnvironment ?? null,
+    status: 0,
+  };
+  const sendAndNote: Connection['send'] = async (path, init) => {
     const response = await connection.send(path, init);
     const environment = ENVIRONMENTS.find(
       (one) => one === response.headers.get('letterhaus-environment'),
     );
     const projectId = response.headers.get('letterhaus-project');
     const { status } = response;
-    last = environment === undefined ? { ...last, status } : { projectId, environment, status };
+    lastScope =
+      environment === undefined ? { ...lastScope, status } : { projectId, environment, status };
     return response;
   };
-  const clientFor = (scope: Scope) => clientWith(noted, scope);
+  const clientFor = (scope: Scope) => clientWith(sendAndNote, scope);
   const client = clientFor({ project, mode });
   return {
     cli,
     client,
-    byId: clientFor({ project, mode: asked }),
+    byId: clientFor({ project, mode: chosenMode }),
     all: async () => {
       const environments = mode === undefined ? ENVIRONMENTS : [mode];
       const projects = allProjects ? (await client.projects.list()).data : [{ id: project }];
@@ -190,14 +199,14 @@ function apiFor(
     },
     request: async (path, init = {}) => {
       const headers = headersOf({ project, mode }, init.headers);
-      const response = await answerOf(noted(path, { ...init, headers }));
+      const response = await responseTo(sendAndNote(path, { ...init, headers }));
       if (response.ok) return response;
       throw await failureOf(response);
     },
-    of: clientFor,
+    clientFor,
     isOperator: connection.key === null,
     mode: mode ?? null,
-    answeredBy: () => last,
+    lastScope: () => lastScope,
   };
 }
 
@@ -224,9 +233,9 @@ function clientWith(send: Connection['send'], scope: Scope): Letterhaus {
 
 const BASE = 'http://localhost';
 
-async function answerOf(asked: Promise<Response>): Promise<Response> {
+async function responseTo(sent: Promise<Response>): Promise<Response> {
   try {
-    return await asked;
+    return await sent;
   } catch (cause) {
     throw new ConnectionError('There was no answer.', { cause });
   }
@@ -244,18 +253,21 @@ function headersOf(
 }
 
 /** @throws errors that do not come from the API */
-function failureIn(error: unknown, { origin }: Pick<Connection, 'origin'>): Failure {
+function failureOfRequest(error: unknown, { origin }: Pick<Connection, 'origin'>): Failure {
   if (error instanceof LetterhausError) {
     return failure({ refused: error.code, message: error.message });
   }
-  if (error instanceof ConnectionError) return noAnswer(origin, error.cause ?? error);
+  if (error instanceof ConnectionError) return noResponse(origin, error.cause ?? error);
   throw error;
 }
 
 /** Replaces a 404 with a message that names the object and the command that lists such objects. */
-export async function orMissing<Result>(asked: Promise<Result>, message: string): Promise<Result> {
+export async function explainNotFound<Result>(
+  request: Promise<Result>,
+  message: string,
+): Promise<Result> {
   try {
-    return await asked;
+    return await request;
   } catch (error) {
     if (!(error instanceof LetterhausError) || error.code !== 'not_found') throw error;
     const { status, code, request_id, details, retry_after } = error;
@@ -263,16 +275,16 @@ export async function orMissing<Result>(asked: Promise<Result>, message: string)
   }
 }
 
-export async function orNull<Result>(asked: Promise<Result>): Promise<Result | null> {
+export async function nullIfNotFound<Result>(request: Promise<Result>): Promise<Result | null> {
   try {
-    return await asked;
+    return await request;
   } catch (error) {
     if (error instanceof LetterhausError && error.code === 'not_found') return null;
     throw error;
   }
 }
 
-export async function allOf<Row>(
+export async function listInAll<Row>(
   parts: readonly Part[],
   list: (client: Letterhaus) => AsyncIterable<Row>,
 ): Promise<(Row & { environment: Environment })[]> {

@@ -66,7 +66,7 @@ export type Examples = readonly [string, ...string[]];
 
 /** @property notes printed before the examples @property hidden not listed by the help of the parent */
 type Runnable<Options, Args> = { examples: Examples; notes?: string; run: Run<Options, Args> };
-type Added<Options, Args> = Runnable<Options, Args> & {
+type CommandDescription<Options, Args> = Runnable<Options, Args> & {
   name: string;
   about: string;
   hidden?: boolean;
@@ -81,7 +81,7 @@ export const EXAMPLE_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
 export function addCommand<Options extends object, Args extends unknown[]>(
   parent: Command,
   cli: Cli,
-  { name, about, hidden = false, ...rest }: Added<Options, Args>,
+  { name, about, hidden = false, ...rest }: CommandDescription<Options, Args>,
 ): Command {
   return runnable(parent.command(name, { hidden }).description(about), cli, rest);
 }
@@ -99,13 +99,13 @@ export function runnable<Options extends object, Args extends unknown[]>(
     const outcome =
       empty === -1
         ? await run(cli, options, command.processedArgs as Args)
-        : usageFailure(`The argument ${nameOf(command, empty)} is empty.`);
+        : usageFailure(`The argument ${argumentName(command, empty)} is empty.`);
     process.exitCode = typeof outcome === 'number' ? outcome : print(cli, outcome, options.json);
   });
 }
 
 /** A shell makes an empty argument of a variable that is not set. */
-function nameOf({ registeredArguments: known }: Command, at: number): string {
+function argumentName({ registeredArguments: known }: Command, at: number): string {
   return (known[at] ?? known.at(-1))?.name() ?? String(at + 1);
 }
 
@@ -128,12 +128,16 @@ function print(cli: Cli, outcome: Outcome, json = false): ExitCode {
     cli.out(`${json ? JSON.stringify(outcome.data) : outcome.text}\n`);
     return outcome.exitCode ?? 0;
   }
-  complain(cli, outcome, json);
+  printFailure(cli, outcome, json);
   return outcome.exitCode;
 }
 
 /** Prints a failure on stderr, including usage errors and a failed start. */
-export function complain(cli: Pick<Cli, 'err'>, { code, failed }: Failure, json: boolean): void {
+export function printFailure(
+  cli: Pick<Cli, 'err'>,
+  { code, failed }: Failure,
+  json: boolean,
+): void {
   const error = { code, message: failed.replaceAll('\n', ' ') };
   const lines = failed.split('\n').map((line) => `letterhaus: ${line}\n`);
   cli.err(json ? `${JSON.stringify({ error })}\n` : lines.join(''));

@@ -54,7 +54,7 @@ function script(_cli: Cli, _options: object, [shell]: [keyof typeof SCRIPTS]): P
  */
 export function complete(program: Command, words: readonly string[]): string {
   const beginning = words.at(-1) ?? '';
-  const { command, option, argumentsBefore } = read(program, words.slice(0, -1));
+  const { command, option, argumentsBefore } = parseWords(program, words.slice(0, -1));
   return candidates(command, { option, argumentsBefore, beginning })
     .filter(({ word }) => word.startsWith(beginning))
     .map(({ word, about }) => `${word}\t${about}\n`)
@@ -62,7 +62,7 @@ export function complete(program: Command, words: readonly string[]): string {
 }
 
 /** Returns the command that the words select, and the option whose value is incomplete, if any. */
-function read(
+function parseWords(
   program: Command,
   words: readonly string[],
 ): { command: Command; option: Option | null; argumentsBefore: number } {

@@ -37,25 +37,25 @@ export function connect(
   options: ConnectionOptions,
   { takesKeyOfEnv = false, onlyHere = false }: ConnectionRules = {},
 ): Connection | Failure {
-  const whole = mergeEnvFiles(cli.env);
-  const text = (name: string) => whole.env[name]?.trim() || undefined;
-  if (onlyHere) return here(whole.dataDir, null);
+  const settings = mergeEnvFiles(cli.env);
+  const text = (name: string) => settings.env[name]?.trim() || undefined;
+  if (onlyHere) return connectHere(settings.dataDir, null);
   const keyOfEnv = text('LETTERHAUS_API_KEY');
   const url = options.url ?? text('LETTERHAUS_URL');
-  if (url !== undefined) return remote(url, options.key ?? keyOfEnv);
+  if (url !== undefined) return connectRemote(url, options.key ?? keyOfEnv);
   const profile = readProfile(cli.env);
   const key = options.key ?? (takesKeyOfEnv && profile === null ? keyOfEnv : undefined);
-  if (profile !== null) return remote(profile.url, key ?? profile.key);
-  return here(whole.dataDir, key ?? null);
+  if (profile !== null) return connectRemote(profile.url, key ?? profile.key);
+  return connectHere(settings.dataDir, key ?? null);
 }
 
-function here(dataDir: string, key: string | null): Connection | Failure {
+function connectHere(dataDir: string, key: string | null): Connection | Failure {
   const socket = adminSocketOf(dataDir);
   if (isFailure(socket)) return socket;
-  return { origin: 'this machine', key, send: overSocket(socket.path, key) };
+  return { origin: 'this machine', key, send: sendOverSocket(socket.path, key) };
 }
 
-function remote(url: string, key: string | undefined): Connection | Failure {
+function connectRemote(url: string, key: string | undefined): Connection | Failure {
   const parsed = URL.parse(url);
   if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
     return usageFailure(
@@ -72,21 +72,21 @@ function remote(url: string, key: string | undefined): Connection | Failure {
   if (!/^[!-~]+$/.test(key)) return usageFailure('The API key has characters that no key has.');
   const base = parsed.href.replace(/\/+$/, '');
   const send: Send = (path, init) =>
-    fetch(base + path, { ...init, headers: withKey(init, key), redirect: 'manual' });
+    fetch(base + path, { ...init, headers: headersWithKey(init, key), redirect: 'manual' });
   return { origin: parsed.origin, key, send };
 }
 
-/** For messages: what stands before an @ may be a password. */
+/** Removes user and password from an address, for messages. */
 function withoutLogin(url: string): string {
   return url.replace(/^((?:[a-z]+:)?\/*).*@/is, '$1…@');
 }
 
-function withKey(init: RequestInit | undefined, key: string | null): Record<string, string> {
+function headersWithKey(init: RequestInit | undefined, key: string | null): Record<string, string> {
   const { authorization: _, ...headers } = (init?.headers ?? {}) as Record<string, string>;
   return key === null ? headers : { ...headers, authorization: `Bearer ${key}` };
 }
 
-/** @returns a failure when no service answers this user there */
+/** Returns the admin socket of the service on a data directory, or a failure when none serves this user there. */
 function adminSocketOf(dataDir: string): { path: string } | Failure {
   const elsewhere = 'or give --url and --key for one elsewhere';
   try {
@@ -103,10 +103,10 @@ function adminSocketOf(dataDir: string): { path: string } | Failure {
     const running = readRunning(dataDir);
     if (running?.kind === 'service' && running.adminSocket) return { path: running.adminSocket };
     if (running?.kind === 'service' && running.url === null) {
-      return notYet('The service is starting: repeat the command in a moment.');
+      return unavailable('The service is starting: repeat the command in a moment.');
     }
     if (running?.kind === 'service') {
-      return notYet('The running service has an older version: restart it.');
+      return unavailable('The running service has an older version: restart it.');
     }
   } catch (error) {
     return usageFailure(`The data directory cannot be read: ${(error as Error).message}.`);
@@ -116,30 +116,30 @@ function adminSocketOf(dataDir: string): { path: string } | Failure {
   );
 }
 
-function notYet(message: string): Failure {
+function unavailable(message: string): Failure {
   return { failed: message, code: 'service_unavailable', exitCode: 1 };
 }
 
 /** Uses node:http, which loads in a fifth of the time of a client with sockets. */
-function overSocket(socketPath: string, key: string | null): Send {
+function sendOverSocket(socketPath: string, key: string | null): Send {
   return async (path, init = {}) => {
     const { request } = await import('node:http');
     const { method = 'GET', body, signal } = init;
-    const headers = { ...withKey(init, key), host: 'localhost' };
+    const headers = { ...headersWithKey(init, key), host: 'localhost' };
     return new Promise((resolve, reject) => {
       const options = { socketPath, method, path, headers };
-      const asked = request({ ...options, ...(signal && { signal }) });
-      asked.on('error', reject);
-      asked.on('response', (message) => resolve(responseOf(message)));
-      if (body instanceof ReadableStream) sendAll(body, asked, reject);
-      else asked.end(body);
+      const sent = request({ ...options, ...(signal && { signal }) });
+      sent.on('error', reject);
+      sent.on('response', (message) => resolve(responseOf(message)));
+      if (body instanceof ReadableStream) sendBody(body, sent, reject);
+      else sent.end(body);
     });
   };
 }
 
-/** An answer may come before the end of the body, whose rest then fails to be sent. */
-function sendAll(body: WebStream, asked: ClientRequest, onError: (error: Error) => void): void {
-  pipeline(Readable.fromWeb(body), asked, (error) => {
+/** Sends the body. A response may come before its end; the rest then fails to be sent. */
+function sendBody(body: WebStream, request: ClientRequest, onError: (error: Error) => void): void {
+  pipeline(Readable.fromWeb(body), request, (error) => {
     if (error) onError(error);
   });
 }
@@ -155,14 +155,14 @@ function responseOf(message: IncomingMessage): Response {
   });
 }
 
-export function noAnswer(origin: string, error: unknown): Failure {
-  return notYet(
-    `No answer from the service at ${origin} (${whyOf(error)}); check that it runs there.`,
+export function noResponse(origin: string, error: unknown): Failure {
+  return unavailable(
+    `No answer from the service at ${origin} (${reasonOf(error)}); check that it runs there.`,
   );
 }
 
-/** Why there was no answer, as part of a sentence. */
-export function whyOf(error: unknown): string {
+/** Returns why there was no response, as part of a sentence. */
+export function reasonOf(error: unknown): string {
   const { message, cause } = error as Error & { cause?: unknown };
-  return cause instanceof Error ? whyOf(cause) : message;
+  return cause instanceof Error ? reasonOf(cause) : message;
 }

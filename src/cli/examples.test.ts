@@ -17,7 +17,7 @@ function* commandsBelow(command: Command, words: readonly string[] = []): Genera
 }
 type Found = { command: Command; words: readonly string[] };
 
-const load = () => createProgram(cli, { json: false, loaded: () => true });
+const load = () => createProgram(cli, { json: false, isLoaded: () => true });
 
 /** @returns the command that the words select, without running it; a commander error is thrown */
 async function parsed(line: string): Promise<Command | null> {

@@ -4,7 +4,7 @@ import { InvalidArgumentError } from 'commander';
 /** Limit on the rows that the API returns at once. */
 export const PAGE_MAX = 100;
 
-export async function firstOf<Row>(
+export async function takeRows<Row>(
   pages: AsyncIterable<Row>,
   limit: number,
 ): Promise<{ rows: Row[]; hasMore: boolean }> {

@@ -7,7 +7,7 @@ import packageFile from '../../package.json' with { type: 'json' };
 import {
   addExamples,
   type Cli,
-  complain,
+  printFailure,
   examplesOf,
   type Failure,
   usageFailure,
@@ -218,17 +218,17 @@ const PARTS_SHOWN = 3;
 /** Runs one command line and sets process.exitCode. @param argv without the names of node and script */
 export async function runCommandLine(argv: readonly string[], cli: Cli): Promise<void> {
   const json = argv.includes('--json');
-  const completes = argv[0] === 'complete' && argv[1] === '--';
-  const words = completes ? argv.slice(2) : argv;
-  const asked = words.find((word) => !word.startsWith('-') && word !== 'help');
-  const program = await createProgram(cli, { json, loaded: (name) => name === asked });
-  if (completes) return cli.out((await import('./completion.ts')).complete(program, words));
+  const isCompletion = argv[0] === 'complete' && argv[1] === '--';
+  const words = isCompletion ? argv.slice(2) : argv;
+  const commandName = words.find((word) => !word.startsWith('-') && word !== 'help');
+  const program = await createProgram(cli, { json, isLoaded: (name) => name === commandName });
+  if (isCompletion) return cli.out((await import('./completion.ts')).complete(program, words));
   try {
     await program.parseAsync(argv, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) {
       if (!json) throw error;
-      complain(cli, defect(error), json);
+      printFailure(cli, internalFailure(error), json);
       process.exitCode = 1;
       return;
     }
@@ -240,7 +240,7 @@ export async function runCommandLine(argv: readonly string[], cli: Cli): Promise
 /** Builds the tree of commands. Commands that are not loaded have only a name and a description. */
 export async function createProgram(
   cli: Cli,
-  { json, loaded }: { json: boolean; loaded: (name: string) => boolean },
+  { json, isLoaded }: { json: boolean; isLoaded: (name: string) => boolean },
 ): Promise<Command> {
   const program = new Command('letterhaus')
     .description('Self-hosted transactional email: send by one POST, delivered by this service.')
@@ -249,7 +249,7 @@ export async function createProgram(
       writeOut: cli.out,
       writeErr: cli.err,
       outputError: (message, write) =>
-        json ? complain(cli, misuse(message), json) : write(message),
+        json ? printFailure(cli, usageFailureOf(message), json) : write(message),
     })
     .showHelpAfterError(json ? false : '(see --help)')
     // Options belong to the command before them: `queue` and `queue hold` share some names.
@@ -258,7 +258,7 @@ export async function createProgram(
   addExamples(program, EXAMPLES);
   for (const { name, about, load } of COMMANDS) {
     const command = program.command(name).description(about).copyInheritedSettings(program);
-    if (!loaded(name)) continue;
+    if (!isLoaded(name)) continue;
     (await load())(command, cli);
     if (examplesOf(command).length === 0) addExamplesOfParts(command);
   }
@@ -273,10 +273,10 @@ function addExamplesOfParts(command: Command): void {
 }
 
 /** @param message as commander prints it: `error: unknown …` */
-const misuse = (message: string) => usageFailure(message.replace(/^error: /, '').trim());
+const usageFailureOf = (message: string) => usageFailure(message.replace(/^error: /, '').trim());
 
 /** Describes an error that no command expects. Without --json its stack is printed, too. */
-function defect(error: unknown): Failure {
+function internalFailure(error: unknown): Failure {
   const failed = error instanceof Error ? error.message : String(error);
   return { failed, code: 'internal_error', exitCode: 1 };
 }

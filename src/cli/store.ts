@@ -66,7 +66,7 @@ export async function withAddress(
     });
     return await work({ address: engine.address(), config, isInService: engine.isShared });
   } catch (error) {
-    return whyNotOpen(error);
+    return failureToOpen(error);
   }
 }
 
@@ -112,12 +112,12 @@ function backUpFor(
   };
 }
 
-function whyNotOpen(error: unknown): Failure {
-  const isOperators =
+function failureToOpen(error: unknown): Failure {
+  const isForOperator =
     error instanceof EngineProblem ||
     error instanceof DatabaseUnusable ||
     error instanceof SecretKeyProblem;
-  if (isOperators || isUnsuitable(error)) {
+  if (isForOperator || isUnsuitable(error)) {
     return usageFailure(error.message);
   }
   if (error instanceof DatabaseUnavailable) {

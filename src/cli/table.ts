@@ -34,11 +34,13 @@ export function table(
   if (rows.length === 0) return typeof none === 'string' ? none : emptyText(cli, none);
   const headings = columns.map((column) => (typeof column === 'string' ? column : column.heading));
   const cells = [headings, ...rows].map((row) => row.map(printable));
-  const natural = headings.map((_, at) => Math.max(...cells.map((row) => widthOf(row[at] ?? ''))));
-  const widths = fitted(columns, natural, cli.widthColumns ?? Infinity);
+  const naturalWidths = headings.map((_, at) =>
+    Math.max(...cells.map((row) => widthOf(row[at] ?? ''))),
+  );
+  const widths = fitWidths(columns, naturalWidths, cli.widthColumns ?? Infinity);
   return cells
     .flatMap((row) => linesOf(columns, row, widths))
-    .map((line) => aligned(line, widths))
+    .map((line) => alignCells(line, widths))
     .join('\n');
 }
 
@@ -51,24 +53,28 @@ export function emptyText({ program }: Pick<Cli, 'program'>, empty: Empty): stri
 function linesOf(columns: readonly Column[], row: readonly string[], widths: readonly number[]) {
   const cells = row.map((cell, at) => {
     const width = widths[at] ?? 0;
-    return wraps(columns[at]) ? wrapped(cell, width) : [shortened(cell, width)];
+    return wraps(columns[at]) ? wrapText(cell, width) : [cutText(cell, width)];
   });
   const height = Math.max(...cells.map((lines) => lines.length));
   return Array.from({ length: height }, (_, line) => cells.map((lines) => lines[line] ?? ''));
 }
 
 /** Returns the widths of the columns. Columns that wrap or may be cut give up the excess. */
-function fitted(columns: readonly Column[], natural: readonly number[], max: number): number[] {
-  const widths = [...natural];
+function fitWidths(
+  columns: readonly Column[],
+  naturalWidths: readonly number[],
+  max: number,
+): number[] {
+  const widths = [...naturalWidths];
   const gaps = GAP.length * (columns.length - 1);
   let excess = widths.reduce((sum, width) => sum + width, gaps) - max;
   for (const at of cutOrder(columns)) {
     if (excess <= 0) break;
     const width = widths[at] ?? 0;
     const min = wraps(columns[at]) ? WRAP_MIN : CUT_MIN;
-    const less = Math.max(Math.min(width, min), width - excess);
-    excess -= width - less;
-    widths[at] = less;
+    const narrower = Math.max(Math.min(width, min), width - excess);
+    excess -= width - narrower;
+    widths[at] = narrower;
   }
   return widths;
 }
@@ -90,7 +96,9 @@ function wraps(column: Column | undefined): boolean {
 export function facts(pairs: readonly (readonly [string, string | null])[]): string {
   const present = pairs.filter((pair): pair is [string, string] => pair[1] !== null);
   const width = Math.max(...present.map(([name]) => name.length));
-  return present.map(([name, value]) => aligned([name, printable(value)], [width, 0])).join('\n');
+  return present
+    .map(([name, value]) => alignCells([name, printable(value)], [width, 0]))
+    .join('\n');
 }
 
 /** Returns `2026-11-21 08:30:00` in UTC; `-` for null. */
@@ -100,7 +108,7 @@ export function shortTime(time: string | Date | null): string {
   return iso.slice(0, 19).replace('T', ' ');
 }
 
-function aligned(cells: readonly string[], widths: readonly number[]): string {
+function alignCells(cells: readonly string[], widths: readonly number[]): string {
   return cells
     .map((cell, at) => cell + ' '.repeat(Math.max(0, (widths[at] ?? 0) - widthOf(cell))))
     .join(GAP)
@@ -144,7 +152,7 @@ function widthOfCharacter(character: string): number {
 }
 
 /** Splits the text into lines of whole words. A word that is wider than a line stays whole. */
-function wrapped(text: string, widthMax: number): string[] {
+function wrapText(text: string, widthMax: number): string[] {
   const [first = '', ...words] = text.split(' ');
   const lines = [first];
   for (const word of words) {
@@ -155,7 +163,7 @@ function wrapped(text: string, widthMax: number): string[] {
   return lines;
 }
 
-function shortened(text: string, widthMax: number): string {
+function cutText(text: string, widthMax: number): string {
   if (widthOf(text) <= widthMax) return text;
   let [beginning, width] = ['', 0];
   for (const { segment } of charactersOf(text)) {

@@ -20,7 +20,7 @@ export const ADVISORY_LOCKS = {
   streamIndexes: 0x6f726465, // "orde"
   /** Removing weeks past their retention. A move has it, too (retention/week-removal-store.ts). */
   retention: 0x72657465, // "rete"
-  /** A restore or a move into this database (backup/store/target.ts). */
+  /** A restore or a move into this database (backup/store/restore-target.ts). */
   restore: 0x72737472, // "rstr"
   /** A move out of this database. Nodes remove the change log of a mover without it (move/change-log-store.ts). */
   move: 0x6d6f7665, // "move"

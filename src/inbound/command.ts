@@ -1,9 +1,9 @@
 /** `letterhaus inbound`: lists and shows messages received by SMTP, and the status changes they caused. */
 import { type Command, Option } from 'commander';
 import type { InboundMessage } from '../../sdk/src/api.ts';
-import { type Api, apiCommand, type ApiOptions, listData, orMissing } from '../cli/api.ts';
+import { type Api, apiCommand, type ApiOptions, listData, explainNotFound } from '../cli/api.ts';
 import { type Cli, EXAMPLE_ID, type Outcome } from '../cli/command.ts';
-import { countUpTo, firstOf, PAGE_MAX } from '../cli/lists.ts';
+import { countUpTo, takeRows, PAGE_MAX } from '../cli/lists.ts';
 import { type Empty, facts, shortTime, table } from '../cli/table.ts';
 import { INBOUND_KINDS } from './inbound-message-store.ts';
 
@@ -44,7 +44,7 @@ type ListOptions = ApiOptions & { kind?: InboundMessage['kind']; before?: string
 async function list({ cli, client }: Api, options: ListOptions): Promise<Outcome> {
   const { kind, before: after, limit } = options;
   const query = { kind, after, limit: Math.min(limit + 1, PAGE_MAX) };
-  const { rows, hasMore } = await firstOf(client.operator.inbound(query), limit);
+  const { rows, hasMore } = await takeRows(client.operator.inbound(query), limit);
   return {
     data: listData(rows, hasMore),
     text: table(cli, {
@@ -65,7 +65,10 @@ async function list({ cli, client }: Api, options: ListOptions): Promise<Outcome
 }
 
 async function show({ client }: Api, _options: object, [id]: [string]): Promise<Outcome> {
-  const message = await orMissing(client.operator.getInbound(id), `There is no message ${id}.`);
+  const message = await explainNotFound(
+    client.operator.getInbound(id),
+    `There is no message ${id}.`,
+  );
   const { email_id: emailId, position, sender, remote_address: from } = message;
   const head = facts([
     ['id', message.id],

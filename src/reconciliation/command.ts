@@ -55,7 +55,7 @@ async function findProjectId(api: Api, { project }: ApiOptions): Promise<string 
   if (project === undefined) return undefined;
   // The answer names the project, or the reason why there is none.
   await api.client.projects.limits();
-  return api.answeredBy().projectId ?? undefined;
+  return api.lastScope().projectId ?? undefined;
 }
 
 function daysTable(cli: Cli, days: readonly ReconciledDay[], asked: string | undefined): string {

@@ -114,8 +114,8 @@ export async function updateProjectSettings(
   change: ProjectSettingsChange,
 ): Promise<ProjectSettings> {
   // The response names the project, or refuses an unknown one.
-  await api.of({ project }).projects.limits();
-  return api.client.operator.updateProjectSettings(api.answeredBy().projectId ?? '', change);
+  await api.clientFor({ project }).projects.limits();
+  return api.client.operator.updateProjectSettings(api.lastScope().projectId ?? '', change);
 }
 
 /** Formats a rule as `5% bounces, 0.3% complaints of 500 or more`. */

@@ -4,7 +4,7 @@ import type { ApiRequest } from '../../sdk/src/api.ts';
 import { LetterhausError } from '../../sdk/src/errors.ts';
 import { type Api, apiCommand, type ApiOptions, listData } from '../cli/api.ts';
 import { type Cli, EXAMPLE_ID, type Outcome } from '../cli/command.ts';
-import { countUpTo, firstOf, PAGE_MAX } from '../cli/lists.ts';
+import { countUpTo, takeRows, PAGE_MAX } from '../cli/lists.ts';
 import { facts, shortTime, table } from '../cli/table.ts';
 
 const LIMIT_MAX = 1_000;
@@ -40,7 +40,7 @@ async function list(api: Api, { status, method, limit }: ListOptions): Promise<O
   const query = { status, method, limit: Math.min(limit + 1, PAGE_MAX) };
   const parts = await api.all();
   const found = await Promise.all(
-    parts.map(({ client }) => firstOf(client.requests.list(query), limit)),
+    parts.map(({ client }) => takeRows(client.requests.list(query), limit)),
   );
   // Ids sort by time; this merges the environments.
   const all = found.flatMap(({ rows }) => rows).toSorted((a, b) => (a.id < b.id ? 1 : -1));

@@ -5,13 +5,13 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Suppression, SuppressionChange, SuppressionHistory } from '../../sdk/src/api.ts';
 import {
-  allOf,
+  listInAll,
   type Api,
   apiCommand,
   type ApiOptions,
   listData,
-  orMissing,
-  orNull,
+  explainNotFound,
+  nullIfNotFound,
 } from '../cli/api.ts';
 import type { Cli, Outcome } from '../cli/command.ts';
 import { PAGE_MAX } from '../cli/lists.ts';
@@ -46,7 +46,7 @@ export function describeSuppressions(suppressions: Command, cli: Cli): void {
 }
 
 async function list(api: Api): Promise<Outcome> {
-  const found = await allOf(await api.all(), ({ suppressions }) =>
+  const found = await listInAll(await api.all(), ({ suppressions }) =>
     suppressions.list({ limit: PAGE_MAX }),
   );
   return {
@@ -61,7 +61,7 @@ async function list(api: Api): Promise<Outcome> {
         shortTime(entry.expires_at),
       ]),
       none: {
-        says: 'No address is suppressed. Addresses that bounce for good or complain are added by themselves.',
+        says: 'No address is suppressed. Addresses that bounce for good or printFailure are added by themselves.',
         toDo: 'To add one',
         command: 'suppressions add jo@example.org',
       },
@@ -71,7 +71,7 @@ async function list(api: Api): Promise<Outcome> {
 
 async function show(api: Api, address: Address): Promise<Outcome> {
   const { suppressions } = api.client;
-  const found = await orNull(suppressions.get(address));
+  const found = await nullIfNotFound(suppressions.get(address));
   const entry = found
     ? { ...found, environment: api.mode }
     : { ...(await historyOf(api, address)), object: 'suppression', address, reason: null };
@@ -113,7 +113,7 @@ const CREATED = 201;
 
 async function add(api: Api, address: Address): Promise<Outcome> {
   const entry = await api.client.suppressions.create({ address });
-  const isNew = api.answeredBy().status === CREATED;
+  const isNew = api.lastScope().status === CREATED;
   const text = isNew
     ? `${address} gets no more mail.`
     : `${address} was suppressed already (${entry.reason}).`;
@@ -121,7 +121,7 @@ async function add(api: Api, address: Address): Promise<Outcome> {
 }
 
 async function remove(api: Api, address: Address): Promise<Outcome> {
-  const data = await orMissing(
+  const data = await explainNotFound(
     api.client.suppressions.delete(address),
     `${address} is not suppressed in the ${api.mode} environment.`,
   );

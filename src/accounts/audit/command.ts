@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { AuditEvent } from '../../../sdk/src/api.ts';
 import { type Api, type ApiOptions, apiRunnable, listData } from '../../cli/api.ts';
 import type { Cli, Outcome } from '../../cli/command.ts';
-import { countUpTo, firstOf, PAGE_MAX } from '../../cli/lists.ts';
+import { countUpTo, takeRows, PAGE_MAX } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
 const LIMIT_MAX = 10_000;
@@ -22,7 +22,7 @@ type Options = ApiOptions & { after?: string; limit: number };
 
 async function list({ cli, client }: Api, { after, limit }: Options): Promise<Outcome> {
   const query = { after, limit: Math.min(limit + 1, PAGE_MAX) };
-  const { rows, hasMore } = await firstOf(client.auditLog.list(query), limit);
+  const { rows, hasMore } = await takeRows(client.auditLog.list(query), limit);
   const text = table(cli, {
     columns: [
       'TIME',

@@ -5,13 +5,13 @@ import { parseApiKey } from './api-key.ts';
 import { type Environment, PERMISSIONS, type Permission } from '../../core/scope.ts';
 import { parseDomain } from '../../mail/address.ts';
 import {
-  allOf,
+  listInAll,
   type Api,
   apiCommand,
   type ApiOptions,
   currentKey,
   listData,
-  orMissing,
+  explainNotFound,
 } from '../../cli/api.ts';
 import { type Cli, EXAMPLE_ID, type Outcome, parseName } from '../../cli/command.ts';
 import { shortTime, table } from '../../cli/table.ts';
@@ -87,7 +87,7 @@ async function create(api: Api, options: CreateOptions): Promise<Outcome> {
 }
 
 async function list(api: Api, options: ApiOptions): Promise<Outcome> {
-  const keys = await allOf(await api.all(), (client) => client.apiKeys.list({ limit: 100 }));
+  const keys = await listInAll(await api.all(), (client) => client.apiKeys.list({ limit: 100 }));
   return {
     data: listData(keys),
     text: table(api.cli, {
@@ -116,7 +116,7 @@ type RotateOptions = ApiOptions & { overlap: number };
 async function rotate(api: Api, options: RotateOptions, [idOrKey]: [string]): Promise<Outcome> {
   const id = await findId(api, options, idOrKey);
   const request = api.byId.apiKeys.rotate(id, { expires_in: options.overlap });
-  const rotated = await orMissing(request, noKeyMessage(id));
+  const rotated = await explainNotFound(request, noKeyMessage(id));
   const until = shortTime(rotated.replaces.expires_at);
   return {
     data: { ...rotated, project_id: await findProjectId(api) },
@@ -126,12 +126,12 @@ async function rotate(api: Api, options: RotateOptions, [idOrKey]: [string]): Pr
 
 async function revoke(api: Api, options: ApiOptions, [idOrKey]: [string]): Promise<Outcome> {
   const id = await findId(api, options, idOrKey);
-  const revoked = await orMissing(api.byId.apiKeys.revoke(id), noKeyMessage(id));
+  const revoked = await explainNotFound(api.byId.apiKeys.revoke(id), noKeyMessage(id));
   return { data: { ...revoked, revoked: true }, text: `Key ${id} is revoked.` };
 }
 
 async function findProjectId(api: Api): Promise<string> {
-  return api.answeredBy().projectId ?? (await api.client.apiKeys.current()).project.id;
+  return api.lastScope().projectId ?? (await api.client.apiKeys.current()).project.id;
 }
 
 function noKeyMessage(id: string): string {

@@ -3,7 +3,7 @@ import { Argument, type Command, Option } from 'commander';
 import type { Member } from '../../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';
 import { type Cli, confirmed, type Failure, isFailure, type Outcome } from '../../cli/command.ts';
-import { firstOf, PAGE_MAX } from '../../cli/lists.ts';
+import { takeRows, PAGE_MAX } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
 import { type Role, ROLES } from '../../core/roles.ts';
 
@@ -49,7 +49,7 @@ export function describeMembers(members: Command, cli: Cli): void {
 const MEMBERS_MAX = 10_000;
 
 async function list({ cli, client }: Api): Promise<Outcome> {
-  const { rows, hasMore } = await firstOf(client.members.list({ limit: PAGE_MAX }), MEMBERS_MAX);
+  const { rows, hasMore } = await takeRows(client.members.list({ limit: PAGE_MAX }), MEMBERS_MAX);
   const text = table(cli, {
     columns: ['ID', { heading: 'EMAIL', cut: 2 }, { heading: 'NAME', cut: 1 }, 'ROLE', 'SIGNED IN'],
     rows: rows.map(({ id, email, name, role, last_signed_in_at: signedInAt }) => [
@@ -111,7 +111,7 @@ async function remove(
 }
 
 async function findMember(client: Api['client'], nameOrId: string): Promise<Member | Failure> {
-  const { rows } = await firstOf(client.members.list({ limit: PAGE_MAX }), MEMBERS_MAX);
+  const { rows } = await takeRows(client.members.list({ limit: PAGE_MAX }), MEMBERS_MAX);
   const wantedName = nameOrId.trim().toLowerCase();
   const found = rows.find(
     ({ id, email }) => id === wantedName || email.toLowerCase() === wantedName,

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
-import { addExamples, type Cli, complain, usageFailure } from '../command.ts';
+import { addExamples, type Cli, printFailure, usageFailure } from '../command.ts';
 
 const BENCH = fileURLToPath(new URL('../../../bench/main.ts', import.meta.url));
 
@@ -15,7 +15,7 @@ export function describeBench(command: Command, cli: Cli): void {
     .action((words: string[]) => {
       if (!existsSync(BENCH)) {
         const where = 'The benchmark comes with a clone of the repository; run it there.';
-        complain(cli, usageFailure(where), words.includes('--json'));
+        printFailure(cli, usageFailure(where), words.includes('--json'));
         process.exitCode = 2;
         return;
       }

@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander';
 import { currentKey } from '../api.ts';
 import { ConnectionError } from '../../../sdk/src/errors.ts';
 import { type Cli, type Failure, failure, isFailure, type Outcome, runnable } from '../command.ts';
-import { connect, type Connection, noAnswer } from '../connection.ts';
+import { connect, type Connection, noResponse } from '../connection.ts';
 import { profileFile, removeProfile, saveProfile } from '../profile.ts';
 
 export function describeLogin(login: Command, cli: Cli): void {
@@ -25,7 +25,7 @@ async function logIn(cli: Cli, options: Options): Promise<Outcome> {
   if (isFailure(connection)) return connection;
   const { url } = options;
   const key = connection.key ?? '';
-  const found = await currentKey(cli, { url }, key).catch(orNoAnswer(connection));
+  const found = await currentKey(cli, { url }, key).catch(toNoResponse(connection));
   if (found !== null && isFailure(found)) return found;
   if (found === null) {
     const message = `The service at ${connection.origin} does not accept this key.`;
@@ -39,11 +39,11 @@ async function logIn(cli: Cli, options: Options): Promise<Outcome> {
   };
 }
 
-/** @throws what is no failure of the connection */
-const orNoAnswer =
+/** Turns a failed connection into a failure of the command. @throws other errors */
+const toNoResponse =
   ({ origin }: Connection) =>
   (error: unknown): Failure => {
-    if (error instanceof ConnectionError) return noAnswer(origin, error);
+    if (error instanceof ConnectionError) return noResponse(origin, error);
     throw error;
   };
 

@@ -6,7 +6,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import {
   type Cli,
-  complain,
+  printFailure,
   type ExitCode,
   type Failure,
   runnable,
@@ -61,7 +61,7 @@ async function start(cli: Cli, options: StartOptions): Promise<ExitCode | Failur
     workers: options.workers ?? null,
     only: options.only ?? null,
     onReady: (info) => cli.out(options.json ? readyLine(info) : readyScreen(info, config, cli)),
-    onFailed: (failed) => complain(cli, failed, options.json ?? false),
+    onFailed: (failed) => printFailure(cli, failed, options.json ?? false),
   });
   return code === 0 || code === 2 ? code : 1;
 }

@@ -30,24 +30,24 @@ export async function prove(parts: {
 }): Promise<void> {
   const { step, internet, cli, serviceUrl, signal } = parts;
   const { zone, sink, receiver } = internet;
-  const url = await step('started', () => serviceStarts(serviceUrl));
-  const key = await step('key', () => liveKeyIsMade(cli));
+  const url = await step('started', () => waitForService(serviceUrl));
+  const key = await step('key', () => createLiveKey(cli));
   const client = createClient(url, key, signal);
-  await step('domain', () => domainIsVerified(client, zone));
-  await step('listening', () => webhookIsRegistered(client, receiver));
-  const emailId = await step('accepted', () => emailIsAccepted(client));
-  const mail = await step('received', () => mailArrives(sink));
-  await step('signed', () => signaturesHold(mail, zone));
-  await step('delivered', () => statusIsDelivered(client, emailId, signal));
-  await step('webhook', () => webhookArrives(receiver));
+  await step('domain', () => verifyDomain(client, zone));
+  await step('listening', () => registerWebhook(client, receiver));
+  const emailId = await step('accepted', () => sendEmail(client));
+  const mail = await step('received', () => waitForMail(sink));
+  await step('signed', () => checkSignatures(mail, zone));
+  await step('delivered', () => waitForDelivered(client, emailId, signal));
+  await step('webhook', () => waitForWebhook(receiver));
 }
 
-async function serviceStarts(serviceUrl: Promise<string>) {
+async function waitForService(serviceUrl: Promise<string>) {
   const url = await serviceUrl;
   return { detail: `a service of its own at ${url}, in a temporary data directory`, result: url };
 }
 
-async function liveKeyIsMade(cli: Cli) {
+async function createLiveKey(cli: Cli) {
   let text = '';
   const outcome = await withStore(cli, async ({ db }) => {
     const project = await chooseProject(db, undefined);
@@ -61,7 +61,7 @@ async function liveKeyIsMade(cli: Cli) {
   return { detail: 'a live key, whose mail is delivered', result: text };
 }
 
-async function domainIsVerified(client: Client, zone: Zone) {
+async function verifyDomain(client: Client, zone: Zone) {
   zone.add(
     { type: 'MX', name: RECIPIENT, priority: 10, value: RECIPIENT_MX },
     { type: 'A', name: RECIPIENT_MX, value: '127.0.0.1' },
@@ -75,7 +75,7 @@ async function domainIsVerified(client: Client, zone: Zone) {
   return { detail: `${SENDER} verified by ${records.length} DNS records`, result: undefined };
 }
 
-async function webhookIsRegistered(client: Client, receiver: Receiver) {
+async function registerWebhook(client: Client, receiver: Receiver) {
   const events = ['email.delivered'];
   const body = await expectStatus(
     201,
@@ -85,7 +85,7 @@ async function webhookIsRegistered(client: Client, receiver: Receiver) {
   return { detail: `a webhook for email.delivered at ${receiver.url}`, result: undefined };
 }
 
-async function emailIsAccepted(client: Client) {
+async function sendEmail(client: Client) {
   const email = {
     from: `Letterhaus <hello@${SENDER}>`,
     to: `you@${RECIPIENT}`,
@@ -96,7 +96,7 @@ async function emailIsAccepted(client: Client) {
   return { detail: `202, email ${String(id)}`, result: String(id) };
 }
 
-async function mailArrives(sink: Sink) {
+async function waitForMail(sink: Sink) {
   const mail = await sink.received;
   const to = mail.recipients.join(', ');
   return {
@@ -105,7 +105,7 @@ async function mailArrives(sink: Sink) {
   };
 }
 
-async function signaturesHold(mail: ReceivedMail, zone: Zone) {
+async function checkSignatures(mail: ReceivedMail, zone: Zone) {
   const results = checkDkim(mail.content, (name) => zone.txt(name));
   const good = results.filter(({ domain, ok }) => ok && domain === SENDER);
   if (good.length === 0 || good.length < results.length) {
@@ -115,7 +115,7 @@ async function signaturesHold(mail: ReceivedMail, zone: Zone) {
   return { detail: `DKIM of ${SENDER} is valid (${algorithms})`, result: undefined };
 }
 
-async function statusIsDelivered(client: Client, id: string, signal: AbortSignal) {
+async function waitForDelivered(client: Client, id: string, signal: AbortSignal) {
   for (;;) {
     const { status } = await expectStatus(200, client('GET', `/v1/emails/${id}`));
     if (status === 'delivered') return { detail: 'the email has this status', result: undefined };
@@ -123,7 +123,7 @@ async function statusIsDelivered(client: Client, id: string, signal: AbortSignal
   }
 }
 
-async function webhookArrives(receiver: Receiver) {
+async function waitForWebhook(receiver: Receiver) {
   const { type, signed } = await receiver.eventOf('email.delivered');
   if (!signed) throw new Error('the signature of the webhook is invalid');
   return { detail: `${type} arrived, its signature is valid`, result: undefined };
@@ -138,15 +138,15 @@ async function expectStatus(
   throw new Error(`the API answered ${status}: ${JSON.stringify(body)}`);
 }
 
-type Client = (method: string, path: string, body?: object) => Promise<ClientAnswer>;
+type Client = (method: string, path: string, body?: object) => Promise<ClientResponse>;
 /** `body` as the API sent it; its fields are checked where they are read. */
-type ClientAnswer = { status: number; body: Record<string, unknown> };
+type ClientResponse = { status: number; body: Record<string, unknown> };
 
 function createClient(url: string, key: string, signal: AbortSignal): Client {
   return async (method, path, body) => {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
     const content = body === undefined ? {} : { body: JSON.stringify(body) };
     const response = await fetch(new URL(path, url), { method, headers, signal, ...content });
-    return { status: response.status, body: (await response.json()) as ClientAnswer['body'] };
+    return { status: response.status, body: (await response.json()) as ClientResponse['body'] };
   };
 }

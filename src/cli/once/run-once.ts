@@ -12,7 +12,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type Cli, complain, type ExitCode } from '../command.ts';
+import { type Cli, printFailure, type ExitCode } from '../command.ts';
 import { openReceiver, openSink, openZone } from './internet.ts';
 import { type Internet, prove, RECIPIENT_MX, type StepRunner } from './prove.ts';
 import type { Env } from '../../config/env-file.ts';
@@ -38,7 +38,7 @@ export async function runOnce(cli: Cli, options: { json?: true }): Promise<ExitC
   const ok = problem === null;
   cli.out(options.json ? `${JSON.stringify({ ok, steps })}\n` : conclusion(ok, steps));
   const failed = { failed: problem ?? '', code: 'internal_error', exitCode: 1 } as const;
-  if (!ok && options.json) complain(cli, failed, true);
+  if (!ok && options.json) printFailure(cli, failed, true);
   // With the end of the log, as it was written.
   else if (!ok) cli.err(`letterhaus: ${problem}\n`);
   return ok ? 0 : 1;

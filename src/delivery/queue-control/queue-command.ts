@@ -70,7 +70,7 @@ type QueueClient = { client: Letterhaus; scope: 'project' | 'organization' };
 
 async function queueClients(api: Api, { project, mode }: ApiOptions): Promise<QueueClient[]> {
   if (api.isOperator && project === undefined && mode === undefined) {
-    return [{ client: api.of({ project: '*' }), scope: 'organization' }];
+    return [{ client: api.clientFor({ project: '*' }), scope: 'organization' }];
   }
   return (await api.all()).map(({ client }) => ({ client, scope: 'project' }));
 }
@@ -201,7 +201,7 @@ function dropText({ program }: Cli, drop: QueueDrop): string {
 }
 
 async function undoDrop(api: Api, _: object, [id]: [string]): Promise<Outcome> {
-  const client = api.isOperator ? api.of({ project: '*' }) : api.client;
+  const client = api.isOperator ? api.clientFor({ project: '*' }) : api.client;
   const undone = await client.queue.undoDrop(id);
   return { data: undone, text: `The drop is undone: ${undone.changed} recipients wait again.` };
 }

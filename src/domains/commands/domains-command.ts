@@ -6,7 +6,14 @@ import type { Letterhaus } from '../../../sdk/src/client.ts';
 import type { Body } from '../../../sdk/src/transport.ts';
 import { failsAt, WAITING_SHOWN_MAX } from '../domain-limits.ts';
 import { DKIM_PEM_MAX_LENGTH } from '../../mail/dkim-import.ts';
-import { allOf, type Api, apiCommand, type ApiOptions, listData, orNull } from '../../cli/api.ts';
+import {
+  listInAll,
+  type Api,
+  apiCommand,
+  type ApiOptions,
+  listData,
+  nullIfNotFound,
+} from '../../cli/api.ts';
 import {
   type Cli,
   type Failure,
@@ -110,7 +117,7 @@ const ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
 async function findDomain(api: Api, nameOrId: string): Promise<FoundDomain | Failure> {
   const name = nameOrId.toLowerCase();
   if (ID.test(name)) {
-    const domain = await orNull(api.byId.domains.get(name));
+    const domain = await nullIfNotFound(api.byId.domains.get(name));
     return domain === null ? noDomain(`with the id ${name}`) : { domain, client: api.byId };
   }
   for await (const domain of api.client.domains.list({ limit: 100 })) {
@@ -231,7 +238,7 @@ async function setTracking(
 }
 
 async function list(api: Api): Promise<Outcome> {
-  const found = await allOf(await api.all(), (client) => client.domains.list({ limit: 100 }));
+  const found = await listInAll(await api.all(), (client) => client.domains.list({ limit: 100 }));
   const warnings = found.flatMap((domain) =>
     domain.advice
       .filter(({ about }) => about === 'reputation' || (about === 'dkim' && !domain.can_sign))

@@ -47,7 +47,7 @@ async function show(api: Api, options: Options): Promise<Outcome> {
 }
 
 async function unknownText(api: Api, to: string): Promise<string> {
-  const client = api.isOperator ? api.of({ project: '*' }) : api.client;
+  const client = api.isOperator ? api.clientFor({ project: '*' }) : api.client;
   const { metadata_hours: hours } = (await client.projects.limits()).retention;
   const kept =
     hours === null
@@ -63,7 +63,7 @@ async function read(
 ): Promise<RecipientLogList[]> {
   if (api.isOperator && project === undefined) {
     const query = { scope: 'organization' as const, environment, limit };
-    return [await api.of({ project: '*' }).recipients.log(to, query)];
+    return [await api.clientFor({ project: '*' }).recipients.log(to, query)];
   }
   const parts = await api.all();
   return Promise.all(parts.map(({ client }) => client.recipients.log(to, { limit })));

@@ -9,7 +9,7 @@ import type {
 } from '../../../sdk/src/api.ts';
 import type { Letterhaus } from '../../../sdk/src/client.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
-import { type Api, apiCommand, type ApiOptions, listData, orMissing } from '../../cli/api.ts';
+import { type Api, apiCommand, type ApiOptions, listData, explainNotFound } from '../../cli/api.ts';
 import { type Cli, EXAMPLE_ID, type Outcome } from '../../cli/command.ts';
 import { type Empty, facts, shortTime, table } from '../../cli/table.ts';
 import { diagnosisText } from './diagnosis-text.ts';
@@ -63,7 +63,7 @@ export function describeEmails(emails: Command, cli: Cli): void {
       examples: [`emails ${name} ${EXAMPLE_ID}${at}`],
       mode: 'of_id',
       run: (api, options: RescheduleOptions, [id]: [string]) =>
-        orMissing(ofOne[name](api, id, options), noEmail(id)),
+        explainNotFound(ofOne[name](api, id, options), noEmail(id)),
     }).argument('<id>');
     if (name !== 'reschedule') continue;
     command.requiredOption(

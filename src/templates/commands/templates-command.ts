@@ -4,7 +4,7 @@
  */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Template, TemplateSummary } from '../../../sdk/src/api.ts';
-import { allOf, type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';
+import { listInAll, type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';
 import { type Cli, type Outcome, parseName, readContent, usageFailure } from '../../cli/command.ts';
 import { PAGE_MAX } from '../../cli/lists.ts';
 import { facts, printableLines, printable, shortTime, table } from '../../cli/table.ts';
@@ -86,7 +86,7 @@ type ContentOptions = ApiOptions & {
 type ChosenVersion = ApiOptions & { version?: number };
 
 async function list(api: Api): Promise<Outcome> {
-  const found = await allOf(await api.all(), ({ templates }) =>
+  const found = await listInAll(await api.all(), ({ templates }) =>
     templates.list({ limit: PAGE_MAX }),
   );
   return {

@@ -2,7 +2,7 @@
 import { Option, type Command } from 'commander';
 import type { Webhook } from '../../../sdk/src/api.ts';
 import { LetterhausError } from '../../../sdk/src/errors.ts';
-import { allOf, type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';
+import { listInAll, type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';
 import { type Cli, EXAMPLE_ID, type Outcome, usageFailure } from '../../cli/command.ts';
 import { facts, shortTime, table } from '../../cli/table.ts';
 import type { EventType } from '../../core/events.ts';
@@ -81,7 +81,7 @@ function describeChanges(webhooks: Command, cli: Cli): void {
 }
 
 async function list(api: Api): Promise<Outcome> {
-  const found = await allOf(await api.all(), (client) => client.webhooks.list({ limit: 100 }));
+  const found = await listInAll(await api.all(), (client) => client.webhooks.list({ limit: 100 }));
   return {
     data: listData(found),
     text: table(api.cli, {
@@ -149,7 +149,7 @@ async function show(api: Api, _options: ApiOptions, [id]: [string]): Promise<Out
   const text = facts([
     ['id', id],
     ['url', webhook.url],
-    ['mode', api.answeredBy().environment],
+    ['mode', api.lastScope().environment],
     ['status', statusText(webhook)],
     ['failing since', webhook.failing_since && shortTime(webhook.failing_since)],
     ['events', webhook.events?.join(', ') ?? 'all'],
