@@ -7,7 +7,7 @@
  */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { throttled } from '../lib/throttled.ts';
+import { throttled } from './throttled.ts';
 import type { World } from '../lib/world.ts';
 import type { S3Access } from '../net/s3/transport.ts';
 import { type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';

@@ -1,6 +1,7 @@
 /**
  * Restores a backup in two steps. `checkBackup` reads all of it and opens its secret key, before anything changes.
- * `fillFrom` fills the target in one transaction (backup/store/restore-target.ts). The installation is on hold afterwards.
+ * `fillFrom` fills the target in one transaction (backup/store/restore-target.ts). The installation is on hold
+ * afterwards.
  */
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';

@@ -1,6 +1,6 @@
 /**
- * Watches for a move of the database (move-database.ts). A node stops sending while the mover asks for a pause. When the
- * database refuses writes, the node ends its workers and continues with the new one.
+ * Watches for a move of the database (move-database.ts). A node stops sending while the mover asks for a pause. When
+ * the database refuses writes, the node ends its workers and continues with the new one.
  *
  * The pause is an advisory lock of the mover, so it also ends when the mover dies.
  */

@@ -261,7 +261,8 @@ export class MoveSource implements AsyncDisposable {
     for (const { id, beat } of await listWorkers(this.#db)) {
       const heartbeat = heartbeats.get(id);
       if (heartbeat?.beat !== beat) heartbeats.set(id, { beat, sinceMs: nowMs });
-      else if (nowMs - heartbeat.sinceMs >= DEAD_AFTER_MS) await expireWorker(this.#db, { id, beat });
+      else if (nowMs - heartbeat.sinceMs >= DEAD_AFTER_MS)
+        await expireWorker(this.#db, { id, beat });
     }
     await releaseOrphans(this.#db);
   }

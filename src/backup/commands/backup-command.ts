@@ -31,7 +31,7 @@ import {
   usageFailure,
 } from '../../cli/command.ts';
 import type { DatabaseAddress } from '../../database/database.ts';
-import { throttled } from '../../lib/throttled.ts';
+import { throttled } from '../throttled.ts';
 import { type Place, withAddress } from '../../cli/store.ts';
 
 const PIPE = '-';
@@ -188,7 +188,7 @@ async function verify(cli: Cli, file: string): Promise<Outcome> {
   }
 }
 
-/** Opens a backup. Reads only the configuration of backups, so that a backup can be checked on a machine without a service. */
+/** Opens a backup. Reads only the configuration of backups, so a machine without a service can check one. */
 async function openFile(cli: Cli, file: string): Promise<AsyncIterable<Buffer>> {
   if (file === PIPE) return process.stdin as AsyncIterable<Buffer>;
   const env = new EnvReader(cli.env);

@@ -32,7 +32,7 @@ import {
   runnable,
   usageFailure,
 } from '../../cli/command.ts';
-import { throttled } from '../../lib/throttled.ts';
+import { throttled } from '../throttled.ts';
 import { type Place, withAddress } from '../../cli/store.ts';
 
 export function describeRestore(command: Command, cli: Cli): void {

@@ -27,7 +27,7 @@ import { DatabaseUnusable } from '../../database/server/unusable-error.ts';
 import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 import { readSecretKey, storeRestoredSecretKey } from '../../secrets/secret-key-file.ts';
 import { type Cli, type Outcome, PROGRESS_EVERY_MS, usageFailure } from '../../cli/command.ts';
-import { throttled } from '../../lib/throttled.ts';
+import { throttled } from '../throttled.ts';
 
 type Options = { at: Date; config: Config; opening: Opening };
 

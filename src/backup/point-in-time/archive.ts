@@ -1,7 +1,7 @@
 /**
  * The archive for restores to a point in time, in a folder or a bucket (archive-place.ts).
  *
- *     letterhaus.journal              suppressions and idempotency keys (places/journal.ts)
+ *     letterhaus.journal              suppressions and idempotency keys (places/folder-journal.ts)
  *     series/letterhaus_20261125t0900….json   the database that a series belongs to
  *     letterhaus_20261125t0900…/      a series: WAL without a gap, of one replication slot
  *       base-20261125T090003Z.tar.zst   the files of the cluster

@@ -1,4 +1,7 @@
-/** Archives WAL when LETTERHAUS_POINT_IN_TIME is set (point-in-time-archiver.ts). Otherwise drops the slots that keep WAL. */
+/**
+ * Archives WAL when LETTERHAUS_POINT_IN_TIME is set (point-in-time-archiver.ts). Otherwise drops the slots that keep
+ * WAL.
+ */
 import { dropSlots } from '../store/wal.ts';
 import type { PointInTimeOptions } from './point-in-time-archiver.ts';
 

@@ -3,8 +3,8 @@
  *
  * One transaction (repeatable read, read only) locks the tables against removal, with a reader's lock, and then takes
  * its snapshot. COPY reads each table in its binary form, which is the same from PostgreSQL 15 on. A backup has rows
- * and no DDL. Migrations create the schema (restore-target.ts), so a backup fits embedded and external databases of any major
- * version.
+ * and no DDL. Migrations create the schema (restore-target.ts), so a backup fits embedded and external databases of any
+ * major version.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

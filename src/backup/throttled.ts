@@ -1,7 +1,7 @@
 /** Limits how often a function is called, for example to print progress. */
-import type { World } from './world.ts';
+import type { World } from '../lib/world.ts';
 
-/** Returns a function that calls `report` at most once per interval, first after one interval, and drops other calls. */
+/** Returns a function that calls `report` at most once per interval, first after one, and drops other calls. */
 export function throttled<Args extends unknown[]>(
   intervalMs: number,
   world: Pick<World, 'monotonicMs'>,
