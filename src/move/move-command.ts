@@ -157,7 +157,7 @@ const LOCK_S = 1;
 async function moveTo(cli: Cli, move: PlannedMove, { json = false }: Options): Promise<Outcome> {
   const { from, url, fromPlace, toPlace } = move;
   const { config, address } = from;
-  const secretKey = await requireSecretKey(address, config);
+  const secretKey = await requireKeyOfDatabase(address, config);
   const dataDir = prepareDataDir(config.dataDir);
   await using target = url === null ? await openEmbeddedTarget(cli, dataDir) : externalTarget(url);
   const destination = destinationOf(url, findOrCreateInstanceId(dataDir));
@@ -177,7 +177,7 @@ async function moveTo(cli: Cli, move: PlannedMove, { json = false }: Options): P
 }
 
 /** Checks the key first: a node with another key could not follow. @throws SecretKeyProblem */
-async function requireSecretKey(address: DatabaseAddress, config: Config): Promise<string> {
+async function requireKeyOfDatabase(address: DatabaseAddress, config: Config): Promise<string> {
   const client = await connectAsOwner(address, 'move');
   try {
     const place = { dataDir: config.dataDir, configured: config.secretKey };

@@ -195,7 +195,7 @@ async function completeDatabase(
   if (problem !== null) log.warn(problem);
   const workerUser = opened.workerUser(login.role === null);
   if (workerUser === null && process.geteuid?.() === 0) log.warn(WORKERS_STAY_ROOT);
-  const instance = instanceOf(opened.dataDir);
+  const instance = findOrCreateInstanceId(opened.dataDir);
   await untilAborted(expirePredecessors(db, instance, log), signal);
   return {
     ...opened,
