@@ -116,7 +116,8 @@ export async function migrate(
     if (secretKeyPlace !== undefined) await checkSecretKey(db, secretKeyPlace);
     const applied = await applyMigrations(db, address, options);
     // Still under the lock: when several nodes begin on an empty database, one creates the key.
-    const secretKey = secretKeyPlace === undefined ? null : await readOrCreateSecretKey(db, secretKeyPlace);
+    const secretKey =
+      secretKeyPlace === undefined ? null : await readOrCreateSecretKey(db, secretKeyPlace);
     const role = await makeAppRole(db);
     if (role === null || secretKey === null) return { ...applied, role, login: null, secretKey };
     await db.query('reset role');

@@ -92,7 +92,8 @@ async function run(cli: Cli, options: Options): Promise<Outcome> {
     return undoCommand(cli, { isNewLost: newIsLost });
   }
   const url = to === undefined || to === EMBEDDED_PLACE ? null : parseDatabaseUrl(to);
-  if (to === undefined || (url === null && to !== EMBEDDED_PLACE)) return usageFailure(INVALID_PLACE);
+  if (to === undefined || (url === null && to !== EMBEDDED_PLACE))
+    return usageFailure(INVALID_PLACE);
   const work = async (from: Place): Promise<Outcome> => {
     const toPlace = url === null ? EMBEDDED_PLACE : withoutPassword(url);
     const fromPlace = placeText(from.config);

@@ -17,7 +17,10 @@ async function listenOn(wanted: number): Promise<AsyncDisposable & { port: numbe
 
 test('if the default port is in use, the next free one is chosen', async () => {
   await using taken = await takenPort();
-  const chosen = await choosePort({ host, port: taken.port, isPortConfigured: false }, portTurns(1));
+  const chosen = await choosePort(
+    { host, port: taken.port, isPortConfigured: false },
+    portTurns(1),
+  );
   assert.ok('port' in chosen && chosen.port > taken.port);
 });
 

@@ -173,7 +173,10 @@ export class Broker {
     this.#notifyUplink({ isDown: true, failedForMs });
   }
 
-  /** Records a reply of a server. If the uplink was down, this ends it, and the failures of its phase no longer count. */
+  /**
+   * Records a reply of a server. If the uplink was down, this ends it, and the failures of its phase no longer
+   * count.
+   */
   #recordReply(repliedProvider: string): void {
     const { isDown, phase, failedForMs } = this.#uplink;
     const failedProviders = isDown ? [...this.#uplink.failedProviders] : [];

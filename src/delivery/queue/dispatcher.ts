@@ -6,10 +6,10 @@
  * number and bytes; the rest stays in the table. Everything in memory is claimed under the lease (lease.ts), which
  * fences every outcome (database/leased-queue.ts).
  *
- * The route of a destination is looked up before its mail starts. So mail to thousands of domains at one unreachable
- * provider is queued under that provider before any of it is tried. A delivery that cannot start soon is released to
- * the table: its provider is suspended, or its tenant queue or the memory is full. memory/fair-queue.ts decides the order;
- * delivery/attempt/deliver.ts does the work.
+ * The route of a destination is looked up before its mail starts. So mail to thousands of domains at one
+ * unreachable provider is queued under that provider before any of it is tried. A delivery that cannot start soon
+ * is released to the table: its provider is suspended, or its tenant queue or the memory is full.
+ * memory/fair-queue.ts decides the order; delivery/attempt/deliver.ts does the work.
  */
 import type { Logger } from 'pino';
 import { waitAtMost } from '../../lib/at-most.ts';

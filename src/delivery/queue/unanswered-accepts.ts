@@ -1,6 +1,6 @@
 /**
- * Releases emails whose accept statement had no result, so that no worker has them in memory. They may be stored later, because
- * the network can delay a statement for minutes.
+ * Releases emails whose accept statement had no result, so that no worker has them in memory. They may be stored
+ * later, because the network can delay a statement for minutes.
  */
 import { UNAVAILABLE_PAUSE_MS } from '../../database/leased-queue.ts';
 import type { Queryable } from '../../database/database.ts';

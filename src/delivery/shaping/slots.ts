@@ -7,10 +7,11 @@
  * may have as many shared slots of a kind as it leaves free. A project with at most one slot can also use a reserved
  * one.
  *
- * A delivery leaves its slot when it has no session after SILENT_AFTER_MS, or has not ended after SLOW_AFTER_CHECKS
- * times that. It then counts in a separate budget: WAITING_MAX deliveries, and half of the memory for deliveries, which is
- * usually reached first. When the budget is full, the project with the most waiting deliveries gives one up: the one
- * that has waited longest without a session. It is retried later. A delivery with a session is never given up.
+ * A delivery leaves its slot when it has no session after SILENT_AFTER_MS, or has not ended after
+ * SLOW_AFTER_CHECKS times that. It then counts in a separate budget: WAITING_MAX deliveries, and half of the
+ * memory for deliveries, which is usually reached first. When the budget is full, the project with the most
+ * waiting deliveries gives one up: the one that has waited longest without a session. It is retried later. A
+ * delivery with a session is never given up.
  */
 export type SlotKind = 'prompt' | 'trial';
 

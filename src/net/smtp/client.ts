@@ -32,9 +32,7 @@ import {
 import { missingProof, secureSocket } from './client-tls.ts';
 import { SmtpConnection } from './client-connection.ts';
 import { type ReplyOrFailure, isFailure, SmtpWire, type WireFailure } from './client-wire.ts';
-export type { SmtpFailureCause } from '../../mail/replies/smtp-reply.ts';
 export type {
-  PickNext,
   SmtpOptions,
   SmtpTlsFacts,
   SmtpTlsMode,
