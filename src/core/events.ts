@@ -1,6 +1,6 @@
 /**
  * The event types, and the status change that causes each. An event is stored in the transaction of its change
- * (accept/store/insert.ts, settle/full-path.ts, events/event-store.ts).
+ * (accept/store/, settle/, events/event-store.ts).
  */
 import { OPERATOR_EVENT_TYPES, type OperatorEventType } from './operator-events.ts';
 import type { StoredStatus } from './statuses.ts';

@@ -51,8 +51,8 @@ export const CONDITIONS = {
     ended: 'Mail to the operator can be sent again.',
   },
   'dns.unavailable': { endsAs: 'dns.unavailable', ended: 'A DNS server answers again.' },
-  'backup.failed': { endsAs: 'backup.failed', ended: 'A backup succeeded again.' },
-  'backup.overdue': { endsAs: 'backup.overdue', ended: 'A new backup exists again.' },
+  'backup.failed': { endsAs: 'backup.failed', ended: 'The last backup succeeded.' },
+  'backup.overdue': { endsAs: 'backup.overdue', ended: 'A new backup was made.' },
 } as const satisfies Record<string, { endsAs: string; ended: string }>;
 
 export type ConditionType = keyof typeof CONDITIONS;

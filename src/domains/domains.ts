@@ -148,7 +148,7 @@ export function createDomainService(options: DomainServiceOptions) {
   };
 }
 
-/** Refuses tracking where links in live mail would not have an https address that recipients can scope. */
+/** Refuses tracking if links in live mail would have no https address that recipients can reach. */
 function refuseTracking(
   { trackingUrl = null, publicUrl = null, allowPrivateNetworks }: DomainServiceOptions['config'],
   { environment }: Scope,
@@ -159,7 +159,7 @@ function refuseTracking(
   const requested = (['opens', 'clicks'] as const).filter((name) => tracking?.[name]);
   if (isServed || requested.length === 0) return null;
   const message =
-    'needs LETTERHAUS_TRACKING_URL or LETTERHAUS_PUBLIC_URL, the https address at which recipients scope this service';
+    'needs LETTERHAUS_TRACKING_URL or LETTERHAUS_PUBLIC_URL, the https address at which recipients reach this service';
   return refuseFields(requested.map((name) => ({ field: `tracking.${name}`, message })));
 }
 

@@ -1,4 +1,4 @@
-/** Clock, randomness and ids as an argument. Only the service, configuration and commands create one. */
+/** Clock, randomness and ids as an argument. Only the service and commands create one. */
 export type World = {
   /** Wall time, milliseconds since 1970. */
   now(): number;

@@ -88,7 +88,7 @@ test('within an hour there is no second mail of the kind, and then one with all 
   await service.clock.advance({ hours: 1 });
   const [, , summary] = await mailsUntil(3);
   assert.match(summary!, /^Subject: Letterhaus: 2 reports of backup\.failed\r$/m);
-  assert.match(summary!, /\/mnt\/backups is in need\.[^]*Over: A backup succeeded again\./);
+  assert.match(summary!, /\/mnt\/backups is in need\.[^]*Over: The last backup succeeded\./);
   assert.match(summary!, /^ {2}Until: 20\d\d-\d\d-\d\d \d\d:\d\d UTC\r$/m);
   const isDone = async () => (await service.sql('select from operator_mail_queue')).length === 0;
   await waitFor(isDone, { what: 'nothing to be left', timeoutMs: 60_000 });

@@ -75,7 +75,10 @@ export const PORTS: Record<string, readonly string[]> = {
   webhooks: ['sending/signed-request.ts'],
 };
 
-/** Imports against the direction: all are places where HTTP or a webhook turns to the wire format of Resend. */
+/**
+ * Imports against the direction: where HTTP or a webhook turns to the wire format of Resend. The last one starts the
+ * command line.
+ */
 const EXCEPTIONS: Record<string, readonly string[]> = {
   'src/webhooks/sending/signed-request.ts': ['src/compat/resend/wire/webhook-payload.ts'],
   'src/http/app.ts': ['src/compat/resend/mount.ts'],

@@ -130,7 +130,7 @@ export class HostAttempt {
     if (failure.phase === 'tls' || failure.cause === 'tls') {
       route.onTls(rule, failure.tlsResult ?? 'validation-failure');
     }
-    if (isDead(failure) && !isUplinkAtFault(connections, route)) {
+    if (isDead(failure) && !hasUplinkRecovered(connections, route)) {
       connections.markDead(this.#target.address, { timedOut: failure.cause === 'timeout' });
     }
   }
@@ -196,8 +196,8 @@ export class HostAttempt {
   }
 }
 
-/** Returns whether the uplink was down when the attempt began, and is up now, so the server is not to blame. */
-export function isUplinkAtFault(
+/** Returns whether the uplink was down for some of the attempt and is up now, so that the server is not to blame. */
+export function hasUplinkRecovered(
   { uplink }: SmtpConnections,
   { progress }: Pick<RouteAttempt, 'progress'>,
 ): boolean {

@@ -14,7 +14,7 @@ import { type SmtpConnections, hasNoReply, type Unavailable } from '../shaping/s
 import {
   HostAttempt,
   type HostResult,
-  isUplinkAtFault,
+  hasUplinkRecovered,
   type RouteAttempt,
   type UsableRule,
 } from './host-attempt.ts';
@@ -147,7 +147,7 @@ class HostSequence {
   #reportSilence(): void {
     const last = this.#last;
     if (last === null || !hasNoReply(last)) return;
-    if (isUplinkAtFault(this.#connections, this.#route)) return;
+    if (hasUplinkRecovered(this.#connections, this.#route)) return;
     const reason = summaryOf(last);
     for (const [provider, addresses] of this.#silentAddresses) {
       this.#connections.reportUnreached(provider, addresses, reason);

@@ -41,7 +41,7 @@ export const NO_EXTENSIONS: SmtpExtensions = {
   size: null,
   authMechanisms: [],
 };
-/*
+/**
  * An address with a bracket outside of a quoted local part, or with a line end, could inject a command
  * (GHSA-c7w3-x93f-qmm8, GHSA-vvjj-xcjg-gr5g). All text in commands passes `pathCommand` or `plainCommand`. They throw
  * on such text, because the caller must have checked it.

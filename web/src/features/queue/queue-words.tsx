@@ -77,7 +77,7 @@ const NAMES: Readonly<Record<string, string>> = {
   'suspension.after_failures': 'Failures before a suspension',
   'suspension.first_s': 'Seconds of the first suspension',
   'suspension.longest_s': 'Seconds of the longest suspension',
-  'recovery.hold_down_s': 'Seconds without growth after a complaint',
+  'recovery.hold_down_s': 'Seconds without growth after the provider asked for less',
   'recovery.step_s': 'Seconds until one more connection is allowed',
   'recovery.try_again_after_s': 'Seconds until the former limit is tried again',
   'uplink.no_answer_s': 'Seconds without any reply until our own network counts as down',
