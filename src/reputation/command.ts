@@ -11,7 +11,7 @@ type Options = ApiOptions & {
   min?: number | 'default';
   pause?: boolean;
   off?: true;
-  resumeSending?: true;
+  resume?: true;
 };
 
 const EMAILS_MAX = 1_000_000;
@@ -78,7 +78,7 @@ async function setReputationAlert(
       pause,
     },
   });
-  const resumed = options.resumeSending === true ? await resume(api, settings.project_id) : null;
+  const resumed = options.resume === true ? await resume(api, settings.project_id) : null;
   const released =
     resumed &&
     ` ${resumed.domains.length} domains send again, ${resumed.released} waiting recipients released.`;
