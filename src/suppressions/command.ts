@@ -61,7 +61,7 @@ async function list(api: Api): Promise<Outcome> {
         shortTime(entry.expires_at),
       ]),
       none: {
-        says: 'No address is suppressed. Addresses that bounce for good or printFailure are added by themselves.',
+        says: 'No address is suppressed. Addresses that bounce for good or complain are added by themselves.',
         toDo: 'To add one',
         command: 'suppressions add jo@example.org',
       },
