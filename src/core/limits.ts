@@ -2,9 +2,9 @@
  * Rate limits: fixed windows that start with their first request. The database counts, so limits are exact over all
  * workers and nodes. They are per project and environment, except `auth`:
  *
- * - `sending`: emails and recipients. Decided by accept/store/decision.ts and accept/store/fast-path.ts, counted by
- *   accept/store/insert.ts and accept/store/fast-path.ts. A large limit is counted in blocks
- *   (accept/store/limit-blocks.ts).
+ * - `sending`: emails and recipients. Decided by accept/store/decision.ts and accept/store/fast-path-sql.ts, counted by
+ *   accept/store/insert.ts and accept/store/fast-path-sql.ts. A large limit is counted in blocks
+ *   (accept/store/limits/limit-blocks.ts).
  * - `dry_runs`: dry runs, as many as emails. Counted by accept/routes.ts (countTowardsLimit).
  * - `verification`: verifications of a domain. Counted by domains/routes.ts (countTowardsLimit).
  * - `domains`: added domains. Counted by domains/routes.ts (countTowardsLimit).
@@ -34,7 +34,7 @@ export type LimitState = {
 
 export const LIMIT_CATEGORIES = ['sending', 'verification', 'domains', 'webhooks', 'auth'] as const;
 export type LimitCategory = (typeof LIMIT_CATEGORIES)[number];
-/** Dry runs have no limit of their own. They use the size of `sending`. */
+/** Dry runs are counted separately. Their limit has the size of `sending`. */
 export type CountedCategory = LimitCategory | 'dry_runs';
 
 export const DEFAULT_LIMITS: Readonly<Record<LimitCategory, Limit>> = {

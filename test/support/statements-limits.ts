@@ -2,7 +2,7 @@
 import { storeEmails, storeBatch } from '../../src/accept/store/full-path.ts';
 import { storeEmailsFast, storeBatchFast } from '../../src/accept/store/fast-path.ts';
 import { newId } from '../../src/database/ids.ts';
-import { makeBlocks } from '../../src/accept/store/limit-blocks.ts';
+import { makeBlocks } from '../../src/accept/store/limits/limit-blocks.ts';
 import { listLimits } from '../../src/accounts/limits/limit-store.ts';
 import { emailBatch, newEmail } from './mail-store.ts';
 import * as maxima from '../../src/accounts/limits/maximum-store.ts';

@@ -7,7 +7,7 @@
  * commit, lost-commits.ts asks the database whether the emails are stored.
  *
  * Emails of a project whose limit row is locked by another transaction are committed separately, with a short lock
- * timeout, so that they do not delay other projects. Large limits get blocks (limit-blocks.ts).
+ * timeout, so that they do not delay other projects. Large limits get blocks (limits/limit-blocks.ts).
  */
 import { Overloaded } from '../../core/refusals.ts';
 import {
@@ -18,8 +18,8 @@ import {
   type CommittedRows,
   rejectionOf,
 } from './commit-requests.ts';
-import { LimitsWithBlocks } from './limit-blocks.ts';
-import { SHORT_LOCK_TIMEOUT_MS } from './limit-windows.ts';
+import { LimitsWithBlocks } from './limits/limit-blocks.ts';
+import { SHORT_LOCK_TIMEOUT_MS } from './limits/limit-windows.ts';
 import {
   type AcceptRequest,
   type AcceptRow,

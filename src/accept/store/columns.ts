@@ -1,6 +1,7 @@
 /**
  * The stored fields of an email and of its recipients: one table of columns, from which both paths of accepting build
- * their inserts (insert.ts, fast-path.ts). A new field is one line here.
+ * their inserts (insert.ts, fast-path-sql.ts). In the SQL of accepting, a new field is one line here. CONTRIBUTING.md
+ * lists the other files.
  *
  * It contains only fields of the request. Each path computes the fields that follow from the decision, such as the
  * domain and the number of open recipients.

@@ -9,7 +9,7 @@ import { DatabaseUnavailable, type Queryable } from '../../database/database.ts'
 import type { QueuedEmail } from '../../delivery/queue/queue-store.ts';
 import { type FastPathOptions, storeBatchFast, storeEmailsFast } from './fast-path.ts';
 import { storeBatch, storeEmails } from './full-path.ts';
-import type { LimitsWithBlocks } from './limit-blocks.ts';
+import type { LimitsWithBlocks } from './limits/limit-blocks.ts';
 import { findRowsOfLostCommit } from './lost-commits.ts';
 import { type AcceptRequest, type AcceptRows, isBatch, isEmail } from './new-email.ts';
 

@@ -43,7 +43,7 @@ export type SendingDomain = {
 export type LimitWindow = {
   emails: LimitCount;
   recipients: LimitCount;
-  /** True when the limit has blocks (limit-blocks.ts). */
+  /** True when the limit has blocks (limits/limit-blocks.ts). */
   hasBlocks: boolean;
   /** True when some of its blocks should be filled now. */
   isToFill: boolean;

@@ -2,24 +2,24 @@
  * Reads the facts that decide about emails (decision.ts), in one statement and without a lock.
  *
  * Look-ups are lateral with a limit: one index probe each. With a join, a plan made while a table was empty could
- * read the whole table later. Emails with the same project, environment, key and domain (an `origin`) share their
+ * read the whole table later. Emails with the same project, environment, key and domain (a group) share their
  * look-ups.
  *
- * The fast path (fast-path.ts) uses the same conditions. In the texts, `i` is the requested email and `t` the time.
+ * The fast path (fast-path-sql.ts) uses the same conditions. In the texts, `i` is the requested email and `t` the time.
  */
 import type { Scope } from '../../core/scope.ts';
 import { domainOf } from '../../mail/address.ts';
 import type { EmailFacts, Facts, LimitWindow, RecipientSuppression } from './decision.ts';
 import type { NewEmail } from './new-email.ts';
 import { holdsBack } from '../../suppressions/held-back-store.ts';
-import { BLOCKS_IN_FACTS } from './limit-blocks.ts';
+import { BLOCKS_IN_FACTS } from './limits/limit-blocks.ts';
 import {
   CURRENT_COUNTS,
   defaultLimits,
   type LimitDefaults,
   limitWindow,
   openWindows,
-} from './limit-windows.ts';
+} from './limits/limit-windows.ts';
 import { binaryArray, literalArray } from '../../database/binary-array.ts';
 import type { Queryable } from '../../database/database.ts';
 import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
@@ -38,18 +38,18 @@ export const VERIFIED_DOMAIN = `
 
 const SUPPRESSED = `
   select json_agg(json_build_array(r.ord, s.reason, wire_time(s.expires_at)) order by r.ord)
-    from unnest($9::int[], $10::text[]) with ordinality as r(origin, address_key, ord)
+    from unnest($9::int[], $10::text[]) with ordinality as r(group_number, address_key, ord)
    cross join lateral (
       select s.reason, s.expires_at from suppressions s
-       where s.project_id = ($5::uuid[])[r.origin] and s.environment = ($6::text[])[r.origin]
+       where s.project_id = ($5::uuid[])[r.group_number] and s.environment = ($6::text[])[r.group_number]
          and s.address_key = r.address_key and ${holdsBack('t.now')} limit 1) s`;
 
 const EARLIER = `
   select json_agg(json_build_array(r.ord, encode(m.fingerprint, 'hex'), m.response))
-    from unnest($11::int[], $12::text[]) with ordinality as r(origin, key, ord)
+    from unnest($11::int[], $12::text[]) with ordinality as r(group_number, key, ord)
    cross join lateral (
       select m.fingerprint, m.response from idempotency m
-       where m.project_id = ($5::uuid[])[r.origin] and m.environment = ($6::text[])[r.origin]
+       where m.project_id = ($5::uuid[])[r.group_number] and m.environment = ($6::text[])[r.group_number]
          and m.key = r.key and m.expires_at > t.now limit 1) m`;
 
 const limitCountJson = (prefix: '' | 'recipients_', length: string): string => `
@@ -62,24 +62,24 @@ const limitCountJson = (prefix: '' | 'recipients_', length: string): string => `
          'windowS', extract(epoch from ${length})::int)`;
 
 /**
- * One row for each origin. The first row also has the suppressed recipients and the known keys, by their number from
- * 1.
+ * One row for each group. The first row also returns the suppressed recipients and the known keys, by their number
+ * from 1.
  */
 const FACTS = {
   name: 'accept_facts',
   text: `
 select t.now, t.now::text as "exactNow", wire_time(t.now) as time,
-       i.origin::int, k.id is not null as "isKeyValid",
+       i.group_number::int as "groupNumber", k.id is not null as "isKeyValid",
        case when d.id is not null then json_build_object(
          'id', d.id, 'dualSigned', d.ed25519_verified, 'tls', d.tls, 'tracksOpens', d.track_opens,
          'tracksClicks', d.track_clicks, 'isPaused', d.is_paused) end as domain,
        ${limitCountJson('', 'w.length')} as emails, ${limitCountJson('recipients_', 'w.recipients_length')} as recipients,
        w.has_blocks as "hasBlocks", b.is_to_fill as "isToFill",
-       case when i.origin = 1 then (${SUPPRESSED}) end as suppressed,
-       case when i.origin = 1 then (${EARLIER}) end as earlier
+       case when i.group_number = 1 then (${SUPPRESSED}) end as suppressed,
+       case when i.group_number = 1 then (${EARLIER}) end as earlier
   from (select now() + skew as now from clock) t
  cross join unnest($5::uuid[], $6::text[], $7::uuid[], $8::text[]) with ordinality
-         as i(project_id, environment, key_id, domain, origin)
+         as i(project_id, environment, key_id, domain, group_number)
  cross join lateral (${limitWindow('true', '')}) w
  cross join lateral (${openWindows('w')}) o
  cross join lateral (select ${CURRENT_COUNTS}) c
@@ -91,7 +91,7 @@ select t.now, t.now::text as "exactNow", wire_time(t.now) as time,
 type GroupRow = Pick<Facts, 'now' | 'exactNow' | 'time'> &
   Pick<EmailFacts, 'isKeyValid' | 'domain'> &
   LimitWindow & {
-    origin: number;
+    groupNumber: number;
     suppressed: [ord: number, SuppressionReason, expiresAt: string | null][] | null;
     earlier: [ord: number, fingerprint: string, response: string][] | null;
   };
@@ -128,7 +128,7 @@ export async function readFacts(db: Queryable, query: FactsQuery): Promise<Facts
     text(keyed.map(({ key }) => key)),
   ]);
   if (rows.length !== groups.length) throw new Error('the limits of a project are missing');
-  rows.sort((one, other) => one.origin - other.origin);
+  rows.sort((one, other) => one.groupNumber - other.groupNumber);
   const { now, time, exactNow, suppressed, earlier } = rows[0]!;
   const windows = windowsOf(rows, groups);
   const suppressedOf = new Map(emails.map((_, index) => [index, [] as RecipientSuppression[]]));

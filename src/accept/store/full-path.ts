@@ -24,8 +24,8 @@ import {
 import type { AcceptRow, EmailBatch, NewEmail } from './new-email.ts';
 import { readFacts } from './facts.ts';
 import { type Accepted, insertAccepted, type InsertOptions } from './insert.ts';
-import { shareLimits } from './limit-blocks.ts';
-import type { LimitDefaults, LimitDemand } from './limit-windows.ts';
+import { shareLimits } from './limits/limit-blocks.ts';
+import type { LimitDefaults, LimitDemand } from './limits/limit-windows.ts';
 import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
 
 export type FullPathOptions = InsertOptions & {

@@ -36,7 +36,7 @@ import {
   type LimitDemand,
   demandValues,
   withLockTimeout,
-} from './limit-windows.ts';
+} from './limits/limit-windows.ts';
 import { type Queryable, sqlStateOf, type Statement } from '../../database/database.ts';
 
 const FACTS_AGE_MAX = `interval '5 seconds'`;

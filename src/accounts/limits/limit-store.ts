@@ -56,7 +56,7 @@ select coalesce(max, $4)::int as max, coalesce(window_s, $5)::int as window_s,
        lateral (select ends_at > app_now() and w.started_at < app_now() + interval '1 minute'
                        as is_open) o
   left join lateral (
-    -- permits that a worker reserved and has not used (accept/store/limit-blocks.ts)
+    -- permits that a worker reserved and has not used (accept/store/limits/limit-blocks.ts)
     select sum(b.permits)::int as permits from limit_blocks b
      where w.category = 'sending' and b.project_id = w.project_id
        and b.environment = w.environment and b.started_at = w.started_at) b on true

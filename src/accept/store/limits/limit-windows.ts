@@ -6,9 +6,9 @@
  * are the configured limits (`defaultLimits`). Rows are locked in the order of project and environment, so that
  * statements cannot deadlock.
  */
-import type { Limit } from '../../core/limits.ts';
-import type { Scope } from '../../core/scope.ts';
-import { literalArray } from '../../database/binary-array.ts';
+import type { Limit } from '../../../core/limits.ts';
+import type { Scope } from '../../../core/scope.ts';
+import { literalArray } from '../../../database/binary-array.ts';
 
 /** Lock timeout for statements that must not wait long for a locked limit row. */
 export const SHORT_LOCK_TIMEOUT_MS = 100;
@@ -18,6 +18,9 @@ export type LimitDefaults = {
   /** null: 50 recipients per email, the maximum of an email. */
   recipientLimit?: Limit | null;
 };
+
+/** The number of parameters that `defaultLimits` returns. A statement's own parameters follow them. */
+export const LIMIT_PARAMETERS = 4;
 
 export function defaultLimits({ limit, recipientLimit }: LimitDefaults): unknown[] {
   const recipients = [recipientLimit?.max ?? null, recipientLimit?.windowS ?? null];

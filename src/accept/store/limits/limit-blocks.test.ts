@@ -2,22 +2,22 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
-import { address } from '../../../test/support/deliveries.ts';
+import { address } from '../../../../test/support/deliveries.ts';
 import {
   acceptAll,
   emailBatch,
   newEmail,
   newSender,
   type Sender,
-} from '../../../test/support/mail-store.ts';
-import { asOwner, testDatabase } from '../../../test/support/postgres.ts';
-import { waitFor } from '../../../test/support/wait.ts';
-import { AcceptStore } from './accept-store.ts';
-import type { AcceptRow, NewEmail } from './new-email.ts';
+} from '../../../../test/support/mail-store.ts';
+import { asOwner, testDatabase } from '../../../../test/support/postgres.ts';
+import { waitFor } from '../../../../test/support/wait.ts';
+import { AcceptStore } from '../accept-store.ts';
+import type { AcceptRow, NewEmail } from '../new-email.ts';
 import { shareLimits } from './limit-blocks.ts';
-import { peekLimit, setLimit } from '../../accounts/limits/limit-store.ts';
-import { APP_ROLE, Database, type Queryable, type Statement } from '../../database/database.ts';
-import { addSuppression } from '../../suppressions/suppression-store.ts';
+import { peekLimit, setLimit } from '../../../accounts/limits/limit-store.ts';
+import { APP_ROLE, Database, type Queryable, type Statement } from '../../../database/database.ts';
+import { addSuppression } from '../../../suppressions/suppression-store.ts';
 
 const WORKERS = 4;
 const RUNS = 25;

@@ -23,8 +23,8 @@
  * Lock order: the limit row first, then a block. Never wait for a limit row while holding a block of the same
  * project.
  */
-import type { LimitState } from '../../core/limits.ts';
-import type { Scope } from '../../core/scope.ts';
+import type { LimitState } from '../../../core/limits.ts';
+import type { Scope } from '../../../core/scope.ts';
 import {
   defaultLimits,
   type LimitDefaults,
@@ -36,8 +36,8 @@ import {
   SHORT_LOCK_TIMEOUT_MS,
   withLockTimeout,
 } from './limit-windows.ts';
-import { limitKeyOf } from './new-email.ts';
-import type { Queryable } from '../../database/database.ts';
+import { limitKeyOf } from '../new-email.ts';
+import type { Queryable } from '../../../database/database.ts';
 
 /** Limit on concurrent commits of one project. More workers than that share the limit row. */
 const SLOTS = 8;
