@@ -141,7 +141,7 @@ export class HostAttempt {
   }
 
   async #sendOn(ready: ReadySession): Promise<HostResult | Unavailable | null> {
-    const { session, source, reused: isReused = false, announced: isAnnounced = false } = ready;
+    const { session, source, isReused = false, isAnnounced = false } = ready;
     const { route } = this.#options;
     route.slot?.markGreeted();
     if (!isReused) this.#noteTls(session.tls);

@@ -98,7 +98,7 @@ test('the next message to the same server reuses the session', async () => {
   const first = await open(worker, targetOf(mx));
   first.session.release();
   const second = await open(worker, targetOf(mx));
-  assert.deepEqual([second.session, second.reused], [first.session, true]);
+  assert.deepEqual([second.session, second.isReused], [first.session, true]);
   assert.deepEqual(worker.idleHosts(PROVIDER, TRANSACTION), new Set());
   second.session.release();
   assert.deepEqual(worker.idleHosts(PROVIDER, TRANSACTION), new Set(['mx.receiver.test']));
@@ -188,7 +188,7 @@ test('a waiting message follows the current one on the only session', async () =
   const sent = await session.send(first.transaction);
   session.release();
   const next = await waiting;
-  assert.ok(next.kind === 'ready' && next.announced === true);
+  assert.ok(next.kind === 'ready' && next.isAnnounced === true);
   assert.deepEqual([next.session, session.state], [session, 'announced']);
   const followed = await session.send(second.transaction);
   session.release();
@@ -249,7 +249,7 @@ test('an idle session that the server closes frees its permit', async () => {
     what: 'the end to be noticed',
   });
   const next = await open(worker, targetOf(mx));
-  assert.equal(next.reused, undefined);
+  assert.equal(next.isReused, undefined);
 });
 
 test('a granted message is sent while the next one is paced', async () => {

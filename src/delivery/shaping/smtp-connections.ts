@@ -37,9 +37,9 @@ type AcquireResult =
       session: SmtpSession;
       /** Local address; `''`: the system's choice. */
       source: string;
-      reused?: boolean;
+      isReused?: boolean;
       /** True when the session is busy, and the message follows the current one. */
-      announced?: boolean;
+      isAnnounced?: boolean;
     }
   | (Exclude<ConnectResult, { kind: 'ready' }> & {
       source: string;
@@ -150,7 +150,7 @@ export class SmtpConnections {
         isUrgent: provider.isInOutage,
         timeoutMs,
       });
-      if (announcedOn) return { ...reusedSession(announcedOn), announced: true };
+      if (announcedOn) return { ...reusedSession(announcedOn), isAnnounced: true };
     }
   }
 
@@ -408,7 +408,7 @@ export class SmtpConnections {
 }
 
 function reusedSession(session: SmtpSession): AcquireResult & { kind: 'ready' } {
-  return { kind: 'ready', session, source: session.source, reused: true };
+  return { kind: 'ready', session, source: session.source, isReused: true };
 }
 
 /** Returns whether no session was established. This says something about the server, not about the message. */
