@@ -30,7 +30,10 @@ async function show({ client }: Api): Promise<Outcome> {
     ]),
     ['queue', `${queue.waiting} recipients wait, ${queue.due} due, ${queue.held} on hold`],
     ['oldest', queue.oldest_s === 0 ? null : `due for ${queue.oldest_s} s`],
-    ['proof', status.is_accounted_for ? 'all mail is accounted for' : 'see `letterhaus reconcile`'],
+    [
+      'reconciliation',
+      status.is_accounted_for ? 'all mail is accounted for' : 'see `letterhaus reconcile`',
+    ],
     ['attention', attentionText(conditions.length)],
     ['backup', backup && backupText(backup)],
   ]);

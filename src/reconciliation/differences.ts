@@ -1,13 +1,14 @@
 /**
  * The kinds of differences that the daily reconciliation finds, and their meanings.
  *
- * For each project and day (UTC) of acceptance, the proof counts the recipients of the stored emails by status:
+ * For each project and day (UTC) of acceptance, the reconciliation counts the recipients of the stored emails by
+ * status:
  *
  *     accepted = delivered + sent + bounced + failed + suppressed + canceled + complained + open
  *
  * `accepted` was counted by the statistics when the mail was accepted. The statistics count an outcome on the day on
  * which it happens, so outcomes are compared with the events of that day. Each email is also compared with its
- * recipients, its rows in the queue and its events. reconciliation-store.ts has the statements.
+ * recipients, its rows in the queue and its events. reconciliation-store.ts contains the statements.
  */
 import { FINAL_STATUSES, type FinalStatus } from '../core/statuses.ts';
 

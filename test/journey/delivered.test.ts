@@ -53,12 +53,18 @@ test('a delivered email arrives as it was written', async () => {
 });
 
 test('a delivered email shows the reply of the server and the bytes that arrived', async () => {
-  const mx = await journey.mailServer('told.test', {
+  const mx = await journey.mailServer('replied.test', {
     phases: { data: '250-2.0.0 Taken\n250 2.0.0 queued as 4711' },
   });
   const tags = [{ name: 'kind', value: 'receipt' }];
   const metadata = { order: '42' };
-  const id = await journey.send({ to: 'kim@told.test', subject: 'Hi', html: 'Hi', tags, metadata });
+  const id = await journey.send({
+    to: 'kim@replied.test',
+    subject: 'Hi',
+    html: 'Hi',
+    tags,
+    metadata,
+  });
   const email = await journey.ended(id);
   const smtp = {
     code: 250,
@@ -72,7 +78,7 @@ test('a delivered email shows the reply of the server and the bytes that arrived
   const [recipient] = email.recipients;
   const { completed_at: completedAt, ...rest } = recipient;
   assert.deepEqual(rest, {
-    address: 'kim@told.test',
+    address: 'kim@replied.test',
     kind: 'to',
     status: 'delivered',
     attempts: 1,
@@ -89,7 +95,7 @@ test('a delivered email shows the reply of the server and the bytes that arrived
   const [queued, delivered] = await journey.timeline(id);
   assert.equal(queued.type, 'email.queued');
   assert.equal(delivered.type, 'email.delivered');
-  assert.equal(delivered.recipient, 'kim@told.test');
+  assert.equal(delivered.recipient, 'kim@replied.test');
   assert.deepEqual(delivered.data.smtp, smtp);
   for (const event of [queued, delivered]) {
     assert.deepEqual([event.data.tags, event.data.metadata], [tags, metadata]);
@@ -107,7 +113,7 @@ test('a delivered email shows the reply of the server and the bytes that arrived
     'S: 220 fake.test',
     `C: EHLO ${OWN_NAME}`,
     'C: MAIL FROM:<b-',
-    'C: RCPT TO:<kim@told.test>',
+    'C: RCPT TO:<kim@replied.test>',
     'C: DATA',
     'S: 354',
     'S: 250',

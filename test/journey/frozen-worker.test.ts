@@ -23,7 +23,7 @@ test('a frozen worker is replaced under load: requests are answered, and no mail
       ids.push(...(await runLoad(service, { key, count: 16, from: FROM, to })).accepted);
       return (await holders()).length === 2;
     },
-    { what: 'both workers to hold mail', timeoutMs: 30_000 },
+    { what: 'both workers to lease mail', timeoutMs: 30_000 },
   );
   const [{ pid }] = await holders();
   process.kill(pid, 'SIGSTOP');

@@ -27,7 +27,7 @@ async function allIsSettled(accepted: readonly string[]): Promise<void> {
   await assertSettled(service, accepted);
 }
 
-test('when all processes are killed under load, everything accepted is delivered after the restart', async () => {
+test('when all processes are killed under load, everything accepted is delivered after the restart, with few duplicates', async () => {
   const before = copies();
   let kill: Promise<void> | undefined;
   const load = await loadOf(MANY_EMAILS, (count) => {

@@ -34,7 +34,7 @@ test('the mail of a killed worker is sent at once by the remaining worker', asyn
       ids.push(...(await runLoad(service, { key, count: 16, from: FROM, to })).accepted);
       return hanging().length > 0 && (await holders()).length === 2;
     },
-    { what: 'both workers to hold mail', timeoutMs: 30_000 },
+    { what: 'both workers to lease mail', timeoutMs: 30_000 },
   );
   const [victim] = await holders();
   process.kill(victim.pid, 'SIGKILL');
@@ -42,7 +42,7 @@ test('the mail of a killed worker is sent at once by the remaining worker', asyn
   release.resolve();
   const left = 'select from queue where holder = $1 union all select from nodes where id = $1';
   await waitFor(async () => (await service.sql(left, [victim.id])).length === 0, {
-    what: 'the dead worker to hold nothing',
+    what: 'the dead worker to lease nothing',
   });
   await waitForArrivals(mx, ids);
   await waitForEmptyQueue(service);

@@ -23,7 +23,10 @@ type Linked = {
   | { to: '/$project/$environment/queue'; search: { provider: string } }
 );
 
-/** Above these shares, receivers start to refuse a sender's mail. */
+/**
+ * Bounces: as in reputation/alert.ts. Complaints: receivers ask for fewer than 0.1 %. They block at about 0.3 %, and a
+ * reputation alert begins there. The overview warns earlier, while there is time to act.
+ */
 const BOUNCES_MAX = 0.05;
 const COMPLAINTS_MAX = 0.001;
 /** With fewer recipients a share means little. */
