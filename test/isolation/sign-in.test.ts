@@ -67,7 +67,7 @@ test('wrong passwords from one network do not lock an account for its owner else
   assert.equal((await browserAt('203.0.113.9').signIn(RIGHT)).status, 200);
 });
 
-test('guesses from many networks are slowed down, and the owner gets in from a new place', async () => {
+test('guesses from many networks are slowed down, and the owner can sign in from a new place', async () => {
   await service.clock.advance({ minutes: 61 });
   const brakedAfter = 5 * FAILURES_MAX;
   for (let network = 0; network < brakedAfter; network += 1) {
@@ -78,7 +78,7 @@ test('guesses from many networks are slowed down, and the owner gets in from a n
   assert.equal((await browserAt('203.0.113.10').signIn(RIGHT)).status, 200);
 });
 
-test('a browser of an earlier sign-in gets in from a network that is blocked, with the same password', async () => {
+test('a browser of an earlier sign-in can sign in from a network that is blocked, with the same password', async () => {
   const at = (address: string, device: string | null) => {
     const browser = browserAt(address);
     browser.device = device;

@@ -43,7 +43,7 @@ test('a guess that is not tried, because too many people sign in, is not counted
   );
 });
 
-test('an account is limited per network, and across all networks by a slower brake', async () => {
+test('an account is limited per network, and across all networks by a slower limit', async () => {
   const limits = limitsOf();
   const email = 'jo@acme.test';
   const hosts = Array.from({ length: 30 }, (_, host) => host);

@@ -207,7 +207,7 @@ export const MEANINGS = {
     not_understood:
       'The server did not understand the dialogue: please report the transcript as a bug.',
     too_many_recipients: {
-      advice: 'The server accepts fewer recipients at a time; the email will be retried.',
+      advice: 'The server limits recipients per period; the email will be retried.',
       slowDown: true,
     },
   }),
