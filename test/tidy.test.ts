@@ -331,11 +331,11 @@ holds('a row of a table fits the page', DOCUMENTS, tablesFitThePage, [
   ['docs/b.md', `${'| a '.repeat(29)}|\n${'a '.repeat(99)}`],
 ]);
 
-const GUIDES_OF_ROOMS = readFiles(['*.md', 'src/**/README.md', 'web/README.md']);
-holds('a line of prose fits the page', GUIDES_OF_ROOMS, proseFitsThePage, [
+const PROSE = readFiles(['*.md', '{docs,docs/decisions}/*.md', '{src/**,web}/README.md']);
+holds('a line of prose fits the page', PROSE, proseFitsThePage, [
   ['a.md', `a\n\n${'word '.repeat(25)}`, 'has a line of prose that is too long in line 3.'],
   ['b.md', `\`\`\`\n${'a '.repeat(99)}\n\`\`\`\n\n    ${'a '.repeat(99)}\n| ${'a '.repeat(99)}`],
-  ['c.md', `- [${'a '.repeat(70)}](test/a.test.ts).`],
+  ['c.md', `- [${'a '.repeat(70)}](test/a.test.ts).\n\`{${'a, '.repeat(50)}}\`.`],
 ]);
 
 const GLOSSARY = readFiles(['docs/glossary.md']);

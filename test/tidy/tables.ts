@@ -12,7 +12,7 @@ export const tablesFitThePage: Rule = (files) =>
     return long < 0 ? [] : [`${path} has a table row that is too long in line ${long + 1}.`];
   });
 
-/** Code, tables and lines that are one link may be longer. */
+/** Code, tables and lines that are one link or one code span may be longer. */
 export const proseFitsThePage: Rule = (files) =>
   files.flatMap(({ path, text }) => {
     const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, (code) => code.replaceAll(/./g, ''));
@@ -22,5 +22,5 @@ export const proseFitsThePage: Rule = (files) =>
     return long < 0 ? [] : [`${path} has a line of prose that is too long in line ${long + 1}.`];
   });
 
-/** An indented code line, a row of a table, or a link (of a list, with the words before it). */
-const NO_PROSE = /^ {4}|^\s*\||^\s*(?:[-*] )?(?:and |, )?\[[^\]]*\]\([^)]*\)[.,;]?$/;
+/** An indented code line, a row of a table, or a link or code span (of a list, with the words before it). */
+const NO_PROSE = /^ {4}|^\s*\||^\s*(?:[-*] )?(?:and |, )?(?:\[[^\]]*\]\([^)]*\)|`[^`]*`)[.,;]?$/;
