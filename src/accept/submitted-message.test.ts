@@ -101,7 +101,7 @@ test('a message with an html part is tracked by its domain, however its type is 
   }
 });
 
-test('claims about checks are removed with their folds, whatever their case', () => {
+test('claims about checks are removed with their folds, in upper or lower case', () => {
   const claims = [
     'Authentication-Results: mx.acme.test;\r\n\tspf=pass\r\n dkim=pass\r\n',
     'AUTHENTICATION-RESULTS:x\r\n',

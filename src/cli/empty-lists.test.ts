@@ -44,7 +44,7 @@ for (const [words, says] of LISTS) {
   });
 }
 
-test('that there are no events is reported on stderr, not among the events', async () => {
+test('an empty list of events is reported on stderr, not among the events', async () => {
   const key = ['--key', service.testKey, '--url', service.url];
   const { stdout, stderr } = await service.cli('events', '--types', 'email.bounced', ...key);
   assert.equal(stdout, '');

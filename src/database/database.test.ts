@@ -43,7 +43,7 @@ async function pidOf(queries: Queryable): Promise<number> {
   return row!.pid;
 }
 
-test('an unreachable server counts as nothing done', async () => {
+test('an unreachable server means that the statement was not executed', async () => {
   const nowhere = new Database({ host: '127.0.0.1', port: 1 }, { role: null, name: 'nowhere' });
   await assertUnavailable(nowhere.query('select 1'), true);
   await assertUnavailable(
@@ -53,7 +53,7 @@ test('an unreachable server counts as nothing done', async () => {
   await nowhere.close();
 });
 
-test('a refused log-in counts as nothing done', async () => {
+test('a refused log-in means that the statement was not executed', async () => {
   const noSuchRole = new Database(database.address, { role: 'nobody_of_this_name', name: 'test' });
   await assertUnavailable(noSuchRole.query('select 1'), true);
   await noSuchRole.close();
@@ -78,7 +78,7 @@ test('a connection lost during a transaction is an error for its caller only', a
   assert.deepEqual(await db.query('select 1 as one'), [{ one: 1 }]);
 });
 
-test('a lock timeout, a deadlock or a cancelled statement counts as nothing done', async () => {
+test('a lock timeout, a deadlock or a cancellation means that the statement was not executed', async () => {
   await db.query(`insert into auth_windows values ('locked', app_now(), 1)`);
   const update = `update auth_windows set used = used + 1 where client = 'locked'`;
   await db.accepting.query(`set lock_timeout = '50ms'`);
@@ -120,7 +120,7 @@ test('waiting for a connection is not reported as an unreachable database', asyn
   await other.close();
 });
 
-test('a statement that waits too long for a connection fails as nothing done', async () => {
+test('a statement that waits too long for a connection fails and was not executed', async () => {
   const other = new Database(database.address, {
     role: null,
     name: 'still',

@@ -226,7 +226,7 @@ async function problemAt(
   return typeof page === 'string' ? page : null;
 }
 
-test('a cursor whose event was lost with the last commits is refused, whatever replaced the event', async () => {
+test('a cursor whose event was lost with the last commits is refused, even if another event replaced it', async () => {
   const scope = await newSender(db);
   await record(db, scope, 'kept');
   await record(db, scope, 'lost');

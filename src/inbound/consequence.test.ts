@@ -230,7 +230,7 @@ for (const [name, example] of Object.entries(EXAMPLES)) {
   });
 }
 
-test('the sender who asked for it is notified of a delay or a relay that another server reports', () => {
+test('a sender that requested it is notified of a delay or a relay that another server reports', () => {
   const RELAYED = 'Action: relayed\nStatus: 2.1.9';
   const cases: [result: string, notify: NotifyEvent[], notice: string | undefined][] = [
     [DELAYED, ['DELAY'], 'delayed 4.4.1'],

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { LiveSet } from './live-set.ts';
 
-test('has the same items as a Set after any additions and deletions', () => {
+test('a LiveSet has the same items as a Set after any additions and deletions', () => {
   const steps = fc.array(fc.record({ isAdded: fc.boolean(), number: fc.nat(9) }));
   fc.assert(
     fc.property(steps, (taken) => {

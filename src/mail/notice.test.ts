@@ -18,7 +18,7 @@ function asking(recipient: Partial<RcptDsn>, changes: Partial<DsnRequest> = {}):
 
 const REFUSED = { code: 550, enhanced_code: '5.1.1', message: 'No such user', mx: 'mx.r.test' };
 
-test('an outcome is reported if NOTIFY asks for it, with its action and status', () => {
+test('an outcome is reported if NOTIFY requests it, with its action and status', () => {
   const cases: [StoredStatus, RcptDsn['notify'], string | null, object?, NextServer?][] = [
     ['delivered', ['SUCCESS'], 'success delivered 2.0.0'],
     ['delivered', ['SUCCESS'], 'success relayed 2.0.0', {}, 'relayed'],

@@ -62,7 +62,7 @@ test("Resend's list has the origin of each entry, as JSON and as CSV", async () 
   });
 });
 
-test("Postmark's dump: who suppressed by hand decides between unsubscribe and manual", async () => {
+test("Postmark's dump: the author of a suppression by hand decides between unsubscribe and manual", async () => {
   const entry = (name: string, reason: string, origin: string) => ({
     EmailAddress: `${name}@acme.test`,
     SuppressionReason: reason,

@@ -54,7 +54,7 @@ test('a summary has its reports in order, and counts those that it omits', () =>
   );
 });
 
-test('a subject is one line of bounded length, whatever the message is', () => {
+test('a subject is one line of bounded length for any message', () => {
   const { subject } = textOf([{ ...RAISED, message: `one\r\nBcc: all@x.test ${'é'.repeat(500)}` }]);
   assert.match(subject, /^Letterhaus: one Bcc: all@x\.test é+…$/);
   assert.ok(subject.length < 170);

@@ -33,7 +33,7 @@ test('an email is outlined without its content', () => {
   });
 });
 
-test('an outline has at most 4 KB, whatever the body is', () => {
+test('the outline of any body has at most 4 KB', () => {
   const to = Array.from({ length: 50 }, (_, n) => `${n}@example.com`);
   assert.deepEqual(outlined({ to }), {
     to: ['0@example.com', '1@example.com', '2@example.com', '(47 more)'],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { EntriesPerMinute } from './http-log.ts';
 
-test('a project has a hundred entries a minute, whatever others have', () => {
+test('a project has a hundred entries a minute, regardless of other projects', () => {
   let nowMs = 1_000_000;
   const turns = new EntriesPerMinute({ monotonicMs: () => nowMs });
   const taken = (project: string, count: number) =>

@@ -105,9 +105,9 @@ test('mail with a pending webhook is kept, and its deliveries are removed after 
      select project_id, environment, gen_random_uuid(), id, subject_id, seq, type, created_at
        from events where seq = 2`,
   );
-  const untold = `insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
+  const unsentWebhook = `insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
      select project_id, endpoint_id, event_id, now() from webhook_deliveries limit 1`;
-  await db.query(untold);
+  await db.query(unsentWebhook);
   await setOwn(database, sender, [24, 24]);
   await passDays(database, 3);
   await trimAll(database);

@@ -251,7 +251,7 @@ test('with few weeks stored, one a day is removed without a confirmation', async
   assert.deepEqual(await tablesOf(database, 15), []);
 });
 
-test('after the clock moved by more than a day, nothing is removed until it was steady for a day', async () => {
+test('nothing is removed until the clock has been steady for a day after a jump', async () => {
   await using database = await testDatabase();
   const { db } = database;
   assert.equal(await beginRun(db), null, 'the first run');

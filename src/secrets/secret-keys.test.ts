@@ -35,7 +35,7 @@ test('secrets sealed without a key name can be opened, also during a rotation', 
   assert.throws(() => new SecretBox(OLD).open(sealed, 'another row'));
 });
 
-test('a sealed secret opens only with its key, whatever the order of keys', () => {
+test('a sealed secret opens only with its key, in any order of keys', () => {
   const sealed = new SecretBox(OLD).seal('a secret', 'row');
   assert.equal(new SecretBox(`${NEW},${OLD}`).open(sealed, 'row'), 'a secret');
   assert.throws(() => new SecretBox(NEW).open(sealed, 'row'));

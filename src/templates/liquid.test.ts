@@ -18,7 +18,7 @@ function render(source: string, values: Values = {}, isHtml = true): string {
 const many = (count: number, item: (index: number) => unknown) =>
   Array.from({ length: count }, (_, index) => item(index));
 
-test('the language does what templates of emails need', () => {
+test('the language has the features that templates of emails need', () => {
   const items = [
     { name: 'Tea', price: 2.5, count: 2 },
     { name: 'Jam', price: 4, count: 1 },

@@ -53,7 +53,7 @@ test('several machines report a disabled webhook once, and again after it was en
   assert.equal(await events(sender.projectId), 2);
 });
 
-test('a webhook that a request has disabled is nothing to report', async () => {
+test('a webhook that a request has disabled is not reported', async () => {
   const sender = await newSender(db);
   const id = newId();
   const secret = Buffer.from('sealed');

@@ -122,7 +122,7 @@ test('keys are listed newest first, paged in both directions', async () => {
   assert.deepEqual(await idsOf({ before: ids[1] }), [ids[0], false]);
 });
 
-test('of keys that have ended the newest are kept, and all others that are valid', async () => {
+test('all valid keys are kept, and the newest of those that have ended', async () => {
   const [scope, other] = [await newScope(), await newScope()];
   const valid = (await createKey(db, scope, KEY)).key.id;
   const ended: string[] = [];

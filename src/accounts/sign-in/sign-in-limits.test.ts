@@ -7,7 +7,7 @@ import { type Guesser, memberWithDevice, SignInLimits, strangerAt } from './sign
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 
-/** Refuses after 20 failures in a minute. The brake allows 4 a minute after 100 failures in an hour. */
+/** Refuses after 20 failures in a minute. The slower limit allows 4 a minute after 100 failures in an hour. */
 const limitsOf = () =>
   new SignInLimits(database.db, { monotonicMs: () => 0 }, { max: 20, windowS: 60 });
 
@@ -43,7 +43,7 @@ test('a guess that is not tried, because too many people sign in, is not counted
   );
 });
 
-test('an account is limited per network, and across all networks by a slower limit', async () => {
+test('an account is limited per network, and has a second, slower limit across all networks', async () => {
   const limits = limitsOf();
   const email = 'jo@acme.test';
   const hosts = Array.from({ length: 30 }, (_, host) => host);

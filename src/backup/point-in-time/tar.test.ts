@@ -24,7 +24,7 @@ async function* chunksOf(bytes: Buffer, size: number): AsyncGenerator<Buffer> {
   for (let from = 0; from < bytes.length; from += size) yield bytes.subarray(from, from + size);
 }
 
-test('files and folders are written, whatever the chunks', async () => {
+test('files and folders are written from chunks of any size', async () => {
   const archive = Buffer.concat([
     entry({ name: 'backup_label', content: 'a'.repeat(700) }),
     entry({ name: 'pg_wal', type: '5' }),

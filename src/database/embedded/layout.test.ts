@@ -145,7 +145,7 @@ test('a path with shell characters is refused', async () => {
   await assert.rejects(open(join(folder, 'data "x"')), problem);
 });
 
-test('a data directory that is created, or was empty, is closed to other users, whatever the umask', () => {
+test('a data directory that is created, or was empty, is closed to other users, under any umask', () => {
   const folder = temporaryFolder();
   const [made, empty] = [join(folder, 'made'), join(folder, 'empty')];
   const umask = process.umask(0o000);
@@ -177,7 +177,7 @@ test('a folder that was in use keeps its mode, with a warning when it is open to
   }
 });
 
-test("in a data directory that root has used, the database's user is let pass", () => {
+test('the user of the database can pass through a data directory that root has used', () => {
   if (!AS_ROOT) return;
   const folder = temporaryFolder();
   prepareDataDir(folder);

@@ -1,4 +1,4 @@
-/** Selects the server that accepts writes, and makes the session's settings whatever the address says. */
+/** Selects the server that accepts writes, and applies the settings of the session regardless of the address. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import pg from 'pg';

@@ -250,7 +250,7 @@ test('a silent server that is given up is a failed attempt, and its connection i
   assert.match((smtp as { message: string }).message, /was silent/);
 });
 
-test('a lookup that is given up is no attempt and is repeated after a minute', async () => {
+test('a look-up that is given up does not count as an attempt and is repeated after a minute', async () => {
   await using mx = await startFakeMx();
   const delivery = newWaitingDelivery();
   const mailRouting = { findRoute: () => new Promise<never>(() => {}) };

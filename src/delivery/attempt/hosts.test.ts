@@ -79,7 +79,7 @@ test('a host that refuses in its greeting is passed over for the next one', asyn
   assert.equal(hosts.servers[1]!.messages.length, 1);
 });
 
-test('at most two hosts are asked for a session that they refuse', async () => {
+test('at most two hosts that refuse a session are tried', async () => {
   const busy = { phases: { greeting: '421 4.3.2 Too busy' } };
   await using hosts = await startHosts(busy, busy, {});
   const result = await send(hosts.servers);

@@ -160,7 +160,7 @@ test('deliveries without a session leave their slots, and their provider returns
   assert.equal(startAll(queue).length, 84, 'they get trial slots now');
 });
 
-test('mail with an unknown route waits and moves to its provider after the lookup', () => {
+test('mail with an unknown route waits and moves to its provider after the look-up', () => {
   const providers = newFairQueue(2);
   addAll(providers, deliveriesOf('a', ['a@one.net', 'b@two.net', 'c@three.net']));
   for (const name of ['one.net', 'two.net', 'three.net']) providers.closeProvider(name);

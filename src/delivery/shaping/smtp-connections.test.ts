@@ -324,15 +324,15 @@ test('a server that closes without a reply counts as unreachable; one that refus
 test('the other workers are notified of a provider that gives sessions at once', async () => {
   using machine = new Machine(3, { port: 25, limits: {} });
   const [one, ...others] = machine.workers as [SmtpConnections, SmtpConnections, SmtpConnections];
-  const heard: string[] = [];
+  const notified: string[] = [];
   one.onPrompt(() => assert.fail('a worker is not notified of its own report'));
   for (const [index, other] of others.entries()) {
-    other.onPrompt((provider) => heard.push(`${index} ${provider}`));
+    other.onPrompt((provider) => notified.push(`${index} ${provider}`));
   }
   one.notifyPromptChange('silent.test', false);
   one.notifyPromptChange('good.test', true);
-  await waitFor(() => heard.length >= 2, { what: 'the others to receive it' });
-  assert.deepEqual(heard.toSorted(), ['0 good.test', '1 good.test']);
+  await waitFor(() => notified.length >= 2, { what: 'the others to receive it' });
+  assert.deepEqual(notified.toSorted(), ['0 good.test', '1 good.test']);
 });
 
 test('a server that did not answer is skipped by all workers, except for urgent mail', async () => {

@@ -236,7 +236,7 @@ test('the record of a host without a full name may name it before "all"', async 
   }
 });
 
-test('a host known by its name passes by its addresses, whatever terms follow', async () => {
+test('a host known by its name passes by its addresses, regardless of the terms that follow', async () => {
   const installation = {
     returnPathHost: 'mx.us.test',
     hosts: [{ name: 'mx.us.test', sourceIps: [] }],

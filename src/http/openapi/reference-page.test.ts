@@ -50,7 +50,7 @@ test('markup in a description is shown as text', () => {
   assert.match(page, /&#60;script&#62;/);
 });
 
-test('the text for language models has every operation with what it does', () => {
+test('the text for language models has every operation with its description', () => {
   const text = renderLlmsText(source);
   assert.match(text, /^# Letterhaus\n\n> Letterhaus sends/);
   for (const { method, path, summary } of operations) {

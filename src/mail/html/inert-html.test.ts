@@ -17,7 +17,7 @@ test('frames, objects and hints become elements that load nothing, and the rest 
   for (const [html, inert] of cases) assert.equal(inertHtml(html, { remote: false }), inert);
 });
 
-test('stylesheets stay when the reader has asked for remote content', () => {
+test('stylesheets stay when the reader has requested remote content', () => {
   const html = '<link rel=stylesheet href=x><iframe src=x></iframe>';
   const inert = '<link rel=stylesheet href=x><x-iframe src=x></x-iframe>';
   assert.equal(inertHtml(html, { remote: true }), inert);

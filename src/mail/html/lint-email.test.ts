@@ -42,7 +42,7 @@ test('links and images without TLS are counted, in html and in plain text', () =
   assert.deepEqual(codes({ html: `${RECEIPT.html}<p>http: is old</p>` }), []);
 });
 
-test('a message of images alone has a finding, whatever its links', () => {
+test('a message of images alone has a finding, with or without links', () => {
   const html = '<a href="https://acme.com/summer-sale"><img src="https://acme.com/a.png"></a>';
   assert.deepEqual(codes({ html }), ['image_only']);
   assert.deepEqual(codes({ html: `${html}<p>Everything at half price until Sunday.</p>` }), []);

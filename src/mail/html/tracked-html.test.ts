@@ -87,7 +87,7 @@ test('the pixel stands before the end of the body, else at the end', () => {
   assert.equal(late, `x${pixel}</body><a href="[https://a.test/]">`);
 });
 
-test('nothing is tracked unless asked for, nor html that is too long', () => {
+test('nothing is tracked without a request, and no html that is too long', () => {
   const html = '<a href="https://a.test/"></body>';
   assert.equal(tracked(html, { clicks: false }), html);
   assert.equal(tracked(html, { base: null }), html);

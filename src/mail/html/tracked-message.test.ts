@@ -132,7 +132,7 @@ const multipartOf = (type: string, ...parts: readonly (readonly string[])[]) => 
   '--b--',
 ];
 
-test('html is tracked whatever comments, case and folding its fields have', () => {
+test('html is tracked with any comments, case and folding in its fields', () => {
   for (const fields of [
     ['Content-Type: TEXT/HTML; CHARSET=UTF-8', 'Content-Transfer-Encoding: BASE64'],
     ['Content-Type: text/html; charset=utf-8', 'Content-Transfer-Encoding: base64 (body)'],

@@ -214,7 +214,7 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
   loop: ['554 5.4.6 Too many Received headers - suspected mail loop'],
 };
 
-test('a reply about the form of the message names the fault, whatever else it says', () => {
+test('a reply about the form of the message names the fault, regardless of its other words', () => {
   for (const [meaning, texts] of Object.entries(FORM)) {
     for (const text of texts) {
       const found = read(text, 'data');

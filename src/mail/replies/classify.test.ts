@@ -142,7 +142,7 @@ test('text about the message takes precedence over a code about the mailbox', ()
   }
 });
 
-test('a refusal about the sender never suppresses, whatever its code', () => {
+test('a refusal about the sender never suppresses the recipient, with any code', () => {
   const about = ['reputation', 'content', 'authentication', 'policy', 'tls', 'greylist', 'quota'];
   for (const meaning of Object.values(MEANINGS)) {
     if (about.includes(meaning.category)) assert.ok(!('suppress' in meaning), meaning.advice);

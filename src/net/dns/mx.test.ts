@@ -187,7 +187,7 @@ test('our own name in the MX list removes itself and every entry without a bette
   assert.match(loop.kind === 'refused' ? loop.message : '', /this service itself/);
 });
 
-test('the ten best of many mail servers are looked up', async () => {
+test('of many mail servers, the ten most preferred are looked up', async () => {
   const zone: FakeZone = {};
   zone['acme.test'] = { MX: Array.from({ length: 1_000 }, (_, at) => `${at + 1} m${at}.mx.test`) };
   for (let at = 0; at < 1_000; at++) zone[`m${at}.mx.test`] = { A: ['8.8.8.8'] };

@@ -26,7 +26,7 @@ function followedBy(next: Transaction): PickNext {
 const [FIRST, SECOND] = [messageTo('first@full.test'), messageTo('second@full.test')];
 
 test('the envelope of the next message is sent with the final dot of the previous one', async () => {
-  const heard: string[] = [];
+  const received: string[] = [];
   const answers = [
     '250-hi\r\n250 PIPELINING\r\n',
     '250 mail\r\n250 rcpt\r\n354 data\r\n',
@@ -36,8 +36,8 @@ test('the envelope of the next message is sent with the final dot of the previou
   const server = createServer((socket) => {
     socket.on('error', () => {}).write('220 hi\r\n');
     socket.on('data', (chunk) => {
-      heard.push(String(chunk));
-      socket.write(answers[heard.length - 1] ?? '221 bye\r\n');
+      received.push(String(chunk));
+      socket.write(answers[received.length - 1] ?? '221 bye\r\n');
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -51,7 +51,7 @@ test('the envelope of the next message is sent with the final dot of the previou
   connection.destroy();
   server.close();
   assert.ok(second.kind === 'replied' && second.reply.message === 'second');
-  const [, , bodyAndEnvelope, lastBody] = heard;
+  const [, , bodyAndEnvelope, lastBody] = received;
   assert.equal(
     bodyAndEnvelope,
     `${String(FIRST.message)}.\r\n` +

@@ -27,15 +27,15 @@ test('the case of the local part is preserved', async () => {
 });
 
 test('without PIPELINING each command waits for the reply to the previous one', async () => {
-  const heard: string[] = [];
+  const received: string[] = [];
   const answers = ['250 hi', '250 a', '250 b', '354 c', '250 d'];
   const server = createServer((socket) => {
     socket.write('220 hi\r\n');
     socket
       .on('error', () => {})
       .on('data', (chunk) => {
-        heard.push(String(chunk));
-        socket.write(`${answers[heard.length - 1] ?? '221 e'}\r\n`);
+        received.push(String(chunk));
+        socket.write(`${answers[received.length - 1] ?? '221 e'}\r\n`);
       });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -46,7 +46,7 @@ test('without PIPELINING each command waits for the reply to the previous one', 
   assert.deepEqual(summary(sent), { phase: 'data', code: 250 });
   result.connection.destroy();
   server.close();
-  assert.deepEqual(heard, [
+  assert.deepEqual(received, [
     'EHLO out.letterhaus.test\r\n',
     'MAIL FROM:<b-token@send.acme.test>\r\n',
     'RCPT TO:<jo@full.test>\r\n',

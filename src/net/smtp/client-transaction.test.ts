@@ -29,19 +29,19 @@ test('the null reverse-path is an empty pair of brackets', async () => {
 });
 
 test('MAIL, RCPT and DATA are sent together, and the message in one write with its final dot', async () => {
-  const heard: string[] = [];
+  const received: string[] = [];
   const server = createServer((socket) => {
     socket.write('220 hi\r\n');
     socket
       .on('error', () => {})
       .on('data', (chunk) => {
-        heard.push(String(chunk));
+        received.push(String(chunk));
         const answers = [
           '250-hi\r\n250 PIPELINING\r\n',
           '250 a\r\n250 b\r\n354 c\r\n',
           '250 d\r\n',
         ];
-        socket.write(answers[heard.length - 1] ?? '221 e\r\n');
+        socket.write(answers[received.length - 1] ?? '221 e\r\n');
       });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -51,7 +51,7 @@ test('MAIL, RCPT and DATA are sent together, and the message in one write with i
   await send(result.connection, { message: Buffer.from('A: b\r\n\r\nc\r\n') });
   result.connection.destroy();
   server.close();
-  assert.deepEqual(heard.slice(1), [
+  assert.deepEqual(received.slice(1), [
     'MAIL FROM:<b-token@send.acme.test>\r\nRCPT TO:<jo@full.test>\r\nDATA\r\n',
     'A: b\r\n\r\nc\r\n.\r\n',
   ]);

@@ -34,7 +34,7 @@ function probeBy(t: { after(work: () => void): void }) {
   };
 }
 
-test('one lost connection does not make the database unavailable: it is asked again at once', async (t) => {
+test('one lost connection does not make the database unavailable: it is queried again at once', async (t) => {
   const probe = probeBy(t);
   probe.look();
   await probe.fail(new Error('connection reset'));

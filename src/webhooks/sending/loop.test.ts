@@ -57,8 +57,10 @@ test('an endpoint gets only the event types that it subscribed to', async () => 
   await t.startLoop();
   await t.emit('domain.deleted');
   await t.emit('domain.verified');
-  const heard = (await receiver.waitForCount(3)).map(({ path, event }) => `${path} ${event.type}`);
-  assert.deepEqual(heard.toSorted(), [
+  const arrived = (await receiver.waitForCount(3)).map(
+    ({ path, event }) => `${path} ${event.type}`,
+  );
+  assert.deepEqual(arrived.toSorted(), [
     '/all domain.deleted',
     '/all domain.verified',
     '/some domain.verified',

@@ -85,7 +85,7 @@ test('RET, ENVID, NOTIFY and ORCPT are accepted by their grammar, and others get
   }
 });
 
-test('a message arrives with the notices that it asks for, and the first of a repeated recipient counts', async () => {
+test('a message arrives with the notices that it requests, and the first of a repeated recipient counts', async () => {
   await using server = await startSmtpServer({ offersDsn: true });
   await using client = await Dialogue.greeted(server.port);
   for (const line of [

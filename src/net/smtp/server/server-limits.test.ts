@@ -329,12 +329,12 @@ function startDoor(limits: Partial<SmtpServerLimits>) {
     { world, known },
   );
   const enter = (client: string) => {
-    const seen: { visit: AdmittedConnection | null; heard: string | null } = {
+    const seen: { visit: AdmittedConnection | null; reply: string | null } = {
       visit: null,
-      heard: null,
+      reply: null,
     };
-    const visit = admission.admit(client, ({ text }) => (seen.heard = text));
-    if ('refused' in visit) seen.heard = visit.refused.text;
+    const visit = admission.admit(client, ({ text }) => (seen.reply = text));
+    if ('refused' in visit) seen.reply = visit.refused.text;
     else seen.visit = visit;
     return seen;
   };
@@ -348,13 +348,13 @@ test('a new connection replaces the oldest unauthenticated one', () => {
   first.visit?.recordMessage();
   const third = enter('c');
   assert.deepEqual(
-    [first.heard, second.heard, third.heard],
+    [first.reply, second.reply, third.reply],
     [null, 'This connection is needed for other clients; try again later', null],
   );
   first.visit?.recordLogIn();
   const others = ['d', 'e', 'f'].map(enter);
   assert.deepEqual(
-    [first.heard, others.map(({ heard }) => heard === null)],
+    [first.reply, others.map(({ reply }) => reply === null)],
     [null, [false, true, true]],
   );
 });
@@ -366,7 +366,7 @@ test('connections are reserved for clients that authenticated within a day', () 
   const own = [enter('app'), enter('app')];
   for (let count = 0; count < 100; count += 1) enter(`other ${count}`);
   assert.deepEqual(
-    own.map(({ heard }) => heard),
+    own.map(({ reply }) => reply),
     [null, null],
   );
   clock.nowMs += 24 * 3600_000;
@@ -377,42 +377,42 @@ test('authenticated connections are not closed, and a further one is refused wit
   const { enter } = startDoor({ connections: 2, anonymousConnections: 2 });
   const open = [enter('a'), enter('b')];
   for (const { visit } of open) visit?.recordLogIn();
-  assert.equal(enter('c').heard, 'All connections are in use; try again later');
+  assert.equal(enter('c').reply, 'All connections are in use; try again later');
   open[0]?.visit?.release();
   open[0]?.visit?.release();
-  assert.equal(enter('c').heard, null);
+  assert.equal(enter('c').reply, null);
 });
 
 test('a client has few unauthenticated connections, and more when it is known', () => {
   const { enter } = startDoor({ anonymousPerClient: 2, connectionsPerClient: 12 });
   const [first, second] = [enter('a'), enter('a')];
-  assert.match(enter('a').heard ?? '', /^Too many connections from your address/);
-  assert.equal(enter('b').heard, null);
+  assert.match(enter('a').reply ?? '', /^Too many connections from your address/);
+  assert.equal(enter('b').reply, null);
   first.visit?.recordLogIn();
   // The client is known now: it may have five times as many, within the limit for any client.
   const more = Array.from({ length: 11 }, () => enter('a'));
   assert.deepEqual(
-    more.map(({ heard }) => heard === null),
+    more.map(({ reply }) => reply === null),
     [...Array.from({ length: 9 }, () => true), false, false],
   );
   for (const { visit } of [second, ...more]) visit?.recordLogIn();
-  assert.equal(enter('a').heard, null);
-  assert.match(enter('a').heard ?? '', /^Too many connections from your address/);
+  assert.equal(enter('a').reply, null);
+  assert.match(enter('a').reply ?? '', /^Too many connections from your address/);
 });
 
 test('only unauthenticated connections count to the rate limit of connections', () => {
   const { enter, clock } = startDoor({ newPerClientAndMinute: 3 });
   const visits = ['a', 'a', 'a'].map(enter);
   for (const { visit } of visits) visit?.release();
-  assert.match(enter('a').heard ?? '', /^Too many new connections from your address/);
-  assert.equal(enter('b').heard, null);
+  assert.match(enter('a').reply ?? '', /^Too many new connections from your address/);
+  assert.equal(enter('b').reply, null);
   clock.nowMs += 60_000;
   for (let count = 0; count < 10; count += 1) {
     const { visit } = enter('a');
     visit?.recordLogIn();
     visit?.release();
   }
-  assert.equal(enter('a').heard, null);
+  assert.equal(enter('a').reply, null);
 });
 
 test('other workers are notified of a log-in at most every ten minutes', () => {
