@@ -1,6 +1,6 @@
 /**
  * Rate limits, counted in the database so that they are exact across all workers and nodes. A window starts at its
- * first request. Accepting (accept/store/limit-windows.ts, limit-blocks.ts) counts sending; this file counts the
+ * first request. Accepting (accept/store/limits/) counts sending; this file counts the
  * other categories and stores the settings.
  *
  * A window may start up to a minute in the future, because another worker's statement can commit first. A window
