@@ -59,7 +59,7 @@ function reasonOf(outcome: RefusedOutcome, email: NewEmail): Refusal {
           'Every recipient is on the suppression list; remove the address there to mail it again.',
       };
     case 'limited':
-    case 'withheld':
+    case 'batch_refused':
       return {
         refused: 'rate_limit_error',
         message:

@@ -183,10 +183,10 @@ test('a strict batch is stored as a whole or not stored', () => {
     ['order 1', undefined, undefined],
   );
   const one = decideBatch(batch, factsOf(windowOf(3), {}, NO_DOMAIN, {}));
-  assert.equal(outcomesOf(one), 'withheld domain_refused withheld');
+  assert.equal(outcomesOf(one), 'batch_refused domain_refused batch_refused');
   assert.ok(one.every(({ key }) => key === null));
   const beyond = decideBatch(batch, factsOf(windowOf(2), {}, {}, {}));
-  assert.equal(outcomesOf(beyond), 'withheld withheld limited');
+  assert.equal(outcomesOf(beyond), 'batch_refused batch_refused limited');
   const again = decideBatch(batch, factsOf(windowOf(3), EARLIER, {}, REFUSED_KEY));
   assert.equal(outcomesOf(again), 'replayed replayed key_refused');
 });

@@ -93,7 +93,7 @@ export function decideBatch(batch: EmailBatch, facts: Facts): Decision[] {
   }
   const isStored = ({ outcome }: Decision) => outcome === 'accepted';
   if (isStrict && !decisions.every(isStored)) {
-    return decisions.map((one) => (isStored(one) ? { ...one, outcome: 'withheld' } : one));
+    return decisions.map((one) => (isStored(one) ? { ...one, outcome: 'batch_refused' } : one));
   }
   const response = respond(decisions.map(({ outcome }) => outcome));
   const first = decisions.findIndex(isStored);

@@ -71,7 +71,7 @@ test('a strict batch with one refused email stores nothing and does not count to
   const emails = [...emailsOf(sender, 2), newEmail(sender, { from: ELSEWHERE })];
   const idempotency = { key: 'refused', fingerprint: 'aa' };
   const rows = await newStore().acceptBatch(emailBatch(emails, { idempotency }));
-  assert.deepEqual(outcomes(rows), ['withheld', 'withheld', 'domain_refused']);
+  assert.deepEqual(outcomes(rows), ['batch_refused', 'batch_refused', 'domain_refused']);
   assert.ok(rows.every(({ holder }) => holder === null));
   assert.equal(await countOf('emails', sender), 0);
   assert.equal(await countOf('idempotency', sender), 0);
@@ -82,7 +82,7 @@ test('a strict batch beyond the limit does not count to it', async () => {
   const sender = await newSender(db, 3);
   const store = newStore();
   const rows = await store.acceptBatch(emailBatch(emailsOf(sender, 4)));
-  assert.deepEqual(outcomes(rows), ['withheld', 'withheld', 'withheld', 'limited']);
+  assert.deepEqual(outcomes(rows), ['batch_refused', 'batch_refused', 'batch_refused', 'limited']);
   assert.equal(rows[3]?.limit?.remaining, 3);
   assert.equal(await usedBy(sender), 0);
   const fitting = await store.acceptBatch(emailBatch(emailsOf(sender, 3)));

@@ -30,6 +30,7 @@ export const VALID_KEY = `
          and k.revoked_at is null and (k.expires_at is null or k.expires_at > t.now)
          and (k.domain is null or k.domain = i.domain) limit 1`;
 
+/** A degraded domain is stored as `verified` (domains/domain-store.ts), because it still sends. */
 export const VERIFIED_DOMAIN = `
       select d.id, d.ed25519_verified, nullif(d.tls, 'opportunistic') as tls,
              d.track_opens, d.track_clicks, d.paused_at is not null as is_paused from domains d

@@ -70,7 +70,7 @@ export type DecisionOutcome =
   | 'suppressed'
   | 'limited'
   /** Valid, but not stored, because the batch is refused as a whole. */
-  | 'withheld';
+  | 'batch_refused';
 
 export type AcceptRow = {
   outcome:

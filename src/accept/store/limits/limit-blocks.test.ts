@@ -291,7 +291,7 @@ test('a batch stays within the limit when another statement refills blocks betwe
   };
   assert.deepEqual(await outcomesOf(), ['accepted']);
   assert.equal(refills, 1);
-  assert.deepEqual(await outcomesOf(), ['limited', 'withheld']);
+  assert.deepEqual(await outcomesOf(), ['batch_refused', 'limited']);
   const { recipients, stored } = await countsOf(sender);
   assert.deepEqual([recipients, stored], [2_100, 100]);
 });
