@@ -21,11 +21,11 @@ function newStore() {
   const store = new OutcomeBatches<number, string>({
     holder: () => 'worker',
     fencedResult: 'fenced',
-    write: async (batch) => {
+    commitFull: async (batch) => {
       if (scene.fullPathError !== null) throw scene.fullPathError;
       return batch.map(() => 'full path');
     },
-    writeFast: async () => {
+    commitFast: async () => {
       throw scene.error;
     },
     shorten: (item) => item,

@@ -5,7 +5,7 @@
  * Guarantee: an outcome is stored exactly once or fenced off: it counts only while its queue row has this holder and
  * this claim. While the database is unavailable the batch is repeated, which is safe because a second write is fenced
  * off. Outcomes that the database refuses are kept (unsettled.ts). A crash loses the outcomes in memory, and their
- * work is repeated. `health` therefore says when no more work may start whose outcome must be stored.
+ * work is repeated. `health` therefore tells senders to stop while outcomes cannot be stored.
  */
 import { DatabaseUnavailable, sqlStateOf, whenAvailable } from '../database/database.ts';
 import { GroupCommit, type GroupCommitOptions } from '../database/group-commit.ts';
@@ -19,7 +19,7 @@ import {
 } from './unsettled.ts';
 
 /** The lease under which a batch is stored, and the extent of its outcomes. */
-export type WriteContext = { holder: string; extent: Extent };
+export type CommitContext = { holder: string; extent: Extent };
 
 type OutcomeBatchesOptions<Item, Result> = Pick<
   UnsettledOptions<Item, Result>,
@@ -29,12 +29,13 @@ type OutcomeBatchesOptions<Item, Result> = Pick<
     /** null while there is no lease. Rows that were claimed under the last one belong to other workers. */
     holder: () => string | null;
     fencedResult: Result;
-    /** Stores a batch in one commit, or throws. @returns one result per item */
-    write: (batch: readonly Item[], writing: WriteContext) => Promise<readonly Result[]>;
+    /** The full path: stores a batch in one commit, or throws. @returns one result per item */
+    commitFull: (batch: readonly Item[], context: CommitContext) => Promise<readonly Result[]>;
     /**
-     * Stores the part of a batch that a cheaper statement can. `write` gets the rest, and everything after a failure.
+     * The fast path: stores the part of a batch that a cheaper statement can. `commitFull` gets the rest, and
+     * everything after a failure.
      */
-    writeFast?: (batch: readonly Item[], holder: string) => Promise<ReadonlyMap<Item, Result>>;
+    commitFast?: (batch: readonly Item[], holder: string) => Promise<ReadonlyMap<Item, Result>>;
     /** Returns the item without the details that the database may refuse. */
     shorten: (item: Item, extent: Exclude<Extent, 'all'>) => Item;
     /** Called for each item once it is stored or fenced off. */
@@ -57,7 +58,7 @@ export class OutcomeBatches<Item, Result> {
     this.#options = options;
     this.#unsettled = new Unsettled({
       ...options,
-      write: (batch, extent) => this.#write(batch, extent),
+      write: (batch, extent) => this.#runFullPath(batch, extent),
       onSettled,
       onChange: () => this.#updateHealth(),
     });
@@ -65,7 +66,7 @@ export class OutcomeBatches<Item, Result> {
       ...options,
       commit: async (batch) => {
         this.health.batchStarted();
-        const settled = await this.#settle(batch);
+        const settled = await this.#settleBatch(batch);
         this.#updateHealth();
         for (const [index, result] of settled.entries()) {
           if (result !== 'kept') onSettled(batch[index]!, result);
@@ -104,8 +105,8 @@ export class OutcomeBatches<Item, Result> {
     return this.#unsettled.stop(withinMs);
   }
 
-  async #settle(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
-    const { stored, error } = await this.#writeFast(batch);
+  async #settleBatch(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
+    const { stored, error } = await this.#tryFastPath(batch);
     if (stored.size > 0) this.#unsettled.noteOthersStored();
     const remaining = batch.filter((item) => !stored.has(item));
     const settled = remaining.length === 0 ? [] : await this.#unsettled.settle(remaining);
@@ -117,20 +118,20 @@ export class OutcomeBatches<Item, Result> {
   }
 
   /**
-   * Stores nothing after any error: the fast path stores a batch completely or not at all. `write` then decides, and
-   * fences off outcomes whose commit was not confirmed.
+   * Stores nothing after any error: the fast path stores a batch completely or not at all. The full path then decides,
+   * and fences off outcomes whose commit was not confirmed.
    */
-  async #writeFast(
+  async #tryFastPath(
     batch: readonly Item[],
   ): Promise<{ stored: ReadonlyMap<Item, Result>; error: unknown }> {
-    const { holder, writeFast } = this.#options;
+    const { holder, commitFast } = this.#options;
     const current = holder();
     const nothing = new Map<Item, Result>();
-    if (writeFast === undefined || current === null || this.isBlocked) {
+    if (commitFast === undefined || current === null || this.isBlocked) {
       return { stored: nothing, error: null };
     }
     try {
-      return { stored: await writeFast(batch, current), error: null };
+      return { stored: await commitFast(batch, current), error: null };
     } catch (error) {
       return { stored: nothing, error };
     }
@@ -148,14 +149,14 @@ export class OutcomeBatches<Item, Result> {
     );
   }
 
-  #write(batch: readonly Item[], extent: Extent): Promise<readonly Result[]> {
-    const { holder, fencedResult, shorten, write } = this.#options;
+  #runFullPath(batch: readonly Item[], extent: Extent): Promise<readonly Result[]> {
+    const { holder, fencedResult, shorten, commitFull } = this.#options;
     const items = extent === 'all' ? batch : batch.map((item) => shorten(item, extent));
     const attempt = async (): Promise<readonly Result[]> => {
       const current = holder();
       return current === null
         ? batch.map(() => fencedResult)
-        : write(items, { holder: current, extent });
+        : commitFull(items, { holder: current, extent });
     };
     const onFailure = () => this.health.markStuck();
     return whenAvailable(attempt, { pauseMs: UNAVAILABLE_PAUSE_MS, onFailure });
@@ -169,7 +170,7 @@ export class OutcomeBatches<Item, Result> {
 
 /**
  * Returns whether an error of the fast path needs no attention. A lost connection and a refused row are expected:
- * `write` waits for the one and bisects the other. An assertion is expected only if the full path refuses an outcome,
+ * The full path waits for the one and bisects the other. An assertion is expected only if the full path refuses an outcome,
  * too. Otherwise the rows are right, and the fast path is wrong.
  */
 function isExpected(error: unknown, hasRefusedOutcome: boolean): boolean {

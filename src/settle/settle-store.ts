@@ -1,15 +1,16 @@
 /**
- * Settles deliveries of mail: group commits of outcomes, each on one of two paths. outcome-batches.ts has group commit
- * and fencing.
+ * Settles deliveries of mail: group commits of outcomes, each on one of two paths. outcome-batches.ts contains group
+ * commit and fencing.
  *
  * A short statement (fast-path.ts) stores most outcomes, in a commit of its own. The full path (full-path.ts) stores
- * the others and those that the fast path skips. webhooks/sending/loop.ts sends the webhooks that both queue.
+ * the others and those that the fast path skips. Both queue webhook deliveries. `onNotified` then wakes
+ * webhooks/sending/loop.ts, which sends them.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../lib/failpoint.ts';
 import type { World } from '../lib/world.ts';
 import type { Queryable } from '../database/database.ts';
-import { OutcomeBatches, type WriteContext } from './outcome-batches.ts';
+import { OutcomeBatches, type CommitContext } from './outcome-batches.ts';
 import { fastOutcomesOf, storeFast } from './fast-path.ts';
 import { storeFull } from './full-path.ts';
 import type { Settlement } from './settlement.ts';
@@ -17,6 +18,7 @@ import type { Extent } from './unsettled.ts';
 
 type SettleStoreOptions = {
   holder: () => string | null;
+  /** Called after a commit that queued webhook deliveries: `webhooks.wake()` in service/worker/server.ts. */
   onNotified: () => void;
   onSettled?: (settlement: Settlement) => void;
   onFailure?: (sqlState: string) => void;
@@ -39,8 +41,8 @@ export class SettleStore extends OutcomeBatches<Settlement, boolean> {
     super({
       ...options,
       fencedResult: false,
-      write: (batch, writing) => settleBatch(db, batch, { ...writing, onNotified }),
-      writeFast: (batch, holder) => settleFast(db, batch, { holder, onNotified }),
+      commitFull: (batch, context) => commitSettlements(db, batch, { ...context, onNotified }),
+      commitFast: (batch, holder) => commitFast(db, batch, { holder, onNotified }),
       shorten: shortenSettlement,
       describe: ({ emailId, position, status }) => ({ email_id: emailId, position, status }),
       lockKeyOf: ({ emailId }) => emailId,
@@ -70,34 +72,37 @@ function shortenSettlement(one: Settlement, extent: Exclude<Extent, 'all'>): Set
 }
 
 /**
- * The fast path runs only for this many outcomes, because a mixed batch runs both statements. A batch that is all for
+ * A mixed batch runs both statements, so the fast path pays off only from this many outcomes. A batch that is all for
  * the fast path may be smaller.
  */
 const FAST_PATH_MIN = 32;
 
 /** Stores the outcomes that the fast path takes, if there are enough of them. */
-async function settleFast(
+async function commitFast(
   db: Queryable,
   batch: readonly Settlement[],
   { holder, onNotified }: { holder: string; onNotified: () => void },
 ): Promise<ReadonlyMap<Settlement, true>> {
   const fast = fastOutcomesOf(batch);
   if (fast.length < Math.min(batch.length, FAST_PATH_MIN)) return new Map();
-  const { stored } = await commit(() => storeFast(db, fast, holder), onNotified);
+  const { stored } = await commitAndNotify(() => storeFast(db, fast, holder), onNotified);
   return new Map(stored.map((one) => [one, true]));
 }
 
 /** Stores a batch in one transaction. @returns which outcomes counted */
-export async function settleBatch(
+export async function commitSettlements(
   db: Queryable,
   batch: readonly Settlement[],
-  { holder, onNotified, extent }: WriteContext & { onNotified: () => void },
+  { holder, onNotified, extent }: CommitContext & { onNotified: () => void },
 ): Promise<boolean[]> {
-  const { counted } = await commit(() => storeFull(db, batch, { holder, extent }), onNotified);
+  const { counted } = await commitAndNotify(
+    () => storeFull(db, batch, { holder, extent }),
+    onNotified,
+  );
   return counted;
 }
 
-async function commit<T extends { notified: number }>(
+async function commitAndNotify<T extends { notified: number }>(
   run: () => Promise<T>,
   onNotified: () => void,
 ): Promise<T> {

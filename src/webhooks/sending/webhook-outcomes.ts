@@ -53,7 +53,8 @@ export class WebhookOutcomes extends OutcomeBatches<WebhookOutcome, SettledWebho
     super({
       ...options,
       fencedResult: 'fenced',
-      write: (batch, { holder }) => commitOutcomes(db, batch, { holder, world: options.world }),
+      commitFull: (batch, { holder }) =>
+        commitOutcomes(db, batch, { holder, world: options.world }),
       shorten,
       describe: ({ endpointId, eventId, meaning }) => ({
         endpoint_id: endpointId,
