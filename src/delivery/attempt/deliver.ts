@@ -2,6 +2,10 @@
  * Delivers to one recipient: checks that the email may still be sent, makes the attempt, and settles its outcome. A
  * delivery that was not sent is released.
  *
+ * live-attempt.ts and simulator.ts turn an AttemptResult (the end of the SMTP dialogue) into a Disposition: settle,
+ * defer or release. `withoutRepeatedDeferral` turns each `defer` into `settle`, or into `release` when its reason is
+ * already stored. The dispatcher gets a DeliverResult: settled, or released with a delay.
+ *
  * Test mail takes the same steps, except that simulator.ts replies in place of a server. It cannot reach a network.
  */
 import { domainOf } from '../../mail/address.ts';

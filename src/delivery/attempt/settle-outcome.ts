@@ -2,8 +2,8 @@
  * Settles the outcome of a delivery: has the settlement stored, notes early retries and full mailboxes, and logs and
  * reports the attempt.
  *
- * Guarantee: an outcome is settled only while this worker leases the delivery. An error of a count is logged, because
- * a repeated attempt would repeat the message.
+ * Guarantee: an outcome is settled only while this worker leases the delivery. If counting fails, the settler only logs
+ * it: throwing would repeat the attempt, and so the message.
  */
 import type { Logger } from 'pino';
 import { mailRetryDelayMs, simulatedRetryDelayMs } from '../../core/retry.ts';

@@ -1,7 +1,7 @@
 /**
  * Fair queueing in memory. Decides the order in which deliveries start, and how much memory each project uses.
  *
- * A tenant queue has one project's mail at one provider, sorted by age. Projects are served in turn, and within a
+ * A tenant queue contains one project's mail at one provider, sorted by age. Projects are served in turn, and within a
  * project its tenant queues. So neither another project's backlog nor the project's own newsletter to a slow provider
  * delays a password reset. When a provider may start nothing (window full, suspended, route unknown), its tenant
  * queues are parked with it and cost nothing until it opens.
@@ -9,7 +9,7 @@
  * A project may use at most half of the memory that other projects leave free, so the next one finds memory. The same
  * limit holds for each of its tenant queues. Running deliveries count as memory, too;
  * delivery/shaping/slots.ts limits their number. Tenant queues whose provider answers come before the others of their
- * project (turn-order.ts). `subtractCount` refuses counts below 0.
+ * project (turn-order.ts).
  *
  * A delivery runs until its outcome is settled, but occupies its provider only until its attempt has ended. A commit
  * takes longer than a message to a nearby server, and needs no connection.

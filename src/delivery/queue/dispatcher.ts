@@ -6,9 +6,9 @@
  * number and bytes; the rest stays in the table. Everything in memory is claimed under the lease (lease.ts), which
  * fences every outcome (database/leased-queue.ts).
  *
- * The route of a destination is looked up before its mail starts. So mail to thousands of domains at one
- * unreachable provider is queued under that provider before any of it is tried. A delivery that cannot start soon
- * is released to the table: its provider is suspended, or its tenant queue or the memory is full.
+ * The dispatcher looks up the provider first. Otherwise thousands of domains at one dead provider would each get an
+ * attempt. A delivery that cannot start soon is released to the table: its provider is suspended, or its tenant queue
+ * or the memory is full.
  * memory/fair-queue.ts decides the order; delivery/attempt/deliver.ts does the work.
  */
 import type { Logger } from 'pino';
@@ -70,7 +70,7 @@ const NEXT_POLL_MS = { at_once: 0, soon: 50, later: null } as const;
 const RESUME_SPREAD_MS = 10_000;
 /** Milliseconds until mail is tried that expires before the suspension ends, when the provider's window is full. */
 const URGENT_RETRY_MS = 1_000;
-/** Mail released for at least this time is noted in early-retries.ts, in case the uplink is down. */
+/** Mail released for at least this time is noted in early-retries.ts, so that it is retried early when the uplink returns. */
 const EARLY_RETRIES_FROM_MS = 1_000;
 /** Milliseconds that a stop waits for attempts before their final dot, and for all attempts. */
 const STOP_UNSENT_WITHIN_MS = 2_000;
