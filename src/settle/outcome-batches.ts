@@ -170,8 +170,8 @@ export class OutcomeBatches<Item, Result> {
 
 /**
  * Returns whether an error of the fast path needs no attention. A lost connection and a refused row are expected:
- * The full path waits for the one and bisects the other. An assertion is expected only if the full path refuses an outcome,
- * too. Otherwise the rows are right, and the fast path is wrong.
+ * the full path waits for the one and bisects the other. An assertion is expected only if the full path refuses an
+ * outcome, too. Otherwise the rows are right, and the fast path is wrong.
  */
 function isExpected(error: unknown, hasRefusedOutcome: boolean): boolean {
   if (error instanceof DatabaseUnavailable) return true;

@@ -1,7 +1,7 @@
 /**
  * Rate limits, counted in the database so that they are exact across all workers and nodes. A window starts at its
- * first request. Accepting (accept/store/limits/) counts sending; this file counts the
- * other categories and stores the settings.
+ * first request. Accepting (accept/store/limits/) counts sending. This file counts the other categories and stores the
+ * settings.
  *
  * A window may start up to a minute in the future, because another worker's statement can commit first. A window
  * further ahead was started before the clock was set back, and is replaced.

@@ -70,7 +70,7 @@ const NEXT_POLL_MS = { at_once: 0, soon: 50, later: null } as const;
 const RESUME_SPREAD_MS = 10_000;
 /** Milliseconds until mail is tried that expires before the suspension ends, when the provider's window is full. */
 const URGENT_RETRY_MS = 1_000;
-/** Mail released for at least this time is noted in early-retries.ts, so that it is retried early when the uplink returns. */
+/** Mail released for at least this time is noted in early-retries.ts: it is retried early when the uplink returns. */
 const EARLY_RETRIES_FROM_MS = 1_000;
 /** Milliseconds that a stop waits for attempts before their final dot, and for all attempts. */
 const STOP_UNSENT_WITHIN_MS = 2_000;
