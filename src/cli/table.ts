@@ -44,7 +44,7 @@ export function table(
     .join('\n');
 }
 
-/** @param toDo followed by a colon and, on a line of its own, the command to copy */
+/** @param empty.toDo followed by a colon and, on a line of its own, the command to copy */
 export function emptyText({ program }: Pick<Cli, 'program'>, empty: Empty): string {
   return `${empty.says} ${empty.toDo}:\n  ${program} ${empty.command}`;
 }

@@ -12,13 +12,13 @@ export type Env = Readonly<Record<string, string | undefined>>;
 
 const FILE_NAME = 'letterhaus.env';
 const MACHINE_FILE = `/etc/letterhaus/${FILE_NAME}`;
-/** Variable that names another file than OF_MACHINE. */
+/** Variable that names another file than MACHINE_FILE. */
 export const ENV_FILE = 'LETTERHAUS_ENV_FILE';
 const DATA_DIR = 'LETTERHAUS_DATA_DIR';
 
 export type MergedEnv = { env: Env; dataDir: string; problems: string[] };
 
-/** @param system.cloneDir by default the clone of this code */
+/** @param options.cloneDir by default the clone of this code */
 export function mergeEnvFiles(
   processEnv: Env,
   {

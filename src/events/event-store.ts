@@ -99,7 +99,7 @@ select count(*)::int as notified from notification_queue`;
 
 /**
  * Records an event and queues it for every subscribed endpoint.
- * @param event.data the `data` of the webhook; serialized once and never changed
+ * @param options.data the `data` of the webhook; serialized once and never changed
  */
 export async function recordEvent(
   db: Queryable,

@@ -94,7 +94,7 @@ export type DsnParameters = { mail: string; rcpt: string };
 
 /**
  * Returns the parameters after the paths of MAIL and RCPT, for one recipient; undefined when nothing was asked for.
- * @param reports.takesReports whether reports of other servers can arrive here
+ * @param options.takesReports whether reports of other servers can arrive here
  */
 export function dsnParametersFor(
   dsn: Dsn | undefined,

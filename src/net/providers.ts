@@ -49,7 +49,7 @@ export function requiresTls(hostName: string): boolean {
 /**
  * Returns one key for a set of mail servers in any order: the known providers, else the names of the hosts, joined
  * with `+`.
- * @param own the operator's entries, which override the table
+ * @param operatorEntries the operator's entries, which override the table
  */
 export function providerOf(
   hostNames: readonly string[],

@@ -31,7 +31,7 @@ select ${COLUMNS} from reconciled_days d join projects p on p.id = d.project_id
  order by d.day desc, p.name, d.project_id
  limit $4`;
 
-/** Lists days, newest first. @param of.projectId null: all projects */
+/** Lists days, newest first. @param range.projectId null: all projects */
 export function listReconciledDays(
   db: Queryable,
   range: { from: string; to: string; projectId: string | null },

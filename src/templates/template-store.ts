@@ -135,7 +135,7 @@ const FIND_VERSION = `
 select ${VERSION} from template_versions
  where project_id = $1 and template_id = $2 and version = $3`;
 
-/** @param template must belong to a scope that the caller has checked */
+/** @param options.id must belong to a scope that the caller has checked */
 export async function findVersion(
   db: Queryable,
   { projectId }: Scope,

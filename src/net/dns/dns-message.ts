@@ -45,7 +45,7 @@ type CnameChain<T> = {
 };
 
 /** Limit on records, which limits the cache size of a zone. The protocol allows as many as fit into 64 KiB. */
-const MAX_RECORDS = 100;
+const RECORDS_MAX = 100;
 /** The size that avoids fragmentation on every path (DNS flag day 2020). */
 const UDP_PAYLOAD_BYTES = 1232;
 
@@ -124,7 +124,7 @@ export function followCnames<T>(
   const matching = records
     .filter((record) => record.type === question.type && sameName(record.name, name))
     .toSorted((a, b) => preferenceOf(a) - preferenceOf(b))
-    .slice(0, MAX_RECORDS);
+    .slice(0, RECORDS_MAX);
   return {
     records: matching.map(options.read).filter((value) => value !== null),
     name,

@@ -73,9 +73,9 @@ type LocatedHost =
   | { kind: 'host'; host: MxHost }
   | { kind: 'unknown' | 'nowhere' | 'refused'; name: string; reason: string };
 
-const MAX_HOSTS = 10;
+const HOSTS_MAX = 10;
 /** Limit for one host: an attempt would not try more. */
-const MAX_ADDRESSES = 8;
+const ADDRESSES_MAX = 8;
 
 /** @param domain lower-case A-labels */
 export async function resolveMailHosts(
@@ -86,7 +86,7 @@ export async function resolveMailHosts(
   const candidates = mxCandidates(domain, mx);
   if ('kind' in candidates) return candidates;
   const ordered = orderByPreference(candidates, options.random);
-  const hosts = dropOwnHosts(ordered, options.ownNames).slice(0, MAX_HOSTS);
+  const hosts = dropOwnHosts(ordered, options.ownNames).slice(0, HOSTS_MAX);
   if (hosts.length === 0) {
     const message = `the best mail server of ${domain} is this service itself, which does not receive mail for that domain`;
     return { kind: 'refused', message };
@@ -152,7 +152,7 @@ async function locateHost(
   const addresses = lookups.flatMap((lookup) => (lookup.kind === 'records' ? lookup.records : []));
   const permitted = addresses.filter((address) => guard.refusalReason(address) === null);
   if (permitted.length > 0) {
-    const host = { ...candidate, addresses: permitted.slice(0, MAX_ADDRESSES) };
+    const host = { ...candidate, addresses: permitted.slice(0, ADDRESSES_MAX) };
     const daneNames = options.isSecure ? validatedNames(name, lookups) : [];
     if (daneNames.length === 0) return { kind: 'host', host };
     const { alias } = options;

@@ -71,7 +71,7 @@ type LookupContext = {
 };
 
 const DEFAULT_TIMES = { queryTimeoutMs: 5_000, budgetMs: 20_000 };
-const MAX_CNAME_HOPS = 8;
+const CNAME_HOPS_MAX = 8;
 /** UDP may lose a packet, so servers that did not respond are queried once more. */
 const ROUNDS = 2;
 
@@ -178,7 +178,7 @@ async function lookUpRecords<T>(
 ): Promise<{ result: DnsResult<T>; ttlS: number }> {
   const deadlineMs = context.clock.monotonicMs() + options.budgetMs;
   let { name } = question;
-  let hopsLeft = MAX_CNAME_HOPS;
+  let hopsLeft = CNAME_HOPS_MAX;
   let ttlS = Infinity;
   let authenticated = context.trustAuthenticatedData;
   for (;;) {
@@ -243,7 +243,7 @@ function failureText({ name, type }: Question, failures: ReadonlySet<string>): s
 }
 
 function tooManyHops({ name }: Question): string {
-  return `${name} leads through a loop or more than ${MAX_CNAME_HOPS} CNAME records`;
+  return `${name} leads through a loop or more than ${CNAME_HOPS_MAX} CNAME records`;
 }
 
 function requireServer(text: string): DnsServer {

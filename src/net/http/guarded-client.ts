@@ -88,15 +88,15 @@ type ReceivedResponse = Omit<Extract<GuardedResponse, { kind: 'response' }>, 'la
 /** Loaded by the first request, which saves 40 ms of CPU time in processes without one, such as most supervisors. */
 let undici: typeof Undici | null = null;
 
-const MAX_URL_CHARACTERS = 2_048;
-const MAX_RESPONSE_BYTES = 65_536;
+const URL_CHARACTERS_MAX = 2_048;
+const RESPONSE_BYTES_MAX = 65_536;
 /** Number of addresses that are tried until one connects. */
-const MAX_ADDRESSES = 3;
+const ADDRESSES_MAX = 3;
 /** Limit on responses with a status of 1xx before the final one. */
-const MAX_INFORMATIONAL = 20;
-const NO_FINAL_RESPONSE = `the server sent more than ${MAX_INFORMATIONAL} informational responses (1xx)`;
+const INFORMATIONAL_MAX = 20;
+const NO_FINAL_RESPONSE = `the server sent more than ${INFORMATIONAL_MAX} informational responses (1xx)`;
 /** Limit on recently used pools. Eviction only closes the pool's idle connections. */
-const MAX_POOLS = 256;
+const POOLS_MAX = 256;
 const POOL_OPTIONS = {
   // Callers limit their concurrency (webhooks/sending/endpoint-queue.ts); waiting here would use up the timeout.
   connections: 64,
@@ -119,8 +119,8 @@ export async function loadUndici(): Promise<typeof Undici> {
 
 /** Returns why a customer's URL is refused before any look-up, as a sentence; null when it is not. */
 export function checkOutboundUrl(text: string, options: { allowPrivate: boolean }): string | null {
-  if (text.length > MAX_URL_CHARACTERS) {
-    return `the URL is longer than ${MAX_URL_CHARACTERS} characters`;
+  if (text.length > URL_CHARACTERS_MAX) {
+    return `the URL is longer than ${URL_CHARACTERS_MAX} characters`;
   }
   const url = URL.parse(text);
   if (url === null) return 'not a URL: it must look like https://example.com/path';
@@ -138,7 +138,7 @@ export async function guardedRequest(request: GuardedRequest): Promise<GuardedRe
   const { world, maxResponseBytes } = request;
   const startedMs = world.monotonicMs();
   const result = await requestWithTimeout(request, request, (response) =>
-    readResponse(response, Math.min(maxResponseBytes, MAX_RESPONSE_BYTES)),
+    readResponse(response, Math.min(maxResponseBytes, RESPONSE_BYTES_MAX)),
   );
   return { ...result, latencyMs: Math.round(world.monotonicMs() - startedMs) };
 }
@@ -188,7 +188,7 @@ async function requestAllowedHost<Result>(
   const addresses = await waitForLookup(permittedAddresses(hostOf(url), request), signal);
   if ('kind' in addresses) return addresses;
   let outcome: Result | Failed = failed('dns', `${hostOf(url)} has no address`);
-  for (const address of addresses.slice(0, MAX_ADDRESSES)) {
+  for (const address of addresses.slice(0, ADDRESSES_MAX)) {
     outcome = await send({ url, address });
     if (!couldNotConnect(outcome)) break;
   }
@@ -290,7 +290,7 @@ async function requestAt<Result>(
       signal: AbortSignal.any([signal, tooManyInformational.signal]),
       onInfo: () => {
         informational += 1;
-        if (informational > MAX_INFORMATIONAL) tooManyInformational.abort();
+        if (informational > INFORMATIONAL_MAX) tooManyInformational.abort();
       },
     });
     return await read(response);
@@ -456,7 +456,7 @@ export type HttpAgents = {
 
 export function createHttpAgents(): HttpAgents {
   const pools = new LRUCache<string, Undici.Pool>({
-    max: MAX_POOLS,
+    max: POOLS_MAX,
     dispose: (pool, _key, reason) => {
       if (reason === 'evict') void pool.close();
     },

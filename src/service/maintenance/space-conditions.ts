@@ -8,7 +8,7 @@ import type { ProjectStorage } from '../../accounts/limits/storage-store.ts';
 const LAPSES_AFTER_MS = 10 * 60_000;
 const KEEP_LESS = 'keep mail for less time (LETTERHAUS_RETENTION_CONTENT)';
 
-/** @param disk.freeBytes null: the disk of the database is not on this machine */
+/** @param options.freeBytes null: the disk of the database is not on this machine */
 export function reportDisk(
   operatorEvents: OperatorEvents,
   { freeBytes, isLow }: { freeBytes: number | null; isLow: boolean },
@@ -27,7 +27,7 @@ export function reportDisk(
 
 type Size = { bytes: number | null; bytesMax: number | null; isLarge: boolean };
 
-/** @param size.bytesMax null: this machine has no maximum to compare with */
+/** @param options.bytesMax null: this machine has no maximum to compare with */
 export function reportSize(
   operatorEvents: OperatorEvents,
   { bytes, bytesMax, isLarge }: Size,

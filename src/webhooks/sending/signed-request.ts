@@ -35,8 +35,8 @@ export function signedHeaders(
 
 /**
  * Returns the headers that sign one attempt.
- * @param message.id id of the event, the same for all retries
- * @param message.timestampS time of this attempt, Unix seconds; verifiers refuse a difference of 5 minutes
+ * @param options.id id of the event, the same for all retries
+ * @param options.timestampS time of this attempt, Unix seconds; verifiers refuse a difference of 5 minutes
  * @param secrets newest first; two or three within 24 hours of a rotation
  */
 export function signatureHeaders(

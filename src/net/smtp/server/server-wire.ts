@@ -115,8 +115,8 @@ export class SmtpServerWire {
 
   /**
    * Passes input to `read` until it returns a result; null requests more.
-   * @param spanMs interval in which input must arrive again, at 1,000 octets a second or more
-   * @param timeoutMs milliseconds for the whole content
+   * @param options.intervalMs interval in which input must arrive again, at 1,000 octets a second or more
+   * @param options.timeoutMs milliseconds for the whole content
    * @returns `timeout` when the client was too slow
    */
   async readContent<Result>(

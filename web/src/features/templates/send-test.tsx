@@ -12,7 +12,7 @@ import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, INPUT, textOf } from '../../ui/field.tsx';
 
-/** @param props.rendered null: the draft has problems, so there is nothing to send */
+/** @param options.rendered null: the draft has problems, so there is nothing to send */
 export function SendTest({ rendered }: { rendered: RenderedTemplate | null }): ReactNode {
   const [isOpen, setOpen] = useState(false);
   return (
