@@ -16,7 +16,7 @@ import type { Queryable } from '../database/database.ts';
 export type RemovalPause = { since: Date; until: Date; movedS: number };
 
 const PAUSE_JSON = `case when held_since is null then null else json_build_object(
-  'since', held_since, 'until', held_since + interval '1 day', 'movedS', moved_s) end as hold`;
+  'since', held_since, 'until', held_since + interval '1 day', 'movedS', moved_s) end as pause`;
 
 const NOTE_RUN = `
 update retention_clock
@@ -28,7 +28,7 @@ update retention_clock
        ran_at = app_now()
 returning ${PAUSE_JSON}`;
 
-type PauseRow = { hold: { since: string; until: string; movedS: number } | null };
+type PauseRow = { pause: { since: string; until: string; movedS: number } | null };
 
 /** Called before each removal. @returns why nothing may be removed, or null */
 export async function beginRun(db: Queryable): Promise<RemovalPause | null> {
@@ -37,8 +37,8 @@ export async function beginRun(db: Queryable): Promise<RemovalPause | null> {
 }
 
 function parsePause(row: PauseRow | undefined): RemovalPause | null {
-  if (!row?.hold) return null;
-  const { since, until, movedS } = row.hold;
+  if (!row?.pause) return null;
+  const { since, until, movedS } = row.pause;
   return { since: new Date(since), until: new Date(until), movedS };
 }
 
@@ -85,12 +85,12 @@ export async function saveWaitingWeeks(db: Queryable, waiting: readonly string[]
   await db.query('update retention_clock set waiting = $1 where waiting <> $1', [waiting]);
 }
 
-export type RetentionState = { ranAt: Date | null; hold: RemovalPause | null; waiting: string[] };
+export type RetentionState = { ranAt: Date | null; pause: RemovalPause | null; waiting: string[] };
 
 const READ_STATE = `select ran_at as "ranAt", waiting, ${PAUSE_JSON} from retention_clock`;
 
 export async function readRetentionState(db: Queryable): Promise<RetentionState> {
   type Row = { ranAt: Date | null; waiting: string[] } & PauseRow;
   const [row] = await db.query<Row>(READ_STATE);
-  return { ranAt: row?.ranAt ?? null, waiting: row?.waiting ?? [], hold: parsePause(row) };
+  return { ranAt: row?.ranAt ?? null, waiting: row?.waiting ?? [], pause: parsePause(row) };
 }

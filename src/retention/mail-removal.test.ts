@@ -17,7 +17,7 @@ const log = {
   entries: [] as object[],
   warnings: [] as string[],
   info: (facts: object) => log.entries.push(facts),
-  warn: (_facts: object, text: string) => log.warnings.push(text),
+  warn: ({ remedy }: { remedy?: string }, text: string) => log.warnings.push(`${text} ${remedy}`),
 };
 const retention = { contentH: 45 * 24, metadataH: 90 * 24 };
 const newTask = () => new MailRemoval(database, { retention, log: log as never, pauseMs: 0 });

@@ -27,6 +27,10 @@ export type RetentionOptions = {
 const PAUSE_MS = 100;
 /** About one line of progress a minute. */
 const LOG_EVERY_BATCHES = 500;
+const CLOCK_REMEDY =
+  'If the clock is right now, run `letterhaus retention confirm` to remove all data that is due (docs/scale.md).';
+const WEEKS_REMEDY =
+  'Run `letterhaus retention confirm` to remove all of it at once (docs/scale.md).';
 
 export class MailRemoval {
   readonly #database: { db: Database; address: DatabaseAddress };
@@ -59,17 +63,15 @@ export class MailRemoval {
 
   /** Checks for a clock jump. Logs each jump once. */
   async #isPaused(): Promise<boolean> {
-    const hold = await beginRun(this.#database.db);
-    if (hold !== null && hold.since.getTime() !== this.#pausedSinceMs) {
+    const pause = await beginRun(this.#database.db);
+    if (pause !== null && pause.since.getTime() !== this.#pausedSinceMs) {
       this.#options.log.warn(
-        { moved_h: Math.round(hold.movedS / 3600), until: hold.until },
-        'the clock of the database moved by more than a day since the last removal of old data; ' +
-          'nothing is removed until it has been steady for a day; if it is right, ' +
-          '`letterhaus retention confirm` removes what is due at once (docs/scale.md)',
+        { moved_h: Math.round(pause.movedS / 3600), until: pause.until, remedy: CLOCK_REMEDY },
+        'the clock of the database moved by more than a day; old data is kept until it has been steady for a day',
       );
     }
-    this.#pausedSinceMs = hold?.since.getTime() ?? null;
-    return hold !== null;
+    this.#pausedSinceMs = pause?.since.getTime() ?? null;
+    return pause !== null;
   }
 
   async #removeWeeks(signal: AbortSignal | undefined): Promise<void> {
@@ -88,9 +90,8 @@ export class MailRemoval {
     this.#reportedWeeks = waiting.join();
     if (waiting.length === 0 || this.#reportedWeeks === before) return;
     this.#options.log.warn(
-      { waiting },
-      'more than a tenth of all weeks is past its retention; at most a tenth is removed in a day, ' +
-        'unless `letterhaus retention confirm` removes all at once (docs/scale.md)',
+      { waiting, remedy: WEEKS_REMEDY },
+      'more than a tenth of all weeks is past its retention; at most a tenth is removed in a day',
     );
   }
 

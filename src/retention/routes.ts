@@ -25,14 +25,14 @@ export function registerRetentionRoutes(app: App, { db, config }: HttpServices):
     },
     handler: async () => {
       const { contentH, metadataH } = config.retention;
-      const { ranAt, hold, waiting } = await readRetentionState(db);
+      const { ranAt, pause, waiting } = await readRetentionState(db);
       return {
         object: 'retention' as const,
         content: showPeriod(contentH),
         metadata: showPeriod(metadataH),
         ran_at: ranAt?.toISOString() ?? null,
-        held_until: hold?.until.toISOString() ?? null,
-        clock_moved_s: hold === null ? null : Math.round(hold.movedS),
+        held_until: pause?.until.toISOString() ?? null,
+        clock_moved_s: pause === null ? null : Math.round(pause.movedS),
         waiting,
       };
     },
