@@ -22,7 +22,7 @@ import { failures, idParams } from '../http/schemas.ts';
 import { emailPreview, SHARED_FOR_S, sharedEmail, sharing } from './schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
-import { PAGE_HEADERS, renderPage } from '../suppressions/http-unsubscribe-page.ts';
+import { PAGE_HEADERS, renderPage } from '../http/dashboard/recipient-page.ts';
 import { refOf } from './routes.ts';
 
 const HEADERS = {

@@ -4,18 +4,12 @@
  */
 import { domainOf, localPartOf } from '../mail/address.ts';
 import type { Unsubscriber } from '../mail/links/unsubscribe-link.ts';
-import { escapeHtml as escape, pageHeaders } from '../http/dashboard/html-page.ts';
-
-export type Page = {
-  status: number;
-  title: string;
-  text: readonly string[];
-  button?: { label: string; name: string; value: string; isQuiet?: true };
-};
+import { escapeHtml as escape } from '../http/dashboard/html-page.ts';
+import type { RecipientPage } from '../http/dashboard/recipient-page.ts';
 
 const UNSUBSCRIBE = { name: 'List-Unsubscribe', value: 'One-Click' };
 
-export function confirmationPage(unsubscriber: Unsubscriber): Page {
+export function confirmationPage(unsubscriber: Unsubscriber): RecipientPage {
   return {
     status: 200,
     title: 'Unsubscribe?',
@@ -30,7 +24,7 @@ export function confirmationPage(unsubscriber: Unsubscriber): Page {
 export function unsubscribedPage(
   unsubscriber: Unsubscriber,
   { canUndo }: { canUndo: boolean },
-): Page {
+): RecipientPage {
   return {
     status: 200,
     title: 'You are unsubscribed',
@@ -41,7 +35,7 @@ export function unsubscribedPage(
   };
 }
 
-export function resubscribedPage(unsubscriber: Unsubscriber): Page {
+export function resubscribedPage(unsubscriber: Unsubscriber): RecipientPage {
   return {
     status: 200,
     title: 'You are subscribed again',
@@ -50,7 +44,7 @@ export function resubscribedPage(unsubscriber: Unsubscriber): Page {
   };
 }
 
-export function unchangedPage(unsubscriber: Unsubscriber): Page {
+export function unchangedPage(unsubscriber: Unsubscriber): RecipientPage {
   return {
     status: 200,
     title: 'Nothing was changed',
@@ -62,7 +56,7 @@ export function unchangedPage(unsubscriber: Unsubscriber): Page {
 }
 
 /** The undo limit is exceeded, so the address stays unsubscribed. */
-export function stillUnsubscribedPage(unsubscriber: Unsubscriber): Page {
+export function stillUnsubscribedPage(unsubscriber: Unsubscriber): RecipientPage {
   return {
     status: 429,
     title: 'Still unsubscribed',
@@ -73,19 +67,13 @@ export function stillUnsubscribedPage(unsubscriber: Unsubscriber): Page {
   };
 }
 
-export const BAD_LINK_PAGE: Page = {
-  status: 404,
-  title: 'This link does not work',
-  text: ['It may be incomplete. Please use the link in the email itself, or in a newer email.'],
-};
-
-export const TOO_LARGE_PAGE: Page = {
+export const TOO_LARGE_PAGE: RecipientPage = {
   status: 413,
   title: 'Request too large',
   text: ['Please open the link of the email and press the button there.'],
 };
 
-export const UNAVAILABLE_PAGE: Page = {
+export const UNAVAILABLE_PAGE: RecipientPage = {
   status: 503,
   title: 'Please try again in a moment',
   text: [
@@ -101,62 +89,4 @@ function senderHtml({ fromDomain }: Unsubscriber): string {
 function recipientHtml({ address }: Unsubscriber): string {
   const [first = ''] = localPartOf(address);
   return `<strong><bdi>${escape(first)}•••@${escape(domainOf(address))}</bdi></strong>`;
-}
-
-const STYLE = `
-:root{color-scheme:light dark;--ground:#f4f4f1;--card:#fff;--text:#1c1c1a;--soft:#5c5c57;
---line:#dcdcd5;--button:#1c1c1a;--on-button:#fff}
-@media (prefers-color-scheme:dark){:root{--ground:#161615;--card:#20201e;--text:#f2f2ee;
---soft:#b0b0a8;--line:#3a3a36;--button:#f2f2ee;--on-button:#161615}}
-*{box-sizing:border-box}
-body{margin:0;min-height:100vh;min-height:100dvh;display:grid;place-items:center;padding:1.5rem;
-background:var(--ground);color:var(--text);
-font:1.0625rem/1.6 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-main{width:100%;max-width:28rem;padding:2.5rem 2rem;background:var(--card);
-border:1px solid var(--line);border-radius:1rem;text-align:center;overflow-wrap:anywhere}
-h1{margin:0 0 .75rem;font-size:1.5rem;line-height:1.3;text-wrap:balance}
-p{margin:0;color:var(--soft);text-wrap:pretty}
-strong{color:var(--text);font-weight:600}
-form{margin:1.75rem 0 0}
-button{min-height:3rem;padding:0 1.75rem;font:inherit;font-weight:600;cursor:pointer;
-border:1px solid var(--button);border-radius:.625rem;background:var(--button);
-color:var(--on-button)}
-button:hover{opacity:.88}
-button:focus-visible{outline:3px solid var(--soft);outline-offset:3px}
-button.quiet{background:none;border-color:var(--line);color:var(--text)}
-`;
-
-/** Every page has these headers: its link must not leak by Referer, and it must not be indexed, framed or cached. */
-export const PAGE_HEADERS = {
-  ...pageHeaders(STYLE, "'self'"),
-  'cache-control': 'no-store',
-  'x-robots-tag': 'noindex, nofollow',
-} as const;
-
-export function renderPage({ title, text, button }: Page): string {
-  const form = button === undefined ? '' : renderForm(button);
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex, nofollow">
-<title>${title}</title>
-<style>${STYLE}</style>
-</head>
-<body>
-<main>
-<h1>${title}</h1>
-${text.map((paragraph) => `<p>${paragraph}</p>`).join('\n')}
-${form}</main>
-</body>
-</html>
-`;
-}
-
-/** The form has no action, so it posts to the URL of the page behind any proxy. */
-function renderForm({ label, name, value, isQuiet }: NonNullable<Page['button']>): string {
-  const attributes = isQuiet === true ? ' class="quiet"' : '';
-  return `<form method="post"><button${attributes} name="${name}" value="${value}">${label}</button></form>
-`;
 }

@@ -23,16 +23,18 @@ import { wholeBodyParser } from '../http/socket/bodies.ts';
 import {
   confirmationPage,
   UNAVAILABLE_PAGE,
-  BAD_LINK_PAGE,
   unsubscribedPage,
   unchangedPage,
-  type Page,
-  PAGE_HEADERS,
-  renderPage,
   stillUnsubscribedPage,
   TOO_LARGE_PAGE,
   resubscribedPage,
 } from './http-unsubscribe-page.ts';
+import {
+  BAD_LINK_PAGE,
+  PAGE_HEADERS,
+  type RecipientPage,
+  renderPage,
+} from '../http/dashboard/recipient-page.ts';
 
 /** In any encoding, `List-Unsubscribe=One-Click` is shorter. */
 const BODY_MAX_BYTES = 16 * 1024;
@@ -108,7 +110,10 @@ function unsubscriberOf({ unsubscriber }: FastifyRequest): Unsubscriber {
   return unsubscriber;
 }
 
-async function unsubscribe({ db }: HttpServices, unsubscriber: Unsubscriber): Promise<Page> {
+async function unsubscribe(
+  { db }: HttpServices,
+  unsubscriber: Unsubscriber,
+): Promise<RecipientPage> {
   const { suppression } = await addSuppression(db, unsubscriber, {
     address: unsubscriber.address,
     reason: 'unsubscribe',
@@ -120,7 +125,7 @@ async function unsubscribe({ db }: HttpServices, unsubscriber: Unsubscriber): Pr
 }
 
 /** Removes a suppression that such a link added. The recipient cannot undo one with another reason. */
-async function undo({ db }: HttpServices, unsubscriber: Unsubscriber): Promise<Page> {
+async function undo({ db }: HttpServices, unsubscriber: Unsubscriber): Promise<RecipientPage> {
   const { address } = unsubscriber;
   await removeSuppression(db, unsubscriber, {
     address,
@@ -152,14 +157,14 @@ function wantsUndo({ body, isUnsubscribeForm }: FastifyRequest): boolean {
   return new URLSearchParams(body.toString('utf8')).get('action') === 'undo';
 }
 
-function pageOfError(error: Error & { code?: string }): Page | null {
+function pageOfError(error: Error & { code?: string }): RecipientPage | null {
   if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return TOO_LARGE_PAGE;
   return error instanceof DatabaseUnavailable || error instanceof Overloaded
     ? UNAVAILABLE_PAGE
     : null;
 }
 
-function sendPage(reply: FastifyReply, page: Page): FastifyReply {
+function sendPage(reply: FastifyReply, page: RecipientPage): FastifyReply {
   if (page.status === 503) reply.header('retry-after', RETRY_AFTER_S);
   return reply.code(page.status).headers(PAGE_HEADERS).send(renderPage(page));
 }

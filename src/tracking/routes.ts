@@ -10,7 +10,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TrackedLink, TRACKING, TrackingTokens } from '../mail/links/tracking-link.ts';
 import type { Visit } from './visits.ts';
 import type { App, HttpServices } from '../http/services.ts';
-import { BAD_LINK_PAGE, PAGE_HEADERS, renderPage } from '../suppressions/http-unsubscribe-page.ts';
+import { BAD_LINK_PAGE, PAGE_HEADERS, renderPage } from '../http/dashboard/recipient-page.ts';
 
 const HEADERS = {
   'cache-control': 'no-store',

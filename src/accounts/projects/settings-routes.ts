@@ -41,7 +41,7 @@ import {
 } from './settings-schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION } from '../sessions/http-sessions.ts';
-import { parsePlace, showPlace } from '../../delivery/queue-control/routes.ts';
+import { parsePlace, showPlace } from '../../delivery/queue-control/place.ts';
 
 const TAGS = ['Operator'];
 const ALERTS_MAX = 1_000;

@@ -13,7 +13,6 @@ import { parseDomain } from '../../mail/address.ts';
 import { isId } from '../../database/ids.ts';
 import {
   changeQueueStep,
-  QUEUE_START,
   type QueueChange,
   type QueuePlace,
   type QueueSelector,
@@ -26,6 +25,7 @@ import {
   type QueueDrop,
   undoDrop,
 } from './drop-store.ts';
+import { parsePlace, showPlace } from './place.ts';
 import { callerOf } from '../../http/access.ts';
 import { notFound, refuse } from '../../http/errors.ts';
 import { failures, idParams } from '../../http/schemas.ts';
@@ -260,17 +260,6 @@ function selectorOf(
   const { organizationId, within } = reader;
   const selection = { emailId: emailId ?? null, domain, provider: provider ?? null };
   return { ...WHOLE_QUEUE, ...selection, organizationId, ...within };
-}
-
-/** Parses the `next` of a response; undefined: the start of the queue. */
-export function parsePlace(text: string | undefined): QueuePlace {
-  const [projectId = '', emailId = '', position = ''] = text?.split('/') ?? [];
-  const isPlace = isId(projectId) && isId(emailId);
-  return isPlace ? { projectId, emailId, position: Number(position) } : QUEUE_START;
-}
-
-export function showPlace(next: QueuePlace | null): string | null {
-  return next && `${next.projectId}/${next.emailId}/${next.position}`;
 }
 
 type SelectionFields = Pick<QueueSelector, 'emailId' | 'domain' | 'provider' | 'projectId'>;

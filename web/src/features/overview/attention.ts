@@ -2,7 +2,7 @@
 import { useQueries } from '@tanstack/react-query';
 import { useApi } from '../../api/scope.ts';
 import { useMay } from '../../ui/allowed.tsx';
-import { useQueue } from '../queue/queue-words.tsx';
+import { useQueue } from '../queue/use-queue.ts';
 import { type Finding, findingsOf } from './findings.ts';
 
 const CONDITIONS_EVERY_MS = 30_000;

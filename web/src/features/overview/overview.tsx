@@ -15,7 +15,8 @@ import { Table } from '../../ui/table.tsx';
 import { inWords } from '../../lib/time.ts';
 import { Time } from '../../ui/time.tsx';
 import { useAttention } from './attention.ts';
-import { QueueSummary, useQueue } from '../queue/queue-words.tsx';
+import { QueueSummary } from '../queue/queue-words.tsx';
+import { useQueue } from '../queue/use-queue.ts';
 import { ensureLanguage } from './plot-locale.ts';
 import { type Range, RANGES } from './ranges.ts';
 

@@ -10,7 +10,7 @@ import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { chosenOf, Field, Select, textOf } from '../../ui/field.tsx';
 import { sentenceOf } from '../../ui/states.tsx';
-import type { QueueScopeName } from './queue-words.tsx';
+import type { QueueScopeName } from './use-queue.ts';
 
 const CHANGES = {
   retry: {

@@ -11,15 +11,8 @@ import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { QueueChanges } from './queue-changes.tsx';
-import {
-  LimitText,
-  MaybeTime,
-  nameOf,
-  refreshMs,
-  sourceOf,
-  StateMark,
-  type QueueScopeName,
-} from './queue-words.tsx';
+import { LimitText, MaybeTime, nameOf, sourceOf, StateMark } from './queue-words.tsx';
+import { type QueueScopeName, refreshMs } from './use-queue.ts';
 
 export function QueueProviderView(props: { provider: string; scope: QueueScopeName }): ReactNode {
   const { provider, scope } = props;

@@ -1,21 +1,9 @@
-/** Reads the queue, and shows its states, limits and settings in words. */
+/** Shows states, limits and settings of the queue in words. */
 import { Check, CircleX, Gauge, Hand, type LucideIcon, Timer } from 'lucide-react';
-import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { Queue, QueueProvider } from '../../../../sdk/src/api.ts';
-import { useApi } from '../../api/scope.ts';
 import { count, recipients } from '../../lib/numbers.ts';
 import { Time } from '../../ui/time.tsx';
-
-export type QueueScopeName = 'project' | 'organization';
-
-const REFRESH_MS = 3_000;
-/** An estimate takes the service a tenth of a second, and changes slowly. */
-const ESTIMATE_REFRESH_MS = 15_000;
-
-export function refreshMs(report: { is_estimate: boolean } | undefined): number {
-  return report?.is_estimate === true ? ESTIMATE_REFRESH_MS : REFRESH_MS;
-}
 
 export type ProviderRow = Queue['providers'][number];
 type Setting = QueueProvider['settings'][number];
@@ -98,16 +86,6 @@ export function sourceOf({ source, path }: Setting): string {
     case 'file_provider':
       return `LETTERHAUS_SHAPING, ${path}`;
   }
-}
-
-/** The queue, read again every few seconds. */
-export function useQueue(scope: QueueScopeName) {
-  const api = useApi();
-  return useQuery({
-    ...api.query('getQueue', { query: { scope } }),
-    refetchInterval: ({ state }) => refreshMs(state.data),
-    placeholderData: keepPreviousData,
-  });
 }
 
 export function QueueSummary({ queue }: { queue: Queue }): ReactNode {

@@ -9,15 +9,8 @@ import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Drops, QueueChanges } from './queue-changes.tsx';
 import { QueueProviderView } from './queue-provider.tsx';
-import {
-  LimitText,
-  MaybeTime,
-  type ProviderRow,
-  QueueSummary,
-  type QueueScopeName,
-  StateMark,
-  useQueue,
-} from './queue-words.tsx';
+import { LimitText, MaybeTime, type ProviderRow, QueueSummary, StateMark } from './queue-words.tsx';
+import { type QueueScopeName, useQueue } from './use-queue.ts';
 
 const ROUTE = '/$project/$environment/queue';
 const SCOPES = [
