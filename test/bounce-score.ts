@@ -1,6 +1,6 @@
 /**
  * How well reports are read, against labels made by others: `npm run bounce-score -- <folder>`.
- * The folder has messages and `labels.json` (file → its recipients with `recipient`, `reason`,
+ * The folder has messages and labels.json (file → its recipients with `recipient`, `reason`,
  * `hard`, `feedbacktype`); it is not part of the repository.
  *
  * `suspend` and `filtered` count for neither side: whether these are hard is a matter of opinion.

@@ -2,8 +2,8 @@
  * The backup before a migration that asks for one (migration/effects.ts). Every start and command that would migrate
  * makes it, reads it back and checks it. Only then the migration begins.
  *
- * Its name has the two schema versions, so a repeated start replaces it. Scheduled backups, which remove their older
- * ones, ignore it.
+ * Its name contains the two schema versions, so a repeated start replaces it. Scheduled backups, which remove their
+ * older ones, ignore it.
  */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { BackupDamaged, parseJson } from './format.ts';
 import { SCHEMA_KNOWN } from '../migration/schema-version.ts';
 
-/** Names become part of statements, so the catalog must have them, too (backup/store/restore-target.ts). */
+/** Names become part of statements, so the catalog must list them, too (backup/store/restore-target.ts). */
 const identifier = z.string().regex(/^[a-z_][a-z0-9_]{0,62}$/);
 
 const headerSchema = z.object({

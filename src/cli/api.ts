@@ -219,7 +219,7 @@ type Scope = { project?: string | undefined; mode?: Environment | undefined };
 
 function clientWith(send: Connection['send'], scope: Scope): Letterhaus {
   return new Letterhaus({
-    // Placeholders: the connection has the address and the key.
+    // Placeholders: the connection contains the address and the key.
     baseUrl: BASE,
     apiKey: 'of-the-connection',
     maxRetries: 0,

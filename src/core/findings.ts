@@ -1,6 +1,6 @@
 /**
  * Results of DNS look-ups for dry runs and diagnoses. domains/ and delivery/ produce them, and the API returns them.
- * A `verdict` of `unknown` has its reason in `problem`: DNS did not answer in time, or a limit of
+ * A `verdict` of `unknown` states its reason in `problem`: DNS did not answer in time, or a limit of
  * net/dns/lookup-allowance.ts was reached.
  */
 
@@ -37,7 +37,7 @@ export type DmarcFinding = {
 };
 
 export type RouteFinding = {
-  /** `none`: no mail can be sent to the domain; `problem` has the reason. */
+  /** `none`: no mail can be sent to the domain; `problem` states the reason. */
   verdict: 'found' | 'none' | 'unknown';
   /** The provider whose limits apply; null when unknown. */
   provider: string | null;

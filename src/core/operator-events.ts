@@ -14,7 +14,7 @@
  * retry while the database is away (operator/operator-event-log.ts).
  *
  * `raiseInTransaction` (operator/operator-event-log.ts) commits something else with the beginning, such as an event of
- * a project. operator/condition-store.ts has the statements. A new type needs a line in CONDITIONS and an entry in
+ * a project. operator/condition-store.ts contains the statements. A new type needs a line in CONDITIONS and an entry in
  * docs/monitoring.md.
  */
 
@@ -81,7 +81,7 @@ export type NewCondition = ConditionKey & {
   message: string;
   /** One sentence about what to do. */
   remedy: string;
-  /** Facts for programs, in snake_case. The log line has them, too. */
+  /** Facts for programs, in snake_case. The log line contains them, too. */
   details?: Readonly<Record<string, unknown>>;
   /**
    * Milliseconds after the last report until the service ends the condition. A machine that reports a state repeatedly

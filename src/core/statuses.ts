@@ -1,7 +1,7 @@
 /**
  * The statuses of recipients and emails. A recipient has one stored status, which changes only along TRANSITIONS.
- * The database has the same table, and the settle statement joins it. `sending` is never stored: the API shows it
- * for an open recipient while a worker has a lease on it.
+ * The database contains the same table, and the settle statement joins it. `sending` is never stored: the API shows it
+ * for an open recipient while a worker leases it.
  */
 
 export const OPEN_STATUSES = ['scheduled', 'queued', 'deferred'] as const;

@@ -1,5 +1,5 @@
 /**
- * Checks a sending domain once. `dns/verify.ts` looks up its records. Then one transaction locks the row, decides,
+ * Checks a sending domain once. dns/verify.ts looks up its records. Then one transaction locks the row, decides,
  * and stores state, event and condition. No transaction is open during DNS queries.
  *
  * Guarantee: each change of status is reported once, however many checks of a domain end at the same time. A check
@@ -44,7 +44,7 @@ import type { Database, Queryable } from '../database/database.ts';
 export type CheckOptions = {
   db: Database;
   resolver: Resolver;
-  /** Settings of this node. The records name all hosts of the installation (`mail-host-store.ts`). */
+  /** Settings of this node. The records name all hosts of the installation (mail-host-store.ts). */
   config: {
     hostname: string;
     sources: readonly Source[];

@@ -61,9 +61,9 @@ export type StoredDomain = {
   trackClicks: boolean;
   records: unknown[];
   advice: unknown[];
-  /** True when the secret key cannot open the DKIM keys (`secrets/unusable-store.ts`), so nothing can be signed. */
+  /** True when the secret key cannot open the DKIM keys (secrets/unusable-store.ts), so nothing can be signed. */
   isKeyUnusable: boolean;
-  /** Active reputation alerts (`reputation/reputation-store.ts`). `since` is a JSON text. */
+  /** Active reputation alerts (reputation/reputation-store.ts). `since` is a JSON text. */
   alerts: (Omit<AlertFacts, 'since'> & { since: string })[];
 };
 
@@ -171,7 +171,7 @@ on conflict (project_id, environment, name) where deleted_at is null do nothing
 returning ${DOMAIN_COLUMNS}`;
 
 /**
- * Adds a domain. It is paused if a removed domain of that name was paused (`reputation/reputation-store.ts`), so
+ * Adds a domain. It is paused if a removed domain of that name was paused (reputation/reputation-store.ts), so
  * removing a domain does not end its pause.
  * Returns null when the project already has the name in this environment.
  */

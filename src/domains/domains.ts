@@ -1,12 +1,12 @@
 /**
- * Sending domains for the HTTP API and the command line: add, list, read, verify, remove. `domain-check.ts` checks one,
- * `domain-recheck.ts` all, `domain-view.ts` shows one.
+ * Sending domains for the HTTP API and the command line: add, list, read, verify, remove. domain-check.ts checks one,
+ * domain-recheck.ts all, domain-view.ts shows one.
  *
  * Each domain has its own DKIM keys, with selectors that no other project uses: only an owner who can publish them
  * can send from the domain. An owner may bring an RSA key that is already in use; this needs its private key. An API
  * key that is limited to one domain can neither see nor add others.
  *
- * No transaction is open during DNS queries (`domain-check.ts`).
+ * No transaction is open during DNS queries (domain-check.ts).
  */
 import type { AuthenticationFinding } from '../core/findings.ts';
 import { type Refusal, refuseFields } from '../core/refusals.ts';
@@ -114,7 +114,7 @@ export function createDomainService(options: DomainServiceOptions) {
 
     /**
      * Predicts how receivers judge mail of this domain by the records in DNS. Stores nothing.
-     * @param settings.ask may refuse the look-ups (`net/dns/lookup-allowance.ts`)
+     * @param settings.ask may refuse the look-ups (net/dns/lookup-allowance.ts)
      * @returns null when the domain does not exist
      */
     async authentication(
@@ -272,7 +272,7 @@ function createRow(
   };
 }
 
-/** Checks that the secret key opens the DKIM keys. Without them nothing can be signed, whatever DNS has. */
+/** Checks that the secret key opens the DKIM keys. Without them nothing can be signed, whatever DNS contains. */
 async function checkKeysOpen(
   { db, secrets }: Pick<DomainServiceOptions, 'db' | 'secrets'>,
   { projectId, id }: StoredDomain,

@@ -1,4 +1,4 @@
-/** Routes of sending domains: add, list, read, verify, remove (`domains.ts`). */
+/** Routes of sending domains: add, list, read, verify, remove (domains.ts). */
 import { z } from 'zod';
 import { isRefusal } from '../core/refusals.ts';
 import { presentDomain } from './domain-view.ts';

@@ -1,8 +1,8 @@
 /**
  * Reads emails: one with its recipients and timeline, or a list with the newest first. The cost of a page does not
  * depend on the amount of stored mail. The time in the id gives the position, and recipients have an index. Other
- * filters search at most 50,000 emails, and the result has the position where the search stopped. `keyId` restricts
- * to emails sent by this key.
+ * filters search at most 50,000 emails, and the result contains the position where the search stopped. `keyId`
+ * restricts to emails sent by this key.
  */
 import type { EventType } from '../core/events.ts';
 import { emailStatus, type Status, isFinal, STATUS_RANK } from '../core/statuses.ts';

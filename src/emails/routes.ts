@@ -1,4 +1,4 @@
-/** Routes of emails: reading, canceling and rescheduling. accept/routes.ts has those that send. */
+/** Routes of emails: reading, canceling and rescheduling. accept/routes.ts contains those that send. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isRefusal, type Refusal } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';

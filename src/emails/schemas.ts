@@ -1,4 +1,6 @@
-/** Schemas of emails in responses, and of the queries of their lists. accept/schemas.ts has those of new emails. */
+/**
+ * Schemas of emails in responses, and of the queries of their lists. accept/schemas.ts contains those of new emails.
+ */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../core/events.ts';
 import { FINAL_STATUSES, OPEN_STATUSES, STATUS_MEANINGS } from '../core/statuses.ts';

@@ -1,7 +1,7 @@
 /**
  * Parses the search of `GET /v1/emails?q=` and `letterhaus emails list --query`: words, and operators with a value,
  * like `to:jo@example.com after:2026-11-21 receipt "order 4711"`. Each operator is a filter of the list with its
- * bounds. Words and quoted texts are parts of the subject, and an email must have all of them.
+ * bounds. Words and quoted texts are parts of the subject, and an email must contain all of them.
  */
 import { FINAL_STATUSES, OPEN_STATUSES, type Status } from '../core/statuses.ts';
 import { addressKey, parseDomain, parseMailbox } from '../mail/address.ts';

@@ -129,9 +129,9 @@ declare module 'fastify' {
     checkUpload?: onRequestHookHandler;
     /** The route refuses every request with a valid key with this, before it reads the body. */
     refuseAll?: Refusal;
-    /** The body may be of any type and encoding, because the path has all parameters. */
+    /** The body may be of any type and encoding, because the path contains all parameters. */
     takesAnyBody?: true;
-    /** Recipients of mail use this route, so the log does not have client addresses. */
+    /** Recipients of mail use this route, so the log does not contain client addresses. */
     isForRecipients?: true;
   }
   interface FastifyRequest {

@@ -1,10 +1,10 @@
 /**
  * The effect of a report on the recipient whose return path received it. Pure. The return path identifies the
  * recipient; the content of the report never does. A report may have several results: the one about that
- * recipient decides (`mail/reports/deciding-result.ts`).
+ * recipient decides (mail/reports/deciding-result.ts).
  *
  * - A bounce makes the recipient `bounced`, even if the reply was temporary: the server that accepted the
- *   email has given up. Its classification (`mail/reports/classify-report.ts`) decides the reason and the
+ *   email has given up. Its classification (mail/reports/classify-report.ts) decides the reason and the
  *   suppression.
  * - A complaint makes it `complained`.
  * - A delivery confirmation after a relay makes it `delivered`.
@@ -52,7 +52,7 @@ type Change = {
 
 export type Consequence = {
   settlement: Settlement;
-  /** The mailbox was full at a permanent failure (`suppressions/suppression-store.ts`). */
+  /** The mailbox was full at a permanent failure (suppressions/suppression-store.ts). */
   mailboxFull: boolean;
 };
 

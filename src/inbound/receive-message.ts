@@ -5,11 +5,11 @@
  * the return path that received it. At `abuse@` and `fbl@`, a complaint changes the recipient whose signed return
  * path is in the quoted original. Mail to an unsubscribe address suppresses the recipient that the address names.
  * Received mail is never answered. Reports are passed on only to a sender who asked for them
- * (`notices/notice-store.ts`).
+ * (notices/notice-store.ts).
  *
  * Unmatched mail (to postmaster@, automatic replies, reports without effect) can come from any sender and uses the
  * disk. Its rate is therefore limited, per client and in total; above the limit the reply is temporary.
- * `inbound-message-store.ts` limits its total size.
+ * inbound-message-store.ts limits its total size.
  */
 import { createHash } from 'node:crypto';
 import { Overloaded } from '../core/refusals.ts';

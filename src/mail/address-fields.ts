@@ -63,7 +63,7 @@ type MailboxParts = {
   phrase: string;
   comments: readonly string[];
   address: string;
-  /** The address has white space or a comment in it, or between it and its brackets. */
+  /** The address contains white space or a comment in it, or between it and its brackets. */
   hasInnerSpace: boolean;
 };
 
@@ -96,7 +96,7 @@ function findBracket(text: string): number {
   return -1;
 }
 
-/** Returns the text of a phrase (RFC 5322 §3.2.5) with its encoded words; null when it has another character. */
+/** Returns the text of a phrase (RFC 5322 §3.2.5) with its encoded words; null when it contains another character. */
 function phraseText(phrase: string): string | null {
   if (!WORDS.test(phrase.replace(QUOTED, ''))) return null;
   return phrase.replace(QUOTED, (_quoted, text: string) => text.replace(/\\(.)/gu, '$1'));

@@ -261,7 +261,7 @@ export function parseDomain(text: string): string | null {
   return isName ? domain : null;
 }
 
-/** Returns whether the text has ASCII that the mapping could read as a port, path or escape. */
+/** Returns whether the text contains ASCII that the mapping could read as a port, path or escape. */
 function hasForbiddenAscii(text: string): boolean {
   return /[^A-Za-z0-9.\-\u0080-\uffff]/.test(text);
 }

@@ -110,7 +110,7 @@ function hashProject(projectId: string, key: Buffer): string {
   return hashed;
 }
 
-/** @throws when a string has characters that headers cannot have, because a check before is missing */
+/** @throws when a string contains characters that headers cannot contain, because a check before is missing */
 export function composeMessage(message: Message): ComposedMessage {
   const content = composeContent(message);
   return {
@@ -222,7 +222,7 @@ function safeMediaType(contentType: string): string {
   return isMediaType(contentType) && !isComposite ? contentType : 'application/octet-stream';
 }
 
-/** Escapes characters that a Content-ID cannot have, like `cid:` links (RFC 2392). */
+/** Escapes characters that a Content-ID cannot contain, like `cid:` links (RFC 2392). */
 function escapeContentId(contentId: string): string {
   return isContentId(contentId) ? contentId : encodeURIComponent(contentId.toWellFormed());
 }

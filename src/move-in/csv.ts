@@ -215,7 +215,7 @@ const NAMES: Readonly<Record<string, Field>> = {
   expires_at: 'expires_at',
 };
 
-/** Returns null when the first row has data. */
+/** Returns null when the first row contains data. */
 export function columnsOf(cells: readonly string[]): Columns | null {
   const columns: Partial<Record<Field, number>> = {};
   for (const [index, cell] of cells.entries()) {

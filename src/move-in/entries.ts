@@ -59,7 +59,7 @@ export class ReasonNeeded extends UnusableFile {
 
 /**
  * Yields the entries in the order of the file, in groups.
- * @param reason reason of entries that have none; null when not given
+ * @param reason reason of entries that state none; null when not given
  * @throws UnusableFile, errors of the stream
  */
 export async function* readEntries(

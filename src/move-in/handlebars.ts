@@ -196,7 +196,7 @@ const BLOCK_TYPES: ReadonlySet<Tag['type']> = new Set([
   'partial',
 ]);
 
-/** Removes lines that have only a block, an {{else}} or a comment, as Handlebars does. */
+/** Removes lines that contain only a block, an {{else}} or a comment, as Handlebars does. */
 export function withoutStandaloneLines(tokens: readonly Token[]): Token[] {
   const result = tokens.map((token) => ({ ...token }));
   for (const [index, token] of tokens.entries()) {

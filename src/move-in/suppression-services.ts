@@ -86,11 +86,11 @@ export type ReadEntry =
 
 export type Recognised =
   | { format: ImportFormat; read: (fields: Fields) => ReadEntry }
-  /** The file does not say which of these reasons its entries have. */
+  /** The file does not say which of these reasons its entries state. */
   | { format: ImportFormat; reasons: readonly SuppressionReason[] };
 
 type Options = {
-  /** Reason of entries that have none; null when not given. */
+  /** Reason of entries that state none; null when not given. */
   reason: SuppressionReason | null;
 };
 
@@ -193,7 +193,7 @@ function recogniseMailgun(fields: Fields, given: SuppressionReason | null): Reco
   if (fields.has('code') || fields.has('error')) {
     const read = (entry: Fields) => {
       const error = entry.get('error') ?? '';
-      // The list has only permanent failures of mailboxes, some of them without a reply.
+      // The list contains only permanent failures of mailboxes, some of them without a reply.
       if (error === '') return entryOf(entry, { ...names, reason: 'hard_bounce' });
       const code = entry.get('code') ?? '';
       const text = error.startsWith(code) ? error : `${code} ${error}`;

@@ -1,5 +1,5 @@
 /**
- * Translates a whole template of another service to Liquid. Its parts are translated (`translate.ts`) and then read,
+ * Translates a whole template of another service to Liquid. Its parts are translated (translate.ts) and then read,
  * so a translation without problems can be stored. It also reads the files in which services export templates.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';

@@ -37,7 +37,7 @@ export type TranslatedPart = {
 };
 
 const PROBLEMS_MAX = 100;
-/** Limits of Liquid (`templates/liquid.ts`). The rest is not translated, so the work stays small. */
+/** Limits of Liquid (templates/liquid.ts). The rest is not translated, so the work stays small. */
 const TAGS_MAX = 2_000;
 const DEPTH_MAX = 32;
 

@@ -87,7 +87,7 @@ export async function raiseCondition(
   return row;
 }
 
-// The event has the message of the end, and the facts of the end if there are any.
+// The event contains the message of the end, and the facts of the end if there are any.
 const CLEAR = `
 with t as materialized (select app_now() as now),
 ended as (

@@ -113,7 +113,7 @@ export async function deletePlannedMail(db: Queryable, mailId: string): Promise<
 export type OperatorSender = Scope & {
   organizationId: string;
   domain: string;
-  /** The project's suppression list has the operator's address. */
+  /** The project's suppression list contains the operator's address. */
   isSuppressed: boolean;
 };
 

@@ -2,7 +2,7 @@
  * Counts the outcomes of a day a second time, from the stored events. The daily reconciliation compares this count
  * with the statistics (differences.ts).
  *
- * The index of the event stream (events/stream-store.ts) has the events in the order of their transactions, which is
+ * The index of the event stream (events/stream-store.ts) holds the events in the order of their transactions, which is
  * nearly the order of their times. A binary search finds the beginning of the day. From there each event is read
  * once, whenever its email was accepted. The day has been over for an hour, so none of its transactions still runs.
  */

@@ -1,5 +1,5 @@
 /**
- * Stores counts of outcomes by sending domain and hour, the rules of projects, and active alerts. alert.ts has the
+ * Stores counts of outcomes by sending domain and hour, the rules of projects, and active alerts. alert.ts contains the
  * rule, reputation-watch.ts applies it.
  *
  * Workers sum counts in memory and store them every few seconds. A crash loses the last seconds, which does not

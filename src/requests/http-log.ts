@@ -20,7 +20,7 @@ const PATH_MAX = 300;
 const MESSAGE_MAX = 1_000;
 const USER_AGENT_MAX = 200;
 
-/** Their requests concern members, not a project; the audit log has those that changed something. */
+/** Their requests concern members, not a project; the audit log contains those that changed something. */
 const MEMBER_ACCESS: ReadonlySet<Access> = new Set<Access>(['session', 'sign_in']);
 
 /** Adds the hooks of the API log. They apply only to routes that are registered afterwards. */
@@ -94,7 +94,7 @@ function entryOf(request: FastifyRequest, reply: FastifyReply, caller: Caller): 
     keyId: session === null ? caller.keyId : null,
     memberId: session?.memberId ?? null,
     method,
-    // The query is left out, because it has search texts and tokens of links.
+    // The query is left out, because it contains search texts and tokens of links.
     path: storableText(request.url.split('?', 1)[0], PATH_MAX) ?? '',
     status,
     durationMs: Math.round(reply.elapsedTime),

@@ -9,7 +9,7 @@ import { batchDelete } from '../database/expiry.ts';
 
 export type ApiRequest = {
   id: string;
-  /** The key; null for a session, which has `memberId`. */
+  /** The key; null for a session, which sets `memberId`. */
   keyId: string | null;
   memberId: string | null;
   method: string;

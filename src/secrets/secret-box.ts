@@ -18,7 +18,7 @@ export class SecretUnopenable extends Error {
   override readonly name = 'SecretUnopenable';
 }
 
-/** `derived` has the keys that were derived before, by purpose. */
+/** `derived` holds the keys that were derived before, by purpose. */
 type Key = { id: string; master: string; sealing: Buffer; derived: Map<string, Buffer> };
 
 export class SecretBox {

@@ -1,6 +1,6 @@
 /**
- * `letterhaus suppressions`: the addresses that get no mail, as a client of the API. file-command.ts has import and
- * export.
+ * `letterhaus suppressions`: the addresses that get no mail, as a client of the API. file-command.ts contains import
+ * and export.
  */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Suppression, SuppressionChange, SuppressionHistory } from '../../sdk/src/api.ts';

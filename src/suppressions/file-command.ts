@@ -198,7 +198,7 @@ async function exportFile(
 /** Receives the list in pieces, with progress on stderr. */
 class Download {
   readonly #cli: Pick<Cli, 'err'>;
-  /** The first line has the names of the columns. */
+  /** The first line contains the names of the columns. */
   rows = -1;
 
   constructor(cli: Pick<Cli, 'err'>) {
@@ -222,7 +222,7 @@ class Download {
   }
 }
 
-/** Counts the rows in a piece: no cell has a line break. */
+/** Counts the rows in a piece: no cell contains a line break. */
 function countLines(piece: Uint8Array): number {
   let count = 0;
   for (const byte of piece) if (byte === LINE_FEED) count += 1;

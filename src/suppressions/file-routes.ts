@@ -1,5 +1,5 @@
 /**
- * The suppression list as a file: import of CSV or JSON, export as CSV, both streamed (`suppression-files.ts`). An
+ * The suppression list as a file: import of CSV or JSON, export as CSV, both streamed (suppression-files.ts). An
  * import is the only request whose body may be CSV and may exceed 45 MB. It has no time limit as long as data arrives.
  */
 import { Readable } from 'node:stream';

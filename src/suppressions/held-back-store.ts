@@ -1,6 +1,6 @@
 /**
  * SQL: whether an entry of the suppression list holds back mail. In the test environment, entries of simulator
- * addresses (`core/simulator.ts`) are listed but hold back nothing.
+ * addresses (core/simulator.ts) are listed but hold back nothing.
  */
 import { RESEND_DOMAIN, RESEND_NAMES, SIMULATOR_DOMAIN } from '../core/simulator.ts';
 

@@ -1,6 +1,6 @@
 /**
  * The history of suppressions: additions and removals, read by address. Rows are kept for 400 days, up to a limit for
- * each project and environment. `suppression-store.ts` writes them (`recordHistorySql`).
+ * each project and environment. suppression-store.ts writes them (`recordHistorySql`).
  */
 import type { Environment, Scope } from '../core/scope.ts';
 import { addressKey } from '../mail/address.ts';

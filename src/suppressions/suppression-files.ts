@@ -1,8 +1,8 @@
 /**
  * Imports and exports a suppression list with bounded memory, whatever its size.
  *
- * Import: CSV (`move-in/csv.ts`) or JSON (`move-in/json.ts`), from our export or another service
- * (`move-in/suppression-services.ts`). Rows are stored in batches as they arrive, each batch in its own transaction.
+ * Import: CSV (move-in/csv.ts) or JSON (move-in/json.ts), from our export or another service
+ * (move-in/suppression-services.ts). Rows are stored in batches as they arrive, each batch in its own transaction.
  * Valid rows are added even if others are rejected. Committed rows remain when the rest does not arrive or cannot be
  * read. Importing the file again adds only the missing rows.
  *
@@ -35,7 +35,7 @@ export type ImportResult = {
 };
 
 type ImportOptions = {
-  /** Reason for entries that have none; null when the request gives none. */
+  /** Reason for entries that state none; null when the request gives none. */
   reason: SuppressionReason | null;
   /** Absent for an operator, who may add any number. */
   maximum?: SuppressionsMaximum | undefined;

@@ -1,8 +1,8 @@
 /**
- * Suppressed addresses per project and environment. `settle/full-path.ts` adds the entries that a reply causes. This
- * file writes single entries and files, each with its event and history entry (`history-store.ts`) in one statement.
- * An expired entry counts as absent. Its expiry adds no history entry, because the first entry has the time. Entries
- * of simulator addresses hold back nothing (`held-back-store.ts`).
+ * Suppressed addresses per project and environment. settle/full-path.ts adds the entries that a reply causes. This
+ * file writes single entries and files, each with its event and history entry (history-store.ts) in one statement.
+ * An expired entry counts as absent. Its expiry adds no history entry, because the first entry states the time. Entries
+ * of simulator addresses hold back nothing (held-back-store.ts).
  *
  * Full mailboxes are counted here: when five emails within a week failed permanently with `quota`, the address is
  * suppressed as a hard bounce for two weeks. An email counts once, whether it bounced with this reply or expired with
@@ -110,7 +110,7 @@ select ${SUPPRESSION_COLUMNS} from added`;
 
 /**
  * Suppresses an address. An existing entry does not change, unless it expires and this one does not.
- * @param entry.address as normalised by `mail/address.ts`: its domain in A-labels
+ * @param entry.address as normalised by mail/address.ts: its domain in A-labels
  * @param maximum absent when the number of entries is not limited
  * @throws MaximumReached
  */

@@ -1,5 +1,5 @@
 /**
- * The filters and operators that templates may use, each with its cost (`work.ts`). They are LiquidJS's own. Left out
+ * The filters and operators that templates may use, each with its cost (work.ts). They are LiquidJS's own. Left out
  * are those that evaluate text as an expression, draw random numbers, print the internals of a value or belong to
  * another product.
  *

@@ -4,7 +4,7 @@
  *
  * Guarantee: reading and rendering end within 50 ms on the reference machine, whatever source and variables are. The
  * result is text or a sentence with the problem. Sources are bounded by size, number of tags and depth, rendering by
- * its work (`work.ts`). Output in html is escaped unless its last filter is `raw`.
+ * its work (work.ts). Output in html is escaped unless its last filter is `raw`.
  */
 import {
   CaseTag,

@@ -76,7 +76,7 @@ async function readParts(content: store.TemplateContent): Promise<TemplateParts 
   return problems.length > 0 ? refuseFields(problems) : parts;
 }
 
-/** All parts share one budget of work (`work.ts`). */
+/** All parts share one budget of work (work.ts). */
 export function renderParts(
   parts: TemplateParts,
   { declared, given }: VariableInput,

@@ -1,4 +1,4 @@
-/** Routes of templates: management, versions, previews (`templates.ts`). */
+/** Routes of templates: management, versions, previews (templates.ts). */
 import type { z } from 'zod';
 import { isRefusal } from '../core/refusals.ts';
 import { callerOf } from '../http/access.ts';

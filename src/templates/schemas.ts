@@ -1,4 +1,4 @@
-/** Templates in requests and responses. `liquid.ts` decides which sources are valid. */
+/** Templates in requests and responses. liquid.ts decides which sources are valid. */
 import { z } from 'zod';
 import { ALIAS, VARIABLE_TYPES } from './template-store.ts';
 import { SOURCE_MAX } from './liquid.ts';

@@ -1,9 +1,9 @@
 /**
- * Templates for the HTTP API and the command line: versions (`template-store.ts`), rendered for previews and for
+ * Templates for the HTTP API and the command line: versions (template-store.ts), rendered for previews and for
  * accepted emails.
  *
  * Guarantee: a stored template can be rendered, and every variable that it reads is declared. A refusal names the
- * field. Emails use the published version. Reading and rendering a part takes at most about 20 ms (`liquid.ts`). A
+ * field. Emails use the published version. Reading and rendering a part takes at most about 20 ms (liquid.ts). A
  * project reads or renders one part at a time, and other work of the process runs in between.
  */
 import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';

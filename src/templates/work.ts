@@ -5,7 +5,7 @@
  *
  * A unit is about 50 ns on the reference machine, so WORK_MAX is some 20 ms. Work whose cost depends on the template
  * or its variables is charged before it is done: each rendered part by the length of its source, each operand and
- * argument by its whole content, and filters that need more than one pass over their arguments (`filters.ts`).
+ * argument by its whole content, and filters that need more than one pass over their arguments (filters.ts).
  */
 import { Context, type Liquid, toValue } from 'liquidjs';
 

@@ -2,7 +2,7 @@
  * Decides which opens and clicks come from machines, by the request alone. Receivers check links before they deliver,
  * and mail programs load images before their users do, or for them. The rules are few, so that each can be explained
  * (docs/tracking.md). They are wrong at times: a scanner that pretends to be a browser is not recognised.
- * `tracking-store.ts` decides by the time of delivery when it stores the visit.
+ * tracking-store.ts decides by the time of delivery when it stores the visit.
  */
 
 export type VisitRequest = {

@@ -3,7 +3,7 @@
  * programs. A link redirects to its target. The pixel of an open is an image.
  *
  * Guarantees: only tokens of this installation are answered, so nobody can redirect to other targets. The response does
- * not need the database, because the visit is recorded in memory (`visits.ts`). No cookie is set, and the referrer
+ * not need the database, because the visit is recorded in memory (visits.ts). No cookie is set, and the referrer
  * does not disclose the link to the target.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';

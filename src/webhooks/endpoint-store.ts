@@ -1,6 +1,6 @@
 /**
- * Webhook endpoints: registered, changed, deleted, secrets rotated. Secrets are sealed (`secrets/secret-box.ts`),
- * and only `webhooks/` opens them. `delivery-store.ts` has the deliveries.
+ * Webhook endpoints: registered, changed, deleted, secrets rotated. Secrets are sealed (secrets/secret-box.ts),
+ * and only `webhooks/` opens them. delivery-store.ts contains the deliveries.
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
@@ -9,7 +9,7 @@ import { type Page, type PageResult, cutToPage } from '../database/page.ts';
 
 export type EndpointStatus = 'enabled' | 'disabled';
 
-/** Shape of the events that an endpoint gets (`compat/resend/wire/webhook-payload.ts`). */
+/** Shape of the events that an endpoint gets (compat/resend/wire/webhook-payload.ts). */
 export type PayloadFormat = 'letterhaus' | 'resend';
 
 export type WebhookEndpoint = {

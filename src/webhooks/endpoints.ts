@@ -1,6 +1,6 @@
 /**
  * Webhook endpoints for the HTTP API and the command line: registration, secrets, the log, and the test of an
- * endpoint. `replays.ts` replays, `sending/loop.ts` sends.
+ * endpoint. replays.ts replays, sending/loop.ts sends.
  *
  * A secret is shown once, when it is created. It is stored encrypted and bound to the endpoint's id.
  */

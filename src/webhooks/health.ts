@@ -1,6 +1,6 @@
 /**
  * The health of a webhook endpoint. Failures in a row suspend it; a 410 or five days of failures disable it. Pure:
- * `sending/webhook-outcomes.ts` reads the facts and stores the decision.
+ * sending/webhook-outcomes.ts reads the facts and stores the decision.
  */
 import {
   type EndpointFacts,

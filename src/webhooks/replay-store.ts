@@ -1,7 +1,7 @@
 /**
  * Replays: stored webhook deliveries are queued again, one by one or by time range, with the same ids and a new retry
  * schedule. A replayed delivery is queued like any other, so one worker at a time sends it
- * (`sending/queue-store.ts`).
+ * (sending/queue-store.ts).
  *
  * Any worker queues a range in steps (`advanceReplays`). A step and the cursor of its replay commit together. At most
  * DUE_MAX deliveries of an endpoint are due at a time. New events wait only for these, and an endpoint with an outage

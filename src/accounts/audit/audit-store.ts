@@ -22,7 +22,7 @@ export type AuditEvent = {
   requestId: string | null;
 };
 
-// The request of a key does not have the key's name, so the statement looks it up.
+// The request of a key does not contain the key's name, so the statement looks it up.
 const ADD = `
 insert into audit_log (organization_id, id, created_at, action, actor_type, actor_id, actor_name,
                        project_id, environment, target, network, request_id)

@@ -1,6 +1,6 @@
 /**
  * API keys: creates, finds, lists, changes and revokes them. The text of a key is returned only at its creation;
- * the row has its SHA-256. An installation without any key is at its first start (`onFirstStart`).
+ * the row stores its SHA-256. An installation without any key is at its first start (`onFirstStart`).
  */
 import { randomBytes } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, hashApiKey, keyHintOf, makeApiKey } from './api-key.ts';

@@ -1,6 +1,6 @@
 /**
  * Counts once the mail that was stored before projects had a maximum (migration 0041). It works in batches in the
- * order of the primary key of emails; `storage_earlier` has the position. A batch and its position are one
+ * order of the primary key of emails; `storage_earlier` stores the position. A batch and its position are one
  * statement, so each email counts once, even when the process dies or several machines do it. The row is deleted
  * with the last batch.
  *

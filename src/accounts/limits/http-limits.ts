@@ -1,7 +1,7 @@
 /**
  * Counts requests towards the limits of their project, and sets the rate-limit headers. Every response below 500 of a
- * limited route has them, and a 429 also has Retry-After (core/limits.ts has the rules). The page of an unsubscribe
- * link that was changed too often is a 429 without them.
+ * limited route has them, and a 429 also has Retry-After (core/limits.ts contains the rules). The page of an
+ * unsubscribe link that was changed too often is a 429 without them.
  */
 import type { FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify';
 import { type Limit, limitRefusal, type LimitState } from '../../core/limits.ts';

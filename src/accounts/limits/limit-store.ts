@@ -73,7 +73,7 @@ export async function peekLimit(
   return countResultOf(row ?? { max, used: 0, reset_s: windowS, window_s: windowS }).limit;
 }
 
-// The row of sending also has the limit on recipients. Dry runs use the limit of sending.
+// The row of sending also contains the limit on recipients. Dry runs use the limit of sending.
 // A limit without a maximum is not listed.
 const LIST = `
 select d.category, coalesce(w.max, d.max)::int as max,

@@ -75,7 +75,7 @@ export async function findOrCreateOperatorProject(db: Queryable): Promise<Projec
 
 export type OwnedTable = 'api_keys' | 'domains' | 'emails' | 'webhook_endpoints';
 
-// Looks in one project after another, because the index has the id after project and environment.
+// Looks in one project after another, because the index lists the id after project and environment.
 const findScope = (table: OwnedTable) => `
 select p.id as "projectId", t.environment
   from projects p cross join unnest($2::text[]) environment

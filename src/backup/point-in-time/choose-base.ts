@@ -9,7 +9,7 @@ function restorableRange({ bases, covered }: Series): { from: string; to: string
 }
 
 /**
- * Returns the newest base from before the time, in the newest series that has the time.
+ * Returns the newest base from before the time, in the newest series that contains the time.
  * @throws PlaceProblem with the times that are kept
  */
 export function chooseBase(

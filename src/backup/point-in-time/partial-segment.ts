@@ -12,7 +12,7 @@ import { segmentName } from './segments.ts';
 /** Size of a compressed piece from which the next one begins. */
 const PIECE_BYTES = 64 * 1024;
 
-/** `…A5.partial-0000C000.zst`: the name has the offset of the piece. */
+/** `…A5.partial-0000C000.zst`: the name contains the offset of the piece. */
 const PIECE = /\.partial-([0-9A-F]{8})\.zst$/;
 
 function piecesPrefix({ name, shape }: Series, segment: bigint): string {
@@ -51,7 +51,7 @@ export async function removePartial(
 }
 
 /**
- * Returns the beginning of the segment, filled up with zeros; null when the archive has none of it. Pieces after a
+ * Returns the beginning of the segment, filled up with zeros; null when the archive contains none of it. Pieces after a
  * missing one are left out. The recovery fails if it needs them.
  * @throws BackupDamaged
  */

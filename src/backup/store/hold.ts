@@ -43,7 +43,7 @@ export async function putOnHold(
 
 /**
  * Does the same for a database that was recovered to a point in time. It also deletes the rows of running machines,
- * which a backup does not have.
+ * which a backup does not contain.
  */
 export async function putRecoveredOnHold(db: Queryable, takenAt: string): Promise<void> {
   await db.query('begin');

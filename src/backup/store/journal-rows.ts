@@ -39,7 +39,7 @@ export async function readDatabaseTime(db: Queryable): Promise<Date> {
   return row!.now;
 }
 
-/** Replays suppressions of projects that the backup has, and adds each to the history. */
+/** Replays suppressions of projects that the backup contains, and adds each to the history. */
 const REPLAY_SUPPRESSIONS = `
 with given as (
   select s.* from jsonb_array_elements($1::jsonb) as g(row)

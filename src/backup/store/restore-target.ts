@@ -110,7 +110,7 @@ function columnsOf(db: Queryable, table: string): Promise<BackupColumn[]> {
   return db.query<BackupColumn>(COLUMNS, [table]);
 }
 
-/** Names from the file get into statements only when the catalog has them. */
+/** Names from the file get into statements only when the catalog lists them. */
 function requireColumns(
   table: string,
   expected: readonly BackupColumn[],

@@ -3,7 +3,7 @@
  *
  * A physical replication slot keeps WAL until the archive has it, up to `max_slot_wal_keep_size`
  * (database/embedded/cluster.ts). Beyond that PostgreSQL invalidates the slot, so an archive that cannot be written
- * never fills the disk of the database. The slot has the name of the archive's series. Base backups do not contain
+ * never fills the disk of the database. The slot is named like the archive's series. Base backups do not contain
  * slots, so a restored cluster begins a series of its own.
  */
 import {
@@ -49,7 +49,10 @@ export async function readWalState(db: Queryable): Promise<WalState> {
 const MARK = `
 select clock_timestamp() as at, pg_logical_emit_message(true, 'letterhaus', 'archived until here')`;
 
-/** Commits a mark. @returns a time before that commit: WAL up to the mark has everything that was committed by then */
+/**
+ * Commits a mark.
+ * @returns a time before that commit: WAL up to the mark contains everything that was committed by then
+ */
 export async function markTime(db: Queryable): Promise<Date> {
   const [row] = await db.query<{ at: Date }>(MARK);
   return row!.at;

@@ -1,6 +1,6 @@
 /**
  * `/emails/:id/attachments` of the root mount: the files of an email. Each has a link that downloads it for an hour
- * without a key, as Resend's clients expect. The link has a token of its own (`mail/links/share-link.ts`), which
+ * without a key, as Resend's clients expect. The link has a token of its own (mail/links/share-link.ts), which
  * gives access to these files only.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';

@@ -1,4 +1,4 @@
-/** `POST /emails/:id/share` of the root mount: as at `/v1` (`emails/share-routes.ts`), with periods like `24h`. */
+/** `POST /emails/:id/share` of the root mount: as at `/v1` (emails/share-routes.ts), with periods like `24h`. */
 import { z } from 'zod';
 import { isRefusal } from '../../core/refusals.ts';
 import { refuse } from '../../http/errors.ts';

@@ -1,6 +1,6 @@
 /**
  * `/templates` of the root mount. A template for Resend has its variables in triple braces. It is stored as Liquid
- * (`wire/template-source.ts`) and shown in Resend's syntax.
+ * (wire/template-source.ts) and shown in Resend's syntax.
  */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';

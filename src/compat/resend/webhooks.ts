@@ -1,6 +1,6 @@
 /**
  * `/webhooks` of the root mount. Endpoints registered here get their events in Resend's format
- * (`wire/webhook-payload.ts`), signed and retried like all others.
+ * (wire/webhook-payload.ts), signed and retried like all others.
  *
  * Clients decode the secret with the endpoint, so the secret of such an endpoint can be read again. The secret of an
  * endpoint registered at `/v1` cannot.

@@ -92,7 +92,7 @@ export type Engine = Connection &
 
 /**
  * Opens the database of a data directory, and creates both if missing.
- * @throws EngineProblem with a sentence for the operator; `running` has the address of the service
+ * @throws EngineProblem with a sentence for the operator; `running` contains the address of the service
  */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   const dataDir = prepareDataDir(options.dataDir);

@@ -14,7 +14,7 @@
  * The server listens on the socket only. The address of a unix socket has at most 108 bytes (104 on macOS) including
  * its terminator. So a data directory with a longer path gets a short socket folder below /run (root) or the temporary
  * folder. Other users can write there too, so a folder of that name is refused unless it belongs to Letterhaus alone.
- * The socket of the command line then gets a folder with a random name, which running.json has.
+ * The socket of the command line then gets a folder with a random name, which running.json records.
  *
  * As root below a folder that is closed to others, pg/ and all entries after it are in /var/lib/letterhaus/db-<hash of
  * the path> instead.

@@ -3,10 +3,10 @@
  *
  * It is SQLite's RESERVED lock on an empty file: an fcntl lock, which the kernel grants to one process and releases
  * when the process ends, even by `kill -9`. It needs no native module, works on Linux and macOS and between containers
- * that share a volume, and children do not inherit it. docs/decisions/0002 has the reasons against a pid file, a socket
- * or O_EXLOCK. No other code may open the file: closing any descriptor of it would release the lock (POSIX).
+ * that share a volume, and children do not inherit it. docs/decisions/0002 lists the reasons against a pid file, a
+ * socket or O_EXLOCK. No other code may open the file: closing any descriptor of it would release the lock (POSIX).
  *
- * `running.json` describes the holder, so that other processes can show it and use its engine.
+ * running.json describes the holder, so that other processes can show it and use its engine.
  */
 import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

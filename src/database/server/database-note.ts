@@ -1,5 +1,5 @@
 /**
- * The note `database.json`, which says that a data directory had a database. The service writes it once it has opened
+ * The note database.json, which says that a data directory had a database. The service writes it once it has opened
  * its database. A start that finds the note but an empty database, or none, refuses to create one. The cause may be a
  * volume that is not mounted, or a DATABASE_URL that is missing or wrong. A new installation there would accept mail
  * without its keys, suppressions and queued emails.

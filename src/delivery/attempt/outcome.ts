@@ -1,6 +1,6 @@
 /**
  * Decides the outcome of an attempt. Pure decisions, no I/O. mail/replies/meanings.ts decides what a reply means and
- * whether it suppresses the address. endings.ts defines the outcomes of deliveries without a reply, and
+ * whether it suppresses the address. endings.ts contains the outcomes of deliveries without a reply, and
  * settle-outcome.ts stores an outcome.
  *
  * `bounced`: a permanent reply of the recipient's server, or a permanent result of DNS (no such domain, null MX).

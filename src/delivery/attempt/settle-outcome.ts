@@ -169,7 +169,7 @@ type SettlementOptions = {
   attempt: object | null;
   world: Pick<World, 'newId' | 'random'>;
   late?: boolean;
-  /** Milliseconds to wait after each attempt; core/retry.ts has the defaults. */
+  /** Milliseconds to wait after each attempt; core/retry.ts contains the defaults. */
   retryWaitsMs?: readonly number[];
   /** Milliseconds that replace the scheduled wait. */
   retryMs?: number | undefined;

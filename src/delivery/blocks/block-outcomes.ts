@@ -3,7 +3,7 @@ import type { BlockKey } from './block-store.ts';
 import { withoutReply } from '../attempt/endings.ts';
 import type { Outcome } from '../attempt/outcome.ts';
 
-/** Names nothing that changes during a block, so that the timeline has the sentence once. */
+/** Names nothing that changes during a block, so that the timeline shows the sentence once. */
 function refusalSentence({ provider, about, subject }: BlockKey): string {
   return about === 'address'
     ? `${provider} refuses all mail from an IP address of this service at present`

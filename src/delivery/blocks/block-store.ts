@@ -1,6 +1,6 @@
 /**
  * Stores refusals because of a source address or a sending domain, and the blocks that follow from them. Refusals
- * count by provider since its last delivery (delivery/blocks/provider-blocks.ts has the rules).
+ * count by provider since its last delivery (delivery/blocks/provider-blocks.ts contains the rules).
  *
  * Guarantee: over all workers and nodes, one message at a time probes a block, and each block ends once.
  */

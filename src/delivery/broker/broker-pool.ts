@@ -136,7 +136,7 @@ export class BrokerPool {
     return richest?.[0] ?? null;
   }
 
-  /** Returns the shares that changed since the last call, by worker. Drops workers that have and want nothing. */
+  /** Returns the shares that changed since the last call, by worker. Drops workers that hold and want nothing. */
   changedShares(window: number): [worker: number, Share][] {
     const free = Math.max(0, window - this.#inUse);
     const fair = Math.floor(window / Math.max(1, this.#workers.size));

@@ -10,7 +10,7 @@ export type Delivery = Pick<
   message: MessageHead;
   /** The whole message; null for a large one, whose content is loaded for a session (content-memory.ts). */
   content: StoredMessage | null;
-  /** True when the database no longer has the content, so that delivery can only fail. */
+  /** True when the database no longer holds the content, so that delivery can only fail. */
   contentMissing?: boolean;
   contentBytes: number;
   /** The provider (delivery/route/mail-routing.ts). It changes when a look-up finds the destination's mail servers. */

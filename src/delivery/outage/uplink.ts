@@ -1,6 +1,6 @@
 /**
  * Decides whether this machine's own connection to the internet is down, so that no mail server answers and no
- * provider is at fault. The broker decides; uplink-view.ts has the copy of each worker.
+ * provider is at fault. The broker decides; uplink-view.ts contains the copy of each worker.
  *
  * The uplink is down when attempts at several unrelated providers got no reply since the last reply of any server, and
  * that reply is older than `noAnswerMs`. The first reply of any server, a greeting or another one, ends it. A

@@ -3,7 +3,7 @@
  * By project: waiting mail.
  *
  * The report leaves out why a provider is slowed or suspended, because the reason can quote a reply to another
- * organization's mail. `answers` has replies to the caller's own mail.
+ * organization's mail. `answers` contains replies to the caller's own mail.
  */
 import type { Environment, Scope } from '../../core/scope.ts';
 import { type ProviderWait, publicState, explainProviderWait } from '../shaping/provider-state.ts';

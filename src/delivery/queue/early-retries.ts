@@ -3,7 +3,7 @@
  * (delivery/outage/uplink.ts), or a block of a provider ended (delivery/blocks/provider-blocks.ts). While the uplink
  * is down, the mail is retried at short intervals.
  *
- * Memory has the newest 10,000 deliveries that were released or deferred without a reply of a server, including
+ * Memory holds the newest 10,000 deliveries that were released or deferred without a reply of a server, including
  * those from before the uplink counted as down. Each is fenced by its claim, so mail that was claimed, put on hold or
  * ended meanwhile is not changed. The memory ends with the worker; the mail is then retried at its scheduled time.
  */

@@ -1,5 +1,5 @@
 /**
- * Releases emails whose accept statement had no result, so that no worker has them in memory. They may be stored
+ * Releases emails whose accept statement had no result, so that no worker holds them in memory. They may be stored
  * later, because the network can delay a statement for minutes.
  */
 import { UNAVAILABLE_PAUSE_MS } from '../../database/leased-queue.ts';

@@ -15,7 +15,7 @@ export type SmtpTarget = {
   daneKey?: string;
 };
 
-/** Returns the key of a session. It has the TLS rule, because a weaker one must not carry the message. */
+/** Returns the key of a session. It contains the TLS rule, because a weaker one must not carry the message. */
 export function sessionKeyOf({ host, address, tls, daneKey = '' }: SmtpTarget): string {
   return `${host} ${address} ${tls} ${daneKey}`;
 }

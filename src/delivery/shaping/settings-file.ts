@@ -1,6 +1,6 @@
 /**
  * Reads the operator's file of limits (LETTERHAUS_SHAPING, docs/shaping.md) at the start. The file is JSON. A file
- * with any problem is refused, with a list of all problems. settings.ts has the defaults that it replaces.
+ * with any problem is refused, with a list of all problems. settings.ts contains the defaults that it replaces.
  */
 import { z } from 'zod';
 import { DEFAULT_PROVIDER_LIMITS, type ShapingSettings, DEFAULT_SHAPING } from './settings.ts';
@@ -88,7 +88,7 @@ function defaultSuffixes(key: string): string[] {
   return key.includes('.') && HOST_SUFFIX.test(key) ? [key] : [];
 }
 
-/** Returns the settings that the file has, with the names and units of the defaults. */
+/** Returns the settings that the file contains, with the names and units of the defaults. */
 function readSection<Settings extends object>(
   defaults: Settings,
   file: Readonly<Record<string, unknown>> = {},

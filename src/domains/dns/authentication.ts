@@ -1,6 +1,6 @@
 /**
  * Predicts the authentication result of a message at a receiver: DKIM (RFC 6376), SPF of the return path (RFC 7208)
- * and DMARC (RFC 9989). Dry runs and diagnoses use it, so unlike `verify.ts` it reads the resolver's cache, as
+ * and DMARC (RFC 9989). Dry runs and diagnoses use it, so unlike verify.ts it reads the resolver's cache, as
  * deliveries do. A record is `unknown` when DNS does not respond.
  */
 import type {

@@ -2,7 +2,7 @@
 import { type DnsLookups, organizationOf } from './zone-names.ts';
 
 export type DmarcRecords =
-  /** `at` is the domain that has the records. Each is a DMARC record, perhaps with mistakes. */
+  /** `at` is the domain that publishes the records. Each is a DMARC record, perhaps with mistakes. */
   { kind: 'records'; at: string; texts: readonly string[] } | { kind: 'error'; message: string };
 
 /**

@@ -30,7 +30,7 @@ export type RecordStatus = 'not_started' | 'verified' | 'missing' | 'mismatch' |
 
 export type CheckedRecord = ExpectedRecord & {
   status: RecordStatus;
-  /** The records that DNS has at the name; an MX has the form `10 host`. */
+  /** The records that DNS returns for the name; an MX has the form `10 host`. */
   found: string[];
   /** One sentence: what is wrong and what to do. For a `verified` record, what can be improved. */
   problem: string | null;

@@ -4,8 +4,8 @@
  * Guarantees: a check ends within 30 s and never throws. A record is wrong only if DNS says so. A record that
  * is not verified has a `problem` that says what to do. The test environment makes no queries.
  *
- * For each record, a check looks it up, compares it, and explains why it is missing (`absent-records.ts`). Then
- * `advice.ts` adds advice. The result determines the next status of the domain. A domain sends while it is
+ * For each record, a check looks it up, compares it, and explains why it is missing (absent-records.ts). Then
+ * advice.ts adds advice. The result determines the next status of the domain. A domain sends while it is
  * verified or degraded:
  *
  *     not_started ─ checked ─> pending ─ found ─> verified ─ missing at two checks ─> degraded ─ for 72 h ─> failed

@@ -1,6 +1,6 @@
 /**
  * Determines which hosts of this installation a published SPF record authorises, directly or through `include:`,
- * `redirect=`, `a`, `mx` and `exists` (`spf.ts`). Ends within EVALUATION_MAX_MS and asks DNS for each name once.
+ * `redirect=`, `a`, `mx` and `exists` (spf.ts). Ends within EVALUATION_MAX_MS and asks DNS for each name once.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { DnsResult } from '../../net/dns/resolver.ts';
@@ -53,7 +53,7 @@ type PublishedRecord = Parameters<typeof findSpfCoverage>[1];
 
 /**
  * Returns the mechanisms with a host name of one label, by their lower case. Receivers treat them as a mistake
- * (RFC 7208 §7.1), but our record has one while LETTERHAUS_HOSTNAME is not a full name. `dns/advice.ts` warns about
+ * (RFC 7208 §7.1), but our record has one while LETTERHAUS_HOSTNAME is not a full name. dns/advice.ts warns about
  * that name.
  */
 function singleLabelTermsOf(mechanisms: readonly string[]): ReadonlyMap<string, string> {
@@ -61,7 +61,7 @@ function singleLabelTermsOf(mechanisms: readonly string[]): ReadonlyMap<string, 
   return new Map(singleLabels.map((mechanism) => [mechanism.toLowerCase(), mechanism]));
 }
 
-/** Returns those of the mechanisms that the record has before `all`. */
+/** Returns those of the mechanisms that the record lists before `all`. */
 function passingSingleLabels(text: string, mechanisms: ReadonlyMap<string, string>): string[] {
   const terms = text.split(' ').map(normalizeTerm);
   const end = terms.findIndex((term) => /^[?~-]?all$/.test(term));

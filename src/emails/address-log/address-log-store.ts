@@ -35,7 +35,7 @@ export type AddressLogEntry = {
   by: string | null;
 };
 
-/** `addressKey` is a result of `mail/address.ts`. `environment` null means both. */
+/** `addressKey` is a result of mail/address.ts. `environment` null means both. */
 export type AddressLogQuery = {
   projectIds: readonly string[];
   environment: Environment | null;

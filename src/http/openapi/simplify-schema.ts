@@ -75,7 +75,7 @@ const typesAreAlternatives: Rule = (schema) => {
   return { ...fields, anyOf: types.map((name) => ({ type: name })) };
 };
 
-/** Alternatives of one scalar type (a time or a date) become that type; the description has their formats. */
+/** Alternatives of one scalar type (a time or a date) become that type; the description lists their formats. */
 const sameTypeIsNoUnion: Rule = (schema) => {
   const { anyOf, ...fields } = schema;
   const types = scalarTypes(withoutNullType(anyOf));

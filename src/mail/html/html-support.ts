@@ -2,7 +2,7 @@
  * Finds html that well-known mail programs do not show, and useless links and images. It is advice for the dashboard
  * and for API clients; nothing depends on it. Linear in the html, of which READ_CHARS_MAX characters are read.
  *
- * The facts come from caniemail.com. "Outlook" is Outlook for Windows, which renders like Word. The list has
+ * The facts come from caniemail.com. "Outlook" is Outlook for Windows, which renders like Word. The list contains
  * features that authors use and a large program lacks. It is not complete.
  */
 import { attributeOf, scanHtml } from './html.ts';

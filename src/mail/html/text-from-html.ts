@@ -8,7 +8,7 @@
  * programs do that.
  *
  * Linear in any html, and bounded: at most TEXT_READ_MAX characters between tags are decoded, and html.ts bounds the
- * tags. docs/decisions/0003-own-composer-and-signer.md has the reasons against a library.
+ * tags. docs/decisions/0003-own-composer-and-signer.md lists the reasons against a library.
  */
 import { attributeOf, decodeEntities, type HtmlReader, scanHtml } from './html.ts';
 import { type Item, OrderedList } from './list-marks.ts';

@@ -28,7 +28,7 @@ const OCTET_FIELDS = new Set(['content-transfer-encoding', 'content-md5', 'conte
 const SIGNATURES = ['dkim-signature', 'domainkey-signature', 'arc-seal'];
 const UTF8 = /^(?:utf-?8|us-ascii|)$/i;
 
-/** Searches the field and its continuation lines; the value may have comments (`text/(x) html`). */
+/** Searches the field and its continuation lines; the value may contain comments (`text/(x) html`). */
 const HTML_TYPE = /^content-type[ \t]*:(?:[^\r\n]|\r?\n[ \t]){0,998}html/im;
 const CR = 13;
 const LF = 10;
@@ -95,7 +95,7 @@ function trackPart(part: MimePart, track: (html: string) => string): Buffer | nu
   // Octets that are not UTF-8 would be lost.
   if (tracked === html || html.includes('\ufffd')) return null;
   const { fields, octets } = part;
-  // Without an empty line here, the header has more fields than were parsed.
+  // Without an empty line here, the header contains more fields than were parsed.
   if (!isLineEnd(octets[fields.at(-1)?.end ?? 0])) return null;
   const { encoding, body } = encodeText(tracked);
   const kept = fields

@@ -1,6 +1,6 @@
 /**
  * Return paths: `b-<token>@send.acme.com` (RFC 5321 §4.4). The signed token names a recipient of an email, so a
- * bounce identifies its recipient and cannot be forged. It has 16 bytes of email id, 1 of position and 13 of
+ * bounce identifies its recipient and cannot be forged. It contains 16 bytes of email id, 1 of position and 13 of
  * HMAC-SHA256 (104 bits), in base32, because some systems change the case of local parts. The local part has 50
  * octets of at most 64.
  *

@@ -14,7 +14,7 @@ const HOST = /^[\w.\u0080-\uffff-]*$/;
 /** These schemes need a host (RFC 9110 §4.2); `https:/acme.com` has none. */
 const NEEDS_HOST = /^https?:$/i;
 
-/** Returns the URL in ASCII; null when the text is not an absolute URL or has white space. */
+/** Returns the URL in ASCII; null when the text is not an absolute URL or contains white space. */
 export function asciiUrl(text: string): string | null {
   const [, scheme, authority, rest = ''] = URL_PARTS.exec(text) ?? [];
   if (scheme === undefined || /\s/.test(text)) return null;

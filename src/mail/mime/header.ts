@@ -275,7 +275,7 @@ export function isMediaType(text: string): boolean {
   return text.length <= MEDIA_TYPE_MAX && MEDIA_TYPE.test(text);
 }
 
-/** Returns whether Content-ID can have this text between `<` and `>`, for `cid:` links. */
+/** Returns whether Content-ID can contain this text between `<` and `>`, for `cid:` links. */
 export function isContentId(text: string): boolean {
   return CONTENT_ID.test(text);
 }

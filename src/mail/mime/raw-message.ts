@@ -76,7 +76,7 @@ export type RawMessageParts = {
   headers: readonly HeaderField[];
   headerBytes: Buffer;
   body: Buffer;
-  /** The header has more fields than were parsed. */
+  /** The header contains more fields than were parsed. */
   isCut: boolean;
 };
 

@@ -27,7 +27,7 @@ export type PlacedField = HeaderField & { start: number; end: number };
 export type Header = {
   /** Consecutive fields without gaps, unless isCut. */
   fields: readonly PlacedField[];
-  /** The header has more fields than were parsed. */
+  /** The header contains more fields than were parsed. */
   isCut: boolean;
   /** The start of the body after the empty line, or the end of the bytes. */
   bodyStart: number;

@@ -1,6 +1,6 @@
 /**
  * Classifies a reply, or the lack of one: whether to retry, who can solve the problem, and how. rules.ts maps texts
- * to meanings, and meanings.ts has what follows from each; both are data.
+ * to meanings, and meanings.ts contains what follows from each; both are data.
  *
  * These rules always apply:
  * - Only a 5xx to MAIL, RCPT, DATA or the final dot is permanent. Before MAIL, the server refuses this host, not the

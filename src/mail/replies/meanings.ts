@@ -8,7 +8,7 @@
  *
  * delivery/attempt/outcome.ts applies a Classification to an attempt (bounced or deferred), inbound/consequence.ts
  * applies it to a report. A bounce report always makes the recipient `bounced`, even if the meaning is temporary.
- * EVENT_OF_STATUS (core/events.ts) has the event of each status.
+ * EVENT_OF_STATUS (core/events.ts) lists the event of each status.
  */
 
 export type Category =

@@ -1,7 +1,7 @@
 /**
- * Replies about this server (rules.ts). The first list has temporary refusals: greylisting, and limits on
- * connections, messages and recipients, which several providers send as a 5xx. The second has the reputation of this
- * server or the domain: blocklists, scores, kinds of address.
+ * Replies about this server (rules.ts). The first list contains temporary refusals: greylisting, and limits on
+ * connections, messages and recipients, which several providers send as a 5xx. The second contains the reputation of
+ * this server or the domain: blocklists, scores, kinds of address.
  */
 import { type Rule, rulesFor } from './rule-matching.ts';
 

@@ -1,5 +1,5 @@
 /**
- * The form of a rule, and matching a reply with it. rules.ts has the rules; mail/reports/classify-report.ts has
+ * The form of a rule, and matching a reply with it. rules.ts contains the rules; mail/reports/classify-report.ts has
  * those for reports.
  *
  * Rules about the mailbox do not apply to replies before RCPT: such a reply concerns the session or the sender, and

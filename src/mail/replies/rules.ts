@@ -200,7 +200,7 @@ const CODES: readonly Rule[] = [
     },
   }),
   ...rulesFor('message_needs_smtputf8', {
-    // RFC 6531: the header has addresses or text in UTF-8.
+    // RFC 6531: the header contains addresses or text in UTF-8.
     '[data] 550 5.6.9 UTF-8 header message cannot be transferred': { enhanced: ['6.9'] },
   }),
   ...rulesFor('octets_refused', {

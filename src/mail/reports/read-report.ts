@@ -53,7 +53,7 @@ export type Report = {
   /** The most important kind of its recipients: one bounce makes the report a bounce. */
   kind: ReportKind;
   recipients: readonly ReportedRecipient[];
-  /** True if the report has fields for each recipient (RFC 3464); else its text names them. */
+  /** True if the report contains fields for each recipient (RFC 3464); else its text names them. */
   hasFields: boolean;
   feedbackType: string | null;
   /** Envelope senders in the header of the original, the most reliable first. */

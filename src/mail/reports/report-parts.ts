@@ -137,7 +137,7 @@ function splitLines(text: string): string[] {
     .map((line) => line.slice(0, LINE_CHARS_MAX).replaceAll('\r', '').replaceAll('\0', ''));
 }
 
-/** A read receipt has the same fields and also a Disposition (RFC 8098 §3.2.6). */
+/** A read receipt contains the same fields and also a Disposition (RFC 8098 §3.2.6). */
 function hasStatusFields(text: string): boolean {
   const names = /^(?:Final-Recipient|Original-Recipient|X-Actual-Recipient):/im;
   return names.test(text) && !/^Disposition:/im.test(text);

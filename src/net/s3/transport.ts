@@ -1,5 +1,5 @@
 /**
- * Signed requests to one bucket of an S3-compatible object store, for backups. bucket.ts has the operations, and
+ * Signed requests to one bucket of an S3-compatible object store, for backups. bucket.ts contains the operations, and
  * upload.ts writes objects of any size.
  *
  * Guarantees: a request ends. It is sent again, after growing waits, when it fails on the way, takes too long, or

@@ -129,7 +129,7 @@ export type Transaction = {
   message: Buffer | readonly Buffer[];
   /** The message or an address needs SMTPUTF8 (RFC 6531). */
   smtpUtf8: boolean;
-  /** The message has octets above 127, declared to servers with 8BITMIME (RFC 6152). */
+  /** The message contains octets above 127, declared to servers with 8BITMIME (RFC 6152). */
   is8Bit?: boolean | undefined;
   /** Parameters for servers with DSN; absent: nothing was asked for. */
   dsn?: DsnParameters | undefined;

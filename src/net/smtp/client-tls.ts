@@ -62,7 +62,7 @@ function secureContextFor({ ca, reducedHello = false }: TlsOptions): SecureConte
 }
 
 /**
- * Starts TLS on a connected socket. Destroys the socket when the handshake fails. `facts` has the result of the
+ * Starts TLS on a connected socket. Destroys the socket when the handshake fails. `facts` contains the result of the
  * verification: `missingProof` must accept them before anything is sent.
  */
 export async function secureSocket(
@@ -88,7 +88,7 @@ function runTlsHandshake(
   timeoutMs: number,
 ): Promise<TLSSocket | WireFailure> {
   return new Promise((resolve) => {
-    // RFC 7672 §8.1: with DANE, the SNI is the name that has the TLSA records.
+    // RFC 7672 §8.1: with DANE, the SNI is the name that publishes the TLSA records.
     const name = options.dane?.names[0] ?? options.host;
     const tlsSocket = connect({
       socket,

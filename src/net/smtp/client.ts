@@ -3,8 +3,8 @@
  *
  *     connect → greeting → EHLO (HELO) → STARTTLS → EHLO → AUTH → ready
  *
- * The result has the last phase and the reason for stopping. The caller decides whether to try the next MX, to retry
- * later, or to continue without TLS. It also checks the address; nothing is resolved here.
+ * The result contains the last phase and the reason for stopping. The caller decides whether to try the next MX, to
+ * retry later, or to continue without TLS. It also checks the address; nothing is resolved here.
  *
  *     client-session.ts      options, results, commands, transcript, extensions of the server
  *     client-connection.ts   a ready session, for one message after the other
@@ -257,7 +257,7 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * Authenticates at a relay by PLAIN (RFC 4616) or LOGIN. The transcript never has the password.
+ * Authenticates at a relay by PLAIN (RFC 4616) or LOGIN. The transcript never contains the password.
  * @returns the final reply (235: success); null when the relay offers neither mechanism
  */
 async function logIn(session: Session, credentials: Credentials): Promise<ReplyOrFailure | null> {

@@ -1,7 +1,7 @@
 /**
  * MTA-STS (RFC 8461): the TLS policy of a domain for its mail servers.
  *
- * The TXT record at `_mta-sts.<domain>` has the id of the policy. The policy is fetched over HTTPS
+ * The TXT record at `_mta-sts.<domain>` holds the id of the policy. The policy is fetched over HTTPS
  * (`fetchStsPolicy`) and cached (`StsCache`). A policy file that violates the grammar of the RFC is invalid as a
  * whole; it is never read as a weaker policy.
  */
@@ -14,7 +14,7 @@ import { guardedRequest } from '../http/guarded-client.ts';
 /** Results of RFC 8460 §4.3 for a policy that was announced but not obtained. */
 export type StsResult = 'sts-policy-fetch-error' | 'sts-policy-invalid' | 'sts-webpki-invalid';
 
-/** `mx` has hosts in lower case; `*.` matches exactly one label. */
+/** `mx` contains hosts in lower case; `*.` matches exactly one label. */
 export type StsPolicy = {
   mode: 'enforce' | 'testing' | 'none';
   mx: readonly string[];

@@ -61,7 +61,7 @@ export async function listenForMetrics(
 const ASK_BY_ADDRESS =
   'Metrics are not served under this name. Use the address, localhost or LETTERHAUS_HOSTNAME.\n';
 
-/** Returns whether a Host field has an address, or a name that only this machine or its network can have. */
+/** Returns whether a Host field contains an address, or a name that only this machine or its network can have. */
 function isOwnName(field: string, names: readonly string[]): boolean {
   const host = field.replace(/:\d*$/, '').toLowerCase();
   if (host === '' || isIP(host.replace(/^\[(.*)\]$/, '$1')) !== 0) return true;

@@ -42,7 +42,7 @@ export class ProviderReport {
     this.#timer = setTimeout(() => {
       this.#write()
         .catch((error: unknown) => {
-          // An unknown part was written, so the next write has all rows.
+          // An unknown part was written, so the next write contains all rows.
           this.#node = null;
           this.#options.log.debug({ err: error }, 'the states of providers could not be written');
         })

@@ -28,7 +28,7 @@ import {
 import { InTransitConnections } from './in-transit-connections.ts';
 import { FrozenWorkerWatch } from './frozen-worker-watch.ts';
 
-/** The message has the trace of the worker, so this error needs none. */
+/** The message contains the trace of the worker, so this error needs none. */
 export class WorkersCannotRun extends Error {}
 
 /** `env`: variables for workers beside the environment of this process. */
@@ -153,7 +153,7 @@ export class WorkerPool {
     this.#sendAll(this.#readinessMessage());
   }
 
-  /** Sets the warnings that `GET /readyz` has beside a 200. */
+  /** Sets the warnings that `GET /readyz` shows beside a 200. */
   setWarnings(warnings: readonly string[]): void {
     if (warnings.join() === this.#warnings.join()) return;
     this.#warnings = warnings;

@@ -103,7 +103,7 @@ type PostResult = number | string;
 
 class Forwarder {
   readonly #options: ForwarderOptions;
-  /** True while posts get no response, or failure statuses, and stderr has the reason. */
+  /** True while posts get no response, or failure statuses, and stderr states the reason. */
   #hasReportedFailure = false;
 
   constructor(options: ForwarderOptions) {

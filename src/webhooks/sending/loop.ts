@@ -4,12 +4,12 @@
  * to send.
  *
  * Guarantees: each event is sent at least once, with one id for all retries. Deliveries are claimed under this
- * worker's lease, which fences every outcome (`database/leased-queue.ts`). An unreachable, slow or overloaded
- * endpoint does not delay other endpoints, even those of its project (`endpoint-queue.ts`, suspensions in
- * `webhooks/health.ts`). The number and bytes of deliveries in progress are limited.
+ * worker's lease, which fences every outcome (database/leased-queue.ts). An unreachable, slow or overloaded
+ * endpoint does not delay other endpoints, even those of its project (endpoint-queue.ts, suspensions in
+ * webhooks/health.ts). The number and bytes of deliveries in progress are limited.
  *
- * Each poll searches endpoints, advances running replays by one step (`replay-store.ts`), claims (`endpoint-queue.ts`)
- * and sends (`sender.ts`, `attempt.ts`).
+ * Each poll searches endpoints, advances running replays by one step (replay-store.ts), claims (endpoint-queue.ts)
+ * and sends (sender.ts, attempt.ts).
  */
 import type { Logger } from 'pino';
 import type { Database } from '../../database/database.ts';
@@ -37,7 +37,7 @@ export type WebhookLoopOptions = Omit<AttemptDependencies, 'agents'> & {
   holder: () => string | null;
   /** Called before each POST. Returns whether no other worker can have reclaimed this worker's deliveries. */
   isFresh: () => boolean;
-  /** Incremented when the table should be compared with memory (`delivery/queue/lease.ts`). */
+  /** Incremented when the table should be compared with memory (delivery/queue/lease.ts). */
   checksRequested: () => number;
 };
 

@@ -49,7 +49,7 @@ export type DueEndpoint = Endpoint & {
 
 /**
  * Finds endpoints whose deliveries became due, or whose suspension ended, after `sinceMs`.
- * @returns `nowMs`: the database's time of this search; `hasReplays`: a replay is running (`replay-store.ts`)
+ * @returns `nowMs`: the database's time of this search; `hasReplays`: a replay is running (replay-store.ts)
  */
 export async function findDueEndpoints(
   db: Queryable,

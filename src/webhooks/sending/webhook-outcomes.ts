@@ -1,8 +1,8 @@
 /**
- * Settles the outcomes of webhooks (group commit and fencing are in `settle/outcome-batches.ts`).
+ * Settles the outcomes of webhooks (group commit and fencing are in settle/outcome-batches.ts).
  *
  * A success ends a delivery. After a failure it is due again, or it ends when its retries are used up or the endpoint
- * is disabled. The health of an endpoint is decided without a lock: this file reads it, `webhooks/health.ts` decides,
+ * is disabled. The health of an endpoint is decided without a lock: this file reads it, webhooks/health.ts decides,
  * and the decision is stored only if the endpoint has not changed. Otherwise both steps are repeated. The random pause
  * before each repetition grows, so that workers with outcomes of one endpoint do not collide again.
  */

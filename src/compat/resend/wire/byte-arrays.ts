@@ -1,7 +1,7 @@
 /**
  * Some clients send bytes as a JSON array of numbers (attachments of the Go, Rust and older Node libraries). This
  * file replaces such an array by one base64 string before the JSON is parsed. A file of a megabyte would otherwise be
- * a million members, which is more than a body may have (`http/socket/json-body.ts`), and would need fifty times its
+ * a million members, which is more than a body may have (http/socket/json-body.ts), and would need fifty times its
  * memory.
  *
  * Only long arrays directly after `"content":` or `"data":` are replaced. email-wire.ts reads short ones. Everything

@@ -4,7 +4,7 @@
  */
 import type { RefusalCode } from '../../../core/refusals.ts';
 
-/** First path segments of the root mount, offered or not (`mount.ts`). */
+/** First path segments of the root mount, offered or not (mount.ts). */
 const OFFERED = [
   'email',
   'emails',
