@@ -1,4 +1,4 @@
-/** `letterhaus log --to`: what happened to an address, whoever sent to it. */
+/** `letterhaus log --to` shows the history of an address in all projects. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { declareVerified } from '../support/api-client.ts';
@@ -22,7 +22,7 @@ async function otherKey(): Promise<string> {
   return key;
 }
 
-test('what happened to an address is found in all projects: its emails, their replies, its suppressions', async () => {
+test('the log has the history of an address in all projects: its emails, their replies, its suppressions', async () => {
   const first = await service.send({ to: TO });
   await service.waitForStatus(first, 'bounced');
   const key = await otherKey();
@@ -60,7 +60,7 @@ test('what happened to an address is found in all projects: its emails, their re
   assert.match(stdout, new RegExp(`test +${first} +email\\.bounced +mailbox: 550 .*`));
 });
 
-test('it can be limited to a project, to an environment and to a number of lines', async () => {
+test('the log can be limited to a project, to an environment and to a number of lines', async () => {
   const other = await service.cliJson('log', '--to', TO, '--project', 'other');
   assert.deepEqual([...new Set(other.data.map(({ project }: Entry) => project))], ['Other']);
   const live = await service.cli('log', '--to', TO, '--mode', 'live', '--json');
@@ -69,13 +69,13 @@ test('it can be limited to a project, to an environment and to a number of lines
   assert.deepEqual([few.data.length, few.has_more], [2, true]);
 });
 
-test('an address of which nothing is known has a sentence and the exit code 1', async () => {
+test('an unknown address gets a sentence and the exit code 1', async () => {
   const { code, stdout } = await service.cli('log', '--to', 'nobody@simulator.test');
   assert.equal(code, 1);
   assert.match(stdout, /^Nothing is known of nobody@simulator\.test: no email .* kept for 90 days/);
 });
 
-test('a mistake in the address, the project or the limit is said, and nothing is searched', async () => {
+test('a mistake in the address, the project or the limit is reported, and nothing is searched', async () => {
   const saying = async (...args: string[]) => {
     const { code, stderr } = await service.cli('log', ...args);
     assert.equal(code, 2, stderr);

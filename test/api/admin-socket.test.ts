@@ -112,7 +112,7 @@ test('a project is chosen by its id or its name, or by the id of what it owns', 
   assert.equal((await ask('GET', path)).body.id, foreign.body.id);
 });
 
-test('what concerns the account of a member is for members', async () => {
+test('only a member in a session changes the account of a member', async () => {
   const { status, body } = await ask('POST', '/v1/session/password', { body: {} });
   assert.equal(status, 403);
   assert.match(body.error.message, /session of a member: sign in to the dashboard/);

@@ -58,7 +58,7 @@ test('members, projects, sign-ins and emails are in the log, with what they conc
   for (const entry of [entries[2], entries[3]]) assert.equal(entry.project_id, null);
 });
 
-test('what is read, refused or only tried is not in the log', async () => {
+test('reads, refused requests and dry runs are not in the log', async () => {
   const before = await actions();
   await owner.get('/v1/emails');
   assertFailure(await owner.post('/v1/domains', { name: 'no domain' }), 422, 'validation_error');
@@ -92,7 +92,7 @@ test('an API key is in the log with what it changes about access, domains, webho
   );
 });
 
-test('what has no id is named: the host for bounces, and the day of an acknowledgement', async () => {
+test('a target without an id is named: the host for bounces, and the day of an acknowledgement', async () => {
   const host = { name: 'Bounces.acme.test' };
   await owner.request('PUT', '/v1/operator/return-path-host', { body: host });
   const { id } = (await owner.get('/v1/session')).body.projects[0];

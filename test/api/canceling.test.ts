@@ -158,7 +158,7 @@ test('an unknown email is not found', async () => {
   }
 });
 
-test('a cancel needs no body, whatever its content type', async () => {
+test('a cancel needs no body, with any content type', async () => {
   const empty = await scheduled();
   const headers = { 'content-type': 'application/json' };
   const path = (id: string) => `/v1/emails/${id}/cancel`;

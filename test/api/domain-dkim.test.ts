@@ -85,7 +85,7 @@ test('a domain that brings its key needs no new DKIM record, and never shows the
   assert.ok(!stored.row.includes(Buffer.from('PRIVATE KEY').toString('hex')), 'it is encrypted');
 });
 
-test('another key under the selector does not verify the domain, whoever publishes it', async () => {
+test('another key under the selector never verifies the domain', async () => {
   const own = newKey();
   const domain = await added('shared.example', { selector: 'k1', private_key: own.pem });
   dns.set('k1._domainkey.shared.example', 'TXT', [own.record]);
@@ -135,7 +135,7 @@ test('a key or selector that cannot be used is refused with its field, and nothi
   assert.ok(data.every(({ name }: Body) => name !== 'refused.example'));
 });
 
-test('a key of 1024 bits is taken with advice to replace it', async () => {
+test('a key of 1024 bits is accepted with advice to replace it', async () => {
   const domain = await added('short.example', { selector: 'old', private_key: newKey(1024).pem });
   const [advice] = domain.advice;
   assert.equal(advice.about, 'dkim');

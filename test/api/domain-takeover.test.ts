@@ -1,4 +1,4 @@
-/** A project cannot send from a domain without its own DNS records, whatever others have published. */
+/** A project cannot send from a domain without its own DNS records, regardless of the records of others. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL } from '../support/api.ts';

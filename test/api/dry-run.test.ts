@@ -83,7 +83,7 @@ test('a dry run has the fields of the contract', async () => {
   ]);
 });
 
-test('nothing is stored, counted or sent, whatever is asked', async () => {
+test('a dry run stores, counts and sends nothing', async () => {
   const before = await service.sql(COUNTED);
   await described();
   await described({ scheduled_at: new Date(Date.now() + 3600_000).toISOString() });
@@ -135,7 +135,7 @@ test('an email of a paused domain would be held', async () => {
   assert.equal((await described()).outcome, 'send');
 });
 
-test('what would be refused is refused, in the same words', async () => {
+test('a dry run refuses an email in the words of a real request', async () => {
   const drafts = [
     { to: 'bob@' },
     { subject: '' },
@@ -180,7 +180,7 @@ test('a limit that is used up refuses a dry run as well', async () => {
   assert.equal(headers.get('ratelimit-limit'), '1000');
 });
 
-test('a key that may only send may ask; one for another domain may not', async () => {
+test('a sending-only key may make a dry run; a key for another domain may not', async () => {
   const make = async (rights: object) =>
     (await service.request('POST', '/v1/api-keys', { body: { name: 'x', ...rights } })).body.key;
   const ask = async (key: string) => service.request('POST', PATH, { key, body: EMAIL });

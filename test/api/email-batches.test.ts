@@ -16,7 +16,7 @@ const post = (body: unknown, options: Options = {}, on = service) =>
 
 const PERMISSIVE = { headers: { 'x-batch-validation': 'permissive' } };
 
-/** Emails with subjects that tell them apart. */
+/** Emails with different subjects. */
 const emails = (count: number) =>
   Array.from({ length: count }, (_, n) => ({ ...EMAIL, subject: `Hello ${n}` }));
 

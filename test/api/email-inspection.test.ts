@@ -60,7 +60,7 @@ test('an inspection says what programs do not show and what receivers do not lik
   assert.deepEqual(fonts, { feature: 'web fonts', clients: ['Gmail', 'Outlook', 'Yahoo'] });
 });
 
-test('an email without html or attachments has none', async () => {
+test('the inspection of an email without html or attachments lists none', async () => {
   const { body } = await read(await service.send({ html: undefined, text: 'Hi' }), 'inspection');
   assert.deepEqual([body.attachments, body.links, body.html_size], [[], [], 0]);
   assert.equal(body.text.trim(), 'Hi');
@@ -101,7 +101,7 @@ test('nothing of another environment, or of no email, is shown', async () => {
   }
 });
 
-test('a sending-only key inspects only what it sent, and sees no webhooks', async () => {
+test('a sending-only key inspects only emails that it sent, and sees no webhooks', async () => {
   const permission = { name: 'x', permission: 'sending_access' };
   const { key } = (await service.request('POST', '/v1/api-keys', { body: permission })).body;
   const [own, other] = [await service.send({}, { key }), await service.send()];

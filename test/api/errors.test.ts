@@ -141,11 +141,11 @@ test('413: a body over 45 MB, with or without Content-Length', async () => {
   const answer = await rawAnswer(service.url, postHead('Content-Length: 50000000'));
   assertFailure(answer, 413, 'payload_too_large');
   const chunk = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
-  const untold = await rawAnswer(
+  const withoutLength = await rawAnswer(
     service.url,
     `${postHead('Transfer-Encoding: chunked')}${chunk.repeat(46)}0\r\n\r\n`,
   );
-  assertFailure(untold, 413, 'payload_too_large');
+  assertFailure(withoutLength, 413, 'payload_too_large');
 });
 
 test('415: another type, another charset, an encoding, no type at all', async () => {

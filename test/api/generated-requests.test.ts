@@ -104,7 +104,7 @@ async function forAll<T>(values: readonly T[], work: (value: T) => Promise<void>
   await Promise.all(Array.from({ length: IN_FLIGHT }, worker));
 }
 
-/** An answer that says no in the one shape, whatever was asked. */
+/** A refusal has the same shape for every request. */
 function assertRefused(answer: Answer, what: () => string): void {
   assert.ok(answer.status >= 400 && answer.status < 500, `${answer.status} to ${what()}`);
   assert.ok(answer.body?.error?.code && answer.body.error.message, what());

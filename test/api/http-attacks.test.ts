@@ -14,13 +14,13 @@ const MB = 1024 * 1024;
 const service = await startService({ args: ['--workers', '1'] });
 after(() => service[Symbol.asyncDispose]());
 
-type Attacker = { socket: Socket; heard: string; isClosed: boolean };
+type Attacker = { socket: Socket; received: string; isClosed: boolean };
 
 /** A client that writes this and nothing more, and waits. */
 function attack(head: readonly string[], body = ''): Attacker {
   const socket = connect(Number(new URL(service.url).port), '127.0.0.1');
-  const attacker: Attacker = { socket, heard: '', isClosed: false };
-  socket.setEncoding('latin1').on('data', (text: string) => (attacker.heard += text));
+  const attacker: Attacker = { socket, received: '', isClosed: false };
+  socket.setEncoding('latin1').on('data', (text: string) => (attacker.received += text));
   socket.on('error', () => {}).once('close', () => (attacker.isClosed = true));
   socket.write(`${head.join('\r\n')}\r\nHost: here\r\n\r\n${body}`);
   return attacker;
@@ -67,7 +67,7 @@ test('announced bodies without a key use no memory of valid requests', async () 
     ]),
   );
   await during(attackers, {
-    until: ({ heard }) => heard.startsWith('HTTP/1.1 200 '),
+    until: ({ received }) => received.startsWith('HTTP/1.1 200 '),
     work: async () => assert.deepEqual(await sendStatuses(20), { 202: 20 }),
   });
 });
@@ -84,8 +84,8 @@ test('6,000 announced bodies at unsubscribe links do not block sending', async (
 test('a forged unsubscribe link is refused before its body is read', async () => {
   const attacker = attack(['POST /u/x HTTP/1.1', 'Content-Length: 16384']);
   await during([attacker], {
-    until: ({ heard }) => heard.startsWith('HTTP/1.1 404 '),
-    work: async () => assert.match(attacker.heard, /This link does not work/),
+    until: ({ received }) => received.startsWith('HTTP/1.1 404 '),
+    work: async () => assert.match(attacker.received, /This link does not work/),
   });
 });
 
@@ -105,7 +105,7 @@ test('announced bodies of one key use no memory of other projects', async () => 
       assert.deepEqual(await sendStatuses(20), { 202: 20 });
       assert.equal(await statusOfLarge(), 202);
       assert.ok(
-        attackers.some(({ heard }) => heard === ''),
+        attackers.some(({ received }) => received === ''),
         'the attack is on',
       );
     },
@@ -121,7 +121,8 @@ test('incomplete bodies of one key use at most half of the memory', async () => 
   const attackers = Array.from({ length: 8 }, () =>
     attack(['POST /v1/emails HTTP/1.1', authorization, json, length], almost),
   );
-  const refused = () => attackers.filter(({ heard }) => heard.startsWith('HTTP/1.1 503 ')).length;
+  const refused = () =>
+    attackers.filter(({ received }) => received.startsWith('HTTP/1.1 503 ')).length;
   await during(attackers, {
     until: () => refused() >= 5,
     work: async () => {

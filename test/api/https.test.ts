@@ -59,7 +59,7 @@ test('the API is served over TLS with the certificate of the operator', async ()
   assert.match(body.id, /^[0-9a-f-]{36}$/);
 });
 
-test('the operator reads that it ends within a day, and that it is not for the public name', async () => {
+test('the operator sees that the certificate ends within a day, and that it is not for the public name', async () => {
   const both = async () => {
     const open = await service.sql('select type, message from operator_conditions');
     return open.length === 2 ? open : null;

@@ -1,4 +1,4 @@
-/** Idempotency: one email per key, whatever is repeated. */
+/** Idempotency: any number of repetitions of a key makes one email. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';

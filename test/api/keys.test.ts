@@ -139,7 +139,7 @@ test('a sending key sends, and reads the emails that it sent', async () => {
   assert.deepEqual((await get('/v1/emails', other.key)).body.data, []);
 });
 
-test('a sending key may do nothing else', async () => {
+test('a sending key is refused every other operation', async () => {
   const { key } = await makeKey({ permission: 'sending_access' });
   const allowed = /^\/v1\/emails|^\/v1\/api-keys\/current$|^\/[^v]/;
   let tried = 0;

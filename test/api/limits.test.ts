@@ -56,7 +56,7 @@ const countStatus = (answers: Answer[], status: number) =>
 const inParallel = (count: number, ask: (n: number) => Promise<Answer>) =>
   Promise.all(Array.from({ length: count }, (_, n) => ask(n)));
 
-test('the limits are listed with what is left of them, and who set them', async () => {
+test('the limits are listed with their remaining numbers, and who set them', async () => {
   await newWindow();
   const of = async (category: string) => {
     const { body } = await service.request('GET', '/v1/limits');
@@ -91,7 +91,7 @@ test('the limits are listed with what is left of them, and who set them', async 
   assert.deepEqual(retention, { content_hours: 45 * 24, metadata_hours: 90 * 24 });
 });
 
-test('the limit of dry runs is listed with that of sending, and what is left of it', async () => {
+test('the limit of dry runs is listed with that of sending, and with its remaining number', async () => {
   await newWindow();
   const listed = async () => {
     const { body } = await service.request('GET', '/v1/limits');

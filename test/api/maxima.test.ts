@@ -56,7 +56,7 @@ test('an organization has a maximum of members and invitations, and one of them 
   assert.equal((await invite('2@acme.test')).status, 201);
 });
 
-test('a project has a maximum of suppressions, and what is there already is no addition', async () => {
+test('a project has a maximum of suppressions, and an existing entry is no addition', async () => {
   const add = (address: string) =>
     service.request('POST', '/v1/suppressions', { body: { address } });
   const load = (count: number) =>

@@ -173,7 +173,7 @@ test('members and invitations have pages', async () => {
   }
 });
 
-test('what belongs to another organization does not exist', async () => {
+test('resources of another organization are not found', async () => {
   const other = UNKNOWN_ID.replace('21aa', '21ab');
   await service.sql(`insert into organizations values ($1, 'Other', app_now())`, [other]);
   const project = UNKNOWN_ID.replace('21aa', '21ac');

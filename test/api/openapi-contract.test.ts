@@ -194,7 +194,7 @@ test('a body is required where the service refuses a request without one', async
   assert.ok(optional > 3, String(optional));
 });
 
-test('most operations did what was asked of them: the generated requests are not all refused', () => {
+test('most operations succeed: the generated requests are not all refused', () => {
   // About 70 % of those that take a key succeed, differently in each run.
   const withKey = operations.filter(({ security }) => security === undefined);
   assert.ok(succeeded.size > 0.5 * withKey.length, [...succeeded].join());

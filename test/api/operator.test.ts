@@ -27,7 +27,7 @@ async function operatorKey(): Promise<string> {
   return made.key;
 }
 
-test('an operator lists what is open by command line and by key, with since when and what to do', async () => {
+test('an operator lists open conditions by command line and by key, with their start and what to do', async () => {
   const quiet = await service.cli('attention');
   assert.equal(quiet.code, 0, quiet.stderr);
   assert.match(quiet.stdout, /Nothing needs attention/);
@@ -48,7 +48,7 @@ test('an operator lists what is open by command line and by key, with since when
   assert.equal((await service.cli('attention')).code, 0);
 });
 
-test('what is changed about operator events is in the audit log that the members read', async () => {
+test('changes to operator events are in the audit log that the members read', async () => {
   const made = await service.cliJson('keys', 'create', '--project', 'operator', '--mode', 'live');
   const url = 'https://alerts.example/hook';
   const hook = await service.request('POST', '/v1/webhooks', { key: made.key, body: { url } });
@@ -65,7 +65,7 @@ test('what is changed about operator events is in the audit log that the members
   ]);
 });
 
-test('the event stream of an operator key has the beginning and the end', async () => {
+test('the event stream of an operator key has the beginning and the end of a condition', async () => {
   const key = await operatorKey();
   const { cursor } = (await service.request('GET', '/v1/events?after=latest', { key })).body;
   await raise();
@@ -116,7 +116,7 @@ test('a key of the operator cannot send, and has no project among the others', a
       key,
       ...(method === 'POST' && { body }),
     });
-    // 401 is what the wire format of Resend has for it.
+    // The wire format of Resend has 401 for this refusal.
     assert.equal(refused.status, path === '/emails' ? 401 : 403, `${method} ${path}`);
     assert.match(refused.text, /This is a key of the operator/);
   }

@@ -36,7 +36,7 @@ test('an empty queue says so', async () => {
   assert.deepEqual([body.providers, body.projects, body.drops], [[], [], []]);
 });
 
-test('what waits is counted by provider and by project, with the limit that binds', async () => {
+test('waiting mail is counted by provider and by project, with the limit that binds', async () => {
   const id = await service.send({ to: ['a@simulator.test', 'b@simulator.test'] });
   const { body } = await get();
   assert.deepEqual([body.waiting, body.due, body.held], [2, 2, 0]);
@@ -95,7 +95,7 @@ test('settings of a listed provider come from the table, and the simulator has n
   assert.deepEqual((await get('/providers/simulator')).body.settings, []);
 });
 
-test('held mail waits until it is released', async () => {
+test('mail on hold waits until it is released', async () => {
   const id = await service.send({ to: 'kim@held.test' });
   const held = await post('hold', { domain: 'HELD.test' });
   assert.equal(held.status, 200, held.text);
@@ -110,7 +110,7 @@ test('held mail waits until it is released', async () => {
   assert.equal(await isHeld(id), false);
 });
 
-test('mail is selected by provider, and a provider all of whose mail is held says so', async () => {
+test('mail is selected by provider, and a provider with all of its mail on hold says so', async () => {
   const [id, other] = [await service.send(), await service.send()];
   await movedTo('hoster.example', id);
   assert.equal((await post('hold', { provider: 'hoster.example' })).body.changed, 1);
@@ -121,7 +121,7 @@ test('mail is selected by provider, and a provider all of whose mail is held say
   await post('release', { provider: 'hoster.example' });
 });
 
-test('dropped mail is held at once and canceled when the minute is over', async () => {
+test('dropped mail is put on hold at once and canceled when the minute is over', async () => {
   const id = await service.send({ to: 'kim@drop.test' });
   const dropped = await post('drop', { domain: 'drop.test' });
   assert.equal(dropped.status, 202, dropped.text);
@@ -313,7 +313,7 @@ test('a large queue is estimated, and small senders are counted by the index', a
   assert.deepEqual([counted.is_estimate, counted.waiting], [false, count]);
 });
 
-test('what a mail server said last to waiting mail is shown', async () => {
+test('the last reply of a mail server to waiting mail is shown', async () => {
   await using delivering = await startService();
   const id = await delivering.send({ to: 'full@simulator.test' });
   const ask = () => delivering.request('GET', '/v1/queue/providers/simulator');

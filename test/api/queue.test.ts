@@ -29,7 +29,7 @@ test('the queue is shown by provider, longest first', async () => {
   assert.match(stdout, /^PROVIDER .*\nsimulator +3 +3 /);
 });
 
-test('held mail has no next attempt until it is released', async () => {
+test('mail on hold has no next attempt until it is released', async () => {
   const id = await service.send({ to: 'kim@held.test' });
   assert.equal((await service.cliJson('queue', 'hold', '--domain', 'HELD.test')).changed, 1);
   assert.equal((await recipient(id)).next_attempt_at, null);
@@ -40,7 +40,7 @@ test('held mail has no next attempt until it is released', async () => {
   assert.ok(isDue(await recipient(id)));
 });
 
-test('held mail that is not released fails when it expires', async () => {
+test('mail on hold that is not released fails when it expires', async () => {
   const id = await service.send({ to: 'kim@forgotten.test', expires_in: 3600 });
   await service.cliJson('queue', 'hold', '--email', id);
   const [row] = await service.sql(

@@ -30,7 +30,7 @@ test('doctor accepts the service, its key and its domain', async () => {
   });
 });
 
-test('doctor tells a key that may only send from one that is not valid', async () => {
+test('doctor distinguishes a sending-only key from an invalid one', async () => {
   const created = ['api-keys', 'create', '--name', 'Sender', '--permission', 'sending_access'];
   const { token } = await resend.json(...created);
   const sender = await resend.run(['doctor'], token);

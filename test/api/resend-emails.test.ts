@@ -199,7 +199,7 @@ test('a key that may only send is refused what needs full access', async () => {
   failed(update, 401, 'restricted_api_key');
 });
 
-test('what has nothing to do with transactional email is refused by name', async () => {
+test('operations outside of transactional email are refused by name', async () => {
   failed(await resend.contacts.list(), 404, 'not_found', /does not offer contacts/);
   failed(await resend.segments.list(), 404, 'not_found', /does not offer segments/);
   const broadcast = await resend.broadcasts.send('some-id');

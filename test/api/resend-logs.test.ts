@@ -72,7 +72,7 @@ test('usage counts the recipients of the day and the month', async () => {
   assert.equal(usage.domains.used, 1);
 });
 
-test('metrics count what became of the recipients, by period, domain and email', async () => {
+test('metrics count the outcomes of recipients, by period, domain and email', async () => {
   const to = ['delivered@resend.dev', 'bounced@resend.dev', 'complained@resend.dev'];
   const email = { from: 'a@acme.test', to, subject: 'Hi', text: 'Hi' };
   const { id } = succeeded(await resend.emails.send(email));

@@ -214,7 +214,7 @@ const NOT_OFFERED: Record<string, string> = {
   topics: 'topics',
 };
 
-/** Stands for whatever a method takes: an id, or an object with ids, addresses and contents. */
+/** Stands for every argument of a method: an id, or an object with ids, addresses and contents. */
 const ANYTHING = {
   ...Object.fromEntries(
     'id emailId inboxId threadId draftId labelId contactId automationId runId identifier'

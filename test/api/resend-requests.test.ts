@@ -225,7 +225,7 @@ test('the files of an email are listed, each with a link that needs no key', asy
   assert.equal((await fetch(url.replace(/\/attachments\/\d$/, ''))).status, 404);
 });
 
-test('what is not offered is a 404 that says so, whichever path a client has for it', async () => {
+test('an operation that is not offered gets a 404 that says so, at every path that a client has for it', async () => {
   const calls = [
     ['POST', '/domains/claims'],
     ['GET', '/domains/claims/x'],
@@ -325,7 +325,7 @@ test('a DELETE is answered with a body, and no success has a statusCode', async 
   assert.ok(!('statusCode' in removed.body));
 });
 
-test('limits are stated in whole numbers, and a refusal says when to come back', async () => {
+test('limits are stated in whole numbers, and a refusal says when to retry', async () => {
   await using limited = await startService({ env: { LETTERHAUS_LIMIT_SENDING: '2/60' } });
   await limited.cliJson('projects', 'set-limit', '1000000/1', '--mode', 'test');
   const usage = (await limited.request('GET', '/usage')).body;

@@ -61,7 +61,7 @@ test('an address that bounced is listed with the email that it bounced', async (
   const email = { from: 'a@acme.test', to, subject: 'Hello', text: 'Hello' };
   const { id } = succeeded(await resend.emails.send(email));
   await service.waitForStatus(id, 'bounced');
-  // An address of the simulator bounces every time, whatever the list has.
+  // An address of the simulator bounces every time, even when it is suppressed.
   const again = succeeded(await resend.emails.send(email));
   await service.waitForStatus(again.id, 'bounced');
   const [entry] = succeeded(await resend.suppressions.list({ origin: 'bounce' })).data;

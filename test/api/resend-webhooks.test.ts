@@ -112,7 +112,7 @@ test('an endpoint without an event that can occur is refused', async () => {
   failed(await create('ftp://acme.com', ['email.sent']), 422, 'validation_error', /^endpoint: /);
 });
 
-test('what was sent to an endpoint is listed with its attempts, and sent again', async () => {
+test('deliveries to an endpoint are listed with their attempts, and sent again', async () => {
   await using receiver = await startReceiver(500);
   const events = ['email.suppressed' as const];
   const { id: webhookId } = succeeded(

@@ -196,7 +196,7 @@ test('a request with a key ignores the cookie', async () => {
   assert.equal(root.status, 401);
 });
 
-test('what another site causes changes nothing', async () => {
+test('a request that another site causes changes nothing', async () => {
   const browser = await signedIn();
   const origin = new URL(service.url).origin;
   const foreign: Record<string, string>[] = [
@@ -356,7 +356,7 @@ test('a member changes the password; other sessions end', async () => {
   assert.equal((await change(next, OWNER.password)).status, 200);
 });
 
-test('who is locked out gets a link from a command, which works once', async () => {
+test('a member who is locked out gets a link from a command, which works once', async () => {
   const browser = await signedIn();
   const unknown = await service.cli('owner', 'reset', 'nobody@acme.test');
   assert.equal(unknown.code, 1);

@@ -19,7 +19,7 @@ const open = async (url: string) => {
   return service.request('GET', url.slice(service.url.length), { key: null });
 };
 
-test('a link shows the email to whoever has it, without scripts', async () => {
+test('everyone who has a link sees the email, without scripts', async () => {
   const html = '<p>Hello</p><script>alert(1)</script>';
   const { id } = succeeded(await resend.emails.send({ ...EMAIL, html }));
   const shared = succeeded(await resend.emails.share(id, { expiresIn: '1h' }));
@@ -114,7 +114,7 @@ test('at /v1 the time is in seconds, and the answer says when the link ends', as
   assertFailure(await share({}, await service.liveKey()), 404, 'not_found');
 });
 
-test('a sending-only key shares only what it sent', async () => {
+test('a sending-only key shares only emails that it sent', async () => {
   const permission = { name: 'x', permission: 'sending_access' };
   const made = await service.request('POST', '/v1/api-keys', { body: permission });
   const { key } = made.body;

@@ -1,4 +1,4 @@
-/** Guessing passwords is limited per address, and per account and network, whatever is right. */
+/** Guesses of passwords are limited per address, and per account and network, even with the right password. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure } from '../support/api.ts';
@@ -62,7 +62,7 @@ test('an address is blocked after a few wrong accounts or links, right password 
   assert.equal(other.status, 200, other.text);
 });
 
-test('many at once are counted exactly', async () => {
+test('concurrent guesses are counted exactly', async () => {
   const answers = await Promise.all(
     Array.from({ length: 12 }, () =>
       browserAt('192.0.2.200').post('/v1/session', { email: 'many@acme.test', password: 'wrong' }),

@@ -40,7 +40,7 @@ test('there are no counts before the first email', async () => {
   assert.deepEqual([totals, data], [[], []]);
 });
 
-test('emails are counted by what became of their recipients, at once', async () => {
+test('emails are counted at once, by the outcomes of their recipients', async () => {
   const before = Date.now();
   const at = (name: string) => `${name}@simulator.test`;
   const sent = [
@@ -89,7 +89,7 @@ test('emails are counted by what became of their recipients, at once', async () 
   assert.equal(emails, 4);
 });
 
-test('they are counted by sending domain, provider, tag and key', async () => {
+test('emails are counted by sending domain, provider, tag and key', async () => {
   const by = async (dimension: string) => {
     const { totals } = await stats(`by=${dimension}`);
     return Object.fromEntries(totals.map((row: Body) => [row.value, counted(row)]));
@@ -115,7 +115,7 @@ test('they are counted by sending domain, provider, tag and key', async () => {
   assert.equal(delivered, 3);
 });
 
-test('the command line shows the same', async () => {
+test('the command line shows the same counts', async () => {
   const { totals, data } = await service.cliJson('stats', '--mode', 'test', '--by', 'tag');
   const asked = await stats('by=tag');
   assert.deepEqual({ totals, data }, { totals: asked.totals, data: asked.data });

@@ -27,7 +27,7 @@ function fileOf(domain: string, rows: number, note = ''): string {
   return file;
 }
 
-/** Passes on a part of what comes, and cuts the connection when told so. */
+/** Forwards the first bytes of a connection, and cuts it on request. */
 async function proxyUntil(bytesMax: number) {
   const sockets: Socket[] = [];
   const { hostname, port } = new URL(service.url);

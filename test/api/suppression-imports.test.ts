@@ -150,7 +150,7 @@ test('a hostile or unknown file is refused with a sentence and changes nothing',
   assert.deepEqual(await listOf(key), []);
 });
 
-test('what was stored before a file turned out to be broken is said, and the whole file adds the rest', async () => {
+test('the import of a broken file reports the rows that it stored, and the whole file adds the rest', async () => {
   const key = await newKey();
   const whole = postmarkDump();
   const broken = await post(key, whole.slice(0, whole.length - 400));

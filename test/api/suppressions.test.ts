@@ -86,7 +86,7 @@ const WRITINGS = [
   '"Jörg901"@BÜCHER.test',
 ];
 
-test('an address is on the list in every writing of it', async () => {
+test('an address is on the list in every spelling', async () => {
   const [first = '', other = ''] = WRITINGS;
   const sent = await service.send({ to: other });
   const get = (path: string) => service.request('GET', path);
@@ -137,7 +137,7 @@ test('addresses that only look like a suppressed one, or have another tag, get m
   assertFailure(await post('ıSı@dest.test'), 422, 'suppressed');
 });
 
-test('only bounces about the mailbox and complaints add to the list, which holds nothing back for the simulator', async () => {
+test('only bounces about the mailbox and complaints add to the list, and the list stops no mail to the simulator', async () => {
   const send = async (to: string, status: string) => {
     const id = await service.send({ to });
     await service.waitForStatus(id, status);
@@ -174,7 +174,7 @@ test('only bounces about the mailbox and complaints add to the list, which holds
   assert.match(stdout, /address of the simulator and gets mail all the same/);
 });
 
-test('whatever puts an address of the simulator on the list, mail to it has its outcome', async () => {
+test('mail to a suppressed address of the simulator still has its outcome', async () => {
   const reasons = ['hard_bounce', 'complaint', 'unsubscribe', 'manual'];
   const addresses = [
     'delivered+list@simulator.test',

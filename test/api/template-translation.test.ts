@@ -40,7 +40,7 @@ test('a translated template is stored, previewed and reads as the original did',
   });
 });
 
-test('what has no translation is reported with part and line, and nothing is stored', async () => {
+test('text without a translation is reported with part and line, and nothing is stored', async () => {
   const before = (await service.request('GET', '/v1/templates')).body.data.length;
   const { status, body } = await translate({
     syntax: 'handlebars',

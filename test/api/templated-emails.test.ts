@@ -89,7 +89,7 @@ test('the subject of an email takes the place of the template’s, and completes
   assertFailure(broken, 422, 'validation_error', /^subject: has control/);
 });
 
-test('what was accepted is what is sent, whatever becomes of the template', async () => {
+test('an accepted email stays unchanged when its template is changed or deleted', async () => {
   const id = await published({ subject: 'First {{ name }}', text: 'First' });
   const scheduled_at = new Date(Date.now() + 3_600_000).toISOString();
   const answer = await send({ id, variables: { name: 'Jo' } }, { scheduled_at });
@@ -102,7 +102,7 @@ test('what was accepted is what is sent, whatever becomes of the template', asyn
   assert.equal((await contentOf(answer)).subject, 'First Jo');
 });
 
-test('what is published counts at once, in every worker', async () => {
+test('every worker uses a published version at once', async () => {
   const id = await published({ subject: 'Version 1', text: 'x', variables: [] });
   for (let version = 2; version <= 6; version += 1) {
     await service.request('PATCH', `/v1/templates/${id}`, {
@@ -116,7 +116,7 @@ test('what is published counts at once, in every worker', async () => {
   }
 });
 
-test('what is wrong with a template or its variables is named, and nothing is accepted', async () => {
+test('every fault in a template or its variables is named, and nothing is accepted', async () => {
   const draft = await post('/v1/templates', { name: 'x', subject: 'x', text: 'x' });
   const empty = await published({ subject: '{{ name }}', text: 'x' });
   const newest = async () => (await service.request('GET', '/v1/emails?limit=1')).body.data[0].id;
@@ -162,7 +162,7 @@ test('what is wrong with a template or its variables is named, and nothing is ac
   assert.equal(await newest(), before);
 });
 
-test('templates of another project or environment are not there', async () => {
+test('templates of another project or environment are not found', async () => {
   const key = await service.liveKey();
   const live = await send({ id: welcome, variables: { name: 'Jo' } }, {}, { key });
   assertFailure(live, 422, 'validation_error', /^template\.id: there is no template/);
@@ -274,7 +274,7 @@ test('the templates of a batch have a common budget of work', async () => {
   assertFailure(answer, 422, 'validation_error', message);
 });
 
-test('what templates make is bounded as the body of a request is', async () => {
+test('the text that templates render is bounded like the body of a request', async () => {
   const id = await published({
     subject: 'x',
     html: `{% for a in (1..1000) %}${'x'.repeat(1_000)}{% endfor %}`,

@@ -75,7 +75,7 @@ test('a template is made, changed, previewed, published, sent with and removed',
   assert.match(gone.stderr, /no template with this id or alias/);
 });
 
-test('what cannot be done is said, with exit code 2 for wrong usage', async () => {
+test('a refused command says why, with exit code 2 for wrong usage', async () => {
   const wrong: [string[], RegExp][] = [
     [['create', '--subject', 'x'], /needs --name/],
     [

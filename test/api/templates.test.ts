@@ -91,7 +91,7 @@ test('the list is newest first, in pages, without contents', async () => {
   assert.equal(second.data[0].id, made[0]);
 });
 
-test('a draft is changed in place, what is published makes the next version', async () => {
+test('a draft is changed in place, and publishing it makes the next version', async () => {
   const { id } = await make({ alias: 'versions' });
   const changed = await patch(`/v1/templates/${id}`, { subject: 'Hello {{ name }}' });
   assert.equal(changed.body.latest_version, 1, changed.text);
@@ -168,7 +168,7 @@ test('a deleted template is gone', async () => {
   await make({ alias: 'gone' });
 });
 
-test('a preview renders the latest version, and escapes in html what variables bring', async () => {
+test('a preview renders the latest version, and escapes variables in html', async () => {
   const { id } = await make({ text: 'Thank you, {{ name }}.' });
   const { status, body } = await preview(id, { name: '<b>Jo & "Co"</b>' });
   assert.equal(status, 200);
@@ -255,7 +255,7 @@ test('a member that an object does not have is named, with its place', async () 
   assert.equal((await preview(id, { order: { total: 1 } })).body.html, '<p>\n1</p>');
 });
 
-test('what cannot be read is refused when it is written, by field and place', async () => {
+test('a template that cannot be parsed is refused when it is written, by field and place', async () => {
   const refused: [object, RegExp][] = [
     [{ html: '{% if name %}' }, /^html: .*not closed.* \(line 1, column 1\)$/],
     [{ html: '{{ name | nope }}' }, /^html: .*undefined filter: nope/],

@@ -104,7 +104,7 @@ test('wrong codes are limited more strictly than passwords', async () => {
   await switchOff();
 });
 
-test('who has lost the device gets a link, and the second factor is switched off', async () => {
+test('a member who has lost the device gets a link, and the second factor is switched off', async () => {
   const { codes } = await switchOn();
   const { sign_in_url } = await service.cliJson('owner', 'reset', email, '--remove-totp');
   const token = tokenOf(sign_in_url);

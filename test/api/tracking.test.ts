@@ -40,7 +40,7 @@ async function setDomain(tracking: object): Promise<void> {
   assert.deepEqual((await service.request('GET', `/v1/domains/${id}`)).body, changed.body);
 }
 
-test('nothing is tracked unless the email or its domain asks for it', async () => {
+test('an email is tracked only if it or its domain requests it', async () => {
   const plain = await send();
   assert.ok((await htmlFor(plain)).includes(HTML));
   assert.deepEqual((await service.email(plain)).tracking, { opens: false, clicks: false });

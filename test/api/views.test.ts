@@ -46,7 +46,7 @@ test('views belong to a project, and are not in the audit log', async () => {
   assert.ok(data.every(({ action }: { action: string }) => !/view$/i.test(action)));
 });
 
-test('a view that is none is refused, and so is the 51st', async () => {
+test('an invalid view is refused, and so is the 51st', async () => {
   for (const wrong of [{}, { name: '', q: '' }, { name: 'a\n', q: '' }, { name: 'x' }]) {
     assertFailure(await owner.post('/v1/views', wrong), 422, 'validation_error');
   }
