@@ -462,7 +462,7 @@ test('every package is locked by its hash, runs no script at installation and ha
   ]);
 });
 
-test('every package is asked for in one version', () => {
+test('every package is required in one version', () => {
   const manifests = readFiles(['package.json', '{runtime,web,test/drill/*}/package.json']);
   assert.equal(manifests.length, 4);
   assert.deepEqual(versionsArePinned(manifests), []);

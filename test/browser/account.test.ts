@@ -200,7 +200,7 @@ test('a member signs out everywhere', async () => {
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
 });
 
-test('pages whose session is ended elsewhere stop asking, and lead to sign-in and back', async () => {
+test('pages whose session is ended elsewhere stop sending requests, and lead to sign-in and back', async () => {
   const member = new ApiBrowser(service);
   assert.equal((await member.signIn(OWNER)).status, 200);
   await using open = await takePage(browser, service, { cookies: signedIn(service, member) });

@@ -61,7 +61,7 @@ test('the link of the first start creates the owner, who sees an email appear as
   screens = page.url().replace(/\/emails$/, '');
 });
 
-test('who signs out sees nothing more, and with the password the page that was asked for', async () => {
+test('a member who signs out sees nothing more, and with the password the page that they requested', async () => {
   await using open = await takePage(browser, service);
   const { page } = open;
   await page.goto(HOME);
@@ -132,7 +132,7 @@ test('an open email follows what happens to it, and is canceled', async () => {
 const PAYLOAD = `<img src=x onerror="parent.pwned=1;window.pwned=1"><script>window.pwned=1</script>`;
 const pwned = (page: Page) => page.evaluate(() => (globalThis as { pwned?: number }).pwned);
 
-test('content of strangers runs nothing, and loads nothing from elsewhere until that is asked for', async () => {
+test('content of strangers runs nothing, and loads nothing from elsewhere until the member requests it', async () => {
   await using open = await takePage(browser, service, { cookies });
   const { page, strangers } = open;
   const remote = 'https://tracker.invalid/pixel.png';
@@ -196,7 +196,7 @@ test('the overview warns when the project stores 80 % of what it may, and leads 
   assert.deepEqual(open.complaints, []);
 });
 
-test('keys lead everywhere', async () => {
+test('keyboard shortcuts lead everywhere', async () => {
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   const first = await service.send({ to: 'first@simulator.test', subject: 'Keys one' });
@@ -277,7 +277,7 @@ async function assertOffered(page: Page, names: string[]): Promise<void> {
   await eventually(async () => assert.deepEqual(await buttons.allTextContents(), names));
 }
 
-test('who is invited joins by the link, and may do what the role allows', async () => {
+test('an invited member joins by the link, and has the rights of the role', async () => {
   await using open = await takePage(browser, service, { cookies });
   await open.page.goto(`${screens}/members`);
   await open.page.getByRole('button', { name: 'Invite' }).click();
@@ -401,7 +401,7 @@ test('a webhook is added with its secret, and a test event is among its deliveri
   await page.getByRole('heading', { name: 'No webhooks yet' }).waitFor();
 });
 
-test('who has a second factor is asked for a code once the password was right', async () => {
+test('a member with a second factor enters a code after the right password', async () => {
   const owner = new ApiBrowser(service);
   await owner.signIn(OWNER);
   const { password } = OWNER;

@@ -126,7 +126,7 @@ test('a viewer sees all of it', async () => {
   assert.deepEqual(open.complaints, []);
 });
 
-test('a search is completed by what there is, kept by a name, and saved as CSV', async () => {
+test('a search is completed from existing values, stored under a name, and saved as CSV', async () => {
   const tags = [{ name: 'kind', value: 'completion' }];
   const formula = '=1+1, "quoted"';
   await send({ tags, subject: formula });
@@ -207,7 +207,7 @@ test('an email is sent again with its attachments', async () => {
   );
 });
 
-test('the preview is light or dark as it is chosen, whatever the browser prefers', async () => {
+test('the preview is light or dark as the member chooses, regardless of the browser', async () => {
   const html = `<style>.dark { display: none } @media (prefers-color-scheme: dark) {
     .dark { display: block } .light { display: none } }</style>
     <p class="light">Light styles</p><p class="dark">Dark styles</p>`;

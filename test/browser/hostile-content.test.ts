@@ -201,7 +201,7 @@ async function assertUntouched(page: Page, what: string): Promise<void> {
   assert.deepEqual(await page.evaluate(BROUGHT_IN), [], what);
 }
 
-test('the payloads do what they are for where nothing protects', async () => {
+test('the payloads work on a page without protection', async () => {
   await using open = await watched(await openPage(browser, service));
   const { page, ran } = open;
   const asked = new Set<number>();
@@ -233,7 +233,7 @@ async function showAll(page: Page): Promise<void> {
   await waitFor(async () => page.evaluate<boolean>(isWhole), { what: 'the whole list' });
 }
 
-test('no screen runs or takes in what its fields contain', async () => {
+test('no screen runs or embeds the content of its fields', async () => {
   await using open = await openDashboard();
   const { page, complaints, strangers, ran } = open;
   const [first, last] = [TEXTS[0]!, nameOf(TEXTS.at(-1)!)];
@@ -300,7 +300,7 @@ test('no screen runs or takes in what its fields contain', async () => {
   assert.deepEqual(complaints, []);
 });
 
-test('no preview of an email runs anything, or asks another server', async () => {
+test('no preview of an email runs anything, or sends a request to another server', async () => {
   const links = await Promise.all(ids.map((id) => owner.get(`/v1/emails/${id}/preview`, TEST)));
   const pages = links.map(({ body }) => `${new URL(body.url).pathname}?remote=no`);
   await using open = await openDashboard();
@@ -331,7 +331,7 @@ test('no preview of an email runs anything, or asks another server', async () =>
   assert.equal(new URL(page.url()).pathname.endsWith(ids[0]!), true);
 });
 
-test('no preview of a template runs anything, or asks another server', async () => {
+test('no preview of a template runs anything, or sends a request to another server', async () => {
   // An unclosed element swallows the rest of the page, so each of these has a page of its own.
   const open = TEXTS.filter((text) => /^(<plaintext>|<textarea>|<!--|<frameset.*)$/.test(text));
   const closed = TEXTS.filter((text) => !open.includes(text) && !text.includes('{%'));
@@ -427,7 +427,7 @@ test('html of 5 MB is shown, and leaves the page usable', async () => {
   await page.getByRole('heading', { name: 'Domains' }).waitFor();
 });
 
-test('text that runs from right to left turns nothing round beside it', async () => {
+test('text that runs from right to left reverses no text beside it', async () => {
   const name = '\u202Emoc.knab@ofni';
   const id = await service.send({ from: `"${name}" <hello@acme.test>`, subject: `${name} x` });
   await using open = await openDashboard();

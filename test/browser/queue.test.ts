@@ -155,7 +155,7 @@ test('the queue is accessible and fits a phone, light and dark', async () => {
   }
 });
 
-test('the overview shows admins what an operator has to act on and that all mail is accounted for, and viewers nothing of it', async () => {
+test('the overview shows only admins the open conditions and that all mail is accounted for', async () => {
   const condition: NewCondition = {
     type: 'disk.low',
     subject: 'mail1',

@@ -33,7 +33,7 @@ const cookies = signedIn(service, owner);
 const project = String((await owner.get('/v1/session')).body.projects[0].id);
 const pathOf = (screen: string) => `${service.url}/dashboard/${project}/test/${screen}`;
 
-test('a webhook that fails is seen, and what it missed is sent again', async () => {
+test('a failing webhook is shown, and its failed events are replayed', async () => {
   await using receiver = await startReceiver();
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
@@ -176,7 +176,7 @@ test('a domain with wrong records says which, is verified once they are right, a
   await eventually(async () => assert.equal(await next.count(), 0));
 });
 
-test('a list of suppressions is imported, and the lines that are none are named', async () => {
+test('a list of suppressions is imported, and the invalid lines are named', async () => {
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(pathOf('suppressions'));

@@ -124,7 +124,7 @@ test('templates are found by their names, and renamed', async () => {
   assert.equal((await stored('password')).name, 'Reset of a password');
 });
 
-test('who leaves an editor with unsaved changes is asked first', async () => {
+test('leaving an editor with unsaved changes needs a confirmation', async () => {
   const { id } = await make({ name: 'Guarded' });
   await using opened = await open(`templates/${id}`);
   const { page } = opened;
@@ -147,7 +147,7 @@ test('who leaves an editor with unsaved changes is asked first', async () => {
   await hasValue(page.getByLabel('Subject'), 'Hello');
 });
 
-test('what was changed elsewhere is shown, and never replaces what is typed', async () => {
+test('a change made elsewhere is shown, and never replaces typed text', async () => {
   const { id } = await make({ name: 'Changed by two', variables: [{ name: 'name' }] });
   await using opened = await open(`templates/${id}`);
   const { page } = opened;
@@ -228,7 +228,7 @@ test('a viewer looks at templates with other sample values, and is offered no ch
   }
 });
 
-test('html of a template runs nothing, leads nowhere and loads nothing until that is asked for', async () => {
+test('html of a template runs nothing, leads nowhere and loads nothing until the member requests it', async () => {
   const remote = 'https://tracker.invalid/pixel.png';
   const html = `<script>parent.pwned=1</script><img src="x" onerror="parent.pwned=1">
     <meta http-equiv="refresh" content="0;url=/dashboard/"><base href="https://tracker.invalid/">

@@ -80,7 +80,7 @@ test('an email arrives as it is sent, and is shown as its reader sees it', async
   assert.deepEqual(opened.strangers, []);
 });
 
-test('it is searched and walked through by keys, each email in the same view', async () => {
+test('the test inbox is searched and browsed by keys, each email in the same view', async () => {
   await service.send({ to: 'keys@example.com', subject: 'Walked first', text: 'One' });
   await service.send({ to: 'keys@example.com', subject: 'Walked second', text: 'Two' });
   await service.send({ to: 'other@example.com', subject: 'Not found' });
@@ -93,7 +93,7 @@ test('it is searched and walked through by keys, each email in the same view', a
   await page.waitForURL(/\?q=to/);
   await rowOf(page, 'Not found').waitFor({ state: 'detached' });
   await rowOf(page, 'Walked second').waitFor();
-  // Where keys are heard by the page again.
+  // The page gets the keys again after a click outside of the search.
   await page.getByRole('heading', { name: 'Test inbox' }).click();
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
@@ -109,7 +109,7 @@ test('it is searched and walked through by keys, each email in the same view', a
   await page.waitForURL(/\/test-inbox\?q=to/);
 });
 
-test('in the live environment it leads to the test environment', async () => {
+test('in the live environment the test inbox leads to the test environment', async () => {
   await using opened = await open('live/test-inbox');
   const { page } = opened;
   await page.getByRole('heading', { name: 'is part of the test environment' }).waitFor();

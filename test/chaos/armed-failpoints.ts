@@ -1,6 +1,6 @@
 /**
  * Records the failpoints that were hit, and arms each process that starts: first with its node's share of the
- * list, later whatever is left, in a long run others besides.
+ * list, later with the rest of the list, in a long run also with others.
  */
 import { type Failpoint, SUPERVISOR_FAILPOINTS } from '../../src/lib/failpoint.ts';
 import type { RandomSource } from './random.ts';
@@ -14,7 +14,7 @@ import {
   workerPoints,
 } from './failpoints.ts';
 
-/** From then on every node is armed with whatever was not hit yet. */
+/** From then on every node is armed with the failpoints that were not hit yet. */
 const SWEEP_AFTER_MS = 30_000;
 /** More of them in a long run, where a node that starts is armed for a while. */
 const MORE = 3;

@@ -1,6 +1,6 @@
 /**
  * Failures of a receiving server: rows 18 to 28 of the list of faults, one object
- * each. A message that a server keeps counts as received, whatever it answers.
+ * each. A message that a server keeps counts as received, with any reply.
  */
 import type { FakePhase, MxBehaviour } from '../support/fake-mx.ts';
 

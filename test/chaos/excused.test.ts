@@ -19,8 +19,14 @@ type Mail = {
   copiesAtMs: readonly number[];
 };
 
-/** Each to a recipient of its own; who is stored is delivered, and `told` is a webhook of its event. */
-function aftermath(mails: readonly Mail[], result: readonly string[] = []): [Evidence, Rewind] {
+/**
+ * Builds the evidence of these mails. Each mail has its own recipient, and each stored mail was delivered.
+ * The endpoint received the events of the stored mails and `furtherEvents`.
+ */
+function aftermath(
+  mails: readonly Mail[],
+  furtherEvents: readonly string[] = [],
+): [Evidence, Rewind] {
   const stored = mails.filter(({ isStored }) => isStored);
   const address = 'jo@a.test';
   const evidence: Evidence = {
@@ -77,7 +83,7 @@ function aftermath(mails: readonly Mail[], result: readonly string[] = []): [Evi
         endpoint: 'all',
         expected: stored.map(({ id }) => id),
         received: new Map(
-          [...stored.map(({ id }) => id), ...result].map((id) => [
+          [...stored.map(({ id }) => id), ...furtherEvents].map((id) => [
             id,
             { bodies: new Set(['{}']), isVerified: true },
           ]),
@@ -109,8 +115,8 @@ function aftermath(mails: readonly Mail[], result: readonly string[] = []): [Evi
   return [evidence, rewind];
 }
 
-const found = (mails: readonly Mail[], result?: readonly string[]): string[] =>
-  compare(excuse(...aftermath(mails, result)).evidence).map(({ kind }) => kind);
+const found = (mails: readonly Mail[], furtherEvents?: readonly string[]): string[] =>
+  compare(excuse(...aftermath(mails, furtherEvents)).evidence).map(({ kind }) => kind);
 
 const mail = (change: Partial<Mail>): Mail => ({
   id: 'e1',

@@ -19,7 +19,7 @@ export const HOSTILE_DOMAINS = {
   dropping: named('dropping', 6),
   /** Nothing listens at the address. */
   dead: named('dead', 20),
-  /** Blame the reputation of whoever connects. */
+  /** Blame the reputation of every client. */
   complaining: named('complaining', 4),
   /** Their name servers never answer. */
   unresolvable: named('unresolvable', 12),

@@ -94,7 +94,7 @@ test('a message that arrives before its time is found, by the clock of the datab
   assert.deepEqual(kinds({ requests, skews: [later] }), ['sent_before_its_time']);
 });
 
-test('a batch of which a part is stored is found; one of which nothing is, is not', () => {
+test('a batch that is stored in part is found; a batch that is not stored at all is no finding', () => {
   assert.deepEqual(kinds({ emails: evidence().emails.slice(1) }), ['batch_in_part']);
   assert.deepEqual(kinds({ emails: [] }), []);
 });

@@ -1,4 +1,4 @@
-/** Tells answers of an outage from answers that no client may get. */
+/** Distinguishes answers of an outage from answers that no client may get. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isUnavailable, isCrowdedOut } from './node-requests.ts';

@@ -49,7 +49,7 @@ export function isUnavailable(answer: NodeResponse): boolean {
   return answer.status === 503 && code === 'service_unavailable' && !isCrowdedOut(answer);
 }
 
-/** Refused because others take too much: no project may be, whatever another one does. */
+/** Refused because other projects take too much. No project may be refused for this reason. */
 export function isCrowdedOut({ status, text }: NodeResponse): boolean {
   return status === 503 && /too many|streams are open/.test(text);
 }

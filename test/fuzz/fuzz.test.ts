@@ -67,7 +67,7 @@ test('a parser that throws is found, with the number of the input', async () => 
 });
 
 test('a parser that takes quadratic time for blanks is found', async () => {
-  // The pattern that stopped a worker for ten seconds. Of 8 KB, it takes too little time to tell on a fast processor.
+  // The pattern that stopped a worker for ten seconds. 8 KB take too little time to measure on a fast processor.
   const read = ({ bytes }: Input) => void `${bytes.toString()}x`.replace(/\s*$/, '');
   const target = { ...planted(read), growsUpTo: 16 * 1024 };
   const { finding } = await runTarget(target, { seed: SEED, from: 0, runs: 1 });

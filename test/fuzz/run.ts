@@ -116,7 +116,7 @@ async function growthProblem(
   return { what: `takes longer than linear: ${found.measured}`, input: long };
 }
 
-/** By how much the time per byte grows; 0 where there is too little of it to tell. */
+/** Growth of the time per byte; 0 where the time is too short to measure. */
 async function steepnessOf(
   { short, long }: { short: Input; long: Input },
   reader: Reader,

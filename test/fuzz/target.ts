@@ -16,7 +16,7 @@ export type Target = {
   grow(random: RandomSource): (bytes: number) => Input;
   /** Bytes that are read at most: beyond them time does not grow. */
   growsUpTo: number;
-  /** CPU that one input may take, whatever its length. */
+  /** CPU that one input of any length may take. */
   cpuMsMax: number;
   open(): Promise<Reader>;
 };

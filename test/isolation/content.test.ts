@@ -68,7 +68,7 @@ const dryRun = (html: string) =>
 const atOnce = <Result>(count: number, work: (index: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, index) => work(index)));
 
-test('html with runs of spaces, tried by dry runs', async () => {
+test('dry runs of html with runs of spaces do not delay another project', async () => {
   for (const tag of ['<img src=', '<a href="', '<a href =']) {
     await isHarmless(tag, () => atOnce(4, () => dryRun(`<p>Hi</p>${tag}${' '.repeat(190_000)}x>`)));
   }
@@ -86,7 +86,7 @@ async function publishedTemplate(template: object): Promise<string> {
   return created.body.id;
 }
 
-test('lists that become text, and tags of Handlebars', async () => {
+test('lists that become text, and tags of Handlebars, do not delay another project', async () => {
   const id = await publishedTemplate({
     text: '{% for x in (1..100000) %}{{ l | replace: "b", "c" }}{% for y in m limit: n %}{% endfor %}{% endfor %}',
     variables: ['l', 'm', 'n'].map((name) => ({ name, type: 'list' })),
@@ -109,7 +109,7 @@ test('lists that become text, and tags of Handlebars', async () => {
   }
 });
 
-test('20 MB of character references, tried, sent, and looked into by many at once', async () => {
+test('20 MB of character references do not delay another project in dry runs, sends and reads', async () => {
   const html = '&lt;'.repeat(5_000_000);
   await isHarmless('dry runs', () => atOnce(2, () => dryRun(html)));
   const body = { ...EMAIL, html };
@@ -153,7 +153,7 @@ test('an email of 20 MB that is read 34 times at once takes the memory of a few'
   assert.ok(grownMb < 500, `${grownMb} MB more`);
 });
 
-test('whoever opens a link to a long email many times at once does not delay its project', async () => {
+test('opening a link to a long email many times at once does not delay its project', async () => {
   const { path, link } = await sendLong(1);
   const [own, ...opened] = await Promise.all([
     statusOf(`/v1${path}`, attacker),

@@ -24,7 +24,7 @@ export function testMailShapes(workers: number): void {
     await tenants.victim.isServed();
   });
 
-  test(`${workers}: ten projects with mail to silent domains do not stop another's`, async () => {
+  test(`${workers}: ten projects with mail to silent domains do not stop mail of another`, async () => {
     await using tenants = await startTenants(workers);
     await using silent = await startSilentHosts(1_300, tenants.port);
     publishHosts(tenants, silent.addresses);
@@ -38,7 +38,7 @@ export function testMailShapes(workers: number): void {
     await tenants.victim.isServed();
   });
 
-  test(`${workers}: mail to hosts that drop SYNs delays nobody's, nor that of its own project`, async () => {
+  test(`${workers}: mail to hosts that drop SYNs delays no other mail, not even of its own project`, async () => {
     await using tenants = await startTenants(workers);
     const addresses = ['127.78.0.1', '127.78.0.2', '127.78.0.3', '127.78.0.4'];
     const holes = await Promise.all(addresses.map((one) => startBlackHole(one, tenants.port)));

@@ -66,7 +66,7 @@ test('a reply about our reputation slows down the host that sent it, and no othe
   await resetsArrive(live, 'patient.test');
 });
 
-test('what a second mail server of a domain replies is not held against the first', async () => {
+test('a reply of the second mail server of a domain does not count against the first', async () => {
   const shared = await journey.mailServer(
     'shared.test',
     { phases: { greeting: { drop: 'fin' } } },

@@ -106,7 +106,7 @@ test('a browser of an earlier sign-in can sign in from a network that is blocked
   assert.equal((await browserAt('192.0.2.2').signIn(RIGHT)).status, 200);
 });
 
-test('a new password ends what the browsers of earlier sign-ins have', async () => {
+test('a new password ends the privilege of browsers of earlier sign-ins', async () => {
   const [old, present] = [browserAt('192.0.2.3'), browserAt('192.0.2.3')];
   assert.equal((await old.signIn(RIGHT)).status, 200);
   assert.equal((await present.signIn(RIGHT)).status, 200);
@@ -128,7 +128,7 @@ test('a new password ends what the browsers of earlier sign-ins have', async () 
 /** More than a process hashes. */
 const FLOOD_PER_SECOND = 120;
 
-/** Guesses of strangers, as many each second whatever they are answered, until the work is done. */
+/** Guesses of strangers, equally many each second regardless of the answers, until the work is done. */
 async function duringFlood(
   addressOf: (n: number) => string,
   work: () => Promise<void>,

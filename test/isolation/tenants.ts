@@ -15,7 +15,7 @@ import { newTenant, type Tenant } from '../support/tenants.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Receiver, startReceiver } from '../support/webhook-receiver.ts';
 
-/** Guarantee: a password reset leaves within this time, whatever other tenants do. */
+/** Guarantee: a password reset leaves within this time, under any load of other tenants. */
 const PROMISED_MS = 2_000;
 /** On a busy machine an action may take this multiple of its time before the attack. */
 const SLOWER_AT_MOST = 4;

@@ -58,7 +58,7 @@ test('while other mail is answered, a stranger’s dead mail servers do not coun
   }
 });
 
-test('when nothing else is under way, they delay neither a known nor a new receiver of others', async () => {
+test('when nothing else is under way, a stranger’s dead servers delay neither a known nor a new receiver of others', async () => {
   for (const domain of ['good.example', 'new.example']) {
     const earlier = begun();
     await flood();

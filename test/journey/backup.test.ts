@@ -17,7 +17,7 @@ const ADDRESS = '127.0.1.1';
 const FROM = { from: 'Acme <hello@acme.example>' };
 
 for (const where of ['embedded', 'external'] as const) {
-  test(`a lost machine is restored into an ${where} database, and its mail goes on`, async () => {
+  test(`a lost machine is restored into an ${where} database, and its mail continues`, async () => {
     const folder = temporaryFolder();
     const passphraseFile = join(folder, 'passphrase');
     writeFileSync(passphraseFile, 'correct horse battery staple\n');

@@ -1,6 +1,6 @@
 /**
- * Somebody else has taken every connection that the database has: what the service holds is enough to
- * accept, to send, to tell and to be read.
+ * Another program has taken every connection of the database. The connections of the service are enough to
+ * accept and send mail, to send webhooks and to answer requests.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,6 +1,6 @@
 /**
- * The database goes away, comes back, or loses its connections at the worst moment. Whoever asks
- * meanwhile is told the truth; afterwards everything goes on by itself.
+ * The database goes away, comes back, or loses its connections at the worst moment. Requests get a 503
+ * with the reason. When the database is back, mail resumes without help.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';

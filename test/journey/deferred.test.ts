@@ -96,7 +96,7 @@ test('an email that expires ends as failed, and is not tried again', async () =>
   assert.equal(status, 'failed');
   for (const { status: own, attempts, reason, smtp } of recipients) {
     assert.deepEqual([own, attempts, reason.category], ['failed', 1, 'expired']);
-    assert.equal(smtp.code, 451); // the last thing that was heard
+    assert.equal(smtp.code, 451); // the last reply
   }
   assert.equal(mx.sessions.flatMap(({ lines }) => lines).filter(isRcpt).length, 2);
   const story = await journey.story(id);
@@ -134,7 +134,7 @@ test('when all mail servers are down and recover, the email arrives, even after 
   assert.deepEqual(await journey.story(id), ['queued', 'delivery_delayed', 'delivered']);
 });
 
-test('a server that has just failed to answer is not contacted, and that does not count as an attempt', async () => {
+test('a server that has just failed to answer is left out, and no attempt is counted', async () => {
   const mx = await journey.mailServer('resting.test');
   await mx.stop();
   const ids: string[] = [];
@@ -146,16 +146,16 @@ test('a server that has just failed to answer is not contacted, and that does no
   for (const name of ['kim', 'lee', 'max', 'eve', 'pat', 'sam']) {
     ids.push(await journey.send({ to: `${name}@resting.test` }));
   }
-  await waitFor(allTaken(1), { what: 'all of them to be put off' });
+  await waitFor(allTaken(1), { what: 'all of them to be released' });
   await journey.pass({ seconds: 125 });
-  await waitFor(allTaken(2), { what: 'all of them to be put off again' });
+  await waitFor(allTaken(2), { what: 'all of them to be released again' });
   await mx.start();
   await journey.service.restart();
   await journey.pass({ minutes: 3 });
   for (const id of ids) {
     const { status, recipients } = await journey.ended(id);
     const { length } = await journey.timeline(id);
-    // Each attempt is one event, as is having been accepted.
+    // The timeline has one event for the accept and one for each attempt.
     assert.deepEqual([status, recipients[0].attempts], ['delivered', length - 1]);
     assert.ok(length <= 3, `${length} events`);
   }

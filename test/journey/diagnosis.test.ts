@@ -100,7 +100,7 @@ test('a bounced email names the reply, its reason and what to do', async () => {
   assert.match(next_step, /check the address/);
 });
 
-test('a domain without a mail server is named by what DNS says', async () => {
+test('a domain without a mail server is explained by the answer of DNS', async () => {
   journey.dns.set('why-null.test', 'MX', ['0 .']);
   const id = await journey.send({ to: 'kim@why-null.test' });
   await journey.ended(id);
@@ -110,7 +110,7 @@ test('a domain without a mail server is named by what DNS says', async () => {
   assert.deepEqual([last_attempt.phase, last_attempt.dialogue], ['dns', []]);
 });
 
-test('a suppressed recipient is told apart from those who got the email', async () => {
+test('a suppressed recipient is distinguished from those who got the email', async () => {
   const address = 'kim@why-suppressed.test';
   await journey.request('POST', '/v1/suppressions', { address });
   await journey.mailServer('why-other.test');

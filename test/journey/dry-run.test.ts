@@ -66,7 +66,7 @@ test('a sender whose records are published passes DKIM, SPF and DMARC', async ()
   });
 });
 
-test('a sender whose records are gone fails, and is told which record is missing', async () => {
+test('a sender whose records are gone fails, and the answer names the missing record', async () => {
   const key = await journey.key();
   const body = { name: 'gone.example' };
   const { body: domain } = await journey.service.request('POST', '/v1/domains', { key, body });
@@ -79,7 +79,7 @@ test('a sender whose records are gone fails, and is told which record is missing
   assert.deepEqual([sender.dmarc.policy, sender.dmarc.verdict], ['quarantine', 'fail']);
 });
 
-test('name servers that do not answer make a verdict unknown in seconds, not the request slow', async () => {
+test('name servers that do not answer make a verdict unknown in seconds, and do not slow the request', async () => {
   journey.dns.setFailure('silent.test', 'timeout');
   const startedMs = performance.now();
   const { recipients } = await dryRun({ to: ['kim@silent.test', 'kim@null.test'] });
@@ -89,7 +89,7 @@ test('name servers that do not answer make a verdict unknown in seconds, not the
   assert.match(silent.problem, /did not respond within 3 s/);
 });
 
-test('one request looks up ten domains of recipients, whatever it has', async () => {
+test('one request looks up at most ten domains of recipients', async () => {
   const to = Array.from({ length: 50 }, (_, n) => `kim@many${n}.test`);
   const { recipients } = await dryRun({ to });
   const unknown = recipients.filter(

@@ -15,7 +15,7 @@ const ENV = {
 };
 const portOf = ({ service }: Journey): number => service.readyLine.inbound_port ?? 0;
 
-/** Sends until it is told to come again. @returns how many were kept */
+/** Sends until the service defers a message. @returns the number of kept messages */
 async function flood(port: number, from: string): Promise<number> {
   await using client = await Dialogue.greeted(port, { from });
   for (let count = 0; ; count += 1) {

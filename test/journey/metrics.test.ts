@@ -127,7 +127,7 @@ test('replies of the mail ports are counted by code, and log-ins there', async (
   await becomes('log_ins_total', 'way="smtp",result="refused"', atLeast(1));
 });
 
-test('webhooks are counted by what became of them, and endpoints by their state', async () => {
+test('webhook deliveries are counted by their outcome, and endpoints by their state', async () => {
   await using failing = await startReceiver();
   failing.answer = 500;
   await journey.request('POST', '/v1/webhooks', { url: failing.url });
@@ -154,7 +154,7 @@ test('the machine, its database, its certificate and the domains have figures', 
   assert.match(build[0]?.labels ?? '', /^version="\d+\.\d+\.\d+",node="\d+.*",postgres="\d+.*"$/);
 });
 
-test('mail that waits for a suspended provider is seen to wait', async () => {
+test('mail that waits for a suspended provider is counted as waiting', async () => {
   await journey.mailServer('down.test', { phases: { greeting: { drop: 'fin' } } });
   const count = 21;
   for (let index = 0; index < count; index += 1) {
@@ -165,7 +165,7 @@ test('mail that waits for a suspended provider is seen to wait', async () => {
   await waitFor(isSuspended, { what: 'the provider to be suspended', timeoutMs: 30_000 });
   await becomes('provider_suspended', 'provider="other"', atLeast(1));
   await becomes('queue_provider_depth', 'provider="other"', atLeast(count));
-  // None of it is due: its times were put off.
+  // None of it is due, because the suspension deferred it.
   await service.sql(`update emails set created_at = created_at - interval '1 hour'`);
   await becomes('queue_oldest_due_seconds', '', atLeast(3_600));
   await becomes('queue_provider_oldest_due_seconds', 'provider="other"', atLeast(3_600));

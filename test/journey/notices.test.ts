@@ -62,7 +62,7 @@ async function noticeAbout(address: string): Promise<string> {
   return notice?.raw.toString() ?? '';
 }
 
-test('each recipient is reported as its NOTIFY asks, from the null reverse-path and signed', async () => {
+test('each recipient is reported as its NOTIFY requests, from the null reverse-path and signed', async () => {
   const bad = '550 5.1.1 No such user here';
   await journey.mailServer('plain.test', {
     recipients: { bad, quiet: bad, plain: bad, glad: bad },

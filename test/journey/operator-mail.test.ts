@@ -106,7 +106,7 @@ test('the mail about a full database goes out while other mail is refused', asyn
   await service.sql('drop table filler');
 });
 
-test('an address on the suppression list is said in attention, and what waited is mailed later', async () => {
+test('an address on the suppression list is shown in attention, and waiting reports are mailed later', async () => {
   const [{ project }] = await service.sql(
     `select project_id as project from domains where name = 'acme.example'`,
   );

@@ -41,7 +41,7 @@ test("the operator's webhook gets beginnings and ends, signed with its secret, a
   assert.deepEqual(await service.sql(left, [receiver.url]), []);
 });
 
-test('a URL that may not be reached is said at the start, and mail goes on', async () => {
+test('a URL that may not be reached is reported at the start, and mail continues', async () => {
   await using service = await startService({
     env: {
       LETTERHAUS_OPERATOR_WEBHOOK: 'http://10.0.0.1/hook',

@@ -181,7 +181,7 @@ const WRITE_WAL = `do $$ begin
   end loop;
 end $$`;
 
-test('mail goes on while the archive is away; when WAL had to be given up, a new base backup is made', async () => {
+test('mail continues while the archive is away; when WAL had to be given up, a new base backup is made', async () => {
   const archive = join(temporaryFolder(), 'archive');
   mkdirSync(archive);
   const env = { LETTERHAUS_POINT_IN_TIME: archive, ...SEALED };

@@ -178,7 +178,7 @@ test('mail that expires while its provider refuses us says so', async () => {
   const { status, recipients } = await journey.ended(id);
   assert.equal(status, 'failed');
   assert.partialDeepStrictEqual(recipients[0].reason, { category: 'expired', blame: 'us' });
-  // The worker that meets its end may not have heard of the block yet, and knows the reason of the wait.
+  // The worker that lets it expire may not know of the block yet, but it knows the reason of the wait.
   const named = new RegExp(`while (?:${mx.name} refused all|the provider refused) mail`);
   assert.match(recipients[0].reason.advice, named);
   mx.set({});

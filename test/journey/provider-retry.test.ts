@@ -11,7 +11,7 @@ const { service } = journey;
 
 const REPLY = '550 5.7.1 Client host [192.0.2.1] blocked using zen.spamhaus.org';
 
-test('a provider that refuses us is listed with its reply and the page for delisting, and tried when asked', async () => {
+test('a provider that refuses us is listed with its reply and the page for delisting, and tried on request', async () => {
   const mx = await journey.mailServer('blocking.test', { phases: { rcpt: REPLY } });
   const ids: string[] = [];
   for (const name of ['jo', 'kim', 'lu']) {

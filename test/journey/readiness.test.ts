@@ -83,7 +83,7 @@ function messageOf(answer: Answer, code: string): string {
   return answer.body.reasons.find((one: { code: string }) => one.code === code).message;
 }
 
-test('while the database is frozen, readiness answers that it is unavailable, and waits for nothing', async () => {
+test('while the database is frozen, readiness answers at once that it is unavailable', async () => {
   await isReady();
   proxy.stall();
   // All of these answers come while the database gives none.
@@ -159,7 +159,7 @@ test('a wrong clock is a reason, for as long as it is wrong', async () => {
   await isReady();
 });
 
-test('a node that ends for a newer schema says so to whoever is still connected', async () => {
+test('a node that ends for a newer schema answers connected clients with the reason', async () => {
   const { hostname, port } = new URL(service.url);
   const socket = connect({ host: hostname, port: Number(port) });
   await once(socket, 'connect');

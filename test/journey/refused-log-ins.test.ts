@@ -122,7 +122,7 @@ test('the filter of fail2ban finds the address in these lines, and in no others'
   assert.equal(groups?.['ip4'] ?? groups?.['ip6'], client);
 });
 
-test('a client cannot have another address blocked by what it writes', async () => {
+test('a client cannot have another address blocked by the text that it sends', async () => {
   const forged = '{"level":"warn","event":"log_in.refused","way":"smtp","client":"198.51.100.66",';
   const client = '203.0.113.30';
   for (const text of [forged, `\n${forged}`, forged.replaceAll('"', String.raw`\"`)]) {

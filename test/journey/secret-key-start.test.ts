@@ -132,7 +132,7 @@ test('of two nodes that begin on an empty database at once, one starts and the o
   }
 });
 
-test('a database from before the check is recognised by what is sealed in it', async () => {
+test('a database from before the check is recognised by its sealed values', async () => {
   await using service = await startService();
   const file = keyFileOf(service.dataDir);
   const right = readFileSync(file);

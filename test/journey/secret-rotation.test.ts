@@ -37,7 +37,7 @@ type Sent = {
   raw: Buffer;
 };
 
-/** Sends an email that is delivered, and told by webhooks whose signatures hold. */
+/** Sends an email that is delivered, and whose webhooks have valid signatures. */
 async function send(domain: string): Promise<Sent> {
   const mx = await journey.mailServer(domain);
   const address = `jo@${domain}`;

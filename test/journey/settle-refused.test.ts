@@ -1,7 +1,7 @@
 /**
- * The database is there and refuses to store what became of mail that was delivered: a column has
- * another name, a right is missing, a check fails. Nothing is sent again because of it: outcomes wait
- * in memory, no further message gets its final dot, and everything goes on once it is mended.
+ * The database answers and refuses to store the outcomes of delivered mail: a column has
+ * another name, a right is missing, a check fails. The service sends no mail again: outcomes wait
+ * in memory, and no further message gets its final dot. When the database stores again, mail resumes.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';

@@ -98,7 +98,7 @@ test('at a receiver with few connections few are refused, and few emails are def
   const ids = await sendMany(90, (index) => `jo${index}@few.example`);
   await allAttempted(ids);
   const deferred = await deferredOf(ids);
-  assert.ok(deferred <= 5, `${deferred} of 90 emails were put off`);
+  assert.ok(deferred <= 5, `${deferred} of 90 emails were deferred`);
   const refused = mx.sessions.filter(({ isRefused }) => isRefused);
   assert.ok(refused.length > 0, 'it was too many for a moment');
   assert.ok(refused.length <= 25, `${refused.length} sessions were refused`);

@@ -1,6 +1,6 @@
 /**
  * The network forgets the database while a service starts: packets vanish, and nothing is reset. A start that waits
- * for such a connection ends by itself, and at once when it is stopped, whatever it waits for.
+ * for such a connection ends by itself. A stop ends it at once, in every step.
  */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';

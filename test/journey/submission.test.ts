@@ -285,8 +285,8 @@ test('suppressed recipients get no mail, and a message with no other recipient i
   assert.equal(mx.messages.length, 1);
 });
 
-// Who a message is from: what is checked is what is signed and sent. A key that may only send, and only
-// from acme.example, tries to have somebody else's name delivered.
+// The author of a message: the service signs and sends the From that it has checked. A key that may only send,
+// and only from acme.example, tries to send in the name of another person.
 
 const OWN = 'From: hello@acme.example';
 

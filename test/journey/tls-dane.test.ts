@@ -120,7 +120,7 @@ test('TLSA records without DNSSEC do not count', async () => {
   const records = [tlsaRecord('other-name', '3 1 1')];
   const unsigned = await journey.mailServer('unsigned.test', secure('trusted'));
   publish(unsigned, records);
-  // The domain's own zone is signed, the mail server's is not: whoever forges it leads elsewhere.
+  // The zone of the domain is signed, that of the mail server is not: a forger can name another server.
   const halfSigned = await journey.mailServer('half.test', secure('trusted'));
   publish(halfSigned, records);
   journey.dns.sign('half.test');

@@ -21,7 +21,7 @@ const TRUSTED: MxBehaviour = { startTls: 'offered' };
 const UNPROVEN: MxBehaviour = { startTls: 'offered', certificate: 'self-signed' };
 let domains = 0;
 
-/** A domain of its own with an announced policy, which names the hosts of `*.mx.test` unless told. */
+/** Returns a new domain with an announced policy. By default the policy names the hosts of `*.mx.test`. */
 function announce(
   answer: PolicyAnswer = { body: policyText('enforce', ['*.mx.test']) },
   { txt = 'v=STSv1; id=1;' } = {},
@@ -44,8 +44,8 @@ async function sendTo(domain: string) {
   return recipients[0].smtp;
 }
 
-/** Sends one email that must be put off because of TLS. */
-async function putOff(domain: string, draft: object = {}): Promise<string> {
+/** Sends one email that must be deferred because of TLS. */
+async function sendDeferred(domain: string, draft: object = {}): Promise<string> {
   const id = await journey.send({ to: `kim@${domain}`, ...draft });
   const { status, recipients } = await journey.attempted(id);
   assert.deepEqual([status, recipients[0].reason.category], ['deferred', 'tls']);
@@ -82,7 +82,7 @@ for (const [what, behaviour] of Object.entries(FAILING)) {
   test(`nothing is sent to a server that ${what} until it is corrected`, async () => {
     const domain = announce();
     const mx = await journey.mailServer(domain, behaviour);
-    const id = await putOff(domain);
+    const id = await sendDeferred(domain);
     assert.ok(!saidMail(mx));
     mx.set(TRUSTED);
     assert.equal((await journey.retry(id)).status, 'delivered');
@@ -114,9 +114,9 @@ test('a policy in testing mode stops no mail, and its failures are counted', asy
 test('TLS results of a domain are counted by policy and result', async () => {
   const domain = announce();
   const mx = await journey.mailServer(domain, UNPROVEN);
-  const waiting = [await putOff(domain, { expires_in: 60 })];
+  const waiting = [await sendDeferred(domain, { expires_in: 60 })];
   mx.set({});
-  waiting.push(await putOff(domain, { expires_in: 60 }));
+  waiting.push(await sendDeferred(domain, { expires_in: 60 }));
   mx.set(TRUSTED);
   await sendTo(domain);
   expected.set(domain, [
@@ -227,7 +227,7 @@ for (const [what, vanish] of Object.entries(GONE)) {
     policies.set(domain, { status: 404 });
     mx.set(UNPROVEN);
     mx.sessions.at(-1)?.socket.destroy();
-    cached.set(what, { domain, mx, waiting: await putOff(domain, { expires_in: 60 }) });
+    cached.set(what, { domain, mx, waiting: await sendDeferred(domain, { expires_in: 60 }) });
   });
 }
 
@@ -235,7 +235,7 @@ test('a server that the policy does not list is not contacted', async () => {
   const domain = announce({ body: policyText('enforce', ['host0.mx.test']) });
   const stranger = await journey.mailServer(domain, TRUSTED, { preference: 5 });
   const named = await journey.mailServer(domain, TRUSTED, { preference: 10 });
-  const id = await putOff(domain);
+  const id = await sendDeferred(domain);
   assert.match((await journey.email(id)).recipients[0].smtp.message, /does not name/);
   assert.deepEqual([stranger.connections, named.connections], [0, 0]);
   policies.set(domain, { body: policyText('enforce', [named.name]) });
@@ -257,7 +257,7 @@ describe('after a restart', () => {
   for (const what of Object.keys(GONE)) {
     test(`a cached policy holds when ${what}, also after a restart`, async () => {
       const { domain, mx, waiting } = cached.get(what)!;
-      const later = await putOff(domain, { expires_in: 60 });
+      const later = await sendDeferred(domain, { expires_in: 60 });
       assert.equal(mx.messages.length, 1);
 
       await journey.pass({ seconds: 61 });

@@ -1,4 +1,4 @@
-/** Opens and clicks: from the message that a mail server gets to the events, whatever links are requested. */
+/** Opens and clicks: from the message that a mail server gets to the events, for any requested links. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import PostalMime from 'postal-mime';
@@ -167,7 +167,7 @@ test('a link that is requested very often stores few events and answers every ti
   await service.counted(/letterhaus_tracking_visits_total\{result="not_stored"\} [1-9]/);
 });
 
-test('links work while the database is away, and what they note is stored afterwards', async () => {
+test('links work while the database is away, and visits are stored afterwards', async () => {
   const { id, pixel, links } = await sent('away.test');
   await service.setDatabaseReachable(false);
   const clicked = await visit(links[1]!, { ip: '203.0.114.5' });

@@ -157,7 +157,7 @@ test('a forged or mangled link shows an error page and changes nothing', async (
   assert.equal(await entryOf(address), null);
 });
 
-test('a POST to an unsubscribe link unsubscribes, whatever its type and body', async () => {
+test('a POST of any type and body to an unsubscribe link unsubscribes', async () => {
   const { path, address } = await linkFor('wrapped.test');
   const multipart =
     '--x\r\nContent-Disposition: form-data; name="List-Unsubscribe"\r\n\r\nOne-Click\r\n--x--';

@@ -86,7 +86,7 @@ async function suspended() {
   return service.sql(`select reason from providers where state = 'suspended'`);
 }
 
-test('mail whose domains cannot be looked up goes on as well, at once', async () => {
+test('mail whose domains could not be looked up is retried at once, too', async () => {
   await allDelivered(await sendToAll('second'));
   await all((server) => server.stop());
   dns.setFailure('*', 'servfail');

@@ -100,7 +100,7 @@ async function nothingWaits(): Promise<void> {
   await waitFor(isEmpty, { what: 'all mail to end', timeoutMs: 60_000 });
 }
 
-test('accepting, delivering, events, webhooks and lists go on through a change of week', async () => {
+test('accepting, delivering, events, webhooks and lists continue through a change of week', async () => {
   const boundaryMs = Date.now() + AHEAD_MS;
   await divideWeek(boundaryMs);
   const { body: stream } = await journey.request('GET', '/v1/events?after=latest');

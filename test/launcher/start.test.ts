@@ -10,12 +10,12 @@ console.log(JSON.stringify({ args: process.argv.slice(2), main: import.meta.main
 process.exitCode = 7;
 `;
 
-/** Ends by itself a moment after it was asked to: whoever started it has to stay that long. */
+/** Exits some time after a signal. The launcher has to wait for it. */
 const DRAIN = `
 const alive = setInterval(() => {}, 1000);
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
   process.on(signal, () => {
-    console.log('heard ' + signal);
+    console.log('received ' + signal);
     setTimeout(() => { console.log('drained'); process.exit(5); }, 100);
   });
 }
@@ -39,7 +39,7 @@ for (const node of ['other node', 'same node'] as const) {
       await run.said('ready');
       run.kill(signal);
       assert.deepEqual(await run.ended, { code: 5, signal: null });
-      assert.equal(run.stdout, `ready\nheard ${signal}\ndrained\n`);
+      assert.equal(run.stdout, `ready\nreceived ${signal}\ndrained\n`);
     });
   }
 
@@ -54,7 +54,7 @@ test('a second Ctrl-C while the service drains does not end the launcher first',
   const run = clone.start();
   await run.said('ready');
   run.kill('SIGINT');
-  await run.said('heard SIGINT');
+  await run.said('received SIGINT');
   run.kill('SIGINT');
   assert.deepEqual(await run.ended, { code: 5, signal: null });
   assert.match(run.stdout, /drained/);

@@ -9,7 +9,7 @@ import { hasRoom, removeAbandoned, scratchOf } from './scratch.ts';
 const base = mkdtempSync(join(tmpdir(), 'letterhaus-scratch-'));
 after(() => rmSync(base, { recursive: true }));
 
-test('a run removes what killed runs have left, and nothing of those that go on', () => {
+test('a run removes the folders of killed runs, and none of running ones', () => {
   const mine = scratchOf(base, process.pid);
   const { pid } = spawnSync(process.execPath, ['--version']);
   mkdirSync(join(scratchOf(base, pid), 'database'));
@@ -22,6 +22,6 @@ test('a run removes what killed runs have left, and nothing of those that go on'
   assert.equal(statSync(mine).mode & 0o7777, 0o1777, 'other users may make folders there');
 });
 
-test('a folder that is not in memory is not taken for one that is', () => {
+test('a folder on disk is not mistaken for one in memory', () => {
   for (const place of ['/', base, '/proc', '/no/such/folder']) assert.equal(hasRoom(place), false);
 });

@@ -32,7 +32,7 @@ export type FakeReply =
       dripMs?: number;
       /** `fin` closes the connection in order; `rst` resets it like a crashed machine. */
       drop?: 'fin' | 'rst';
-      /** At `data`: the message counts as accepted, whatever the reply is. */
+      /** At `data`: the message counts as accepted, with any reply. */
       keep?: true;
     };
 

@@ -232,7 +232,7 @@ async function readsLists(bytes: Buffer): Promise<void> {
   }
 }
 
-/** Whatever it was, it is Liquid now, unless it is too large for it. */
+/** Every template becomes valid Liquid, unless it is too large. */
 function translatesTemplate(bytes: Buffer): void {
   for (const syntax of SYNTAXES) {
     const { liquid } = translatePart(bytes.toString(), { syntax, isHtml: true });
