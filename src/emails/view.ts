@@ -21,9 +21,9 @@ export function presentSummary(email: EmailSummary) {
     status: email.status,
     last_event: email.lastEvent,
     created_at: email.createdAt.toISOString(),
-    scheduled_at: wireTime(email.scheduledAt),
-    sent_at: wireTime(email.sentAt),
-    completed_at: wireTime(email.completedAt),
+    scheduled_at: email.scheduledAt?.toISOString() ?? null,
+    sent_at: email.sentAt?.toISOString() ?? null,
+    completed_at: email.completedAt?.toISOString() ?? null,
     tags: email.tags,
     metadata: email.metadata,
     environment: email.environment,
@@ -60,8 +60,4 @@ export function presentEvent(event: TimelineEvent) {
     data,
     attempt,
   };
-}
-
-function wireTime(time: Date | null): string | null {
-  return time?.toISOString() ?? null;
 }

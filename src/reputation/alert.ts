@@ -53,9 +53,9 @@ export type ActiveAlert = { isPaused: boolean; belowForMs: number | null };
 
 export type AlertChange = 'raises' | 'recovers' | 'gets_better' | 'gets_worse' | 'stays';
 
-/** An alert ends when the share stays below this part of the threshold, or mail below `emailsMin`, … */
+/** An alert can end while the share is at most this part of the threshold, or mail is below `emailsMin`. */
 const BETTER_SHARE = 0.8;
-/** … for this time, so that an alert does not start and end with every batch of mail. */
+/** It ends after this time, so that an alert does not start and end with every batch of mail. */
 const BETTER_FOR_MS = 3600_000;
 
 export function alertChange(

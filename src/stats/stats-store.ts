@@ -2,10 +2,10 @@
  * Stores counts of mail by hour and by day (counts.ts).
  *
  * Guarantee: the counts are exact and contain only committed changes. The statement that accepts, settles, cancels or
- * tracks mail also appends its changes to `stats_deltas`, one row for each email or recipient: grouping them there
- * costs more than the rows. Appending makes no worker wait for another. `foldStats` adds the rows to `stats` and
- * deletes them, in one transaction. A reader sums both tables in one snapshot, so it neither misses nor repeats a
- * row. Its cost does not depend on the number of emails.
+ * tracks mail also appends its changes to `stats_deltas`, one row for each email or recipient. It does not group them,
+ * because grouping costs more than the extra rows. Appending makes no worker wait for another. `foldStats` adds the
+ * rows to `stats` and deletes them, in one transaction. A reader sums both tables in one snapshot, so it neither
+ * misses nor repeats a row. Its cost does not depend on the number of emails.
  *
  * Folding limits the number of values of a dimension per day, so that generated tags or domains do not fill the disk.
  */

@@ -12,7 +12,7 @@ export function presentWebhook(endpoint: WebhookEndpoint) {
     events: endpoint.events && [...endpoint.events],
     status: endpoint.status,
     disabled_reason: endpoint.disabledReason,
-    failing_since: wireTime(endpoint.failingSince),
+    failing_since: endpoint.failingSince?.toISOString() ?? null,
     created_at: endpoint.createdAt.toISOString(),
   };
 }
@@ -29,8 +29,8 @@ export function presentDelivery(delivery: WebhookDelivery) {
     status: delivery.status,
     attempts: delivery.attempts,
     created_at: delivery.createdAt.toISOString(),
-    completed_at: wireTime(delivery.completedAt),
-    next_attempt_at: wireTime(delivery.nextAttemptAt),
+    completed_at: delivery.completedAt?.toISOString() ?? null,
+    next_attempt_at: delivery.nextAttemptAt?.toISOString() ?? null,
   };
 }
 
@@ -59,10 +59,6 @@ export function presentReplay(replay: WebhookReplay) {
     total: replay.total,
     queued: replay.queued,
     created_at: replay.createdAt.toISOString(),
-    completed_at: wireTime(replay.completedAt),
+    completed_at: replay.completedAt?.toISOString() ?? null,
   };
-}
-
-function wireTime(at: Date | null): string | null {
-  return at === null ? null : at.toISOString();
 }

@@ -1,6 +1,6 @@
 /**
- * Connections of clients in transit from the supervisor, which listens, to a worker. The cluster module passes them on.
- * This file closes those that reach no worker.
+ * The supervisor listens, and the cluster module hands each client connection to a worker. This file closes those that
+ * reach none.
  */
 import type { Worker } from 'node:cluster';
 
