@@ -22,7 +22,7 @@ const NOT_ON_HOLD: Refusal = {
   message: 'The installation is not on hold.',
 };
 
-export function registerRestoredRoutes(app: App, services: HttpServices): void {
+export function registerHoldRoutes(app: App, services: HttpServices): void {
   registerHold(app, services);
   registerRelease(app, services);
 }

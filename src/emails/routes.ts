@@ -119,7 +119,7 @@ function registerChanges(app: App, { db }: HttpServices): void {
       const { projectId: owner } = callerOf(request);
       const turn = { db, owner, reply };
       const found = await changeInTurn(turn, ref, () => reschedule(db, ref, time));
-      return 'refused' in found ? refuse(reply, found) : presentEmail(found);
+      return isRefusal(found) ? refuse(reply, found) : presentEmail(found);
     },
   });
 
@@ -142,7 +142,7 @@ function registerChanges(app: App, { db }: HttpServices): void {
       const { projectId: owner } = callerOf(request);
       const turn = { db, owner, reply };
       const found = await changeInTurn(turn, ref, () => cancel(db, ref));
-      return 'refused' in found ? refuse(reply, found) : presentEmail(found);
+      return isRefusal(found) ? refuse(reply, found) : presentEmail(found);
     },
   });
 }

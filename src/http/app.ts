@@ -62,10 +62,10 @@ import { registerProjectSettingRoutes } from '../accounts/projects/settings-rout
 import { registerProjectRoutes } from '../accounts/projects/routes.ts';
 import { registerProviderBlockRoutes } from '../delivery/blocks/routes.ts';
 import { registerQueueRoutes } from '../delivery/queue-control/routes.ts';
-import { registerRecipientLogRoute } from '../emails/address-log/routes.ts';
+import { registerAddressLogRoute } from '../emails/address-log/routes.ts';
 import { registerReconciliationRoutes } from '../reconciliation/routes.ts';
 import { registerRequestRoutes } from '../requests/routes.ts';
-import { registerRestoredRoutes } from '../backup/hold-routes.ts';
+import { registerHoldRoutes } from '../backup/hold-routes.ts';
 import { registerRetentionRoutes } from '../retention/routes.ts';
 import { registerReturnPathHostRoutes } from '../domains/return-path-host-routes.ts';
 import { registerSessionRoutes } from '../accounts/sessions/routes.ts';
@@ -149,7 +149,7 @@ function registerRoutes(app: App, services: HttpServices, timeouts: HttpTimeouts
   registerEmailInspectionRoutes(app, services);
   registerShareRoutes(app, services);
   registerEventRoutes(app, services);
-  registerRecipientLogRoute(app, services);
+  registerAddressLogRoute(app, services);
   registerStatsRoutes(app, services);
   registerQueueRoutes(app, services);
   registerEmailBatchRoute(app, services);
@@ -176,7 +176,7 @@ function registerRoutes(app: App, services: HttpServices, timeouts: HttpTimeouts
   registerTlsResultRoutes(app, services);
   registerReturnPathHostRoutes(app, services);
   registerRetentionRoutes(app, services);
-  registerRestoredRoutes(app, services);
+  registerHoldRoutes(app, services);
   registerViewRoutes(app, services);
   registerRequestRoutes(app, services);
   registerServiceRoutes(app, services);

@@ -7,7 +7,7 @@ import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { APP_ROLE, Database, DatabaseUnavailable } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
-import { type InboundItem, InboundStore } from './report-store.ts';
+import { type InboundItem, ReportStore } from './report-store.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -46,7 +46,7 @@ test('a report about a locked email does not block the others', async () => {
 
   const own = new Database(database.address, { role: APP_ROLE, name: 'inbound' });
   await own.receiving.query(`set lock_timeout = '300ms'`);
-  const store = new InboundStore(own.receiving, { onNotified: () => {} });
+  const store = new ReportStore(own.receiving, { onNotified: () => {} });
   const [locked, ...others] = emails;
   await db.transaction(async (tx) => {
     await tx.query('select from emails where project_id = $1 and id = $2 for update', [

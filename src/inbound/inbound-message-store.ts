@@ -138,7 +138,7 @@ const TOAST_TIMES = 1.06;
 /** `ring_busy`: the oldest segment cannot be emptied now, so nothing was stored. */
 type UnmatchedResult = 'kept' | 'ring_busy';
 
-export class UnmatchedStore {
+export class InboundMessageStore {
   readonly #commits: GroupCommit<NewInboundMessage, UnmatchedResult>;
 
   /** @param options.ringBytesMax maximum size of the table on disk; must be equal on all nodes */

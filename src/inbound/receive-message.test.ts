@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { statusReport } from '../../test/support/reports.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import { parseMailbox } from '../mail/address.ts';
-import type { InboundItem, InboundStore } from './report-store.ts';
-import type { UnmatchedStore } from './inbound-message-store.ts';
+import type { InboundItem, ReportStore } from './report-store.ts';
+import type { InboundMessageStore } from './inbound-message-store.ts';
 import { newId } from '../database/ids.ts';
 import { createReceive } from './receive-message.ts';
 
@@ -21,10 +21,10 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
         kept.push(item);
         return { kind: 'kept', change: null };
       },
-    } as InboundStore,
+    } as ReportStore,
     unmatched: {
       keep: () => assert.fail('no unmatched mail is kept'),
-    } as unknown as UnmatchedStore,
+    } as unknown as InboundMessageStore,
     rate: { tryCount: () => false },
     refusal: () => null,
     world: { newId },

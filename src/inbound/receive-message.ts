@@ -23,11 +23,11 @@ import { HOPS_MAX } from '../mail/mime/raw-message.ts';
 import { decodedFieldValue, readHeader } from '../mail/mime/reader.ts';
 import type {
   InboundResult,
-  InboundStore,
+  ReportStore,
   NewInboundMessage,
   SentRecipient,
 } from './report-store.ts';
-import type { UnmatchedStore } from './inbound-message-store.ts';
+import type { InboundMessageStore } from './inbound-message-store.ts';
 import { type Addressee, type AddressBook, addresseeOf } from './addressees.ts';
 import { consequenceOf, interimResultOf } from './consequence.ts';
 import type { UnmatchedRate } from './unmatched-rate.ts';
@@ -64,8 +64,8 @@ export type Receive = (arrival: Arrival) => Promise<Received>;
 
 type ReceiveOptions = {
   book: AddressBook;
-  store: InboundStore;
-  unmatched: UnmatchedStore;
+  store: ReportStore;
+  unmatched: InboundMessageStore;
   rate: Pick<UnmatchedRate, 'tryCount'>;
   /** Returns why nothing can be stored now (the disk is nearly full), or null. */
   refusal: () => string | null;

@@ -45,7 +45,7 @@ export type InboundItem = {
 /** `open`: the recipient has not ended, so nothing was stored. */
 export type InboundResult = { kind: 'kept'; change: StoredStatus | null } | { kind: 'open' };
 
-export type InboundStoreOptions = {
+export type ReportStoreOptions = {
   onNotified: () => void;
   /** Called for each change after the commit. */
   onSettled?: (settlement: Settlement) => void;
@@ -55,10 +55,10 @@ const BATCHES_AT_ONCE = 2;
 /** Lock timeout per message, after a batch timed out waiting for one email's row. */
 const SINGLE_LOCK_TIMEOUT_MS = 50;
 
-export class InboundStore {
+export class ReportStore {
   readonly #commits: GroupCommit<InboundItem, InboundResult>;
 
-  constructor(db: Database['receiving'], options: InboundStoreOptions) {
+  constructor(db: Database['receiving'], options: ReportStoreOptions) {
     this.#commits = new GroupCommit({
       commit: (batch) => commitTogetherOrSingly(db, batch, options),
       sizeBytes: ({ message }) => message.content.length + 2_000,
@@ -78,7 +78,7 @@ export class InboundStore {
 async function commitTogetherOrSingly(
   db: Database['receiving'],
   batch: readonly InboundItem[],
-  options: InboundStoreOptions,
+  options: ReportStoreOptions,
 ): Promise<(InboundResult | Promise<InboundResult>)[]> {
   try {
     return await commitBatch(db, batch, options);
@@ -98,7 +98,7 @@ async function commitTogetherOrSingly(
 async function commitBatch(
   db: Database['receiving'],
   batch: readonly InboundItem[],
-  { onNotified, onSettled, lockTimeoutMs }: InboundStoreOptions & { lockTimeoutMs?: number },
+  { onNotified, onSettled, lockTimeoutMs }: ReportStoreOptions & { lockTimeoutMs?: number },
 ): Promise<InboundResult[]> {
   failpoint('inbound_before_commit');
   const { results, notified } = await db.transaction(async (tx) => {

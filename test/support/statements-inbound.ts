@@ -1,7 +1,7 @@
 /** Statements of received mail, for database/plans.test.ts. */
 import {
   type InboundItem,
-  InboundStore,
+  ReportStore,
   findSentRecipient,
   hasDomain,
 } from '../../src/inbound/report-store.ts';
@@ -9,7 +9,7 @@ import {
   findInbound,
   forgetInbound,
   listInbound,
-  UnmatchedStore,
+  InboundMessageStore,
 } from '../../src/inbound/inbound-message-store.ts';
 import { newId } from '../../src/database/ids.ts';
 import { SettleStore } from '../../src/settle/settle-store.ts';
@@ -43,7 +43,7 @@ function itemAbout(
 /** Settles reports about open, delivered and sent emails: nothing, a bounce, a delivery. */
 async function settleReports(stage: Stage): Promise<void> {
   const { db } = stage;
-  const store = new InboundStore(db.receiving, { onNotified: () => {} });
+  const store = new ReportStore(db.receiving, { onNotified: () => {} });
   const batch = await acceptBatch(stage);
   const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => stage.holder });
   const ended = batch.filter((_, index) => index % 3 > 0);
@@ -61,7 +61,7 @@ async function settleReports(stage: Stage): Promise<void> {
 
 /** Keeps unmatched mail in the current segment, and where the next one must be emptied. */
 async function keepUnmatched(stage: Stage): Promise<void> {
-  const store = new UnmatchedStore(stage.db.receiving, { ringBytesMax: 8 * 2_000 });
+  const store = new InboundMessageStore(stage.db.receiving, { ringBytesMax: 8 * 2_000 });
   const batch = await acceptBatch(stage);
   await Promise.all(batch.map((email) => store.keep(itemAbout(email, 'bounced').message)));
 }

@@ -15,7 +15,7 @@ import { refuse } from '../../http/errors.ts';
 import { environment, failures, idSchema, listOf, time } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 
-export function registerRecipientLogRoute(app: App, { db }: HttpServices): void {
+export function registerAddressLogRoute(app: App, { db }: HttpServices): void {
   app.get('/v1/recipients/:address/log', {
     schema: {
       summary: 'Show the history of an address',

@@ -28,10 +28,10 @@ import {
   createSubmission,
   type SubmissionOptions,
 } from '../../accept/smtp-submission.ts';
-import { InboundStore } from '../../inbound/report-store.ts';
+import { ReportStore } from '../../inbound/report-store.ts';
 import type { DiskFullMemory } from '../../database/server/capacity.ts';
 import { addSuppressionIn, countFullMailbox } from '../../suppressions/suppression-store.ts';
-import { UnmatchedStore } from '../../inbound/inbound-message-store.ts';
+import { InboundMessageStore } from '../../inbound/inbound-message-store.ts';
 
 export type SmtpPorts = {
   noteLogIn(client: string): void;
@@ -186,8 +186,8 @@ function submissionOptions(
 }
 
 /**
- * @param listeners.onNotified called when webhook deliveries were queued
- * @param listeners.refusal why no mail is accepted; null when it is
+ * @param options.onNotified called when webhook deliveries were queued
+ * @param options.refusal why no mail is accepted; null when it is
  */
 function inboundOptions(
   { config, db, secrets, log, onSettled }: WorkerContext,
@@ -198,14 +198,14 @@ function inboundOptions(
   }: { onNotified: () => void; refusal: () => string | null; diskFull: DiskFullMemory },
 ): Pick<SmtpServerOptions<null>, 'handlers' | 'limits' | 'keptBytesMax'> {
   const book = { db: db.receiving, secrets: () => secrets.deriveAll('return path') };
-  const store = new InboundStore(db.receiving, {
+  const store = new ReportStore(db.receiving, {
     onNotified,
     onSettled,
   });
   const receive = createReceive({
     book,
     store,
-    unmatched: new UnmatchedStore(db.receiving, { ringBytesMax: config.unmatchedBytesMax }),
+    unmatched: new InboundMessageStore(db.receiving, { ringBytesMax: config.unmatchedBytesMax }),
     rate: new UnmatchedRate(systemWorld, UNMATCHED_LIMITS),
     refusal,
     world: systemWorld,
