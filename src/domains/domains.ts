@@ -9,7 +9,7 @@
  * No transaction is open during DNS queries (domain-check.ts).
  */
 import type { AuthenticationFinding } from '../core/findings.ts';
-import { type Refusal, refuseFields } from '../core/refusals.ts';
+import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { DomainScope, Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import {
@@ -195,7 +195,7 @@ export async function createDomain(
   );
   if (refusal) return refusal;
   const existing = options.dkim === undefined ? null : await readExistingKey(options.dkim, name);
-  if (existing !== null && 'refused' in existing) return existing;
+  if (existing !== null && isRefusal(existing)) return existing;
   const generated = await generateKeys(existing?.pair);
   if (generated === null) return TOO_MANY_AT_ONCE;
   const keys = { ...generated, rsaSelector: existing?.selector ?? null };

@@ -6,7 +6,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { EventType } from '../core/events.ts';
-import { type Refusal, refuseFields } from '../core/refusals.ts';
+import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import { checkOutboundUrl } from '../net/http/guarded-client.ts';
 import { isId, newId } from '../database/ids.ts';
@@ -30,7 +30,7 @@ import type { Database } from '../database/database.ts';
 import type { Logger } from 'pino';
 
 type WebhookEndpoint = endpoints.WebhookEndpoint;
-type Delivery = deliveries.WebhookDeliveryDetail;
+type WebhookDelivery = deliveries.WebhookDeliveryDetail;
 
 type WebhookServiceOptions = Omit<AttemptDependencies, 'agents'> & {
   db: Pick<Database, 'query' | 'readsOf'>;
@@ -101,7 +101,7 @@ export class WebhookService {
     change: endpoints.EndpointChange,
   ): Promise<WebhookEndpoint | Refusal> {
     const current = await this.get(scope, id);
-    if ('refused' in current) return current;
+    if (isRefusal(current)) return current;
     const { url = current.url, events } = change;
     const problem = url === current.url ? null : checkOutboundUrl(url, this.#options.guard);
     if (problem !== null) return refuseUrl(problem);
@@ -116,7 +116,7 @@ export class WebhookService {
 
   async rotateSecret(scope: Scope, id: string): Promise<EndpointWithSecret | Refusal> {
     const current = await this.get(scope, id);
-    if ('refused' in current) return current;
+    if (isRefusal(current)) return current;
     const { signingSecret, sealed: secret } = this.#newSecret(id);
     const endpoint = await endpoints.rotateSecret(this.#db, scope, { id, secret });
     const owner = { kind: 'webhook', ownerId: scope.projectId, id } as const;
@@ -135,14 +135,14 @@ export class WebhookService {
     query: deliveries.DeliveryFilter & { page: Page },
   ): Promise<deliveries.DeliveryPage | Refusal> {
     const endpoint = await this.get(scope, id);
-    if ('refused' in endpoint) return endpoint;
+    if (isRefusal(endpoint)) return endpoint;
     const reads = this.#db.readsOf(scope.projectId);
     return deliveries.listDeliveries(reads, scope, { ...query, endpointId: id });
   }
 
-  async findDelivery(scope: Scope, ids: DeliveryIds): Promise<Delivery | Refusal> {
+  async findDelivery(scope: Scope, ids: DeliveryIds): Promise<WebhookDelivery | Refusal> {
     const endpoint = await this.get(scope, ids.endpointId);
-    if ('refused' in endpoint) return endpoint;
+    if (isRefusal(endpoint)) return endpoint;
     const found = isId(ids.id) && (await deliveries.findDelivery(this.#db, scope, ids));
     return found || NO_DELIVERY;
   }
@@ -151,9 +151,9 @@ export class WebhookService {
    * Replays one delivery, whatever its status, with the same id. This enables an endpoint that the service disabled.
    * It refuses an endpoint that its owner disabled.
    */
-  async replay(scope: Scope, ids: DeliveryIds): Promise<Delivery | Refusal> {
+  async replay(scope: Scope, ids: DeliveryIds): Promise<WebhookDelivery | Refusal> {
     const delivery = await this.findDelivery(scope, ids);
-    if ('refused' in delivery) return delivery;
+    if (isRefusal(delivery)) return delivery;
     const refusal = await replayStoredDelivery(this.#db, scope, { ...ids, delivery });
     return refusal ?? this.findDelivery(scope, ids);
   }
@@ -166,18 +166,18 @@ export class WebhookService {
     return findReplayOfEndpoint(this.#db, scope, ids);
   }
 
-  async test(scope: Scope, endpointId: string): Promise<Delivery | Refusal> {
+  async test(scope: Scope, endpointId: string): Promise<WebhookDelivery | Refusal> {
     const { world, log } = this.#options;
     const endpoint = await this.get(scope, endpointId);
-    if ('refused' in endpoint) return endpoint;
+    if (isRefusal(endpoint)) return endpoint;
     const sealed = await endpoints.findSecrets(this.#db, scope, endpointId);
     if (!sealed) return NO_ENDPOINT;
     const id = newId();
     const event = createTestEvent(endpointId, world.now());
     const { url, format } = endpoint;
     const request = { ...sealed, endpointId, eventId: id, url, format, event, attempts: 0 };
-    const { meaning, attempt } = await attemptWebhook(this.#options, request);
-    const status = meaning === 'delivered' ? 'delivered' : 'failed';
+    const { kind, attempt } = await attemptWebhook(this.#options, request);
+    const status = kind === 'delivered' ? 'delivered' : 'failed';
     const logged = { at: event.createdAt, ...attempt };
     await deliveries.recordTestDelivery(this.#db, scope, {
       endpointId,

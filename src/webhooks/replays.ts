@@ -5,7 +5,7 @@
  * A replay enables an endpoint that the service disabled (410, five days of failures): its owner has probably
  * repaired the receiver. It refuses an endpoint that its owner disabled.
  */
-import { type Refusal, refuseFields, noSuch } from '../core/refusals.ts';
+import { isRefusal, type Refusal, refuseFields, noSuch } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import { isId } from '../database/ids.ts';
 import type { Queryable } from '../database/database.ts';
@@ -57,7 +57,7 @@ export async function replayStoredDelivery(
     return { refused: 'conflict', message: 'This event was removed after its retention.' };
   }
   const endpoint = await findReplayable(db, scope, endpointId);
-  if ('refused' in endpoint) return endpoint;
+  if (isRefusal(endpoint)) return endpoint;
   await enableIfDisabled(db, scope, endpoint);
   await replayDelivery(db, scope, { endpointId, id });
   return null;
@@ -72,7 +72,7 @@ export async function startReplay(
 ): Promise<WebhookReplay | Refusal> {
   const { endpointId } = range;
   const endpoint = await findReplayable(db, scope, endpointId);
-  if ('refused' in endpoint) return endpoint;
+  if (isRefusal(endpoint)) return endpoint;
   if (range.until <= range.since) return refuseUntil('must be after since');
   const total = await countDeliveries(db, scope, { ...range, limit: REPLAY_MAX + 1 });
   if (total > REPLAY_MAX) {
@@ -104,7 +104,7 @@ export async function findReplayOfEndpoint(
   ids: DeliveryIds,
 ): Promise<WebhookReplay | Refusal> {
   const endpoint = await findEndpoint(db, scope, ids.endpointId);
-  if ('refused' in endpoint) return endpoint;
+  if (isRefusal(endpoint)) return endpoint;
   return (isId(ids.id) && (await findReplay(db, scope, ids))) || NO_REPLAY;
 }
 
@@ -114,7 +114,7 @@ async function findReplayable(
   id: string,
 ): Promise<endpoints.WebhookEndpoint | Refusal> {
   const endpoint = await findEndpoint(db, scope, id);
-  if ('refused' in endpoint) return endpoint;
+  if (isRefusal(endpoint)) return endpoint;
   if (endpoint.status === 'enabled' || endpoint.disabledReason !== null) return endpoint;
   return { refused: 'conflict', message: 'The webhook is disabled; enable it first.' };
 }

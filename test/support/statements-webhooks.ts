@@ -54,8 +54,8 @@ export async function notifyBatch(stage: Stage): Promise<void> {
   const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
   await Promise.all(
     settled.map((one, index) => {
-      const meaning: WebhookOutcome['meaning'] = index % 2 === 0 ? 'delivered' : 'failed';
-      return outcomes.settle({ ...one, meaning, retryMs: 5_000, suspendMs: 0, attempt });
+      const kind: WebhookOutcome['kind'] = index % 2 === 0 ? 'delivered' : 'failed';
+      return outcomes.settle({ ...one, kind, retryMs: 5_000, suspendMs: 0, attempt });
     }),
   );
   await db.query('update webhook_endpoints set blocked_until = null, failures = 0');

@@ -26,7 +26,7 @@ test('known and listed providers have a label of their own, and all others share
   createMetrics(registry, labels, {
     waiting: () => 0,
     unsettled: () => ({ delivery: 2, webhook: 0 }),
-    underWay: () => 0,
+    runningCount: () => 0,
     isUplinkDown: () => true,
     providers: () => [
       ...Array.from({ length: 40 }, (_, index) => provider(`mx${index}.example`, 'full', 9)),

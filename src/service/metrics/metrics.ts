@@ -31,7 +31,7 @@ export type ServiceMetrics = {
 
 type MetricsState = {
   waiting: () => number;
-  underWay: () => number;
+  runningCount: () => number;
   unsettled: () => { delivery: number; webhook: number };
   /** Whether no mail server anywhere answers (delivery/outage/uplink.ts). */
   isUplinkDown: () => boolean;
@@ -55,7 +55,7 @@ export function createMetrics(
     });
   };
   gauge('letterhaus_memory_waiting', 'Recipients that wait in memory.', state.waiting);
-  gauge('letterhaus_under_way', 'Recipients that are being delivered now.', state.underWay);
+  gauge('letterhaus_under_way', 'Recipients that are being delivered now.', state.runningCount);
   gauge('letterhaus_smtp_connections', 'Open connections to mail servers.', () =>
     state.providers().reduce((sum, { open }) => sum + open, 0),
   );

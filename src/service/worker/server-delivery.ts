@@ -42,7 +42,7 @@ type Accepting = {
   isOverloaded: () => boolean;
 };
 
-type Delivery = Accepting & {
+type Delivering = Accepting & {
   dispatcher: Dispatcher;
   connections: SmtpConnections;
   findRoute: FindRoute;
@@ -61,7 +61,7 @@ type DeliveryListeners = {
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
 };
 
-export function createDelivery(context: WorkerContext, listeners: DeliveryListeners): Delivery {
+export function createDelivery(context: WorkerContext, listeners: DeliveryListeners): Delivering {
   const { onNotified } = listeners;
   const { config, db, lease, log } = context;
   const world = systemWorld;
@@ -144,7 +144,7 @@ function createDeliveryMetrics(
 ): ServiceMetrics {
   return createMetrics(registry, labels, {
     waiting: () => dispatcher.waitingCount,
-    underWay: () => dispatcher.runningCount,
+    runningCount: () => dispatcher.runningCount,
     unsettled: () => ({ delivery: settling.keptCount, webhook: unsettledWebhooks() }),
     isUplinkDown: () => connections.uplink.isDown,
     providers: () => [...connections.providers].map((provider) => provider.describe()),

@@ -18,7 +18,7 @@ const full = (claims: readonly EndpointClaim[]) =>
 const maxOf = (endpoints: EndpointQueue, endpointId: string) =>
   endpoints.planClaims(64).find((planClaims) => planClaims.endpointId === endpointId)?.max ?? 0;
 
-test('an endpoint that does not respond has at most two attempts under way', () => {
+test('an endpoint that does not respond has at most two running attempts', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('dead'));
   const claims = endpoints.planClaims(64);
@@ -96,7 +96,7 @@ function allWait(endpoints: EndpointQueue, max: number): number {
   return claimed.length;
 }
 
-test('projects are served in turn, first the one with the fewest under way', () => {
+test('projects are served in turn, first the one with the fewest running attempts', () => {
   const endpoints = new EndpointQueue();
   for (let at = 0; at < 100; at += 1) endpoints.add(endpoint(`many${at}`, 0, 'large'));
   const claims = endpoints.planClaims(64);

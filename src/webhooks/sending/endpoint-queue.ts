@@ -18,13 +18,13 @@ export type Pace = 'quick' | 'slow' | 'failed';
 
 type CountedDelivery = { endpointId: string; data?: string | null };
 
-/** Counts of a project: attempts in progress, those of them that wait, and bytes of data. */
-type ProjectState = { endpoints: number; underWay: number; waiting: number; bytes: number };
+/** Counts of a project: running attempts, those of them that wait, and bytes of data. */
+type ProjectState = { endpoints: number; runningCount: number; waiting: number; bytes: number };
 
 type EndpointState = Endpoint & {
   hasMore: boolean;
   concurrencyMax: number;
-  underWay: number;
+  runningCount: number;
   project: ProjectState;
 };
 
@@ -46,7 +46,7 @@ export class EndpointQueue {
   readonly #projects = new Map<string, ProjectState>();
   /** Endpoints whose last response came within a second. */
   readonly #quick = new Set<string>();
-  #underWay = 0;
+  #runningCount = 0;
   #waiting = 0;
   #bytes = 0;
 
@@ -56,7 +56,12 @@ export class EndpointQueue {
       const { projectId, endpointId, lowWaterMs } = endpoint;
       const project = this.#project(projectId);
       project.endpoints += 1;
-      const initial = { hasMore: true, concurrencyMax: CONCURRENCY_FIRST, underWay: 0, project };
+      const initial = {
+        hasMore: true,
+        concurrencyMax: CONCURRENCY_FIRST,
+        runningCount: 0,
+        project,
+      };
       this.#endpoints.set(endpointId, { projectId, endpointId, lowWaterMs, ...initial });
       return;
     }
@@ -81,7 +86,7 @@ export class EndpointQueue {
         projectId,
         endpointId,
         lowWaterMs,
-        max: Math.min(endpoint.concurrencyMax - endpoint.underWay, share),
+        max: Math.min(endpoint.concurrencyMax - endpoint.runningCount, share),
       };
     });
   }
@@ -126,12 +131,12 @@ export class EndpointQueue {
   }
 
   get #freeSlots(): number {
-    return Math.max(0, ACTIVE_MAX - (this.#underWay - this.#waiting));
+    return Math.max(0, ACTIVE_MAX - (this.#runningCount - this.#waiting));
   }
 
-  #isReady({ hasMore, underWay, concurrencyMax, project, endpointId }: EndpointState): boolean {
-    if (!hasMore || underWay >= concurrencyMax) return false;
-    if (project.underWay === 0) return true;
+  #isReady({ hasMore, runningCount, concurrencyMax, project, endpointId }: EndpointState): boolean {
+    if (!hasMore || runningCount >= concurrencyMax) return false;
+    if (project.runningCount === 0) return true;
     if (project.bytes >= BYTES_OF_PROJECT_MAX || this.#bytes >= BYTES_MAX) return false;
     if (this.#quick.has(endpointId)) return true;
     if (project.waiting >= WAITING_OF_PROJECT_MAX) return false;
@@ -141,9 +146,9 @@ export class EndpointQueue {
   #addToCounts({ endpointId, data }: CountedDelivery, deliveries: 1 | -1): void {
     const endpoint = this.#state(endpointId);
     const bytes = deliveries * (data?.length ?? 0);
-    this.#underWay += deliveries;
-    endpoint.underWay += deliveries;
-    endpoint.project.underWay += deliveries;
+    this.#runningCount += deliveries;
+    endpoint.runningCount += deliveries;
+    endpoint.project.runningCount += deliveries;
     endpoint.project.bytes += bytes;
     this.#bytes += bytes;
   }
@@ -166,13 +171,18 @@ export class EndpointQueue {
   }
 
   #project(id: string): ProjectState {
-    const project = this.#projects.get(id) ?? { endpoints: 0, underWay: 0, waiting: 0, bytes: 0 };
+    const project = this.#projects.get(id) ?? {
+      endpoints: 0,
+      runningCount: 0,
+      waiting: 0,
+      bytes: 0,
+    };
     this.#projects.set(id, project);
     return project;
   }
 
-  #forgetIfIdle({ underWay, hasMore, endpointId, projectId, project }: EndpointState): void {
-    if (underWay > 0 || hasMore) return;
+  #forgetIfIdle({ runningCount, hasMore, endpointId, projectId, project }: EndpointState): void {
+    if (runningCount > 0 || hasMore) return;
     this.#endpoints.delete(endpointId);
     project.endpoints -= 1;
     if (project.endpoints === 0) this.#projects.delete(projectId);
@@ -187,8 +197,8 @@ function sortByProjectTurn(endpoints: readonly EndpointState[]): EndpointState[]
   const nextPlaces = new Map<ProjectState, number>();
   return endpoints
     .map((endpoint) => {
-      const { underWay, waiting } = endpoint.project;
-      const place = nextPlaces.get(endpoint.project) ?? underWay - waiting;
+      const { runningCount, waiting } = endpoint.project;
+      const place = nextPlaces.get(endpoint.project) ?? runningCount - waiting;
       nextPlaces.set(endpoint.project, place + 1);
       return { endpoint, place };
     })

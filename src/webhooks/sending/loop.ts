@@ -6,7 +6,7 @@
  * Guarantees: each event is sent at least once, with one id for all retries. Deliveries are claimed under this
  * worker's lease, which fences every outcome (database/leased-queue.ts). An unreachable, slow or overloaded
  * endpoint does not delay other endpoints, even those of its project (endpoint-queue.ts, suspensions in
- * webhooks/health.ts). The number and bytes of deliveries in progress are limited.
+ * webhooks/health.ts). The number and bytes of running deliveries are limited.
  *
  * Each poll searches endpoints, advances running replays by one step (replay-store.ts), claims (endpoint-queue.ts)
  * and sends (sender.ts, attempt.ts).
@@ -109,8 +109,8 @@ export class WebhookLoop {
     await this.#sender.stop();
   }
 
-  get stats(): Record<SettledWebhook, number> & { underWay: number } {
-    return { ...this.#sender.counts, underWay: this.#sender.underWay.size };
+  get stats(): Record<SettledWebhook, number> & { runningCount: number } {
+    return { ...this.#sender.counts, runningCount: this.#sender.running.size };
   }
 
   /** Outcomes in memory that the database refuses to store. */

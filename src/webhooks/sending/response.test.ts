@@ -19,7 +19,7 @@ const failureTexts = (message: string) => ({ message, publicMessage: message });
 
 test('every 2xx is a success', () => {
   for (const status of [200, 202, 204, 299]) {
-    assert.equal(outcomeOfResponse(answered(status), first).meaning, 'delivered');
+    assert.equal(outcomeOfResponse(answered(status), first).kind, 'delivered');
   }
 });
 
@@ -34,8 +34,8 @@ test('a redirect, an error and a missing response are retried after 5 s', () => 
     },
   ];
   for (const failure of failures) {
-    const { meaning, retryMs } = outcomeOfResponse(failure, first);
-    assert.deepEqual({ meaning, retryMs }, { meaning: 'failed', retryMs: 5_000 });
+    const { kind, retryMs } = outcomeOfResponse(failure, first);
+    assert.deepEqual({ kind, retryMs }, { kind: 'failed', retryMs: 5_000 });
   }
 });
 
@@ -46,7 +46,7 @@ test('the tenth failure is the last', () => {
 });
 
 test('410 ends deliveries to the endpoint', () => {
-  assert.equal(outcomeOfResponse(answered(410), first).meaning, 'gone');
+  assert.equal(outcomeOfResponse(answered(410), first).kind, 'gone');
 });
 
 test('Retry-After lengthens the wait, in seconds or as a date, and never shortens it', () => {

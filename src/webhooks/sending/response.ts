@@ -3,7 +3,7 @@ import { webhookRetryDelayMs } from '../../core/retry.ts';
 import type { GuardedResponse } from '../../net/http/guarded-client.ts';
 import type { WebhookOutcome } from './webhook-outcomes.ts';
 
-export type AttemptOutcome = Pick<WebhookOutcome, 'meaning' | 'retryMs' | 'suspendMs' | 'attempt'>;
+export type AttemptOutcome = Pick<WebhookOutcome, 'kind' | 'retryMs' | 'suspendMs' | 'attempt'>;
 type Attempt = NonNullable<AttemptOutcome['attempt']>;
 
 /** The outcome of an attempt that was made. */
@@ -18,9 +18,9 @@ const ERROR_KEPT_CHARACTERS = 500;
 
 /**
  * Returns the outcome of an attempt from the endpoint's response, or from the failure to get one.
- * @param context.attempts failed attempts before this one
- * @param context.random a number, 0 (inclusive) to 1
- * @param context.nowMs wall time, for a Retry-After that names a date
+ * @param options.attempts failed attempts before this one
+ * @param options.random a number, 0 (inclusive) to 1
+ * @param options.nowMs wall time, for a Retry-After that names a date
  */
 export function outcomeOfResponse(
   response: GuardedResponse,
@@ -29,13 +29,13 @@ export function outcomeOfResponse(
   const attempt = attemptForLog(response);
   const status = response.kind === 'response' ? response.status : 0;
   if (status >= 200 && status < 300) {
-    return { meaning: 'delivered', retryMs: null, suspendMs: 0, attempt };
+    return { kind: 'delivered', retryMs: null, suspendMs: 0, attempt };
   }
-  if (status === 410) return { meaning: 'gone', retryMs: null, suspendMs: 0, attempt };
+  if (status === 410) return { kind: 'gone', retryMs: null, suspendMs: 0, attempt };
   const requestedMs = retryAfterMs(response, nowMs);
   const scheduledMs = webhookRetryDelayMs(attempts + 1, random);
   return {
-    meaning: 'failed',
+    kind: 'failed',
     retryMs: scheduledMs === null ? null : Math.max(scheduledMs, requestedMs),
     suspendMs: OVERLOADED_STATUSES.includes(status) ? Math.min(requestedMs, SUSPENSION_MAX_MS) : 0,
     attempt,

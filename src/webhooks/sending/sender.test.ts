@@ -43,7 +43,7 @@ test('workers that settle failures of one endpoint at the same time count each o
       onSettled() {},
     });
     const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
-    const failure = { meaning: 'failed', retryMs: 60_000, suspendMs: 0, attempt } as const;
+    const failure = { kind: 'failed', retryMs: 60_000, suspendMs: 0, attempt } as const;
     const settled: string[] = [];
     // Each half is one batch. Its first outcome has lost its lease.
     for (const [index, half] of [claimed.slice(0, 10), claimed.slice(10)].entries()) {
@@ -102,7 +102,7 @@ test('an outcome whose endpoint changes before it is written is written later, a
     onSettled() {},
   });
   const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
-  const failure = { meaning: 'failed', retryMs: 60_000, suspendMs: 0, attempt } as const;
+  const failure = { kind: 'failed', retryMs: 60_000, suspendMs: 0, attempt } as const;
   const settle = () => Promise.all(claimed.map((one) => outcomes.settle({ ...one, ...failure })));
   assert.deepEqual(await settle(), ['retried', 'retried']);
   assert.deepEqual(seen, { changes: 3, pauses: 3 });

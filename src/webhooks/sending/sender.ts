@@ -36,7 +36,7 @@ const DOUBT_DELAY_MS = 2_000;
 
 /** Retention removed the data of the event. */
 const WITHOUT_EVENT: AttemptOutcome = {
-  meaning: 'failed',
+  kind: 'failed',
   retryMs: null,
   suspendMs: 0,
   attempt: null,
@@ -49,7 +49,7 @@ export class WebhookSender {
     failed: 0,
     fenced: 0,
   };
-  readonly underWay = new Set<ClaimedDelivery>();
+  readonly running = new Set<ClaimedDelivery>();
   readonly #options: WebhookSenderOptions;
   readonly #agents: HttpAgents = createHttpAgents();
   readonly #outcomes: WebhookOutcomes;
@@ -74,7 +74,7 @@ export class WebhookSender {
 
   /** Yields all deliveries leased to this worker, including those whose outcome is not stored yet. */
   *leased(): Iterable<Pick<ClaimedDelivery, 'endpointId' | 'eventId'>> {
-    yield* this.underWay;
+    yield* this.running;
     yield* this.#outcomes.kept();
   }
 
@@ -84,18 +84,18 @@ export class WebhookSender {
 
   /** Never rejects. The delivery ends settled, released, or reclaimed by another worker. */
   async send(claimed: ClaimedDelivery): Promise<Pace> {
-    this.underWay.add(claimed);
+    this.running.add(claimed);
     const pace = await this.#attempt(claimed);
-    this.underWay.delete(claimed);
-    if (this.underWay.size === 0) this.#resolveIdle?.();
+    this.running.delete(claimed);
+    if (this.running.size === 0) this.#resolveIdle?.();
     return pace;
   }
 
-  /** Waits 10 s for deliveries under way, then releases them. */
+  /** Waits 10 s for running deliveries, then releases them. */
   async stop(): Promise<void> {
     const idle = new Promise<void>((resolve) => (this.#resolveIdle = resolve));
-    if (this.underWay.size > 0) await waitAtMost(STOP_WITHIN_MS, idle);
-    await this.#options.release([...this.underWay], 0);
+    if (this.running.size > 0) await waitAtMost(STOP_WITHIN_MS, idle);
+    await this.#options.release([...this.running], 0);
     await this.#outcomes.stop(STOP_SETTLE_WITHIN_MS);
     this.#hasStopped = true;
     await this.#agents.close();
@@ -168,7 +168,7 @@ export class WebhookSender {
   }
 }
 
-function paceOf({ meaning, attempt }: AttemptOutcome): Pace {
-  if (meaning !== 'delivered') return 'failed';
+function paceOf({ kind, attempt }: AttemptOutcome): Pace {
+  if (kind !== 'delivered') return 'failed';
   return (attempt?.latency_ms ?? 0) < QUICK_MS ? 'quick' : 'slow';
 }

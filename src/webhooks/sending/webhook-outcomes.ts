@@ -24,7 +24,7 @@ import { nextHealth, type AttemptTally } from '../health.ts';
 
 export type WebhookOutcome = Omit<WebhookSettlement, 'status'> & {
   /** `gone` means that the endpoint refuses all further webhooks (410). */
-  meaning: 'delivered' | 'failed' | 'gone';
+  kind: 'delivered' | 'failed' | 'gone';
   /** Milliseconds until the next attempt; null after the last one. */
   retryMs: number | null;
   /** Milliseconds for which the endpoint asked for no requests. */
@@ -56,10 +56,10 @@ export class WebhookOutcomes extends OutcomeBatches<WebhookOutcome, SettledWebho
       commitFull: (batch, { holder }) =>
         commitOutcomes(db, batch, { holder, world: options.world }),
       shorten,
-      describe: ({ endpointId, eventId, meaning }) => ({
+      describe: ({ endpointId, eventId, kind }) => ({
         endpoint_id: endpointId,
         event_id: eventId,
-        meaning,
+        meaning: kind,
       }),
       lockKeyOf: ({ endpointId }) => endpointId,
       itemBytes: OUTCOME_BYTES,
@@ -105,7 +105,7 @@ async function storeOutcomes(
   if (round === WRITE_ROUNDS_MAX)
     throw new Error('webhook endpoints have changed each time before a commit');
   // A success changes nothing at a healthy endpoint, which is the frequent case. The statement checks the assumption.
-  const assumesHealthy = round === 0 && outcomes.every(({ meaning }) => meaning === 'delivered');
+  const assumesHealthy = round === 0 && outcomes.every(({ kind }) => kind === 'delivered');
   const { health, enabledIds } = assumesHealthy
     ? { health: [], enabledIds: new Set<string>() }
     : await decideHealth(db, outcomes);
@@ -160,11 +160,11 @@ async function decideHealth(
 function tallyOf(outcomes: readonly WebhookOutcome[]): AttemptTally | null {
   const attempted = outcomes.filter(({ attempt }) => attempt !== null);
   if (attempted.length === 0) return null;
-  const failed = attempted.filter(({ meaning }) => meaning !== 'delivered');
+  const failed = attempted.filter(({ kind }) => kind !== 'delivered');
   return {
     hasSucceeded: failed.length < attempted.length,
     failures: failed.length,
-    isGone: failed.some(({ meaning }) => meaning === 'gone'),
+    isGone: failed.some(({ kind }) => kind === 'gone'),
     suspendMs: Math.max(0, ...failed.map(({ suspendMs }) => suspendMs)),
     attempt: Math.max(0, ...failed.map(({ attempts }) => attempts + 1)),
   };
@@ -172,9 +172,9 @@ function tallyOf(outcomes: readonly WebhookOutcome[]): AttemptTally | null {
 
 /** A failed delivery ends after its last attempt, or when its endpoint is disabled. */
 function statusOf(
-  { meaning, retryMs, endpointId }: WebhookOutcome,
+  { kind, retryMs, endpointId }: WebhookOutcome,
   enabledIds: ReadonlySet<string>,
 ): WebhookSettlement['status'] {
-  if (meaning === 'delivered') return 'delivered';
+  if (kind === 'delivered') return 'delivered';
   return retryMs === null || !enabledIds.has(endpointId) ? 'failed' : 'pending';
 }
