@@ -39,7 +39,7 @@ export class LetterhausError extends Error {
   override readonly name: string = 'LetterhausError';
   readonly status: number;
   readonly code: ErrorCode;
-  /** Quote this in a problem report. Null when a proxy answered instead of the service. */
+  /** Quote this in a problem report. Null when a proxy responded instead of the service. */
   readonly request_id: string | null;
   /** Invalid fields, each with its own message. */
   readonly details: readonly FieldProblem[];
@@ -61,7 +61,7 @@ export class ConnectionError extends Error {
   override readonly name: string = 'ConnectionError';
 }
 
-/** The service, or a proxy before it, answered with a redirect. Repeating the request changes nothing. */
+/** The service, or a proxy before it, responded with a redirect. Repeating the request changes nothing. */
 export class RedirectError extends ConnectionError {
   override readonly name: string = 'RedirectError';
   /** @param location target of the redirect; null when the runtime does not show it */

@@ -2,7 +2,7 @@
  * Turns the body of a request into a draft. Renders the template that an email names, and downloads the attachments
  * that it names by URL. Both use the template and the files at the time of the request.
  *
- * A repeated request with the same Idempotency-Key gets its first answer, even if the template or the files have
+ * A repeated request with the same Idempotency-Key gets its first response, even if the template or the files have
  * changed since and would now be refused (`findReplayOfRequest`).
  */
 import type { FastifyRequest } from 'fastify';
@@ -199,7 +199,7 @@ function toTemplateRefusal(refusal: Refusal): Refusal {
 }
 
 /**
- * Returns the first answer to a request that a changed template or file would now refuse; null: there was none.
+ * Returns the first response to a request that a changed template or file would now refuse; null: there was none.
  * @param emails the request's emails as sent. Emails without template and URL need no look-up: a repetition is
  *   refused for the same reason as the first request.
  */

@@ -1,6 +1,6 @@
 /**
  * Schemas of emails in requests: a new email, a batch, and a change. They define the structure. draft.ts checks the
- * contents, and descriptions mention its rules. emails/schemas.ts contains answers and lists.
+ * contents, and descriptions mention its rules. emails/schemas.ts contains responses and lists.
  */
 import { z } from 'zod';
 import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';

@@ -16,7 +16,7 @@
  * Tracked links are never refused; tracking/visits.ts limits the stored visits.
  *
  * Refusals: `limitRefusal`, and `batchLimitRefusal` for a whole batch. In a permissive batch, each refused email has
- * its own sentence (`refusalFor`, accept/accept-refusals.ts). HTTP answers 429 with headers (`refuse`,
+ * its own sentence (`refusalFor`, accept/accept-refusals.ts). HTTP responds with 429 and headers (`refuse`,
  * http/errors.ts). SMTP replies 451, and 421 to a log-in (`tooManyAttempts`, accept/smtp-submission.ts).
  */
 import type { Refusal } from './refusals.ts';

@@ -24,7 +24,7 @@ export function destinationOf(url: string | null, instance: string): Destination
   return url === null ? { instance } : { url };
 }
 
-/** PostgreSQL's code for a read-only server: nodes answer 503 and repeat their writes. */
+/** PostgreSQL's code for a read-only server: nodes respond with 503 and repeat their writes. */
 const READ_ONLY = '25006';
 
 export async function raiseFence(

@@ -53,7 +53,7 @@ async function runCheck(api: Api, options: Options): Promise<Outcome> {
 /** Returns the id of the project; undefined: all projects. */
 async function findProjectId(api: Api, { project }: ApiOptions): Promise<string | undefined> {
   if (project === undefined) return undefined;
-  // The answer names the project, or the reason why there is none.
+  // The response names the project, or the reason why there is none.
   await api.client.projects.limits();
   return api.lastScope().projectId ?? undefined;
 }

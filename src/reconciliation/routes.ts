@@ -34,7 +34,7 @@ const DIFFERENCES_MAX = 100;
 const DAYS_MAX = 1_000;
 const DEFAULT_DAYS = 14;
 const DAY_MS = 86_400_000;
-/** After this time the answer is incomplete. */
+/** After this time the response is incomplete. */
 const CHECK_TIME_MAX_MS = 20_000;
 
 export function registerReconciliationRoutes(app: App, services: HttpServices): void {

@@ -64,7 +64,7 @@ export async function addApiRequests(
 }
 
 export type StoredApiRequest = ApiRequest & {
-  /** When it was stored, at most a second after its answer. */
+  /** When it was stored, at most a second after its response. */
   createdAt: Date;
   /** Current name of the key or the member. */
   name: string | null;

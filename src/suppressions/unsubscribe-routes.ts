@@ -56,7 +56,7 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
   const config = { access: 'public', isForRecipients: true, takesAnyBody: true } as const;
   const schema = { hide: true };
 
-  // A scope of its own, because no other route accepts such bodies or answers in HTML.
+  // A scope of its own, because no other route accepts such bodies or responds in HTML.
   app.register(async (scope: App) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser(

@@ -2,8 +2,8 @@
  * The links of tracked emails: `/t/<token>`, outside of /v1 and without a key, for recipients and their mail
  * programs. A link redirects to its target. The pixel of an open is an image.
  *
- * Guarantees: only tokens of this installation are answered, so nobody can redirect to other targets. The response does
- * not need the database, because the visit is recorded in memory (visits.ts). No cookie is set, and the referrer
+ * Guarantees: only tokens of this installation get a response, so nobody can redirect to other targets. The response
+ * does not need the database, because the visit is recorded in memory (visits.ts). No cookie is set, and the referrer
  * does not disclose the link to the target.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';

@@ -26,7 +26,7 @@ export function createLimitHeadersHook({ db, config }: HttpServices): onSendHook
   };
 }
 
-/** Counts a request towards its limit and sets the headers. @returns false when it was answered with 429 */
+/** Counts a request towards its limit and sets the headers. @returns false when the response was a 429 */
 export async function countTowardsLimit(
   { db, config }: HttpServices,
   request: FastifyRequest,

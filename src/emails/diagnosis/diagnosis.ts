@@ -92,7 +92,7 @@ export function createDiagnose(options: DiagnosisOptions) {
   };
 }
 
-/** Reads one snapshot, so that an attempt settled meanwhile is in all parts of the answer or in none. */
+/** Reads one snapshot, so that an attempt settled meanwhile is in all parts of the response or in none. */
 async function readSnapshot(tx: Queryable, ref: EmailRef) {
   await tx.query('set transaction isolation level repeatable read, read only');
   const email = await findEmail(tx, ref, 0);

@@ -1,7 +1,7 @@
 /**
  * Limits requests that load, compose and parse the content of an email. Each can take 45 MB and half a second of the
  * process. A worker runs one per project and two in total. Others wait, and beyond WAITING_MAX per project they are
- * refused. Large answers count until they are sent. Emails with little content are read at once.
+ * refused. Large responses count until they are sent. Emails with little content are read at once.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
@@ -14,9 +14,9 @@ import { JSON_TYPE } from '../../http/errors.ts';
 
 const MB = 1024 * 1024;
 const WAITING_MAX = 20;
-/** Limits on answers in memory: clients may read them slowly. */
+/** Limits on responses in memory: clients may read them slowly. */
 const RESPONSE_LIMITS = { totalBytes: 192 * MB, ownerBytes: 64 * MB };
-/** Smaller answers do not count. */
+/** Smaller responses do not count. */
 const COUNTED_BYTES_MIN = 256 * 1024;
 
 const turns = new Turns({ count: 2, perOwner: 1 });
@@ -46,8 +46,8 @@ export async function readInTurn<Result>(
 }
 
 /**
- * Counts an answer until it is sent.
- * @throws Overloaded when the answers in progress leave too little memory for it
+ * Counts a response until it is sent.
+ * @throws Overloaded when the responses in progress leave too little memory for it
  */
 export function reserveResponse(
   owner: string,
@@ -55,7 +55,7 @@ export function reserveResponse(
   bytes: number,
 ): void {
   if (bytes < COUNTED_BYTES_MIN) return;
-  // A single answer always fits. JSON of some characters is six times as long.
+  // A single response always fits. JSON of some characters is six times as long.
   const counted = Math.min(bytes, RESPONSE_LIMITS.ownerBytes);
   if (new BodyAccount(budget, owner, reply).take(counted)) return;
   throw new Overloaded('too many large answers are being sent');
@@ -93,7 +93,7 @@ export async function respondWithEmail(
 
 /**
  * Changes an email and returns it with its content, in turn unless the content is short. Reserves memory for the
- * answer before the change.
+ * response before the change.
  * @throws Overloaded
  */
 export async function changeInTurn<Changed>(

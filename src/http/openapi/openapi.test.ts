@@ -34,7 +34,7 @@ test('every operation has a unique name and a description', () => {
 });
 
 test('it is valid OpenAPI by the rules of a linter that others use', async () => {
-  // Health and readiness answer without parameters, so they have no 4xx responses.
+  // Health and readiness respond without parameters, so they have no 4xx responses.
   const rules = { 'operation-4xx-response': 'off' as const };
   const config = await createConfig({ extends: ['recommended'], rules });
   const problems = await lintFromString({ source: JSON.stringify(document), config });

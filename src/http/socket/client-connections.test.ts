@@ -73,7 +73,7 @@ test('a connection without a request is closed', async () => {
   await waitFor(allClosed(silent), { what: 'all of them to be closed' });
 });
 
-/** 20 MB of answers: more than any socket buffers. */
+/** 20 MB of responses: more than any socket buffers. */
 const ASKS_FOR_MUCH = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(90);
 
 /** Opens connections that request much and read nothing. */

@@ -131,7 +131,7 @@ test('no bytes end the process or get a response that is not JSON', async () => 
   const token = fc.constantFrom(...TOKENS);
   await fc.assert(
     fc.asyncProperty(fc.array(token, { maxLength: 20 }), async (tokens) => {
-      // Without a whole request the answer comes only after the time limit, so there are few runs.
+      // Without a whole request the response comes only after the time limit, so there are few runs.
       const answer = await http.raw(`${tokens.join('')}\r\n\r\nBAD\r\n\r\n`);
       for (const one of answer.split(/(?=HTTP\/1\.1 \d{3} )/).filter((text) => text !== '')) {
         if (!one.startsWith('HTTP/1.1 1') && !one.startsWith('HTTP/1.1 2')) checked(one);

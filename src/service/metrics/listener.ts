@@ -41,7 +41,7 @@ export async function listenForMetrics(
     );
   });
   server.maxConnections = CONNECTIONS_MAX;
-  // Limits requests, answers, and clients that do not read.
+  // Limits requests, responses, and clients that do not read.
   server.setTimeout(TIMEOUT_MS, (socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(where, () => resolve());

@@ -21,7 +21,7 @@ type Failure = {
 
 export class ApiError extends Error {
   override readonly name = 'ApiError';
-  /** 0: there was no answer. */
+  /** 0: there was no response. */
   readonly status: number;
   readonly code: string;
   readonly requestId: string | null;
