@@ -8,13 +8,14 @@ import {
   commentsNameFilesThatExist,
 } from './tidy/comments.ts';
 import { dashboardLayersAreKept } from './tidy/dashboard.ts';
+import { holds } from './tidy/holds.ts';
 import { namedTestsExist } from './tidy/named-tests.ts';
 import * as rooms from './tidy/rooms.ts';
 import * as rules from './tidy/rules.ts';
-import { readFiles, type SourceFile } from './tidy/source.ts';
+import { readFiles } from './tidy/source.ts';
 import { packagesAreLocked, versionsArePinned } from './tidy/supply-chain.ts';
 import { proseFitsThePage, tablesFitThePage } from './tidy/tables.ts';
-import { exceptionsAreNeeded, identifiersHaveOurWords, STILL_THERE } from './tidy/words.ts';
+import * as words from './tidy/words.ts';
 
 const SOURCE = readFiles(['src/**/*.ts']);
 const CODE = [
@@ -342,7 +343,7 @@ const GLOSSARY = readFiles(['docs/glossary.md']);
 holds(
   'identifiers have the words of the glossary',
   [...CODE, ...GLOSSARY],
-  identifiersHaveOurWords(STILL_THERE),
+  words.identifiersHaveOurWords(words.STILL_THERE),
   [
     ['src/core/a.ts', '// held\nconst leased = `${x.y} held by ${z}` + "held";'],
     [
@@ -360,13 +361,22 @@ holds(
 );
 
 test('the exceptions to the words of the glossary are needed', () => {
-  assert.deepEqual(exceptionsAreNeeded(STILL_THERE, CODE), []);
+  assert.deepEqual(words.exceptionsAreNeeded(words.STILL_THERE, CODE), []);
   const code = { path: 'src/core/a.ts', text: `// written\nconst held = 'beats \\'';` };
-  assert.deepEqual(exceptionsAreNeeded(['held written', 'beats'], [code]), [
+  assert.deepEqual(words.exceptionsAreNeeded(['held written', 'beats'], [code]), [
     'No code has written any more: take it out of STILL_THERE.',
     'No code has beats any more: take it out of STILL_THERE.',
   ]);
 });
+
+holds('titles of tests have the words of the glossary', CODE, words.titlesHaveOurWords, [
+  [
+    'src/core/a.test.ts',
+    "test('a reply is read', () => undefined, 'told');\ntest(`${hook} ends`);",
+  ],
+  ['src/core/b.test.ts', "test('I am told', f);", 'has a title with "told": I am told.'],
+  ['test/c.ts', 'test(`${n} Put off`, f);', 'has a title with "put off": ${n} Put off.'],
+]);
 
 holds('a comment is a sentence, not a fragment of one', CODE, commentsAreSentences, [
   [
@@ -481,19 +491,3 @@ test('npm runs no scripts, neither in the clone nor at the first start', () => {
   assert.match(npmrc?.text ?? '', /^ignore-scripts=true$/m);
   assert.match(install?.text ?? '', /'--ignore-scripts'/);
 });
-
-/** `[path, text, offence]`: what the rule says of this file after its path; nothing if it is fine. */
-type Example = [path: string, text: string, offence?: string];
-
-/** Two tests of one rule: the tree keeps it, and of the examples it finds exactly the bad ones. */
-function holds(sentence: string, tree: SourceFile[], rule: rules.Rule, examples: Example[]): void {
-  test(sentence, () => assert.deepEqual(rule(tree), []));
-  test(`${sentence}: what breaks it is noticed`, () => {
-    const files = examples.map(([path, text]) => ({ path, text }));
-    const offences = examples.filter(([, , offence]) => offence !== undefined);
-    assert.deepEqual(
-      rule(files),
-      offences.map(([path, , offence]) => `${path} ${offence}`),
-    );
-  });
-}

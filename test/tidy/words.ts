@@ -49,6 +49,29 @@ export const identifiersHaveOurWords =
       );
   };
 
+/** Words of the glossary's column "Not" that a title needs in no other sense, and pronouns in place of a noun. */
+const NOT_IN_TITLES = new RegExp(
+  '\\b(?:told|hears?|heard|put off|errands?|hooks?|dice|brakes?|untold|whoever|whatever|nothing done)\\b',
+  'i',
+);
+
+/** A title of a test says who does what, in our words. Values in `${}` are left out. */
+export const titlesHaveOurWords: Rule = (files) =>
+  files.flatMap(({ path, text }) =>
+    titlesOf(text).flatMap((title) => {
+      const [word] = NOT_IN_TITLES.exec(title.replaceAll(/\$\{[^}]*\}/g, '')) ?? [];
+      return word === undefined
+        ? []
+        : [`${path} has a title with "${word.toLowerCase()}": ${title}.`];
+    }),
+  );
+
+/** The quotes are written as codes, so that `identifiersOf` can read this file. */
+const titlesOf = (text: string): string[] =>
+  [...text.matchAll(/^ *(?:test|it|describe)\(\s*([\x22\x27\x60])((?:\\.|(?!\1)[^\\])*)\1/gms)].map(
+    ([, , title = '']) => title,
+  );
+
 const namesIn = (lines: readonly string[]): string[] => lines.join(' ').split(' ');
 
 /** The words in code type in the last column of the glossary's tables. */
