@@ -282,7 +282,7 @@ test('tags, metadata, expiry and unsubscribe keep to their limits', () => {
   assert.match(problemOf({ tags: [{ name: 'a', value: '' }] }), /^tags\[0\].value: /);
   assert.match(
     problemOf({ tags: Array.from({ length: 76 }, () => ({ name: 'a', value: 'b' })) }),
-    /^tags: are more than 75/,
+    /^tags: has more than 75 tags/,
   );
   assert.match(problemOf({ metadata: { a: 'x'.repeat(1_025) } }), /^metadata.a: is longer/);
   assert.equal(draftOf({ expires_in: 432_000 }).expiresInS, 432_000);

@@ -155,8 +155,9 @@ function readRecipients(input: DraftInput, rules: DraftRules, addProblem: AddPro
   const none: Recipients = { to: [], cc: [], bcc: [], replyTo: [] };
   const count = countAddresses(input.to) + countAddresses(input.cc) + countAddresses(input.bcc);
   if (count > RECIPIENTS_MAX || countAddresses(input.reply_to) > RECIPIENTS_MAX) {
-    const field = count > RECIPIENTS_MAX ? 'to' : 'reply_to';
-    addProblem(field, `there are more than ${RECIPIENTS_MAX} addresses (to, cc and bcc together)`);
+    if (count > RECIPIENTS_MAX) {
+      addProblem('to', `has more than ${RECIPIENTS_MAX} addresses, together with cc and bcc`);
+    } else addProblem('reply_to', `has more than ${RECIPIENTS_MAX} addresses`);
     return none;
   }
   if (countAddresses(input.to) === 0) addProblem('to', 'needs at least one address');
@@ -211,7 +212,7 @@ function isLongerThan(max: number, text: string): boolean {
 
 function readHeaders(input: DraftInput, addProblem: AddProblem): Email['headers'] {
   const headers = Object.entries(input.headers ?? {});
-  if (headers.length > HEADERS_MAX) addProblem('headers', `are more than ${HEADERS_MAX}`);
+  if (headers.length > HEADERS_MAX) addProblem('headers', `has more than ${HEADERS_MAX} headers`);
   const seen = new Set<string>();
   for (const [name, value] of headers.slice(0, HEADERS_MAX)) {
     const isTwice = seen.has(name.toLowerCase());
@@ -233,7 +234,7 @@ function clashWithUnsubscribe(name: string, { unsubscribe }: DraftInput): string
 }
 
 export function readTags(tags: readonly Tag[], addProblem: AddProblem): readonly Tag[] {
-  if (tags.length > TAGS_MAX) addProblem('tags', `are more than ${TAGS_MAX}`);
+  if (tags.length > TAGS_MAX) addProblem('tags', `has more than ${TAGS_MAX} tags`);
   for (const [index, tag] of tags.slice(0, TAGS_MAX).entries()) {
     for (const part of ['name', 'value'] as const) {
       if (TAG_PATTERN.test(tag[part])) continue;
@@ -367,7 +368,7 @@ function readAttachments(
   addProblem: AddProblem,
 ): Attachment[] {
   if (attachments.length > ATTACHMENTS_MAX) {
-    addProblem('attachments', `are more than ${ATTACHMENTS_MAX}`);
+    addProblem('attachments', `has more than ${ATTACHMENTS_MAX} attachments`);
     return [];
   }
   return attachments.map((attachment, index) => {

@@ -88,7 +88,7 @@ export type TimelineEvent = {
 /** An email and the caller's restrictions: the key that sent it and its domain; null: unrestricted. */
 export type EmailRef = Scope & { id: string; keyId: string | null; domain: string | null };
 
-/** Columns of email `e`. Needs a join with OPEN_STATUSES. */
+/** Columns of email `e`. Needs JOIN_OPEN_STATUSES. */
 export const SUMMARY_COLUMNS = `e.id, e.environment, e.created_at as "createdAt",
        e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.completed_at as "completedAt",
        e.from_address as "fromAddress", e.from_name as "fromName", e.to_list as "to",
@@ -105,7 +105,7 @@ const CURRENT_STATUS = `case when q.holder is not null then 'sending'
                        when e.scheduled_at <= app_now() then 'queued'
                        else r.status end`;
 
-export const OPEN_STATUSES = `
+export const JOIN_OPEN_STATUSES = `
   left join lateral (
     select array_agg(distinct ${CURRENT_STATUS}) as statuses
       from recipients r
@@ -154,7 +154,7 @@ select ${SUMMARY_COLUMNS}, c.tracking, content.bytes as "contentBytes",
           left join queue q on q.project_id = r.project_id and q.email_id = r.email_id
                              and q.position = r.position
          where r.project_id = $1 and r.email_id = $3) as recipients
-  from emails e${OPEN_STATUSES}
+  from emails e${JOIN_OPEN_STATUSES}
   left join contents c on c.project_id = e.project_id and c.email_id = e.id and c.email_id = $3
  cross join lateral (select (${CONTENT_BYTES})::int as bytes) content
  where e.project_id = $1 and e.environment = $2 and e.id = $3
@@ -331,7 +331,7 @@ const scannedEmailsSql = (scan: ListScan): string =>
 
 const listSql = (scan: ListScan) => `
 select ${SUMMARY_COLUMNS}
-  from (${scannedEmailsSql(scan)}) e${OPEN_STATUSES}
+  from (${scannedEmailsSql(scan)}) e${JOIN_OPEN_STATUSES}
  where ($6::text is null or coalesce(e.from_key, lower(e.from_address collate "C")) = $6)
    and ($7::text[] is null or (strpos(lower(e.subject), lower($7[1])) > 0 and not exists (
           select from unnest($7[2:]) part where strpos(lower(e.subject), lower(part)) = 0)))

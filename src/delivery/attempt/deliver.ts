@@ -41,7 +41,10 @@ import { OutcomeSettler, type OutcomeSettlerOptions } from './settle-outcome.ts'
 import type { EarlyRetries } from '../queue/early-retries.ts';
 import { attemptSimulated } from './simulator.ts';
 
-/** `settled`: an outcome is stored. `release`: nothing was stored, and the delivery is due after the delay. */
+/**
+ * `settled`: the outcome is stored, kept for later, or fenced off, and the delivery has left this worker. `release`:
+ * nothing was stored, and the delivery is due after the delay.
+ */
 export type DeliverResult = { kind: 'settled' } | { kind: 'release'; delayMs: number };
 export type Deliver = (delivery: Delivery, cutoff: Cutoff) => Promise<DeliverResult>;
 

@@ -10,7 +10,11 @@ import type { MailHosts, MxHost } from '../../net/dns/mx.ts';
 import { lacksSmtpUtf8 } from '../../net/smtp/client-transaction.ts';
 import type { TlsRule } from '../../net/tls/tls-rule.ts';
 import type { BlockedServer } from '../blocks/attempt-blocks.ts';
-import { type SmtpConnections, hasNoReply, type Unavailable } from '../shaping/smtp-connections.ts';
+import {
+  type SmtpConnections,
+  hasNoSession,
+  type Unavailable,
+} from '../shaping/smtp-connections.ts';
 import {
   HostAttempt,
   type HostResult,
@@ -130,7 +134,7 @@ class HostSequence {
     }
     this.#last = result;
     if (result.phase !== 'connect') this.#sessions += 1;
-    if (hasNoReply(result)) {
+    if (hasNoSession(result)) {
       const addresses = this.#silentAddresses.get(provider) ?? [];
       this.#silentAddresses.set(provider, [...addresses, address]);
     }
@@ -146,7 +150,7 @@ class HostSequence {
   /** Reports the servers that were silent, unless another one replied or the uplink was at fault. */
   #reportSilence(): void {
     const last = this.#last;
-    if (last === null || !hasNoReply(last)) return;
+    if (last === null || !hasNoSession(last)) return;
     if (hasUplinkRecovered(this.#connections, this.#route)) return;
     const reason = summaryOf(last);
     for (const [provider, addresses] of this.#silentAddresses) {

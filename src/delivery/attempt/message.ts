@@ -28,7 +28,7 @@ import {
 import { textFromHtml } from '../../mail/html/text-from-html.ts';
 import { trackMessage } from '../../mail/html/tracked-message.ts';
 import { targetOf, TRACKING, TrackingTokens } from '../../mail/links/tracking-link.ts';
-import { makeUnsubscribeAddress } from '../../mail/links/return-path.ts';
+import { makeUnsubscribeAddress, RETURN_PATH } from '../../mail/links/return-path.ts';
 import {
   parseHostedLink,
   UNSUBSCRIBE,
@@ -209,7 +209,7 @@ export class MessageBuilder {
       emailId,
       position,
       domain: `send.${fromDomain}`,
-      secret: this.#secrets.derive('return path'),
+      secret: this.#secrets.derive(RETURN_PATH),
     };
     return {
       unsubscribeUrl: hosted.base + tokens.make(unsubscriber),

@@ -20,7 +20,7 @@ import type { Delivery } from '../memory/delivery.ts';
 import { COMPLAINED, DOUBTS_MAX, givenUpInDoubt } from './endings.ts';
 import type { ConcludedAttempt, Outcome } from './outcome.ts';
 
-/** An attempt whose outcome is stored, for metrics. */
+/** An attempt that has ended, for metrics. Its outcome is stored, kept for later, or fenced off. */
 export type SettledAttempt = {
   status: StoredStatus;
   provider: string;

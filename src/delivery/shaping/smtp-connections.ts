@@ -298,7 +298,7 @@ export class SmtpConnections {
       connectMaxMs: hasOthers === true ? CONNECT_MS_WITH_OTHERS : undefined,
       signal: slot?.signal,
     });
-    if (!hasNoReply(result)) this.#reportReached(provider, address);
+    if (!hasNoSession(result)) this.#reportReached(provider, address);
     if (result.kind === 'ready') {
       session.markGreeted(result.connection);
       return { kind: 'ready', session, source };
@@ -412,6 +412,6 @@ function reusedSession(session: SmtpSession): AcquireResult & { kind: 'ready' } 
 }
 
 /** Returns whether no session was established. This says something about the server, not about the message. */
-export function hasNoReply(result: { kind: string; phase?: string }): boolean {
+export function hasNoSession(result: { kind: string; phase?: string }): boolean {
   return result.kind === 'failed' && /^(?:connect|greeting|ehlo)$/.test(result.phase ?? '');
 }

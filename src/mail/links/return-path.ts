@@ -9,8 +9,11 @@
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-const RETURN_PATH = 'b-';
-const UNSUBSCRIBE = 'u-';
+/** The key purpose of return paths and unsubscribe addresses (secrets/secret-box.ts). */
+export const RETURN_PATH = 'return path';
+
+const RETURN_PATH_PREFIX = 'b-';
+const UNSUBSCRIBE_PREFIX = 'u-';
 const ID_BYTES = 16;
 const RECIPIENT_BYTES = ID_BYTES + 1;
 const MAC_BYTES = 13;
@@ -28,20 +31,20 @@ const GROUP_BYTES = 5;
 const GROUP_CHARACTERS = 8;
 
 export function makeReturnPath(options: NamedRecipient & AddressContext): string {
-  return makeAddress(RETURN_PATH, options);
+  return makeAddress(RETURN_PATH_PREFIX, options);
 }
 
 /** Returns the recipient of a return path; null when the signature is invalid. */
 export function readReturnPath(localPart: string, secret: Buffer): NamedRecipient | null {
-  return readAddress(RETURN_PATH, localPart, secret);
+  return readAddress(RETURN_PATH_PREFIX, localPart, secret);
 }
 
 export function makeUnsubscribeAddress(options: NamedRecipient & AddressContext): string {
-  return makeAddress(UNSUBSCRIBE, options);
+  return makeAddress(UNSUBSCRIBE_PREFIX, options);
 }
 
 export function readUnsubscribeAddress(localPart: string, secret: Buffer): NamedRecipient | null {
-  return readAddress(UNSUBSCRIBE, localPart, secret);
+  return readAddress(UNSUBSCRIBE_PREFIX, localPart, secret);
 }
 
 function makeAddress(
@@ -71,7 +74,7 @@ function readAddress(prefix: string, localPart: string, secret: Buffer): NamedRe
 /** For compatibility, the signature of a return path does not cover its prefix. */
 function macOf(prefix: string, recipient: Buffer, secret: Buffer): Buffer {
   const hmac = createHmac('sha256', secret).update(recipient);
-  if (prefix !== RETURN_PATH) hmac.update(prefix);
+  if (prefix !== RETURN_PATH_PREFIX) hmac.update(prefix);
   return hmac.digest().subarray(0, MAC_BYTES);
 }
 

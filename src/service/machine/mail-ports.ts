@@ -32,6 +32,7 @@ import { ReportStore } from '../../inbound/report-store.ts';
 import type { DiskFullMemory } from '../../database/server/capacity.ts';
 import { addSuppressionIn, countFullMailbox } from '../../suppressions/suppression-store.ts';
 import { InboundMessageStore } from '../../inbound/inbound-message-store.ts';
+import { RETURN_PATH } from '../../mail/links/return-path.ts';
 
 export type SmtpPorts = {
   noteLogIn(client: string): void;
@@ -197,7 +198,7 @@ function inboundOptions(
     diskFull,
   }: { onNotified: () => void; refusal: () => string | null; diskFull: DiskFullMemory },
 ): Pick<SmtpServerOptions<null>, 'handlers' | 'limits' | 'keptBytesMax'> {
-  const book = { db: db.receiving, secrets: () => secrets.deriveAll('return path') };
+  const book = { db: db.receiving, secrets: () => secrets.deriveAll(RETURN_PATH) };
   const store = new ReportStore(db.receiving, {
     onNotified,
     onSettled,

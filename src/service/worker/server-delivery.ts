@@ -34,6 +34,7 @@ import { RecentlyAccepted } from '../../database/server/failover.ts';
 import { logLostEmails } from './lost-emails.ts';
 import { loadMessages } from '../../delivery/attempt/message-store.ts';
 import { SettleStore } from '../../settle/settle-store.ts';
+import { RETURN_PATH } from '../../mail/links/return-path.ts';
 
 type Accepting = {
   accept: AcceptEmail;
@@ -94,7 +95,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     retryWaitsMs: config.retryWaitsMs,
     tls,
     settling,
-    returnPathSecret: () => context.secrets.derive('return path'),
+    returnPathSecret: () => context.secrets.derive(RETURN_PATH),
     onAttemptSettled: (attempt) => countAttempt(metrics, context, attempt),
   });
   const dispatcher = new Dispatcher({

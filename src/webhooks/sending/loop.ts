@@ -37,7 +37,7 @@ export type WebhookLoopOptions = Omit<AttemptDependencies, 'agents'> & {
   holder: () => string | null;
   /** Called before each POST. Returns whether no other worker can have reclaimed this worker's deliveries. */
   isFresh: () => boolean;
-  /** Incremented when the table should be compared with memory (delivery/queue/lease.ts). */
+  /** Returns a counter that grows when the table should be compared with memory (delivery/queue/lease.ts). */
   checksRequested: () => number;
 };
 
