@@ -64,7 +64,7 @@ const server = createServer((_request, response) => response.end('{}')).listen(0
 await new Promise((resolve) => server.once('listening', resolve));
 const answer = await guardedRequest({
   url: 'http://127.0.0.1:' + server.address().port, method: 'POST', headers: {}, body: '{}',
-  guard: { allowPrivate: true, refuses: () => null }, allowHttp: true,
+  guard: { allowPrivate: true, refusalReason: () => null }, allowHttp: true,
   world: { monotonicMs: () => performance.now() }, timeoutMs: 60_000, maxResponseBytes: 1_000,
 }).catch((error) => ({ kind: error.message }));
 process.stdout.write(answer.kind);
