@@ -1,6 +1,7 @@
 /**
- * Accepting emails with an attachment of 1 MB in base64: the rate, and the memory that a request takes in a
- * worker, as a multiple of its size. One worker, so that all requests are in the same process.
+ * Measures how fast a worker accepts emails with an attachment of 1 MB in base64, and how much memory a request takes
+ * in it, as a multiple of the size of the request. The service runs a single worker, so that all requests are in the
+ * same process.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { memoryOf, workersOf } from './parts/processes.ts';
@@ -9,25 +10,25 @@ import { perSecond, type Rate, startCpu } from './rates.ts';
 
 const ATTACHMENT_BYTES = 1024 * 1024;
 const BODY_MB = (ATTACHMENT_BYTES * 4) / 3 / 1e6;
-/** Requests under way at a time, less than the worker's budget for one project (http/socket/bodies.ts). */
+/** Concurrent requests. They fit into the worker's budget for one project (http/socket/bodies.ts). */
 const CONNECTIONS = 32;
 const WARM_UP = 2_000;
-/** For a worker to become idle before it is measured. */
+/** Time for a worker to become idle before it is measured. */
 const CALM_MS = 3_000;
 
 export type AttachmentFigures = {
   rates: Rate[];
-  /** Peak of the worker above its idle size, per request under way, in sizes of a request. */
+  /** Peak memory of the worker above its idle size, per concurrent request, as a multiple of the request's size. */
   memory: number | null;
 };
 
-/** @param options.count emails of a round */
+/** @param options.count emails in each round */
 export async function measureAttachments(
   options: { rounds: number; count: number },
   say: (line: string) => void,
 ): Promise<AttachmentFigures> {
   await using rig = await Rig.start({ workers: 1, mxPort: 9, only: 'api' });
-  // The first requests allocate what stays allocated, so they are not measured.
+  // The first requests allocate memory that the worker keeps, so they are not measured.
   await acceptRound(rig, { count: WARM_UP, attachmentBytes: 0 });
   await delay(CALM_MS);
   const idle = worker(rig);

@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- backup`: measures how long a backup takes while mail flows at half of the highest rate of this
- * machine, how long a check of it takes, and a restore into an embedded database. The mail is that of the other rows:
- * 20 KB, accepted over HTTP and delivered to the sink. Half of its html is then replaced by digits, so that it
- * compresses to about a quarter. Copies of one template would compress to a hundredth.
+ * `npm run bench -- backup`: measures how long a backup takes while mail flows at half of this machine's highest rate,
+ * how long its verification takes, and how long a restore into an embedded database takes. The mail is that of the
+ * other rows: 20 KB, accepted over HTTP and delivered to the sink. The benchmark then replaces half of the html with
+ * random digits, so that the mail compresses to about a quarter. Copies of one template would compress to a hundredth.
  */
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,19 +18,19 @@ import { alignColumns } from './report.ts';
 export type BackupBenchOptions = { emails: number; workers: number };
 
 const HTML_BYTES = 20_480;
-/** 10 KB of hexadecimal digits, which differ in each row. */
+/** Puts 10 KB of hexadecimal digits into each row, different in each. */
 const MIX = `
 update contents set large_html = left(large_html, 10240) ||
   (select string_agg(md5(random()::text || email_id || n), '') from generate_series(1, 320) n)`;
-/** Clients of the load while the backup is made. */
+/** Concurrent clients of the load during the backup. */
 const CONNECTIONS = 32;
-/** Posted at a time, so that the load ends soon after the backup. */
+/** Seconds of load that the benchmark posts at a time. They are few, so that the load ends soon after the backup. */
 const SLICE_S = 2;
 const MEGABYTE = 1024 ** 2;
 
 type Made = { rows: Record<string, number>; bytes: number };
 
-/** @returns a table as text */
+/** @returns the table as text */
 export async function measureBackup(
   { emails, workers }: BackupBenchOptions,
   say: (line: string) => void,
@@ -68,7 +68,7 @@ async function backUp(
   { emails, workers, file }: BackupBenchOptions & { file: string },
   say: (line: string) => void,
 ) {
-  // Both machines have the same one, so that no passphrase takes its seconds.
+  // Both machines get this key. A passphrase would add the seconds of its derivation.
   const secretKey = 'a secret key of at least 32 characters';
   await using sink = await Sink.start();
   const env = { LETTERHAUS_SECRET_KEY: secretKey };
@@ -89,7 +89,7 @@ async function backUp(
   return { backup, load: { perSecond: await load.stop(), fullPerSecond }, secretKey };
 }
 
-/** Requests are due at this rate, however long the answers take. */
+/** Posts requests at a fixed rate, whatever the response times are. */
 function startLoad(rig: Rig, perSecond: number): { stop: () => Promise<number> } {
   const count = Math.ceil(perSecond * SLICE_S);
   const slice = { count, htmlBytes: HTML_BYTES, connections: CONNECTIONS, pauseMs: 0, perSecond };

@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- bloat`: whether the queue stays as small and as quick after many emails as at the start.
- * Each is accepted over HTTP, queued and delivered to the sink, which leaves dead rows; the embedded
- * PostgreSQL removes them by autovacuum as it is set by the product.
+ * `npm run bench -- bloat`: measures whether the queue stays as small and as fast after many emails as at the start.
+ * The service accepts each email over HTTP, queues it and delivers it to the sink, which leaves dead rows in the queue.
+ * The autovacuum of the embedded PostgreSQL removes them with the settings of the product.
  */
 import { Sink } from './parts/children.ts';
 import { machineMs } from './parts/machine-clock.ts';
@@ -23,7 +23,9 @@ select pg_relation_size('queue')::float8 as rows,
        coalesce(s.n_dead_tup, 0)::float8 as dead, coalesce(s.autovacuum_count, 0)::int as vacuums
   from pg_stat_user_tables s where s.relid = 'queue'::regclass`;
 
-/** The rows that a claim reads first (delivery/queue/claim-store.ts). Dead index entries before them slow it down. */
+/**
+ * Reads the rows that a claim reads first (delivery/queue/claim-store.ts). Dead index entries before them slow it down.
+ */
 const OLDEST = `
 explain (analyze, buffers, timing off, format json)
 select email_id from queue where holder is null and claim >= 0 and due_at <= app_now()
@@ -31,7 +33,7 @@ select email_id from queue where holder is null and claim >= 0 and due_at <= app
 
 type Claim = { ms: number; pages: number };
 
-/** @returns a table as text */
+/** @returns the table as text */
 export async function measureBloat(
   { emails, workers }: BloatOptions,
   say: (line: string) => void,

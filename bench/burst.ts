@@ -1,6 +1,6 @@
 /**
- * Response times of accepting: at half of the end-to-end rate of the machine, and for ten thousand
- * requests at the same time, each on a connection of its own.
+ * Measures response times of accepting: at half of the machine's end-to-end rate, and for ten thousand simultaneous
+ * requests, each on its own connection.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Sink } from './parts/children.ts';
@@ -16,7 +16,7 @@ const PACED_S = 10;
 const PACED_CONNECTIONS = 512;
 const LOOK_EVERY_MS = 20;
 
-/** @throws when a request is answered with anything but a 202, or mail does not arrive */
+/** @throws when a response is not a 202, or an email does not arrive */
 export async function measureBurst(
   { workers, count }: BurstOptions,
   say: (line: string) => void,
@@ -61,7 +61,7 @@ async function burst(rig: Rig, count: number): Promise<number> {
   return (endedMs - startedMs) / 1000;
 }
 
-/** @returns seconds until nothing was open any more */
+/** @returns seconds until all recipients have ended */
 async function drained(rig: Rig): Promise<number> {
   const startedMs = machineMs();
   while ((await rig.open()) > 0) await delay(LOOK_EVERY_MS);

@@ -1,4 +1,4 @@
-/** The pure parts of the benchmark: statistics of rounds, tables, the command line. */
+/** Tests the pure parts of the benchmark: statistics of rounds, tables and the command line. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { formatComparison, orderOf } from './compare.ts';

@@ -1,7 +1,7 @@
 /**
- * Two versions in one run: the one of a commit and the present one, each with a service of its own, in
- * turn within each round (old, new, new, old, …), so that other load and a warming processor affect both.
- * Load generators and sink are those of the present version.
+ * Compares two versions in one run: the version of a commit and the present one. Each has its own service. They take
+ * turns within each round (old, new, new, old, …), so that other load and a warming processor affect both. The load
+ * generators and the sink are those of the present version.
  */
 import { endToEndKinds, type EndToEndCounts, said, shareOf } from './end-to-end.ts';
 import { describeMachine } from './machine.ts';
@@ -26,7 +26,7 @@ type ComparedLine = {
   /** Messages per second, one value for each round. */
   old: readonly number[];
   new: readonly number[];
-  /** Median of the ratios of rounds, new to old. */
+  /** Median over the rounds of the ratio new to old. */
   ratio: number;
 };
 
@@ -104,7 +104,7 @@ async function compareEndToEnd(
   return await alternate(kinds, options.rounds, say);
 }
 
-/** Round 0 warms up and is not counted. */
+/** Runs both versions in turn. Round 0 warms up and is not counted. */
 async function alternate(
   kinds: readonly Kind[],
   rounds: number,
@@ -122,7 +122,7 @@ async function alternate(
   return found;
 }
 
-/** Old, new, new, old: neither is always the one that comes second. */
+/** Returns the order of the two versions in a round. It alternates, so that neither version is always second. */
 export function orderOf(round: number): readonly Side[] {
   return round % 2 === 0 ? ['new', 'old'] : ['old', 'new'];
 }

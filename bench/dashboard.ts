@@ -1,8 +1,9 @@
 /**
- * `npm run bench -- dashboard`: how soon the dashboard shows what was asked for, with a million emails stored: from the
- * click or key press to the first frame with the content, as the page itself measures it, in a real browser. The tables
- * are filled by SQL, over twelve weeks. Each round loads the page anew and visits the screens in turn, then all of them
- * again: first visits load the code and data of a screen, later ones show what was kept while they load.
+ * `npm run bench -- dashboard`: measures how soon the dashboard shows the requested content in a real browser, with a
+ * million emails stored. The page itself measures the time from the click or key press to the first frame with the
+ * content. SQL fills the tables with mail of twelve weeks. Each round loads the page anew, visits the screens in turn,
+ * and visits all of them again. The first visit loads the code and data of a screen. Later visits show kept data while
+ * they load.
  */
 import type { Page } from 'playwright-core';
 import { type Browser as Member, OWNER, ownerOf } from '../test/support/browser.ts';
@@ -19,11 +20,11 @@ export type DashboardOptions = { emails: number; rounds: number };
 const WEEKS = 12;
 const HTML_BYTES = 2_048;
 
-/** Where the page has which text once it shows what was asked for. */
+/** Selectors of places in the page, each with the text that it has when the content is complete. */
 type Content = { place: string; text: string }[];
 type Step = { name: string; content: Content; act: (page: Page) => Promise<void> };
 
-/** Screens of the navigation and what only their content has. */
+/** Screens of the navigation, each with a text that only its content has. */
 const SCREENS: readonly [label: string, shown: string][] = [
   ['Overview', '95 % arrive within'],
   ['Templates', 'No templates yet'],
@@ -37,11 +38,11 @@ const SCREENS: readonly [label: string, shown: string][] = [
   ['API log', '/v1/domains'],
   ['Projects', 'LETTERHAUS_LIMIT_SENDING'],
   ['Settings', 'Second factor'],
-  // The last one: the searches begin there.
+  // Emails come last, because the searches begin there.
   ['Emails', 'Your order'],
 ];
 
-/** Searches, each with a text that its first result shows. */
+/** Returns the searches, each with a text that its first result shows. */
 const searches = (emails: number): [typed: string, shown: string][] => [
   ['status:bounced', 'bounced'],
   ['to:jo777@customers3.test', 'jo777@customers3.test'],
@@ -52,7 +53,7 @@ const searches = (emails: number): [typed: string, shown: string][] => [
 const WAIT_MAX_MS = 20_000;
 const FIRST_ROW = 'ul[aria-label="Emails"] li';
 
-/** @returns a table as text */
+/** @returns the table as text */
 export async function measureDashboard(
   { emails, rounds }: DashboardOptions,
   say: (line: string) => void,
@@ -115,7 +116,7 @@ async function fill(
     anew: true,
     onProgress: (count) => say(`  ${count.toLocaleString('en-US')} emails`),
   });
-  // As autovacuum leaves the tables of a service that has been running for a while.
+  // Autovacuum leaves tables in this state when a service has been running for a while.
   await service.sql('vacuum analyze');
   return `/dashboard/${project}/live`;
 }
@@ -172,7 +173,7 @@ async function timeOf(page: Page, step: Step): Promise<number> {
   return ms;
 }
 
-/** Runs in the page. A click counts when it acts, a key when it is pressed. */
+/** Runs in the page and starts the time at the click, or at the press of Enter. */
 function watchFor({ content, waitMaxMs }: { content: Content; waitMaxMs: number }): void {
   // oxlint-disable-next-line typescript/no-explicit-any
   const { document, requestAnimationFrame, ...page } = globalThis as any;

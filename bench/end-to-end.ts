@@ -1,6 +1,6 @@
 /**
- * From the request to the settled outcome, for kinds of load that alternate on one service: sizes, ten
- * receivers and one, one signature and two, many clients and few. With --postfix, Postfix and OpenDKIM
+ * Measures the rate from the request to the stored outcome. Several kinds of load alternate on one service: message
+ * sizes, ten receivers and one, one signature and two, many clients and few. With --postfix, Postfix and OpenDKIM run
  * in the same rounds.
  */
 import { Sink } from './parts/children.ts';
@@ -12,13 +12,13 @@ import type { EndToEndRow, Row } from './options.ts';
 import { endToEndRound, perSeconds, postfixRound, type Rate, type RateOptions } from './rates.ts';
 import { cpuLine, type CpuLine, type Line } from './report.ts';
 
-/** Emails of a round by size, of which a kind takes its share. */
+/** Emails in a round, by size. Each kind of load sends its share of them. */
 export type EndToEndCounts = Record<'small' | 'large' | 'postfixSmall' | 'postfixLarge', number>;
 
 type Size = 'small' | 'large';
 type Kind = {
   what: string;
-  /** The rows that --only names: the kind is measured for any of them. */
+  /** Rows of --only. Each of them causes this kind to be measured. */
   rows: readonly EndToEndRow[];
   size: Size;
   share: number;
@@ -93,7 +93,7 @@ const RATIOS = [
 
 type Measured = Kind & { ours: Rate[]; theirs: Rate[] };
 
-/** The kinds that these rows ask for, with their load. */
+/** Returns the kinds of load that belong to these rows, with their full load. */
 export function endToEndKinds(
   only: readonly Row[] | null,
   counts: EndToEndCounts,

@@ -1,6 +1,6 @@
 /**
- * Events per second that one client reads from `GET /v1/events`: in pages of 100, and from a stream that it
- * keeps open. The events are written by SQL; each must be read once, in order.
+ * Measures how many events per second a client reads from `GET /v1/events`: in pages of 100, and from a stream that it
+ * keeps open. SQL writes the events. The client must read each event once.
  */
 import { newId } from '../src/database/ids.ts';
 import { machineMs } from './parts/machine-clock.ts';
@@ -17,7 +17,7 @@ select project_id, environment, i, 1, i, 'email.delivered', app_now(), $2::json
 
 export type EventRates = { pages: Rate[]; stream: Rate[] };
 
-/** @param options.count events of a round */
+/** @param options.count events in each round */
 export async function measureEvents(
   options: { workers: number; rounds: number; count: number },
   say: (line: string) => void,
@@ -42,7 +42,10 @@ export async function measureEvents(
 }
 
 type Client = { rig: Rig; key: string };
-/** Reads events after a cursor until it has `count` of them. @returns their ids */
+/**
+ * Reads events after a cursor until it has `count` of them.
+ * @returns the ids of the events
+ */
 type Read = (client: Client, from: { after: string; count: number }) => Promise<string[]>;
 
 async function readRound(

@@ -1,11 +1,11 @@
 /**
- * The load generator for Letterhaus, a process of its own: posts distinct emails over kept-open
- * HTTP/1.1 connections, one request under way on each, as fast as they are answered (or one by one,
- * with a pause). Raw sockets: an HTTP client would cost as much CPU as what it measures.
+ * The load generator for Letterhaus, which runs in its own process. It posts distinct emails over persistent HTTP/1.1
+ * connections. Each connection sends its next request as soon as the response has arrived, or after a pause, or at a
+ * fixed rate. It uses raw sockets, because an HTTP client would cost as much CPU as the service under test.
  *
  *     node bench/http-load.ts '<HttpLoad as JSON>'
  *
- * Prints one line of JSON, HttpLoadResult, when every request has been answered.
+ * It prints HttpLoadResult as one line of JSON after the last response.
  */
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
@@ -20,33 +20,33 @@ export type HttpLoad = {
   url: string;
   key: string;
   count: number;
-  /** Emails in one request, of which `count` is a multiple; default: one by itself. */
+  /** Emails in one request; `count` is a multiple of it. Default: one email, sent without a batch. */
   batch?: number;
-  /** Numbers of the messages start here, so that no two runs send the same. */
+  /** Number of the first message. Each run has its own range, so that no two runs send the same message. */
   firstNumber: number;
   connections: number;
   htmlBytes: number;
-  /** Bytes of an attachment to each email, before base64; default: none. */
+  /** Bytes of the attachment of each email, before base64. Default: no attachment. */
   attachmentBytes?: number;
-  /** Domain of the sender; default: the one with one signature. */
+  /** Domain of the sender. Default: the domain with one signature. */
   sender?: string;
-  /** Recipients' domains, in turn. */
+  /** Domains of the recipients, used in turn. */
   domains: readonly string[];
-  /** Pause after each response; 0: none. */
+  /** Milliseconds of pause after each response; 0: no pause. */
   pauseMs: number;
-  /** Requests are due at this rate, regardless of response times; default: as fast as they are answered. */
+  /** Requests per second, whatever the response times are. Default: the next request follows each response. */
   perSecond?: number;
 };
 
 export type HttpLoadResult = {
-  /** Times are those of parts/machine-clock.ts. */
+  /** Start and end of the load, by the clock of parts/machine-clock.ts. */
   startedMs: number;
   endedMs: number;
-  /** From a request (from when it was due, with a pace) to its 202, in order of the answers. */
+  /** Milliseconds from each request to its 202, in order of arrival. With `perSecond` they count from the due time. */
   latenciesMs: number[];
-  /** When each 202 came; only with a pause. */
+  /** Time of each 202; recorded only with a pause. */
   answeredMs: number[];
-  /** CPU time and memory of this process while it was under load. */
+  /** CPU time and context switches of this process under load. */
   use: Use;
 };
 
@@ -73,7 +73,7 @@ function emailTo(domain: string): string {
   });
 }
 
-/** The request for the emails from this number on. */
+/** Returns the request for the emails from this number on. */
 function requestFrom(number: number): Buffer | string {
   const emailOf = (one: number): Buffer => templates[one % templates.length]!.fill(one);
   if (load.batch === undefined) return emailOf(number);
@@ -95,7 +95,7 @@ function requestOf(path: string, body: string): string {
   ].join('\r\n');
 }
 
-/** One connection's share: a request, its answer, the next. Resolves when none is left. */
+/** Sends requests on one connection, each after the response to the last. Resolves when no request is left. */
 function work(socket: Socket): Promise<void> {
   return new Promise((resolve, reject) => {
     let sentMs = 0;

@@ -1,16 +1,15 @@
-/** The time from a 202 to the first SMTP command, on an otherwise idle service. */
+/** Measures the time from a 202 to the first SMTP command on an otherwise idle service. */
 import type { Sink } from './parts/children.ts';
 import { DOMAINS, NEW_DOMAINS, type Rig } from './parts/rig.ts';
 
-/** Long enough for an email to be settled before the next is posted. */
+/** Pause that is long enough for an email to be settled before the next one is posted. */
 const PAUSE_MS = 40;
 const HTML_BYTES = 2_048;
 
 /**
- * From the moment the client has read the 202 until the sink has read the first SMTP command, per
- * email, in milliseconds. Negative when the command came before the 202.
- * `known`: to a receiver that was mailed before; `new`: its records are looked up and a connection
- * is opened.
+ * Returns milliseconds per email, from the moment the client has read the 202 until the sink has read the first SMTP
+ * command. A value is negative when the command arrived before the 202. With `known`, mail goes to a receiver with
+ * earlier mail. With `new`, the service first looks up the records and opens a connection.
  */
 export async function firstCommandLatencies(
   { rig, sink }: { rig: Rig; sink: Sink },

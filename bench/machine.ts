@@ -1,4 +1,4 @@
-/** The machine that the figures were measured on. */
+/** Describes the machine that produced the figures. */
 import { availableParallelism, cpus, loadavg, release, totalmem, type } from 'node:os';
 import { DEFAULT_SEARCH, findEngine } from '../src/database/embedded/binaries.ts';
 
@@ -8,7 +8,7 @@ export type Machine = {
   kernel: string;
   node: string;
   postgres: string;
-  /** Load average of the minute before the first measurement. Other load makes figures worse. */
+  /** Load average over the minute before the first measurement. Other load makes the figures worse. */
   load: number;
 };
 

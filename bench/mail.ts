@@ -1,8 +1,7 @@
 /**
- * The CPU cost of a message before it is sent: text from html, MIME, signature. On one core, in CPU
- * time, which depends less on other load than wall time; comparable libraries are measured
- * alternately, under the same load. RSA is measured separately: at 2 KB it costs more than everything
- * else together.
+ * Measures the CPU cost of a message before it is sent: text from html, MIME and signature. It runs on one core and
+ * counts CPU time, which depends less on other load than wall time does. Comparable libraries run in the same rounds,
+ * under the same load. RSA is measured separately, because at 2 KB it costs more than everything else together.
  *
  *     node bench/mail.ts [--quick]
  *
@@ -24,13 +23,13 @@ const IS_QUICK = process.argv.includes('--quick');
 const ROUNDS = IS_QUICK ? 1 : 7;
 const ROUND_MS = IS_QUICK ? 20 : 150;
 const DISTINCT = 500;
-/** Calls between two looks at the clock; those that are asynchronous are under way together. */
+/** Calls between two readings of the clock. Asynchronous calls run concurrently. */
 const IN_FLIGHT = 32;
 const EMAIL_ID = '0193a5b4-1c2d-7e3f-8a4b-5c6d7e8f9a0b';
 
 type Case = { name: string; run: (index: number) => unknown };
 
-/** Messages that differ as those of the end-to-end benchmark do. */
+/** Messages that differ in the same way as those of the end-to-end benchmark. */
 type Sample = { name: string; htmls: string[]; messages: Message[]; composed: ComposedMessage[] };
 
 const libraryText = compile({ wordwrap: false, selectors: [{ selector: 'img', format: 'skip' }] });
@@ -130,7 +129,7 @@ async function dkimKeys(): Promise<Keys> {
   };
 }
 
-/** With 32 signatures under way at once, as in delivery. */
+/** Signs 32 messages concurrently, as delivery does. */
 function signingCases({ name, composed }: Sample, { rsa, ed25519 }: Keys): Case[] {
   const times = { signedAtS: 1_795_000_000, expiresAtS: 1_795_600_000 };
   const sign = (keys: DkimKey[]) => (index: number) => signMessage(composed[index]!, keys, times);
@@ -141,7 +140,7 @@ function signingCases({ name, composed }: Sample, { rsa, ed25519 }: Keys): Case[
   ];
 }
 
-/** µs of CPU per call, one figure per round; every case once before the first one comes again. */
+/** Runs every case once per round. Returns µs of CPU per call, one figure for each round. */
 async function measureInTurn(cases: readonly Case[]): Promise<Map<string, number[]>> {
   const costs = new Map<string, number[]>(cases.map(({ name }) => [name, []]));
   for (let round = -1; round < ROUNDS; round += 1) {

@@ -1,9 +1,9 @@
 /**
- * `npm run bench`: the performance of Letterhaus on this machine, with load generator, service,
- * database and receiving server on it; with --postfix alternating with Postfix and OpenDKIM.
+ * `npm run bench`: measures Letterhaus on this machine, together with the load generator, the database and the
+ * receiving server. With --postfix, Postfix and OpenDKIM run in the same rounds.
  *
- * It fails when something does not work (an email that is not accepted, not delivered, delivered
- * twice), never because of a time. Method and figures: bench/README.md.
+ * The benchmark fails when something does not work: an email is not accepted, not delivered, or delivered twice. It
+ * never fails because of a time. bench/README.md explains the method and has the figures.
  */
 import { comparisonOf, measure } from './measure.ts';
 import { measureBackup } from './backup.ts';
@@ -81,15 +81,16 @@ function printLine(line: string): void {
 }
 
 /**
- * Ctrl-C ends the service under test (test/support/service-process.ts): the measurement fails, and
- * what was started for it is taken down as after any failure. Asked once more, it ends at once.
+ * Counts the signals that ask the benchmark to end. Ctrl-C also ends the service under test
+ * (test/support/service-process.ts). The measurement then fails and stops its processes, as after any failure. A second
+ * Ctrl-C ends the benchmark at once.
  */
 function countSignals(): { count: number } {
   const signals = { count: 0 };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
       signals.count += 1;
-      // The first one is repeated by the harness, for programs that have no handler.
+      // The harness repeats the first signal, for programs that have no handler.
       if (signals.count > 2) process.exit(130);
     });
   }

@@ -1,6 +1,6 @@
 /**
- * The measurements in their order. Each starts what it needs and stops it again; rates are measured
- * in rounds that alternate between Letterhaus and Postfix.
+ * Runs the measurements in order. Each measurement starts the processes that it needs and stops them again.
+ * measureEndToEnd alternates the rounds of Letterhaus and Postfix.
  */
 import { measureAttachments } from './attachments.ts';
 import { measureBurst } from './burst.ts';
@@ -25,10 +25,10 @@ type Say = (line: string) => void;
 type Measured = { lines: Line[]; cpu?: CpuLine[] };
 type Context = { options: BenchOptions; counts: Counts; say: Say };
 
-/** The rows of end-to-end.ts are one step, so that they alternate. */
+/** The rows of end-to-end.ts form one step, so that they alternate. */
 type Step = Exclude<Row, EndToEndRow> | 'end-to-end';
 
-/** How much is sent. A round takes about ten seconds, or about one with --quick. */
+/** Counts of messages, and other sizes of a round. A round takes about ten seconds, or about one with --quick. */
 type Counts = EndToEndCounts & {
   starts: number;
   accept: number;
@@ -98,10 +98,10 @@ const STEPS: Record<Step, (context: Context) => Promise<Measured>> = {
   million: measureMillion,
 };
 
-/** More and shorter rounds say more about a ratio than few long ones. */
+/** Share of a full round in a comparison. Many short rounds measure a ratio better than few long ones. */
 const COMPARED_SHARE = 0.25;
 
-/** Returns the options of a comparison of two versions. */
+/** Returns the options of a comparison between this commit and the present version. */
 export function comparisonOf(options: BenchOptions, commit: string): CompareOptions {
   const counts = options.quick ? QUICK : FULL;
   const share = options.quick ? 1 : COMPARED_SHARE;

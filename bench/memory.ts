@@ -1,5 +1,5 @@
 /**
- * Memory of a worker: idle, and with a queue that does not get shorter, accepted by it or in the
+ * Measures the memory of a worker: idle, with many emails that it accepted and cannot deliver, and with many in the
  * queue table.
  */
 import { fillMail } from '../test/support/fill.ts';
@@ -15,10 +15,10 @@ export type Memory = {
   peakMb: number;
 };
 
-/** For a worker to become idle before it is measured. */
+/** Time for a worker to become idle before it is measured. */
 const CALM_MS = 3_000;
 
-/** Every mail server accepts connections and never replies: all accepted emails stay queued. */
+/** Measures a worker whose accepted emails stay queued, because no mail server ever replies. */
 export async function memoryWithQueued(
   count: number,
   { workers }: { workers: number },
@@ -42,11 +42,11 @@ export type Waiting = {
   peakMb: number;
 };
 
-/** For claims, and for the removal of their dead rows. */
+/** Time for claims and for the removal of their dead rows. */
 const MILLION_CALM_MS = 30_000;
 const NO_ID = '00000000-0000-0000-0000-000000000000';
 
-/** The table has this many recipients, all due, and no mail server replies. */
+/** Measures a worker when the table has this many recipients, all due, and no mail server replies. */
 export async function memoryWithWaiting(
   count: number,
   { workers }: { workers: number },
@@ -71,8 +71,8 @@ export async function memoryWithWaiting(
 }
 
 /**
- * The share of a core that an idle service takes, in percent: all its processes,
- * the database among them. null where it cannot be read.
+ * Returns the CPU time of an idle service in percent of one core, with all its processes and the database; null where
+ * /proc is not available.
  */
 export async function idleCpu(
   seconds: number,

@@ -1,6 +1,6 @@
-/** The few statistics a table of figures needs. */
+/** Statistics for the tables of figures. */
 
-/** @param share 0.5 for the median, 0.99 for what 99 of 100 stay under */
+/** @param share 0.5 for the median, 0.99 for the value that 99 of 100 values do not exceed */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
@@ -13,12 +13,14 @@ export function median(values: readonly number[]): number {
   return ((sorted[middle - 1] ?? Number.NaN) + (sorted[middle] ?? Number.NaN)) / 2;
 }
 
-/** Round by round: what was measured in the same round, and so under the same load of others. */
+/**
+ * Returns the ratio for each round. Both values of a ratio are from the same round, and so under the same other load.
+ */
 export function ratiosOf(values: readonly number[], others: readonly number[]): number[] {
   return values.map((value, round) => value / (others[round] ?? Number.NaN));
 }
 
-/** Rounded for display: 1234.5 → `1,235`, 3.456 → `3.5`, 0.0456 → `0.05`. */
+/** Rounds a value for display: 1234.5 → `1,235`, 3.456 → `3.5`, 0.0456 → `0.05`. */
 export function show(value: number): string {
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 1 ? 1 : 2;
   return value.toLocaleString('en-US', {

@@ -8,23 +8,23 @@ export type BenchOptions = {
   json: boolean;
   rounds: number;
   workers: number;
-  /** Rows to measure; null: all. */
+  /** Rows to measure; null: all rows. */
   only: readonly Row[] | null;
-  /** The commit to compare the present version with; null: the present version is measured alone. */
+  /** Commit to compare with the present version; null: no comparison. */
   compare: string | null;
-  /** Emails to go to, for `scale`; null: the other rows are measured. */
+  /** Number of stored emails that `scale` grows to; null: `scale` does not run. */
   scaleTo: number | null;
-  /** Emails to store, for `storage`; null: the other rows are measured. */
+  /** Number of emails that `storage` stores; null: `storage` does not run. */
   storageOf: number | null;
-  /** Emails to deliver, for `bloat`; null: the other rows are measured. */
+  /** Number of emails that `bloat` delivers; null: `bloat` does not run. */
   bloatOf: number | null;
-  /** Emails to back up, for `backup`; null: the other rows are measured. */
+  /** Number of emails that `backup` backs up; null: `backup` does not run. */
   backupOf: number | null;
-  /** Emails to store, for `dashboard`; null: the other rows are measured. */
+  /** Number of emails that `dashboard` stores; null: `dashboard` does not run. */
   dashboardOf: number | null;
 };
 
-/** These alternate in one step (end-to-end.ts). */
+/** Rows that alternate in one step (end-to-end.ts). */
 export const END_TO_END_ROWS = ['end-to-end', 'receivers', 'signatures', 'clients'] as const;
 export type EndToEndRow = (typeof END_TO_END_ROWS)[number];
 
@@ -140,7 +140,7 @@ function countOf(name: string, text: string | undefined): number | null {
   throw new Error(`--${name}: write a number from 1 to 999, not ${JSON.stringify(text)}.`);
 }
 
-/** Emails by default; with --quick. */
+/** Default number of emails, without and with --quick. */
 const EMAILS = {
   scale: [10_000_000, 100_000],
   storage: [20_000, 1_000],

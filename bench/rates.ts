@@ -1,6 +1,6 @@
 /**
- * Messages per second: Letterhaus accepting, Letterhaus end to end, Postfix with OpenDKIM. Each function
- * is one round; bench/main.ts interleaves them, so that other load affects all of them.
+ * Measures messages per second: Letterhaus accepting, Letterhaus end to end, and Postfix with OpenDKIM. Each function
+ * runs one round. measure.ts and end-to-end.ts run the rounds in turn, so that other load affects all of them.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { runLoad, type Sink } from './parts/children.ts';
@@ -21,46 +21,46 @@ import type { SmtpLoadResult } from './smtp-load.ts';
 export type RateOptions = {
   count: number;
   htmlBytes: number;
-  /** Recipients' domains, in turn; default: ten. */
+  /** Domains of the recipients, used in turn. Default: ten domains. */
   domains?: readonly string[];
-  /** Domain of the sender; default: the one with one signature. */
+  /** Domain of the sender. Default: the domain with one signature. */
   sender?: string;
-  /** Clients at the same time; default: HTTP_CONNECTIONS. */
+  /** Concurrent connections. Default: HTTP_CONNECTIONS, or BATCH_CONNECTIONS with a batch. */
   connections?: number;
-  /** Emails in one request; default: one by itself. */
+  /** Emails in one request. Default: one email, sent without a batch. */
   batch?: number;
 };
 
 export type Rate = {
   perSecond: number;
-  /** null where it cannot be read. */
+  /** CPU figures; null where /proc is not available. */
   cpu: Cpu | null;
-  /** Average on the wire; null when nothing was sent. */
+  /** Average bytes of a message on the wire; null when nothing was sent. */
   messageBytes: number | null;
 };
 
 export type Cpu = {
-  /** Per message by part, in microseconds. */
+  /** Microseconds of CPU per message, by part. */
   byPartUs: CpuByPart;
-  /** Cores that other programs used meanwhile, which makes figures worse. */
+  /** Cores that other programs used in this time. They make the figures worse. */
   othersCores: number;
   processes: readonly ProcessCost[];
 };
 
-/** The cost of one message in one process, or in several processes with one name. */
+/** CPU time and context switches per message of one process, or of all processes with the same name. */
 export type ProcessCost = { name: string; cpuUs: number; voluntary: number; involuntary: number };
 
-/** Full batches for two workers' group commits; with 64 an email costs a tenth more CPU. */
+/** Connections that fill the group commits of two workers. With 64, an email costs a tenth more CPU. */
 const HTTP_CONNECTIONS = 128;
-/** With 100 emails in each request. */
+/** Connections when each request has a batch of emails. */
 const BATCH_CONNECTIONS = 8;
-/** More makes Postfix slower on two cores (tried: 10, 20, 40). */
+/** Sessions of the load on Postfix. More make it slower on two cores (tried: 10, 20, 40). */
 const SMTP_CONNECTIONS = 20;
-/** The measurement fails without progress for this long. */
+/** Time without progress after which the measurement fails. */
 const STUCK_MS = 30_000;
 const LOOK_EVERY_MS = 10;
 
-/** From the first request to the last 202. The service runs with `--only api`. */
+/** Measures from the first request to the last 202. The service runs with `--only api`. */
 export async function acceptRound(rig: Rig, load: RateOptions): Promise<Rate> {
   const { count } = load;
   const cpu = startCpu({ supervisor: rig.pid });
@@ -75,7 +75,7 @@ export async function acceptRound(rig: Rig, load: RateOptions): Promise<Rate> {
   };
 }
 
-/** The same by SMTP; the sessions are open and logged in before. */
+/** Measures from the first message to the last 250 over SMTP. The sessions are open and logged in before the start. */
 export async function submissionRound(rig: Rig, { count, htmlBytes }: RateOptions): Promise<Rate> {
   const cpu = startCpu({ supervisor: rig.pid });
   const openBefore = await rig.open();
@@ -95,7 +95,7 @@ export async function submissionRound(rig: Rig, { count, htmlBytes }: RateOption
   };
 }
 
-/** From the first request until every recipient has ended, all of them as delivered. */
+/** Measures from the first request until every recipient has ended. Throws unless all were delivered. */
 export async function endToEndRound(
   { rig, sink }: { rig: Rig; sink: Sink },
   load: RateOptions,
@@ -117,7 +117,7 @@ export async function endToEndRound(
   };
 }
 
-/** From the first message injected until the sink has seen the last one. */
+/** Measures from the first injected message until the sink has received the last one. */
 export async function postfixRound(
   { postfix, sink }: { postfix: Postfix; sink: Sink },
   { count, htmlBytes }: RateOptions,
@@ -139,7 +139,7 @@ export async function postfixRound(
   };
 }
 
-/** The text part that makes a message about as long as Letterhaus's of the same html. */
+/** Returns the size of a text part that makes a message about as long as Letterhaus's message with the same html. */
 function textBytesBeside(htmlBytes: number): number {
   return 540 + htmlBytes * 0.45;
 }
@@ -149,7 +149,7 @@ function postAll(rig: Rig, load: RateOptions): Promise<HttpLoadResult> {
   return rig.post({ domains: DOMAINS, connections, ...load, pauseMs: 0 });
 }
 
-/** @returns when the last of them came */
+/** @returns the time at which the last message arrived */
 async function arrived(sink: Sink, messages: number): Promise<number> {
   const reached = sink.reached(messages);
   let seen = -1;
@@ -178,10 +178,10 @@ export function perSecond(count: number, durationMs: number): number {
   return (count / durationMs) * 1000;
 }
 
-/** @param load what the load generator reports of itself; null: there was none */
+/** @param load CPU use that the load generator reports about itself; null: no load generator ran */
 type EndOfCpu = (load: Use | null, count: number) => Cpu | null;
 
-/** @returns a function for the CPU time since now */
+/** @returns a function that returns the CPU time since this call */
 export function startCpu(roots: Roots): EndOfCpu {
   const before = { uses: usesOf(roots), machine: machineCpuMs(), atMs: machineMs() };
   return (load, count) => {
@@ -202,7 +202,9 @@ export function startCpu(roots: Roots): EndOfCpu {
   };
 }
 
-/** A process that has ended meanwhile is missing; its parent has its CPU time. */
+/**
+ * Returns the use of each process between two readings. A process that ended is missing; its parent has its CPU time.
+ */
 function usedSince(before: readonly ProcessUse[], after: readonly ProcessUse[]): ProcessUse[] {
   const earlier = new Map(before.map((one) => [one.pid, one]));
   return after.map((one) => {
@@ -216,7 +218,7 @@ function usedSince(before: readonly ProcessUse[], after: readonly ProcessUse[]):
   });
 }
 
-/** Processes with one name together, in the order in which they first appear. */
+/** Adds up processes with the same name, in the order of their first appearance. */
 export function costsOf(uses: readonly ProcessUse[], count: number): ProcessCost[] {
   return [...Map.groupBy(uses, ({ name }) => name)].map(([name, each]) => {
     const perMessage = (of: (use: Use) => number): number =>

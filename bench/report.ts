@@ -1,4 +1,4 @@
-/** The tables at the end: figures, CPU per message by part, and the machine. */
+/** Formats the final tables: figures, CPU per message by part, and the machine. */
 import type { Machine } from './machine.ts';
 import { median, quantile, show } from './numbers.ts';
 import type { CpuByPart } from './parts/processes.ts';
@@ -7,17 +7,17 @@ import type { Cpu, ProcessCost, Rate } from './rates.ts';
 export type Line = {
   what: string;
   unit: '/s' | 'ms' | 'MB' | 's' | '%' | '×';
-  /** The goal of the project. */
+  /** Goal of the project for this figure. */
   wanted: string;
-  /** One per round or sample. */
+  /** Values, one for each round or sample. */
   values: readonly number[];
-  /** The figure of the middle column; default: the median. */
+  /** Quantile that the column `figure` shows. Default: the median. */
   share?: number;
-  /** Postfix with OpenDKIM in the same rounds. */
+  /** Values of Postfix with OpenDKIM from the same rounds. */
   postfix?: readonly number[];
 };
 
-/** CPU of one kind of round: medians. */
+/** CPU figures of one kind of round, as medians. */
 export type CpuLine = { what: string; cpu: Cpu; messageBytes: number | null };
 
 export type Report = { machine: Machine; lines: readonly Line[]; cpu: readonly CpuLine[] };
@@ -33,7 +33,7 @@ export function formatMachine(machine: Machine): string {
   return `${cpus}, ${memoryGb} GB, ${kernel}; Node ${node}, PostgreSQL ${postgres}; load average ${load} before`;
 }
 
-/** Lines; none when nothing could be read. */
+/** Returns the lines of the CPU tables; none when no CPU figure could be read. */
 export function formatCpu(cpu: readonly CpuLine[]): string[] {
   if (cpu.length === 0) return [];
   return [
@@ -46,7 +46,7 @@ export function formatCpu(cpu: readonly CpuLine[]): string[] {
   ];
 }
 
-/** Medians over the rounds, part by part and process by process. */
+/** Returns medians over the rounds, by part and by process. */
 export function cpuLine(what: string, rates: readonly Rate[]): CpuLine[] {
   const each = rates.map((rate) => rate.cpu).filter((cpu) => cpu !== null);
   if (each.length === 0) return [];
@@ -74,7 +74,7 @@ function medianCost(name: string, costs: readonly ProcessCost[]): ProcessCost {
   };
 }
 
-/** The same for programs: every value, nothing rounded. */
+/** Formats a report as JSON for programs. It has every value, and none is rounded. */
 export function reportAsJson(report: object): string {
   return `${JSON.stringify(report, null, 2)}\n`;
 }
@@ -124,7 +124,7 @@ function cpuRows(cpu: readonly CpuLine[]): string[][] {
   ];
 }
 
-/** Processes that hardly took part are in the JSON only. */
+/** Microseconds of CPU per message from which a process is in the table. The JSON has all processes. */
 const SHOWN_FROM_US = 1;
 
 function processRows(cpu: readonly CpuLine[]): string[][] {
@@ -144,7 +144,7 @@ function processRows(cpu: readonly CpuLine[]): string[][] {
   ];
 }
 
-/** The first column to the left, the others to the right. */
+/** Aligns the first column to the left and the others to the right. */
 export function alignColumns(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => row[column]?.length ?? 0)),

@@ -1,10 +1,9 @@
 /**
- * Bounces per second that one worker accepts and settles: `node bin/run.js bench/reports.ts`.
+ * Measures how many bounces per second one worker accepts and settles: `node bin/run.js bench/reports.ts`.
  *
- * Emails that were delivered are written by SQL; their bounces come over 64 SMTP connections, each
- * with RFC 3464's parts and 2 KB, every one to the return path of another recipient. Counted is from
- * the first connection until every one has its 250, after which every recipient has to be `bounced`
- * and suppressed. Everything is on this machine: load, worker and database.
+ * SQL writes delivered emails. Their bounces arrive over 64 SMTP connections. Each bounce has the parts of RFC 3464 and
+ * 2 KB, and goes to the return path of another recipient. The time runs from the first connection to the last 250.
+ * Every recipient must then be `bounced` and suppressed. Load, worker and database share this machine.
  */
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -19,7 +18,7 @@ const SECRET_KEY = 'bench'.repeat(8);
 const COUNT = Number(process.argv[2] ?? 20_000);
 const CONNECTIONS = 64;
 const ROUNDS = 3;
-/** Reports of one client stay below the limit of messages a minute. */
+/** Number of clients. Each stays below the limit of messages a minute. */
 const CLIENTS = 8;
 
 const FILL_EMAILS = `
@@ -92,7 +91,7 @@ async function cpuUs(at: Service): Promise<number> {
 
 type Report = { to: string; message: string };
 
-/** One connection: takes the next report when the last is answered; envelopes are pipelined. */
+/** Sends reports over one connection. It takes the next report after each reply and pipelines the envelopes. */
 function handInAll(port: number, localAddress: string, waiting: Report[]): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: '127.0.0.1', localAddress });

@@ -1,12 +1,12 @@
 /**
- * The cost of the statements of one exercise, by statement: milliseconds from the query to its rows,
- * or pages of the database that were touched. Statements without a name count as the exercise.
+ * Measures the cost of an exercise by statement: milliseconds from the query to its rows, or database pages that it
+ * touched. Statements without a name count under the name of the exercise.
  */
 import type { Database, Queryable } from '../src/database/database.ts';
 import type { ExplainingDatabase } from '../test/support/explaining.ts';
 import type { Exercise, Stage } from '../test/support/statements.ts';
 
-/** By statement; what an exercise uses several times is added up. */
+/** Cost by statement. A statement that runs several times counts with the sum. */
 export type Costs = Map<string, number>;
 
 export async function timeExercise(exercise: Exercise, stage: Stage): Promise<Costs> {
@@ -17,7 +17,7 @@ export async function timeExercise(exercise: Exercise, stage: Stage): Promise<Co
   return costs;
 }
 
-/** The pages, wherever they came from: from PostgreSQL's memory, the machine's or the disk. */
+/** Counts the pages from all sources: PostgreSQL's memory, the operating system's memory and the disk. */
 export async function countPages(
   exercise: Exercise,
   stage: Stage,

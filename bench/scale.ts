@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- scale`: what the statements of the service cost with ten thousand stored emails
- * and with ten million, and with a snapshot held open meanwhile, as by a backup: milliseconds, and
- * pages of the database that are touched. The tables are filled by SQL; the statements are those of
- * the service, on connections of the service (test/support/statements.ts), one after the other.
+ * `npm run bench -- scale`: measures the statements of the service with ten thousand stored emails and with ten
+ * million, without and with an old snapshot that stays open, as during a backup. It counts milliseconds and touched
+ * database pages. SQL fills the tables. The statements are those of the service. They run one after the other, on
+ * connections of the service (test/support/statements.ts).
  */
 import { explainingDatabase } from '../test/support/explaining.ts';
 import { fillMail, makeWeeks } from '../test/support/fill.ts';
@@ -22,21 +22,23 @@ import { type Costs, countPages, timeExercise } from './scale-timing.ts';
 export type ScaleOptions = { emails: number; rounds: number };
 
 const SMALL = 10_000;
-/** As long as metadata is kept: twelve weeks and the present one. */
+/** Weeks that metadata is kept: twelve and the present one. */
 const WEEKS = 12;
 const OPEN_SHARE = 0.1;
 const HTML_BYTES = 100;
 const WARM_UP_ROUNDS = 5;
 const PAGES_ROUNDS = 3;
-/** Rounds of accepting, claiming and settling while the snapshot is held, which keeps their dead rows. */
+/** Rounds of accepting, claiming and settling while the snapshot is open. The snapshot keeps their dead rows. */
 const CHURN_ROUNDS = 150;
-/** Not timed: statements that wait by a timer, and rare ones. */
+/** Exercises that are not timed: those that wait for a timer, and rare ones. */
 const LEFT_OUT = ['what became of a batch', 'projects', 'nodes', 'accept beyond the limit'];
-/** Removes 500 emails each time: at most as often as ten thousand emails allow. */
+/**
+ * Maximum rounds by exercise. Retention removes 500 emails each time, and ten thousand emails allow only two rounds.
+ */
 const ROUNDS_MAX: Record<string, number> = { retention: 2 };
 const WEEKS_KEPT = 10;
 
-/** By statement, one for each round. */
+/** Costs by statement, one for each round. */
 type Samples = Map<string, number[]>;
 type Condition = { emails: number; hasSnapshot: boolean; ms: Samples; pages: Samples };
 
@@ -77,7 +79,7 @@ async function setStage({ db }: TestDatabase, sender: Sender): Promise<Stage> {
   return { db, sender, holder, endpointId, deadEndpointId, someEmailId: newId() };
 }
 
-/** @returns bytes of everything in the database */
+/** @returns the size of the database in bytes */
 async function fill(
   { address, db }: TestDatabase,
   stage: Stage,
@@ -111,7 +113,7 @@ function thousands(count: number): string {
   return count.toLocaleString('en-US');
 }
 
-/** From the middle of the time. */
+/** Returns the id of an email from the middle of the stored weeks. */
 async function someEmail({ db }: TestDatabase, { sender }: Stage): Promise<string> {
   const [row] = await db.query<{ id: string }>(
     `select id from emails where project_id = $1 and environment = $2 and id > $3
@@ -128,7 +130,7 @@ async function measure(
   stage: Stage,
   { rounds, hasSnapshot, say }: Measuring,
 ): Promise<{ ms: Samples; pages: Samples }> {
-  // Connections of their own: their plans are made on the tables as they are now.
+  // New connections make their plans for the tables as they are now.
   const db = new Database(address, { role: APP_ROLE, name: 'bench' });
   const here = { ...stage, db };
   const reader = await connectAsOwner(address, 'snapshot');
@@ -170,7 +172,7 @@ async function run(
   return samples;
 }
 
-/** Milliseconds for each expired week; NaN: the removal was blocked. */
+/** Returns milliseconds for each removed week; NaN: the removal was blocked. */
 async function removeWeeks({ address }: TestDatabase): Promise<number> {
   const startedMs = performance.now();
   const kept = { contentH: null, metadataH: WEEKS_KEPT * 7 * 24 };

@@ -1,15 +1,15 @@
 /**
- * A receiving server with minimal cost, so that the sender is measured:
- * plain SMTP with PIPELINING, 250 to everything, messages counted and thrown away.
+ * A receiving server with minimal cost, so that the measurement shows the cost of the sender. It speaks plain SMTP with
+ * PIPELINING, accepts everything with 250, counts the messages and discards them.
  *
  *     node bench/sink.ts [--port N] [--host 127.0.0.1] [--ids FILE] [--tls] [--delay-ms N] [--webhooks]
  *
- * `--tls` offers STARTTLS; `--delay-ms` answers that much later, as a server far away does; `--webhooks`
- * takes webhooks as well, on a port of their own, and counts them.
+ * `--tls` offers STARTTLS. `--delay-ms` delays each reply, as a distant server does. `--webhooks` also accepts
+ * webhooks, on a separate port, and counts them.
  *
- * Prints `{"port": N, "pid": N}` when it listens and its totals when it ends (SIGTERM or SIGINT). `--ids` writes the
- * Message-ID of each message on a line, before the message is acknowledged, to compare accepted with arrived mail.
- * A parent with an IPC channel may ask while it runs: parts/sink-messages.ts.
+ * The sink prints `{"port": N, "pid": N}` when it listens, and its totals when it ends (SIGTERM or SIGINT). `--ids`
+ * writes the Message-ID of each message on a line before it acknowledges the message, to compare accepted with arrived
+ * mail. A parent with an IPC channel can ask for the totals at any time (parts/sink-messages.ts).
  */
 import { openSync, readFileSync, writeSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
@@ -40,7 +40,7 @@ const certificate = values.tls
 const secureContext = certificate && createSecureContext({ key: certificate, cert: certificate });
 const ids = values.ids === undefined ? null : openSync(values.ids, 'a');
 const totals = { messages: 0, bytes: 0, connections: 0, webhooks: 0 };
-/** When each transaction's first command came, while requested. */
+/** Times of the first command of each transaction; null while nobody has requested them. */
 let firstCommandsMs: number[] | null = null;
 let goal = { messages: Infinity, reached: (): void => {} };
 
@@ -51,7 +51,7 @@ const server = createServer({ noDelay: true }, (socket) => {
   receive(socket);
 });
 
-/** Two POSTs on one connection are answered in order, with nothing to read. */
+/** Accepts webhooks. It responds to two POSTs on one connection in order, without a body. */
 const webhooks = createHttpServer((request, response) => {
   request.resume().on('end', () => {
     totals.webhooks++;
@@ -92,7 +92,7 @@ function receive(socket: Socket): void {
         if (verb === 'STAR' && secureContext !== null) return startTls(socket, secureContext);
         if (verb === 'EHLO' || (verb === 'MAIL' && !isGreeting)) noteFirstCommand();
         isGreeting = verb === 'EHLO';
-        // The empty line before a dot that comes at once belongs to the end mark.
+        // The line break before an immediate final dot belongs to the end mark.
         at = verb === 'DATA' ? end : end + 2;
         inData = verb === 'DATA';
         answers += inData ? '354 Go\r\n' : answerTo(verb, socket);
@@ -111,7 +111,7 @@ function answerTo(verb: string, socket: Socket): string {
   return verb === 'QUIT' ? '221 Bye\r\n' : '250 2.0.0 Ok\r\n';
 }
 
-/** EHLO on a new connection, MAIL FROM on one that is used again. */
+/** Records the first command: EHLO on a new connection, MAIL FROM on a reused one. */
 function noteFirstCommand(): void {
   firstCommandsMs?.push(machineMs());
 }

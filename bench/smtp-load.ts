@@ -1,12 +1,11 @@
 /**
- * The load generator for a mail server, a process of its own: injects distinct messages over several
- * SMTP connections with PIPELINING (the next envelope travels with the body before it), as fast as
- * they are taken. The messages have the same html as http-load.ts sends, and a text part, as
- * Letterhaus's output has.
+ * The load generator for a mail server, which runs in its own process. It injects distinct messages over several SMTP
+ * connections, as fast as the server takes them. With PIPELINING, the next envelope travels with the body before it.
+ * The messages have the html of http-load.ts and a text part, as Letterhaus's output has.
  *
  *     node bench/smtp-load.ts '<SmtpLoad as JSON>'
  *
- * Prints one line of JSON, SmtpLoadResult, when every message has been taken.
+ * It prints SmtpLoadResult as one line of JSON when the server has taken every message.
  */
 import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
@@ -25,11 +24,11 @@ export type SmtpLoad = {
   /** Bytes of the text part. */
   textBytes: number;
   domains: readonly string[];
-  /** With it over TLS from the first byte, logged in: submission. */
+  /** Log-in for submission over TLS from the first byte. Default: plain SMTP without a log-in. */
   auth?: { user: string; pass: string };
 };
 
-/** Times are those of parts/machine-clock.ts. */
+/** Start and end of the load, by the clock of parts/machine-clock.ts, and the use of this process. */
 export type SmtpLoadResult = { startedMs: number; endedMs: number; use: Use };
 
 const load = JSON.parse(process.argv[2] ?? '{}') as SmtpLoad;
@@ -80,7 +79,7 @@ function textLines(): string[] {
   return Array.from({ length: Math.ceil(load.textBytes / (line.length + 2)) }, () => line);
 }
 
-/** A session that has said EHLO. */
+/** Opens a session, sends EHLO, and logs in when `auth` is set. */
 async function openSession(): Promise<Socket> {
   const where = { host: '127.0.0.1', port: load.port, noDelay: true };
   const isSecure = load.auth !== undefined;
@@ -103,7 +102,7 @@ async function lineOf(socket: Socket, expected: RegExp): Promise<void> {
   }
 }
 
-/** One connection's share: at each 354 the body, and the next envelope with it. */
+/** Sends messages over one connection: after each 354, the body and the next envelope. */
 function work(socket: Socket): Promise<void> {
   return new Promise((resolve, reject) => {
     let current = 0;
@@ -137,7 +136,7 @@ function templateOf(number: number): (typeof templates)[number] {
   return templates[number % templates.length]!;
 }
 
-// One after the other: few of one client may be open without a log-in.
+// The sessions open one after the other, because a client may have only few open ones without a log-in.
 const sockets: Socket[] = [];
 while (sockets.length < load.connections) sockets.push(await openSession());
 const useSince = startOwnUse();

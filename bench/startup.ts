@@ -1,10 +1,10 @@
-/** The time from the command to the ready line. */
+/** Measures the time from the command to the ready line. */
 import { startService } from '../test/support/service.ts';
 import { machineMs } from './parts/machine-clock.ts';
 
 export type Startup = { firstMs: number; laterMs: number };
 
-/** Starts with an empty data directory, stops, and starts again with the existing one. */
+/** Starts the service with an empty data directory, stops it, and starts it again with the existing one. */
 export async function startTwice({ workers }: { workers: number }): Promise<Startup> {
   const startedMs = machineMs();
   await using service = await startService({

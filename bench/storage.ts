@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- storage`: the bytes on disk of an email, by table and index, as the product stores it: accepted
- * over HTTP, delivered to the sink, every recipient ended. The mail is that of the other rows
- * (parts/mail-text.ts): an order confirmation compresses as one, which random letters would not.
+ * `npm run bench -- storage`: measures the bytes on disk per email, by table and index. The service accepts the emails
+ * over HTTP and delivers them to the sink, so every recipient has ended. The mail is that of the other rows
+ * (parts/mail-text.ts): an order confirmation compresses well, and random letters would not.
  */
 import { Sink } from './parts/children.ts';
 import { Rig } from './parts/rig.ts';
@@ -12,11 +12,11 @@ import { alignColumns } from './report.ts';
 export type StorageOptions = { emails: number; workers: number };
 
 const HTML_BYTES = 2_048;
-/** After each, what it left of dead rows is removed: autovacuum does so when a fifth of a table is dead. */
+/** Rounds. After each, a vacuum removes dead rows, as autovacuum does when a fifth of a table is dead. */
 const ROUNDS = 5;
 const TABLES = ['contents', 'emails', 'events', 'recipients'];
 
-/** Partitions and their indexes together, by the names of the parents. */
+/** Adds up the partitions and their indexes, by the names of the parents. */
 const SIZES = `
 select t.name as "table", i.name as "index", sum(i.bytes)::float8 as bytes
   from unnest($1::text[]) as t(name)
@@ -29,10 +29,10 @@ select t.name as "table", i.name as "index", sum(i.bytes)::float8 as bytes
  group by 1, 2
  order by 1, 2 nulls first`;
 
-/** `index` null: the table with its TOAST table. */
+/** Bytes of an index. When `index` is null: bytes of the table with its TOAST table. */
 type Size = { table: string; index: string | null; bytes: number };
 
-/** @returns a table as text */
+/** @returns the table as text */
 export async function measureStorage(
   { emails, workers }: StorageOptions,
   say: (line: string) => void,

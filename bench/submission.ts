@@ -1,4 +1,4 @@
-/** Accepting by SMTP and by HTTP, alternating on one service, for the ratio. */
+/** Measures accepting by SMTP and by HTTP in turn on one service, for the ratio. */
 import { median, show } from './numbers.ts';
 import { acceptRound, type Rate, type RateOptions, submissionRound } from './rates.ts';
 import { Rig } from './parts/rig.ts';
@@ -28,7 +28,7 @@ export async function measureBoth(
   return rates;
 }
 
-/** Each round in percent of the median rate of HTTP. */
+/** Returns the SMTP rate of each round in percent of the median HTTP rate. */
 export function sharesOf({ submission, accept }: BothRates): number[] {
   const ofHttp = median(accept.map((rate) => rate.perSecond));
   return submission.map((rate) => (rate.perSecond / ofHttp) * 100);

@@ -1,6 +1,6 @@
 /**
- * The rate at 2 KB with further features, beside the plain one in the same rounds: encrypted
- * sessions, a webhook for every delivery, a receiving server with 20 ms latency.
+ * Measures the rate at 2 KB with further features, in the same rounds as the plain rate: encrypted sessions, a webhook
+ * for every delivery, and a receiving server with 20 ms latency.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Sink, type SinkOptions } from './parts/children.ts';
@@ -33,7 +33,7 @@ export type VariantRates = { what: string; wanted: string; rates: Rate[] };
 
 type Running = Variant & { rig: Rig; sink: Sink; rates: Rate[] };
 
-/** @param options.count emails of a round */
+/** @param options.count emails in each round */
 export async function measureVariants(
   options: { workers: number; rounds: number; count: number },
   say: (line: string) => void,

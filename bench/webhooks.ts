@@ -1,9 +1,9 @@
 /**
- * Webhooks per second to one receiver on this machine, alone and beside a dead endpoint with as many
- * pending events, which accepts connections and never responds.
+ * Measures webhooks per second to one receiver on this machine: alone, and beside a dead endpoint with the same number
+ * of pending events. The dead endpoint accepts connections and never responds.
  *
- * Pending events are written by SQL. The time is from the first request at the receiver until the last
- * outcome is in the database; each webhook must arrive once and end as delivered.
+ * SQL writes the pending events. The time runs from the first request at the receiver until the last outcome is in the
+ * database. Each webhook must arrive once and end as delivered.
  */
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,7 +13,7 @@ import { machineMs } from './parts/machine-clock.ts';
 import { Rig } from './parts/rig.ts';
 import { perSecond, type Rate, startCpu } from './rates.ts';
 
-/** As long as that of an email that was delivered. */
+/** Data of an event with the typical length of `email.delivered`. */
 export const EVENT_DATA = {
   email_id: newId(),
   recipient: 'jo@customers1.test',
@@ -48,13 +48,13 @@ const DELIVERED = `
 select count(*)::int as delivered from webhook_deliveries
  where endpoint_id = $1 and status = 'delivered' and event_id = any($2::uuid[])`;
 
-/** The measurement fails without an outcome for this long. */
+/** Time without progress after which the measurement fails. */
 const STUCK_MS = 60_000;
 const LOOK_EVERY_MS = 10;
 
 export type WebhookRates = { alone: Rate[]; besideDead: Rate[] };
 
-/** @param options.count webhooks of a round */
+/** @param options.count webhooks in each round */
 export async function measureWebhooks(
   options: { workers: number; rounds: number; count: number },
   say: (line: string) => void,
@@ -121,7 +121,7 @@ async function until(isDone: () => Promise<boolean>, what: string): Promise<void
   }
 }
 
-/** Accepts connections and never responds. */
+/** Starts a server that accepts connections and never responds. */
 async function startDead() {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

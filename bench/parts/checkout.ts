@@ -1,6 +1,5 @@
 /**
- * Another version of this clone, in a temporary git worktree: the files of the commit, and the packages
- * of its package-lock.json.
+ * Checks out another version of this clone into a temporary git worktree, with the packages of its package-lock.json.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
@@ -13,12 +12,12 @@ const ROOT = join(import.meta.dirname, '../..');
 const run = promisify(execFile);
 
 export class Checkout implements Disposable {
-  /** Its bin/letterhaus. */
+  /** Path of its bin/letterhaus. */
   readonly launcher: string;
   readonly #folder: string;
   readonly #remove = (): void => this[Symbol.dispose]();
 
-  /** @throws when there is no such commit, or its packages cannot be installed */
+  /** @throws when the commit does not exist or its packages cannot be installed */
   static async of(commit: string): Promise<Checkout> {
     const checkout = new Checkout(await mkdtemp(join(tmpdir(), 'letterhaus-bench-')));
     try {
@@ -33,7 +32,7 @@ export class Checkout implements Disposable {
   constructor(folder: string) {
     this.#folder = folder;
     this.launcher = join(folder, 'clone/bin/letterhaus');
-    // Also when the benchmark is ended by a second signal.
+    // This also removes the worktree when a second signal ends the benchmark.
     process.once('exit', this.#remove);
   }
 
@@ -44,7 +43,7 @@ export class Checkout implements Disposable {
       readFileSync(join(folder, 'package-lock.json'), 'utf8'),
     );
     if (own === its) await symlink(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
-    // Otherwise the launcher installs what its package-lock.json names.
+    // With another package-lock.json, the launcher installs the packages itself.
     const env = { ...process.env, npm_config_prefer_offline: 'true' };
     await run(process.execPath, [this.launcher, '--version'], { env });
   }

@@ -1,4 +1,4 @@
-/** The parts of a measurement that run in processes of their own: the sink and the load generators. */
+/** Runs parts of a measurement in child processes: the sink and the load generators. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -6,12 +6,12 @@ import type { HttpLoad } from '../http-load.ts';
 import type { FromSink, SinkTotals, ToSink } from './sink-messages.ts';
 import type { SmtpLoad } from '../smtp-load.ts';
 
-/** Messages sent so far by all load generators, so that every message has its own number. */
+/** Number of messages that all load generators have sent, so that every message gets its own number. */
 let sent = 0;
 
 /**
- * Runs a load generator of bench/ to its end, on messages that are new.
- * @throws with what it wrote when it fails
+ * Runs a load generator of bench/ to its end, with new messages.
+ * @throws with its stderr when it fails
  */
 export async function runLoad<Result>(
   file: string,
@@ -32,7 +32,7 @@ export type SinkOptions = { tls?: boolean; delayMs?: number; webhooks?: boolean 
 
 export class Sink implements AsyncDisposable {
   readonly port: number;
-  /** Where it takes webhooks; null when it takes none. */
+  /** Port for webhooks; null: this sink takes none. */
   readonly webhookPort: number | null;
   readonly pid: number;
   readonly #child: ChildProcess;
@@ -49,7 +49,7 @@ export class Sink implements AsyncDisposable {
   }
 
   constructor(child: ChildProcess, { port, webhookPort }: Listening) {
-    // A request that comes too late; its end is detected separately.
+    // The child may end before a request reaches it. `#ask` detects that end itself.
     this.#child = child.on('error', () => {});
     this.pid = child.pid ?? 0;
     this.port = port;
@@ -60,7 +60,7 @@ export class Sink implements AsyncDisposable {
     return this.#ask({ type: 'totals' }, 'totals');
   }
 
-  /** @returns when (machine-clock.ts) this many messages, since its start, had come */
+  /** @returns the time (machine-clock.ts) at which this many messages had arrived since the start */
   async reached(messages: number): Promise<number> {
     return (await this.#ask({ type: 'tell_when', messages }, 'reached')).atMs;
   }
@@ -69,7 +69,7 @@ export class Sink implements AsyncDisposable {
     this.#child.send({ type: 'note_commands' } satisfies ToSink);
   }
 
-  /** @returns when the first command of each transaction came, since `noteCommands` */
+  /** @returns the arrival time of each transaction's first command since `noteCommands` */
   async commands(): Promise<number[]> {
     return (await this.#ask({ type: 'commands' }, 'commands')).atMs;
   }

@@ -1,11 +1,11 @@
 /**
- * The mail that is measured: an order confirmation as shops send them, with tables, inline styles,
- * links and some non-ASCII letters, of exactly the requested size.
+ * Makes the measured mail: an order confirmation like those of shops, with tables, inline styles, links and some
+ * non-ASCII letters. It has exactly the requested size.
  */
 import { TOKEN } from './template.ts';
 
 export const SENDER_DOMAIN = 'shop.test';
-/** Publishes its Ed25519 key as well. */
+/** Sending domain that also publishes its Ed25519 key. */
 export const TWICE_SIGNED_DOMAIN = 'market.test';
 export const SUBJECT = `Your order ${TOKEN} is on its way`;
 
@@ -32,7 +32,7 @@ const FOOT = `</table>
 
 const FILLER = 'Freshly roasted, packed by hand and sent on the same day. ';
 
-/** Html of exactly `sizeBytes` (at least 1,500) in UTF-8, with tokens in it (template.ts). */
+/** Returns html with tokens (template.ts), of exactly `sizeBytes` (at least 1,500) in UTF-8. */
 export function htmlOf(sizeBytes: number): string {
   const frame = Buffer.byteLength(HEAD + FOOT + '<tr><td></td></tr>\n');
   const items = Math.floor((sizeBytes - frame) / Buffer.byteLength(ITEM));

@@ -1,10 +1,10 @@
 /**
- * A private Postfix with OpenDKIM, to compare with: SMTP in, one RSA-2048 signature, SMTP out to the
- * sink. It has its own configuration, queue and data folders and touches nothing of a Postfix that
- * the machine runs; its queue is on the disk that Letterhaus's database is on, with fsync as always.
+ * Runs a private Postfix with OpenDKIM for comparison: SMTP in, one RSA-2048 signature, SMTP out to the sink. It has
+ * its own configuration, queue and data folders, and does not touch a Postfix that already runs on the machine. Its
+ * queue is on the same disk as Letterhaus's database, with fsync as always.
  *
- * The settings are as an operator would choose them for speed on a machine of its own; each that
- * departs from the default says why. Postfix's master has to be started by root.
+ * The settings are those that an operator would choose for speed on a dedicated machine. Each departure from the
+ * defaults has its reason beside it. Only root can start Postfix's master.
  */
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
@@ -20,7 +20,7 @@ import { SENDER_DOMAIN } from './mail-text.ts';
 
 const run = promisify(execFile);
 
-/** Why it cannot run on this machine, with a remedy; null: it can. */
+/** Returns why Postfix cannot run on this machine, with a remedy; null: it can. */
 export function whyNoPostfix(): string | null {
   const missing = ['postfix', 'opendkim'].filter((name) => programOf(name) === null);
   if (missing.length > 0) {
@@ -37,7 +37,7 @@ export function whyNoPostfix(): string | null {
 
 export class Postfix implements AsyncDisposable {
   readonly port: number;
-  /** The master and the milter: with their descendants, all that works here. */
+  /** Process ids of the master and the milter. Their descendants do all the work. */
   readonly pids: { postfix: number; opendkim: number };
   readonly version: string;
   readonly #folder: string;
@@ -109,8 +109,8 @@ async function startMilter(folder: string): Promise<ChildProcess> {
 }
 
 /**
- * One signature as Letterhaus's RSA one, nothing verified or looked up, successes not logged. Safe
- * keys: it would refuse a key anywhere below /tmp.
+ * Returns a configuration that makes one signature like Letterhaus's RSA signature, verifies and looks up nothing, and
+ * does not log successes. RequireSafeKeys is off, because OpenDKIM would refuse any key below /tmp.
  */
 function milterConfig(key: string, socket: string): string {
   return `Mode s
@@ -175,7 +175,9 @@ in_flow_delay = 0s
 `;
 }
 
-/** Debian's services that this needs, none in a chroot (the milter's socket is outside). */
+/**
+ * Returns Debian's services that the benchmark needs. None runs in a chroot, because the milter's socket is outside.
+ */
 function masterConfig(port: number): string {
   return `127.0.0.1:${port} inet n - n - - smtpd
 cleanup   unix  n       -       n       -       0       cleanup

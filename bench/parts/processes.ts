@@ -1,21 +1,20 @@
 /**
- * CPU time, context switches and memory of processes, from /proc (Linux). Elsewhere there is nothing to
- * read and every figure is null.
+ * Reads CPU time, context switches and memory of processes from /proc (Linux). On other systems every figure is null.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 
-/** The unit of CPU time in /proc; 100 on every Linux that Node runs on. */
+/** Unit of CPU time in /proc; 100 on every Linux that Node runs on. */
 const TICKS_PER_SECOND = 100;
 
 type ProcessInfo = { pid: number; parent: number; cpuMs: number; command: readonly string[] };
 
-/** The use of a process so far, with all of its threads. */
+/** CPU time and context switches of a process so far, with all of its threads. */
 export type Use = {
   cpuMs: number;
-  /** Context switches because it waited for something. */
+  /** Context switches because the process waited for something. */
   voluntary: number;
-  /** Context switches because another process was to run. */
+  /** Context switches because the kernel ran another process. */
   involuntary: number;
 };
 
@@ -24,10 +23,10 @@ export type ProcessUse = Use & { pid: number; part: string; name: string };
 /** Milliseconds of CPU so far, by part of the system under test. */
 export type CpuByPart = Record<string, number>;
 
-/** The root process of each part: its descendants count for the part, unless `partOf` says otherwise. */
+/** Process id of the root of each part. Descendants belong to the same part, unless `partOf` says otherwise. */
 export type Roots = Record<string, number>;
 
-/** Sums of `usesOf` by part. */
+/** Returns the sums of `usesOf` by part. */
 export function cpuOf(roots: Roots): CpuByPart | null {
   const uses = usesOf(roots);
   if (uses === null) return null;
@@ -37,8 +36,8 @@ export function cpuOf(roots: Roots): CpuByPart | null {
 }
 
 /**
- * The processes of trees. CPU of children that have ended counts for the parent that waited for them.
- * A descendant that runs PostgreSQL counts as `postgres`, a worker of Letterhaus's as `workers`.
+ * Returns the processes of these trees. The CPU time of an ended child counts for the parent that waited for it. A
+ * descendant that runs PostgreSQL counts as `postgres`, and a worker of Letterhaus as `workers`.
  */
 export function usesOf(roots: Roots): ProcessUse[] | null {
   const processes = listProcesses();
@@ -72,7 +71,7 @@ export function nameOf(command: readonly string[], part: string): string {
   return command.some((word) => basename(word) === 'worker.ts') ? 'worker' : part;
 }
 
-/** Each thread has its own counts; those of threads that have ended are not known. */
+/** Adds up the counts of the threads. Counts of threads that have ended are lost. */
 function switchesOf(pid: number): Pick<Use, 'voluntary' | 'involuntary'> {
   const sums = { voluntary: 0, involuntary: 0 };
   for (const thread of list(`/proc/${pid}/task`)) {
@@ -83,7 +82,7 @@ function switchesOf(pid: number): Pick<Use, 'voluntary' | 'involuntary'> {
   return sums;
 }
 
-/** @returns a function for what this process has used since now */
+/** @returns a function that returns the use of this process since this call */
 export function startOwnUse(): () => Use {
   const before = process.resourceUsage();
   return () => {
@@ -102,7 +101,7 @@ function partOf(child: ProcessInfo, parentsPart: string): string {
   return parentsPart === 'supervisor' ? 'workers' : parentsPart;
 }
 
-/** CPU that the whole machine has spent since it was started, by all that ran; null where unknown. */
+/** Returns the CPU time of all programs since the machine started; null where /proc is not available. */
 export function machineCpuMs(): number | null {
   const stat = read('/proc/stat');
   if (stat === null) return null;
@@ -115,14 +114,14 @@ export function machineCpuMs(): number | null {
   return (ticks * 1000) / TICKS_PER_SECOND;
 }
 
-/** The workers of a service: its supervisor's children that are not the database. */
+/** Returns the workers of a service: the children of its supervisor, without the database. */
 export function workersOf(supervisorPid: number): number[] {
   return (listProcesses() ?? [])
     .filter((one) => one.parent === supervisorPid && !isPostgres(one))
     .map((one) => one.pid);
 }
 
-/** Megabytes (10^6) in memory now, and the most so far; null where /proc is not. */
+/** Returns megabytes (10^6) in memory now and at the peak; null where /proc is not available. */
 export function memoryOf(pid: number): { nowMb: number; peakMb: number } | null {
   const status = read(`/proc/${pid}/status`);
   const kilobytes = (name: string): number =>
@@ -141,7 +140,7 @@ function describe(pid: number): ProcessInfo | null {
   const stat = read(`/proc/${pid}/stat`);
   const commandLine = read(`/proc/${pid}/cmdline`);
   if (stat === null || commandLine === null) return null;
-  // The name, in parentheses, may itself have spaces and parentheses.
+  // The name is in parentheses, and may itself contain spaces and parentheses.
   const fields = stat
     .slice(stat.lastIndexOf(')') + 2)
     .split(' ')
@@ -155,7 +154,7 @@ function isPostgres({ command: [program = ''] }: ProcessInfo): boolean {
   return program.endsWith('/postgres');
 }
 
-/** Empty when the process has ended meanwhile. */
+/** Lists a folder of /proc. Returns an empty list when the process has ended. */
 function list(path: string): string[] {
   try {
     return readdirSync(path);
@@ -164,7 +163,7 @@ function list(path: string): string[] {
   }
 }
 
-/** null when the process has ended meanwhile. */
+/** Reads a file of /proc. Returns null when the process has ended. */
 function read(path: string): string | null {
   try {
     return readFileSync(path, 'utf8');

@@ -1,6 +1,6 @@
 /**
- * A whole Letterhaus to measure, on this machine: name server, embedded database, workers, a verified
- * domain and a live key. Started as an operator starts it (bin/letterhaus), reached as a client does.
+ * Starts a complete Letterhaus for measurements on this machine: name server, embedded database, workers, a verified
+ * domain and a live key. It runs as an operator starts it (bin/letterhaus), and the benchmark uses it as a client does.
  */
 import { startFakeDns, type FakeDns, type FakeZone } from '../../test/support/fake-dns.ts';
 import { startService, type Service } from '../../test/support/service.ts';
@@ -11,16 +11,16 @@ import { SENDER_DOMAIN, TWICE_SIGNED_DOMAIN } from './mail-text.ts';
 
 export type RigOptions = {
   workers: number;
-  /** Where all mail goes: on 127.0.0.1. */
+  /** Port on 127.0.0.1 that receives all mail. */
   mxPort: number;
-  /** Parts to run; null: all. */
+  /** Parts of the service to run. Default: all parts. */
   only?: string;
   /** bin/letterhaus of another version (checkout.ts). */
   launcher?: string;
   env?: Record<string, string>;
 };
 
-/** Ten receivers, each with its own mail server by name, so that ten providers share the load. */
+/** Ten receivers. Each has its own mail server by name, so that ten providers share the load. */
 export const DOMAINS = Array.from({ length: 10 }, (_, index) => `customers${index}.test`);
 /** Receivers without earlier mail. */
 export const NEW_DOMAINS = Array.from({ length: 200 }, (_, index) => `new${index}.test`);
@@ -49,7 +49,7 @@ export class Rig implements AsyncDisposable {
         ...options.env,
       },
     });
-    // One signs with RSA alone, as OpenDKIM does beside it; the other with RSA and Ed25519.
+    // The first domain signs with RSA alone, as OpenDKIM does; the second signs with RSA and Ed25519.
     await service.addLiveDomain(SENDER_DOMAIN, { onlyRequired: true });
     await service.addLiveDomain(TWICE_SIGNED_DOMAIN);
     return new Rig(service, dns, await service.liveKey());
@@ -61,7 +61,7 @@ export class Rig implements AsyncDisposable {
     this.#key = key;
   }
 
-  /** The pid of the supervisor. */
+  /** Process id of the supervisor. */
   get pid(): number {
     return this.service.readyLine.pid;
   }
@@ -78,14 +78,14 @@ export class Rig implements AsyncDisposable {
     return added.body.id;
   }
 
-  /** The same by SMTP, over sessions that last. */
+  /** Submits emails by SMTP, over sessions that send many messages. */
   submit(load: Omit<SmtpLoad, 'port' | 'auth' | 'firstNumber'>): Promise<SmtpLoadResult> {
     const [port = 0] = this.service.readyLine.submission_ports ?? [];
     const auth = { user: 'letterhaus', pass: this.#key };
     return runLoad('smtp-load.ts', { ...load, port, auth });
   }
 
-  /** Recipients that have not ended. */
+  /** Returns the number of recipients that have not ended. */
   async open(): Promise<number> {
     const [row] = await this.service.sql('select count(*)::int as open from queue');
     return row.open;

@@ -2,9 +2,9 @@
 
 export type ToSink =
   | { type: 'totals' }
-  /** Once this many messages have come since its start; one goal at a time. */
+  /** Asks for `reached` once this many messages have arrived since the start. One goal at a time. */
   | { type: 'tell_when'; messages: number }
-  /** From now on, note when the first command of each transaction comes; `commands` ends it. */
+  /** Asks the sink to record the time of each transaction's first command, until `commands`. */
   | { type: 'note_commands' }
   | { type: 'commands' };
 

@@ -1,15 +1,18 @@
 /**
- * Distinct messages at low cost: one text is built once, and for each message its copies
- * differ in a token of fixed length, at many places. No two messages share their html, their subject or their
- * recipient, so that no cache of the service under test can help it.
+ * Makes distinct messages at low cost. A template is built once. Each message is a copy with another token of fixed
+ * length at many places. No two messages share their html, their subject or their recipient, so no cache of the service
+ * under test can help.
  */
 
-/** Stands for ten characters of a message's own. Plain letters: no escaping changes its length. */
+/**
+ * Placeholder for ten characters that differ in each message. Plain letters need no escaping, which would change the
+ * length.
+ */
 export const TOKEN = 'TokenToken';
 
 const TOKEN_MARK = Buffer.from(TOKEN);
 const TOKENS = 36 ** TOKEN.length;
-/** Coprime to TOKENS, so that successive tokens differ and none are equal. */
+/** Factor coprime to TOKENS, so that successive tokens differ and none repeats. */
 const SPREAD = 7_919;
 
 export class Template {
@@ -21,7 +24,7 @@ export class Template {
     this.#slots = slotsOf(this.#bytes);
   }
 
-  /** A copy for the message with this number, with a unique token. */
+  /** Returns a copy for the message with this number, with a unique token. */
   fill(number: number): Buffer {
     const copy = Buffer.from(this.#bytes);
     const token = tokenOf(number);
