@@ -68,7 +68,7 @@ async function backUp(
   { emails, workers, file }: BackupBenchOptions & { file: string },
   say: (line: string) => void,
 ) {
-  // Both machines get this key. A passphrase would add the seconds of its derivation.
+  // Both machines get this key, so the backup needs no passphrase, whose derivation would take seconds.
   const secretKey = 'a secret key of at least 32 characters';
   await using sink = await Sink.start();
   const env = { LETTERHAUS_SECRET_KEY: secretKey };

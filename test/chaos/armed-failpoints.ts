@@ -1,6 +1,6 @@
 /**
- * Records the failpoints that were hit, and arms each process that starts: first with its node's share of the
- * list, later with the rest of the list, in a long run also with others.
+ * Records the failpoints that were hit, and arms each process that starts. The first processes get their node's share
+ * of the list. Later processes get the rest of the whole list, and in a long run additional failpoints as well.
  */
 import { type Failpoint, SUPERVISOR_FAILPOINTS } from '../../src/lib/failpoint.ts';
 import type { RandomSource } from './random.ts';
@@ -14,13 +14,13 @@ import {
   workerPoints,
 } from './failpoints.ts';
 
-/** From then on every node is armed with the failpoints that were not hit yet. */
+/** Milliseconds after which every node is armed with all failpoints that were not hit yet. */
 const SWEEP_AFTER_MS = 30_000;
-/** More of them in a long run, where a node that starts is armed for a while. */
+/** Number of additional failpoints for each start of a node in a long run. */
 const MORE = 3;
 
 export class FailpointPlan {
-  /** Titles of what was not hit yet. */
+  /** Titles of the failpoints that were not hit yet. */
   readonly unhit: Set<string>;
   readonly total: number;
   readonly #names: readonly string[];
@@ -31,7 +31,7 @@ export class FailpointPlan {
   #begunMs = Infinity;
   #isDisarmed = false;
 
-  /** @param names of the nodes; the first has the most workers */
+  /** @param names of the nodes; the first node has the most workers */
   constructor(names: readonly string[], random: RandomSource, isLong: boolean) {
     this.#names = names;
     this.#random = random;
@@ -47,29 +47,29 @@ export class FailpointPlan {
     this.#begunMs = performance.now();
   }
 
-  /** From now on processes start unarmed. */
+  /** Starts all further processes unarmed. */
   disarm(): void {
     this.#isDisarmed = true;
   }
 
-  /** @returns whether it was hit in this way for the first time */
+  /** @returns whether the failpoint acted in this way for the first time */
   hit(name: string, action: string): boolean {
     return this.unhit.delete(titleOf(name, action));
   }
 
-  /** Everything but what only a stop reaches. */
+  /** True when only the failpoint that a stop reaches was not hit yet. */
   get hasOnlyTheStopLeft(): boolean {
     return [...this.unhit].every((name) => name === AT_STOP);
   }
 
-  /** For a start of this node, its nth, as LETTERHAUS_FAILPOINTS has it. */
+  /** Returns LETTERHAUS_FAILPOINTS for a start of this node; `starts` counts its earlier starts. */
   pointsFor(node: string, starts: number): string {
     if (this.#isDisarmed) return '';
     const isSweeping = performance.now() - this.#begunMs > SWEEP_AFTER_MS;
     const own = isSweeping ? this.#points : this.#lists[this.#names.indexOf(node)]!;
     const left = own.filter(({ name, action }) => this.unhit.has(titleOf(name, action)));
     const open = isSweeping ? this.#random.shuffled(left) : left;
-    // A process may not reach the first of them, so the next one begins with another.
+    // A process may never reach the first failpoint of its list, so the next process begins with another one.
     const turn = open.length === 0 ? 0 : starts % open.length;
     const forWorkers = [...open.slice(turn), ...open.slice(0, turn)];
     if (this.#isLong) forWorkers.push(...anyPoints(this.#random, MORE));
@@ -81,7 +81,10 @@ export class FailpointPlan {
       .join(',');
   }
 
-  /** Each on one node at a time, so that they do not prevent one another; in the end on any node. */
+  /**
+   * Returns the failpoints of the supervisor for this node. At first each is armed on its own node, so that they do not
+   * prevent one another. In the end all nodes are armed with all of them.
+   */
   #supervisorPoints(
     node: string,
     { starts, isSweeping }: { starts: number; isSweeping: boolean },

@@ -1,6 +1,7 @@
 /**
- * A second project, which attacks the service while faults go on (attacks.ts). It tries each request once, and records
- * its emails as the load does, so that the ledger judges both. ledger-attacker.ts has the rules for the answers.
+ * A second project that attacks the service while faults go on (attacks.ts). The attacker sends each request once and
+ * records its emails as the load does, so that the ledger judges both. ledger-attacker.ts has the rules for the
+ * responses.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { openEventStream } from '../support/event-stream.ts';
@@ -11,22 +12,22 @@ import type { AttackAnswers, Request } from './ledger-types.ts';
 import { idempotencyKeyOf, type LoadNode } from './load.ts';
 import type { RandomSource } from './random.ts';
 
-/** Indexes of its emails begin here, far above those of the load. */
+/** First index of the attacker's emails, far above those of the load. */
 const FIRST_INDEX = 10_000_000;
 const CONNECTIONS = 3;
 const PAUSE_MS = 40;
-/** After a 503. */
+/** Milliseconds of pause after a 503. */
 const UNAVAILABLE_PAUSE_MS = 250;
 const UNAVAILABLE = 503;
 const STREAM_MS = 2_500;
-/** After this time without enough answers the next attack starts. */
+/** Milliseconds after which the next attack starts, even without enough responses. */
 const ATTACK_MAX_MS = 45_000;
 
 type AttackerOptions = {
   nodes: readonly LoadNode[];
   keys: AttackerKeys;
   random: RandomSource;
-  /** Something of the other project to reach for. */
+  /** Returns ids of the other project for the attacker to request. */
   victim: () => Turn['victim'];
 };
 
@@ -40,7 +41,7 @@ type Counts = {
 
 export class Attacker {
   readonly requests: Request[] = [];
-  /** Ids of emails and events in its answers. */
+  /** Ids of emails and events in the responses to the attacker. */
   readonly shown = new Set<string>();
   readonly #options: AttackerOptions;
   readonly #counts: readonly Counts[];
@@ -53,7 +54,7 @@ export class Attacker {
     this.#counts = ATTACKS.map((attack) => ({ attack, turns: 0, answers: new Map() }));
   }
 
-  /** Starts all attacks, one after the other in a new random order, unless earlier ones are still going on. */
+  /** Starts all attacks one after the other, in a new random order, unless earlier attacks still run. */
   begin(log: (line: string) => void): void {
     this.#attacking ??= this.#attack(log)
       .catch((error: Error) => log(`attack: ${error.stack}`))
@@ -88,12 +89,12 @@ export class Attacker {
     }));
   }
 
-  /** How many answers it got. */
+  /** Number of responses that the attacker got, without 503. */
   get answered(): number {
     return this.#counts.reduce((sum, counts) => sum + answersOf(counts), 0);
   }
 
-  /** Sends requests until enough are answered. A 503 does not count. */
+  /** Sends requests until enough have a response. A 503 does not count. */
   async #repeat(counts: Counts): Promise<void> {
     const untilMs = performance.now() + ATTACK_MAX_MS;
     const enough = answersOf(counts) + counts.attack.answers;
@@ -115,7 +116,7 @@ export class Attacker {
     await Promise.all(Array.from({ length: CONNECTIONS }, connection));
   }
 
-  /** @returns the answers that came, from a node that is up */
+  /** @returns the responses that arrived from a node that is up */
   async #act(counts: Counts): Promise<NodeResponse[]> {
     const { nodes, keys, random, victim } = this.#options;
     const up = nodes.filter(({ isUp }) => isUp);
@@ -149,7 +150,7 @@ export class Attacker {
     return answer;
   }
 
-  /** Under an Idempotency-Key that the other project uses for an email of its own. */
+  /** Sends emails under an Idempotency-Key that the other project uses for an email of its own. */
   async #send(
     url: string,
     { environment, key, addresses, content }: ActionOf<'mail'>,
@@ -197,7 +198,7 @@ export class Attacker {
     return answer;
   }
 
-  /** Reads what comes in a moment. */
+  /** Reads an event stream until a timeout ends it, and records the ids of its events. */
   async #stream(url: string, key: string): Promise<NodeResponse | 'no answer'> {
     try {
       const signal = AbortSignal.timeout(STREAM_MS);
@@ -211,7 +212,7 @@ export class Attacker {
   }
 }
 
-/** Without those of a busy service. */
+/** Counts the responses without the 503 of a busy service. */
 function answersOf({ answers }: Counts): number {
   return [...answers].reduce(
     (sum, [status, { count }]) => sum + (status === UNAVAILABLE ? 0 : count),

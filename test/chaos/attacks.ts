@@ -1,6 +1,6 @@
 /**
- * The attacks of a run, which attacker.ts performs in turn: requests that are expensive to answer, mail to hostile
- * servers (hostile-domains.ts), and requests for things of the other project.
+ * The attacks of a run, which attacker.ts performs in turn: expensive requests, mail to hostile servers
+ * (hostile-domains.ts), and requests for resources of the other project.
  */
 import { PAYLOADS } from '../support/hostile-payloads.ts';
 import {
@@ -23,27 +23,27 @@ export type AttackerKeys = {
   projectId: string;
   live: string;
   test: string;
-  /** May send from the one domain, and no more. */
+  /** Key that may only send, and only from one domain. */
   weakest: string;
   from: string;
 };
 
 export type Turn = {
-  /** How often this was done before, from 0. */
+  /** Number of earlier turns of this attack. */
   n: number;
   keys: AttackerKeys;
   random: RandomSource;
-  /** Ids of the other project: of an email that was accepted lately, and of a domain. */
+  /** Ids of the other project: of a recently accepted email, and of a domain. */
   victim: { emailId: string; domainId: string };
 };
 
 type Ask = {
   kind: 'request';
   request: HostileRequest & { method?: string };
-  /** null: none. */
+  /** API key; null: the request has none. */
   key: string | null;
 };
-/** An email to each address, in one batch if there are several. */
+/** An email to each address, in one batch when there are several. */
 type Send = {
   kind: 'mail';
   environment: 'live' | 'test';
@@ -51,14 +51,14 @@ type Send = {
   addresses: readonly string[];
   content: object;
 };
-/** Event streams, open for a moment. */
+/** Event streams that stay open for a moment. */
 type Streams = { kind: 'streams'; key: string; count: number };
 
 export type Attack = {
   what: string;
-  /** Statuses that it may get; any attack may also get 429 and 503. */
+  /** Statuses that the attack may get. Any attack may also get 429 and 503. */
   allowed: readonly number[];
-  /** So many end it, without those of a busy service. */
+  /** Responses after which the attack ends; those with 503 do not count. */
   answers: number;
   next: (turn: Turn) => Ask | Send | Streams;
 };
@@ -67,7 +67,7 @@ const OF_OTHERS = [401, 403, 404] as const;
 const LARGE_BYTES = 6_000_000;
 const LARGE_TO = 2;
 const BATCH = 60;
-/** More than the limit of a key, and less. */
+/** Streams that one turn opens, above the limit of a key. STREAMS_ALLOWED is below that limit. */
 const STREAMS = 12;
 const STREAMS_ALLOWED = 8;
 
@@ -90,7 +90,7 @@ export const ATTACKS: readonly Attack[] = [
   },
   {
     what: 'previews that turn long lists into text',
-    // A pattern that takes too long is refused.
+    // The service refuses a pattern that takes too long.
     allowed: [422],
     answers: 8,
     next: ({ keys }) => ({ kind: 'request', request: listPreview(), key: keys.test }),
@@ -107,7 +107,7 @@ export const ATTACKS: readonly Attack[] = [
     answers: 12,
     next: ({ n, keys }) => ({
       kind: 'request',
-      // A word of the subject of every email, of the other project, too.
+      // `Email` is in the subject of every email, also in those of the other project.
       request: n % 3 === 0 ? { path: '/v1/emails?q=Email&limit=100' } : searchOfManyWords(),
       key: keys.live,
     }),
@@ -179,7 +179,9 @@ export const ATTACKS: readonly Attack[] = [
   },
 ];
 
-/** Alternately with a key that may do all in its project, and with the weakest. */
+/**
+ * Returns emails to these domains, sent in turn with a key that has all rights in its project and with the weakest key.
+ */
 function mailTo(domains: readonly string[], keys: AttackerKeys, n: number): Send {
   return {
     kind: 'mail',

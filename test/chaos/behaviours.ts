@@ -1,19 +1,23 @@
 /**
- * Failures of a receiving server: rows 18 to 28 of the list of faults, one object
- * each. A message that a server keeps counts as received, with any reply.
+ * Failures of a receiving server, one object each. A message that a server keeps counts as received, whatever its reply
+ * is.
  */
 import type { FakePhase, MxBehaviour } from '../support/fake-mx.ts';
 
 export type ServerFault = {
   behaviour: MxBehaviour;
-  /** It may count as a reply about the message; else mail arrives once the server has recovered. */
+  /**
+   * True when the failure may count as a reply about the message. Otherwise mail arrives once the server has recovered.
+   */
   mayBounce?: true;
-  /** Mail to it is large: only then the buffers of the sockets are full before it is sent. */
+  /**
+   * True when the failure needs large mail, because only a large message fills the socket buffers before it is sent.
+   */
   isForLarge?: true;
 };
 type ServerFaults = Readonly<Record<string, ServerFault>>;
 
-/** More than nodes wait for an answer (stage.ts), and clearly less. */
+/** Milliseconds above the SMTP timeout of the nodes (stage.ts). LATE_MS is clearly below it. */
 const TOO_LATE_MS = 6_000;
 const LATE_MS = 2_500;
 
@@ -54,7 +58,7 @@ const PHASES: readonly FakePhase[] = [
   'quit',
 ];
 
-/** As a crashed machine hangs up, and as a polite one does, wherever the dialogue is. */
+/** Hangs up at each step of the dialogue: with RST as a crashed machine does, and with FIN as a polite one does. */
 const DROPS: ServerFaults = Object.fromEntries(
   PHASES.flatMap((phase) =>
     (['rst', 'fin'] as const).map((drop) => [
@@ -66,7 +70,7 @@ const DROPS: ServerFaults = Object.fromEntries(
 
 const OK = '250 2.0.0 Taken';
 
-/** Faults after the final dot. Each is also the better one of two servers of a domain (domains.ts). */
+/** Failures after the final dot. Each is also used by the better of two servers of a domain (domains.ts). */
 export const AFTER_DOT: ServerFaults = {
   'kept and never answered': { behaviour: { phases: { data: { keep: true } } } },
   'kept and reset': { behaviour: { phases: { data: { keep: true, drop: 'rst' } } } },
@@ -100,7 +104,7 @@ const MALFORMED: ServerFaults = {
   garbage: { behaviour: { phases: { rcpt: { raw: '\u0007\u0000 what\r\n' } } } },
 };
 
-/** Servers that accept connections and say nothing, each with a domain and a host of its own. */
+/** Number of servers that accept connections and stay silent, each with its own domain and host. */
 const NEVER_GREETING = 8;
 
 const SLOW: ServerFaults = {
@@ -154,7 +158,7 @@ export const SERVER_FAULTS: ServerFaults = {
   ...CAPABILITIES,
 };
 
-/** Not for mail with enforced TLS: nothing may arrive with such a behaviour. */
+/** Behaviours for mail with enforced TLS. While a server behaves like this, no mail may arrive. */
 export const UNVERIFIED_TLS: Readonly<Record<string, MxBehaviour>> = {
   stripped: { startTls: 'absent' },
   refused: { startTls: 'refused' },

@@ -1,7 +1,7 @@
 /**
- * The clocks of the nodes, which differ: each lives in a time zone of its own, and the wall clock of
- * every process of a node (`Date`) can be moved while it runs. The clock of the database is moved for all
- * at once, and its moves are recorded.
+ * Makes the clocks of the nodes differ. Each node lives in its own time zone, and a fault can move the wall clock
+ * (`Date`) of all its processes while they run. The clock of the database moves for all nodes at once, and its moves
+ * are recorded.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import type { Env } from '../support/letterhaus.ts';
 
 export type Clocks = Disposable & {
-  /** Returns the environment that a node is started with. */
+  /** Returns the environment for a start of the node. */
   envOf(node: string): Env;
-  /** Moves the wall clock of a node, away from the true time by so much. */
+  /** Sets the wall clock of a node to this offset from the true time. */
   set(node: string, offsetMs: number): void;
 };
 
@@ -23,7 +23,7 @@ const ZONES: Readonly<Record<string, string>> = {
 
 export const HOUR_MS = 3_600_000;
 
-/** So far from the true time. The last one: a few seconds before the clocks of Berlin go back. */
+/** Offsets from the true time in milliseconds. The last one ends a few seconds before the clocks of Berlin go back. */
 export const JUMPS: Readonly<Record<string, () => number>> = {
   'forty minutes ahead': () => (HOUR_MS * 2) / 3,
   'forty minutes behind': () => (-HOUR_MS * 2) / 3,
@@ -32,7 +32,7 @@ export const JUMPS: Readonly<Record<string, () => number>> = {
   'at the end of summer time': () => Date.UTC(2027, 9, 31, 0, 59, 57) - Date.now(),
 };
 
-/** A node whose clock is so wrong accepts no mail (src/service/readiness/clock-watch.ts). */
+/** Returns whether a node with this offset refuses mail (src/service/readiness/clock-watch.ts). */
 export function isRefusing(offsetMs: number): boolean {
   return Math.abs(offsetMs) >= HOUR_MS;
 }
@@ -50,7 +50,7 @@ export function makeClocks(): Clocks {
   };
 }
 
-/** Runs before the program, in the supervisor and in each worker. */
+/** Returns a script that runs before the program, in the supervisor and in each worker. */
 function wrongDate(file: string): string {
   return `
     import { readFileSync } from 'node:fs';
@@ -73,7 +73,7 @@ function wrongDate(file: string): string {
     };`;
 }
 
-/** By how much the clock of the database was ahead of the true time, from a time on. */
+/** Milliseconds that the clock of the database is ahead of the true time, valid from `fromMs` on. */
 export type Skew = { fromMs: number; skewMs: number };
 
 const MOVE = `
@@ -84,7 +84,7 @@ export class DatabaseClock {
   readonly skews: Skew[] = [];
   readonly #sql: (text: string, values: unknown[]) => Promise<{ skewMs: number }[]>;
 
-  /** @param sql repeats a statement whose answer was lost, so that the clock may move twice */
+  /** @param sql repeats a statement whose response was lost, so the clock may move twice */
   constructor(sql: (text: string, values: unknown[]) => Promise<{ skewMs: number }[]>) {
     this.#sql = sql;
   }
@@ -94,7 +94,7 @@ export class DatabaseClock {
   }
 
   async move(byMs: number): Promise<void> {
-    // Before the statement: the database may use the new time before its answer arrives.
+    // The move is recorded before the statement, because the database may use the new time before its response arrives.
     this.skews.push({ fromMs: Date.now(), skewMs: this.skewMs + byMs });
     const fromMs = Date.now();
     const [row] = await this.#sql(MOVE, [byMs]);

@@ -1,6 +1,6 @@
 /**
- * Faults of a database that is reachable: locks that last, transactions that it breaks
- * off, no connection left. None of it may make a duplicate: nothing is written down as a disturbance.
+ * Faults of a reachable database: long locks, aborted transactions and no free connection. They may not cause
+ * duplicates, so none is recorded as a disturbance.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RandomSource } from './random.ts';
@@ -14,7 +14,10 @@ lock table emails, recipients, queue in access exclusive mode;
 select pg_sleep($SECONDS);
 commit`;
 
-/** As deadlocks and failed serializations do: the statement has done nothing and may be repeated. */
+/**
+ * Aborts statements at random, as deadlocks and failed serializations do. An aborted statement has no effect and may be
+ * repeated.
+ */
 const BREAK_OFF = `
 create or replace function chaos_break_off() returns trigger language plpgsql as $$
 begin
@@ -29,7 +32,7 @@ const BROKEN_FOR_MS = 5_000;
 
 const OPEN = `select count(*)::int as open, current_setting('max_connections')::int as max
   from pg_stat_activity where backend_type = 'client backend'`;
-/** Left to everybody else. */
+/** Connections that the fault leaves free for all other clients. */
 const FREE = 3;
 const CROWDED_FOR_MS = 6_000;
 

@@ -1,6 +1,6 @@
 /**
- * The course of a run: faults one after the other over a load, failpoints in every process that
- * starts, failures of the receivers; then all faults end and the queue drains.
+ * Directs a run. A load sends mail while faults strike one after the other, each process starts with failpoints, and
+ * receivers fail. Then all faults end and the queue drains.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { waitFor } from '../support/wait.ts';
@@ -16,11 +16,11 @@ import { type Fault, round } from './schedule.ts';
 import type { Stage } from './stage.ts';
 import { StreamReaders } from './streams.ts';
 
-/** Between two faults, when two nodes are up. */
+/** Milliseconds between two faults, once two nodes are up. */
 const FAULT_EVERY_MS = { quick: 1_500, long: 5_000 };
 const RECEIVER_FAULT_EVERY_MS = 300;
 const PER_SECOND = { quick: 60, long: 25 };
-/** A node that is armed with the last points gets so long to reach one before the next is asked. */
+/** Milliseconds that a node, armed with the last failpoints, has to hit one before the next node is armed. */
 const POINT_WITHIN_MS = 12_000;
 const POINTS_WITHIN_MS = 480_000;
 const EXERCISED_WITHIN_MS = 60_000;
@@ -32,7 +32,7 @@ export class Director {
   readonly load: Load;
   readonly attacker: Attacker;
   readonly context: FaultContext;
-  /** The events that each reader of the stream got until the queue had drained. */
+  /** Events that each reader of the stream got until the queue had drained. */
   streams: readonly ReadStream[] = [];
   readonly #readers: StreamReaders;
   readonly #options: ChaosOptions;
@@ -89,7 +89,7 @@ export class Director {
     };
   }
 
-  /** Faults over a load, until every failpoint was hit and the time is over. */
+  /** Injects faults over a load until every failpoint was hit and the time is over. */
   async run(): Promise<void> {
     const { nodes } = this.#stage;
     this.#plan.begin();
@@ -98,7 +98,8 @@ export class Director {
     this.#readers.start();
     const receiverFaults = this.#changeReceiverFaults();
     try {
-      // It was needed to set the stage and starts again armed; the others are armed already.
+      // Node a started unarmed to set the stage, and this stop makes it start again armed. The others are armed
+      // already.
       await nodes[0].stop();
       await this.#injectRounds();
       await this.#hitRemaining();
@@ -121,7 +122,7 @@ export class Director {
     }
   }
 
-  /** Rounds of faults: one, or as many as there are minutes. */
+  /** Injects rounds of faults: one round, or further rounds until the minutes are over. */
   async #injectRounds(): Promise<void> {
     const { minutes } = this.#options;
     const everyMs = minutes === null ? FAULT_EVERY_MS.quick : FAULT_EVERY_MS.long;
@@ -129,7 +130,7 @@ export class Director {
     do {
       for (const fault of round(this.context.random)) {
         await delay(everyMs);
-        // Nothing can be broken where nothing runs.
+        // Faults need running nodes.
         await this.#untilSomeAreUp();
         this.#begin(fault);
       }
@@ -151,7 +152,7 @@ export class Director {
     void injection.finally(() => this.#faults.delete(injection));
   }
 
-  /** Restarts nodes, armed with what is left, until every failpoint was hit. */
+  /** Restarts nodes, armed with the remaining failpoints, until every failpoint was hit. */
   async #hitRemaining(): Promise<void> {
     const { unhit } = this.#plan;
     const deadlineMs = performance.now() + POINTS_WITHIN_MS;
@@ -171,7 +172,7 @@ export class Director {
     }
   }
 
-  /** The load continues until mail was subject to every failure of the receivers. */
+  /** Continues the load until every failure of the receivers has met mail. */
   async #exerciseRemaining(): Promise<void> {
     const { receivers } = this.#stage;
     const deadlineMs = performance.now() + EXERCISED_WITHIN_MS;
@@ -183,8 +184,8 @@ export class Director {
   }
 
   /**
-   * All failures end, and every node is restarted by a stop under load: what the old
-   * processes remember of dead mail servers would delay the end by minutes.
+   * Ends all failures and stops each node under load, so that it starts anew. Old processes remember dead mail servers,
+   * which would delay the end by minutes.
    */
   async heal(): Promise<void> {
     const { nodes, proxies, receivers, hooks, clocks } = this.#stage;
@@ -209,17 +210,17 @@ export class Director {
     await waitFor(() => isAnswered, { what: 'all clients', timeoutMs: ANSWERED_WITHIN_MS });
   }
 
-  /** Events that the readers of the stream got. */
+  /** Number of events that the readers of the stream got. */
   get streamed(): number {
     return this.streams.reduce((sum, { received }) => sum + received.length, 0);
   }
 
-  /** After the queue has drained, and before the database loses events that were read. */
+  /** Ends the readers after the queue has drained, and before the database loses events that they have read. */
   async finishReading(): Promise<void> {
     this.streams = await this.#readers.finish();
   }
 
-  /** Ends everything that sends requests: the run has failed, or is over. */
+  /** Ends all senders of requests, because the run has failed or is over. */
   async giveUp(): Promise<void> {
     this.load.giveUp();
     this.attacker.giveUp();

@@ -1,40 +1,40 @@
 /**
- * The recipient domains of a run: domains without failures, and one domain for every failure of a
- * receiver. A failure lasts until mail was subject to it, then alternates with normal operation; at the end
- * the domain accepts everything. The allowed final statuses are fixed; receivers.ts implements them.
+ * The recipient domains of a run: domains without failures, and one domain for each failure of a receiver. A failure
+ * lasts until it has met mail, then alternates with normal operation. In the end the domain accepts everything. This
+ * file fixes the allowed final statuses; receivers.ts implements the domains.
  */
 import type { FakeDns, FakeFailure } from '../support/fake-dns.ts';
 import type { MxBehaviour } from '../support/fake-mx.ts';
 import { AFTER_DOT, type ServerFault, SERVER_FAULTS, UNVERIFIED_TLS } from './behaviours.ts';
 
 export type DomainFault =
-  /** Its server has a failing behaviour. */
+  /** The domain's server has a failing behaviour. */
   | { kind: 'server'; fault: ServerFault }
-  /** As such a server, for mail with `tls: enforced`. */
+  /** The domain's server has a failing behaviour, for mail with `tls: enforced`. */
   | { kind: 'unverified_tls'; behaviour: MxBehaviour }
-  /** No server listens there. */
+  /** No server listens at the address. */
   | { kind: 'away' }
-  /** Its address is one that no connection gets to. */
+  /** No connection reaches the address. */
   | { kind: 'address'; address: string }
-  /** The DNS fails for it. */
+  /** DNS queries for the domain fail. */
   | { kind: 'dns'; failure: FakeFailure }
-  /** Its DNS records are unusual. */
+  /** The domain has unusual DNS records. */
   | { kind: 'records'; begin: (zone: Zone) => void; mayBounce?: true };
 
-/** The DNS records of such a domain. */
+/** DNS records of a domain with a failure. */
 export type Zone = {
   dns: FakeDns;
   domain: string;
-  /** Its mail server, and where that is. */
+  /** Name of the mail server, and its address. */
   host: string;
   address: string;
 };
 
-/** The address of the black hole, which answers no packet. */
+/** Address of the black hole, which answers no packet. */
 export const SILENT_ADDRESS = '127.0.4.1';
-/** TCP goes to no multicast address: the system says ENETUNREACH, and nothing leaves the machine. */
+/** Multicast address. TCP cannot connect to one: the system reports ENETUNREACH, and no packet leaves the machine. */
 const UNREACHABLE_ADDRESS = '224.0.0.1';
-/** As many as a message of 64 KiB holds. */
+/** Number of hosts that fill a DNS message of 64 KiB. */
 const MANY_HOSTS = 1_000;
 
 const FAILURES: readonly FakeFailure[] = [
@@ -135,7 +135,7 @@ const named = <Thing>(
     toFault(thing),
   ]);
 
-/** By domain. */
+/** Failures, by domain. */
 export const FAILING_DOMAINS: Readonly<Record<string, DomainFault>> = Object.fromEntries([
   ...named('mx', SERVER_FAULTS, (fault) => ({ kind: 'server', fault })),
   ...named('tls', UNVERIFIED_TLS, (behaviour) => ({ kind: 'unverified_tls', behaviour })),
@@ -151,7 +151,7 @@ export const FAILING_DOMAINS: Readonly<Record<string, DomainFault>> = Object.fro
   ...named('dns', RECORDS, (fault) => fault),
 ]);
 
-/** Domains whose best server fails after the final dot, and whose second one never fails. */
+/** Domains whose best server fails after the final dot, and whose second server never fails. */
 export const FALLBACK_DOMAINS: Readonly<Record<string, string>> = Object.fromEntries(
   named('mx', AFTER_DOT, (fault) => ({ kind: 'server', fault })).map(([domain]) => [
     `spare-${domain}`,
@@ -159,14 +159,14 @@ export const FALLBACK_DOMAINS: Readonly<Record<string, string>> = Object.fromEnt
   ]),
 );
 
-/** Never failing, and always without mail servers. `steps` has no PIPELINING. */
+/** Domains that never fail, and domains that never have a mail server. `steps` has no PIPELINING. */
 export const HEALTHY_DOMAINS = ['well.example', 'steps.example'] as const;
 export const UNDELIVERABLE_DOMAINS = ['nullmx.example', 'unknown.example'] as const;
 
-/** Test mail is sent there as well; it must never cause a DNS query. */
+/** Domain that only test mail is sent to. It must never cause a DNS query. */
 export const TEST_ONLY = 'testonly.example';
 
-/** How mail to a domain may end when nothing is lost; null: the domain is not part of the run. */
+/** Returns the allowed final statuses of mail to a domain; null: the domain is not part of the run. */
 export function endsOf(domain: string): readonly string[] | null {
   if (UNDELIVERABLE_DOMAINS.some((one) => one === domain)) return ['bounced'];
   if (HEALTHY_DOMAINS.some((one) => one === domain) || domain in FALLBACK_DOMAINS)

@@ -1,11 +1,11 @@
 /**
- * Waits until no email and no webhook is open. To make retries due at once, it moves the clock of the database, which
- * tests can do.
+ * Waits until no email and no webhook is open. To make retries due at once, it moves the clock of the database, as only
+ * tests can.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Stage } from './stage.ts';
 
-/** `due` excludes webhook deliveries to suspended endpoints. */
+/** Open rows. `due` excludes webhook deliveries to suspended endpoints. */
 type Open = { mail: number; hooks: number; due: number; held: number };
 
 const OPEN = `
@@ -21,24 +21,24 @@ select (select count(*) from queue)::int as mail,
 const STUCK = `select q.*, app_now() as now from queue q order by due_at limit 8`;
 
 const POLL_EVERY_MS = 500;
-/** Without any progress; then the clock jumps. */
+/** Milliseconds without progress after which the clock jumps. */
 const IDLE_AFTER_MS = 5_000;
 const LOG_EVERY_MS = 5_000;
-/** Without any progress; then it is stuck. */
+/** Milliseconds without progress after which the queue counts as stuck. */
 const STUCK_AFTER_MS = 120_000;
-/** The longest wait between two attempts is four hours. */
+/** Milliseconds of a jump, more than the longest wait between two attempts, which is four hours. */
 const JUMP_MS = 5 * 3_600_000;
 const JUMPS_MAX = 9;
-/** Jumps in a row without effect: suspensions follow the clocks of the nodes, and end by a restart. */
+/** Jumps without effect before a restart. Suspensions follow the clocks of the nodes, and a restart ends them. */
 const VAIN_JUMPS = 2;
 
 type DrainContext = {
   log: (line: string) => void;
-  /** null: nothing may need it. */
+  /** Restarts all nodes; null: no node may need a restart. */
   restart: (() => Promise<void>) | null;
 };
 
-/** @returns whether everything is done */
+/** @returns whether everything has ended */
 export async function drain(stage: Stage, { log, restart }: DrainContext): Promise<boolean> {
   let best = Infinity;
   let progressAtMs = performance.now();
@@ -58,7 +58,7 @@ export async function drain(stage: Stage, { log, restart }: DrainContext): Promi
       logAtMs = performance.now() + LOG_EVERY_MS;
       log(`open: ${JSON.stringify(open)}`);
     }
-    // Due rows may still wait: a failing destination is suspended.
+    // Due rows may still wait, because a failing destination is suspended.
     const isIdle = open.due === 0 || performance.now() - progressAtMs > IDLE_AFTER_MS;
     if (restart !== null && vainJumps === VAIN_JUMPS) {
       vainJumps = 0;

@@ -1,7 +1,7 @@
 /**
- * Counts the copies that a message must have, may have and must not have: one per delivered
- * recipient; one per attempt that is recorded as in doubt; and one wherever its node was disturbed
- * before the next copy was made, because then its answer may never have been written down.
+ * Counts the copies that a message must have, may have and must not have. A delivered recipient must have one. Each
+ * attempt that is recorded as in doubt may add one. A disturbance of a copy's node before the next copy may add one,
+ * because the reply to the first may never have been stored.
  */
 import { groupBy } from './group-by.ts';
 import type { Copy, Disturbance, Evidence, Finding } from './ledger-types.ts';
@@ -9,12 +9,12 @@ import type { Copy, Disturbance, Evidence, Finding } from './ledger-types.ts';
 export type DuplicateCount = {
   /** Copies beyond the one of a delivered recipient. */
   extra: number;
-  /** Duplicates that are explained by attempts recorded as in doubt, and by disturbances. */
+  /** Duplicates that attempts in doubt explain, and those that disturbances explain. */
   inDoubt: number;
   atDisturbances: number;
 };
 
-/** The clocks of a signal, a log line and a received dot are read in different places. */
+/** Slack, because a signal, a log line and a received dot have their times from different processes. */
 const SLACK_MS = 1_000;
 
 type JudgedRecipient = { who: string; extra: number; inDoubt: number; atDisturbances: number };
@@ -59,7 +59,7 @@ function judgedRecipients({
     const extra = Math.max(0, own.length - due);
     if (extra === 0) return [];
     const inDoubt = Math.min(extra, doubts.get(`${emailId} ${position}`)?.length ?? 0);
-    // The last copy of a delivered recipient is the one whose answer was written down.
+    // The last copy of a delivered recipient is the one whose reply was stored.
     const disturbed = own
       .slice(0, own.length - due)
       .filter((copy, at) => wasDisturbed(copy, own[at + 1], byNode)).length;
@@ -67,7 +67,7 @@ function judgedRecipients({
   });
 }
 
-/** Between its dot and the next copy something happened to the node that sent it. */
+/** Returns whether the sending node was disturbed between the dot of this copy and the next copy. */
 function wasDisturbed(
   { node, atMs }: Copy,
   next: Copy | undefined,

@@ -1,4 +1,4 @@
-/** Draws the nth request of the load by the seed: an email, or a batch. */
+/** Draws the nth request of the load from the seed: an email, or a batch. */
 import type { RandomSource } from './random.ts';
 import { hostileEndsOf } from './hostile-domains.ts';
 import {
@@ -15,22 +15,22 @@ export type DrawnEmail = {
   environment: 'live' | 'test';
   body: object;
   addresses: readonly string[];
-  /** The sending domain. */
+  /** Sending domain. */
   fromDomain: string;
   isKeyed: boolean;
-  /** Asked for twice at once. */
+  /** The client sends this request twice at the same time. */
   isTwin: boolean;
-  /** From the request until it is due, by the clock of the database; null: it is not scheduled. */
+  /** Milliseconds from the request to the scheduled time, by the database's clock; null: not scheduled. */
   scheduledInMs: number | null;
-  /** From its response until its client cancels it; null: never. */
+  /** Milliseconds from the response to the client's cancel; null: no cancel. */
   cancelAfterMs: number | null;
 };
 
-/** Suppressed before anything is sent, and meanwhile. */
+/** Addresses that are suppressed before the load starts, and those that a fault suppresses later. */
 export const SUPPRESSED_BEFORE = ['stop-0@well.example', 'stop-1@steps.example'];
 export const SUPPRESSED_MEANWHILE = [
   'later-0@well.example',
-  // At these mail waits when it happens.
+  // Mail to these servers is deferred when the address is suppressed.
   'later-1@mx-greeting-421.example',
   'later-2@mx-rcpt-450.example',
   'later-3@mx-data-451.example',
@@ -38,15 +38,15 @@ export const SUPPRESSED_MEANWHILE = [
 
 const TEST_FROM = 'Acme <hello@acme.test>';
 export const LIVE_DOMAIN = 'acme.chaos.example';
-/** Sending domains that are removed meanwhile; mail from them goes to `left-…`. */
+/** Sending domains that a fault removes during the run. Mail from them goes to `left-…`. */
 export const LEAVING_DOMAINS = ['left-0.chaos.example', 'left-1.chaos.example'];
 
 const TEST_NAMES = ['delivered', 'bounced', 'deferred'];
 const LARGE = '<p>A long email.</p>\n'.repeat(5_000);
-/** More than what the sockets between two processes hold. */
+/** Html that exceeds the socket buffers between two processes. */
 const HUGE = '<p>A very long email.</p>\n'.repeat(120_000);
 
-/** The template in both environments (stage.ts). Its subject has the form of all others. */
+/** Template in both environments (stage.ts). Its subject has the same form as all others. */
 export const TEMPLATE = {
   name: 'Chaos',
   alias: 'chaos',
@@ -59,17 +59,17 @@ export const TEMPLATE = {
 const BATCHED = 0.04;
 const BATCH_MAX = 5;
 const SCHEDULED = 0.08;
-/** Due during the run, or only when the clock of the database jumps. */
+/** Milliseconds until a scheduled email is due: during the run, or only after a jump of the database's clock. */
 const SOON_MS = [1_000, 20_000] as const;
 const LATER_MS = 1_800_000;
 const CANCELED = { scheduled: 0.4, other: 0.05 };
 const CANCEL_WITHIN_MS = 1_500;
 
 const FAILING_NAMES = Object.keys(FAILING_DOMAINS);
-/** Each place so often as the others; what takes a lot of time or memory less. */
+/** Chance of a large message, when its domain is drawn. Other domains are equally likely. */
 const SELDOM = 0.3;
 
-/** The emails of the next request: one, or several of one environment, which are a batch. */
+/** Returns the emails of the next request: one email, or the emails of a batch, which share an environment. */
 export function drawRequest(index: number, random: RandomSource): DrawnEmail[] {
   const first = drawEmail(index, random);
   if (!random.chance(BATCHED)) return [first];
@@ -122,7 +122,7 @@ function drawEmail(
   };
 }
 
-/** Returns the subject of an email, whichever way it was made. */
+/** Returns the subject of an email, with or without a template. */
 export function subjectOf(index: number): string {
   return `Email ${index}`;
 }
@@ -152,7 +152,7 @@ function testAddress(index: number, random: RandomSource): string {
 
 function liveAddresses(index: number, random: RandomSource): string[] {
   const first = liveAddress(`${index}-0`, random);
-  // Options hold for all recipients of an email.
+  // Options apply to all recipients of an email.
   if (isAlone(first)) return [first];
   const count = random.chance(0.15) ? random.between(2, 4) : 1;
   const others = Array.from({ length: count - 1 }, (_, n) =>
@@ -170,7 +170,7 @@ function liveAddress(name: string, random: RandomSource): string {
   return `${random.chance(0.04) ? 'jö' : 'jo'}-${name}@${domain}`;
 }
 
-/** Not every server takes its name, and then the whole message. */
+/** Some servers lack SMTPUTF8 and refuse this address, and with it the message. */
 const isForUtf8 = (address: string): boolean => address.startsWith('jö-');
 
 function isAlone(address: string): boolean {
@@ -195,7 +195,7 @@ function isForLarge(domain: string): boolean {
   return found?.kind === 'server' && found.fault.isForLarge === true;
 }
 
-/** Mail there must not go out but over TLS, to a server that proves who it is. */
+/** Returns whether mail to the address may be sent only over TLS with a verified certificate. */
 export function needsVerifiedTls(address: string): boolean {
   return FAILING_DOMAINS[domainOf(address)]?.kind === 'unverified_tls';
 }
@@ -204,7 +204,7 @@ export function isSuppressible(address: string): boolean {
   return [...SUPPRESSED_BEFORE, ...SUPPRESSED_MEANWHILE].includes(address);
 }
 
-/** How mail to an address may end; null: as it likes. */
+/** Returns the allowed final statuses of mail to an address; null: with any final status. */
 export function mayEndAs(address: string): readonly string[] | null {
   const [name = '', domain = ''] = address.split('@');
   if (SUPPRESSED_BEFORE.includes(address)) return ['suppressed'];

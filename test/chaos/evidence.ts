@@ -1,4 +1,4 @@
-/** Gathers what a run has left: from the clients, the database, the receiving servers, the nodes. */
+/** Gathers the evidence of a run from the clients, the database, the receiving servers and the nodes. */
 import { OPERATOR_PROJECT_ID } from '../../src/core/operator-events.ts';
 import type { Director } from './director.ts';
 import { ENDPOINTS } from './webhook-endpoints.ts';
@@ -23,7 +23,7 @@ select subject_id as "emailId", seq, type, position, attempt is not null as "has
        coalesce((attempt->>'in_doubt')::boolean, false) as "isInDoubt",
        case when type = 'email.canceled' and position is null then data->'recipients' end as canceled
   from events where type like 'email.%'`;
-/** But those of the operator, which nobody subscribed. */
+/** All events except the operator's, which no endpoint subscribes to. */
 const ALL_EVENTS = `
 select id, environment, type, project_id = $1 as "isOfAttacker" from events where project_id <> $2`;
 const OF_ATTACKER = `

@@ -1,4 +1,4 @@
-/** A fail-over that loses commits excuses their loss, and nothing else. */
+/** Tests that a fail-over which loses commits excuses their loss, and nothing else. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compare } from './ledger.ts';
@@ -13,15 +13,15 @@ const AFTER_MS = 115_000;
 
 type Mail = {
   id: string;
-  /** When its client asked and was answered. */
+  /** Time of the request and of its response. */
   atMs: number;
   isStored: boolean;
   copiesAtMs: readonly number[];
 };
 
 /**
- * Builds the evidence of these mails. Each mail has its own recipient, and each stored mail was delivered.
- * The endpoint received the events of the stored mails and `furtherEvents`.
+ * Builds the evidence of these mails. Each mail has its own recipient, and each stored mail was delivered. The endpoint
+ * received the events of the stored mails and `furtherEvents`.
  */
 function aftermath(
   mails: readonly Mail[],

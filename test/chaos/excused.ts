@@ -1,11 +1,11 @@
 /**
- * Excuses what a database caused that lost the commits of some seconds (lossy-failover.ts). Pure: takes from the
- * evidence what may be missing or repeated because of it, and leaves the rest to the strict rules.
+ * Excuses differences that a fail-over caused by losing the last commits (lossy-failover.ts). It is pure: it removes
+ * from the evidence what may be missing or repeated, and leaves the rest to the strict rules.
  *
- * An email may be gone if its first 202 was requested or answered within these seconds, and with it its
- * copies and webhooks. A recipient that a worker had leased then may get further copies. Webhooks of events that are
- * gone may have been sent, and a cancel of these seconds may be undone. Recipients that were settled before or
- * accepted after get no excuse; nor does anything that does not end.
+ * An email may be gone with its copies and webhooks when its first 202 was requested or answered in these seconds. A
+ * recipient that a worker had leased then may get further copies. Webhooks of lost events may have been sent, and a
+ * cancel of these seconds may be undone. Recipients that were settled earlier or accepted later get no excuse, and
+ * neither does a recipient that never ends.
  */
 import { groupBy } from './group-by.ts';
 import type { Copy, Evidence, Request } from './ledger-types.ts';
@@ -13,26 +13,26 @@ import type { Copy, Evidence, Request } from './ledger-types.ts';
 export type FirstAcceptance = { askedMs: number; answeredMs: number };
 
 export type Rewind = {
-  /** From the copy of the cluster until it was put in place. */
+  /** Time of the cluster's copy, and time of its swap into place. */
   fromMs: number;
   toMs: number;
-  /** By id: its first 202. */
+  /** First 202 of each email, by id. */
   firstAccepted: ReadonlyMap<string, FirstAcceptance>;
-  /** Webhooks that had been sent before, by endpoint. */
+  /** Ids of the webhooks that had been received before the copy, by endpoint. */
   receivedBefore: ReadonlyMap<string, ReadonlySet<string>>;
 };
 
 export type Rewound = {
   evidence: Evidence;
-  /** Accepted emails that are missing. */
+  /** Number of accepted emails that are missing. */
   lost: number;
-  /** Copies of stored emails that had to be made again. */
+  /** Number of repeated copies of stored emails. */
   repeated: number;
 };
 
-/** From a final dot to the commit of its outcome, on a machine with a lot to do. */
+/** Milliseconds from a final dot to the commit of its outcome on a busy machine. */
 const SETTLED_WITHIN_MS = 5_000;
-/** A worker sends an email that it has in memory up to this long after its row was lost. */
+/** Milliseconds for which a worker may still send an email from its memory after the database has lost its row. */
 const SENT_WITHIN_MS = 60_000;
 
 export function excuse(evidence: Evidence, rewind: Rewind): Rewound {

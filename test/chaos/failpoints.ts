@@ -1,7 +1,7 @@
 /**
- * Plans where each failpoint is armed, its action and its time: every one of them kills at least
- * once in every run; some also freeze, stall or throw, where a failing process could do that. Where
- * outcomes are written the database also refuses for some seconds, once in every run with each SQLSTATE.
+ * Plans where each failpoint is armed, its action and its time. Every failpoint kills at least once in every run. Some
+ * also freeze, stall or throw, where a failing process could do that. Where outcomes are stored, the database also
+ * refuses for some seconds, once in every run with each SQLSTATE.
  */
 import {
   type Failpoint,
@@ -15,12 +15,15 @@ import type { RandomSource } from './random.ts';
 
 export type PlannedPoint = { name: Failpoint; action: FailpointAction; hit: number };
 
-/** As findings name it: `smtp_after_dot`, `settle_before_commit=sql_42703`. */
+/** Returns the title of a failpoint in findings: `smtp_after_dot`, `settle_before_commit=sql_42703`. */
 export function titleOf(name: string, action: string): string {
   return action === 'kill' ? name : `${name}=${action}`;
 }
 
-/** A POST may be repeated, so that one SQLSTATE, whichever, is enough for webhooks. */
+/**
+ * Returns the refusals by the database: each SQLSTATE for mail, and a random one for webhooks. One is enough there,
+ * because a POST may be repeated.
+ */
 export function refusals(random: RandomSource): PlannedPoint[] {
   const hit = (): number => random.between(1, 5);
   return [
@@ -33,9 +36,9 @@ export function refusals(random: RandomSource): PlannedPoint[] {
   ];
 }
 
-/** Not before the node is ready: a worker that dies earlier ends its start. */
+/** First hit that may kill. An earlier death would end the start of the node, which is not ready yet. */
 const FIRST_HIT: Partial<Record<Failpoint, number>> = { lease_before_beat: 3 };
-/** Reached once in a life, or seldom. */
+/** Failpoints that a process reaches once, or seldom. */
 const ONE_HIT: readonly Failpoint[] = [
   'lease_before_end',
   'give_back_before_commit',
@@ -51,16 +54,19 @@ export function killAt(name: Failpoint, random: RandomSource): PlannedPoint {
   return { name, action: 'kill', hit };
 }
 
-/** A worker reaches it only when it stops, so it must be the one that is armed then. */
+/**
+ * Failpoint that a worker reaches only at its stop. A worker is armed with one failpoint, so the stopping one must have
+ * this.
+ */
 export const AT_STOP: WorkerFailpoint = 'lease_before_end';
 
-/** Returns the points of workers but for the last one: each kills, some also refuse. */
+/** Returns the failpoints of workers without AT_STOP: each kills, and some also refuse. */
 export function workerPoints(random: RandomSource): PlannedPoint[] {
   const names = WORKER_FAILPOINTS.filter((name) => name !== AT_STOP);
   return [...names.map((name) => killAt(name, random)), ...refusals(random)];
 }
 
-/** Shared out: so many lists, the first twice as long. */
+/** Divides the failpoints among as many lists as there are nodes. The first list gets twice as many. */
 export function shareOut(
   points: readonly PlannedPoint[],
   random: RandomSource,
@@ -73,7 +79,7 @@ export function shareOut(
   return lists;
 }
 
-/** Actions other than death. A process is frozen only where it checks its lease again before it sends. */
+/** Actions that do not kill. No process is frozen, except where it checks its lease again before it sends. */
 const OTHER_ACTIONS: readonly (readonly [WorkerFailpoint, FailpointAction])[] = [
   ['accept_before_commit', 'delay'],
   ['accept_after_commit', 'delay'],
@@ -89,7 +95,7 @@ const OTHER_ACTIONS: readonly (readonly [WorkerFailpoint, FailpointAction])[] = 
   ['lease_before_beat', 'delay'],
 ];
 
-/** For the rounds of a long run: any point, killing or otherwise. */
+/** Returns random failpoints for the rounds of a long run. Most of them kill. */
 export function anyPoints(random: RandomSource, count: number): PlannedPoint[] {
   return Array.from({ length: count }, () => {
     if (random.chance(0.7)) return killAt(random.pick(WORKER_FAILPOINTS), random);

@@ -1,7 +1,6 @@
 /**
- * The faults, one function each: injects its fault, for as long as it takes, and leaves the rest to the
- * keepers of the nodes. Faults that may cause duplicates are recorded before they are
- * injected.
+ * The faults, one function each. Each function injects its fault, waits until it is over, and leaves the recovery to
+ * the keepers of the nodes. It records a fault that may cause duplicates before the injection.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { waitFor } from '../support/wait.ts';
@@ -32,28 +31,33 @@ export type FaultContext = {
   stopped: { emailId: string; address: string; sinceMs: number }[];
   log: (line: string) => void;
   clockJumps: number;
-  /** There is time for an outage of a minute. */
+  /** True when there is time for an outage of a minute. */
   isLong: boolean;
 };
 
-/** Longer than the 15 s after which a silent node is declared dead, and the looks in between. */
+/**
+ * Milliseconds of a freeze, more than the 15 s after which a silent node is declared dead and the checks in between.
+ */
 const FREEZE_MS = 22_000;
-/** Below the silence for which a supervisor kills its worker (src/service/worker/frozen-worker-watch.ts). */
+/**
+ * Milliseconds of a stall, below the silence after which a supervisor kills its worker
+ * (src/service/worker/frozen-worker-watch.ts).
+ */
 const STALL_MAX_MS = 6_000;
 const TAKEOVER_MS = 20_000;
-/** Until a node cut off from its database is itself again, a lost lease included. */
+/** Milliseconds until a node that was cut off from its database works normally again, even after a lost lease. */
 const RECOVERY_MS = 15_000;
 const CLI_TRIES = 10;
 const CLOCK_STEPS = 3;
 /**
- * The supervisor of a frozen worker may be frozen, killed or stopped at the same time, and a worker that is frozen
- * while it loads its code is killed after 60 s.
+ * Milliseconds until a frozen worker is replaced. Its supervisor may be frozen, killed or stopped at the same time. A
+ * worker that is frozen while it loads its code is killed after 60 s.
  */
 const REPLACED_WITHIN_MS = 90_000;
-/** Mail lives for three days of this clock, and draining needs two of them. */
+/** Maximum of jumps by an hour. Mail lives for three days of this clock, and draining needs two of them. */
 const CLOCK_JUMPS_MAX = 12;
 
-/** The leases of workers, by process id. */
+/** Counts the leases of workers, by process id. */
 const LEASES = 'select count(*)::int as count from nodes where pid = any($1)';
 
 export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<void>>> = {
@@ -67,7 +71,7 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
   async kill_supervisor({ stage, random }) {
     await random.pick(stage.nodes).killSupervisor();
   },
-  /** One that has no database of its own stays away until another has declared it dead. */
+  /** Kills a node. A node without its own database may stay down until another node has declared it dead. */
   async kill_node({ stage, random, plan }) {
     const isNeeded = plan.unhit.has('reclaim_before_commit');
     const node = random.pick(isNeeded ? stage.nodes.slice(1) : stage.nodes);
@@ -90,13 +94,13 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
   async restart_database({ stage, random }) {
     for (const node of stage.nodes)
       node.disturbed('database restarted', Date.now(), recoveryEndMs());
-    // PostgreSQL's fast and immediate shutdown; its supervisor starts it again.
+    // Sends PostgreSQL a fast or an immediate shutdown. The supervisor starts the database again.
     signalDatabase(stage, random.pick(['SIGINT', 'SIGQUIT']));
   },
   async stop_under_load({ stage, random }) {
     await random.pick(stage.nodes).stop();
   },
-  /** Its supervisor kills it and starts another one, before its lease passes to another node. */
+  /** Freezes a worker. Its supervisor kills it and starts another one before its lease passes to another node. */
   async freeze_worker({ stage, random, findings, log }) {
     const [pid, node] = await anyWorker(stage, random);
     if (pid === undefined || node.isFrozen || node.frozenPid !== null) return;
@@ -113,7 +117,7 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     disturbance.toMs = recoveryEndMs();
     node.thawed(pid);
   },
-  /** Supervisor and workers, as on a suspended machine. None of their leased mail may be sent after it. */
+  /** Freezes supervisor and workers, as on a suspended machine. No mail that they had leased may be sent after it. */
   async freeze_node({ stage, random, freezes, log }) {
     const node = random.pick(stage.nodes.slice(1));
     if (node.isFrozen || node.frozenPid !== null || !node.isAlive) return;
@@ -131,7 +135,7 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     const isExpired = await waitFor(areExpired, { what: 'the end of its leases' }).catch(
       () => false,
     );
-    // Recorded before the signal: the node must not send from here on.
+    // The freeze is recorded before the signal, because the node must not send from here on.
     if (isExpired) freezes.push({ node: node.name, fromMs, toMs: Date.now() });
     else log(`${node.name} was frozen for ${Date.now() - fromMs} ms, and no node has expired it`);
     disturbance.toMs = recoveryEndMs();
@@ -141,7 +145,7 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
   },
   async stall_worker({ stage, random }) {
     const [pid, node] = await anyWorker(stage, random);
-    // The end of this fault would wake a frozen worker before anybody has declared it dead.
+    // The end of this fault would wake a frozen worker before another node has declared it dead.
     if (pid === undefined || node.isFrozen || node.frozenPid !== null) return;
     node.frozenPid = pid;
     node.signal(pid, 'SIGSTOP');
@@ -193,13 +197,16 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     context.clockJumps += 1;
     await context.stage.databaseClock.move(HOUR_MS);
   },
-  /** And right again: what rests until a time of this clock would rest for an hour longer. */
+  /**
+   * Sets the clock back by an hour, and right again. Otherwise suspensions until a time of this clock would last an
+   * hour longer.
+   */
   async clock_back({ stage, random }) {
     await stage.databaseClock.move(-HOUR_MS);
     await delay(random.between(5_000, 15_000));
     await stage.databaseClock.move(HOUR_MS);
   },
-  /** Some minutes back and forward, as after a fail-over to a standby that is behind. */
+  /** Sets the clock back by some minutes and forward again, as a fail-over to a standby that is behind does. */
   async clock_steps({ stage, random }) {
     for (let step = 0; step < CLOCK_STEPS; step += 1) {
       const minutesMs = random.between(1, 10) * 60_000;
@@ -217,7 +224,7 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     stage.clocks.set(name, offsetMs);
     log(`the clock of ${name} is ${jump}`);
     if (!isRefusing(offsetMs)) return;
-    // Right again, or in the end no node would accept.
+    // The clock is set right again. Otherwise no node would accept mail in the end.
     await delay(random.between(5_000, 15_000));
     stage.clocks.set(name, 0);
   },
@@ -245,17 +252,19 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     load.revoked(old);
     log(`revoked the key ${old.id}`);
   },
-  /** Goes on while failpoints are hit: it waits for nodes that are up. */
+  /** Starts the attacks. They go on while failpoints are hit, because the attacker waits for nodes that are up. */
   attack: async ({ attacker, log }) => attacker.begin(log),
 };
 
 async function removeDomain(service: Service, id: string, key: string): Promise<void> {
   const { status, text } = await service.request('DELETE', `/v1/domains/${id}`, { key });
-  // An answer was lost: it is gone already.
+  // A 404 means that an earlier DELETE succeeded and its response was lost.
   if (status !== 200 && status !== 404) throw new Error(text);
 }
 
-/** Waits for claims that are being written, so that no worker holds what it finds. */
+/**
+ * Lists waiting recipients. It waits for claims that are not committed yet, so no worker has leased these recipients.
+ */
 const WAITING = `
 select q.email_id as "emailId", r.address
   from queue q
@@ -299,7 +308,7 @@ async function anyWorker(
   return [random.shuffled(await node.workerPids())[0], node];
 }
 
-/** One of the nodes that reach the database through a network. */
+/** Injects a fault into the connection between the database and node b or c, which reach it over the network. */
 async function whileCutOff(
   { stage, random }: FaultContext,
   injection: (proxy: TcpProxy) => Promise<void>,
@@ -311,7 +320,7 @@ async function whileCutOff(
   disturbance.toMs = recoveryEndMs();
 }
 
-/** The next one of these statements is cut off from its answer, or after it was sent. */
+/** Cuts the connection at the next such statement: after it was sent, or before its response arrives. */
 function loseAnswer(context: FaultContext, text: string): Promise<void> {
   return whileCutOff(context, async (proxy) => {
     const cutWhen = context.random.pick(['sent', 'answered'] as const);
@@ -319,7 +328,10 @@ function loseAnswer(context: FaultContext, text: string): Promise<void> {
   });
 }
 
-/** The command line, by whichever node's way to the database. Never node a's: it would start it. */
+/**
+ * Runs a command of the command line with the database connection of node b or c. With that of node a, it would start
+ * the database.
+ */
 async function runOnAnyNode<Result>(
   stage: Stage,
   command: (node: ChaosNode) => Promise<Result>,

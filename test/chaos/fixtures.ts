@@ -1,6 +1,6 @@
 /**
- * Fills the database of a run before anything is sent: the project of the load, with keys, verified domains,
- * endpoints, a template and suppressed addresses; and the project of the attacker.
+ * Fills the database of a run before the load starts: the project of the load, with keys, verified domains, endpoints,
+ * a template and suppressed addresses; and the project of the attacker.
  */
 import { createKey } from '../../src/accounts/keys/key-store.ts';
 import { PREVIEWED_TEMPLATE } from '../support/hostile-shapes.ts';
@@ -15,17 +15,17 @@ import type { LiveKey } from './load.ts';
 export type Fixtures = {
   testKey: string;
   liveKey: LiveKey;
-  /** May do everything in the live environment. */
+  /** Key that may do everything in the live environment. */
   adminKey: string;
-  /** A second project, of the attacker. */
+  /** Keys of the attacker, which is a second project. */
   attacker: AttackerKeys;
-  /** Ids of the sending domains that are removed meanwhile, by name. */
+  /** Ids of the sending domains that a fault removes, by name. */
   leaving: ReadonlyMap<string, string>;
 };
 
-/** Made by the first start. */
+/** Project that the first start of the service creates. */
 const OF_ACME = ['--project', 'Acme'];
-/** Less than what the attacker sends (attacks.ts). */
+/** Limit below the number of emails that the attacker sends (attacks.ts). */
 const TEST_LIMIT_OF_ATTACKER = '20/60';
 
 export async function createFixtures(service: Service, hooks: Hooks): Promise<Fixtures> {
@@ -56,7 +56,10 @@ export async function createFixtures(service: Service, hooks: Hooks): Promise<Fi
   return { liveKey, testKey: service.testKey, adminKey: key, attacker, leaving };
 }
 
-/** Keys with and without rights, and a low limit where it must be met. */
+/**
+ * Creates the attacker's project: keys with and without rights, and a limit in the test environment that the attacker
+ * exceeds.
+ */
 async function createAttacker(service: Service): Promise<AttackerKeys> {
   const tenant = await newTenant(service, 'attacker');
   const { projectId, test, from } = tenant;
@@ -82,7 +85,7 @@ async function publishTemplate(service: Service, key: string): Promise<void> {
   if (published.status !== 200) throw new Error(`no template: ${text} ${published.text}`);
 }
 
-/** For the load alone: it will be revoked. */
+/** Returns a new key for the load alone, because a fault will revoke it. */
 export function newLiveKey(service: Service): Promise<LiveKey> {
   const rights = ['--mode', 'live', '--permission', 'sending_access'];
   return service.cliJson('keys', 'create', ...OF_ACME, ...rights);

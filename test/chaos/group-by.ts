@@ -1,4 +1,4 @@
-/** Items by a key of theirs, in their order. */
+/** Groups items by a key and keeps their order. */
 export function groupBy<Item, Key>(
   items: readonly Item[],
   keyOf: (item: Item) => Key,

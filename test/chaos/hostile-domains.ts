@@ -11,19 +11,19 @@ const ZONE = 'hostile.example';
 const named = (kind: string, count: number): string[] =>
   Array.from({ length: count }, (_, n) => `${kind}-${n}.${ZONE}`);
 
-/** By what is wrong with them. */
+/** Hostile domains, by their failure. */
 export const HOSTILE_DOMAINS = {
-  /** Accept connections and never greet, several domains at an address. */
+  /** Domains whose servers accept connections and never greet. Several domains share an address. */
   silent: named('silent', 120),
-  /** Servers that do not respond to a SYN. */
+  /** Domains whose servers do not respond to a SYN. */
   dropping: named('dropping', 6),
-  /** Nothing listens at the address. */
+  /** Domains at an address where no server listens. */
   dead: named('dead', 20),
-  /** Blame the reputation of every client. */
+  /** Domains whose servers blame the reputation of every client. */
   complaining: named('complaining', 4),
-  /** Their name servers never answer. */
+  /** Domains whose name servers never answer. */
   unresolvable: named('unresolvable', 12),
-  /** Do not exist. */
+  /** Domains that do not exist. */
   unknown: named('unknown', 8),
 } as const satisfies Record<string, readonly string[]>;
 
@@ -33,7 +33,7 @@ const SILENT_SERVERS = 6;
 const DEAD_ADDRESS = '127.0.5.1';
 const SILENT: MxBehaviour = { phases: { greeting: {} } };
 
-/** How mail to one of these domains may end; null: it is none of them. */
+/** Returns the allowed final statuses of mail to a hostile domain; null: the domain is not hostile. */
 export function hostileEndsOf(domain: string): readonly string[] | null {
   const [kind] = Object.entries(HOSTILE_DOMAINS).find(([, names]) => names.includes(domain)) ?? [];
   if (kind === undefined) return null;
@@ -41,7 +41,7 @@ export function hostileEndsOf(domain: string): readonly string[] | null {
 }
 
 export type HostileDomains = {
-  /** Kinds of domains that no mail has been sent to yet. */
+  /** Returns the kinds of domains that have met no mail yet. */
   unexercised(): string[];
   settle(): void;
 };
@@ -49,10 +49,10 @@ export type HostileDomains = {
 type HostileDomainsContext = {
   dns: FakeDns;
   serve: (behaviour: MxBehaviour) => Promise<FakeMx>;
-  /** Names that were asked for in the DNS. */
+  /** Returns the names in all DNS queries so far. */
   askedFor: () => ReadonlySet<string>;
   working: MxBehaviour;
-  /** The address of a server that always accepts. */
+  /** Address of a server that always accepts. */
   accepting: string;
 };
 

@@ -1,4 +1,4 @@
-/** The ledger finds answers that an attacker must not get, and errors of the service during an attack. */
+/** Tests that the ledger finds responses that the attacker must not get, and errors of the service during an attack. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compareAttacks } from './ledger-attacker.ts';

@@ -1,10 +1,11 @@
 /**
- * The part of the ledger about the attacker: nodes answered each attack, refused what its keys do not allow, never
- * failed, and showed nothing of another project. The rules for mail (ledger.ts) cover the attacker's mail as well.
+ * The part of the ledger about the attacker. It checks that nodes responded to each attack, refused everything that its
+ * keys do not allow, never failed, and showed no data of another project. The rules for mail (ledger.ts) cover the
+ * attacker's mail as well.
  */
 import type { AttackAnswers, Evidence, Finding, FindingKind } from './ledger-types.ts';
 
-/** A limit is exceeded; the service is busy, or its database is away. */
+/** Statuses for an exceeded limit (429), and for a busy service or an unreachable database (503). */
 const ALWAYS_ALLOWED = [429, 503];
 
 const finding = (kind: FindingKind, what: string): Finding => ({ kind, what });

@@ -1,4 +1,4 @@
-/** The ledger finds what was sent after a cancel or too early, batches in part, and gaps of the stream. */
+/** Tests that the ledger finds mail sent after a cancel or too early, partial batches, and gaps in the event stream. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compareRequests } from './ledger-requests.ts';
@@ -28,7 +28,7 @@ const stream = {
 };
 const event = { seq: 2, position: 0, hasAttempt: true, isInDoubt: true, canceled: null };
 
-/** Two emails of one batch; the second one is canceled. */
+/** Returns the evidence of two emails in one batch. The second one is canceled. */
 function evidence(change: Partial<Evidence> = {}): Evidence {
   return {
     requests: [

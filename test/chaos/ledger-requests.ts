@@ -1,7 +1,6 @@
 /**
- * The part of the ledger about what requests promise beyond delivery: nothing is sent after a cancel or before
- * its time, batches are accepted as a whole, templates make the content that was asked for, and the event
- * stream has every event once.
+ * The part of the ledger about promises of requests beyond delivery: no mail is sent after a cancel or before its time,
+ * batches are accepted as a whole, templates make the requested content, and the event stream has every event once.
  */
 import { groupBy } from './group-by.ts';
 import type { Evidence, Finding, FindingKind } from './ledger-types.ts';
@@ -18,7 +17,7 @@ export function compareRequests(evidence: Evidence): Finding[] {
   ];
 }
 
-/** A message whose reply was lost before the cancel may be read by its receiver after it. */
+/** Checks canceled recipients. A server may receive a message after the cancel when its reply was lost before. */
 function canceledIsNotSent({ cancels, copies, recipients, events }: Evidence): Finding[] {
   const byRecipient = groupBy(copies, ({ emailId, address }) => `${emailId} ${address}`);
   const stored = new Map(recipients.map((one) => [`${one.emailId} ${one.address}`, one]));
@@ -42,7 +41,7 @@ function canceledIsNotSent({ cancels, copies, recipients, events }: Evidence): F
   );
 }
 
-/** Between a change of the clock and its record, and between two readings of one clock. */
+/** Slack between a change of the clock and its record, and between two readings of one clock. */
 const CLOCK_SLACK_MS = 2_000;
 
 function nothingIsEarly({ copies, emails, requests, skews }: Evidence): Finding[] {

@@ -1,33 +1,33 @@
 /**
- * The evidence of a run: what was accepted, what is stored, what
- * arrived. Made by evidence.ts, judged by ledger.ts.
+ * The evidence of a run: accepted requests, stored rows and arrived mail. evidence.ts gathers it, and ledger.ts judges
+ * it.
  */
 
 import type { Skew } from './clocks.ts';
 
-/** One email as the client knows it. Times are milliseconds of the clock of this machine. */
+/** One email as its client knows it. Times are in milliseconds, by the clock of this machine. */
 export type Request = {
   index: number;
   environment: 'live' | 'test';
-  /** Without one it was tried once only. */
+  /** Whether the request has an Idempotency-Key. A client sends a request without one only once. */
   isKeyed: boolean;
   /**
-   * `accepted`: a 2xx came. `refused`: every answer was a refusal. `unknown`: an attempt got no
-   * answer, or one that leaves it open, and no 2xx came after it.
+   * `accepted`: a 2xx arrived. `refused`: every response was a refusal. `unknown`: an attempt got no response, or an
+   * ambiguous one, and no 2xx arrived later.
    */
   outcome: 'accepted' | 'refused' | 'unknown';
-  /** The ids of every 2xx. */
+  /** Ids from all 2xx responses. */
   ids: readonly string[];
   addresses: readonly string[];
-  /** The index of the first email of its batch; null: it was sent by itself. */
+  /** Index of the first email in its batch; null: the email was sent without a batch. */
   batch: number | null;
-  /** By the clock of the database; null: at once. */
+  /** Scheduled time by the database's clock; null: not scheduled. */
   scheduledAtMs: number | null;
-  /** Its client asked to cancel it. */
+  /** Whether the client requested a cancel. */
   isCanceled: boolean;
-  /** When its first attempt began. */
+  /** Time of the client's first attempt. */
   begunMs: number;
-  /** Answers that no client may get: the status and the body. */
+  /** Status and body of each response that no client may get. */
   unexpectedAnswers: readonly string[];
 };
 
@@ -54,13 +54,13 @@ export type StoredEvent = {
   type: string;
   position: number | null;
   hasAttempt: boolean;
-  /** The dot of the attempt was written and its answer never came. */
+  /** Whether the connection was lost after the final dot of the attempt. */
   isInDoubt: boolean;
-  /** The addresses of `email.canceled`, which is about the email; otherwise null. */
+  /** Addresses of `email.canceled`, which is about the email; null for other events. */
   canceled: readonly string[] | null;
 };
 
-/** A cancel that was answered with 200, and the recipients that its response shows as canceled. */
+/** A cancel that got a 200, and the recipients that its response shows as canceled. */
 export type Cancel = {
   emailId: string;
   addresses: readonly string[];
@@ -68,49 +68,49 @@ export type Cancel = {
   answeredMs: number;
 };
 
-/** The events that one reader of the stream got, in their order, and those that it had to get. */
+/** Events that one reader of the stream received, in order, and events that it should have received. */
 export type ReadStream = {
   reader: string;
   expected: readonly string[];
   received: readonly string[];
-  /** A status that a reader must never get, and what it had asked for. */
+  /** Status and request of each response that no reader may get. */
   unexpectedAnswers: readonly string[];
 };
 
-/** The answers of nodes to one kind of attack (attacks.ts). */
+/** Responses of the nodes to one kind of attack (attacks.ts). */
 export type AttackAnswers = {
   attack: string;
-  /** Statuses that it may get, besides those of a busy service. */
+  /** Statuses that the attack may get, besides those of a busy service. */
   allowed: readonly number[];
   answers: readonly { status: number; count: number; example: string }[];
 };
 
-/** A message that a receiving server took responsibility for. */
+/** A message for which a receiving server took responsibility. */
 export type Copy = {
   emailId: string;
   address: string;
   atMs: number;
   node: string;
   sessionBegunMs: number;
-  /** Over TLS, to a server with a good certificate. */
+  /** Whether the message arrived over TLS, at a server with a verified certificate. */
   isTlsVerified: boolean;
 };
 
 export type WebhookSet = {
   endpoint: string;
-  /** Ids of the events that it has subscribed. */
+  /** Ids of the events that the endpoint has subscribed to. */
   expected: readonly string[];
-  /** By id: the bodies that arrived, and whether every signature was valid. */
+  /** Bodies that arrived, by event id, and whether every signature was valid. */
   received: ReadonlyMap<string, { bodies: ReadonlySet<string>; isVerified: boolean }>;
 };
 
 /**
- * A time in which a node may have lost work between a dot and its commit: it was killed, frozen,
- * taken for dead, or cut off from the database.
+ * A period in which a node may have lost work between a dot and its commit, because it was killed, frozen, declared
+ * dead, or cut off from the database.
  */
 export type Disturbance = { node: string; fromMs: number; toMs: number; what: string };
 
-/** The only worker of a node stood still for longer than its lease lives. */
+/** A period in which all workers of a node were frozen for longer than their leases last. */
 export type Freeze = { node: string; fromMs: number; toMs: number };
 
 export type Evidence = {
@@ -118,33 +118,33 @@ export type Evidence = {
   emails: readonly StoredEmail[];
   recipients: readonly StoredRecipient[];
   events: readonly StoredEvent[];
-  /** The counts of `GET /v1/stats`, of all projects and times; what is missing is 0. */
+  /** Counts of `GET /v1/stats`, of all projects and times. A missing count is 0. */
   counts: Readonly<Record<string, number>>;
   copies: readonly Copy[];
   webhooks: readonly WebhookSet[];
   cancels: readonly Cancel[];
   streams: readonly ReadStream[];
-  /** In their order; before the first one the clock of the database is right. */
+  /** Moves of the database's clock, in order. Before the first one the clock is right. */
   skews: readonly Skew[];
   disturbances: readonly Disturbance[];
   freezes: readonly Freeze[];
-  /** Addresses that get nothing that was asked for after this time. */
+  /** Suppressed addresses. No mail that is requested after this time may go to them. */
   suppressed: readonly { address: string; sinceMs: number }[];
-  /** Keys that were revoked: requests with them that began later and got a 2xx. */
+  /** Requests that began after their key was revoked and got a 2xx. */
   acceptedWithRevokedKey: readonly number[];
-  /** From domains that were removed: requests that began later and got a 2xx. */
+  /** Requests that began after the removal of their sending domain and got a 202. */
   acceptedFromRemovedDomain: readonly number[];
-  /** Recipients that waited when their address was suppressed or their domain removed: no copy may follow. */
+  /** Recipients that waited when their address was suppressed or their domain removed. No copy may follow. */
   stopped: readonly { emailId: string; address: string; sinceMs: number }[];
-  /** Statuses that a recipient may end with; any final one where nothing is said. */
+  /** Returns the allowed final statuses of a recipient; null: with any final status. */
   mayEndAs: (address: string) => readonly string[] | null;
-  /** Returns whether mail to the address may only go over TLS, to a server with a valid certificate. */
+  /** Returns whether mail to the address may be sent only over TLS with a verified certificate. */
   needsVerifiedTls: (address: string) => boolean;
   attacks: readonly AttackAnswers[];
-  /** Ids of emails and events in answers to the attacker, and those of its own project. */
+  /** Ids of emails and events in responses to the attacker, and ids of its own project. */
   shown: { ids: readonly string[]; own: ReadonlySet<string> };
   left: { queue: number; webhookQueue: number; nodes: number; workers: number };
-  /** Names that only test mail goes to and that were asked for in the DNS. */
+  /** Names that only test mail goes to and that appeared in DNS queries. */
   testLookUps: readonly string[];
 };
 

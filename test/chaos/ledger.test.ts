@@ -1,4 +1,4 @@
-/** The ledger finds each kind of error, and nothing in a correct run. */
+/** Tests that the ledger finds each kind of error, and finds nothing in a correct run. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { countDuplicates } from './duplicates.ts';
@@ -7,7 +7,10 @@ import type { Evidence, FindingKind } from './ledger-types.ts';
 
 const SECOND_MS = 1_000;
 
-/** One email to two people: one delivered after a deferral, one bounced; and one test email. */
+/**
+ * Returns the evidence of a correct run: an email to two recipients, delivered after a deferral and bounced, and a test
+ * email.
+ */
 function allIsWell(): Evidence {
   const request = {
     environment: 'live' as const,
@@ -94,7 +97,7 @@ const kinds = (evidence: Evidence): FindingKind[] => [
   ...new Set(compare(evidence).map(({ kind }) => kind)),
 ];
 
-/** Returns the findings after a change of the good evidence. */
+/** Returns the findings after a change of the correct evidence. */
 function wrong(change: (evidence: Evidence) => Partial<Evidence>): FindingKind[] {
   const evidence = allIsWell();
   return kinds({ ...evidence, ...change(evidence) });

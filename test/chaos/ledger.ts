@@ -1,10 +1,10 @@
 /**
- * The ledger: compares accepted requests with stored mail, and both with the mail that arrived. Pure; it
- * shares no rule with the service. One finding per difference, none for a correct run.
+ * The ledger: compares accepted requests with stored mail, and both with the mail that arrived. It is pure, and it
+ * shares no rule with the service. It returns one finding for each difference, and none for a correct run.
  *
- * The rules are those of ARCHITECTURE.md ("Invariants"): nothing lost, nothing unexpected, one ending
- * per recipient by legal steps, one event per change and one webhook per event and endpoint, and a
- * second copy only where a worker was between the dot and the commit of its answer.
+ * The rules are those of ARCHITECTURE.md ("Invariants"). Nothing is lost and nothing is unexpected. Each recipient ends
+ * once, by legal steps. Each change has one event, and each event one webhook per endpoint. A second copy exists only
+ * where a worker was between the dot and the commit of its reply.
  */
 import { groupBy } from './group-by.ts';
 import { findUnexplainedCopies } from './duplicates.ts';
@@ -145,7 +145,7 @@ function eventsMatchStatuses({ emails, recipients, events }: Evidence): Finding[
   return [...gaps, ...histories];
 }
 
-/** From queued: deferred any number of times, then one final status, then nothing. */
+/** Checks the history of a recipient: queued, any number of deferrals, one final status, and no event after it. */
 function historyOf(who: string, events: readonly StoredEvent[], status: string): Finding[] {
   const steps = events
     .toSorted((a, b) => a.seq - b.seq)
@@ -161,7 +161,7 @@ function historyOf(who: string, events: readonly StoredEvent[], status: string):
   return [finding('status_and_events_differ', `${who} is ${status} after ${history}`)];
 }
 
-/** Compares the counters with what is stored: each email, each recipient, each change. */
+/** Compares the counters with the stored emails, recipients and changes. */
 function countsMatchEvents({ emails, recipients, events, counts }: Evidence): Finding[] {
   const changes = groupBy(
     events.filter(({ position }) => position !== null),
@@ -208,8 +208,8 @@ function copiesAreExpected(evidence: Evidence): Finding[] {
 }
 
 /**
- * A frozen worker must send nothing on its old sessions after it is resumed, because other workers have claimed its
- * mail. Mail that arrives before that was already in the network: a slow receiver needs 15 s to read the buffers.
+ * Checks that a frozen worker sends nothing on its old sessions after it resumes, because other workers have claimed
+ * its mail. Mail that arrives earlier was already in the network: a slow receiver needs 15 s to read the buffers.
  */
 function nothingIsSentAfterFreeze({ copies, freezes }: Evidence): Finding[] {
   return freezes.flatMap(({ node, fromMs, toMs }) =>
@@ -225,7 +225,10 @@ function nothingIsSentAfterFreeze({ copies, freezes }: Evidence): Finding[] {
   );
 }
 
-/** A recipient who was suppressed or canceled while waiting must be checked again before sending. */
+/**
+ * Checks that no message was sent to a recipient whose address was suppressed or whose domain was removed while it
+ * waited.
+ */
 function nothingStoppedIsSent({ copies, stopped }: Evidence): Finding[] {
   const since = new Map(stopped.map((one) => [`${one.emailId} ${one.address}`, one.sinceMs]));
   return copies

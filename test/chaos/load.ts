@@ -1,8 +1,8 @@
 /**
- * The load: clients that do what good clients do. Each request, an email or a batch, has an Idempotency-Key
- * and is repeated, at whichever node answers, until there is an answer; a few have no key and are tried
- * once. Some emails are scheduled, and some are canceled soon after they were accepted. The responses of all
- * clients are the first column of the ledger.
+ * The load: clients that behave as good clients do. Each request, an email or a batch, has an Idempotency-Key, and its
+ * client repeats it, at any node that is up, until a response arrives. A few requests have no key and are sent once.
+ * Some emails are scheduled, and some are canceled soon after their acceptance. The responses of all clients are the
+ * first column of the ledger.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RandomSource } from './random.ts';
@@ -32,27 +32,27 @@ type AskResult =
   | { kind: 'refused' }
   | { kind: 'again'; isOpen: boolean };
 
-/** The emails of one request: one, or those of a batch. */
+/** The emails of one request: one email, or those of a batch. */
 type Asked = { emails: readonly DrawnEmail[]; records: readonly Record[]; body: string };
 
 const CONNECTIONS = 48;
 const PAUSE_MS = 400;
-/** After the number of emails that was asked for, while faults go on. */
+/** Factor by which requests slow down once the minimum of emails is accepted, while faults go on. */
 const SLOWER = 4;
 
 export type LoadOptions = {
   nodes: readonly LoadNode[];
   testKey: string;
   liveKey: LiveKey;
-  /** May cancel what any key has sent. */
+  /** Key that may cancel emails of any key. */
   adminKey: string;
-  /** By how much the clock of the database is ahead now. */
+  /** Returns the milliseconds that the database's clock is ahead now. */
   databaseSkewMs: () => number;
-  /** So many at least. */
+  /** Minimum of accepted emails. */
   emails: number;
   perSecond: number;
   random: RandomSource;
-  /** The random source of retries. Their number depends on timing and must not shift the draws for emails. */
+  /** Random source of retries. Their number depends on timing and must not shift the draws for emails. */
   retryRandom: RandomSource;
 };
 
@@ -61,7 +61,7 @@ export class Load {
   readonly cancels: Cancel[] = [];
   readonly acceptedWithRevokedKey: number[] = [];
   readonly acceptedFromRemovedDomain: number[] = [];
-  /** By id: its first 2xx. */
+  /** First 2xx of each email, by id. */
   readonly firstAccepted = new Map<string, FirstAcceptance>();
   accepted = 0;
   readonly #options: LoadOptions;
@@ -90,7 +90,7 @@ export class Load {
     this.#clients = Promise.all(clients);
   }
 
-  /** From now on clients that are turned away with the old key use this one. */
+  /** Sets the key that clients use from now on. */
   useKey(key: LiveKey): void {
     this.#liveKey = key;
   }
@@ -99,7 +99,7 @@ export class Load {
     this.#revokedAtMs.set(key.key, Date.now());
   }
 
-  /** Begun: from now on mail from it may be refused. */
+  /** Records that the removal of a domain begins. From now on its mail may be refused. */
   removing(domain: string): void {
     this.#removedAtMs.set(domain, Infinity);
   }
@@ -116,20 +116,20 @@ export class Load {
     return this.#removedAtMs.has(domain);
   }
 
-  /** No more new emails once the number asked for is reached; resolves when all are answered. */
+  /** Starts no new emails once the minimum is reached. Resolves when all requests have a response. */
   async end(): Promise<void> {
     this.#isEnding = true;
     await this.#clients;
   }
 
-  /** After its end: so many more, at the least. */
+  /** Continues after `end`, until this many more emails are accepted. */
   goOn(emails: number): void {
     this.#emailsMin = this.accepted + emails;
     this.#isEnding = false;
     this.start();
   }
 
-  /** Clients stop asking: the run has failed. */
+  /** Stops all clients, because the run has failed. */
   giveUp(): void {
     this.#isEnding = true;
     this.#isGivenUp = true;
@@ -203,7 +203,7 @@ export class Load {
     if (answer.status < 300 && askedMs > (this.#revokedAtMs.get(key) ?? Infinity)) {
       this.acceptedWithRevokedKey.push(index);
     }
-    // A repeated request gets its first answer.
+    // A repeated request gets its first response, so the begin of its first attempt counts.
     const isGone = emails.some((email) => records[0]!.begunMs > this.#goneSinceMs(email));
     if (answer.status === 202 && isGone) this.acceptedFromRemovedDomain.push(index);
     const result = this.#readResponse(answer, key, asked);
@@ -229,13 +229,13 @@ export class Load {
       return { kind: 'refused' };
     }
     if (isUnavailable(answer)) return { kind: 'again', isOpen: leavesOpen(answer) };
-    // The key was changed on the way.
+    // The load changed its key while this request was under way.
     if (status === 401 && key !== this.#liveKey.key) return { kind: 'again', isOpen: false };
     records[0]!.unexpectedAnswers.push(`${status} ${text.slice(0, 300)}`);
     return { kind: 'again', isOpen: true };
   }
 
-  /** Repeated until it is answered: 200, or 409 if there was nothing left to cancel. */
+  /** Cancels an email and repeats the request until a response arrives: 200, or 409 when nothing was left to cancel. */
   async #cancelLater({ environment, cancelAfterMs }: DrawnEmail, record: Record): Promise<void> {
     if (cancelAfterMs === null) return;
     await delay(cancelAfterMs);
@@ -251,7 +251,7 @@ export class Load {
         if (status === 200) {
           this.cancels.push({ emailId, addresses, askedMs, answeredMs: Date.now() });
         } else if (status !== 409 && status !== 404) {
-          // 404: the database has lost it, and a missing email is found anyhow.
+          // A 404 means that the database has lost the email. The ledger finds a missing email anyway.
           record.unexpectedAnswers.push(`cancel: ${status} ${text.slice(0, 300)}`);
         }
         return;
@@ -260,7 +260,7 @@ export class Load {
     }
   }
 
-  /** At a node that is up. */
+  /** Sends a request to a random node that is up. */
   async #post(
     path: string,
     key: string,
@@ -295,7 +295,7 @@ function newRecord(
   };
 }
 
-/** Returns the key of the request that begins with this email. */
+/** Returns the Idempotency-Key of the request that begins with this email. */
 export function idempotencyKeyOf(index: number): string {
   return `email ${index}`;
 }

@@ -1,9 +1,9 @@
 /**
- * A fail-over to a standby that lacks the last commits, at the end of every run: the database is killed
- * under load and its cluster copied while it is down; it comes back and takes more; it is killed
- * again and the copy put in its place. Commits in between are lost, although clients received their responses and
- * workers have the emails in memory. No service is restarted, and the queue must drain. excused.ts has the emails that
- * may be missing or repeated.
+ * Simulates a fail-over to a standby that lacks the last commits, at the end of every run. It kills the database under
+ * load and copies its cluster while it is down. The database comes back and stores more. Then it kills the database
+ * again and puts the copy in its place. The commits in between are lost, although clients received their responses and
+ * workers have the emails in memory. No service is restarted, and the queue must drain. excused.ts excuses the emails
+ * that may be missing or repeated.
  */
 import { cp, rename, rm, stat } from 'node:fs/promises';
 import { isAlive, isZombie } from '../../src/database/embedded/process.ts';
@@ -15,9 +15,9 @@ import type { Load } from './load.ts';
 import type { Rewind } from './excused.ts';
 import type { Stage } from './stage.ts';
 
-/** Accepted before the copy, between copy and swap, and after it; at the least. */
+/** Minimum of emails accepted before the copy, between copy and swap, and after the swap. */
 const EMAILS = { before: 60, between: 100, after: 40 };
-/** More than are in memory at once, so that outcomes of the time in between are lost as well. */
+/** Copies above the number of emails in memory, so that the database also loses outcomes of the time in between. */
 const COPIES_BETWEEN = 40;
 const WITHIN_MS = 90_000;
 const GONE_WITHIN_MS = 15_000;
@@ -72,7 +72,10 @@ async function acceptedSince(load: Load, since: number, count: number): Promise<
   });
 }
 
-/** The supervisor would start the database again at once: it stands still meanwhile, its workers do not. */
+/**
+ * Kills the database, acts, and lets it start again. The supervisor is stopped in between, because it would start the
+ * database at once. Its workers go on.
+ */
 async function whileDown(stage: Stage, act: () => Promise<void>): Promise<void> {
   const [a] = stage.nodes;
   const supervisor = a.service.pid;
@@ -80,7 +83,7 @@ async function whileDown(stage: Stage, act: () => Promise<void>): Promise<void> 
   try {
     const postmaster = stage.databasePid();
     if (postmaster === null) throw new Error('there is no database to kill');
-    // It must not notice that its children end: that would be a shutdown in some order.
+    // The postmaster is stopped first. Otherwise it would notice the end of its children and shut down in order.
     a.signal(postmaster, 'SIGSTOP');
     const pids = [...(await childrenOf(postmaster)), postmaster];
     for (const pid of pids) a.signal(pid, 'SIGKILL');

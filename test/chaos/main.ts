@@ -1,7 +1,7 @@
 /**
- * `npm run chaos`: injects faults into a running service, ends them, and compares what was accepted
- * with what happened. Read it as: stage.ts (the processes) → director.ts (the course: faults.ts, failpoints.ts,
- * behaviours.ts, load.ts) → clock-step.ts → drain.ts → lossy-failover.ts → evidence.ts → excused.ts → ledger.ts.
+ * `npm run chaos`: injects faults into a running service, ends them, and compares accepted requests with their effects.
+ * Read it in this order: stage.ts (the processes) → director.ts (the course: faults.ts, failpoints.ts, behaviours.ts,
+ * load.ts) → clock-step.ts → drain.ts → lossy-failover.ts → evidence.ts → excused.ts → ledger.ts.
  */
 import { FailpointPlan } from './armed-failpoints.ts';
 import { randomFor } from './random.ts';
@@ -96,7 +96,7 @@ async function runChaos(
   return { line: lineOf(options, result), isGood };
 }
 
-/** @returns which commits were lost in the end; null: it did not come to that */
+/** @returns the time in which commits were lost; null: the queue did not drain before the fail-over */
 async function runCourse(director: Director, stage: Stage): Promise<Rewind | null> {
   await director.run();
   log(`healing, ${director.load.accepted} emails accepted`);
@@ -110,7 +110,7 @@ async function runCourse(director: Director, stage: Stage): Promise<Rewind | nul
   return rewind;
 }
 
-/** Returns findings that no comparison shows: failpoints and faults without an effect, crashed processes. */
+/** Returns findings that no comparison shows: failpoints and faults without an effect, and crashed processes. */
 function findingsOf(stage: Stage, { unhit }: FailpointPlan): Finding[] {
   return [
     ...[...unhit].map((what): Finding => ({ kind: 'failpoint_not_hit', what })),
@@ -129,7 +129,7 @@ type Result = {
   plan: FailpointPlan;
   stage: Stage;
   findings: Finding[];
-  /** By the fail-over: emails, and copies that were made again. */
+  /** Emails that the fail-over lost, and copies that it repeated. */
   lost: number;
   repeated: number;
 };
@@ -170,8 +170,9 @@ function shown(findings: readonly Finding[]): string {
 let isInterrupted = false;
 
 /**
- * Ctrl-C ends the services (test/support/service-process.ts); what was started is then taken down as after
- * any failure. Asked once more, it ends at once. @returns what rejects then
+ * Returns a promise that rejects at the first signal that asks the run to end. Ctrl-C also ends the services
+ * (test/support/service-process.ts). The run then stops its processes, as after any failure. A second Ctrl-C ends the
+ * run at once.
  */
 function untilInterrupted(): Promise<never> {
   const { promise, reject } = Promise.withResolvers<never>();
@@ -182,12 +183,12 @@ function untilInterrupted(): Promise<never> {
       isInterrupted = true;
       count += 1;
       reject(new Error(`interrupted by ${signal}`));
-      // The first one is repeated by the harness, for programs that have no handler.
+      // The harness repeats the first signal, for programs that have no handler.
       if (count > 2) process.exit(130);
     });
   }
   return promise;
 }
 
-// After an interruption faults may still be under way, on processes that have ended.
+// After an interruption, faults may still act on processes that have ended.
 process.exit(await main());

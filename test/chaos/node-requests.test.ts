@@ -1,4 +1,4 @@
-/** Distinguishes answers of an outage from answers that no client may get. */
+/** Tests that clients distinguish responses of an outage from responses that no client may get. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isUnavailable, isCrowdedOut } from './node-requests.ts';

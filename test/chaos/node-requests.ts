@@ -1,14 +1,14 @@
-/** The requests of a run's clients to a node, and their reading of its answers. */
+/** Sends the requests of a run's clients to a node, and reads its responses. */
 
 export type NodeResponse = { status: number; text: string };
 
 export type NodeRequest = {
-  /** Default: POST. */
+  /** Method of the request. Default: POST. */
   method?: string;
-  /** null: none. */
+  /** API key; null: the request has none. */
   key: string | null;
   headers?: Readonly<Record<string, string>>;
-  /** JSON. */
+  /** Body as JSON. */
   body?: string;
 };
 
@@ -21,7 +21,7 @@ type Body = {
 
 const RESPONSE_WITHIN_MS = 8_000;
 
-/** The node may have done what it was asked for without having answered. */
+/** Sends a request. Without a response, the node may still have done what the request asked for. */
 export async function ask(
   url: string,
   { method = 'POST', key, headers = {}, body }: NodeRequest,
@@ -43,18 +43,21 @@ export async function ask(
   }
 }
 
-/** The service or its database is away. */
+/** Returns whether the service or its database is away. */
 export function isUnavailable(answer: NodeResponse): boolean {
   const code = errorCodeIn(answer.text);
   return answer.status === 503 && code === 'service_unavailable' && !isCrowdedOut(answer);
 }
 
-/** Refused because other projects take too much. No project may be refused for this reason. */
+/**
+ * Returns whether the request was refused because other projects take too much. No project may be refused for this
+ * reason.
+ */
 export function isCrowdedOut({ status, text }: NodeResponse): boolean {
   return status === 503 && /too many|streams are open/.test(text);
 }
 
-/** An answer that leaves open whether the request was accepted. */
+/** Returns whether the response leaves open that the request was accepted. */
 export function leavesOpen({ text }: NodeResponse): boolean {
   return text.includes('may have been');
 }
@@ -70,7 +73,7 @@ export function errorCodeIn(text: string): string | undefined {
   return parsed(text)?.error?.code;
 }
 
-/** Addresses that the answer to a cancel shows as canceled. */
+/** Returns the addresses that the response to a cancel shows as canceled. */
 export function canceledIn(text: string): string[] {
   const canceled = (parsed(text)?.recipients ?? []).filter(({ status }) => status === 'canceled');
   return canceled.map(({ address }) => address);

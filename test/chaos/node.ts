@@ -1,32 +1,32 @@
 /**
- * One node of the service under test, and the faults injected into it. After a kill its keeper (`keep`)
- * starts it again, armed with the rest of its failpoints. Every fault that can make a
- * duplicate is written down as a disturbance.
+ * Runs one node of the service under test and injects faults into it. When the node has ended, its keeper (`keep`)
+ * starts it again, armed with its remaining failpoints. Every fault that can cause a duplicate is recorded as a
+ * disturbance.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Service } from '../support/service.ts';
 import type { Disturbance } from './ledger-types.ts';
 
-/** How often the log of a node is read, and its process checked. */
+/** Interval at which the log of a node is read and its process is checked. */
 const POLL_EVERY_MS = 25;
-/** How the trace of a crash begins; the half of a log line that a kill left behind does not match. */
+/** Pattern of the first line of a crash. It does not match the rest of a log line that a kill has cut. */
 const CRASH = /^(?:node:|Warning: |\w*Error\b)/;
-/** Lines of the trace that are kept. */
+/** Lines of a stack trace that are kept. */
 const TRACE_LINES = 16;
-/** Bugs that a failpoint threw, and a service whose workers are killed too often. */
+/** Pattern of expected errors: bugs that a failpoint threw, and workers that are killed too often. */
 const EXPECTED = /failpoint |The workers cannot run/;
 const START_AGAIN_AFTER_MS = 300;
 
-/** A line that src/service/machine/failpoints.ts writes. */
+/** Log line that src/service/machine/failpoints.ts writes. */
 export type PointLine = { failpoint: string; action: string; pid?: number };
 
 export type NodeReport = {
-  /** A failpoint acted. */
+  /** Called when a failpoint has acted. */
   onPoint: (line: PointLine) => void;
   onLine: (text: string) => void;
 };
 
-/** Returns LETTERHAUS_FAILPOINTS for the nth start of a node. */
+/** Returns LETTERHAUS_FAILPOINTS for a start of a node; `starts` counts its earlier starts. */
 export type PointsFor = (node: string, starts: number) => string;
 
 export class ChaosNode {
@@ -36,13 +36,13 @@ export class ChaosNode {
   readonly disturbances: Disturbance[] = [];
   readonly #traces: string[][] = [];
   #traceLines = 0;
-  /** Answers and has not been asked to stop. */
+  /** True while the node responds and no stop was requested. */
   isUp = true;
-  /** A worker that is stopped until the end of its fault; no other fault may stop or wake it. */
+  /** Process id of a worker that is stopped until the end of its fault. No other fault may stop or wake it. */
   frozenPid: number | null = null;
-  /** Supervisor and workers are stopped until the end of this fault. */
+  /** True while supervisor and workers are stopped, until the end of this fault. */
   isFrozen = false;
-  /** Stays down as long as this is set. */
+  /** While this is set, the keeper does not start the node. */
   isHeldDown = false;
   starts = 1;
   readonly #report: NodeReport;
@@ -69,7 +69,7 @@ export class ChaosNode {
     this.#pid = parts.service.pid;
   }
 
-  /** From now on it is started again whenever it has ended, until `letGo`. */
+  /** Starts the node again whenever it has ended, until `release`. */
   keep(): void {
     this.#keeping = Promise.all([this.#keepAlive(), this.#keepReading()]);
   }
@@ -94,14 +94,17 @@ export class ChaosNode {
     this.disturbed('supervisor killed');
   }
 
-  /** Supervisor and workers at once. */
+  /** Kills supervisor and workers at once. */
   async killWhole(): Promise<void> {
     this.isUp = false;
     await this.service.killGroup9();
     this.disturbed('node killed');
   }
 
-  /** As an operator stops it. @returns how it ended */
+  /**
+   * Stops the node as an operator does.
+   * @returns its exit code or signal
+   */
   async stop(): Promise<number | NodeJS.Signals> {
     this.isUp = false;
     const fromMs = Date.now();
@@ -114,7 +117,7 @@ export class ChaosNode {
     return end;
   }
 
-  /** Another worker may have been stopped since, if this one was killed meanwhile. */
+  /** Records that the worker no longer stands still. Another worker may be stopped by now, when this one was killed. */
   thawed(pid: number): void {
     if (this.frozenPid === pid) this.frozenPid = null;
   }
@@ -164,7 +167,7 @@ export class ChaosNode {
       const [reason = '', ...lines] = (error as Error).message.trim().split('\n');
       const why = lines.find((line) => line.startsWith('letterhaus:')) ?? lines.at(-1) ?? '';
       this.#report.onLine(`${this.name}: ${reason}; ${why}`);
-      // Its last lines may arrive after its end: until one start has worked they all belong to it.
+      // Its last lines may arrive after its end, so all lines belong to the failed start until one start has succeeded.
     }
   }
 
@@ -196,7 +199,7 @@ export class ChaosNode {
         if (this.#traceLines <= 0) this.#traces.push([]);
         this.#traceLines = TRACE_LINES;
       }
-      // A start may fail: the database is away, or a failpoint ends a worker too early.
+      // A start may fail, because the database is away or a failpoint ends a worker too early.
       if (this.#traceLines > 0 && !this.#isStarting) this.#traces.at(-1)!.push(line);
       this.#traceLines -= 1;
       return;
@@ -206,7 +209,7 @@ export class ChaosNode {
     if (settled !== null) {
       this.#report.onPoint(settled);
     } else if (failpoint !== undefined && action.startsWith('sql_')) {
-      // Excuses nothing, and is met only once what was refused has been written after all.
+      // A refusal excuses no duplicate. It counts as hit only when the refused outcome has been stored.
       this.#report.onLine(`${this.name}: ${failpoint} ${action} (process ${pid})`);
     } else if (msg.startsWith('stopped with outcomes that could not be stored')) {
       this.disturbed(msg);
@@ -227,22 +230,25 @@ export class ChaosNode {
     if (!this.#isStarting) this.#traces.push([line]);
   }
 
-  /** Lines that a service in order never writes. */
+  /** Log lines that a working service never writes. */
   get crashes(): string[] {
     return this.#traces.filter((trace) => !isBirthWithoutSupervisor(trace)).flat();
   }
 }
 
 /**
- * The trace of a worker whose supervisor was killed before Node had connected the two: Node ends it before any
- * code of the service runs.
+ * Returns whether the trace is of a worker whose supervisor was killed before Node had connected the two. Node ends
+ * such a worker before any code of the service runs.
  */
 export function isBirthWithoutSupervisor(trace: readonly string[]): boolean {
   const has = (text: string): boolean => trace.some((line) => line.includes(text));
   return has('Error: write EPIPE') && has('at cluster._setupWorker');
 }
 
-/** A warning with the same words is about a lock of the database that was not granted in time. */
+/**
+ * Returns whether a log line reports an error. A warning with the same words is about a database lock that was not
+ * granted in time.
+ */
 export function isError({ level, msg = '' }: Fields): boolean {
   return level === 'fatal' || (level === 'error' && msg.includes('ended in an error'));
 }
@@ -251,12 +257,12 @@ type Fields = {
   level?: string;
   msg?: string;
   signal?: unknown;
-  /** The SQLSTATE with which the outcome of an email or of a webhook was refused. */
+  /** SQLSTATE with which the database refused the outcome of an email or of a webhook. */
   sqlstate?: string;
   email_id?: string;
 } & Partial<PointLine>;
 
-/** An outcome that the database had refused is stored. Only failpoints have these SQLSTATEs. */
+/** Returns the failpoint when a refused outcome has been stored after all. Only failpoints cause these SQLSTATEs. */
 export function settledLate({ msg, sqlstate, email_id }: Fields): PointLine | null {
   if (sqlstate === undefined || msg !== 'an outcome that the database had refused is stored')
     return null;

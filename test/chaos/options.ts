@@ -4,13 +4,13 @@ import { parseArgs } from 'node:util';
 
 export type ChaosOptions = {
   seed: number;
-  /** How long faults go on at least; null: until every failpoint was hit (`--quick`). */
+  /** Minimum minutes of faults; null: until every failpoint was hit (`--quick`). */
   minutes: number | null;
-  /** So many at least. */
+  /** Minimum of accepted emails. */
   emails: number;
 };
 
-/** Accepted; what is asked for is a little more, because some of it is rightly refused. */
+/** Accepted emails. Clients send a few more, because the service rightly refuses some. */
 const QUICK_EMAILS = 2_000;
 const SEED_MAX = 1_000_000;
 
@@ -31,7 +31,7 @@ once, and a ledger compares what was accepted with what is stored, what arrived 
 The last line has the counts and PASS or FAIL; the exit code is 0 or 1. Progress goes to stderr.
 `;
 
-/** @returns the options, `help`, or a sentence that says what is wrong */
+/** @returns the options, `help`, or an error message */
 export function readOptions(args: readonly string[]): ChaosOptions | 'help' | { problem: string } {
   try {
     const { values } = parseArgs({

@@ -1,4 +1,4 @@
-/** A seed fixes every fault, every failpoint, and the choices of the load. */
+/** Tests that a seed fixes every fault, every failpoint, and the choices of the load. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FailpointPlan } from './armed-failpoints.ts';

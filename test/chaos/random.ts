@@ -1,22 +1,22 @@
 /**
- * Random numbers that are the same for the same seed, one stream per purpose: the numbers of the load
- * do not shift those of the faults, however the two are interleaved.
+ * Makes random numbers that are the same for the same seed, with one stream for each purpose. The load's draws do not
+ * shift those of the faults, however the two interleave.
  */
 
 export type RandomSource = {
-  /** 0 (inclusive) to 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   next(): number;
-  /** A whole number from `min` to `max`, both included. */
+  /** Returns an integer from `min` to `max`, both included. */
   between(min: number, max: number): number;
   pick<Item>(items: readonly Item[]): Item;
-  /** True this often: 0 never, 1 always. */
+  /** Returns true with this probability: 0 never, 1 always. */
   chance(share: number): boolean;
   shuffled<Item>(items: readonly Item[]): Item[];
 };
 
 export function randomFor(seed: number, purpose: string): RandomSource {
   let state = hashOf(`${seed} ${purpose}`);
-  /** Mulberry32: small, and more than random enough for this. */
+  /** Mulberry32, which is small and random enough for this purpose. */
   const next = (): number => {
     state = (state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(state ^ (state >>> 15), state | 1);
@@ -36,7 +36,7 @@ export function randomFor(seed: number, purpose: string): RandomSource {
   };
 }
 
-/** FNV-1a. */
+/** Returns the FNV-1a hash. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, 0x01000193);

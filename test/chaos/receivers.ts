@@ -1,6 +1,7 @@
 /**
- * The receiving side: the domains of domains.ts and hostile-domains.ts with their mail servers and their DNS. Each
- * fails until mail has met the failure, then alternates with normal operation. `settle` ends all failures.
+ * Runs the receiving side: the domains of domains.ts and hostile-domains.ts with their mail servers and their DNS. Each
+ * domain of domains.ts fails until its failure has met mail, then alternates with normal operation. `settle` ends all
+ * failures.
  */
 import { type FakeDns, startFakeDns } from '../support/fake-dns.ts';
 import { type FakeMx, type MxBehaviour, startFakeMx } from '../support/fake-mx.ts';
@@ -18,24 +19,24 @@ import {
   type Zone,
 } from './domains.ts';
 
-/** The name in EHLO, which identifies the node. */
+/** Returns the name in EHLO, which identifies the node. */
 export const helloName = (node: string): string => `${node}.chaos.example`;
 
 export type Receivers = AsyncDisposable & {
   dns: FakeDns;
-  /** The port of all mail servers. */
+  /** Port of all mail servers. */
   port: number;
-  /** The fault of some domain ends or begins again. */
+  /** Ends or begins again the failure of a random domain. */
   change(random: RandomSource): Promise<void>;
-  /** Domains whose fault no mail was subject to yet, also of the attacker. */
+  /** Returns the domains whose failure has met no mail yet, including those of the attacker. */
   unexercised(): string[];
-  /** No domain fails from now on. */
+  /** Ends the failures of all domains. */
   settle(): Promise<void>;
   copies(): Copy[];
   testLookUps(): string[];
 };
 
-/** By local part: `gone-…` does not exist, `full-…` and `grey-…` are deferred. */
+/** Replies by local part: `gone-…` does not exist, `full-…` and `grey-…` are deferred. */
 const BY_LOCAL_PART: MxBehaviour['recipients'] = new Proxy(
   {},
   {
@@ -51,20 +52,20 @@ const BY_LOCAL_PART: MxBehaviour['recipients'] = new Proxy(
 );
 const WORKING: MxBehaviour = { recipients: BY_LOCAL_PART };
 const STEP_BY_STEP: MxBehaviour = { ...WORKING, pipelining: false };
-/** For mail that asks for a proof. */
+/** Behaviour of a server for mail that requires a verified certificate. */
 const VERIFIED_TLS: MxBehaviour = { ...WORKING, startTls: 'offered' };
 
-/** A fault that can begin and end. */
+/** A failure that can begin and end. */
 type ActiveFault = {
   domain: string;
   begin(): Promise<void> | void;
   end(): Promise<void> | void;
-  /** Whether mail was subject to it. */
+  /** Returns whether the failure has met mail. */
   isExercised(): boolean;
   isOn: boolean;
 };
 
-/** Grows with the questions. */
+/** Returns a function that returns the names in all queries so far. */
 function namesIn(queries: readonly { name: string }[]): () => ReadonlySet<string> {
   const names = new Set<string>();
   let read = 0;
@@ -87,7 +88,7 @@ export async function startReceivers(): Promise<Receivers> {
     servers.push(mx);
     return mx;
   };
-  // Where there is no IPv6, who is asked to use it waits.
+  // On a machine without IPv6 there is no such server, and mail to it waits.
   await serve(WORKING, '::1').catch(() => null);
   stack.use(await startBlackHole(SILENT_ADDRESS, port));
   const steps = await serve(STEP_BY_STEP);
@@ -195,7 +196,10 @@ function controlOf(fault: DomainFault, { mx, zone, askedFor }: FaultContext): Ac
   }
 }
 
-/** The DNS records of a domain without a fault; its own address is for nodes that remember that it has no MX. */
+/**
+ * Publishes the DNS records of a domain without a failure. The A record is for nodes that remember that the domain has
+ * no MX.
+ */
 function publish({ dns, domain, host, address }: Zone): void {
   dns.remove(domain);
   dns.remove(host);
@@ -208,7 +212,7 @@ function isHello(line: string): boolean {
   return /^C: (?:EHLO|HELO) /.test(line);
 }
 
-/** More than the header of any message. */
+/** Bytes that hold the header of any message. */
 const HEADER_BYTES_MAX = 16_384;
 
 function copiesAt(mx: FakeMx): Copy[] {

@@ -1,7 +1,4 @@
-/**
- * Orders the faults by the seed. The exact time at which one strikes depends on the
- * machine. A round has every fault once.
- */
+/** Orders the faults by the seed. The exact time of a fault depends on the machine. A round has every fault once. */
 import type { RandomSource } from './random.ts';
 
 export const FAULTS = [
@@ -39,10 +36,13 @@ export const FAULTS = [
 
 export type Fault = (typeof FAULTS)[number];
 
-/** Each takes minutes of recovery; spread over the round instead of piled up. */
+/** Faults that take minutes of recovery. They are spread over the round. */
 const HARD: readonly Fault[] = ['kill_everything', 'freeze_node', 'kill_database'];
 
-/** One round: the hard ones at equal distances, the rest shuffled between them; the longest begins early. */
+/**
+ * Returns one round. The hard faults are at equal distances, with the others shuffled between them. The attack, which
+ * takes longest, begins early.
+ */
 export function round(random: RandomSource): Fault[] {
   const hard = random.shuffled(HARD);
   const others = FAULTS.filter((fault) => !HARD.includes(fault) && fault !== 'attack');

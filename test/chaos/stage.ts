@@ -1,7 +1,7 @@
 /**
- * The processes of a chaos run: node `a` with its embedded database and two workers; `b` and `c`, as on
- * two other machines, that reach this database databaseBehind proxies; receivers of mail and of webhooks;
- * what is in the database before anything is sent (fixtures.ts).
+ * Starts the processes of a chaos run. Node `a` has an embedded database and two workers. Nodes `b` and `c` reach this
+ * database through proxies, as from two other machines. Receivers accept mail and webhooks. fixtures.ts fills the
+ * database before the load starts.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -19,29 +19,29 @@ import { helloName, type Receivers, startReceivers } from './receivers.ts';
 export type Stage = AsyncDisposable &
   Fixtures & {
     nodes: readonly [ChaosNode, ChaosNode, ChaosNode];
-    /** Between `b`, `c` and the database of `a`. */
+    /** Proxies between `b`, `c` and the database of `a`. */
     proxies: readonly [TcpProxy, TcpProxy];
     receivers: Receivers;
     hooks: Hooks;
     clocks: Clocks;
     databaseClock: DatabaseClock;
-    /** Events of before the endpoints were there. */
+    /** Ids of the events from before the endpoints were created. */
     earlierEvents: ReadonlySet<string>;
-    /** The folder of the database's cluster. */
+    /** Folder of the database's cluster. */
     pgDir: string;
-    /** Returns the pid of the postmaster; null while there is none. */
+    /** Returns the process id of the postmaster; null while there is none. */
     databasePid(): number | null;
-    /** Looks into the database, as its owner; waits until it answers. */
+    /** Runs a query as the owner of the database, and waits until the database responds. */
     // oxlint-disable-next-line typescript/no-explicit-any
     sql(text: string, values?: unknown[]): Promise<any[]>;
-    /** A connection of its own to the database, at once or not at all; the caller ends it. */
+    /** Returns a new connection to the database, or throws at once. The caller ends it. */
     connect(): Promise<pg.Client>;
   };
 
 export const NODES = ['a', 'b', 'c'] as const;
 
 const DATABASE_BACK_WITHIN_MS = 60_000;
-/** So that a silent mail server costs seconds. */
+/** Timeout in seconds, so short that a silent mail server costs little time. */
 const SMTP_TIMEOUT_S = '4';
 
 export async function openStage(report: NodeReport, pointsFor: PointsFor): Promise<Stage> {
@@ -67,7 +67,7 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
           NODE_EXTRA_CA_CERTS: CA_FILE,
           LETTERHAUS_LOG: 'warn',
           ...clocks.envOf(name),
-          // The first one sets the stage before anything is to go wrong.
+          // Node a starts unarmed, because it sets the stage before any fault.
           LETTERHAUS_FAILPOINTS: database === 'own' ? '' : pointsFor(name, 0),
         },
       }),
@@ -160,7 +160,10 @@ async function queryUntilAnswered<Rows>(ask: () => Promise<Rows>): Promise<Rows>
   return rows;
 }
 
-/** Beside the socket: below a closed folder, root's database does not live in the data directory. */
+/**
+ * Returns the folder beside the socket. Root's database cannot use the data directory when that is below a closed
+ * folder.
+ */
 function pgDirOf({ dataDir }: Service): string {
   return join(dirname(String(addressOf(dataDir).host)), 'pg');
 }

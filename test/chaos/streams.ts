@@ -1,7 +1,7 @@
 /**
- * Readers of the event stream while faults go on: one by pages for each environment, and one by
- * server-sent events. Each continues at its last cursor, at whichever node answers. `finish` lets them read to
- * the end, once the queue has drained; the ledger compares what they got with the events that are stored.
+ * Reads the event stream while faults go on: one reader of pages for each environment, and one reader of server-sent
+ * events. Each reader continues at its last cursor, at any node that is up. `finish` lets them read to the end after
+ * the queue has drained. The ledger compares the received events with the stored ones.
  */
 import { failureOf } from '../../sdk/src/errors.ts';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -16,7 +16,7 @@ import type { Stage } from './stage.ts';
 const PAGE_EVERY_MS = 500;
 const RESPONSE_WITHIN_MS = 8_000;
 const FINISHED_WITHIN_MS = 90_000;
-/** Events of the tenant, without those of the attacker and of the operator. */
+/** Reads the ids of the load's events, without those of the attacker and of the operator. */
 const EVENTS = `select id from events where environment = $1 and project_id not in ($2, $3)`;
 
 type Environment = 'live' | 'test';
@@ -49,7 +49,7 @@ export class StreamReaders {
     this.#reading = Promise.all([this.#readPages(live), this.#readPages(test), this.#follow(open)]);
   }
 
-  /** When nothing is open any more: reads the rest and ends. */
+  /** Reads the rest and ends. Called when nothing is open any more. */
   async finish(): Promise<ReadStream[]> {
     const streams = await Promise.all(this.#readers.map((reader) => this.#finished(reader)));
     await this.stop();
@@ -70,7 +70,7 @@ export class StreamReaders {
       const got = new Set(received);
       return expected.every((id) => got.has(id));
     };
-    // Events that are missing then are a finding.
+    // Missing events become findings of the ledger.
     const options = { what: name, timeoutMs: FINISHED_WITHIN_MS };
     await waitFor(hasAll, options).catch(() => {});
     return { reader: name, expected, received, unexpectedAnswers };
@@ -89,7 +89,7 @@ export class StreamReaders {
     }
   }
 
-  /** Null: no node answered. */
+  /** Returns a page of events; null: no node responded. */
   async #page(reader: Reader, after: string, limit = 100): Promise<Page | null> {
     const query = new URLSearchParams({ limit: String(limit), ...(after !== '' && { after }) });
     try {
@@ -103,7 +103,7 @@ export class StreamReaders {
     }
   }
 
-  /** From the first event on. */
+  /** Follows the stream from the first event on. */
   async #follow(reader: Reader): Promise<void> {
     const { received } = reader;
     const { signal } = this.#stop;
@@ -120,7 +120,7 @@ export class StreamReaders {
     for await (const { id } of source.events()) received.push(id);
   }
 
-  /** @throws when no node is up, or the one that is asked refuses or does not answer */
+  /** @throws when no node is up, or the node refuses or does not respond */
   async #request(
     { environment, unexpectedAnswers }: Reader,
     path: string,

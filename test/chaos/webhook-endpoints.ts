@@ -1,6 +1,6 @@
 /**
- * The receivers of webhooks: one server, an endpoint per path, failures while faults go on. Every
- * signature is checked as it comes, by the reference verifier, which has an opinion on its age.
+ * Receives webhooks: one server with an endpoint for each path, whose requests fail while faults go on. The reference
+ * verifier checks every signature on arrival, because it also checks the age.
  */
 import { Webhook } from 'standardwebhooks';
 import {
@@ -14,10 +14,10 @@ import type { WebhookSet } from './ledger-types.ts';
 
 export type Endpoint = {
   path: string;
-  /** The owner. Endpoints of the attacker do not answer before `settle`. */
+  /** Owner of the endpoint. Endpoints of the attacker do not respond before `settle`. */
   owner: 'acme' | 'attacker';
   environment: 'live' | 'test';
-  /** null: all. */
+  /** Event types that the endpoint subscribes to; null: all. */
   types: readonly string[] | null;
 };
 
@@ -32,7 +32,7 @@ const OWN_ENDPOINTS: readonly Endpoint[] = [
   { path: '/test', owner: 'acme', environment: 'test', types: null },
 ];
 
-/** More than the attacker may have webhooks under way at once. */
+/** Endpoints of the attacker, more than the webhooks that a project may have under way at once. */
 const HOSTILE_ENDPOINTS = Array.from({ length: 12 }, (_, n): Endpoint => ({
   path: `/hostile/${n}`,
   owner: 'attacker',
@@ -52,19 +52,19 @@ const WEBHOOK_FAULTS: readonly Behaviour[] = [
 ];
 
 /**
- * A fault lasts for a number of requests, not for a time: an endpoint that fails is suspended, for longer
- * each time. A few more than suspend it.
+ * Maximum requests of a fault, slightly above the number that suspends an endpoint. A fault lasts for a number of
+ * requests, not for a time, because a failing endpoint is suspended for longer each time.
  */
 const REQUESTS_MAX = 8;
 
 export type Hooks = AsyncDisposable & {
   url: string;
-  /** Sets the secret of an endpoint. Requests before count as wrongly signed. */
+  /** Sets the secret of an endpoint. Earlier requests count as wrongly signed. */
   setSecret(path: string, secret: string): void;
-  /** An endpoint that has recovered fails for its next requests. */
+  /** Makes a random endpoint fail for its next requests, if it has recovered from its last fault. */
   changeFault(random: RandomSource): void;
   settle(): void;
-  /** From now on nodes may date what they sign as they like. */
+  /** Accepts any age of signatures from now on, because the clocks of nodes are wrong. */
   forgiveAge(): void;
   received(path: string): WebhookSet['received'];
   count(): number;
@@ -79,13 +79,13 @@ export async function startHooks(): Promise<Hooks> {
     ]),
   );
   const faults = new Map<string, { behaviour: Behaviour; left: number }>();
-  /** Has answered 200 since its last fault. */
+  /** Paths of endpoints that have responded with 200 since their last fault. */
   const hasRecovered = new Set<string>();
   const silent = new Set(HOSTILE_ENDPOINTS.map(({ path }) => path));
   let isAgeForgiven = false;
   const receiver = await startReceiver((webhook) => {
     note(webhook);
-    // Only what is noted is kept: a long run has a hundred thousand of them.
+    // Only the notes are kept, because a long run has a hundred thousand webhooks.
     receiver.received.length = 0;
     if (silent.has(webhook.path)) return 'hang';
     const fault = faults.get(webhook.path);
