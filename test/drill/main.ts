@@ -1,11 +1,11 @@
 /**
- * `npm run drill`: a machine is lost under load and restored from its backup, on the embedded database and on
- * external servers (postgres.ts).
+ * `npm run drill`: loses a machine under load and restores it from its backup, on the embedded database and on external
+ * servers (postgres.ts).
  *
- * Clients send while a backup is made, and go on; then all processes are killed and the data directory is removed. The
- * backup is restored elsewhere and released except for what is in doubt. The drill passes when every email that
- * was accepted before the backup began is there and was sent or is held in doubt, no recipient got a second
- * copy, and the keys work. docs/backup.md is the guide that it follows.
+ * Clients send while a backup is made, and go on after it. The drill then kills all processes, removes the data
+ * directory, restores the backup elsewhere, and releases all mail except the mail in doubt. It passes when every email
+ * that was accepted before the backup began was sent or is on hold in doubt, no recipient got a second copy, and the
+ * keys work. It follows the guide docs/backup.md.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync, chmodSync } from 'node:fs';
@@ -21,12 +21,12 @@ import { type ExternalServer, externalServers } from './postgres.ts';
 
 const ADDRESS = '127.0.1.1';
 const CLIENTS = 8;
-/** Accepted before the backup begins, and after it has ended. */
+/** Minimum of emails accepted before the backup begins, and after it has ended. */
 const EMAILS = process.argv.includes('--quick') ? 150 : 1_500;
-/** How long the mail server thinks before each message, so that some are under way at any moment. */
+/** Milliseconds that the mail server waits before each reply, so that some messages are under way at any moment. */
 const THINKS_MS = 40;
 
-/** null: the embedded database. */
+/** External server; null: the embedded database. */
 type Where = ExternalServer | null;
 type Sent = { id: string; to: string; atMs: number };
 
@@ -123,7 +123,7 @@ async function openStage(): Promise<Stage> {
   };
 }
 
-/** Clients that send until they are stopped or the machine is gone; what got no 202 does not count. */
+/** Clients that send until they are stopped or the machine is lost. Emails without a 202 do not count. */
 class Load {
   readonly sent: Sent[] = [];
   readonly #clients: Promise<void>[];
@@ -150,7 +150,7 @@ class Load {
   }
 }
 
-/** Everything that is not held has ended. */
+/** Waits until all mail that is not on hold has ended. */
 async function untilSent(service: Service): Promise<void> {
   const waiting = async (): Promise<number> =>
     (await service.sql('select count(*)::int as count from queue where not held'))[0].count;
@@ -160,7 +160,7 @@ async function untilSent(service: Service): Promise<void> {
   });
 }
 
-/** Emails that are missing, or neither sent nor held. */
+/** Returns emails that are missing, and emails that were not sent and are not on hold. */
 async function findLost(service: Service, sent: readonly Sent[], mx: FakeMx): Promise<string[]> {
   const rows = await service.sql(
     `select e.id, exists (select from queue q where q.email_id = e.id and q.held) as held

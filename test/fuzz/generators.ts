@@ -1,11 +1,11 @@
-/** From fragments and samples to inputs: what all generators share. */
+/** Makes inputs from fragments and samples. All generators share these functions. */
 import type { RandomSource } from '../chaos/random.ts';
 
 export function times<Item>(count: number, make: (index: number) => Item): Item[] {
   return Array.from({ length: count }, (_, index) => make(index));
 }
 
-/** So many fragments one after the other, now and then one of them many times. */
+/** Strings together up to `max` fragments. Now and then it repeats one of them many times. */
 export function strung(random: RandomSource, fragments: readonly string[], max: number): string {
   return times(random.between(0, max), () => {
     const fragment = random.pick(fragments);
@@ -38,7 +38,7 @@ const NOISE = [
   '..',
 ];
 
-/** A text in Latin-1 with something cut out, doubled, put in or turned round in a few places. */
+/** Changes a Latin-1 text in a few places: removes, doubles, inserts or reverses a piece. */
 export function mutated(random: RandomSource, text: string, fragments: readonly string[]): string {
   let changed = text;
   for (let left = random.between(0, 4); left > 0; left -= 1) {
@@ -66,7 +66,7 @@ function change(random: RandomSource, piece: string, fragments: readonly string[
   }
 }
 
-/** `before`, then `unit` again and again up to so many characters, then `after`. */
+/** Returns `before`, then `unit` repeated, then `after`, together `length` characters long. */
 export function filled(
   { before, unit, after }: { before: string; unit: string; after: string },
   length: number,
@@ -75,11 +75,11 @@ export function filled(
   return `${before}${unit.repeat(Math.ceil(room / Math.max(1, unit.length))).slice(0, room)}${after}`;
 }
 
-/** The pieces of runs. A pattern that may begin anew at each piece takes the square of the run. */
+/** Pieces of long runs. A pattern that may begin anew at each piece takes quadratic time for a run. */
 const RUNS = [...' \t.-"<@=0a>(;,'.split(''), ' ', ' ', '\r', '\n', 'a', '"a', 'a.', '(a'];
 const LENGTHS = [1, 30, 400, 1_000, 1_000, 8_000, 60_000];
 
-/** A unit for growing: a line with a long run in it, or a few fragments and runs in any order. */
+/** Returns a unit for growing inputs: a line with a long run in it, or a few fragments and runs in any order. */
 export function unitOf(random: RandomSource, fragments: readonly string[]): string {
   const run = () => random.pick(RUNS).repeat(random.pick(LENGTHS));
   const repeated = () => random.pick(fragments).repeat(random.pick([1, 1, 3, 30, 120]));

@@ -1,6 +1,6 @@
 /**
- * `npm run fuzz`: generated inputs for all parsers of untrusted input. Each target runs in a
- * thread, so that one that hangs is noticed.
+ * `npm run fuzz`: gives generated inputs to all parsers of untrusted input. Each target runs in a thread, so that the
+ * main thread notices a hang.
  */
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
@@ -97,7 +97,7 @@ function numberOf(name: string, text: string | undefined, max: number): number |
   throw new Error(`--${name}: write a number up to ${max}, not ${JSON.stringify(text)}.`);
 }
 
-/** Runs a target in a thread, which reports the number of the input that it reads. */
+/** Runs a target in a thread, which reports the number of its current input. */
 async function runInThread(target: Target, options: Options): Promise<Outcome> {
   const { seed, from, runs, samples } = options;
   const current = new Int32Array(new SharedArrayBuffer(4));
@@ -143,7 +143,7 @@ function lineOf({ name }: Target, outcome: Outcome, seconds: string): string {
 const SHOWN_MAX = 2_000;
 
 function describe({ name }: Target, { number, what, input }: Finding, options: Options): string {
-  // A buffer that came from a thread is only an array.
+  // A buffer that arrives from a thread is only a Uint8Array.
   const bytes = Buffer.from(input.bytes);
   const text = JSON.stringify(bytes.toString('latin1').slice(0, SHOWN_MAX));
   const samples = options.samples === null ? '' : ` --samples ${options.samples}`;

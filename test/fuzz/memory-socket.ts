@@ -1,4 +1,4 @@
-/** A socket without a network: gives the bytes it is fed, in their pieces, and keeps what is written. */
+/** A socket without a network. It returns the given bytes in their pieces, and keeps what the server writes. */
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 

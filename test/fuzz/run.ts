@@ -1,6 +1,6 @@
 /**
- * Gives a target its inputs and detects exceptions, more CPU than any input may
- * take, time that grows faster than the input. An input is known by the seed and its number.
+ * Gives a target its inputs and detects exceptions, too much CPU time for an input, and time that grows faster than the
+ * input. The seed and its number identify an input.
  */
 import { type RandomSource, randomFor } from '../chaos/random.ts';
 import type { Input, Reader, Target } from './target.ts';
@@ -10,29 +10,29 @@ export type Finding = { number: number; what: string; input: Input };
 export type Outcome = {
   runs: number;
   finding: Finding | null;
-  /** The most CPU that one input took, ms. */
+  /** Maximum CPU time of an input in milliseconds. */
   slowestMs: number;
-  /** How many inputs were grown, and the steepest growth: 1 is linear. */
+  /** Number of grown inputs, and the steepest growth of their time: 1 is linear. */
   grown: number;
   steepest: number;
 };
 
 export type RunOptions = {
   seed: number;
-  /** The number of the first input. */
+  /** Number of the first input. */
   from: number;
   runs: number;
-  /** Every so many inputs one is read in three sizes; 200 when nothing is said. */
+  /** Interval of grown inputs, which are read in two sizes. Default: 200. */
   grownEvery?: number;
   /** Called before each input. */
   onInput?: (number: number) => void;
 };
 
 const GROWN_EVERY = 200;
-/** How many times as long; quadratic growth takes the square of it. */
+/** Ratio of the long input's length to that of the short one. Quadratic growth takes the square of it in time. */
 const FACTOR = 8;
 const STEEPNESS_MAX = 4;
-/** Below this a measurement is mostly noise. */
+/** Milliseconds below which a measurement is mostly noise. */
 const MEASURABLE_MS = 5;
 const REPEATED = 4;
 
@@ -69,7 +69,7 @@ async function readAll(
   return outcome;
 }
 
-/** The input of a number, as a run reads it first. */
+/** Returns the input with this number, in the form that a run reads first. */
 export function inputOf(target: Target, seed: number, number: number): Input {
   const random = randomFor(seed, `${target.name} ${number}`);
   return number % GROWN_EVERY === 0 ? shortOf(target, random) : target.generate(random);
@@ -79,12 +79,12 @@ function shortOf(target: Target, random: RandomSource): Input {
   return target.grow(random)(target.growsUpTo / FACTOR);
 }
 
-/** A sentence, or null. */
+/** Returns the problem as a sentence, or null. */
 async function problemWith(input: Input, fuzzed: Fuzzed, outcome: Outcome): Promise<string | null> {
   try {
     const firstMs = await cpuMs(input, fuzzed.reader);
     const { cpuMsMax } = fuzzed.target;
-    // A collection of garbage, or code that was not compiled yet: only what stays slow counts.
+    // A slow first reading may be due to garbage collection or uncompiled code, so only repeated slowness counts.
     const tookMs = firstMs <= cpuMsMax / 2 ? firstMs : await leastCpuMs(input, fuzzed.reader);
     outcome.slowestMs = Math.max(outcome.slowestMs, tookMs);
     return tookMs > cpuMsMax ? `took ${tookMs.toFixed(1)} ms of CPU, ${cpuMsMax} may be` : null;
@@ -107,7 +107,7 @@ async function growthProblem(
   if (what !== null) return { what, input: long };
   const measure = () => steepnessOf({ short, long }, reader);
   let found = await measure();
-  // Once more before it is believed: by now all code is compiled.
+  // A steep growth is measured again, because all code is compiled by now.
   for (let left = 2; left > 0 && found.steepness > STEEPNESS_MAX; left -= 1) {
     found = await measure();
   }
@@ -116,13 +116,14 @@ async function growthProblem(
   return { what: `takes longer than linear: ${found.measured}`, input: long };
 }
 
-/** Growth of the time per byte; 0 where the time is too short to measure. */
+/** Returns the growth of the time per byte; 0 when the time is too short to measure. */
 async function steepnessOf(
   { short, long }: { short: Input; long: Input },
   reader: Reader,
 ): Promise<{ steepness: number; measured: string }> {
   const longMs = await leastCpuMs(long, reader);
-  // As much work in one piece as the long one if it is linear: clocks of CPU are coarse.
+  // The short input is read FACTOR times in one measurement, because CPU clocks are coarse. In linear time this equals
+  // the long one.
   const manyMs = await leastCpuMs(short, reader, FACTOR);
   const shortMs = Math.max(manyMs, MEASURABLE_MS) / FACTOR;
   const steepness = longMs / shortMs / (long.bytes.length / short.bytes.length);
@@ -143,7 +144,7 @@ async function cpuMs(input: Input, reader: Reader, times = 1): Promise<number> {
   const before = process.threadCpuUsage();
   for (let left = times; left > 0; left -= 1) {
     const reading = reader.read(input);
-    // A reader that is done at once needs no turn of the event loop.
+    // A reader that finishes synchronously needs no turn of the event loop.
     if (reading !== undefined) await reading;
   }
   const { user, system } = process.threadCpuUsage(before);

@@ -2,7 +2,7 @@
 import type { RandomSource } from '../chaos/random.ts';
 
 export type Input = {
-  /** The reader of the target that gets the input. */
+  /** Name of the reader, or of the format, that gets the input. */
   kind: string;
   bytes: Buffer;
 };
@@ -10,19 +10,19 @@ export type Input = {
 export type Target = {
   name: string;
   about: string;
-  /** The same random, the same input. */
+  /** Returns a random input. The same random numbers give the same input. */
   generate(random: RandomSource): Input;
-  /** An input of about so many bytes, alike in its structure for every length. */
+  /** Returns a function that makes inputs of about this many bytes, with the same structure for every length. */
   grow(random: RandomSource): (bytes: number) => Input;
-  /** Bytes that are read at most: beyond them time does not grow. */
+  /** Maximum bytes that are read. Beyond them the time does not grow. */
   growsUpTo: number;
-  /** CPU that one input of any length may take. */
+  /** Maximum CPU time of an input of any length, in milliseconds. */
   cpuMsMax: number;
   open(): Promise<Reader>;
 };
 
 export type Reader = {
-  /** Throws when the input does what no input may. */
+  /** Reads the input. Throws when the result breaks a rule for all inputs. */
   read(input: Input): void | Promise<void>;
   close?(): Promise<void>;
 };

@@ -1,4 +1,4 @@
-/** The thread in which a target runs: main.ts watches the number of its input. */
+/** Runs a target in a thread. main.ts watches the number of its current input. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { runTarget } from './run.ts';
 import { loadSamples } from './targets/report-samples.ts';

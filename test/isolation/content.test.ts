@@ -1,6 +1,6 @@
 /**
- * One project creates content that is expensive to process, while another one sends and reads on the same worker. A
- * key with the fewest rights can read this content, and the event loop that all projects share processes it.
+ * One project creates content that is expensive to process, while another one sends and reads on the same worker. A key
+ * with the fewest rights can read this content, and the event loop that all projects share processes it.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -45,7 +45,7 @@ const reset = () =>
   });
 const read = () => service.request('GET', '/v1/emails?limit=1', { key: victim });
 
-/** How long 95 of 100 requests of the other project waited at most while the attack went on. */
+/** Returns the 95th percentile of the other project's response times during the attack, in milliseconds. */
 async function waitDuring(attack: () => Promise<unknown>): Promise<number> {
   const attacking = { isOver: false };
   const over = attack().finally(() => {
@@ -171,13 +171,13 @@ function memoryOf(pid: number): { nowMb: number; peakMb: number } {
   return { nowMb: mb('VmRSS'), peakMb: mb('VmHWM') };
 }
 
-/** @returns what the process has now */
+/** @returns the current memory of the process in megabytes */
 function forgetPeak(pid: number): number {
   writeFileSync(`/proc/${pid}/clear_refs`, '5');
   return memoryOf(pid).nowMb;
 }
 
-/** Reads the answer as it comes, and keeps nothing of it. */
+/** Reads the response as it arrives, and keeps nothing of it. */
 async function statusOf(path: string, key: string | null): Promise<number> {
   const headers = key === null ? {} : { authorization: `Bearer ${key}` };
   const answer = await fetch(`${service.url}${path}`, { headers });

@@ -1,4 +1,4 @@
-/** Projects with as many event streams and polls as they like do not keep another project from its events. */
+/** Tests that projects with the maximum of event streams and polls do not keep another project from its events. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { openEventStream, type StreamReader } from '../support/event-stream.ts';
@@ -8,13 +8,13 @@ import { waitFor } from '../support/wait.ts';
 const PROJECTS = 3;
 const KEYS = 10;
 const STREAMS_OF_KEY = 10;
-/** The guarantee is 2 s. */
+/** Milliseconds for an event on a loaded machine. The guarantee is 2 s. */
 const SOON_MS = 5_000;
 
 const service = await startService({ env: { LETTERHAUS_LOG: 'warn' } });
 after(() => service[Symbol.asyncDispose]());
 
-/** Keys of a project. */
+/** Creates a project and returns its keys. */
 async function newProject(name: string): Promise<string[]> {
   const { id } = await service.cliJson('projects', 'create', name);
   const { key } = await service.cliJson('keys', 'create', '--project', id, '--mode', 'test');

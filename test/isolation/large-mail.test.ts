@@ -1,6 +1,6 @@
 /**
- * One project sends large emails to mail servers that accept the connection and then do nothing. The
- * scheduled mail of another project, which has to be claimed from the queue, leaves in time.
+ * One project sends large emails to mail servers that accept the connection and then stay silent. The workers must
+ * still claim the scheduled mail of another project from the queue, and send it in time.
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -18,7 +18,10 @@ before(async () => {
   otherKey = await otherProject();
 });
 
-/** A project with a verified domain. @returns its key */
+/**
+ * Creates a project with a verified domain.
+ * @returns its key
+ */
 async function otherProject(): Promise<string> {
   const project = await service.cliJson('projects', 'create', 'Other');
   const scope = ['--project', project.id, '--mode', 'live'];
@@ -30,7 +33,7 @@ async function otherProject(): Promise<string> {
   return key;
 }
 
-/** The second project's email, due in a second: it is claimed from the queue table. */
+/** Sends an email of the second project that is due in a second, so that a worker claims it from the queue table. */
 async function sendScheduled(to: string, content: object = {}): Promise<string> {
   const scheduled_at = new Date(Date.now() + 1_000).toISOString();
   const draft = { from: 'us@other.example', to, scheduled_at, ...content };

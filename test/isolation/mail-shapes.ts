@@ -1,4 +1,4 @@
-/** Attacks by mail to domains of the attacker. Each shape gets a service of its own. */
+/** Attacks by mail to domains of the attacker. Each shape gets its own service. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startBlackHole } from '../support/black-hole.ts';
@@ -94,7 +94,7 @@ export function testMailShapes(workers: number): void {
   });
 }
 
-/** Each address is the only MX host of a domain of its own. */
+/** Publishes a domain for each address, which is its only MX host. */
 function publishHosts({ dns }: Tenants, addresses: readonly string[]): void {
   for (const [index, domain] of domainsOf(addresses).entries()) {
     dns.set(domain, 'MX', [`10 mx.${domain}`]);
@@ -106,7 +106,7 @@ function domainsOf(addresses: readonly string[]): string[] {
   return addresses.map((_, index) => `silent${index}.test`);
 }
 
-/** One email to each of the domains, in batches. */
+/** Sends one email to each of the domains, in batches. */
 async function sendTo(
   { service }: Tenants,
   tenant: Tenant,

@@ -1,4 +1,4 @@
-/** One sender cannot delay another, in a service with one worker. */
+/** Tests that one sender cannot delay another in a service with one worker. */
 import { testMailShapes } from './mail-shapes.ts';
 import { testRequestShapes } from './request-shapes.ts';
 

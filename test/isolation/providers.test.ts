@@ -1,6 +1,6 @@
 /**
- * The owner of a recipient domain chooses the names of its mail servers and what they reply. Neither
- * suspends or slows down a receiver of others, even one with a name below the same domain.
+ * The owner of a recipient domain chooses the names of its mail servers and their replies. Neither may suspend or slow
+ * down another provider, even one with a name below the same domain.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -14,7 +14,7 @@ after(() => journey[Symbol.asyncDispose]());
 const { service, dns } = journey;
 
 const RESETS = 8;
-/** Well below the first suspension (60 s) and the slowest pace (one message a minute). */
+/** Milliseconds well below the first suspension (60 s) and the slowest pace (one message a minute). */
 const AT_ONCE_MS = 20_000;
 const BAD_REPUTATION =
   '421 4.7.650 The mail server has been temporarily rate limited due to IP reputation';
@@ -45,7 +45,7 @@ async function waitForState(state: string, provider: string): Promise<void> {
 }
 
 test('a dead name below a domain suspends no other name below it', async () => {
-  // Hangs up, because an address that refuses connections is not tried a second time.
+  // This server hangs up, because an address that refuses connections is not tried a second time.
   const hangUp = { phases: { greeting: { drop: 'fin' as const } } };
   const dead = await journey.mailServer('dead.test', hangUp, { provider: 'bighost.test' });
   for (let email = 0; email < 4; email += 1) await journey.send({ to: `jo${email}@dead.test` });

@@ -1,4 +1,4 @@
-/** Attacks by requests. All shapes with one number of workers share a service. */
+/** Attacks by requests. All shapes with the same number of workers share a service. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import {

@@ -1,4 +1,4 @@
-/** Searches of one project take the readers of nobody else. */
+/** Tests that the searches of one project do not occupy the readers of another. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startService } from '../support/service.ts';
@@ -22,7 +22,7 @@ async function neighbour(): Promise<string> {
   return key;
 }
 
-/** Emails of the first project that no search finds. */
+/** Stores emails of the first project that no search finds. */
 async function fill(): Promise<void> {
   await service.sql(
     `insert into emails (project_id, environment, id, created_at, expires_at, domain_id, dual_signed,

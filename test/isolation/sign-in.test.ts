@@ -1,4 +1,4 @@
-/** Members sign in and work while others of their office, or strangers elsewhere, keep failing to. */
+/** Tests that members can sign in and work while others in their office, or strangers elsewhere, keep failing to. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure } from '../support/api.ts';
@@ -15,7 +15,7 @@ const service = await startService({ env });
 after(() => service[Symbol.asyncDispose]());
 const owner = await ownerOf(service);
 
-/** Through the proxy of the service, from this address. */
+/** Returns a browser at this address, behind the proxy of the service. */
 function browserAt(address: string): Browser {
   return new Browser(service, { 'x-forwarded-for': address });
 }
@@ -29,7 +29,7 @@ test('pages whose session has ended do not lock out the others of their office',
   assert.equal((await tab.request('DELETE', '/v1/session/all')).status, 200);
   const page = { 'letterhaus-project': project, 'letterhaus-session': '' };
   for (let ask = 0; ask < 4 * FAILURES_MAX; ask += 1) {
-    // In a browser that still has the cookie, and in the one that signed out and has none.
+    // One browser still has the cookie; the other has signed out and has none.
     const cookie = ask % 2 === 0 ? ended : '';
     const answer = await browserAt(office).get('/v1/events', { ...page, cookie });
     assertFailure(
@@ -125,10 +125,10 @@ test('a new password ends the privilege of browsers of earlier sign-ins', async 
   assert.equal((await present.post('/v1/session/password', back)).status, 200);
 });
 
-/** More than a process hashes. */
+/** Guesses per second, more than a process can hash. */
 const FLOOD_PER_SECOND = 120;
 
-/** Guesses of strangers, equally many each second regardless of the answers, until the work is done. */
+/** Runs the work during a flood of strangers' guesses. Their rate does not depend on the responses. */
 async function duringFlood(
   addressOf: (n: number) => string,
   work: () => Promise<void>,
@@ -191,7 +191,7 @@ test('a flood of guesses from forty networks does not refuse the right password 
         assert.equal((await browser.signIn(RIGHT)).status, 200);
       }
     },
-    // Each has guessed a few times in each worker.
+    // Each network has by then guessed a few times in each worker.
     { wrongBefore: 3 * networks },
   );
 });

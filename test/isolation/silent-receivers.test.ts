@@ -1,6 +1,6 @@
 /**
- * Thousands of domains whose mail servers accept a connection and never greet, and whose name servers never answer:
- * the mail to them delays neither their project's own mail nor that of others.
+ * Thousands of domains have mail servers that accept a connection and never greet, or name servers that never answer.
+ * Mail to them must delay neither their project's own mail nor that of other projects.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -10,7 +10,7 @@ import { type Journey, type MailServer, startJourney } from '../support/journey.
 import { asOwner } from '../support/postgres.ts';
 import { waitFor } from '../support/wait.ts';
 
-/** The guarantee is 2 s. A single email may take longer on a loaded machine. */
+/** Milliseconds for the median; the guarantee is 2 s. A single email may take longer on a loaded machine. */
 const PROMISED_MS = 2_000;
 const SLOWEST_MS = 8_000;
 const RESETS = 8;
@@ -38,13 +38,13 @@ async function newScene(options: { workers: number; others?: number }): Promise<
   for (let index = 0; index < (options.others ?? 0); index += 1) {
     others.push(await newSender(journey, `other${index}.example`));
   }
-  // It answered once, as any provider to which mail is sent every day.
+  // The good server replies once, like any provider that gets mail every day.
   await journey.ended(await journey.send({ to: 'first@good.test' }));
   const end = () => journey[Symbol.asyncDispose]();
   return { journey, good, silent, own, others, [Symbol.asyncDispose]: end };
 }
 
-/** A project of its own with a verified domain. */
+/** Creates a project with a verified domain. */
 async function newSender({ service }: Journey, domain: string): Promise<Sender> {
   const [first] = await service.sql('select organization_id as id from projects limit 1');
   const key = await asOwner(service.address(), async (db) => {
@@ -56,7 +56,7 @@ async function newSender({ service }: Journey, domain: string): Promise<Sender> 
   return { from: `us@${domain}`, key };
 }
 
-/** Domains with a provider of its own each, all at one address. */
+/** Returns domains that each have their own provider, all at one address. */
 function silentDomains({ journey, silent }: Scene, name: string, count: number): string[] {
   return Array.from({ length: count }, (_, index) => {
     const domain = `${name}${index}.test`;
@@ -66,7 +66,7 @@ function silentDomains({ journey, silent }: Scene, name: string, count: number):
   });
 }
 
-/** One email to each domain, all accepted. */
+/** Sends one email to each domain. All must be accepted. */
 async function sendToAll({ journey }: Scene, sender: Sender, domains: string[]): Promise<void> {
   for (let from = 0; from < domains.length; from += BATCH) {
     const emails = domains
@@ -78,7 +78,7 @@ async function sendToAll({ journey }: Scene, sender: Sender, domains: string[]):
   }
 }
 
-/** Sends resets one after the other, and checks how long after its 202 each was there. */
+/** Sends resets one after the other, and checks the time from each 202 to the arrival. */
 async function resetsArrive(
   t: TestContext,
   { journey, good }: Scene,
@@ -120,7 +120,7 @@ test("2,000 silent domains do not delay their project's own resets, with two wor
 
 test('thirteen projects with silent domains do not delay the resets of another', async (t) => {
   await using scene = await newScene({ workers: 1, others: 13 });
-  // One after the other: each may have half of what those before it left, until nothing is left.
+  // The projects send one after the other. Each may use half of the connections that the earlier ones left.
   for (const [index, sender] of scene.others.entries()) {
     const count = Math.max(20, Math.ceil(600 / 2 ** index));
     await sendToAll(scene, sender, silentDomains(scene, `p${index}-dead`, count));

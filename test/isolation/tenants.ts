@@ -1,7 +1,7 @@
 /**
  * Two tenants of one service: an attacker who controls its keys, DNS zone and mail servers, and a victim, whose
- * requests are timed meanwhile. The tests of this folder check that one sender cannot delay another: each action of
- * the victim takes less than two seconds.
+ * requests are timed during the attack. The tests of this folder check that one sender cannot delay another: each
+ * action of the victim takes less than two seconds.
  */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
@@ -15,13 +15,13 @@ import { newTenant, type Tenant } from '../support/tenants.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Receiver, startReceiver } from '../support/webhook-receiver.ts';
 
-/** Guarantee: a password reset leaves within this time, under any load of other tenants. */
+/** Guarantee: a password reset leaves within these milliseconds, under any load of other tenants. */
 const PROMISED_MS = 2_000;
-/** On a busy machine an action may take this multiple of its time before the attack. */
+/** Multiple of its time before the attack that an action may take on a busy machine. */
 const SLOWER_AT_MOST = 4;
 const ROUNDS = 6;
 const BETWEEN_ROUNDS_MS = 500;
-/** A tenant that waits this long, in milliseconds, has failed. */
+/** Milliseconds after which a waiting tenant counts as failed. */
 const GIVEN_UP_MS = 30_000;
 
 const OWN_NAME = 'out.letterhaus.example';
@@ -30,11 +30,11 @@ const VICTIM_ADDRESS = '198.51.100.7';
 export type Tenants = AsyncDisposable & {
   service: Service;
   dns: FakeDns;
-  /** The port of all mail servers. */
+  /** Port of all mail servers. */
   port: number;
   attacker: Tenant;
   victim: Victim;
-  /** One more project, in an organization of its own. */
+  /** Creates another project in its own organization. */
   another(name: string): Promise<Tenant>;
 };
 
@@ -80,11 +80,14 @@ type Measured = Record<'reset' | 'read' | 'webhook' | 'signIn', number[]>;
 type VictimParts = { service: Service; mx: FakeMx; receiver: Receiver; tenant: Tenant };
 
 type ResetOptions = {
-  /** Where its customers have their mailboxes. */
+  /** Domain of the customers' mailboxes. */
   domain?: string;
-  /** The email is scheduled for the next second, and timed from then: it is claimed from the queue. */
+  /**
+   * Whether the email is scheduled for the next second and timed from then on. A worker claims such an email from the
+   * queue.
+   */
   isScheduled?: boolean;
-  /** The mail server that receives it; by default that of victim-customers.test. */
+  /** Mail server that receives the email. Default: that of victim-customers.test. */
   at?: FakeMx;
 };
 
@@ -93,7 +96,7 @@ export class Victim {
   readonly #service: Service;
   readonly #mx: FakeMx;
   readonly #receiver: Receiver;
-  /** The device cookie of the browser in which the owner has signed in before. */
+  /** Device cookie of the browser in which the owner has signed in before. */
   #device: string | null = null;
   #promisedMs = PROMISED_MS;
 
@@ -124,7 +127,7 @@ export class Victim {
       rounds.push(this.#round(measured, options));
       await delay(BETWEEN_ROUNDS_MS);
     }
-    // Waits for all of them, so that none runs on in the next test.
+    // All rounds are awaited, so that none continues into the next test.
     for (const round of await Promise.allSettled(rounds)) {
       if (round.status === 'rejected') throw round.reason;
     }
@@ -145,7 +148,7 @@ export class Victim {
     }
   }
 
-  /** @returns when the message has arrived */
+  /** @returns the id of the email, and the milliseconds until its message arrived */
   async #reset({
     domain,
     isScheduled,
@@ -214,7 +217,7 @@ function show(measured: Measured): string {
 export function keepDoing(action: () => Promise<unknown>, connections: number): AsyncDisposable {
   const over = new AbortController();
   const loop = async (): Promise<void> => {
-    // Refusals and failures of the attacker are ignored: only the victim's requests count.
+    // Refusals and failures of the attacker are ignored, because only the victim's requests count.
     while (!over.signal.aborted) await action().catch(() => {});
   };
   const loops = Array.from({ length: connections }, loop);

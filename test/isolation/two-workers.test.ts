@@ -1,4 +1,4 @@
-/** One sender cannot delay another, in a service with two workers. */
+/** Tests that one sender cannot delay another in a service with two workers. */
 import { testMailShapes } from './mail-shapes.ts';
 import { testRequestShapes } from './request-shapes.ts';
 

@@ -1,6 +1,6 @@
 /**
- * A tenant can let all its mail servers fail at once, as if our own uplink were down. That neither delays the mail of
- * others, nor does the service conclude that the uplink is down while another server answers.
+ * A tenant can let all its mail servers fail at once, as if our own uplink were down. That must not delay the mail of
+ * other tenants. The service must not conclude that the uplink is down while another server answers.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.ts';
 const folder = mkdtempSync(join(tmpdir(), 'letterhaus-uplink-'));
 after(() => rmSync(folder, { recursive: true }));
 const shaping = join(folder, 'shaping.json');
-/** Short enough to be found soon, and long enough to show a delay. */
+/** The service soon concludes that the uplink is down, and retries so late that a delay shows. */
 writeFileSync(shaping, JSON.stringify({ uplink: { no_answer_s: 1, retry_s: 300 } }));
 
 const journey = await startJourney({ LETTERHAUS_SHAPING: shaping }, { args: ['--workers', '2'] });
@@ -37,7 +37,7 @@ async function resetArrives(mx: { messages: readonly unknown[] }, domain: string
 
 let names = 0;
 
-/** Mail to four domains of the stranger, each with a mail server that has answered before and does not now. */
+/** Sends mail to four domains of the stranger. Each has a mail server that answered before and now hangs up. */
 async function flood(): Promise<void> {
   const evil = Array.from({ length: 4 }, () => `evil${(names += 1)}`);
   for (const name of evil) {
@@ -67,7 +67,7 @@ test('when nothing else is under way, a stranger’s dead servers delay neither 
     const mx = domain === 'new.example' ? await journey.mailServer(domain) : good;
     const before = ended();
     await resetArrives(mx, domain);
-    // With the stranger's next failures it may begin again.
+    // The stranger's next failures may begin another outage, so the test counts ends.
     const hasEnded = () => ended() > before;
     await waitFor(hasEnded, { what: 'its answer to end that', timeoutMs: AT_ONCE_MS });
   }

@@ -1,4 +1,6 @@
-/** 350 webhooks of others that do not answer do not delay the webhook of a project whose endpoint answers. */
+/**
+ * Tests that 350 unanswered webhooks of other projects do not delay the webhook of a project whose endpoint answers.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startService } from '../support/service.ts';
@@ -6,11 +8,11 @@ import { waitFor } from '../support/wait.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
 const PROJECTS = 7;
-/** The most that a project may have. */
+/** Maximum of endpoints in a project. */
 const ENDPOINTS = 50;
-/** Each has two events, so each endpoint always has more due than it may have under way. */
+/** Emails of each project. Each has two events, so each endpoint always has more due than it may have under way. */
 const EMAILS = 3;
-/** The guarantee is 2 s. */
+/** Milliseconds for a webhook on a loaded machine. The guarantee is 2 s. */
 const SOON_MS = 5_000;
 
 const service = await startService({

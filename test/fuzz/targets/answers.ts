@@ -1,4 +1,4 @@
-/** Answers of DNS: packets of all shapes, up to the records that are believed. */
+/** Answers of DNS: packets of all shapes, read up to the records that the service accepts. */
 import assert from 'node:assert/strict';
 import { encode } from 'dns-packet';
 import { usableRecords } from '../../../src/net/tls/dane.ts';
@@ -18,7 +18,7 @@ import { times } from '../generators.ts';
 import type { Input, Target } from '../target.ts';
 
 const TYPES = ['A', 'AAAA', 'CNAME', 'MX', 'PTR', 'TLSA', 'TXT'] as const;
-/** Those, and others: NS, SOA, OPT, RRSIG, NSEC, HTTPS, ANY, none. */
+/** Numbers of the record types above and of others: NS, SOA, OPT, RRSIG, NSEC, HTTPS, ANY and an unassigned one. */
 const NUMBERS = [1, 28, 5, 15, 12, 52, 16, 2, 6, 41, 46, 47, 65, 255, 999];
 const NAME = 'acme.test';
 const ID = 7;
@@ -68,7 +68,7 @@ function damaged(random: RandomSource, sample: Buffer): Buffer {
   return random.chance(0.2) ? bytes.subarray(0, random.between(0, bytes.length)) : bytes;
 }
 
-/** A packet that is right as far as its header goes, with records of up to so many bytes. */
+/** Returns a packet with a valid header and records of up to about `bytesMax` bytes. */
 function packet(random: RandomSource, type: (typeof TYPES)[number], bytesMax: number): Buffer {
   const head = encode({ type: 'response', id: ID, questions: [{ name: NAME, type }], answers: [] });
   const records = [head];
@@ -115,7 +115,7 @@ function dataOf(random: RandomSource, at: number): Buffer {
   }
 }
 
-/** Labels, then the root, a pointer to something in front, or one that leads nowhere. */
+/** Returns labels that end with the root, a pointer to an earlier name, or a pointer that leads nowhere. */
 function nameOf(random: RandomSource, at: number): Buffer {
   const labels = times(random.pick([0, 0, 1, 3, 130]), () => {
     const text = Buffer.alloc(random.pick([1, 3, 63]), random.pick(['a', '.', '\0', '\u00ff']));
@@ -127,7 +127,7 @@ function nameOf(random: RandomSource, at: number): Buffer {
   return Buffer.concat([...labels, Buffer.from(end)]);
 }
 
-/** Chains of pointers, names of many labels and records without end. */
+/** Returns chains of pointers, names of many labels, and as many records as fit. */
 function grow(random: RandomSource): (bytes: number) => Input {
   const kind = random.pick(TYPES);
   const filler = growingFiller(random);

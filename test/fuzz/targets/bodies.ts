@@ -1,4 +1,4 @@
-/** Bodies of HTTP requests: through the whole app, from bytes to an answer, with nothing behind it. */
+/** Bodies of HTTP requests, which run through the whole app from bytes to a response, without a database. */
 import assert from 'node:assert/strict';
 import { pino } from 'pino';
 import { SENT, stubHttp } from '../../support/http.ts';
@@ -94,7 +94,7 @@ function generate(random: RandomSource): Input {
   return { kind, bytes: Buffer.from(bodyOf(random), 'latin1') };
 }
 
-/** In Latin-1, as the other generators have it. */
+/** Returns a body in Latin-1, as all generators do. */
 function bodyOf(random: RandomSource): string {
   const json = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('latin1');
   switch (random.between(0, 2)) {
@@ -107,7 +107,7 @@ function bodyOf(random: RandomSource): string {
   }
 }
 
-/** An email with anything in the place of anything. */
+/** Returns an email with any value in any field. */
 function objectOf(random: RandomSource, depth: number): Record<string, unknown> {
   const email = depth === 0 && random.chance(0.7) ? (JSON.parse(SAMPLES[0]!) as object) : {};
   const entries = times(random.between(0, 4), () => [random.pick(NAMES), anything(random, depth)]);
@@ -167,7 +167,7 @@ async function open(): Promise<Reader> {
     async read({ kind, bytes }) {
       const [method, url] = kind.split(' ') as ['POST' | 'PATCH', string];
       const answer = await http.app.inject({ method, url, headers, payload: bytes });
-      // 503: it was good, and there is no database behind this.
+      // A 503 means that the body was valid and that the stub has no database.
       const isTaken = url === '/v1/suppressions' && answer.statusCode === 503;
       const shown = `${answer.statusCode} ${answer.body.slice(0, 500)}`;
       assert.ok(isTaken || answer.statusCode < 500, shown);

@@ -1,4 +1,4 @@
-/** A target of several formats, each with samples, fragments to string together, and its reader. */
+/** Makes a target of several formats. Each has samples, fragments to string together, and its reader. */
 import type { RandomSource } from '../../chaos/random.ts';
 import { filled, mutated, strung, unitOf } from '../generators.ts';
 import type { Input, Target } from '../target.ts';

@@ -1,6 +1,6 @@
 /**
- * Content that senders and members bring: html and all its readers, templates with their variables, templates of
- * other services, searches, lists of suppressions.
+ * Content from senders and members: html and all its readers, templates with their variables, templates of other
+ * services, searches, and lists of suppressions.
  */
 import assert from 'node:assert/strict';
 import { EMAIL_DEFAULTS } from '../../../src/mail/email.ts';
@@ -216,7 +216,7 @@ async function readsCsv(bytes: Buffer): Promise<void> {
   }
 }
 
-/** Asserts that unusable lists are refused with a sentence, and that every entry has a place. */
+/** Asserts that unusable lists are refused with a sentence, and that entries are in the order of their lines. */
 async function readsLists(bytes: Buffer): Promise<void> {
   const seen: SourceEntry[] = [];
   try {
@@ -232,7 +232,7 @@ async function readsLists(bytes: Buffer): Promise<void> {
   }
 }
 
-/** Every template becomes valid Liquid, unless it is too large. */
+/** Asserts that every template becomes valid Liquid, unless it is too large. */
 function translatesTemplate(bytes: Buffer): void {
   for (const syntax of SYNTAXES) {
     const { liquid } = translatePart(bytes.toString(), { syntax, isHtml: true });
@@ -242,7 +242,7 @@ function translatesTemplate(bytes: Buffer): void {
 }
 
 async function* pieces(bytes: Buffer): AsyncGenerator<Buffer> {
-  // Many small ones, then the rest at once.
+  // The first bytes arrive one by one, and the rest at once.
   const small = Math.min(bytes.length, 64);
   for (let at = 0; at < small; at += 1) yield bytes.subarray(at, at + 1);
   yield bytes.subarray(small);
@@ -255,7 +255,7 @@ function rendersTemplate(source: string): void {
   part.render({ a: 'aba', l, n: 3, o: { b: 'x'.repeat(9_000) } }, new Work());
 }
 
-/** Each does one thing with a text and with a list of it, again and again. */
+/** Operations that each do one thing with a text and with a list of it, many times. */
 const OPERATIONS = [
   '{{ l }}',
   '{{ t | replace: t, "x" }}',

@@ -1,7 +1,7 @@
 /**
- * The SMTP server's side of a dialogue: the real session over a socket in memory. The same bytes are
- * sent twice, cut differently: what is answered and taken must not depend on that, and what is taken
- * must stand in what was sent, from a DATA to its dot.
+ * Dialogues with the SMTP server: the real session over a socket in memory. The target sends the same bytes twice, cut
+ * into different pieces. Replies and accepted messages must not depend on the pieces. Each accepted message must be in
+ * the sent bytes, from a DATA to its dot.
  */
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
@@ -134,10 +134,10 @@ const logIn: NonNullable<SmtpServerOptions<string>['logIn']> = (_session, { user
 async function read({ kind, bytes }: Input): Promise<void> {
   const whole = await hold(kind as Kind, [bytes]);
   check(whole, bytes);
-  // Bytes that follow STARTTLS at once are refused; later ones are not.
+  // The server refuses bytes that follow STARTTLS at once, and accepts later ones.
   if (/starttls/i.test(bytes.toString('latin1'))) return;
   const inMany = await hold(kind as Kind, inPieces(bytes));
-  // Not deepEqual: to show where long texts differ takes gigabytes.
+  // No deepEqual: to show where long texts differ takes gigabytes.
   assert.ok(isDeepStrictEqual(inMany, whole), 'other pieces, another dialogue');
 }
 
@@ -157,13 +157,13 @@ function check({ transcript, taken }: Held, bytes: Buffer): void {
 
 const END = '<the end>';
 
-/** Every line without its first dot (RFC 5321 §4.5.2). */
+/** Removes the first dot of every line (RFC 5321 §4.5.2). */
 function unstuffed(sent: string): string {
   const lines = sent.split('\r\n');
   return lines.map((line) => (line === '.' ? END : line.replace(/^\./, ''))).join('\r\n');
 }
 
-/** Splits bytes into pieces of one octet, two, four and so on, again and again. */
+/** Splits bytes into pieces of one octet, two, four and so on up to 256, and starts again. */
 function inPieces(bytes: Buffer): Buffer[] {
   const pieces: Buffer[] = [];
   let at = 0;
@@ -179,7 +179,7 @@ export const dialogues: Target = {
   about: "dialogues with the SMTP server, on the port for reports and on clients'",
   generate,
   grow,
-  // The most that a socket gives at once.
+  // Maximum bytes that a socket delivers at once.
   growsUpTo: 64 * 1024,
   cpuMsMax: 150,
   open: () => Promise.resolve({ read }),

@@ -1,4 +1,4 @@
-/** MIME, policies, replies of mail servers: the other formats that come from outside. */
+/** Other formats from outside: MIME, policies and replies of mail servers. */
 import assert from 'node:assert/strict';
 import { ReplyParser } from '../../../src/mail/replies/smtp-reply.ts';
 import { classifyReply } from '../../../src/mail/replies/classify.ts';
@@ -86,7 +86,7 @@ function readsPolicy(bytes: Buffer): void {
   policyNames(parsed.policy, 'mx.a.test');
 }
 
-/** Cut anywhere, they say the same. */
+/** Asserts that replies do not depend on the pieces in which they arrive. */
 function readsReplies(bytes: Buffer): void {
   const whole = new ReplyParser().push(bytes);
   const parser = new ReplyParser();

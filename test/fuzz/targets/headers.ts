@@ -1,4 +1,4 @@
-/** Headers and addresses: what others wrote, what clients give, the paths of SMTP. */
+/** Headers and addresses: those of received mail, those that clients give, and the paths of SMTP. */
 import assert from 'node:assert/strict';
 import { readAddressList } from '../../../src/mail/address-fields.ts';
 import {
@@ -157,7 +157,7 @@ function readsCustom(text: string): void {
   checkLines(headerLine(customField(name, value)));
 }
 
-/** Nothing that a client gives becomes a line of its own. */
+/** Asserts that no text of a client becomes a line of its own. */
 function checkLines(written: string): void {
   const lines = written.split('\r\n');
   assert.equal(lines.pop(), '');
@@ -191,12 +191,12 @@ function readsParameter(text: string): void {
   const name = text.slice(0, 100).toWellFormed();
   const written = withParameter('attachment', 'filename', name).join('');
   const read = readContentType(`x/${written}`).parameters.get('filename');
-  // Names with control characters were refused before.
+  // The API refuses names with control characters earlier.
   if (/^[ -~\u00a0-\uffff]*$/.test(name)) assert.equal(read, name);
 }
 
 function readOne({ kind, bytes }: Input): void {
-  // Most of it is ASCII or UTF-8, and what is not is replaced, as everywhere at the edge.
+  // Most of the text is ASCII or UTF-8. Other bytes are replaced, as everywhere at the edge.
   READERS[kind as keyof typeof READERS](bytes.toString());
 }
 

@@ -1,4 +1,4 @@
-/** Reports to mutate: the shapes that mail systems give them, and those of a folder that is named. */
+/** Samples of reports to mutate: the shapes of several mail systems, and the messages of a given folder. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { feedbackReport, statusReport } from '../../support/reports.ts';
@@ -8,7 +8,7 @@ const ORIGINAL =
   'Return-Path: <b-token@send.acme.test>\r\nReceived: from a.test ([192.0.2.1]) by mx.test; Thu, 29 Oct 2026 08:30:00 +0000\r\n' +
   'From: Acme <hello@acme.test>\r\nTo: jo@receiver.test\r\nSubject: =?utf-8?Q?H=C3=A9?=\r\nMessage-ID: <1@acme.test>\r\n';
 
-/** Exim, qmail, Sendmail, Exchange, a provider in HTML, an automatic reply. */
+/** Reports of Exim, qmail, Sendmail and Exchange, an html report of a provider, and an automatic reply. */
 const IN_WORDS = [
   `${HEAD}X-Failed-Recipients: jo@receiver.test, ann@other.test\r\nSubject: Mail delivery failed\r\n\r\nA message that you sent could not be delivered to one or more of its recipients. This is a permanent error. The following address(es) failed:\r\n\r\n  jo@receiver.test\r\n    host mx.receiver.test [192.0.2.1]\r\n    SMTP error from remote mail server after RCPT TO:<jo@receiver.test>:\r\n    550 5.1.1 <jo@receiver.test>: no such user\r\n  ann@other.test\r\n    mailbox is full: retry timeout exceeded\r\n\r\n------ This is a copy of the message, including all the headers. ------\r\n\r\n${ORIGINAL}`,
   `${HEAD}Subject: failure notice\r\n\r\nHi. This is the qmail-send program at mx.test.\r\nI'm afraid I wasn't able to deliver your message to the following addresses.\r\nThis is a permanent error; I've given up. Sorry it didn't work out.\r\n\r\n<jo@receiver.test>:\r\n192.0.2.1 does not like recipient.\r\nRemote host said: 550 5.1.1 User unknown\r\nGiving up on 192.0.2.1.\r\n\r\n--- Below this line is a copy of the message.\r\n\r\n${ORIGINAL}`,
@@ -27,12 +27,12 @@ const samples = [
   ...IN_WORDS,
 ];
 
-/** In Latin-1. */
+/** Returns the samples in Latin-1. */
 export function reportSamples(): readonly string[] {
   return samples;
 }
 
-/** All messages of a folder, too. */
+/** Adds all messages of a folder to the samples. */
 export function loadSamples(folder: string): void {
   for (const file of readdirSync(folder).toSorted()) {
     if (file.endsWith('.eml')) samples.push(readFileSync(join(folder, file), 'latin1'));

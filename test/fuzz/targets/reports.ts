@@ -1,4 +1,4 @@
-/** The reader of what comes back by mail, up to what follows from it for a recipient. */
+/** The reader of reports that arrive by mail, up to their consequence for a recipient. */
 import assert from 'node:assert/strict';
 import { consequenceOf } from '../../../src/inbound/consequence.ts';
 import type { StoredStatus } from '../../../src/core/statuses.ts';
@@ -130,7 +130,7 @@ const HOSTILE = [
 function grow(random: RandomSource): (bytes: number) => Input {
   const parts = {
     before: random.pick(FRONTS),
-    // Half of them of what reports name: addresses.
+    // Half of the units consist of the addresses, codes and fields that reports name.
     unit: unitOf(random, random.chance(0.5) ? HOSTILE.slice(0, 7) : HOSTILE),
     after: random.chance(0.3) ? 'x' : '',
   };
