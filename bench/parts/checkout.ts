@@ -43,7 +43,7 @@ export class Checkout implements Disposable {
       readFileSync(join(folder, 'package-lock.json'), 'utf8'),
     );
     if (own === its) await symlink(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
-    // With another package-lock.json, the launcher installs the packages itself.
+    // The launcher installs the packages itself when package-lock.json differs.
     const env = { ...process.env, npm_config_prefer_offline: 'true' };
     await run(process.execPath, [this.launcher, '--version'], { env });
   }

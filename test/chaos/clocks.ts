@@ -23,7 +23,7 @@ const ZONES: Readonly<Record<string, string>> = {
 
 export const HOUR_MS = 3_600_000;
 
-/** Offsets from the true time in milliseconds. The last one ends a few seconds before the clocks of Berlin go back. */
+/** Offsets from the true time in milliseconds. The last one leads to a few seconds before Berlin ends summer time. */
 export const JUMPS: Readonly<Record<string, () => number>> = {
   'forty minutes ahead': () => (HOUR_MS * 2) / 3,
   'forty minutes behind': () => (-HOUR_MS * 2) / 3,

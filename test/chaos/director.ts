@@ -201,7 +201,7 @@ export class Director {
     hooks.settle();
     for (const { name, service } of nodes) {
       clocks.set(name, 0);
-      // From here on slowness means a busy machine, not a server that hangs.
+      // Slowness now means a busy machine, not a server that hangs.
       service.env['LETTERHAUS_SMTP_TIMEOUT_S'] = '60';
     }
     await this.restartAll();

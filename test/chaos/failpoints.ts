@@ -1,7 +1,7 @@
 /**
- * Plans where each failpoint is armed, its action and its time. Every failpoint kills at least once in every run. Some
- * also freeze, stall or throw, where a failing process could do that. Where outcomes are stored, the database also
- * refuses for some seconds, once in every run with each SQLSTATE.
+ * Plans where each failpoint is armed, its action and its time. Every failpoint kills at least once in every run. In a
+ * long run some also stall or throw, where a failing process could do that. Where outcomes are stored, the database
+ * also refuses for some seconds, once in every run with each SQLSTATE.
  */
 import {
   type Failpoint,
@@ -79,7 +79,10 @@ export function shareOut(
   return lists;
 }
 
-/** Actions that do not kill. No process is frozen, except where it checks its lease again before it sends. */
+/**
+ * Actions that do not kill. A process may be frozen only where it checks its lease again before it sends, so none of
+ * these actions freezes it.
+ */
 const OTHER_ACTIONS: readonly (readonly [WorkerFailpoint, FailpointAction])[] = [
   ['accept_before_commit', 'delay'],
   ['accept_after_commit', 'delay'],

@@ -190,5 +190,5 @@ function untilInterrupted(): Promise<never> {
   return promise;
 }
 
-// After an interruption, faults may still act on processes that have ended.
+// Faults that are still under way after an interruption would otherwise act on ended processes.
 process.exit(await main());

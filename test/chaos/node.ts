@@ -117,7 +117,10 @@ export class ChaosNode {
     return end;
   }
 
-  /** Records that the worker no longer stands still. Another worker may be stopped by now, when this one was killed. */
+  /**
+   * Ends the mark of this frozen worker. The mark of another worker stays, which may be frozen by now when this one was
+   * killed.
+   */
   thawed(pid: number): void {
     if (this.frozenPid === pid) this.frozenPid = null;
   }

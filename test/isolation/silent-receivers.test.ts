@@ -120,7 +120,7 @@ test("2,000 silent domains do not delay their project's own resets, with two wor
 
 test('thirteen projects with silent domains do not delay the resets of another', async (t) => {
   await using scene = await newScene({ workers: 1, others: 13 });
-  // The projects send one after the other. Each may use half of the connections that the earlier ones left.
+  // The projects send one after the other. Each may use half of the slots that the earlier ones left free.
   for (const [index, sender] of scene.others.entries()) {
     const count = Math.max(20, Math.ceil(600 / 2 ** index));
     await sendToAll(scene, sender, silentDomains(scene, `p${index}-dead`, count));
