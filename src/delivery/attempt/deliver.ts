@@ -35,7 +35,7 @@ import {
   SUPPRESSED,
   UNSIGNABLE,
   unsignable,
-} from './endings.ts';
+} from './outcomes-without-reply.ts';
 import type { Disposition, Outcome } from './outcome.ts';
 import { OutcomeSettler, type OutcomeSettlerOptions } from './settle-outcome.ts';
 import type { EarlyRetries } from '../queue/early-retries.ts';

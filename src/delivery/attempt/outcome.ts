@@ -1,7 +1,7 @@
 /**
  * Decides the outcome of an attempt. Pure decisions, no I/O. mail/replies/meanings.ts decides what a reply means and
- * whether it suppresses the address. endings.ts contains the outcomes of deliveries without a reply, and
- * settle-outcome.ts stores an outcome.
+ * whether it suppresses the address. outcomes-without-reply.ts contains the outcomes of deliveries without a reply,
+ * and settle-outcome.ts stores an outcome.
  *
  * `bounced`: a permanent reply of the recipient's server, or a permanent result of DNS (no such domain, null MX).
  * `failed`: the service gave up. Everything else is deferred until it expires.

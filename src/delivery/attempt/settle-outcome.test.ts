@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newDelivery, newMessage } from '../../../test/support/deliveries.ts';
 import { newId } from '../../database/ids.ts';
-import { EXPIRED } from './endings.ts';
+import { EXPIRED } from './outcomes-without-reply.ts';
 import { outcomeOf } from './outcome.ts';
 import { settlementOf } from './settle-outcome.ts';
 

@@ -17,7 +17,7 @@ import { newSettlement, type Settlement } from '../../settle/settlement.ts';
 import { countFullMailbox } from '../../suppressions/suppression-store.ts';
 import type { EarlyRetries } from '../queue/early-retries.ts';
 import type { Delivery } from '../memory/delivery.ts';
-import { COMPLAINED, DOUBTS_MAX, givenUpInDoubt } from './endings.ts';
+import { COMPLAINED, DOUBTS_MAX, givenUpInDoubt } from './outcomes-without-reply.ts';
 import type { ConcludedAttempt, Outcome } from './outcome.ts';
 
 /** An attempt that has ended, for metrics. Its outcome is stored, kept for later, or fenced off. */

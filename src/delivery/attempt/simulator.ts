@@ -12,7 +12,7 @@ import type { StoredMessage } from './message-store.ts';
 import type { ContentMemory } from '../memory/content-memory.ts';
 import type { Delivery } from '../memory/delivery.ts';
 import type { MessageBuilder } from './message.ts';
-import { SUPPRESSED } from './endings.ts';
+import { SUPPRESSED } from './outcomes-without-reply.ts';
 import { type Disposition, attemptRecord, type AttemptResult, outcomeOf } from './outcome.ts';
 
 type Simulated =

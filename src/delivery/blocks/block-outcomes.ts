@@ -1,6 +1,6 @@
 /** Outcomes of mail to a provider that refuses our address or the sending domain (provider-blocks.ts). */
 import type { BlockKey } from './block-store.ts';
-import { withoutReply } from '../attempt/endings.ts';
+import { withoutReply } from '../attempt/outcomes-without-reply.ts';
 import type { Outcome } from '../attempt/outcome.ts';
 
 /** Names nothing that changes during a block, so that the timeline shows the sentence once. */

@@ -22,7 +22,7 @@ import {
   restoreDropStep,
 } from './drop-store.ts';
 import { commitSettlements } from '../../settle/settle-store.ts';
-import { DROPPED } from '../attempt/endings.ts';
+import { DROPPED } from '../attempt/outcomes-without-reply.ts';
 import { settlementOf } from '../attempt/settle-outcome.ts';
 
 export type DropContext = {
