@@ -1,6 +1,7 @@
 /**
- * The event types, and the status change that causes each. An event is stored in the transaction of its change
- * (accept/store/, settle/, events/event-store.ts).
+ * The event types, and the status change that causes each. An event is stored in the transaction of its change. Most
+ * rooms that change an email insert its event in their own statement. `recordEvent` (events/event-store.ts) is for
+ * single changes of domains, suppressions, webhooks and alerts.
  */
 import { OPERATOR_EVENT_TYPES, type OperatorEventType } from './operator-events.ts';
 import type { StoredStatus } from './statuses.ts';

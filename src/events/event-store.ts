@@ -1,7 +1,7 @@
 /**
  * Stores events. Every statement that changes a status inserts its event and the webhook deliveries (`FAN_OUT`), so
- * that they commit together. accept/store/ and settle/ store events of emails, each on its fast and on its full path.
- * This file stores those of domains and suppressions, in the caller's transaction.
+ * that they commit together. Most rooms that change an email insert its event in their own statement. `recordEvent` is
+ * for single changes of domains, suppressions, webhooks and alerts.
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
