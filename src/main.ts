@@ -1,4 +1,4 @@
-/** The entry of the command line. Passes it the process's input and output. Started by bin/letterhaus. */
+/** bin/letterhaus starts this file. It passes the process's input and output to the command line. */
 import { isAbsolute, join, relative } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { runCommandLine } from './cli/program.ts';

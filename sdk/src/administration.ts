@@ -41,7 +41,7 @@ export class Members extends Resource {
     return this.call('listInvitations');
   }
 
-  /** The only response with the link. */
+  /** Returns the link, which no other response contains. */
   invite(invitation: Body<'createInvitation'>) {
     return this.call('createInvitation', {}, invitation);
   }

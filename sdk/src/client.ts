@@ -285,7 +285,7 @@ class Domains extends Resource {
     return this.call('rotateDomainDkim', { id });
   }
 
-  /** Possible until the new keys sign. */
+  /** Cancels a rotation, until the new keys sign. */
   cancelDkimRotation(id: string) {
     return this.call('cancelDomainDkimRotation', { id });
   }
@@ -373,7 +373,7 @@ class Suppressions extends Resource {
     return new TextDecoder().decode(bytes);
   }
 
-  /** The same for a list of any length: as it arrives, without a time limit. */
+  /** Streams the whole list as CSV, without a time limit. */
   async exportStream(
     query: Query<'exportSuppressions'> = {},
     { signal }: CallOptions = {},

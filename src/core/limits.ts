@@ -2,16 +2,17 @@
  * Rate limits: fixed windows that start with their first request. The database counts, so limits are exact over all
  * workers and nodes. They are per project and environment, except `auth`:
  *
- * - `sending`: emails and recipients. Decided by accept/store/decision.ts and accept/store/fast-path-sql.ts, counted by
- *   accept/store/insert.ts and accept/store/fast-path-sql.ts. A large limit is counted in blocks
- *   (accept/store/limits/limit-blocks.ts).
- * - `dry_runs`: dry runs, as many as emails. Counted by accept/routes.ts (countTowardsLimit).
- * - `verification`: verifications of a domain. Counted by domains/routes.ts (countTowardsLimit).
- * - `domains`: added domains. Counted by domains/routes.ts (countTowardsLimit).
- * - `webhooks`: tests and replays. Counted by webhooks/routes.ts (countTowardsLimit).
- * - `auth`: requests and log-ins without a valid key or session, per client; ended sessions do not count. Counted by
- *   http/access.ts, accounts/sessions/http-sessions.ts and accept/smtp-submission.ts (accounts/keys/auth-limiter.ts).
- *   Failed sign-ins are counted per client, account and network, or browser, by accounts/sign-in/sign-in-limits.ts.
+ * - `sending`: emails and recipients. accept/store/fast-path-sql.ts decides and counts on the fast path. On the full
+ *   path, accept/store/decision.ts decides and accept/store/insert.ts counts. accept/store/limits/limit-blocks.ts
+ *   counts a large limit in blocks.
+ * - `dry_runs`: dry runs, as many as emails. accept/routes.ts counts them (countTowardsLimit).
+ * - `verification`: verifications of a domain. domains/routes.ts counts them (countTowardsLimit).
+ * - `domains`: added domains. domains/routes.ts counts them (countTowardsLimit).
+ * - `webhooks`: tests and replays. webhooks/routes.ts counts them (countTowardsLimit).
+ * - `auth`: requests and log-ins without a valid key or session, per client; ended sessions do not count.
+ *   http/access.ts, accounts/sessions/http-sessions.ts and accept/smtp-submission.ts count them
+ *   (accounts/keys/auth-limiter.ts).
+ *   accounts/sign-in/sign-in-limits.ts counts failed sign-ins per client, account and network, or browser.
  *
  * Tracked links are never refused; tracking/visits.ts limits the stored visits.
  *

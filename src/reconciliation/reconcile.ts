@@ -1,6 +1,6 @@
 /**
- * The daily reconciliation that no accepted mail is missing: checks the days that are due and reports differences
- * (differences.ts).
+ * The daily reconciliation: checks that no accepted mail is missing, for the days that are due. differences.ts names
+ * the differences that it reports.
  *
  * A day of a project is due an hour after its end, again while its mail has not ended, and when the walk over the
  * queue finds a row that contradicts its recipient. Several processes may check at once: each claims days that no

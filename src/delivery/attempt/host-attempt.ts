@@ -52,7 +52,10 @@ type HostAttemptOptions = {
   hasOthers: boolean;
 };
 
-/** Halvings from a window of 20 connections to one. */
+/**
+ * Times that a server may refuse a session because of our other connections: four halvings reduce a window of 20 to
+ * one.
+ */
 const CROWDED_MAX = 4;
 const TLS_HAS_WORKED =
   'TLS worked with it in the last 3 days, so plain text is used only after TLS has failed for an hour.';
