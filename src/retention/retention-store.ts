@@ -124,7 +124,7 @@ async function readIdBefore(db: Queryable, ageH: number): Promise<string> {
   return firstUuidAt(Math.max(0, Math.floor(row?.ms ?? 0)));
 }
 
-type Batch = { looked: number; removed: number; last: string | null };
+type Batch = { checked: number; removed: number; last: string | null };
 
 /** Steps through the old ids. Skips objects that cannot be deleted yet; the next run tries them again. */
 async function* trimInSteps(
@@ -132,15 +132,15 @@ async function* trimInSteps(
   step: (after: string) => Promise<Batch>,
 ): AsyncGenerator<TrimmedBatch> {
   for (let after: string | null = NO_ID; after !== null;) {
-    const { looked, removed, last }: Batch = await step(after);
-    if (looked > 0) yield { table: what, removed };
-    after = looked === BATCH ? last : null;
+    const { checked, removed, last }: Batch = await step(after);
+    if (checked > 0) yield { table: what, removed };
+    after = checked === BATCH ? last : null;
   }
 }
 
 async function runTrim(db: Queryable, sql: string, values: readonly unknown[]): Promise<Batch> {
-  const [row] = await db.query<Batch>(sql, values);
-  return row ?? { looked: 0, removed: 0, last: null };
+  const [row] = await db.query<Omit<Batch, 'checked'> & { looked: number }>(sql, values);
+  return { checked: row?.looked ?? 0, removed: row?.removed ?? 0, last: row?.last ?? null };
 }
 
 // The statements have these parameters: $1 is the project, $2 and $3 are the range of ids. They skip rows that

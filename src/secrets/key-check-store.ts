@@ -31,7 +31,7 @@ const CHECK_TEXT = 'sealed by the secret key of this installation';
 type KeyCheck =
   /** Null `check`: there is none yet, or it is damaged. */
   | { kind: 'opens'; check: Buffer | null }
-  | { kind: 'unsealed' }
+  | { kind: 'nothing_sealed' }
   /** `sealedBy`: id of the key that sealed; null when the values do not name it. */
   | { kind: 'foreign'; sealedBy: string | null };
 
@@ -109,7 +109,7 @@ async function compareKey(db: Queryable, secrets: SecretBox | null): Promise<Key
   for (const table of SAMPLED_TABLES) {
     if (columns.has(table.name)) sample.push(...(await db.query<Sealed>(table.sample)));
   }
-  if (check === null && sample.length === 0) return { kind: 'unsealed' };
+  if (check === null && sample.length === 0) return { kind: 'nothing_sealed' };
   const opened = sample.filter(({ id, sealed }) => secrets?.opens(sealed, id)).length;
   const opensMost = check === null ? opened * 2 >= sample.length : opened * 2 > sample.length;
   if (opened > 0 && opensMost) return { kind: 'opens', check: null };
