@@ -14,6 +14,7 @@ import {
   FAST_BATCH,
   FAST_WITH_KEYS,
   FAST_WITHOUT_KEYS,
+  type GroupRow,
   type Key,
   type StatementVariants,
   valuesOf,
@@ -27,23 +28,6 @@ import type { Queryable } from '../../database/database.ts';
 export type FastPathOptions = FullPathOptions & {
   /** True when the limit of one of the projects is known to have blocks. */
   hasBlocks?: boolean;
-};
-
-type GroupRow = {
-  /** Numbers of the stored emails, from 1. */
-  email_numbers: number[];
-  domain_id: string;
-  dual_signed: boolean;
-  tls: AcceptRow['tls'];
-  tracking: string | null;
-  created_at: Date;
-  time: string;
-  limit: number;
-  /** Remaining permits before this batch. */
-  remaining: number;
-  reset_s: number;
-  window_s: number;
-  notified: number;
 };
 
 export function isForFastPath({ scheduledAt, recipients, to, cc, bcc, dsn }: NewEmail): boolean {
