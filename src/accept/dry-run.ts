@@ -19,7 +19,7 @@ import { lintEmail, type LintFinding } from '../mail/html/lint-email.ts';
 import { readHeader } from '../mail/mime/reader.ts';
 import type { BoundedLookup, LookupAllowance } from '../net/dns/lookup-allowance.ts';
 import type { Rehearsal } from './store/full-path.ts';
-import type { StoredMessage } from '../delivery/attempt/message-store.ts';
+import type { StoredMessage } from '../delivery/memory/message-store.ts';
 import type { NewEmail, NewRecipient } from './store/new-email.ts';
 import { refuseOtherDomain, type SendingRefusal } from './accept-refusals.ts';
 import { type AcceptOptions, newEmail, outcomeOf, toStoredMessage } from './accept.ts';

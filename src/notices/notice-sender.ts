@@ -23,7 +23,7 @@ import {
   loadMessages,
   messageIdIn,
   type StoredMessage,
-} from '../delivery/attempt/message-store.ts';
+} from '../delivery/memory/message-store.ts';
 import { claimNotices, type DueNotice, endNotice } from './notice-store.ts';
 import { type Database, DatabaseUnavailable } from '../database/database.ts';
 import { type Address, domainOf, type Mailbox } from '../mail/address.ts';

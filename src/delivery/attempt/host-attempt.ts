@@ -10,35 +10,18 @@ import type {
   ConnectResult,
   SmtpTlsFacts,
   TlsResult,
-  Transaction,
   TransactionResult,
 } from '../../net/smtp/client.ts';
 import type { TlsRule } from '../../net/tls/tls-rule.ts';
-import type { AttemptBlocks } from '../blocks/attempt-blocks.ts';
 import type { SmtpTarget } from '../route/smtp-target.ts';
-import type { TlsForAttempt } from '../route/tls-rules.ts';
 import type { SmtpConnections, Unavailable } from '../shaping/smtp-connections.ts';
-import type { SlotHolder } from '../shaping/slots.ts';
 import type { AttemptResult, Via } from './outcome.ts';
-
-export type RouteAttempt = TlsForAttempt & {
-  transaction: Transaction;
-  /** Loads a large message when a server is ready, calls `send`, and drops it. null: the message is in memory. */
-  withMessage: ((send: Send) => Promise<TransactionResult | Unavailable>) | null;
-  /** Milliseconds until the message expires. Hosts that are skipped for longer are tried nevertheless. */
-  untilExpiryMs: number;
-  /** Set before the message is sent, because an attempt may be ended without a result. */
-  progress: { startedMs: number; session: { via: Via; source: string } };
-  /** Returns the block that forbids a try of the server; null: none (delivery/blocks/attempt-blocks.ts). */
-  checkServer: AttemptBlocks['checkServer'];
-  slot: SlotHolder | undefined;
-};
+import type { RouteAttempt, Send } from './route-attempt.ts';
 
 export type HostResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
 /** The rule for a host that may be tried. */
 export type UsableRule = Exclude<TlsRule, { mode: 'barred' }>;
 
-type Send = () => Promise<TransactionResult>;
 type SessionFailure = Exclude<ConnectResult, { kind: 'ready' }>;
 type Acquired = Exclude<Awaited<ReturnType<SmtpConnections['acquire']>>, Unavailable>;
 type ReadySession = Extract<Acquired, { kind: 'ready' }>;

@@ -19,10 +19,10 @@ import {
   HostAttempt,
   type HostResult,
   hasUplinkRecovered,
-  type RouteAttempt,
   type UsableRule,
 } from './host-attempt.ts';
 import type { AttemptResult } from './outcome.ts';
+import type { RouteAttempt } from './route-attempt.ts';
 
 type KnownHosts = Extract<MailHosts, { kind: 'hosts' }>;
 type BarredRule = Extract<TlsRule, { mode: 'barred' }>;

@@ -27,7 +27,6 @@ import type { TlsRules, TlsRequest } from '../route/tls-rules.ts';
 import type { SmtpConnections, Unavailable } from '../shaping/smtp-connections.ts';
 import type { ContentMemory } from '../memory/content-memory.ts';
 import type { CutEnding, Cutoff } from './cutoff.ts';
-import type { RouteAttempt } from './host-attempt.ts';
 import { providerAt, tryHosts } from './hosts.ts';
 import {
   ASCII_FORM,
@@ -46,6 +45,7 @@ import {
   type Outcome,
   outcomeOf,
 } from './outcome.ts';
+import type { RouteAttempt } from './route-attempt.ts';
 import { SendPermission, type SendPermissionOptions } from './send-permission.ts';
 
 export type AttemptOptions = SendPermissionOptions & {

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { newMessage } from '../../../test/support/deliveries.ts';
 import type { Address } from '../../mail/address.ts';
 import { generateDkimKeys } from '../../mail/dkim.ts';
-import type { StoredMessage } from './message-store.ts';
+import type { StoredMessage } from '../memory/message-store.ts';
 import { newId } from '../../database/ids.ts';
 import { SecretBox } from '../../secrets/secret-box.ts';
 import { assertUnchanged, hasAsciiForm, MessageBuilder, type SignedMessage } from './message.ts';

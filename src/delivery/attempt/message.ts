@@ -35,7 +35,7 @@ import {
   UnsubscribeTokens,
 } from '../../mail/links/unsubscribe-link.ts';
 import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
-import { messageIdIn, type StoredMessage } from './message-store.ts';
+import { messageIdIn, type StoredMessage } from '../memory/message-store.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 import { loadSigningKeys, type SealedKeys } from '../../domains/domain-store.ts';
 

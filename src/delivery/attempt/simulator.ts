@@ -8,7 +8,7 @@ import { RESEND_DOMAIN, RESEND_NAMES, SIMULATOR_DOMAIN } from '../../core/simula
 import type { World } from '../../lib/world.ts';
 import { domainOf, localPartOf, type Address } from '../../mail/address.ts';
 import type { SmtpReply } from '../../mail/replies/smtp-reply.ts';
-import type { StoredMessage } from './message-store.ts';
+import type { StoredMessage } from '../memory/message-store.ts';
 import type { ContentMemory } from '../memory/content-memory.ts';
 import type { Delivery } from '../memory/delivery.ts';
 import type { MessageBuilder } from './message.ts';

@@ -1,5 +1,5 @@
 /** A delivery in the memory of a worker: one email to one recipient, claimed under the worker's lease. */
-import type { MessageHead, StoredMessage } from '../attempt/message-store.ts';
+import type { MessageHead, StoredMessage } from './message-store.ts';
 import type { SlotHolder } from '../shaping/slots.ts';
 import type { ClaimedRecipient } from '../queue/claim-store.ts';
 

@@ -202,7 +202,7 @@ function isRefused({ kind }: Claim): boolean {
 /** Returns the kind by the action, then by the status; the text decides only if both are missing. */
 function claimKind(
   { action, status, isRetried }: StatusClaim,
-  textReportsDelay: () => boolean,
+  isDelayByText: () => boolean,
 ): ReportKind {
   if (DELAYS.test(action)) return 'delay';
   if (DELIVERIES.test(action)) return 'delivered';
@@ -212,7 +212,7 @@ function claimKind(
   if (isRetried) return 'delay';
   // Actions outside of RFC 3464, such as `undeliverable`.
   if (action !== '') return 'bounce';
-  return status?.startsWith('4') === true || textReportsDelay() ? 'delay' : 'bounce';
+  return status?.startsWith('4') === true || isDelayByText() ? 'delay' : 'bounce';
 }
 
 type ClaimContext = {

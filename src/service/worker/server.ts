@@ -30,7 +30,7 @@ import { createInquiries } from './server-inquiries.ts';
 import { listenForMail, type SmtpPorts } from '../machine/mail-ports.ts';
 import type { Database } from '../../database/database.ts';
 import { SuppressionsMaximum } from '../../accounts/limits/maximum-store.ts';
-import { loadMessages, sentSha256 } from '../../delivery/attempt/message-store.ts';
+import { loadMessages, sentSha256 } from '../../delivery/memory/message-store.ts';
 import { recordVisits } from '../../tracking/tracking-store.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import { VisitBuffer } from '../../tracking/visits.ts';

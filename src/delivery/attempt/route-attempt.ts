@@ -1,0 +1,42 @@
+/**
+ * What one attempt on one route shares: live-attempt.ts creates it, hosts.ts passes it on to each host, and
+ * host-attempt.ts uses it for one address.
+ *
+ * route/tls-rules.ts sets the fields of `TlsForAttempt`. hosts.ts reads `ruleFor`, host-attempt.ts reads `tlsMemory`,
+ * and both call `onTls`. live-attempt.ts sets all other fields.
+ */
+import type { Transaction, TransactionResult } from '../../net/smtp/client.ts';
+import type { AttemptBlocks } from '../blocks/attempt-blocks.ts';
+import type { TlsForAttempt } from '../route/tls-rules.ts';
+import type { Unavailable } from '../shaping/smtp-connections.ts';
+import type { SlotHolder } from '../shaping/slots.ts';
+import type { Via } from './outcome.ts';
+
+export type Send = () => Promise<TransactionResult>;
+
+export type RouteAttempt = TlsForAttempt & {
+  /** host-attempt.ts sends it. hosts.ts reads it to check blocks and to find idle sessions. */
+  transaction: Transaction;
+  /**
+   * host-attempt.ts calls it when a server is ready. It loads a large message, calls `send`, and drops the message.
+   * null: the message is in memory.
+   */
+  withMessage: ((send: Send) => Promise<TransactionResult | Unavailable>) | null;
+  /**
+   * Milliseconds until the message expires. hosts.ts tries hosts nevertheless that are skipped for longer.
+   * host-attempt.ts passes it to the connections.
+   */
+  untilExpiryMs: number;
+  /**
+   * live-attempt.ts sets `startedMs`, which `hasUplinkRecovered` reads. host-attempt.ts sets `session` before the
+   * message is sent, because an attempt may be ended without a result. Then live-attempt.ts reads it.
+   */
+  progress: { startedMs: number; session: { via: Via; source: string } };
+  /** hosts.ts calls it before each server. It returns the block that forbids a try of the server; null: none. */
+  checkServer: AttemptBlocks['checkServer'];
+  /**
+   * hosts.ts and host-attempt.ts read whether the attempt is given up. host-attempt.ts marks when a server has
+   * greeted.
+   */
+  slot: SlotHolder | undefined;
+};
