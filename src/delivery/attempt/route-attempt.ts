@@ -1,6 +1,6 @@
 /**
- * What one attempt on one route shares: live-attempt.ts creates it, hosts.ts passes it on to each host, and
- * host-attempt.ts uses it for one address.
+ * The contract of three files: live-attempt.ts creates a route attempt, hosts.ts passes it on for each address, and
+ * host-attempt.ts tries one address with it.
  *
  * route/tls-rules.ts sets the fields of `TlsForAttempt`. hosts.ts reads `ruleFor`, host-attempt.ts reads `tlsMemory`,
  * and both call `onTls`. live-attempt.ts sets all other fields.

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import type { ProviderBlock } from '../../../sdk/src/api.ts';
 import { type Api, apiCommand } from '../../cli/api.ts';
-import type { Cli, Outcome } from '../../cli/command.ts';
+import type { Cli, CommandResult } from '../../cli/command.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
 export function describeProviders(providers: Command, cli: Cli): void {
@@ -22,7 +22,7 @@ export function describeProviders(providers: Command, cli: Cli): void {
   }).argument('<name>', 'the provider, as in the list');
 }
 
-async function listProviderBlocks({ cli, client }: Api): Promise<Outcome> {
+async function listProviderBlocks({ cli, client }: Api): Promise<CommandResult> {
   const blocks = await client.operator.providerBlocks();
   const text = table(cli, {
     columns: [
@@ -54,7 +54,11 @@ function replyText({ delisting_page: page, reply }: ProviderBlock): string {
   return page === null ? reply : `${reply} (delisting: ${page})`;
 }
 
-async function probeProvider({ client }: Api, _: object, [provider]: [string]): Promise<Outcome> {
+async function probeProvider(
+  { client }: Api,
+  _: object,
+  [provider]: [string],
+): Promise<CommandResult> {
   const probe = await client.operator.probeProvider(provider);
   const text =
     probe.due === 0

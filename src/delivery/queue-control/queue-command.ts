@@ -10,7 +10,7 @@ import {
   EXAMPLE_ID,
   type Failure,
   isFailure,
-  type Outcome,
+  type CommandResult,
   parseRecipientDomain,
   usageFailure,
 } from '../../cli/command.ts';
@@ -75,7 +75,10 @@ async function queueClients(api: Api, { project, mode }: ApiOptions): Promise<Qu
   return (await api.all()).map(({ client }) => ({ client, scope: 'project' }));
 }
 
-async function showQueue(api: Api, options: ApiOptions & { limit: number }): Promise<Outcome> {
+async function showQueue(
+  api: Api,
+  options: ApiOptions & { limit: number },
+): Promise<CommandResult> {
   const clients = await queueClients(api, options);
   const queues = await Promise.all(clients.map(({ client, scope }) => client.queue.get({ scope })));
   const text = queues.map((queue) => queueText(api.cli, queue, options.limit)).join('\n\n');
@@ -143,7 +146,11 @@ const CHANGES: Readonly<Record<Change, { about: string; done: string }>> = {
   release: { about: 'release mail on hold', done: 'released' },
 };
 
-async function changeQueue(api: Api, kind: Change, options: SelectionOptions): Promise<Outcome> {
+async function changeQueue(
+  api: Api,
+  kind: Change,
+  options: SelectionOptions,
+): Promise<CommandResult> {
   const selection = selectionOf(options);
   if (isFailure(selection)) return selection;
   const { done } = CHANGES[kind];
@@ -170,7 +177,10 @@ async function changeQueue(api: Api, kind: Change, options: SelectionOptions): P
   };
 }
 
-async function dropMail(api: Api, options: SelectionOptions & { yes?: true }): Promise<Outcome> {
+async function dropMail(
+  api: Api,
+  options: SelectionOptions & { yes?: true },
+): Promise<CommandResult> {
   const selection = selectionOf(options);
   if (isFailure(selection)) return selection;
   const refusal = await confirmed(api.cli, options.yes, {
@@ -200,7 +210,7 @@ function dropText({ program }: Cli, drop: QueueDrop): string {
     : `${summary}\nTo undo the drop before then:\n  ${program} queue undo ${id}`;
 }
 
-async function undoDrop(api: Api, _: object, [id]: [string]): Promise<Outcome> {
+async function undoDrop(api: Api, _: object, [id]: [string]): Promise<CommandResult> {
   const client = api.isOperator ? api.clientFor({ project: '*' }) : api.client;
   const undone = await client.queue.undoDrop(id);
   return { data: undone, text: `The drop is undone: ${undone.changed} recipients wait again.` };

@@ -1,7 +1,7 @@
 /** `letterhaus tls-report`: TLS results per recipient domain, with the result types of RFC 8460. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
-import { type Cli, type Outcome, parseRecipientDomain } from '../../cli/command.ts';
+import { type Cli, type CommandResult, parseRecipientDomain } from '../../cli/command.ts';
 import { table } from '../../cli/table.ts';
 
 export function describeTlsReport(command: Command, cli: Cli): void {
@@ -16,7 +16,7 @@ export function describeTlsReport(command: Command, cli: Cli): void {
 
 type Options = ApiOptions & { domain?: string; days: number };
 
-async function run({ cli, client }: Api, { domain, days }: Options): Promise<Outcome> {
+async function run({ cli, client }: Api, { domain, days }: Options): Promise<CommandResult> {
   const results = await client.operator.tlsResults({ domain, days });
   const text = table(cli, {
     columns: ['DAY', { heading: 'DOMAIN', cut: 1 }, 'POLICY', 'RESULT', 'SESSIONS'],
