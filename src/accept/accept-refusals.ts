@@ -12,7 +12,7 @@ import type { AcceptRow, NewEmail } from './store/new-email.ts';
 /** A refusal with the state of the limit that the response's headers show. */
 export type SendingRefusal = Refusal & { limit?: LimitState };
 
-export type RefusedOutcome = Exclude<AcceptRow['outcome'], 'accepted' | 'replayed'>;
+export type RefusedKind = Exclude<AcceptRow['outcome'], 'accepted' | 'replayed'>;
 
 export const TOO_FAR_AHEAD = `is more than ${SCHEDULE_DAYS_MAX} days ahead; choose an earlier time`;
 
@@ -33,7 +33,7 @@ export function unverifiedDomainRefusal(domain: string): Refusal {
 
 /** @param limit null: its state is unknown, or the response has it elsewhere */
 export function refusalFor(
-  outcome: RefusedOutcome,
+  outcome: RefusedKind,
   email: NewEmail,
   limit: LimitState | null,
 ): SendingRefusal {
@@ -44,7 +44,7 @@ export function refusalFor(
   return outcome === 'unknown' || limit === null ? refusal : { ...refusal, limit };
 }
 
-function reasonOf(outcome: RefusedOutcome, email: NewEmail): Refusal {
+function reasonOf(outcome: RefusedKind, email: NewEmail): Refusal {
   switch (outcome) {
     case 'key_refused':
       return { refused: 'authentication_error', message: KEY_REFUSED };

@@ -1,8 +1,8 @@
 /**
  * Accepts an email: stores it in one durable commit, then hands it over to delivery in this process.
  *
- * Guarantee: `accepted` means that the email is on disk and will be attempted. A replay returns the first response
- * byte for byte and sends nothing.
+ * Guarantee: `accepted` means that the email is on disk and will be attempted. A repetition returns the first
+ * response byte for byte and sends nothing.
  *
  * For most emails the fast path decides in SQL. For the others, store/decision.ts decides. This file turns the row
  * into a response or a refusal. It reserves storage first (accounts/limits/storage-account.ts). An email that is not
@@ -27,7 +27,7 @@ import { refusalFor, refuseOtherDomain, type SendingRefusal } from './accept-ref
 import type { EmailDraft } from './draft.ts';
 import type { StorageAccount } from '../accounts/limits/storage-account.ts';
 
-export type AcceptOutcome =
+export type AcceptResult =
   /** `body` is the exact JSON text of the response. `limit` is null when its state is unknown. */
   | { kind: 'accepted' | 'replayed'; body: string; limit: LimitState | null }
   | (SendingRefusal & { kind: 'refused' });
@@ -37,12 +37,12 @@ export type AcceptEmail = (
   caller: Caller,
   draft: EmailDraft,
   idempotency: { key: string; fingerprint: string } | null,
-) => Promise<AcceptOutcome>;
+) => Promise<AcceptResult>;
 
 export type AcceptOptions = {
   store: AcceptStore;
   world: Pick<World, 'newId'>;
-  dispatcher: EmailHandOver;
+  handOver: EmailHandOver;
   storage: Pick<StorageAccount, 'take' | 'takeAll' | 'giveBack'>;
   db: Queryable;
   /** Called for each email once it is committed. */
@@ -55,24 +55,25 @@ export function createAccept(options: AcceptOptions): AcceptEmail {
     if (refusal !== null) return { kind: 'refused', ...refusal };
     const email = newEmail(caller, draft, { idempotency, options });
     const reservation = options.storage.take(email);
-    const full = reservation instanceof Promise ? await reservation : reservation;
-    if (full !== null) return refuseFull(full, { caller, idempotency, db: options.db });
+    const storageRefusal = reservation instanceof Promise ? await reservation : reservation;
+    if (storageRefusal !== null)
+      return refuseForStorage(storageRefusal, { caller, idempotency, db: options.db });
     const [row] = await storeReserved([email], options, async () => [
       await options.store.accept(email),
     ]);
     finishAccept(email, draft, { row: row!, options });
-    return outcomeOf(row!, email);
+    return acceptResultOf(row!, email);
   };
 }
 
 /** Refuses because the storage is full. A repeated request still gets its first response. */
-export async function refuseFull(
-  full: Refusal,
+export async function refuseForStorage(
+  storageRefusal: Refusal,
   request: { caller: Caller; idempotency: NewEmail['idempotency']; db: Queryable },
-): Promise<AcceptOutcome> {
+): Promise<AcceptResult> {
   const { caller, idempotency, db } = request;
-  const replay = idempotency && (await findReplay(db, caller, idempotency));
-  return replay ?? { kind: 'refused', ...full };
+  const repetition = idempotency && (await findRepetition(db, caller, idempotency));
+  return repetition ?? { kind: 'refused', ...storageRefusal };
 }
 
 /** Stores emails for which storage is reserved. Gives back the reservation of each email that was not stored. */
@@ -98,12 +99,12 @@ export function newEmail(
   draft: EmailDraft,
   context: {
     idempotency: NewEmail['idempotency'];
-    options: Pick<AcceptOptions, 'world' | 'dispatcher'>;
+    options: Pick<AcceptOptions, 'world' | 'handOver'>;
     /** Recipients of earlier emails of the same request. */
     recipientsAhead?: number;
   },
 ): NewEmail {
-  const { dispatcher, world } = context.options;
+  const { handOver, world } = context.options;
   const { email, bcc, scheduledAt, sizeBytes } = draft;
   const id = draft.emailId ?? world.newId();
   const recipients = uniqueRecipients(caller, draft, context.options);
@@ -123,7 +124,7 @@ export function newEmail(
     response: JSON.stringify({ object: 'email', id, status: '@status', created_at: '@created_at' }),
     mayHandOver:
       scheduledAt === null &&
-      dispatcher.hasSpaceFor({
+      handOver.hasSpaceFor({
         projectId: caller.projectId,
         providers: recipients.map((recipient) => recipient.provider),
         recipientsAhead: context.recipientsAhead ?? 0,
@@ -139,7 +140,7 @@ export function newEmail(
 function uniqueRecipients(
   { environment }: Caller,
   draft: EmailDraft,
-  { world, dispatcher }: Pick<AcceptOptions, 'world' | 'dispatcher'>,
+  { world, handOver }: Pick<AcceptOptions, 'world' | 'handOver'>,
 ): NewRecipient[] {
   const recipients = new Map<string, NewRecipient>();
   for (const { kind, address } of draft.recipients) {
@@ -151,7 +152,7 @@ function uniqueRecipients(
       addressKey: addressKey(address),
       kind,
       destination,
-      provider: dispatcher.providerOf(environment, destination),
+      provider: handOver.providerOf(environment, destination),
       eventId: world.newId(),
     });
   }
@@ -165,12 +166,12 @@ export function finishAccept(
   { row, options }: { row: AcceptRow; options: AcceptOptions },
 ): void {
   failpoint('accept_before_hand_over');
-  if (row.holder !== null) handOver(email, draft, { row, holder: row.holder, options });
+  if (row.holder !== null) handOverEmail(email, draft, { row, holder: row.holder, options });
   if (row.outcome === 'accepted') options.onAccepted(email);
   failpoint('accept_before_answer');
 }
 
-function handOver(
+function handOverEmail(
   email: NewEmail,
   draft: EmailDraft,
   { row, holder, options }: { row: AcceptRow; holder: string; options: AcceptOptions },
@@ -180,7 +181,7 @@ function handOver(
     (recipient) => !row.suppressedPositions.includes(recipient.position),
   );
   if (domainId === null || open.length === 0) return;
-  options.dispatcher.handOver({
+  options.handOver.handOver({
     message: toStoredMessage(email, draft, { ...row, domainId, startsAt: row.createdAt }),
     recipients: open.map(({ position, address, destination }) => ({
       position,
@@ -221,28 +222,28 @@ export function toStoredMessage(
 }
 
 /** Returns what the client learns of its email. */
-export function outcomeOf(row: AcceptRow, email: NewEmail): AcceptOutcome {
+export function acceptResultOf(row: AcceptRow, email: NewEmail): AcceptResult {
   const { limit, outcome, response } = row;
   if (outcome === 'accepted') return { kind: 'accepted', body: response ?? '', limit };
-  if (outcome === 'replayed') return replayOutcome(row, email.idempotency);
+  if (outcome === 'replayed') return resultOfRepetition(row, email.idempotency);
   return { kind: 'refused', ...refusalFor(outcome, email, limit) };
 }
 
-/** Returns the outcome of the earlier request with this key, or null when there was none within 24 hours. */
-export async function findReplay(
+/** Returns the result of the earlier request with this key, or null when there was none within 24 hours. */
+export async function findRepetition(
   db: Queryable,
   caller: Scope,
   idempotency: NonNullable<NewEmail['idempotency']>,
-): Promise<AcceptOutcome | null> {
+): Promise<AcceptResult | null> {
   const earlier = await findEarlierRequest(db, caller, idempotency.key);
-  return earlier && replayOutcome({ ...earlier, limit: null }, idempotency);
+  return earlier && resultOfRepetition({ ...earlier, limit: null }, idempotency);
 }
 
 /** Returns the first response, or a conflict if the key was used with another request. */
-export function replayOutcome(
+export function resultOfRepetition(
   earlier: Pick<AcceptRow, 'fingerprint' | 'response' | 'limit'>,
   idempotency: NewEmail['idempotency'],
-): AcceptOutcome {
+): AcceptResult {
   const { fingerprint, response, limit } = earlier;
   if (fingerprint === idempotency?.fingerprint) {
     return { kind: 'replayed', body: response ?? '', limit };

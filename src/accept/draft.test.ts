@@ -2,7 +2,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { isRefusal } from '../core/refusals.ts';
-import { type DraftInput, type DraftRules, makeDraft } from './draft.ts';
+import { type DraftInput, type DraftRules, parseDraft } from './draft.ts';
 import { CHARACTER } from '../../test/support/characters.ts';
 
 const GOOD: DraftInput = {
@@ -15,13 +15,13 @@ const LIVE = { environment: 'live', allowPrivateNetworks: false, pagesUrl: null 
 const TEST = { ...LIVE, environment: 'test' } as const;
 
 function draftOf(change: Partial<DraftInput>, rules: Partial<DraftRules> = {}) {
-  const draft = makeDraft({ ...GOOD, ...change }, { ...LIVE, ...rules });
+  const draft = parseDraft({ ...GOOD, ...change }, { ...LIVE, ...rules });
   assert.ok(!isRefusal(draft), JSON.stringify(draft));
   return draft;
 }
 
 function problemOf(change: Partial<DraftInput>, rules: Partial<DraftRules> = {}): string {
-  const refusal = makeDraft({ ...GOOD, ...change }, { ...LIVE, ...rules });
+  const refusal = parseDraft({ ...GOOD, ...change }, { ...LIVE, ...rules });
   assert.ok(isRefusal(refusal), `accepted ${JSON.stringify(change)}`);
   assert.equal(refusal.refused, 'validation_error');
   return refusal.message;
@@ -67,7 +67,7 @@ test('an invalid address is reported with its place in the list', () => {
 });
 
 test('all problems are reported at once', () => {
-  const refusal = makeDraft({ ...GOOD, to: ['x', 'y'], subject: '', expires_in: 1 }, LIVE);
+  const refusal = parseDraft({ ...GOOD, to: ['x', 'y'], subject: '', expires_in: 1 }, LIVE);
   assert.ok(isRefusal(refusal));
   assert.deepEqual(
     refusal.details?.map((problem) => problem.field),
@@ -85,14 +85,14 @@ test('1 to 50 recipients in to, cc and bcc together', () => {
 
 test('reserved domains are for test keys', () => {
   const input = { ...GOOD, to: 'a@x.test', cc: ['b@example.com'] };
-  const refusal = makeDraft(input, LIVE);
+  const refusal = parseDraft(input, LIVE);
   assert.ok(isRefusal(refusal));
   assert.deepEqual(
     refusal.details?.map((problem) => problem.field),
     ['to', 'cc[0]'],
   );
-  assert.ok(!isRefusal(makeDraft(input, TEST)));
-  assert.ok(!isRefusal(makeDraft(input, { ...LIVE, allowPrivateNetworks: true })));
+  assert.ok(!isRefusal(parseDraft(input, TEST)));
+  assert.ok(!isRefusal(parseDraft(input, { ...LIVE, allowPrivateNetworks: true })));
 });
 
 test('no string brings a control character into a header', () => {
@@ -311,7 +311,7 @@ test('tags, metadata, expiry and unsubscribe keep to their limits', () => {
 test('hosted unsubscribe pages need an address at which recipients reach them', () => {
   const hosted = { ...GOOD, unsubscribe: true };
   assert.match(problemOf(hosted), /^unsubscribe: needs LETTERHAUS_PUBLIC_URL/);
-  const draft = makeDraft(hosted, { ...LIVE, pagesUrl: 'https://mail.acme.com' });
+  const draft = parseDraft(hosted, { ...LIVE, pagesUrl: 'https://mail.acme.com' });
   assert.ok(!isRefusal(draft));
   assert.equal(draft.email.unsubscribeUrl, 'hosted:https://mail.acme.com/u/');
   assert.equal(draftOf({ unsubscribe: false }).email.unsubscribeUrl, null);
@@ -343,7 +343,7 @@ test('any strings give a draft or a refusal that names fields', () => {
   });
   fc.assert(
     fc.property(input, (candidate) => {
-      const draft = makeDraft(candidate, LIVE);
+      const draft = parseDraft(candidate, LIVE);
       if (!isRefusal(draft)) return;
       for (const { field, message } of draft.details ?? []) {
         assert.match(field, /^[!-~…]+$/);

@@ -99,7 +99,7 @@ const FILENAME_MAX_BYTES = 255;
 export const MESSAGE_MAX_BYTES = 30 * 1024 * 1024;
 const TOO_LARGE = 'The message would be larger than 30 MB; send smaller attachments, or links.';
 
-export function makeDraft(input: DraftInput, rules: DraftRules): EmailDraft | Refusal {
+export function parseDraft(input: DraftInput, rules: DraftRules): EmailDraft | Refusal {
   const problems: FieldProblem[] = [];
   const addProblem: AddProblem = (field, message) => void problems.push({ field, message });
 

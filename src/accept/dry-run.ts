@@ -22,7 +22,7 @@ import type { Rehearsal } from './store/full-path.ts';
 import type { StoredMessage } from '../delivery/memory/message-store.ts';
 import type { NewEmail, NewRecipient } from './store/new-email.ts';
 import { refuseOtherDomain, type SendingRefusal } from './accept-refusals.ts';
-import { type AcceptOptions, newEmail, outcomeOf, toStoredMessage } from './accept.ts';
+import { type AcceptOptions, newEmail, acceptResultOf, toStoredMessage } from './accept.ts';
 import type { EmailDraft } from './draft.ts';
 
 export type DryRunReport = {
@@ -31,7 +31,7 @@ export type DryRunReport = {
   replayOf: string | null;
   scheduledAt: Date | null;
   limit: LimitState;
-  /** null for a replay, which composes nothing. */
+  /** null for a repetition, which composes nothing. */
   message: { sizeBytes: number; headers: readonly HeaderField[] } | null;
   tracking: { opens: boolean; clicks: boolean } | null;
   sender: (AuthenticationFinding & { domain: string }) | null;
@@ -44,7 +44,7 @@ export type DryRunRecipient = Pick<NewRecipient, 'address' | 'kind'> & {
   route: RouteFinding | null;
 };
 
-export type DryRunOutcome =
+export type DryRunResult =
   | { kind: 'described'; report: DryRunReport }
   | (SendingRefusal & { kind: 'refused' });
 
@@ -53,9 +53,9 @@ export type DryRun = (
   caller: Caller,
   draft: EmailDraft,
   idempotency: NewEmail['idempotency'],
-) => Promise<DryRunOutcome>;
+) => Promise<DryRunResult>;
 
-export type DryRunOptions = Pick<AcceptOptions, 'world' | 'dispatcher'> & {
+export type DryRunOptions = Pick<AcceptOptions, 'world' | 'handOver'> & {
   rehearse: (email: NewEmail) => Promise<Rehearsal>;
   /** Returns the bytes of the message for one recipient, in pieces. */
   compose: (
@@ -77,9 +77,9 @@ export function createDryRun(options: DryRunOptions): DryRun {
     if (refusal !== null) return { kind: 'refused', ...refusal };
     const email = newEmail(caller, draft, { idempotency, options });
     const row = await options.rehearse(email);
-    const outcome = outcomeOf(row, email);
+    const outcome = acceptResultOf(row, email);
     if (outcome.kind === 'refused') return outcome;
-    if (outcome.kind === 'replayed') return { kind: 'described', report: describeReplay(row) };
+    if (outcome.kind === 'replayed') return { kind: 'described', report: describeRepetition(row) };
     const { domainId } = row;
     if (domainId === null) throw new Error('an email without a domain is refused');
     const message = toStoredMessage(email, draft, { ...row, domainId });
@@ -88,7 +88,7 @@ export function createDryRun(options: DryRunOptions): DryRun {
   };
 }
 
-function describeReplay({ response, limit }: Rehearsal): DryRunReport {
+function describeRepetition({ response, limit }: Rehearsal): DryRunReport {
   const { id } = JSON.parse(response ?? '{}') as { id?: string };
   return {
     outcome: 'replay',

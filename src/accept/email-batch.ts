@@ -10,14 +10,14 @@ import { batchLimitRefusal } from '../core/limits.ts';
 import { type FieldProblem, isRefusal, refuseFields } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import { domainOf } from '../mail/address.ts';
-import type { AcceptRows, DecisionOutcome, EmailBatch, NewEmail } from './store/new-email.ts';
+import type { AcceptRows, DecisionKind, EmailBatch, NewEmail } from './store/new-email.ts';
 import { refusalFor, refuseOtherDomain, type SendingRefusal } from './accept-refusals.ts';
 import {
   type AcceptOptions,
-  type AcceptOutcome,
-  replayOutcome,
+  type AcceptResult,
+  resultOfRepetition,
   newEmail,
-  refuseFull,
+  refuseForStorage,
   storeReserved,
   finishAccept,
 } from './accept.ts';
@@ -36,21 +36,22 @@ export type AcceptBatch = (
     validation: BatchValidation;
     idempotency: EmailBatch['idempotency'];
   },
-) => Promise<AcceptOutcome>;
+) => Promise<AcceptResult>;
 
 type Item = { index: number; draft: EmailDraft; email: NewEmail };
 type RefusedItem = { index: number; refusal: SendingRefusal };
 
 export function createAcceptBatch(options: AcceptOptions): AcceptBatch {
-  return async (caller, drafts, { validation, idempotency }): Promise<AcceptOutcome> => {
+  return async (caller, drafts, { validation, idempotency }): Promise<AcceptResult> => {
     const { items, refused } = sortOut(caller, drafts, options);
     if (validation === 'strict' && refused.length > 0) return refuseAll(refused);
     if (items.length === 0) {
       return { kind: 'accepted', body: responseOf([], { outcomes: [], refused }), limit: null };
     }
     const emails = items.map(({ email }) => email);
-    const full = await options.storage.takeAll(emails);
-    if (full !== null) return refuseFull(full, { caller, idempotency, db: options.db });
+    const storageRefusal = await options.storage.takeAll(emails);
+    if (storageRefusal !== null)
+      return refuseForStorage(storageRefusal, { caller, idempotency, db: options.db });
     const batch: EmailBatch = {
       projectId: caller.projectId,
       environment: caller.environment,
@@ -65,7 +66,7 @@ export function createAcceptBatch(options: AcceptOptions): AcceptBatch {
     for (const [at, { email, draft }] of items.entries()) {
       finishAccept(email, draft, { row: rows[at]!, options });
     }
-    return batchOutcomeOf(rows, items, { validation, idempotency });
+    return batchResultOf(rows, items, { validation, idempotency });
   };
 }
 
@@ -95,7 +96,7 @@ function sortOut(
 /** Returns the response: `data` has the stored emails, `errors` the others, in the request's order. */
 function responseOf(
   items: readonly Item[],
-  { outcomes, refused }: { outcomes: readonly DecisionOutcome[]; refused: readonly RefusedItem[] },
+  { outcomes, refused }: { outcomes: readonly DecisionKind[]; refused: readonly RefusedItem[] },
 ): string {
   const data: { id: string }[] = [];
   const errors = [...refused];
@@ -115,18 +116,18 @@ function responseOf(
   });
 }
 
-function batchOutcomeOf(
+function batchResultOf(
   rows: AcceptRows,
   items: readonly Item[],
   { validation, idempotency }: Parameters<AcceptBatch>[2],
-): AcceptOutcome {
+): AcceptResult {
   const [first] = rows;
   if (!first) throw new Error('a batch has at least one email');
   const { limit, response } = first;
   if (rows.some(({ outcome }) => outcome === 'accepted')) {
     return { kind: 'accepted', body: response ?? '', limit };
   }
-  if (first.outcome === 'replayed') return replayOutcome(first, idempotency);
+  if (first.outcome === 'replayed') return resultOfRepetition(first, idempotency);
   const isKeyRefused = rows.every(({ outcome }) => outcome === 'key_refused');
   if (validation === 'permissive' && !isKeyRefused) {
     return { kind: 'accepted', body: response ?? '', limit };
@@ -144,7 +145,7 @@ const CHECKS = [
   'unknown',
 ] as const;
 
-function refuseStored(rows: AcceptRows, items: readonly Item[]): AcceptOutcome {
+function refuseStored(rows: AcceptRows, items: readonly Item[]): AcceptResult {
   const check = CHECKS.find((name) => rows.some(({ outcome }) => outcome === name)) ?? 'unknown';
   const { limit } = rows.find(({ outcome }) => outcome === check)!;
   if (check === 'limited' && limit !== null) {

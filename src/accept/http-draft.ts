@@ -3,15 +3,15 @@
  * that it names by URL. Both use the template and the files at the time of the request.
  *
  * A repeated request with the same Idempotency-Key gets its first response, even if the template or the files have
- * changed since and would now be refused (`findReplayOfRequest`).
+ * changed since and would now be refused (`findRepetitionOfRequest`).
  */
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { isRefusal, Overloaded, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
-import { type AcceptOutcome, findReplay } from './accept.ts';
+import { type AcceptResult, findRepetition } from './accept.ts';
 import type { NamedAttachment, RequestDownloads } from './content/attachment-urls.ts';
-import { type DraftInput, type DraftRules, type EmailDraft, makeDraft } from './draft.ts';
+import { type DraftInput, type DraftRules, type EmailDraft, parseDraft } from './draft.ts';
 import {
   refuseOtherDomain,
   type SendingRefusal,
@@ -42,17 +42,17 @@ function rulesFor(services: HttpServices, caller: Caller): DraftRules {
   };
 }
 
-export type MakeDraft = (body: z.output<typeof emailCreation>) => Promise<EmailDraft | Refusal>;
+export type DraftMaker = (body: z.output<typeof emailCreation>) => Promise<EmailDraft | Refusal>;
 
 /**
  * Returns the function that makes the drafts of one request. They share downloads and the rendering budget.
  * @param options.numbersAsText see templates/variables.ts
  */
-export function createMakeDraft(
+export function createDraftMaker(
   services: HttpServices,
   request: FastifyRequest,
   options: { numbersAsText?: boolean } = {},
-): MakeDraft {
+): DraftMaker {
   const caller = callerOf(request);
   const resources = {
     take: (bytes: number) => request.bodyAccount?.take(bytes) === true,
@@ -70,7 +70,7 @@ export function createMakeDraft(
     if (template == null) return draftWithDownloads({ ...rest, subject: subject ?? '' }, context);
     const own = subject ? { subject } : {};
     // Checks the other fields first, so that an invalid email is not rendered.
-    const blank = makeDraft({ ...rest, ...PLACEHOLDERS, ...own }, context.rules);
+    const blank = parseDraft({ ...rest, ...PLACEHOLDERS, ...own }, context.rules);
     if (isRefusal(blank)) return blank;
     const from = domainOf(blank.email.from.address);
     const { id, variables } = template;
@@ -172,14 +172,14 @@ async function draftWithDownloads(
   { rules, downloads }: { rules: DraftRules; downloads: () => RequestDownloads },
 ): Promise<EmailDraft | Refusal> {
   const { attachments } = input;
-  if (!attachments?.some(hasUrl)) return makeDraft(input, rules);
+  if (!attachments?.some(hasUrl)) return parseDraft(input, rules);
   const withEmpty = attachments.map((one) => (hasUrl(one) ? { ...one, content: '' } : one));
-  const draft = makeDraft({ ...input, attachments: withEmpty }, rules);
+  const draft = parseDraft({ ...input, attachments: withEmpty }, rules);
   if (isRefusal(draft)) return draft;
   const downloaded = await downloads().download(attachments);
   return isRefusal(downloaded)
     ? downloaded
-    : makeDraft({ ...input, attachments: downloaded }, rules);
+    : parseDraft({ ...input, attachments: downloaded }, rules);
 }
 
 function hasUrl(attachment: { path?: unknown }): boolean {
@@ -203,7 +203,7 @@ function toTemplateRefusal(refusal: Refusal): Refusal {
  * @param emails the request's emails as sent. Emails without template and URL need no look-up: a repetition is
  *   refused for the same reason as the first request.
  */
-export async function findReplayOfRequest(
+export async function findRepetitionOfRequest(
   { db }: HttpServices,
   request: FastifyRequest,
   {
@@ -213,9 +213,9 @@ export async function findReplayOfRequest(
     emails: readonly unknown[];
     idempotency: { key: string; fingerprint: string } | null;
   },
-): Promise<AcceptOutcome | null> {
+): Promise<AcceptResult | null> {
   if (idempotency === null || !emails.some(usesTemplateOrUrl)) return null;
-  return findReplay(db, callerOf(request), idempotency);
+  return findRepetition(db, callerOf(request), idempotency);
 }
 
 /**

@@ -9,13 +9,13 @@
 import type { FastifyReply, FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z, type ZodType } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
-import type { AcceptOutcome } from './accept.ts';
+import type { AcceptResult } from './accept.ts';
 import type { EmailDraft } from './draft.ts';
-import { type DryRunOutcome, presentDryRun } from './dry-run.ts';
+import { type DryRunResult, presentDryRun } from './dry-run.ts';
 import { acceptedEmailOrDryRun, noQuery, sendQuery } from './dry-run-schemas.ts';
 import { BATCH_MAX, BATCH_VALIDATIONS, type BatchValidation } from './email-batch.ts';
 import { fingerprintOf, isIdempotencyKey } from './fingerprint.ts';
-import { createMakeDraft, type MakeDraft, findReplayOfRequest } from './http-draft.ts';
+import { createDraftMaker, type DraftMaker, findRepetitionOfRequest } from './http-draft.ts';
 import { countTowardsLimit } from '../accounts/limits/http-limits.ts';
 import { acceptedBatch, acceptedEmail } from '../emails/schemas.ts';
 import { callerOf } from '../http/access.ts';
@@ -55,16 +55,19 @@ export function registerSendRoute(app: App, services: HttpServices): void {
       const { body } = request;
       const isDry = request.query.dry_run === 'true';
       if (isDry && !(await countTowardsLimit(services, request, reply, 'dry_runs'))) return reply;
-      const draft = await createMakeDraft(services, request)(body);
+      const draft = await createDraftMaker(services, request)(body);
       if (isRefusal(draft)) {
         const emails = isDry ? [] : [body];
-        const replay = await findReplayOfRequest(services, request, { emails, idempotency });
-        return replay === null ? refuse(reply, draft) : sendOutcome(reply, replay);
+        const repetition = await findRepetitionOfRequest(services, request, {
+          emails,
+          idempotency,
+        });
+        return repetition === null ? refuse(reply, draft) : sendResult(reply, repetition);
       }
       if (isDry) {
         return sendDryRun(reply, await dryRun(caller, draft, idempotency));
       }
-      return sendOutcome(reply, await accept(caller, draft, idempotency));
+      return sendResult(reply, await accept(caller, draft, idempotency));
     },
   });
 }
@@ -87,25 +90,25 @@ export function idempotencyOf(
 }
 
 /** Answers with the headers of the dry-run limit, or of the sending limit if that one refuses the email. */
-function sendDryRun(reply: FastifyReply, outcome: DryRunOutcome): FastifyReply {
-  if (outcome.kind === 'refused') {
-    const { limit, ...refusal } = outcome;
+function sendDryRun(reply: FastifyReply, result: DryRunResult): FastifyReply {
+  if (result.kind === 'refused') {
+    const { limit, ...refusal } = result;
     return refuse(reply, refusal.refused === 'rate_limit_error' ? { ...refusal, limit } : refusal);
   }
   return reply
     .code(200)
     .header('content-type', JSON_TYPE)
-    .send(JSON.stringify(presentDryRun(outcome.report)));
+    .send(JSON.stringify(presentDryRun(result.report)));
 }
 
-export function sendOutcome(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
-  if (outcome.kind === 'refused') return refuse(reply, outcome);
-  if (outcome.limit !== null) setLimitHeaders(reply, outcome.limit);
-  if (outcome.kind === 'replayed') reply.header('idempotent-replayed', 'true');
+export function sendResult(reply: FastifyReply, result: AcceptResult): FastifyReply {
+  if (result.kind === 'refused') return refuse(reply, result);
+  if (result.limit !== null) setLimitHeaders(reply, result.limit);
+  if (result.kind === 'replayed') reply.header('idempotent-replayed', 'true');
   return reply
-    .code(outcome.kind === 'accepted' ? 202 : 200)
+    .code(result.kind === 'accepted' ? 202 : 200)
     .header('content-type', JSON_TYPE)
-    .send(outcome.body);
+    .send(result.body);
 }
 
 export function registerEmailBatchRoute(app: App, services: HttpServices): void {
@@ -138,15 +141,18 @@ export function registerEmailBatchRoute(app: App, services: HttpServices): void 
       const validation = validationOf(request);
       const idempotency = idempotencyOf(request, 'POST /v1/emails/batch');
       const items: (EmailDraft | Refusal)[] = [];
-      const makeDraft = createMakeDraft(services, request);
+      const makeDraft = createDraftMaker(services, request);
       // Sequential, so that other requests get a turn between two renderings.
       for (const item of request.body) items.push(await draftItem(item, makeDraft));
       if (items.some(isRefusal)) {
         const emails = request.body;
-        const replay = await findReplayOfRequest(services, request, { emails, idempotency });
-        if (replay !== null) return sendOutcome(reply, replay);
+        const repetition = await findRepetitionOfRequest(services, request, {
+          emails,
+          idempotency,
+        });
+        if (repetition !== null) return sendResult(reply, repetition);
       }
-      return sendOutcome(reply, await acceptBatch(caller, items, { validation, idempotency }));
+      return sendResult(reply, await acceptBatch(caller, items, { validation, idempotency }));
     },
   });
 }
@@ -172,7 +178,7 @@ export function validationOf({ headers }: FastifyRequest): BatchValidation {
 
 export async function draftItem(
   item: unknown,
-  makeDraft: MakeDraft,
+  makeDraft: DraftMaker,
 ): Promise<EmailDraft | Refusal> {
   const checked = validateItem(emailCreation, item);
   return 'problems' in checked ? refuseFields(checked.problems) : makeDraft(checked.value);

@@ -25,7 +25,7 @@ import type {
   SmtpMessage,
   SmtpSession,
 } from '../net/smtp/server/smtp-server.ts';
-import type { AcceptEmail, AcceptOutcome } from './accept.ts';
+import type { AcceptEmail, AcceptResult } from './accept.ts';
 import type { DraftRules } from './draft.ts';
 import { recipientUrls, type UrlSettings } from './content/recipient-urls.ts';
 import { readSubmission, readSubmittedRecipient } from './submitted-message.ts';
@@ -146,7 +146,7 @@ async function acceptMessage(
   if (isRefusal(submission)) return { reply: replyToRefusal(submission) };
   try {
     const { draft, idempotency } = submission;
-    return replyToOutcome(await options.accept(caller, draft, idempotency));
+    return replyWithResult(await options.accept(caller, draft, idempotency));
   } catch (error) {
     const reply = replyToError(error);
     if (reply === null) throw error;
@@ -175,12 +175,12 @@ function readEnvelope(
   };
 }
 
-function replyToOutcome(outcome: AcceptOutcome): SubmissionResult {
-  if (outcome.kind === 'refused') return { reply: replyToRefusal(outcome) };
-  const { id } = JSON.parse(outcome.body) as { id: string };
+function replyWithResult(result: AcceptResult): SubmissionResult {
+  if (result.kind === 'refused') return { reply: replyToRefusal(result) };
+  const { id } = JSON.parse(result.body) as { id: string };
   // Mail libraries look for Postfix's words and read the rest of the line as the id.
   const reply = serverReply(250, '2.0.0', `Ok: queued as ${id}`);
-  if (outcome.kind === 'replayed') reply.firstLine = 'Accepted before';
+  if (result.kind === 'replayed') reply.firstLine = 'Accepted before';
   return { reply, emailId: id };
 }
 

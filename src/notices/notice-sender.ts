@@ -16,14 +16,10 @@ import type { World } from '../lib/world.ts';
 import { messageIdOf } from '../mail/compose.ts';
 import { EMAIL_DEFAULTS } from '../mail/email.ts';
 import { composeNotice, type NoticeFacts, noticeSender, NOTICE_SUBJECTS } from '../mail/notice.ts';
-import type { AcceptEmail, AcceptOutcome } from '../accept/accept.ts';
+import type { AcceptEmail, AcceptResult } from '../accept/accept.ts';
 import type { EmailDraft } from '../accept/draft.ts';
 import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
-import {
-  loadMessages,
-  messageIdIn,
-  type StoredMessage,
-} from '../delivery/memory/message-store.ts';
+import { loadMessages, messageIdIn, type StoredMessage } from '../delivery/memory/message-store.ts';
 import { claimNotices, type DueNotice, endNotice } from './notice-store.ts';
 import { type Database, DatabaseUnavailable } from '../database/database.ts';
 import { type Address, domainOf, type Mailbox } from '../mail/address.ts';
@@ -121,12 +117,12 @@ export class NoticeSender {
     );
     const draft = message === undefined ? null : this.#composeDraft(notice, message);
     if (draft === null) return endNotice(db, notice);
-    const outcome = await this.#accept(notice, draft);
-    if (outcome.kind === 'refused' && TEMPORARY_REFUSALS.has(outcome.refused)) return;
+    const result = await this.#accept(notice, draft);
+    if (result.kind === 'refused' && TEMPORARY_REFUSALS.has(result.refused)) return;
     await endNotice(db, notice);
     const facts = { email_id: emailId, project_id: projectId, notice: kind };
-    if (outcome.kind === 'refused') {
-      log.warn({ ...facts, reason: outcome.message }, 'a notice about delivery is not sent');
+    if (result.kind === 'refused') {
+      log.warn({ ...facts, reason: result.message }, 'a notice about delivery is not sent');
     } else {
       log.info(facts, 'a notice about delivery is sent');
     }
@@ -163,7 +159,7 @@ export class NoticeSender {
     return draftOf({ from, to, messageId, emailId, raw, action: facts.action });
   }
 
-  #accept(notice: DueNotice, draft: EmailDraft): Promise<AcceptOutcome> {
+  #accept(notice: DueNotice, draft: EmailDraft): Promise<AcceptResult> {
     const { projectId, environment, organizationId, keyId, emailId, position, kind } = notice;
     const key = `notice-${emailId}-${position}-${kind}`;
     const fingerprint = createHash('sha256').update(key).digest('hex');

@@ -15,8 +15,8 @@ import { isRefusal } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import { type Address, domainOf, formatMailbox } from '../mail/address.ts';
-import type { AcceptEmail, AcceptOutcome } from '../accept/accept.ts';
-import { makeDraft } from '../accept/draft.ts';
+import type { AcceptEmail, AcceptResult } from '../accept/accept.ts';
+import { parseDraft } from '../accept/draft.ts';
 import {
   deletePlannedMail,
   findOperatorSender,
@@ -124,14 +124,14 @@ export class OperatorMail {
     if (sender === null || problem !== null) return this.#raise(problem ?? NO_DOMAIN);
     await planOperatorMail(db);
     for (const mail of await listPlannedMail(db, REPORTS_SHOWN_MAX)) {
-      const outcome = await this.#send(mail, sender);
-      if (outcome.kind === 'refused') return this.#reportRefusal(outcome);
+      const result = await this.#send(mail, sender);
+      if (result.kind === 'refused') return this.#reportRefusal(result);
       await deletePlannedMail(db, mail.id);
     }
     operatorEvents.clear(CONDITION);
   }
 
-  async #send(mail: PlannedMail, sender: OperatorSender): Promise<AcceptOutcome> {
+  async #send(mail: PlannedMail, sender: OperatorSender): Promise<AcceptResult> {
     const { db, config, to, from, accept, log } = this.#options;
     const { subject, text } = composeOperatorMail(mail, config.hostname);
     const input = {
@@ -142,7 +142,7 @@ export class OperatorMail {
       headers: { 'Auto-Submitted': 'auto-generated' },
     };
     const { allowPrivateNetworks } = config;
-    const draft = makeDraft(input, { environment: 'live', allowPrivateNetworks });
+    const draft = parseDraft(input, { environment: 'live', allowPrivateNetworks });
     if (isRefusal(draft)) return { kind: 'refused', ...draft };
     const caller: Caller = {
       ...sender,
@@ -152,14 +152,14 @@ export class OperatorMail {
     };
     const key = `operator-mail-${mail.id}`;
     const fingerprint = createHash('sha256').update(key).digest('hex');
-    const outcome = await accept(caller, draft, { key, fingerprint });
-    if (outcome.kind === 'accepted') {
+    const result = await accept(caller, draft, { key, fingerprint });
+    if (result.kind === 'accepted') {
       log.info({ event: mail.kind, reports: mail.total }, 'mail to the operator was accepted');
     }
-    return outcome;
+    return result;
   }
 
-  #reportRefusal({ refused, message }: Extract<AcceptOutcome, { kind: 'refused' }>): void {
+  #reportRefusal({ refused, message }: Extract<AcceptResult, { kind: 'refused' }>): void {
     if (TEMPORARY_REFUSALS.has(refused)) return;
     this.#raise({ message: `Mail to the operator is refused: ${message}`, remedy: REMEDY });
   }

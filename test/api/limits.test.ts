@@ -180,9 +180,9 @@ test('idempotent repetitions do not count and are answered beyond the limit', as
   await newWindow();
   const headers = { 'idempotency-key': 'replayed' };
   assert.equal(limitIn(await send({ headers })).remaining, 19);
-  const replays = await inParallel(30, () => send({ headers }));
-  for (const replay of replays)
-    assert.deepEqual([replay.status, limitIn(replay).remaining], [200, 19]);
+  const repetitions = await inParallel(30, () => send({ headers }));
+  for (const repetition of repetitions)
+    assert.deepEqual([repetition.status, limitIn(repetition).remaining], [200, 19]);
   await inParallel(19, () => send());
   assertLimited(await send());
   assert.equal((await send({ headers })).status, 200);

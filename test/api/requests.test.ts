@@ -243,8 +243,8 @@ test('the domain is checked before suppressions, and these before the limit', as
   assertFailure(await send({}), 429, 'rate_limit_error');
   assertFailure(await send({ from: 'a@other.test' }), 403, 'domain_not_verified');
   assertFailure(await send(gone), 422, 'suppressed');
-  const replay = await send(gone, key);
-  assert.deepEqual([replay.status, replay.body], [200, body]);
+  const repetition = await send(gone, key);
+  assert.deepEqual([repetition.status, repetition.body], [200, body]);
 });
 
 test('a request that fails early does not count to the limit', async () => {

@@ -116,9 +116,9 @@ test('repeating the request with its key schedules one email', async () => {
   assert.equal(ids.size, 1);
   await service.clock.advance({ hours: 1, seconds: 1 });
   await service.waitForStatus(first?.body.id, 'delivered');
-  const replay = await post(body, headers);
-  assert.deepEqual([replay.status, replay.body.status], [200, 'scheduled']);
-  assert.equal(replay.text, others[0]?.text);
+  const repetition = await post(body, headers);
+  assert.deepEqual([repetition.status, repetition.body.status], [200, 'scheduled']);
+  assert.equal(repetition.text, others[0]?.text);
   const other = await post({ scheduled_at: await fromNow(7200_000) }, headers);
   assertFailure(other, 409, 'idempotency_conflict');
 });

@@ -157,9 +157,9 @@ test('a key expires after 24 hours and then makes a new email', async () => {
   );
   const later = await store.accept(newEmail(sender, { idempotency }));
   assert.equal(later.outcome, 'accepted');
-  const replay = await store.accept(newEmail(sender, { idempotency }));
-  assert.equal(replay.outcome, 'replayed');
-  assert.equal(replay.response, later.response);
+  const repetition = await store.accept(newEmail(sender, { idempotency }));
+  assert.equal(repetition.outcome, 'replayed');
+  assert.equal(repetition.response, later.response);
 });
 
 test('a refused request consumes neither its key nor the limit', async () => {

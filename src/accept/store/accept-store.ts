@@ -31,7 +31,7 @@ import {
   limitKeyOf,
   type NewEmail,
   repeatKeyOf,
-  toReplay,
+  toRepetition,
 } from './new-email.ts';
 import { isForFastPath } from './fast-path.ts';
 import { DatabaseUnavailable, isLockTimeout, type Queryable } from '../../database/database.ts';
@@ -113,7 +113,7 @@ export class AcceptStore {
   async #add(request: AcceptRequest): Promise<AcceptRows> {
     const repeatKey = repeatKeyOf(request);
     const firstCommit = repeatKey === null ? undefined : this.#commitsByRepeatKey.get(repeatKey);
-    if (firstCommit) return toReplay(await firstCommit, request);
+    if (firstCommit) return toRepetition(await firstCommit, request);
     if (this.isOverloaded(request.sizeBytes)) {
       throw new Overloaded('too many messages are waiting to be stored');
     }

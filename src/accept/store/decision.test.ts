@@ -63,14 +63,14 @@ const SINGLE: [what: string, email: NewEmail, facts: Partial<EmailFacts>, outcom
   ['nothing prevents it', email(), {}, 'accepted'],
   ['the key is not valid', email(), REFUSED_KEY, 'key_refused'],
   [
-    'a key that is not valid comes before a replay',
+    'a key that is not valid comes before a repetition',
     email(KEY),
     { ...REFUSED_KEY, ...EARLIER },
     'key_refused',
   ],
   ['the idempotency key was used', email(KEY), EARLIER, 'replayed'],
   [
-    'a replay comes before all other refusals',
+    'a repetition comes before all other refusals',
     email({ ...KEY, ...inHours(24 * 40) }),
     { ...EARLIER, ...NO_DOMAIN, ...holding(0) },
     'replayed',

@@ -9,7 +9,7 @@ import type { LimitState } from '../../core/limits.ts';
 import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
 import type { Email } from '../../mail/email.ts';
 import { parseTracking } from '../../mail/links/tracking-link.ts';
-import type { AcceptRow, EmailBatch, Idempotency, NewEmail, DecisionOutcome } from './new-email.ts';
+import type { AcceptRow, EmailBatch, Idempotency, NewEmail, DecisionKind } from './new-email.ts';
 import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
 
 /** The database's state about emails, at one moment. */
@@ -62,7 +62,7 @@ export type RecipientSuppression = {
 };
 
 export type Decision = {
-  outcome: DecisionOutcome;
+  outcome: DecisionKind;
   facts: EmailFacts;
   openCount: number;
   isScheduled: boolean;

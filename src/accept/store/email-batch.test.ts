@@ -169,9 +169,9 @@ test('a key expires after 24 hours and can then be used for a new batch', async 
   );
   const later = await send();
   assert.deepEqual(outcomes(later), ['accepted', 'accepted']);
-  const replay = await send();
-  assert.deepEqual(outcomes(replay), ['replayed', 'replayed']);
-  assert.equal(replay[0]?.response, later[0]?.response);
+  const repetition = await send();
+  assert.deepEqual(outcomes(repetition), ['replayed', 'replayed']);
+  assert.equal(repetition[0]?.response, later[0]?.response);
 });
 
 test('a batch and concurrent single emails are all stored', async () => {

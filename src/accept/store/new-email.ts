@@ -58,10 +58,10 @@ export type EmailBatch = Pick<
   emails: readonly NewEmail[];
   isStrict: boolean;
   /** Returns the response, which is stored with the key. */
-  respond: (outcomes: readonly DecisionOutcome[]) => string;
+  respond: (outcomes: readonly DecisionKind[]) => string;
 };
 
-export type DecisionOutcome =
+export type DecisionKind =
   | 'accepted'
   | 'replayed'
   | 'key_refused'
@@ -74,7 +74,7 @@ export type DecisionOutcome =
 
 export type AcceptRow = {
   outcome:
-    | DecisionOutcome
+    | DecisionKind
     /** Not stored. The reason was lost with the connection, so the client should retry. */
     | 'unknown';
   response: string | null;
@@ -135,7 +135,7 @@ export function repeatKeyOf(request: AcceptRequest): string | null {
 }
 
 /** Returns the rows of a repeated request, from the first one's. */
-export function toReplay(rows: AcceptRows, { idempotency }: AcceptRequest): AcceptRow[] {
+export function toRepetition(rows: AcceptRows, { idempotency }: AcceptRequest): AcceptRow[] {
   const isAccepted = rows.some(({ outcome }) => outcome === 'accepted');
   const fingerprint = idempotency?.fingerprint ?? null;
   return rows.map((row) =>

@@ -85,7 +85,7 @@ function recordAfter(
 ): onSendHookHandler {
   return (request, reply, payload, done) => {
     const { statusCode } = reply;
-    // `sendEmail` responds to a dry run and an idempotent replay with 200; both change nothing.
+    // `sendEmail` responds to a dry run and an idempotent repetition with 200; both change nothing.
     const isChange = action === 'sendEmail' ? statusCode === 202 : statusCode < 300;
     const actor = isChange ? actorOf(request, action) : null;
     if (actor === null) return done(null, payload);

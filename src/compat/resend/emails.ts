@@ -8,13 +8,17 @@
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
-import type { AcceptOutcome } from '../../accept/accept.ts';
+import type { AcceptResult } from '../../accept/accept.ts';
 import type { EmailDraft } from '../../accept/draft.ts';
 import { cancel, reschedule } from '../../emails/schedule.ts';
 import { type EmailDetail, listEmails } from '../../emails/email-store.ts';
 import { callerOf } from '../../http/access.ts';
 import { asJson, respondWithEmail } from '../../emails/inspection/http-content-reads.ts';
-import { createMakeDraft, type MakeDraft, findReplayOfRequest } from '../../accept/http-draft.ts';
+import {
+  createDraftMaker,
+  type DraftMaker,
+  findRepetitionOfRequest,
+} from '../../accept/http-draft.ts';
 import { notFound, refuse, setLimitHeaders } from '../../http/errors.ts';
 import { filterFrom } from '../../emails/http-filter.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
@@ -46,21 +50,24 @@ function registerSendAt(app: App, services: HttpServices, path: string): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const idempotency = idempotencyOf(request, 'POST /emails');
-      const makeDraft = createMakeDraft(services, request, NUMBERS_AS_TEXT);
+      const makeDraft = createDraftMaker(services, request, NUMBERS_AS_TEXT);
       const draft = await readDraft(request.body, { makeDraft, nowMs: services.world.now() });
       if (isRefusal(draft)) {
         const emails = [request.body];
-        const replay = await findReplayOfRequest(services, request, { emails, idempotency });
-        return replay === null ? refuse(reply, draft) : sendOutcome(reply, replay);
+        const repetition = await findRepetitionOfRequest(services, request, {
+          emails,
+          idempotency,
+        });
+        return repetition === null ? refuse(reply, draft) : sendResult(reply, repetition);
       }
-      return sendOutcome(reply, await services.accept(caller, draft, idempotency));
+      return sendResult(reply, await services.accept(caller, draft, idempotency));
     },
   });
 }
 
 async function readDraft(
   body: unknown,
-  { makeDraft, nowMs }: { makeDraft: MakeDraft; nowMs: number },
+  { makeDraft, nowMs }: { makeDraft: DraftMaker; nowMs: number },
 ): Promise<EmailDraft | Refusal> {
   const translated = readNewEmail(body, nowMs);
   if (isRefusal(translated)) return translated;
@@ -68,20 +75,20 @@ async function readDraft(
   return isRefusal(draft) ? draft : { ...draft, acceptsSuppressed: true };
 }
 
-function sendOutcome(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
-  if (outcome.kind === 'refused') return refuse(reply, outcome);
-  const { id } = readAcceptedBody(reply, outcome) as { id: string };
+function sendResult(reply: FastifyReply, result: AcceptResult): FastifyReply {
+  if (result.kind === 'refused') return refuse(reply, result);
+  const { id } = readAcceptedBody(reply, result) as { id: string };
   return reply.code(200).send({ id });
 }
 
 /** Sets the headers of an accepted request, and returns its body in the format of `/v1`. */
 function readAcceptedBody(
   reply: FastifyReply,
-  outcome: Exclude<AcceptOutcome, { kind: 'refused' }>,
+  result: Exclude<AcceptResult, { kind: 'refused' }>,
 ): unknown {
-  if (outcome.limit !== null) setLimitHeaders(reply, outcome.limit);
-  if (outcome.kind === 'replayed') reply.header('idempotent-replayed', 'true');
-  return JSON.parse(outcome.body);
+  if (result.limit !== null) setLimitHeaders(reply, result.limit);
+  if (result.kind === 'replayed') reply.header('idempotent-replayed', 'true');
+  return JSON.parse(result.body);
 }
 
 function registerBatch(app: App, services: HttpServices): void {
@@ -95,16 +102,16 @@ function registerBatch(app: App, services: HttpServices): void {
       const items: (EmailDraft | Refusal)[] = [];
       // One after the other, as in /v1, because each may render a template.
       const drafting = {
-        makeDraft: createMakeDraft(services, request, NUMBERS_AS_TEXT),
+        makeDraft: createDraftMaker(services, request, NUMBERS_AS_TEXT),
         nowMs: services.world.now(),
       };
       for (const item of request.body) items.push(await readDraft(item, drafting));
       const emails = items.some(isRefusal) ? request.body : [];
-      const outcome =
-        (await findReplayOfRequest(services, request, { emails, idempotency })) ??
+      const result =
+        (await findRepetitionOfRequest(services, request, { emails, idempotency })) ??
         (await services.acceptBatch(caller, items, { validation, idempotency }));
-      if (outcome.kind === 'refused') return refuse(reply, outcome);
-      const { data, errors } = readAcceptedBody(reply, outcome) as BatchBody;
+      if (result.kind === 'refused') return refuse(reply, result);
+      const { data, errors } = readAcceptedBody(reply, result) as BatchBody;
       if (validation === 'strict') return { data };
       return { data, errors: errors.map(({ index, message }) => ({ index, message })) };
     },

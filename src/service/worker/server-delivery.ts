@@ -16,7 +16,7 @@ import { timeoutsWithin } from '../../net/smtp/client-session.ts';
 import {
   type AcceptEmail,
   type AcceptOptions,
-  type AcceptOutcome,
+  type AcceptResult,
   createAccept,
 } from '../../accept/accept.ts';
 import { type AcceptBatch, createAcceptBatch } from '../../accept/email-batch.ts';
@@ -223,7 +223,7 @@ function createAccepting(
   const options: AcceptOptions = {
     store,
     world: systemWorld,
-    dispatcher,
+    handOver: dispatcher,
     storage,
     db: db.checking,
     onAccepted: ({ projectId, environment, id }) => {
@@ -231,13 +231,13 @@ function createAccepting(
       metrics.accepted.inc({ environment });
     },
   };
-  const measure = async (work: () => Promise<AcceptOutcome>): Promise<AcceptOutcome> => {
+  const measure = async (work: () => Promise<AcceptResult>): Promise<AcceptResult> => {
     const startedMs = systemWorld.monotonicMs();
-    const outcome = await work();
-    if (outcome.kind === 'accepted') {
+    const result = await work();
+    if (result.kind === 'accepted') {
       metrics.acceptSeconds.observe((systemWorld.monotonicMs() - startedMs) / 1000);
     }
-    return outcome;
+    return result;
   };
   const accept = createAccept(options);
   const acceptBatch = createAcceptBatch(options);

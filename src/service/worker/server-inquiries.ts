@@ -18,7 +18,7 @@ type DiagnosisParts = {
   domains: DomainService;
   isDatabaseStuck: () => boolean;
 };
-type InquiryParts = DiagnosisParts & { dispatcher: AcceptOptions['dispatcher'] };
+type InquiryParts = DiagnosisParts & { dispatcher: AcceptOptions['handOver'] };
 
 export function createInquiries(
   context: WorkerContext,
@@ -30,7 +30,7 @@ export function createInquiries(
   const allowance = new LookupAllowance(systemWorld);
   const routeFor = createFindRouteFor(findRoute);
   const dryRun = createDryRun({
-    dispatcher,
+    handOver: dispatcher,
     world: systemWorld,
     rehearse: (email) => rehearse(db, email, { limit, recipientLimit }),
     compose: (message, recipient) => builder.build(message, recipient),
