@@ -16,7 +16,7 @@ import {
   failure,
   type Failure,
   isFailure,
-  type Outcome,
+  type CommandResult,
   runnable,
   usageFailure,
 } from './command.ts';
@@ -71,7 +71,7 @@ type ApiCommand<Options, Args> = Pick<ConnectionRules, 'takesKeyOfEnv'> & {
   mode: Modes;
   /** The command has an option --url of its own, which is not the address of a service. */
   hasOtherUrl?: boolean;
-  run: (api: Api, options: Options, args: Args) => Promise<Outcome | ExitCode>;
+  run: (api: Api, options: Options, args: Args) => Promise<CommandResult | ExitCode>;
 };
 
 type ApiCommandDescription<Options, Args> = ApiCommand<Options, Args> & {
@@ -137,7 +137,7 @@ function withApi<Options extends ApiOptions, Args extends unknown[]>({
   hasOtherUrl = false,
   takesKeyOfEnv = false,
 }: ApiCommand<Options, Args>) {
-  return async (cli: Cli, options: Options, args: Args): Promise<Outcome | ExitCode> => {
+  return async (cli: Cli, options: Options, args: Args): Promise<CommandResult | ExitCode> => {
     const { key, url } = options;
     const place = { key, url: hasOtherUrl ? undefined : url };
     const connection = connect(cli, place, { takesKeyOfEnv, onlyHere: mode === 'none' });

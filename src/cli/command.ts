@@ -36,10 +36,10 @@ export type ExitCode = 0 | 1 | 2;
  */
 export type Success = { data: unknown; text: string; exitCode?: 1 };
 export type Failure = { failed: string; code: string; exitCode: 1 | 2 };
-export type Outcome = Success | Failure;
+export type CommandResult = Success | Failure;
 
-export function isFailure(outcome: object): outcome is Failure {
-  return 'failed' in outcome;
+export function isFailure(result: object): result is Failure {
+  return 'failed' in result;
 }
 
 /** Returns the failure of a valid command. `validation_error` counts as wrong usage (exit code 2). */
@@ -55,8 +55,12 @@ export function usageFailure(message: string): Failure {
   return { failed: message, code: 'usage_error', exitCode: 2 };
 }
 
-/** Runs a command. Returns an exit code instead of an outcome when it has printed its result itself. */
-type Run<Options, Args> = (cli: Cli, options: Options, args: Args) => Promise<Outcome | ExitCode>;
+/** Runs a command. Returns an exit code instead of a result when it has printed the result itself. */
+type Run<Options, Args> = (
+  cli: Cli,
+  options: Options,
+  args: Args,
+) => Promise<CommandResult | ExitCode>;
 
 /**
  * Command lines at the end of --help, without the name of the program (`keys create --mode live`). A test parses all of
@@ -96,11 +100,11 @@ export function runnable<Options extends object, Args extends unknown[]>(
   return command.option('--json', 'print JSON').action(async () => {
     const options = command.opts<Options & { json?: true }>();
     const empty = command.args.findIndex((word) => word === '');
-    const outcome =
+    const result =
       empty === -1
         ? await run(cli, options, command.processedArgs as Args)
         : usageFailure(`The argument ${argumentName(command, empty)} is empty.`);
-    process.exitCode = typeof outcome === 'number' ? outcome : print(cli, outcome, options.json);
+    process.exitCode = typeof result === 'number' ? result : print(cli, result, options.json);
   });
 }
 
@@ -123,13 +127,13 @@ export function examplesOf(command: Command): readonly string[] {
   return EXAMPLES.get(command) ?? [];
 }
 
-function print(cli: Cli, outcome: Outcome, json = false): ExitCode {
-  if (!isFailure(outcome)) {
-    cli.out(`${json ? JSON.stringify(outcome.data) : outcome.text}\n`);
-    return outcome.exitCode ?? 0;
+function print(cli: Cli, result: CommandResult, json = false): ExitCode {
+  if (!isFailure(result)) {
+    cli.out(`${json ? JSON.stringify(result.data) : result.text}\n`);
+    return result.exitCode ?? 0;
   }
-  printFailure(cli, outcome, json);
-  return outcome.exitCode;
+  printFailure(cli, result, json);
+  return result.exitCode;
 }
 
 /** Prints a failure on stderr, including usage errors and a failed start. */

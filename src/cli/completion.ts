@@ -4,7 +4,7 @@
  * values of options with a fixed set.
  */
 import { Argument, type Command, type Option } from 'commander';
-import { type Cli, type Outcome, runnable } from './command.ts';
+import { type Cli, type CommandResult, runnable } from './command.ts';
 
 type Candidate = { word: string; about: string };
 
@@ -44,7 +44,11 @@ export function describeCompletion(completion: Command, cli: Cli): void {
   runnable(completion.addArgument(shell), cli, { examples: EXAMPLES, notes: NOTES, run: script });
 }
 
-function script(_cli: Cli, _options: object, [shell]: [keyof typeof SCRIPTS]): Promise<Outcome> {
+function script(
+  _cli: Cli,
+  _options: object,
+  [shell]: [keyof typeof SCRIPTS],
+): Promise<CommandResult> {
   return Promise.resolve({ data: { shell, script: SCRIPTS[shell] }, text: SCRIPTS[shell] });
 }
 

@@ -3,7 +3,7 @@
  * the service and migrate the schema as `letterhaus start` does.
  */
 import packageFile from '../../package.json' with { type: 'json' };
-import { type Cli, type Failure, type Outcome, usageFailure } from './command.ts';
+import { type Cli, type Failure, type CommandResult, usageFailure } from './command.ts';
 import { type Config, readConfig } from '../config/config.ts';
 import { isUnsuitable } from '../database/server/connect.ts';
 import { Database, type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
@@ -22,7 +22,10 @@ export type Store = { db: Database; config: Config; migrated: MigrationResult };
  * that of DATABASE_URL, else of the running service, else the engine of the data directory, which runs for the duration
  * of this command.
  */
-export function withStore(cli: Cli, work: (store: Store) => Promise<Outcome>): Promise<Outcome> {
+export function withStore(
+  cli: Cli,
+  work: (store: Store) => Promise<CommandResult>,
+): Promise<CommandResult> {
   return withAddress(cli, ({ address, config }) => withDatabase(address, { cli, config, work }));
 }
 
@@ -40,9 +43,9 @@ export type Place = {
  */
 export async function withAddress(
   cli: Cli,
-  work: (place: Place) => Promise<Outcome>,
+  work: (place: Place) => Promise<CommandResult>,
   options: Pick<EngineOptions, 'mayReplaceLost'> & { mayBeOld?: boolean } = {},
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const read = readConfig(cli.env);
   if (!read.ok) return usageFailure(read.problems.join('\n'));
   const { config } = read;
@@ -72,8 +75,12 @@ export async function withAddress(
 
 async function withDatabase(
   address: DatabaseAddress,
-  { cli, config, work }: { cli: Cli; config: Config; work: (store: Store) => Promise<Outcome> },
-): Promise<Outcome> {
+  {
+    cli,
+    config,
+    work,
+  }: { cli: Cli; config: Config; work: (store: Store) => Promise<CommandResult> },
+): Promise<CommandResult> {
   const migrated = await migrate(address, {
     nowMs: cli.world.now(),
     acceptAnyDurability: config.acceptDatabaseDurability,

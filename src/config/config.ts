@@ -88,7 +88,7 @@ export type Config = Readonly<
     }
 >;
 
-type ConfigOutcome = { ok: true; config: Config } | { ok: false; problems: string[] };
+type ConfigResult = { ok: true; config: Config } | { ok: false; problems: string[] };
 
 /** Values of this machine that defaults and checks depend on. */
 export type System = {
@@ -111,7 +111,7 @@ const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const FAILPOINTS_RULE = 'it is for tests of Letterhaus only; unset it';
 const COUNT_RULE = 'write a whole number from 1 to 1000000';
 
-export function readConfig(processEnv: Env, system: System = readSystem()): ConfigOutcome {
+export function readConfig(processEnv: Env, system: System = readSystem()): ConfigResult {
   const { env, dataDir, problems } = mergeEnvFiles(processEnv, system);
   const read = new EnvReader(env);
   read.problems.push(...problems);

@@ -3,7 +3,7 @@ import { InvalidArgumentError, type Command } from 'commander';
 import { EVENT_TYPES, type EventType } from '../core/events.ts';
 import { mostSimilar } from '../lib/similar.ts';
 import { type Api, type ApiOptions, apiRunnable } from '../cli/api.ts';
-import { type Cli, EXAMPLE_ID, type ExitCode, type Outcome } from '../cli/command.ts';
+import { type Cli, EXAMPLE_ID, type ExitCode, type CommandResult } from '../cli/command.ts';
 import { type Empty, emptyText, printable, shortTime } from '../cli/table.ts';
 import { EventSource, type SourceEvent } from './command-event-source.ts';
 
@@ -41,7 +41,7 @@ type EventsOptions = ApiOptions & {
   limit?: number;
 };
 
-async function printEvents(api: Api, options: EventsOptions): Promise<Outcome | ExitCode> {
+async function printEvents(api: Api, options: EventsOptions): Promise<CommandResult | ExitCode> {
   const print = (event: SourceEvent): void =>
     api.cli.out(`${options.json ? JSON.stringify(event) : formatEvent(event)}\n`);
   return options.follow ? follow(api, options, print) : list(api, options, print);

@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander';
 import type { InboundMessage } from '../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions, listData, explainNotFound } from '../cli/api.ts';
-import { type Cli, EXAMPLE_ID, type Outcome } from '../cli/command.ts';
+import { type Cli, EXAMPLE_ID, type CommandResult } from '../cli/command.ts';
 import { countUpTo, takeRows, PAGE_MAX } from '../cli/lists.ts';
 import { type Empty, facts, shortTime, table } from '../cli/table.ts';
 import { INBOUND_KINDS } from './inbound-message-store.ts';
@@ -41,7 +41,7 @@ export function describeInbound(inbound: Command, cli: Cli): void {
 
 type ListOptions = ApiOptions & { kind?: InboundMessage['kind']; before?: string; limit: number };
 
-async function list({ cli, client }: Api, options: ListOptions): Promise<Outcome> {
+async function list({ cli, client }: Api, options: ListOptions): Promise<CommandResult> {
   const { kind, before: after, limit } = options;
   const query = { kind, after, limit: Math.min(limit + 1, PAGE_MAX) };
   const { rows, hasMore } = await takeRows(client.operator.inbound(query), limit);
@@ -64,7 +64,7 @@ async function list({ cli, client }: Api, options: ListOptions): Promise<Outcome
   };
 }
 
-async function show({ client }: Api, _options: object, [id]: [string]): Promise<Outcome> {
+async function show({ client }: Api, _options: object, [id]: [string]): Promise<CommandResult> {
   const message = await explainNotFound(
     client.operator.getInbound(id),
     `There is no message ${id}.`,

@@ -21,7 +21,7 @@ import {
 import { isUnsuitable, requireSessions } from '../database/server/connect.ts';
 import { refuseUnusable } from '../database/server/move-marks.ts';
 import type { AbortOptions } from '../database/server/watched-session.ts';
-import { type LoginOutcome, makeAppRole, makeLogin } from '../database/server/roles.ts';
+import { type LoginResult, makeAppRole, makeLogin } from '../database/server/roles.ts';
 import { runStep, type StepOptions } from './schema-step.ts';
 import { keyEarlierLists } from './migrate-addresses.ts';
 import { beginEpochOfNewSystem } from '../events/order-store.ts';
@@ -59,7 +59,7 @@ export type MigrationResult = {
   /** Role to work in; null if the server does not permit creating it. */
   role: string | null;
   /** Log-in of workers; null if not requested, or without the role. */
-  login: LoginOutcome | null;
+  login: LoginResult | null;
   /** Secret key of the database, created for a new one; null if not requested. */
   secretKey: string | null;
 };

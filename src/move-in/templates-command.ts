@@ -6,7 +6,13 @@ import { basename } from 'node:path';
 import { type Command, Option } from 'commander';
 import type { TranslatedTemplate } from '../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions } from '../cli/api.ts';
-import { type Cli, type Outcome, parseName, readContent, usageFailure } from '../cli/command.ts';
+import {
+  type Cli,
+  type CommandResult,
+  parseName,
+  readContent,
+  usageFailure,
+} from '../cli/command.ts';
 import { printable, printableLines } from '../cli/table.ts';
 import { addDeclaration } from '../templates/commands/variable-options.ts';
 import type { TemplateVariable } from '../templates/template-store.ts';
@@ -58,7 +64,7 @@ async function importTemplate(
   api: Api,
   options: ImportOptions,
   [file]: [string],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const source = await sourceOf(file, options);
   if (typeof source === 'string') return usageFailure(source);
   const translation = await translate(api, options, source);
@@ -92,7 +98,7 @@ async function store(
   { client, cli }: Api,
   translation: TranslatedTemplate,
   { name, alias }: { name: string; alias: string | null },
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const { subject, html, text: plain, variables } = translation;
   const created = await client.templates.create({
     name,
@@ -151,7 +157,7 @@ function report(translation: TranslatedTemplate) {
   return { data: translation, text: text.join('\n') };
 }
 
-function outcomeOfDryRun(translation: TranslatedTemplate): Outcome {
+function outcomeOfDryRun(translation: TranslatedTemplate): CommandResult {
   const { data, text } = report(translation);
   const { subject, html, text: plain } = translation;
   const parts = [subject === null ? null : `Subject: ${subject}`, html, plain];

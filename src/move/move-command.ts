@@ -33,7 +33,7 @@ import { backupFailure } from '../backup/commands/backup-failure.ts';
 import {
   type Cli,
   type Failure,
-  type Outcome,
+  type CommandResult,
   readContent,
   runnable,
   usageFailure,
@@ -81,7 +81,7 @@ async function readPlace(file: string | undefined): Promise<string | undefined |
   }
 }
 
-async function run(cli: Cli, options: Options): Promise<Outcome> {
+async function run(cli: Cli, options: Options): Promise<CommandResult> {
   const { undo = false, newIsLost = false } = options;
   const to = options.to ?? (await readPlace(options.toFile));
   if (typeof to === 'object') return to;
@@ -94,7 +94,7 @@ async function run(cli: Cli, options: Options): Promise<Outcome> {
   const url = to === undefined || to === EMBEDDED_PLACE ? null : parseDatabaseUrl(to);
   if (to === undefined || (url === null && to !== EMBEDDED_PLACE))
     return usageFailure(INVALID_PLACE);
-  const work = async (from: Place): Promise<Outcome> => {
+  const work = async (from: Place): Promise<CommandResult> => {
     const toPlace = url === null ? EMBEDDED_PLACE : withoutPassword(url);
     const fromPlace = placeText(from.config);
     if (toPlace === fromPlace) return usageFailure(`The database is at ${toPlace} already.`);
@@ -122,7 +122,7 @@ function placeText({ databaseUrl }: Config): string {
 /** A null `url` means the data directory of this node. */
 type PlannedMove = { from: Place; url: string | null; fromPlace: string; toPlace: string };
 
-async function showPlan({ from, url, fromPlace, toPlace }: PlannedMove): Promise<Outcome> {
+async function showPlan({ from, url, fromPlace, toPlace }: PlannedMove): Promise<CommandResult> {
   const { config, address } = from;
   const to = url === null ? null : { connectionString: url };
   const movePlan = await planMove({
@@ -155,7 +155,11 @@ const COPY_BYTES_PER_S = 6 * 1024 ** 2;
 const COUNTED_PER_S = 2_000_000;
 const LOCK_S = 1;
 
-async function moveTo(cli: Cli, move: PlannedMove, { json = false }: Options): Promise<Outcome> {
+async function moveTo(
+  cli: Cli,
+  move: PlannedMove,
+  { json = false }: Options,
+): Promise<CommandResult> {
   const { from, url, fromPlace, toPlace } = move;
   const { config, address } = from;
   const secretKey = await requireKeyOfDatabase(address, config);
@@ -257,7 +261,7 @@ async function dataFolderOf(address: DatabaseAddress): Promise<string | null> {
 function outcomeOf(
   { wasCopied, rows, bytes, pauseMs, lockMs }: MoveResult,
   toPlace: string,
-): Outcome {
+): CommandResult {
   const text = [
     wasCopied
       ? `Moved ${rows['emails'] ?? 0} emails, ${megabytes(bytes)}, to ${toPlace}. Sending paused for ${secondsText(pauseMs / 1_000)}, writing for ${secondsText(lockMs / 1_000)}.`

@@ -8,10 +8,13 @@ import { connectRunning, type RunningConnection } from '../database/embedded/eng
 import { type Departure, EMBEDDED_PLACE } from '../database/server/move-marks.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { findOrCreateInstanceId, requireSecretKey } from '../secrets/secret-key-file.ts';
-import { type Cli, type Outcome } from '../cli/command.ts';
+import { type Cli, type CommandResult } from '../cli/command.ts';
 import { withAddress } from '../cli/store.ts';
 
-export function undoCommand(cli: Cli, { isNewLost }: { isNewLost: boolean }): Promise<Outcome> {
+export function undoCommand(
+  cli: Cli,
+  { isNewLost }: { isNewLost: boolean },
+): Promise<CommandResult> {
   const work = async ({ address, config }: { address: DatabaseAddress; config: Config }) => {
     const secrets = new SecretBox(requireSecretKey(config));
     const { databaseUrl, dataDir } = config;
@@ -36,7 +39,7 @@ export function undoCommand(cli: Cli, { isNewLost }: { isNewLost: boolean }): Pr
   return withAddress(cli, work, { mayBeOld: true });
 }
 
-function outcomeOf({ program }: Cli, { place, at }: Departure): Outcome {
+function outcomeOf({ program }: Cli, { place, at }: Departure): CommandResult {
   return {
     data: { object: 'move', undone: true, from: place, moved_at: at.toISOString() },
     text: [

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { InstallationStatus } from '../../sdk/src/api.ts';
 import { ageText } from '../backup/backup-age.ts';
 import { type Api, apiRunnable, listData } from '../cli/api.ts';
-import type { Cli, Outcome } from '../cli/command.ts';
+import type { Cli, CommandResult } from '../cli/command.ts';
 import { shortTime, table } from '../cli/table.ts';
 
 export function describeAttention(attention: Command, cli: Cli): void {
@@ -15,7 +15,7 @@ export function describeAttention(attention: Command, cli: Cli): void {
   });
 }
 
-async function listAttention({ cli, client }: Api): Promise<Outcome> {
+async function listAttention({ cli, client }: Api): Promise<CommandResult> {
   const { conditions, backup: reported } = await client.operator.status();
   const backup = await withOwnBackupAccess(cli, reported);
   const lines = table(cli, {

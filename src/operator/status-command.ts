@@ -1,7 +1,7 @@
 /** `letterhaus status`: shows whether mail is accepted and sent, the nodes, the queue, and what needs attention. */
 import type { Command } from 'commander';
 import { type Api, apiRunnable } from '../cli/api.ts';
-import type { Cli, Outcome } from '../cli/command.ts';
+import type { Cli, CommandResult } from '../cli/command.ts';
 import { facts } from '../cli/table.ts';
 import { backupText } from './attention-command.ts';
 
@@ -14,7 +14,7 @@ export function describeStatus(status: Command, cli: Cli): void {
   });
 }
 
-async function show({ client }: Api): Promise<Outcome> {
+async function show({ client }: Api): Promise<CommandResult> {
   const status = await client.operator.status();
   const { unready, warnings, on_hold: isOnHold, nodes, queue, conditions, backup } = status;
   const isWell = unready.length === 0 && !isOnHold;

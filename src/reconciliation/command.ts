@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ReconciledDay } from '../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions, apiRunnable } from '../cli/api.ts';
-import type { Cli, Outcome } from '../cli/command.ts';
+import type { Cli, CommandResult } from '../cli/command.ts';
 import { table } from '../cli/table.ts';
 import { STATUS_COLUMNS } from './differences.ts';
 
@@ -34,7 +34,7 @@ function parseDay(text: string): string {
   throw new InvalidArgumentError('Write a date like 2026-11-24.');
 }
 
-async function runCheck(api: Api, options: Options): Promise<Outcome> {
+async function runCheck(api: Api, options: Options): Promise<CommandResult> {
   const { cli, client } = api;
   const { day } = options;
   const of = { project_id: await findProjectId(api, options) };
@@ -100,7 +100,7 @@ function explainDay({ day, project, differences }: ReconciledDay): string[] {
   return ['', `${day}, ${project}:`, ...sentences];
 }
 
-async function acknowledge(api: Api, options: Options & { day: string }): Promise<Outcome> {
+async function acknowledge(api: Api, options: Options & { day: string }): Promise<CommandResult> {
   const { day } = options;
   const target = { day, project_id: await findProjectId(api, options) };
   return {

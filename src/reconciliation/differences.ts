@@ -74,7 +74,7 @@ export type Difference = {
   emails: number;
   examples: readonly string[];
   /** For counters: its name, its count, and the stored number. */
-  counter?: 'emails' | 'recipients' | Outcome;
+  counter?: 'emails' | 'recipients' | CountedStatus;
   counted?: number;
   stored?: number;
 };
@@ -90,8 +90,8 @@ export const OUTCOMES = [
   'canceled',
   'complained',
 ] as const;
-export type Outcome = (typeof OUTCOMES)[number];
-export type Outcomes = Readonly<Record<Outcome, number>>;
+export type CountedStatus = (typeof OUTCOMES)[number];
+export type Outcomes = Readonly<Record<CountedStatus, number>>;
 
 export const NO_OUTCOMES: Outcomes = {
   sent: 0,
@@ -106,7 +106,7 @@ export const NO_OUTCOMES: Outcomes = {
 
 export function addOutcomes(first: Outcomes, second: Outcomes): Outcomes {
   const sums = OUTCOMES.map((outcome) => [outcome, first[outcome] + second[outcome]] as const);
-  return Object.fromEntries(sums) as Record<Outcome, number>;
+  return Object.fromEntries(sums) as Record<CountedStatus, number>;
 }
 
 /** @param isPartial the retention may have removed events of the day before they were counted */

@@ -2,7 +2,7 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { ProjectSettings, ProjectSettingsChange } from '../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions } from '../cli/api.ts';
-import type { Cli, Outcome } from '../cli/command.ts';
+import type { Cli, CommandResult } from '../cli/command.ts';
 import { parsePercent } from './alert.ts';
 
 type Options = ApiOptions & {
@@ -67,7 +67,7 @@ async function setReputationAlert(
   api: Api,
   options: Options,
   [project]: [string | undefined],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const { bounces, complaints, min, pause, off } = options;
   const settings = await updateProjectSettings(api, project ?? options.project, {
     reputation_alert: {

@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander';
 import type { ApiRequest } from '../../sdk/src/api.ts';
 import { LetterhausError } from '../../sdk/src/errors.ts';
 import { type Api, apiCommand, type ApiOptions, listData } from '../cli/api.ts';
-import { type Cli, EXAMPLE_ID, type Outcome } from '../cli/command.ts';
+import { type Cli, EXAMPLE_ID, type CommandResult } from '../cli/command.ts';
 import { countUpTo, takeRows, PAGE_MAX } from '../cli/lists.ts';
 import { facts, shortTime, table } from '../cli/table.ts';
 
@@ -36,7 +36,7 @@ type ListOptions = ApiOptions & {
   limit: number;
 };
 
-async function list(api: Api, { status, method, limit }: ListOptions): Promise<Outcome> {
+async function list(api: Api, { status, method, limit }: ListOptions): Promise<CommandResult> {
   const query = { status, method, limit: Math.min(limit + 1, PAGE_MAX) };
   const parts = await api.all();
   const found = await Promise.all(
@@ -70,7 +70,7 @@ async function list(api: Api, { status, method, limit }: ListOptions): Promise<O
   return { data: listData(rows, hasMore), text };
 }
 
-async function show(api: Api, _: object, [id]: [string]): Promise<Outcome> {
+async function show(api: Api, _: object, [id]: [string]): Promise<CommandResult> {
   const parts = await api.all();
   for (const [index, { client }] of parts.entries()) {
     const isLast = index === parts.length - 1;

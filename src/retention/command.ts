@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import type { RetentionState } from '../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions, apiRunnable } from '../cli/api.ts';
-import { type Cli, confirmed, type Outcome } from '../cli/command.ts';
+import { type Cli, confirmed, type CommandResult } from '../cli/command.ts';
 import { shortTime } from '../cli/table.ts';
 
 export function describeRetention(retention: Command, cli: Cli): void {
@@ -21,7 +21,7 @@ export function describeRetention(retention: Command, cli: Cli): void {
   }).option('--yes', 'do not ask for confirmation');
 }
 
-async function showRetention({ client }: Api): Promise<Outcome> {
+async function showRetention({ client }: Api): Promise<CommandResult> {
   const state = await client.operator.retention();
   const text = [
     `Content is kept for ${state.content}, metadata for ${state.metadata}.`,
@@ -53,7 +53,7 @@ function explainDelays(state: RetentionState): string[] {
 async function confirmRetention(
   { cli, client }: Api,
   { yes }: ApiOptions & { yes?: true },
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const refusal = await confirmed(cli, yes, {
     needs: 'Removed mail cannot be restored; confirm with --yes.',
     asks: 'Remove all mail that is past its retention permanently?',

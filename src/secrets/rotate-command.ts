@@ -21,7 +21,7 @@ import {
   type Cli,
   type Failure,
   isFailure,
-  type Outcome,
+  type CommandResult,
   type Success,
 } from '../cli/command.ts';
 import { type Store, withStore } from '../cli/store.ts';
@@ -67,7 +67,7 @@ type Rotation = {
   isFromFile: boolean;
 };
 
-function rotate(cli: Cli, options: Options): Promise<Outcome> {
+function rotate(cli: Cli, options: Options): Promise<CommandResult> {
   return withStore(cli, async (store) => {
     const dataDir = prepareDataDir(store.config.dataDir);
     const configured = store.config.secretKey;
@@ -78,7 +78,7 @@ function rotate(cli: Cli, options: Options): Promise<Outcome> {
   });
 }
 
-async function begin(rotation: Rotation): Promise<Outcome> {
+async function begin(rotation: Rotation): Promise<CommandResult> {
   const { store, keys, isFromFile } = rotation;
   const [first = ''] = keys;
   await recordFirstKey(store.db, secretKeyId(first));
@@ -99,7 +99,7 @@ async function begin(rotation: Rotation): Promise<Outcome> {
   return seal(writeKeys(rotation, [newKey, ...keys.filter((key) => key !== newKey)]));
 }
 
-async function seal(rotation: Rotation): Promise<Outcome> {
+async function seal(rotation: Rotation): Promise<CommandResult> {
   const { store, keys } = rotation;
   const result = await sealAll(rotation);
   if (isFailure(result)) return result;
@@ -117,7 +117,7 @@ async function seal(rotation: Rotation): Promise<Outcome> {
 async function finish(
   rotation: Rotation,
   { force = false }: { force?: boolean },
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const { store, keys, isFromFile } = rotation;
   const [first = '', ...old] = keys;
   if (old.length === 0)

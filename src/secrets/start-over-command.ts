@@ -28,7 +28,7 @@ import {
 } from './secret-key-file.ts';
 import { recordFirstKey } from './secret-store.ts';
 import { listSecretsToRenew, markAllUnusable, type SecretsToRenew } from './unusable-store.ts';
-import { addCommand, type Cli, type Failure, type Outcome } from '../cli/command.ts';
+import { addCommand, type Cli, type Failure, type CommandResult } from '../cli/command.ts';
 import { findRunningNodes } from '../operator/running-nodes.ts';
 import { type Place, withAddress, withStore } from '../cli/store.ts';
 
@@ -45,7 +45,7 @@ meanwhile. Look for the key first: in a backup, on another node, in an earlier d
 
 type Options = { yes?: true };
 
-async function startOver(cli: Cli, options: Options): Promise<Outcome> {
+async function startOver(cli: Cli, options: Options): Promise<CommandResult> {
   // Migrates first, and returns the reason when a database cannot be used.
   const opened = await withStore(cli, () => Promise.resolve({ data: null, text: '' }));
   if ('failed' in opened) return opened;
@@ -126,7 +126,7 @@ async function replace(
   cli: Cli,
   { address, config }: Place,
   before: Buffer | null,
-): Promise<Outcome> {
+): Promise<CommandResult> {
   return withOwnerConnection(address, async (db) => {
     await lockMigrations(db);
     const check = await readCheck(db);

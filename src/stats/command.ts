@@ -1,7 +1,7 @@
 /** `letterhaus stats`: prints counts of mail as a table that fits the terminal. */
 import { type Command, Option } from 'commander';
 import { type Api, type ApiOptions, apiRunnable } from '../cli/api.ts';
-import { type Cli, type Outcome, parseTime } from '../cli/command.ts';
+import { type Cli, type CommandResult, parseTime } from '../cli/command.ts';
 import {
   COUNTERS,
   type Counter,
@@ -48,7 +48,10 @@ type StatsOptions = ApiOptions & {
   by?: StatsDimension;
 };
 
-async function printStats({ cli, client, mode }: Api, options: StatsOptions): Promise<Outcome> {
+async function printStats(
+  { cli, client, mode }: Api,
+  options: StatsOptions,
+): Promise<CommandResult> {
   const { from, to, granularity, by } = options;
   const range = { from: from?.toISOString(), to: to?.toISOString() };
   const report = await client.stats.get({ ...range, granularity, by });

@@ -13,7 +13,7 @@ import {
   explainNotFound,
   nullIfNotFound,
 } from '../cli/api.ts';
-import type { Cli, Outcome } from '../cli/command.ts';
+import type { Cli, CommandResult } from '../cli/command.ts';
 import { PAGE_MAX } from '../cli/lists.ts';
 import { shortTime, table } from '../cli/table.ts';
 import { type Address, explainAddress, parseAddress } from '../mail/address.ts';
@@ -45,7 +45,7 @@ export function describeSuppressions(suppressions: Command, cli: Cli): void {
   describeSuppressionFiles(suppressions, cli);
 }
 
-async function list(api: Api): Promise<Outcome> {
+async function list(api: Api): Promise<CommandResult> {
   const found = await listInAll(await api.all(), ({ suppressions }) =>
     suppressions.list({ limit: PAGE_MAX }),
   );
@@ -69,7 +69,7 @@ async function list(api: Api): Promise<Outcome> {
   };
 }
 
-async function show(api: Api, address: Address): Promise<Outcome> {
+async function show(api: Api, address: Address): Promise<CommandResult> {
   const { suppressions } = api.client;
   const found = await nullIfNotFound(suppressions.get(address));
   const entry = found
@@ -111,7 +111,7 @@ function historyTable(cli: Cli, history: readonly SuppressionChange[]): string {
 
 const CREATED = 201;
 
-async function add(api: Api, address: Address): Promise<Outcome> {
+async function add(api: Api, address: Address): Promise<CommandResult> {
   const entry = await api.client.suppressions.create({ address });
   const isNew = api.lastScope().status === CREATED;
   const text = isNew
@@ -120,7 +120,7 @@ async function add(api: Api, address: Address): Promise<Outcome> {
   return { data: { ...entry, environment: api.mode }, text };
 }
 
-async function remove(api: Api, address: Address): Promise<Outcome> {
+async function remove(api: Api, address: Address): Promise<CommandResult> {
   const data = await explainNotFound(
     api.client.suppressions.delete(address),
     `${address} is not suppressed in the ${api.mode} environment.`,

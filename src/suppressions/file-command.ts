@@ -15,7 +15,7 @@ import {
   type Cli,
   type ExitCode,
   type Failure,
-  type Outcome,
+  type CommandResult,
   usageFailure,
 } from '../cli/command.ts';
 import { reasonOf } from '../cli/connection.ts';
@@ -64,7 +64,7 @@ async function importFile(
   { cli, client }: Api,
   { reason }: ImportOptions,
   [file]: [string],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const upload = new Upload(file, cli);
   // The response may come before the end of the file. Nothing more of the file is read then.
   const responded = new AbortController();
@@ -175,7 +175,7 @@ async function exportFile(
   { cli, client }: Api,
   _options: ApiOptions,
   [file]: [string | undefined],
-): Promise<Outcome | ExitCode> {
+): Promise<CommandResult | ExitCode> {
   const list = new Download(cli);
   // Before the first byte, so that a refusal leaves a file as it is.
   const pieces = list.withProgress(await client.suppressions.exportStream());

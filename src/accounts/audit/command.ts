@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import type { AuditEvent } from '../../../sdk/src/api.ts';
 import { type Api, type ApiOptions, apiRunnable, listData } from '../../cli/api.ts';
-import type { Cli, Outcome } from '../../cli/command.ts';
+import type { Cli, CommandResult } from '../../cli/command.ts';
 import { countUpTo, takeRows, PAGE_MAX } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
@@ -20,7 +20,7 @@ export function describeAudit(audit: Command, cli: Cli): void {
 
 type Options = ApiOptions & { after?: string; limit: number };
 
-async function list({ cli, client }: Api, { after, limit }: Options): Promise<Outcome> {
+async function list({ cli, client }: Api, { after, limit }: Options): Promise<CommandResult> {
   const query = { after, limit: Math.min(limit + 1, PAGE_MAX) };
   const { rows, hasMore } = await takeRows(client.auditLog.list(query), limit);
   const text = table(cli, {

@@ -13,7 +13,7 @@ import {
   listData,
   explainNotFound,
 } from '../../cli/api.ts';
-import { type Cli, EXAMPLE_ID, type Outcome, parseName } from '../../cli/command.ts';
+import { type Cli, EXAMPLE_ID, type CommandResult, parseName } from '../../cli/command.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
 const DAY_S = 86_400;
@@ -78,7 +78,7 @@ type CreateOptions = ApiOptions & {
   expires?: Date;
 };
 
-async function create(api: Api, options: CreateOptions): Promise<Outcome> {
+async function create(api: Api, options: CreateOptions): Promise<CommandResult> {
   const { name, permission, domain, expires } = options;
   const expires_at = expires?.toISOString();
   const created = await api.client.apiKeys.create({ name, permission, domain, expires_at });
@@ -86,7 +86,7 @@ async function create(api: Api, options: CreateOptions): Promise<Outcome> {
   return { data: { ...created, project_id: await findProjectId(api) }, text };
 }
 
-async function list(api: Api, options: ApiOptions): Promise<Outcome> {
+async function list(api: Api, options: ApiOptions): Promise<CommandResult> {
   const keys = await listInAll(await api.all(), (client) => client.apiKeys.list({ limit: 100 }));
   return {
     data: listData(keys),
@@ -113,7 +113,11 @@ async function list(api: Api, options: ApiOptions): Promise<Outcome> {
 
 type RotateOptions = ApiOptions & { overlap: number };
 
-async function rotate(api: Api, options: RotateOptions, [idOrKey]: [string]): Promise<Outcome> {
+async function rotate(
+  api: Api,
+  options: RotateOptions,
+  [idOrKey]: [string],
+): Promise<CommandResult> {
   const id = await findId(api, options, idOrKey);
   const request = api.byId.apiKeys.rotate(id, { expires_in: options.overlap });
   const rotated = await explainNotFound(request, noKeyMessage(id));
@@ -124,7 +128,7 @@ async function rotate(api: Api, options: RotateOptions, [idOrKey]: [string]): Pr
   };
 }
 
-async function revoke(api: Api, options: ApiOptions, [idOrKey]: [string]): Promise<Outcome> {
+async function revoke(api: Api, options: ApiOptions, [idOrKey]: [string]): Promise<CommandResult> {
   const id = await findId(api, options, idOrKey);
   const revoked = await explainNotFound(api.byId.apiKeys.revoke(id), noKeyMessage(id));
   return { data: { ...revoked, revoked: true }, text: `Key ${id} is revoked.` };

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import type { Limits } from '../../../sdk/src/api.ts';
 import { type Api, apiRunnable, listData } from '../../cli/api.ts';
-import type { Cli, Outcome } from '../../cli/command.ts';
+import type { Cli, CommandResult } from '../../cli/command.ts';
 import { facts, table } from '../../cli/table.ts';
 import { showPeriod } from '../../core/retention.ts';
 import { inMegabytes } from './storage.ts';
@@ -15,7 +15,7 @@ export function describeLimits(limits: Command, cli: Cli): void {
   });
 }
 
-async function show(api: Api): Promise<Outcome> {
+async function show(api: Api): Promise<CommandResult> {
   const parts = await api.all();
   const found = await Promise.all(
     parts.map(async ({ client, environment }) => ({

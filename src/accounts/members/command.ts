@@ -2,7 +2,13 @@
 import { Argument, type Command, Option } from 'commander';
 import type { Member } from '../../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';
-import { type Cli, confirmed, type Failure, isFailure, type Outcome } from '../../cli/command.ts';
+import {
+  type Cli,
+  confirmed,
+  type Failure,
+  isFailure,
+  type CommandResult,
+} from '../../cli/command.ts';
 import { takeRows, PAGE_MAX } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
 import { type Role, ROLES } from '../../core/roles.ts';
@@ -48,7 +54,7 @@ export function describeMembers(members: Command, cli: Cli): void {
 
 const MEMBERS_MAX = 10_000;
 
-async function list({ cli, client }: Api): Promise<Outcome> {
+async function list({ cli, client }: Api): Promise<CommandResult> {
   const { rows, hasMore } = await takeRows(client.members.list({ limit: PAGE_MAX }), MEMBERS_MAX);
   const text = table(cli, {
     columns: ['ID', { heading: 'EMAIL', cut: 2 }, { heading: 'NAME', cut: 1 }, 'ROLE', 'SIGNED IN'],
@@ -72,7 +78,7 @@ async function invite(
   { client }: Api,
   { role }: ApiOptions & { role: Role },
   [email]: [string],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const invitation = await client.members.invite({ email, role });
   const until = shortTime(invitation.expires_at);
   const text = `Pass this link on to ${invitation.email}; it works once, until ${until}:\n${invitation.url}`;
@@ -83,7 +89,7 @@ async function setRole(
   { client }: Api,
   _: object,
   [nameOrId, role]: [string, Role],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const member = await findMember(client, nameOrId);
   if (isFailure(member)) return member;
   const changed = await client.members.update(member.id, { role });
@@ -94,7 +100,7 @@ async function remove(
   { cli, client }: Api,
   { yes }: ApiOptions & { yes?: true },
   [nameOrId]: [string],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const member = await findMember(client, nameOrId);
   if (isFailure(member)) return member;
   const refusal = await confirmed(cli, yes, {

@@ -9,7 +9,7 @@ import { addAuditEvent } from '../audit/audit-store.ts';
 import { findMemberByEmail, findOrganization } from './member-store.ts';
 import type { Queryable } from '../../database/database.ts';
 import { removeTotp } from '../sign-in/totp-store.ts';
-import { addCommand, type Cli, type Outcome, failure } from '../../cli/command.ts';
+import { addCommand, type Cli, type CommandResult, failure } from '../../cli/command.ts';
 import { withStore } from '../../cli/store.ts';
 
 const VALIDITY = 'It works once, for 30 minutes.';
@@ -31,7 +31,7 @@ export function describeOwner(owner: Command, cli: Cli): void {
     .option('--remove-totp', 'also switch off the second factor');
 }
 
-function printOwnerLink(cli: Cli): Promise<Outcome> {
+function printOwnerLink(cli: Cli): Promise<CommandResult> {
   return withStore(cli, async ({ db, config }) => {
     const path = await createOwnerLink(db);
     if (path === null) {
@@ -52,7 +52,7 @@ function printResetLink(
   cli: Cli,
   { removeTotp: removesTotp }: ResetOptions,
   [email]: [string],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   return withStore(cli, async ({ db, config }) => {
     const member = await findMemberByEmail(db, addressKey(email.trim()));
     if (member === null) {
@@ -91,7 +91,7 @@ async function recordCommand(
   });
 }
 
-function linkOutcome(url: string, instruction: string): Outcome {
+function linkOutcome(url: string, instruction: string): CommandResult {
   return { data: { sign_in_url: url }, text: `${instruction}. ${VALIDITY}\n${url}` };
 }
 

@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { InstallationProject } from '../../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions } from '../../cli/api.ts';
-import { type Cli, type Outcome, parseName } from '../../cli/command.ts';
+import { type Cli, type CommandResult, parseName } from '../../cli/command.ts';
 import { shortTime, table } from '../../cli/table.ts';
 import { parseCount, parseMegabytes } from '../../config/env-reader.ts';
 import { type Limit, parseLimit } from '../../core/limits.ts';
@@ -82,7 +82,7 @@ export function describeProjects(projects: Command, cli: Cli): void {
   describeReputationAlert(projects, cli);
 }
 
-async function list({ cli, client }: Api): Promise<Outcome> {
+async function list({ cli, client }: Api): Promise<CommandResult> {
   const projects = await client.operator.projects();
   const lines = table(cli, {
     columns: [
@@ -115,7 +115,7 @@ async function list({ cli, client }: Api): Promise<Outcome> {
   return { data: projects, text: [lines, ...warnings].join('\n') };
 }
 
-async function create({ client }: Api, _: object, [name]: [string]): Promise<Outcome> {
+async function create({ client }: Api, _: object, [name]: [string]): Promise<CommandResult> {
   const project = await client.projects.create(name);
   return { data: project, text: `Project ${project.name} is created (${project.id}).` };
 }
@@ -136,7 +136,7 @@ async function setLimit(
   api: Api,
   { category, mode, project }: LimitOptions,
   [{ value }]: [OrDefault<Limit>],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const environments = mode === undefined ? [...ENVIRONMENTS] : [mode];
   const own = value && { max: value.max, window_s: value.windowS };
   const limits = environments.map((environment) => ({ environment, category, limit: own }));
@@ -152,7 +152,7 @@ async function setDomainsMax(
   api: Api,
   { project }: ApiOptions,
   [{ value }]: [OrDefault<number>],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const settings = await updateProjectSettings(api, project, { domains_max: value });
   const text = `${settings.name} may have ${settings.domains_max} domains in each environment.`;
   return { data: settings, text };
@@ -162,7 +162,7 @@ async function setStorageMax(
   api: Api,
   { project }: ApiOptions,
   [{ value }]: [OrDefault<number>],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const settings = await updateProjectSettings(api, project, { storage_max_bytes: value });
   return { data: settings, text: `${settings.name} stores ${showStorage(settings.storage)}.` };
 }
@@ -185,7 +185,7 @@ function periodOption(flags: string, what: string): Option {
 
 type RetentionOptions = ApiOptions & { content?: string; metadata?: string };
 
-async function setRetention(api: Api, options: RetentionOptions): Promise<Outcome> {
+async function setRetention(api: Api, options: RetentionOptions): Promise<CommandResult> {
   const { project, content, metadata } = options;
   const change = { content: nullIfDefault(content), metadata: nullIfDefault(metadata) };
   const settings = await updateProjectSettings(api, project, change);

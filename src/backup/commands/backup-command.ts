@@ -24,7 +24,7 @@ import { readSecretKey } from '../../secrets/secret-key-file.ts';
 import { backupFailure } from './backup-failure.ts';
 import {
   type Cli,
-  type Outcome,
+  type CommandResult,
   PROGRESS_EVERY_MS,
   runnable,
   type Success,
@@ -67,7 +67,7 @@ type Options = {
   withoutSecretKey?: true;
 };
 
-async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcome> {
+async function run(cli: Cli, options: Options, [file]: [string]): Promise<CommandResult> {
   if (options.verify === true) return verify(cli, file);
   return withAddress(cli, async (place) => {
     try {
@@ -96,7 +96,7 @@ async function write(
   cli: Cli,
   file: string,
   { place, sealing }: { place: Place; sealing: Sealing },
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const { address, config } = place;
   const secretKey = config.secretKey ?? readSecretKey(config.dataDir);
   if (secretKey === null) {
@@ -159,7 +159,7 @@ function reportProgress({ world, err }: Cli): Progress {
   });
 }
 
-async function verify(cli: Cli, file: string): Promise<Outcome> {
+async function verify(cli: Cli, file: string): Promise<CommandResult> {
   try {
     const { header, rows, bytes } = await walkBackup(await openFile(cli, file), {
       rows: () => Promise.resolve(),

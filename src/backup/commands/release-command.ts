@@ -5,7 +5,7 @@
 import { type Command } from 'commander';
 import type { InstallationHold } from '../../../sdk/src/api.ts';
 import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
-import type { Cli, Outcome } from '../../cli/command.ts';
+import type { Cli, CommandResult } from '../../cli/command.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
 const ROWS_MAX = 20;
@@ -22,7 +22,7 @@ export function describeRelease(release: Command, cli: Cli): void {
 
 type Options = ApiOptions & { dryRun?: true; exceptInDoubt?: true };
 
-async function run({ cli, client }: Api, options: Options): Promise<Outcome> {
+async function run({ cli, client }: Api, options: Options): Promise<CommandResult> {
   if (options.dryRun === true) {
     const hold = await client.operator.hold();
     return { data: hold, text: holdText(cli, hold) };

@@ -26,7 +26,7 @@ import { readSecretKey, storeRestoredSecretKey } from '../../secrets/secret-key-
 import { backupFailure } from './backup-failure.ts';
 import {
   type Cli,
-  type Outcome,
+  type CommandResult,
   parseTime,
   PROGRESS_EVERY_MS,
   runnable,
@@ -62,7 +62,7 @@ export function describeRestore(command: Command, cli: Cli): void {
 
 type Options = { pointInTime?: Date; passphraseFile?: string; identity?: string };
 
-async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcome> {
+async function run(cli: Cli, options: Options, [file]: [string]): Promise<CommandResult> {
   if (file === '-') return usageFailure('A backup is read twice. Save it to a file first.');
   const read = readConfig(cli.env);
   if (!read.ok) return usageFailure(read.problems.join('\n'));
@@ -94,7 +94,7 @@ async function restore(
   cli: Cli,
   file: string,
   { config, opening }: { config: Config; opening: Opening },
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const located = await locate(file, { access: config.backup.s3, world: cli.world });
   const { journal } = located.place;
   const backup = await fileToRead(located);
@@ -102,7 +102,7 @@ async function restore(
   const onProgress = reportProgress(cli);
   const present = config.secretKey ?? readSecretKey(config.dataDir);
   const { facts, secretKey } = await checkBackup(read, { opening, present, onProgress });
-  const fill = async ({ address, isInService }: Place): Promise<Outcome> => {
+  const fill = async ({ address, isInService }: Place): Promise<CommandResult> => {
     if (isInService) return usageFailure(SERVICE_IS_RUNNING);
     try {
       await using target = await openRestoreTarget(address);
@@ -158,7 +158,7 @@ function outcomeOf(
   { program }: Cli,
   { header, rows }: BackupFacts,
   { suppressions, keys }: ReplayCounts,
-): Outcome {
+): CommandResult {
   const { takenAt, open, version } = header;
   return restoredOutcome(
     program,

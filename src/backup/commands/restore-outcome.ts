@@ -1,6 +1,6 @@
 /** The closing text of a restore, from a backup or to a point in time. */
 import type { ReplayCounts } from '../restore-backup.ts';
-import type { Outcome } from '../../cli/command.ts';
+import type { CommandResult } from '../../cli/command.ts';
 
 type RestoredBackup = {
   takenAt: string;
@@ -15,7 +15,7 @@ export function restoredOutcome(
   program: string,
   { takenAt, version, open, emails, rows }: RestoredBackup,
   { suppressions, keys }: ReplayCounts,
-): Outcome {
+): CommandResult {
   const text = [
     `Restored ${emails} emails as of ${takenAt}, ${open} recipients of them open.`,
     ...(suppressions + keys > 0

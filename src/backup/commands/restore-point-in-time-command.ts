@@ -26,7 +26,12 @@ import { migrate } from '../../migration/migrate.ts';
 import { DatabaseUnusable } from '../../database/server/unusable-error.ts';
 import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 import { readSecretKey, storeRestoredSecretKey } from '../../secrets/secret-key-file.ts';
-import { type Cli, type Outcome, PROGRESS_EVERY_MS, usageFailure } from '../../cli/command.ts';
+import {
+  type Cli,
+  type CommandResult,
+  PROGRESS_EVERY_MS,
+  usageFailure,
+} from '../../cli/command.ts';
 import { throttled } from '../throttled.ts';
 
 type Options = { at: Date; config: Config; opening: Opening };
@@ -37,7 +42,7 @@ export async function restorePointInTime(
   cli: Cli,
   archive: string,
   { at, config, opening }: Options,
-): Promise<Outcome> {
+): Promise<CommandResult> {
   if (config.databaseUrl !== null) {
     return usageFailure(
       'A restore to a point in time makes an embedded database. Unset DATABASE_URL.',
@@ -121,7 +126,7 @@ function outcomeOf(
   { program }: Cli,
   { at, base: { version } }: RestorePlan,
   { emails, open, replayed: { suppressions, keys } }: RecoveredMail,
-): Outcome {
+): CommandResult {
   const backup = { takenAt: at.toISOString(), open, version, rows: { emails }, emails };
   return restoredOutcome(program, backup, { suppressions, keys });
 }

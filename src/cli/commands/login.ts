@@ -2,7 +2,14 @@
 import { type Command, Option } from 'commander';
 import { currentKey } from '../api.ts';
 import { ConnectionError } from '../../../sdk/src/errors.ts';
-import { type Cli, type Failure, failure, isFailure, type Outcome, runnable } from '../command.ts';
+import {
+  type Cli,
+  type Failure,
+  failure,
+  isFailure,
+  type CommandResult,
+  runnable,
+} from '../command.ts';
 import { connect, type Connection, noResponse } from '../connection.ts';
 import { profileFile, removeProfile, saveProfile } from '../profile.ts';
 
@@ -20,7 +27,7 @@ export function describeLogin(login: Command, cli: Cli): void {
 
 type Options = { url: string; key?: string };
 
-async function logIn(cli: Cli, options: Options): Promise<Outcome> {
+async function logIn(cli: Cli, options: Options): Promise<CommandResult> {
   const connection = connect(cli, options);
   if (isFailure(connection)) return connection;
   const { url } = options;

@@ -14,7 +14,7 @@ import {
   type Cli,
   type Failure,
   isFailure,
-  type Outcome,
+  type CommandResult,
   runnable,
   usageFailure,
 } from '../command.ts';
@@ -44,7 +44,7 @@ database cannot be read.`,
   );
 }
 
-async function run(cli: Cli, options: UpgradeOptions): Promise<Outcome> {
+async function run(cli: Cli, options: UpgradeOptions): Promise<CommandResult> {
   const { problems, env } = usableVariables(cli.env);
   const read = readConfig(env);
   if (!read.ok) return usageFailure(read.problems.join('\n'));
@@ -87,7 +87,7 @@ function unreadable(failure: Failure): Failure {
   return { ...failure, exitCode: 2 };
 }
 
-function success(cli: Cli, report: UpgradeReport): Outcome {
+function success(cli: Cli, report: UpgradeReport): CommandResult {
   return {
     data: toJson(report),
     text: textOf(cli, report),

@@ -55,7 +55,7 @@ export async function makeAppRole(db: Queryable): Promise<string | null> {
 
 type Login = { user: string; password: string };
 
-export type LoginOutcome = { address: DatabaseAddress } | { problem: string };
+export type LoginResult = { address: DatabaseAddress } | { problem: string };
 
 const SCRAM_ITERATIONS = 4_096;
 const LOGIN_TIMEOUT_MS = 5_000;
@@ -80,7 +80,7 @@ export async function makeLogin(
   db: Queryable,
   address: DatabaseAddress,
   { secretKey, ...abortOptions }: { secretKey: string } & AbortOptions,
-): Promise<LoginOutcome> {
+): Promise<LoginResult> {
   const login = await deriveLogin(db, secretKey);
   try {
     if (!login.exists) {
@@ -139,7 +139,7 @@ async function tryLogin(
   owner: DatabaseAddress,
   { user, password }: Login,
   abortOptions: AbortOptions,
-): Promise<LoginOutcome> {
+): Promise<LoginResult> {
   const address = addressForUser(owner, { user, password });
   const session = { name: 'letterhaus log-in', settings: {}, timeoutMs: LOGIN_TIMEOUT_MS };
   try {

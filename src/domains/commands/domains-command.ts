@@ -18,7 +18,7 @@ import {
   type Cli,
   type Failure,
   isFailure,
-  type Outcome,
+  type CommandResult,
   usageFailure,
 } from '../../cli/command.ts';
 import { shortTime, table } from '../../cli/table.ts';
@@ -93,7 +93,7 @@ type DomainCommand<Options, Rest extends unknown[]> = {
   name: string;
   about: string;
   examples: [string, ...string[]];
-  run: (api: Api, found: FoundDomain, options: Options, ...rest: Rest) => Promise<Outcome>;
+  run: (api: Api, found: FoundDomain, options: Options, ...rest: Rest) => Promise<CommandResult>;
 };
 
 /** Adds a command for one domain, which its first argument names. */
@@ -137,7 +137,7 @@ type AddOptions = ApiOptions & {
   dkimSelector?: string;
 };
 
-async function add(api: Api, options: AddOptions, [name]: [string]): Promise<Outcome> {
+async function add(api: Api, options: AddOptions, [name]: [string]): Promise<CommandResult> {
   const dkim = await readExistingKey(options);
   if (dkim !== undefined && isFailure(dkim)) return dkim;
   const domain = await api.client.domains.create({ name, tls: options.tls, dkim });
@@ -172,7 +172,7 @@ async function readExistingKey(
   }
 }
 
-async function verify(_api: Api, { domain: { id }, client }: FoundDomain): Promise<Outcome> {
+async function verify(_api: Api, { domain: { id }, client }: FoundDomain): Promise<CommandResult> {
   const domain = await client.domains.verify(id);
   const { name, status } = domain;
   const unusable = domain.advice.find(({ about }) => about === 'dkim');
@@ -211,7 +211,7 @@ async function setTls(
   { domain: { id }, client }: FoundDomain,
   _options: ApiOptions,
   tls: (typeof TLS)[number],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const domain = await client.domains.update(id, { tls });
   const text = `TLS is ${tls} for emails that ${domain.name} sends from now on.`;
   return { data: domain, text };
@@ -222,7 +222,7 @@ async function setTracking(
   { domain: { id }, client }: FoundDomain,
   _options: ApiOptions,
   tracked: (typeof TRACKED)[number],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const isBoth = tracked === 'both';
   const tracking = { opens: isBoth || tracked === 'opens', clicks: isBoth || tracked === 'clicks' };
   const domain = await client.domains.update(id, { tracking });
@@ -237,7 +237,7 @@ async function setTracking(
   return { data: domain, text };
 }
 
-async function list(api: Api): Promise<Outcome> {
+async function list(api: Api): Promise<CommandResult> {
   const found = await listInAll(await api.all(), (client) => client.domains.list({ limit: 100 }));
   const warnings = found.flatMap((domain) =>
     domain.advice
@@ -274,7 +274,7 @@ async function rotateDkim(
   api: Api,
   { domain: { id }, client }: FoundDomain,
   options: RotateOptions,
-): Promise<Outcome> {
+): Promise<CommandResult> {
   if (options.cancel) {
     const domain = await client.domains.cancelDkimRotation(id);
     const text = `The rotation is canceled; ${domain.name} keeps its keys.`;
@@ -295,7 +295,7 @@ async function remove(
   { cli }: Api,
   { domain: { id, name }, client }: FoundDomain,
   options: RemoveOptions,
-): Promise<Outcome> {
+): Promise<CommandResult> {
   if (!options.yes && cli.confirm !== undefined) {
     const { waiting = 0 } = await client.domains.get(id, { waiting: true });
     const alternative = `To replace its DKIM key only: ${cli.program} domains rotate-dkim ${name}`;

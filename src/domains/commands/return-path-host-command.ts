@@ -1,7 +1,7 @@
 /** `letterhaus domains return-path-host`: the host that receives the bounces of all domains. */
 import type { Command } from 'commander';
 import { type Api, apiCommand } from '../../cli/api.ts';
-import type { Cli, Outcome } from '../../cli/command.ts';
+import type { Cli, CommandResult } from '../../cli/command.ts';
 
 export function describeReturnPathHost(domains: Command, cli: Cli): void {
   apiCommand(domains, cli, {
@@ -14,7 +14,7 @@ export function describeReturnPathHost(domains: Command, cli: Cli): void {
   }).argument('[name]', 'such as mail.example.com; must resolve to one node or to all of them');
 }
 
-async function showHost({ client }: Api): Promise<Outcome> {
+async function showHost({ client }: Api): Promise<CommandResult> {
   const data = await client.operator.returnPathHost();
   const { name: host, node_names: names } = data;
   const nodes = names.length === 0 ? 'no node with a full name yet' : names.join(', ');
@@ -28,7 +28,7 @@ async function showHost({ client }: Api): Promise<Outcome> {
   };
 }
 
-async function setHost({ client }: Api, newName: string): Promise<Outcome> {
+async function setHost({ client }: Api, newName: string): Promise<CommandResult> {
   const data = await client.operator.setReturnPathHost(newName);
   const { name, before, verified_domains: verified, node_names: nodes } = data;
   if (before === name || verified === 0) {

@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { RecipientLogEntry, RecipientLogList } from '../../../sdk/src/api.ts';
 import { type Address, explainAddress, parseAddress } from '../../mail/address.ts';
 import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
-import type { Cli, Outcome } from '../../cli/command.ts';
+import type { Cli, CommandResult } from '../../cli/command.ts';
 import { countUpTo } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
@@ -24,7 +24,7 @@ export function describeLog(log: Command, cli: Cli): void {
     .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, countUpTo(LIMIT_MAX), 50);
 }
 
-async function show(api: Api, options: Options): Promise<Outcome> {
+async function show(api: Api, options: Options): Promise<CommandResult> {
   const { to, limit } = options;
   const found = await read(api, options);
   const suppressed = found.flatMap((one) => one.suppressed);

@@ -10,7 +10,7 @@ import type {
 import type { Letterhaus } from '../../../sdk/src/client.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
 import { type Api, apiCommand, type ApiOptions, listData, explainNotFound } from '../../cli/api.ts';
-import { type Cli, EXAMPLE_ID, type Outcome } from '../../cli/command.ts';
+import { type Cli, EXAMPLE_ID, type CommandResult } from '../../cli/command.ts';
 import { type Empty, facts, shortTime, table } from '../../cli/table.ts';
 import { diagnosisText } from './diagnosis-text.ts';
 import { describeExport } from './export-command.ts';
@@ -80,7 +80,7 @@ type ListOptions = ApiOptions & {
   limit: number;
 };
 
-async function list(api: Api, options: ListOptions): Promise<Outcome> {
+async function list(api: Api, options: ListOptions): Promise<CommandResult> {
   const { status, to, query: q, limit } = options;
   const filter = { status, to, q };
   const parts = await api.all();
@@ -118,7 +118,7 @@ async function newest(client: Letterhaus, filter: Filter, count: number): Promis
   return found;
 }
 
-async function show(api: Api, id: string): Promise<Outcome> {
+async function show(api: Api, id: string): Promise<CommandResult> {
   const email = await api.byId.emails.get(id);
   const events: TimelineEvent[] = [];
   for await (const event of api.byId.emails.events(id, { limit: PAGE_MAX })) {
@@ -129,19 +129,19 @@ async function show(api: Api, id: string): Promise<Outcome> {
 }
 
 /** Exits with 0 whatever the email's status: the diagnosis itself succeeded. */
-async function why(api: Api, id: string): Promise<Outcome> {
+async function why(api: Api, id: string): Promise<CommandResult> {
   const found = await api.byId.emails.diagnose(id);
   return { data: found, text: diagnosisText(api.cli, found) };
 }
 
-async function cancel(api: Api, id: string): Promise<Outcome> {
+async function cancel(api: Api, id: string): Promise<CommandResult> {
   const email = await api.byId.emails.cancel(id);
   return { data: email, text: changedText(email) };
 }
 
 type RescheduleOptions = ApiOptions & { at: string };
 
-async function reschedule(api: Api, id: string, { at }: RescheduleOptions): Promise<Outcome> {
+async function reschedule(api: Api, id: string, { at }: RescheduleOptions): Promise<CommandResult> {
   const email = await api.byId.emails.reschedule(id, { scheduled_at: at });
   return { data: email, text: changedText(email) };
 }

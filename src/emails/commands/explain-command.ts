@@ -8,7 +8,7 @@ import {
   addCommand,
   type Cli,
   type ExitCode,
-  type Outcome,
+  type CommandResult,
   usageFailure,
 } from '../../cli/command.ts';
 import { facts } from '../../cli/table.ts';
@@ -56,7 +56,7 @@ async function explainReply(
   _cli: Cli,
   { phase }: { phase: Phase },
   [words]: [string[]],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const reply = replyOf(words.join(' '));
   if (reply === null) {
     return usageFailure(

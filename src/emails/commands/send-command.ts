@@ -5,7 +5,7 @@
 import { type Command, Option } from 'commander';
 import type { DryRun } from '../../../sdk/src/api.ts';
 import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
-import { type Cli, type Outcome, readContent, usageFailure } from '../../cli/command.ts';
+import { type Cli, type CommandResult, readContent, usageFailure } from '../../cli/command.ts';
 import { addValue, readValues, type Values } from '../../templates/commands/variable-options.ts';
 import { dryRunText } from './dry-run-text.ts';
 
@@ -85,7 +85,7 @@ type SendOptions = ApiOptions & {
   dryRun?: true;
 };
 
-async function run(api: Api, options: SendOptions): Promise<Outcome> {
+async function run(api: Api, options: SendOptions): Promise<CommandResult> {
   const { batch, permissive, idempotencyKey, dryRun } = options;
   if (batch !== undefined && dryRun) {
     return usageFailure('A dry run takes one email; leave out --batch or --dry-run.');
@@ -156,7 +156,7 @@ type Accepted = {
   errors?: { index: number; message: string }[];
 };
 
-function accepted(answer: Accepted, status: number): Outcome {
+function accepted(answer: Accepted, status: number): CommandResult {
   if (answer.data) return acceptedBatch(answer.data, answer.errors ?? [], answer);
   const what = status === 200 ? 'was accepted before with this idempotency key' : 'is accepted';
   return {
@@ -169,7 +169,7 @@ function acceptedBatch(
   { length }: { id: string }[],
   errors: NonNullable<Accepted['errors']>,
   answer: Accepted,
-): Outcome {
+): CommandResult {
   const refused = errors.map(({ index, message }) => `\nEmail ${index + 1}: ${message}`);
   const text = `${length} of ${length + errors.length} emails are accepted; see letterhaus emails list`;
   return { data: answer, text: text + refused.join('') };

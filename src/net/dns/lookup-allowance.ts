@@ -10,13 +10,13 @@
 import type { Scope } from '../../core/scope.ts';
 import type { World } from '../../lib/world.ts';
 
-export type LookupOutcome<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
+export type LookUpResult<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
 
 /** Look-ups of one request for one purpose. Rejects with the error of `lookUp`. */
 export type BoundedLookup = <T>(
   domain: string,
   lookUp: () => T | Promise<T>,
-) => Promise<LookupOutcome<T>>;
+) => Promise<LookUpResult<T>>;
 
 export type LookupBounds = {
   perRequestMax: number;

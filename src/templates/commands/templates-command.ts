@@ -5,7 +5,13 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Template, TemplateSummary } from '../../../sdk/src/api.ts';
 import { listInAll, type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';
-import { type Cli, type Outcome, parseName, readContent, usageFailure } from '../../cli/command.ts';
+import {
+  type Cli,
+  type CommandResult,
+  parseName,
+  readContent,
+  usageFailure,
+} from '../../cli/command.ts';
 import { PAGE_MAX } from '../../cli/lists.ts';
 import { facts, printableLines, printable, shortTime, table } from '../../cli/table.ts';
 import { describeImport } from '../../move-in/templates-command.ts';
@@ -70,7 +76,7 @@ function describeContent(command: Command, another: string): Command {
 }
 
 /** Each with its own options, which commander has parsed. */
-type Run = (api: Api, options: never, args: never) => Promise<Outcome>;
+type Run = (api: Api, options: never, args: never) => Promise<CommandResult>;
 
 type ContentOptions = ApiOptions & {
   name?: string;
@@ -85,7 +91,7 @@ type ContentOptions = ApiOptions & {
 
 type ChosenVersion = ApiOptions & { version?: number };
 
-async function list(api: Api): Promise<Outcome> {
+async function list(api: Api): Promise<CommandResult> {
   const found = await listInAll(await api.all(), ({ templates }) =>
     templates.list({ limit: PAGE_MAX }),
   );
@@ -132,13 +138,13 @@ async function show(
   { client: { templates } }: Api,
   { version }: ChosenVersion,
   [id]: [string],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   return describeTemplate(
     await (version === undefined ? templates.get(id) : templates.getVersion(id, version)),
   );
 }
 
-function describeTemplate(template: Template, note?: string): Outcome {
+function describeTemplate(template: Template, note?: string): CommandResult {
   const variables = template.variables.map(({ name, type, default: fallback }) => {
     const value = fallback === undefined ? '' : ` = ${JSON.stringify(fallback)}`;
     return `${name}: ${type}${value}`;
@@ -157,7 +163,7 @@ function describeTemplate(template: Template, note?: string): Outcome {
   return { data: template, text: parts.map(printableLines).join('\n\n') };
 }
 
-async function create(api: Api, options: ContentOptions): Promise<Outcome> {
+async function create(api: Api, options: ContentOptions): Promise<CommandResult> {
   const { name, alias, subject, variable: variables } = options;
   if (name === undefined) {
     return usageFailure('A template needs --name, and --html, --text or a file.');
@@ -171,7 +177,7 @@ async function create(api: Api, options: ContentOptions): Promise<Outcome> {
   );
 }
 
-async function update(api: Api, options: ContentOptions, [id]: [string]): Promise<Outcome> {
+async function update(api: Api, options: ContentOptions, [id]: [string]): Promise<CommandResult> {
   const files = await readContents(options);
   if (typeof files === 'string') return usageFailure(files);
   const { name, alias, subject, variable: variables } = options;
@@ -193,7 +199,11 @@ async function readContents(
   }
 }
 
-async function publish(api: Api, { version }: ChosenVersion, [id]: [string]): Promise<Outcome> {
+async function publish(
+  api: Api,
+  { version }: ChosenVersion,
+  [id]: [string],
+): Promise<CommandResult> {
   const published = await api.client.templates.publish(id, { version });
   const text = `Emails are made of version ${published.version} of ${published.name} from now on.`;
   return { data: published, text: printable(text) };
@@ -201,7 +211,7 @@ async function publish(api: Api, { version }: ChosenVersion, [id]: [string]): Pr
 
 type PreviewOptions = ChosenVersion & { variable?: Values; variablesFile?: string };
 
-async function preview(api: Api, options: PreviewOptions, [id]: [string]): Promise<Outcome> {
+async function preview(api: Api, options: PreviewOptions, [id]: [string]): Promise<CommandResult> {
   const variables = await readValues(options);
   if (typeof variables === 'string') return usageFailure(variables);
   const { version } = options;
@@ -211,7 +221,7 @@ async function preview(api: Api, options: PreviewOptions, [id]: [string]): Promi
   return { data: rendered, text: parts.map(printableLines).join('\n\n') };
 }
 
-async function remove(api: Api, _options: ApiOptions, [id]: [string]): Promise<Outcome> {
+async function remove(api: Api, _options: ApiOptions, [id]: [string]): Promise<CommandResult> {
   const deleted = await api.client.templates.delete(id);
   return { data: deleted, text: `The template ${deleted.id} is deleted with its versions.` };
 }

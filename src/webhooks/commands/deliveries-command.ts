@@ -10,7 +10,7 @@ import { type Api, apiCommand, type ApiOptions } from '../../cli/api.ts';
 import {
   type Cli,
   EXAMPLE_ID,
-  type Outcome,
+  type CommandResult,
   parseTime,
   type Success,
   usageFailure,
@@ -74,7 +74,7 @@ function statusOption(): Option {
 }
 
 /** Ends with exit code 1 when the receiver did not accept the event. */
-async function test(api: Api, _options: ApiOptions, [id]: [string]): Promise<Outcome> {
+async function test(api: Api, _options: ApiOptions, [id]: [string]): Promise<CommandResult> {
   const data = await api.byId.webhooks.test(id);
   const [attempt] = data.log;
   const text = `The test event ${data.id} is ${data.status}: ${attempt ? describeAttempt(attempt) : ''}`;
@@ -88,7 +88,7 @@ async function deliveries(
   api: Api,
   { status, type, after, limit }: ListOptions,
   [id, deliveryId]: [string, string | undefined],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const { webhooks } = api.byId;
   if (deliveryId !== undefined)
     return describeDelivery(api.cli, await webhooks.getDelivery(id, deliveryId));
@@ -179,7 +179,7 @@ async function replay(
   api: Api,
   { since, until, status, progress }: ReplayOptions,
   [id, deliveryId]: [string, string | undefined],
-): Promise<Outcome> {
+): Promise<CommandResult> {
   const { webhooks } = api.byId;
   const chosen = [deliveryId, since, progress].filter((value) => value !== undefined);
   if (chosen.length !== 1) {

@@ -3,7 +3,7 @@ import { Option, type Command } from 'commander';
 import type { Webhook } from '../../../sdk/src/api.ts';
 import { LetterhausError } from '../../../sdk/src/errors.ts';
 import { listInAll, type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';
-import { type Cli, EXAMPLE_ID, type Outcome, usageFailure } from '../../cli/command.ts';
+import { type Cli, EXAMPLE_ID, type CommandResult, usageFailure } from '../../cli/command.ts';
 import { facts, shortTime, table } from '../../cli/table.ts';
 import type { EventType } from '../../core/events.ts';
 import { parseEvents } from '../../events/command.ts';
@@ -80,7 +80,7 @@ function describeChanges(webhooks: Command, cli: Cli): void {
   }
 }
 
-async function list(api: Api): Promise<Outcome> {
+async function list(api: Api): Promise<CommandResult> {
   const found = await listInAll(await api.all(), (client) => client.webhooks.list({ limit: 100 }));
   return {
     data: listData(found),
@@ -114,7 +114,7 @@ function statusText({ status, disabled_reason: reason }: Webhook): string {
 
 type AddOptions = ApiOptions & { events?: EventType[] };
 
-async function add(api: Api, { events }: AddOptions, [url]: [string]): Promise<Outcome> {
+async function add(api: Api, { events }: AddOptions, [url]: [string]): Promise<CommandResult> {
   const created = await withLocalUrlHint(url, api.client.webhooks.create({ url, events }));
   const text = `${created.signing_secret}\n\nThis signing secret of the webhook is shown only once (id ${created.id}).`;
   return { data: created, text };
@@ -144,7 +144,7 @@ function isLocal(text: string): boolean {
   return url !== null && (url.protocol === 'http:' || !/\.[a-z-]+\.?$/i.test(url.hostname));
 }
 
-async function show(api: Api, _options: ApiOptions, [id]: [string]): Promise<Outcome> {
+async function show(api: Api, _options: ApiOptions, [id]: [string]): Promise<CommandResult> {
   const webhook = await api.byId.webhooks.get(id);
   const text = facts([
     ['id', id],
@@ -164,7 +164,7 @@ type UpdateOptions = ApiOptions & {
   disable?: true;
 };
 
-async function update(api: Api, options: UpdateOptions, [id]: [string]): Promise<Outcome> {
+async function update(api: Api, options: UpdateOptions, [id]: [string]): Promise<CommandResult> {
   const { url, events } = options;
   const status = options.enable ? 'enabled' : options.disable ? 'disabled' : undefined;
   if (url === undefined && events === undefined && status === undefined) {
@@ -177,18 +177,18 @@ async function update(api: Api, options: UpdateOptions, [id]: [string]): Promise
   return { data: webhook, text };
 }
 
-async function rotateSecret(api: Api, id: string): Promise<Outcome> {
+async function rotateSecret(api: Api, id: string): Promise<CommandResult> {
   const rotated = await api.byId.webhooks.rotateSecret(id);
   const text = `${rotated.signing_secret}\n\nThis signing secret is shown only once. For 24 hours events are also signed with the old secret.`;
   return { data: rotated, text };
 }
 
-async function enable(api: Api, id: string): Promise<Outcome> {
+async function enable(api: Api, id: string): Promise<CommandResult> {
   const webhook = await api.byId.webhooks.update(id, { status: 'enabled' });
   return { data: webhook, text: `The webhook to ${webhook.url} is enabled.` };
 }
 
-async function remove(api: Api, id: string): Promise<Outcome> {
+async function remove(api: Api, id: string): Promise<CommandResult> {
   const data = await api.byId.webhooks.delete(id);
   return { data, text: `Webhook ${id} is removed.` };
 }
