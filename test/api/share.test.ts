@@ -19,7 +19,7 @@ const open = async (url: string) => {
   return service.request('GET', url.slice(service.url.length), { key: null });
 };
 
-test('everyone who has a link sees the email, without scripts', async () => {
+test('anybody with the link can read the email, which runs no scripts', async () => {
   const html = '<p>Hello</p><script>alert(1)</script>';
   const { id } = succeeded(await resend.emails.send({ ...EMAIL, html }));
   const shared = succeeded(await resend.emails.share(id, { expiresIn: '1h' }));

@@ -256,7 +256,7 @@ select c.email_numbers, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tr
        (select count(*) from notification_queue)::int as notified
   from counted c`;
 
-/** A row of a statement: a group of emails of which some are stored. */
+/** A row of a statement: a group of emails. The statement may store only some of them. */
 export type GroupRow = {
   /** Numbers of the stored emails, from 1. */
   email_numbers: number[];

@@ -119,7 +119,7 @@ export function limitKeyOf({ projectId, environment }: Scope): string {
   return `${projectId} ${environment}`;
 }
 
-/** Returns the key of requests of which at most one is stored; null: without an idempotency key. */
+/** Returns a key that repeated requests share. The store accepts one of them; null: no idempotency key. */
 export function idempotencyKeyOf(request: AcceptRequest): string | null {
   if (request.idempotency === null) return null;
   return `${limitKeyOf(request)} ${request.idempotency.key} `;

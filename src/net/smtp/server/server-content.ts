@@ -12,7 +12,7 @@ import type { SmtpServerWire } from './server-wire.ts';
 
 /** Dropped content is read up to this multiple of the size limit. */
 const READ_FACTOR = 2;
-/** Limit on a message of which only the beginning is kept. */
+/** Limit on a message when the service keeps only its beginning. */
 const TRUNCATED_BYTES_MAX = 1024 ** 3;
 /** Smaller pieces are joined: a buffer per octet would need a hundred times the memory. */
 const JOINED_PIECE_BYTES = 16 * 1024;
