@@ -157,16 +157,28 @@ test('two backups of one name do not replace each other', async () => {
   await place.remove(FILE);
   store.fault = once('CompleteMultipartUpload', { status: 501, code: 'NotImplemented' });
   await write(place, Buffer.from('third'));
-  // Replaces the backup while it is read.
-  const large = `${TO}/large`;
-  await write(place, CONTENT, large);
-  const reading = place.read(large)[Symbol.asyncIterator]();
-  await reading.next();
-  await place.remove(large);
-  await write(place, randomBytes(20 * 1024), large);
-  await assert.rejects(async () => {
+});
+
+test('reading a backup ends when it is replaced or removed meanwhile', async () => {
+  await using store = await startS3Server({ partBytesMin: PIECE_BYTES });
+  const place = placeIn(store);
+  const readDuring = async (change: () => unknown): Promise<void> => {
+    await write(place);
+    const reading = place.read(FILE)[Symbol.asyncIterator]();
+    await reading.next();
+    await change();
     while ((await reading.next()).done !== true);
-  }, /was replaced while it was read/);
+  };
+  const key = FILE.slice('s3://backups/'.length);
+  await assert.rejects(
+    readDuring(() => store.put(key, randomBytes(20 * 1024))),
+    /was replaced while it was read/,
+  );
+  await place.remove(FILE);
+  await assert.rejects(
+    readDuring(() => place.remove(FILE)),
+    /was removed while it was read/,
+  );
 });
 
 test('a failure is one sentence that says what to do, without the credentials', async () => {

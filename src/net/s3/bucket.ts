@@ -75,7 +75,7 @@ export class S3Bucket {
 
   /**
    * Yields the bytes of an object. The next range is read while the last one is used.
-   * @throws S3Problem, also when the object is replaced meanwhile or its bytes end early
+   * @throws S3Problem, also when the object is replaced or removed meanwhile, or its bytes end early
    */
   async *read(key: string): AsyncGenerator<Buffer> {
     const stop = new AbortController();
@@ -106,7 +106,7 @@ export class S3Bucket {
         range: `bytes=${from}-${from + this.pieceBytes - 1}`,
         ...(etag !== null && { 'if-match': etag }),
       },
-      expect: [412, 416],
+      expect: etag === null ? [416] : [404, 412, 416],
       bytesMax: this.pieceBytes,
       signal,
     });
@@ -122,10 +122,12 @@ export class S3Bucket {
       return { bytes: body, size, etag: etag ?? response.header('etag') };
     }
     const location = `s3://${this.name}/${key}`;
+    if (status === 412) {
+      throw new S3Problem(`${location} was replaced while it was read: run this again.`);
+    }
+    if (status === 404) throw new S3Problem(`${location} was removed while it was read.`);
     throw new S3Problem(
-      status === 412
-        ? `${location} was replaced while it was read: run this again.`
-        : `The store returned ${body.length} bytes of ${location} from byte ${from} on (status ${status}) instead of ${expected}: it has lost a part of the object.`,
+      `The store returned ${body.length} bytes of ${location} from byte ${from} on (status ${status}) instead of ${expected}: it has lost a part of the object.`,
     );
   }
 
