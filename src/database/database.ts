@@ -120,7 +120,7 @@ export class Database implements Queryable {
   /** Only for heartbeats: a lease must not expire because a settlement waits for a lock. */
   readonly heartbeat: Queryable;
   /** Only for webhooks, so that many events do not delay mail. */
-  readonly notifying: Queryable;
+  readonly sendingWebhooks: Queryable;
   /** Only for received mail, so that many bounces do not delay accepted mail. */
   readonly receiving: Queryable & Pick<Database, 'transaction'>;
   /** For authentication and for the storage limit, so that long reads do not delay requests. */
@@ -161,7 +161,12 @@ export class Database implements Queryable {
     const accepting = openPool(sizes.accept, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
     const settling = openPool(sizes.settle, SETTLE_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
     const heartbeat = openPool(sizes.heartbeat, HOT_SETTINGS, 'heartbeat', HEARTBEAT_TIMEOUT_MS);
-    const notifying = openPool(sizes.webhooks, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
+    const sendingWebhooks = openPool(
+      sizes.webhooks,
+      HOT_SETTINGS,
+      'webhooks',
+      STATEMENT_TIMEOUT_MS,
+    );
     const receiving = openPool(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
     const checking = openPool(sizes.check, SETTLE_SETTINGS, 'check', STATEMENT_TIMEOUT_MS);
     this.#readers = openPool(sizes.read, {}, 'read', STATEMENT_TIMEOUT_MS);
@@ -169,19 +174,19 @@ export class Database implements Queryable {
     this.accepting = accepting;
     this.settling = settling;
     this.heartbeat = heartbeat;
-    this.notifying = notifying;
+    this.sendingWebhooks = sendingWebhooks;
     this.receiving = receiving;
     this.checking = checking;
     const essential: [Pool, number][] = [
       [accepting, sizes.accept],
       [settling, sizes.settle],
       [heartbeat, sizes.heartbeat],
-      [notifying, sizes.webhooks],
+      [sendingWebhooks, sizes.webhooks],
       [checking, sizes.check],
       [this.#readers, sizes.read],
     ];
     this.#essential = essential.filter(([, size]) => size > 0).map(([pool]) => pool);
-    const writerPools = [accepting, settling, heartbeat, notifying, receiving];
+    const writerPools = [accepting, settling, heartbeat, sendingWebhooks, receiving];
     this.#pools = [...writerPools, checking, this.#readers];
   }
 

@@ -29,7 +29,7 @@ const limit = { max: 1_000, windowS: 60 };
 const accepting = new AcceptStore(db.accepting, {
   limit,
   holder: () => holder,
-  onNotified: () => {},
+  onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
 const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });

@@ -33,7 +33,7 @@ async function accepted(
   const store = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
     holder: () => holder,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
   const email = newEmail(sender, { mayHandOver: holder !== null, ...fields });

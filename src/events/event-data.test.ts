@@ -43,7 +43,7 @@ await createEndpoint(db, sender, {
 const accepting = new AcceptStore(db.accepting, {
   limit: { max: 1_000, windowS: 60 },
   holder: () => holder,
-  onNotified: () => {},
+  onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
 const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
@@ -132,7 +132,7 @@ test('events about an email have its fields, although these are not stored with 
   );
   assert.ok(stored!.bytes < 300, `${stored!.bytes} bytes are stored`);
 
-  const claimed = await claimWebhooks(db.notifying, holder, [
+  const claimed = await claimWebhooks(db.sendingWebhooks, holder, [
     { ...sender, endpointId, lowWaterMs: -Infinity, max: 10 },
   ]);
   const queued = claimed.find(({ eventId }) => eventId === delivered.eventId);

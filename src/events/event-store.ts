@@ -43,7 +43,7 @@ export function emailEventData(
  * look-up forces one index probe per event.
  */
 export const FAN_OUT = `
-notification as (
+new_webhook_deliveries as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
   select e.project_id, e.environment, w.id, e.id, e.subject_id, e.seq, e.type, t.now
@@ -54,9 +54,9 @@ notification as (
          and w.status = 'enabled' and (w.events is null or e.type = any(w.events)) offset 0) w
   returning project_id, endpoint_id, event_id
 ),
-notification_queue as (
+queued_webhooks as (
   insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
-  select project_id, endpoint_id, event_id, t.now from notification, t
+  select project_id, endpoint_id, event_id, t.now from new_webhook_deliveries, t
   returning 1
 )`;
 
@@ -95,7 +95,7 @@ new_events as (
   returning project_id, environment, subject_id, seq, id, type
 ),
 ${FAN_OUT}
-select count(*)::int as notified from notification_queue`;
+select count(*)::int as "queuedWebhooks" from queued_webhooks`;
 
 /**
  * Records an event and queues it for every subscribed endpoint.

@@ -35,7 +35,7 @@ function bounceOf(email: NewEmail): InboundItem {
 test('a report about a locked email does not block the others', async () => {
   const sender = await newSender(db);
   const emails = Array.from({ length: 12 }, () => newEmail(sender));
-  const nobody = { holder: () => null, onNotified: () => {}, onUnknown: () => {} };
+  const nobody = { holder: () => null, onWebhooksQueued: () => {}, onUnknown: () => {} };
   await acceptAll(
     new AcceptStore(db.accepting, { limit: { max: 100, windowS: 60 }, ...nobody }),
     emails,
@@ -46,7 +46,7 @@ test('a report about a locked email does not block the others', async () => {
 
   const own = new Database(database.address, { role: APP_ROLE, name: 'inbound' });
   await own.receiving.query(`set lock_timeout = '300ms'`);
-  const store = new ReportStore(own.receiving, { onNotified: () => {} });
+  const store = new ReportStore(own.receiving, { onWebhooksQueued: () => {} });
   const [locked, ...others] = emails;
   await db.transaction(async (tx) => {
     await tx.query('select from emails where project_id = $1 and id = $2 for update', [

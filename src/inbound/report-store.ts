@@ -46,7 +46,7 @@ export type InboundItem = {
 export type InboundResult = { kind: 'kept'; change: StoredStatus | null } | { kind: 'open' };
 
 export type ReportStoreOptions = {
-  onNotified: () => void;
+  onWebhooksQueued: () => void;
   /** Called for each change after the commit. */
   onSettled?: (settlement: Settlement) => void;
 };
@@ -98,10 +98,10 @@ async function commitTogetherOrSingly(
 async function commitBatch(
   db: Database['receiving'],
   batch: readonly InboundItem[],
-  { onNotified, onSettled, lockTimeoutMs }: ReportStoreOptions & { lockTimeoutMs?: number },
+  { onWebhooksQueued, onSettled, lockTimeoutMs }: ReportStoreOptions & { lockTimeoutMs?: number },
 ): Promise<InboundResult[]> {
   failpoint('inbound_before_commit');
-  const { results, notified } = await db.transaction(async (tx) => {
+  const { results, queuedWebhooks } = await db.transaction(async (tx) => {
     if (lockTimeoutMs !== undefined) await tx.query(`set local lock_timeout = ${lockTimeoutMs}`);
     const settled = await settleLate(tx, batch);
     const kept = batch.filter((_, index) => settled.results[index]?.kind === 'kept');
@@ -113,7 +113,7 @@ async function commitBatch(
     return settled;
   });
   failpoint('inbound_after_commit');
-  if (notified > 0) onNotified();
+  if (queuedWebhooks > 0) onWebhooksQueued();
   for (const [index, result] of results.entries()) {
     const settlement = batch[index]?.settlement;
     if (settlement && result.kind === 'kept' && result.change !== null) onSettled?.(settlement);
@@ -121,7 +121,11 @@ async function commitBatch(
   return results;
 }
 
-type LateSettlement = { results: InboundResult[]; changed: ReadonlySet<string>; notified: number };
+type LateSettlement = {
+  results: InboundResult[];
+  changed: ReadonlySet<string>;
+  queuedWebhooks: number;
+};
 
 async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise<LateSettlement> {
   const settlements = batch.flatMap(({ settlement }) => settlement ?? []);
@@ -129,10 +133,13 @@ async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise
     return {
       results: batch.map(() => ({ kind: 'kept', change: null })),
       changed: new Set(),
-      notified: 0,
+      queuedWebhooks: 0,
     };
   }
-  const { counted, notified } = await storeFull(tx, settlements, { holder: null, extent: 'all' });
+  const { counted, queuedWebhooks } = await storeFull(tx, settlements, {
+    holder: null,
+    extent: 'all',
+  });
   const changed = new Set(settlements.filter((_, index) => counted[index]).map(keyOf));
   await recomputeWorst(
     tx,
@@ -147,7 +154,7 @@ async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise
       return { kind: 'kept', change: changed.has(keyOf(settlement)) ? settlement.status : null };
     }),
     changed,
-    notified,
+    queuedWebhooks,
   };
 }
 

@@ -20,7 +20,7 @@ const { db } = database;
 const accepting = new AcceptStore(db.accepting, {
   limit: { max: 1_000_000, windowS: 60 },
   holder: () => null,
-  onNotified: () => {},
+  onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
 

@@ -20,7 +20,7 @@ const holder = newId();
 const accepting = new AcceptStore(db.accepting, {
   limit: { max: 1_000_000, windowS: 60 },
   holder: () => holder,
-  onNotified: () => {},
+  onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
 const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });

@@ -28,7 +28,7 @@ async function newMail({ db }: TestDatabase, count: number) {
   const accepting = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
     holder: () => holder,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
   const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });

@@ -178,7 +178,7 @@ test('emails are accepted during a removal, and several machines may remove at t
   const store = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
     holder: () => null,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
   const removed = { all: false };

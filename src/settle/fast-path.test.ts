@@ -167,7 +167,11 @@ async function store(tx: Queryable, wanted: StoredEmail, scope: Scoped): Promise
     environment: 'live',
     tags: wanted.tags.map((value) => ({ name: 'kind', value })),
   };
-  const options = { limit: { max: 1_000, windowS: 60 }, holder: HOLDER, onNotified: () => {} };
+  const options = {
+    limit: { max: 1_000, windowS: 60 },
+    holder: HOLDER,
+    onWebhooksQueued: () => {},
+  };
   const [row] = await storeEmails(tx, [email], options);
   assert.equal(row?.outcome, 'accepted');
   await tx.query(
@@ -253,7 +257,7 @@ function rowsOf(tx: Queryable, scopes: readonly Scoped[]): Promise<object[]> {
   return tx.query(`select * from (${ROWS}) order by name, row`, [projects]);
 }
 
-type Stored = { counted: boolean[]; isNotified: boolean };
+type Stored = { counted: boolean[]; hasQueuedWebhooks: boolean };
 
 /** Runs `write`. @returns the SQLSTATE if it fails and is rolled back */
 async function orUndone<Result>(
@@ -272,26 +276,27 @@ async function orUndone<Result>(
 }
 
 async function full(tx: Queryable, batch: readonly Settlement[]): Promise<Stored> {
-  const { counted, notified } = await storeFull(tx, batch, { holder: HOLDER, extent: 'all' });
-  return { counted, isNotified: notified > 0 };
+  const { counted, queuedWebhooks } = await storeFull(tx, batch, { holder: HOLDER, extent: 'all' });
+  return { counted, hasQueuedWebhooks: queuedWebhooks > 0 };
 }
 
-const seen = { stored: 0, left: 0, failed: 0, refused: 0, notified: 0 };
+const seen = { stored: 0, left: 0, failed: 0, refused: 0, queuedWebhooks: 0 };
 
 /** Tries the fast path first, and the full path for skipped outcomes, like the store. */
 async function shortThenFull(tx: Queryable, batch: readonly Settlement[]): Promise<Stored> {
   const fast = fastOutcomesOf(batch);
   const short = fast.length > 0 && (await orUndone(tx, () => storeFast(tx, fast, HOLDER)));
-  const { stored, notified } = typeof short === 'object' ? short : { stored: [], notified: 0 };
+  const { stored, queuedWebhooks } =
+    typeof short === 'object' ? short : { stored: [], queuedWebhooks: 0 };
   if (typeof short === 'string') seen.failed += 1;
   const left = batch.filter((one) => !stored.includes(one));
-  const rest = left.length > 0 ? await full(tx, left) : { counted: [], isNotified: false };
+  const rest = left.length > 0 ? await full(tx, left) : { counted: [], hasQueuedWebhooks: false };
   seen.stored += stored.length;
   seen.left += fast.length - stored.length;
-  if (notified > 0) seen.notified += 1;
+  if (queuedWebhooks > 0) seen.queuedWebhooks += 1;
   return {
     counted: batch.map((one) => stored.includes(one) || rest.counted[left.indexOf(one)]!),
-    isNotified: notified > 0 || rest.isNotified,
+    hasQueuedWebhooks: queuedWebhooks > 0 || rest.hasQueuedWebhooks,
   };
 }
 
@@ -345,7 +350,11 @@ test('the fast path stores outcomes of a relay, in batches of their own', async 
 test('a locked email is skipped without waiting for its lock', async () => {
   const sender = await newSender(db);
   const emails = [0, 1, 2].map(() => newEmail(sender));
-  const options = { limit: { max: 1_000, windowS: 60 }, holder: HOLDER, onNotified: () => {} };
+  const options = {
+    limit: { max: 1_000, windowS: 60 },
+    holder: HOLDER,
+    onWebhooksQueued: () => {},
+  };
   await storeEmails(db.accepting, emails, options);
   const [, locked] = emails;
   const fast = fastOutcomesOf(emails.map((email) => settlement(email)));

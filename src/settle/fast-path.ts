@@ -82,7 +82,7 @@ new_events as (
     from email e
 ),
 -- The same as FAN_OUT (events/event-store.ts).
-notification as (
+new_webhook_deliveries as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
   select e.project_id, e.environment, w.id, ($10::uuid[])[e.ord], e.id, e.seq, '${type}', e.now
@@ -93,9 +93,9 @@ notification as (
          and w.status = 'enabled' and (w.events is null or '${type}' = any(w.events)) offset 0) w
   returning project_id, endpoint_id, event_id, created_at
 ),
-notification_queue as (
+queued_webhooks as (
   insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
-  select project_id, endpoint_id, event_id, created_at from notification
+  select project_id, endpoint_id, event_id, created_at from new_webhook_deliveries
   returning 1
 ),
 -- The same as COUNT_SETTLED (stats/stats-store.ts).
@@ -106,7 +106,7 @@ new_counts as (
          ($9::text[])[e.ord], e.tags, ${latencyClass('e.now')}, 1
     from email e
 )
-select array_agg(e.ord::int) as ords, (select count(*) from notification_queue)::int as notified
+select array_agg(e.ord::int) as ords, (select count(*) from queued_webhooks)::int as "queuedWebhooks"
   from email e
  -- The checks of the full path: each of the three steps has one row for each email.
  where (select assert_equal((select count(*) from changed_recipients) + (select count(*) from finished)
@@ -174,13 +174,13 @@ export async function storeFast(
   db: Queryable,
   fast: readonly FastOutcome[],
   holder: string,
-): Promise<{ stored: Settlement[]; notified: number }> {
+): Promise<{ stored: Settlement[]; queuedWebhooks: number }> {
   const outcomes = fast.map(({ outcome }) => outcome);
   const emailIds = outcomes.map(({ emailId }) => emailId);
   const column = (type: 'text' | 'json', of: (one: FastOutcome) => string | null) =>
     binaryArray(type, fast.map(of));
   const statement = STATEMENTS[fast[0]!.status];
-  const [row] = await db.query<{ ords: number[] | null; notified: number }>(statement, [
+  const [row] = await db.query<{ ords: number[] | null; queuedWebhooks: number }>(statement, [
     fast.length,
     emailIds[0],
     emailIds.at(-1),
@@ -196,5 +196,5 @@ export async function storeFast(
     literalArray(outcomes.map(({ projectId }) => projectId)),
   ]);
   const stored = (row?.ords ?? []).map((ord) => outcomes[ord - 1]!);
-  return { stored, notified: row?.notified ?? 0 };
+  return { stored, queuedWebhooks: row?.queuedWebhooks ?? 0 };
 }

@@ -162,12 +162,12 @@ const ASSERTIONS = `
                             'emails whose event count is that of their last event'))`;
 
 const SETTLE_BATCH = `${STEPS},${FAN_OUT}
-select n.ord, (select count(*) from notification_queue)::int as notified
+select n.ord, (select count(*) from queued_webhooks)::int as "queuedWebhooks"
   from numbered n${ASSERTIONS}`;
 
 /** Without webhooks, for an outcome that cannot be stored otherwise (unsettled.ts). */
 const SETTLE_BATCH_BARE = `${STEPS}
-select n.ord, 0 as notified from numbered n${ASSERTIONS}`;
+select n.ord, 0 as "queuedWebhooks" from numbered n${ASSERTIONS}`;
 
 /**
  * @param holder null: all outcomes are late
@@ -177,14 +177,14 @@ export async function storeFull(
   db: Queryable,
   batch: readonly Settlement[],
   { holder, extent }: { holder: string | null; extent: Extent },
-): Promise<{ counted: boolean[]; notified: number }> {
+): Promise<{ counted: boolean[]; queuedWebhooks: number }> {
   const statement =
     extent === 'bare'
       ? { name: 'settle_bare', text: SETTLE_BATCH_BARE }
       : { name: 'settle', text: SETTLE_BATCH };
   const emailIds = batch.map((one) => one.emailId);
   const inOrder = emailIds.toSorted();
-  const rows = await db.query<{ ord: number; notified: number }>(statement, [
+  const rows = await db.query<{ ord: number; queuedWebhooks: number }>(statement, [
     JSON.stringify(batch.map(settlementJson)),
     emailIds,
     holder,
@@ -192,7 +192,10 @@ export async function storeFull(
     inOrder.at(-1),
   ]);
   const counted = new Set(rows.map(({ ord }) => ord));
-  return { counted: batch.map((_, ord) => counted.has(ord)), notified: rows[0]?.notified ?? 0 };
+  return {
+    counted: batch.map((_, ord) => counted.has(ord)),
+    queuedWebhooks: rows[0]?.queuedWebhooks ?? 0,
+  };
 }
 
 function settlementJson(one: Settlement, ord: number): object {

@@ -27,7 +27,7 @@ function newWorker(own: Pick<Database, 'accepting' | 'settling'> = db): Worker {
     accept: new AcceptStore(own.accepting, {
       limit: { max: 1_000_000, windowS: 60 },
       holder: () => holder,
-      onNotified: () => {},
+      onWebhooksQueued: () => {},
       onUnknown: () => {},
     }),
     settle: new SettleStore(own.settling, { ...SETTLING, holder: () => holder }),

@@ -3,8 +3,8 @@
  * commit and fencing.
  *
  * A short statement (fast-path.ts) stores most outcomes, in a commit of its own. The full path (full-path.ts) stores
- * the others and those that the fast path skips. Both queue webhook deliveries. `onNotified` then wakes
- * webhooks/sending/loop.ts, which sends them.
+ * the others and those that the fast path skips. Both queue webhook deliveries. `onWebhooksQueued` is called after
+ * such a commit: service/worker/server.ts connects it to `webhooks.wake()` (webhooks/sending/loop.ts).
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../lib/failpoint.ts';
@@ -18,8 +18,8 @@ import type { Extent } from './unsettled.ts';
 
 type SettleStoreOptions = {
   holder: () => string | null;
-  /** Called after a commit that queued webhook deliveries: `webhooks.wake()` in service/worker/server.ts. */
-  onNotified: () => void;
+  /** Called after a commit that queued webhook deliveries. */
+  onWebhooksQueued: () => void;
   onSettled?: (settlement: Settlement) => void;
   onFailure?: (sqlState: string) => void;
   log: Pick<Logger, 'warn' | 'error'>;
@@ -37,12 +37,13 @@ const SETTLE_PACE_MS = 25;
  */
 export class SettleStore extends OutcomeBatches<Settlement, boolean> {
   constructor(db: Queryable, options: SettleStoreOptions) {
-    const { onNotified, onSettled } = options;
+    const { onWebhooksQueued, onSettled } = options;
     super({
       ...options,
       fencedResult: false,
-      commitFull: (batch, context) => commitSettlements(db, batch, { ...context, onNotified }),
-      commitFast: (batch, holder) => commitFast(db, batch, { holder, onNotified }),
+      commitFull: (batch, context) =>
+        commitSettlements(db, batch, { ...context, onWebhooksQueued }),
+      commitFast: (batch, holder) => commitFast(db, batch, { holder, onWebhooksQueued }),
       shorten: shortenSettlement,
       describe: ({ emailId, position, status }) => ({ email_id: emailId, position, status }),
       lockKeyOf: ({ emailId }) => emailId,
@@ -81,11 +82,11 @@ const FAST_PATH_MIN = 32;
 async function commitFast(
   db: Queryable,
   batch: readonly Settlement[],
-  { holder, onNotified }: { holder: string; onNotified: () => void },
+  { holder, onWebhooksQueued }: { holder: string; onWebhooksQueued: () => void },
 ): Promise<ReadonlyMap<Settlement, true>> {
   const fast = fastOutcomesOf(batch);
   if (fast.length < Math.min(batch.length, FAST_PATH_MIN)) return new Map();
-  const { stored } = await commitAndNotify(() => storeFast(db, fast, holder), onNotified);
+  const { stored } = await commitAndReport(() => storeFast(db, fast, holder), onWebhooksQueued);
   return new Map(stored.map((one) => [one, true]));
 }
 
@@ -93,22 +94,22 @@ async function commitFast(
 export async function commitSettlements(
   db: Queryable,
   batch: readonly Settlement[],
-  { holder, onNotified, extent }: CommitContext & { onNotified: () => void },
+  { holder, onWebhooksQueued, extent }: CommitContext & { onWebhooksQueued: () => void },
 ): Promise<boolean[]> {
-  const { counted } = await commitAndNotify(
+  const { counted } = await commitAndReport(
     () => storeFull(db, batch, { holder, extent }),
-    onNotified,
+    onWebhooksQueued,
   );
   return counted;
 }
 
-async function commitAndNotify<T extends { notified: number }>(
+async function commitAndReport<T extends { queuedWebhooks: number }>(
   run: () => Promise<T>,
-  onNotified: () => void,
+  onWebhooksQueued: () => void,
 ): Promise<T> {
   failpoint('settle_before_commit');
   const done = await run();
   failpoint('settle_after_commit');
-  if (done.notified > 0) onNotified();
+  if (done.queuedWebhooks > 0) onWebhooksQueued();
   return done;
 }

@@ -75,7 +75,7 @@ class Actions {
     this.#random = random;
     this.#senders = senders;
     this.#holder = holder;
-    const options = { holder: () => holder, onNotified: () => {}, onUnknown: () => {} };
+    const options = { holder: () => holder, onWebhooksQueued: () => {}, onUnknown: () => {} };
     this.#accepting = new AcceptStore(db.accepting, { limit: LIMIT, ...options });
     this.#settling = new SettleStore(db.settling, { ...SETTLING, ...options });
   }
@@ -196,7 +196,7 @@ class Actions {
 
   async #beginAndDie(): Promise<void> {
     const { sender } = this.#random.pick(this.#senders);
-    const options = { limit: LIMIT, holder: this.#holder, onNotified: () => {} };
+    const options = { limit: LIMIT, holder: this.#holder, onWebhooksQueued: () => {} };
     const dying = db.transaction(async (tx) => {
       await storeEmails(tx, [newEmail(sender)], options);
       throw new Error('died');

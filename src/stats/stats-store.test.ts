@@ -44,7 +44,7 @@ await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 }
 const accepting = new AcceptStore(db.accepting, {
   limit: LIMIT,
   holder: () => holder,
-  onNotified: () => {},
+  onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
 const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
@@ -110,7 +110,7 @@ test('rolled-back changes do not count, and neither do outcomes of recipients th
   const sender = await newSender(db);
   const [kept, lost] = [newEmail(sender), newEmail(sender)];
   await acceptAll(accepting, [kept]);
-  const options = { limit: LIMIT, holder, onNotified: () => {} };
+  const options = { limit: LIMIT, holder, onWebhooksQueued: () => {} };
   const died = new Error('the process dies here');
   const dying = db.transaction(async (tx) => {
     await storeEmails(tx, [lost], options);

@@ -352,7 +352,7 @@ new_events as (
   returning project_id, environment, subject_id, seq, id, type
 ),
 ${FAN_OUT}
-select (select count(*) from added)::int as added, (select count(*) from notification_queue)::int as notified,
+select (select count(*) from added)::int as added, (select count(*) from queued_webhooks)::int as "queuedWebhooks",
        (select coalesce(array_agg(i.ord), '{}') from input i, t where i.expires_at <= t.now) as expired`;
 
 /** Adds the missing addresses. A repeated address counts once. */

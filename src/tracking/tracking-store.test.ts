@@ -24,7 +24,7 @@ async function newMail({ db }: TestDatabase) {
   const accepting = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
     holder: () => holder,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
   const email = newEmail(sender, { to: ['jo@example.net', 'kim@example.net'] });
@@ -57,7 +57,7 @@ test('an open and a click are events of their recipient, and webhooks are queued
   const url = 'https://hooks.test/';
   await createEndpoint(db, sender, { id: newId(), url, events: null, secret: Buffer.from('x') });
   const open = visit({ type: 'email.opened', facts: { ip: '203.0.113.0', user_agent: null } });
-  assert.deepEqual(await recordVisits(db, [open, visit()]), { stored: 2, notified: 2 });
+  assert.deepEqual(await recordVisits(db, [open, visit()]), { stored: 2, queuedWebhooks: 2 });
   const events = await timeline();
   assert.deepEqual(
     events.map(({ number, type }) => `${number} ${type}`),
@@ -136,6 +136,6 @@ test('nothing is stored for a missing email, or for one of another project', asy
     visit({ environment: 'test' }),
     visit({ position: 7 }),
   ]);
-  assert.deepEqual(result, { stored: 0, notified: 0 });
+  assert.deepEqual(result, { stored: 0, queuedWebhooks: 0 });
   assert.equal((await timeline()).length, 2);
 });

@@ -114,7 +114,7 @@ new_events as (
 ),
 ${FAN_OUT},${COUNT_VISITS}
 select (select count(*) from new_events)::int as stored,
-       (select count(*) from notification_queue)::int as notified`;
+       (select count(*) from queued_webhooks)::int as "queuedWebhooks"`;
 
 /**
  * Stores the visits in one commit.
@@ -123,7 +123,7 @@ select (select count(*) from new_events)::int as stored,
 export async function recordVisits(
   db: Pick<Database, 'transaction'>,
   visits: readonly TrackedVisit[],
-): Promise<{ stored: number; notified: number }> {
+): Promise<{ stored: number; queuedWebhooks: number }> {
   const rows = visits.map((visit, index) => ({
     ord: index + 1,
     project_id: visit.projectId,
@@ -142,7 +142,10 @@ export async function recordVisits(
   return db.transaction(async (tx) => {
     await tx.query(LOCK_EMAILS, [projects, environments, ids]);
     const values = [JSON.stringify(rows), ids];
-    const [result] = await tx.query<{ stored: number; notified: number }>(RECORD_VISITS, values);
+    const [result] = await tx.query<{ stored: number; queuedWebhooks: number }>(
+      RECORD_VISITS,
+      values,
+    );
     if (!result) throw new Error('the statement of visits returned nothing');
     return result;
   });

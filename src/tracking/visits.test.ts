@@ -28,9 +28,9 @@ function startVisits() {
       if (!state.isAvailable) throw new DatabaseUnavailable('the database is unavailable');
       assert.ok(batch.length <= 100);
       stored.push(...batch);
-      return { stored: state.stored(batch.length), notified: 0 };
+      return { stored: state.stored(batch.length), queuedWebhooks: 0 };
     },
-    onNotified: () => assert.fail('no webhook was queued'),
+    onWebhooksQueued: () => assert.fail('no webhook was queued'),
     onResult: (result, count) => (results[result] = (results[result] ?? 0) + count),
   });
   return { visits, stored, results, state };

@@ -35,8 +35,8 @@ export type VisitResult =
 export type VisitBufferOptions = {
   world: Pick<World, 'monotonicMs' | 'newId'>;
   log: Logger;
-  write: (visits: readonly TrackedVisit[]) => Promise<{ stored: number; notified: number }>;
-  onNotified: () => void;
+  write: (visits: readonly TrackedVisit[]) => Promise<{ stored: number; queuedWebhooks: number }>;
+  onWebhooksQueued: () => void;
   onResult: (result: VisitResult, count: number) => void;
 };
 
@@ -129,14 +129,14 @@ export class VisitBuffer {
 
   /** @returns false when the database is unavailable */
   async #write(batch: readonly WaitingVisit[]): Promise<boolean> {
-    const { log, onNotified, onResult, write } = this.#options;
+    const { log, onWebhooksQueued, onResult, write } = this.#options;
     try {
-      const { stored, notified } = await write(
+      const { stored, queuedWebhooks } = await write(
         batch.map((waiting) => this.#toTrackedVisit(waiting)),
       );
       onResult('stored', stored);
       if (stored < batch.length) onResult('not_stored', batch.length - stored);
-      if (notified > 0) onNotified();
+      if (queuedWebhooks > 0) onWebhooksQueued();
       return true;
     } catch (error) {
       if (error instanceof DatabaseUnavailable) return false;

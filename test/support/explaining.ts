@@ -58,7 +58,7 @@ export type ExplainingDatabase = AsyncDisposable & {
 /** The compiler reports a renamed pool here. */
 type Pool = keyof Pick<
   Database,
-  'accepting' | 'settling' | 'heartbeat' | 'notifying' | 'receiving'
+  'accepting' | 'settling' | 'heartbeat' | 'sendingWebhooks' | 'receiving'
 >;
 
 const READER_SETTINGS = { plan_cache_mode: 'force_custom_plan' };
@@ -75,7 +75,7 @@ export async function explainingDatabase(
     accepting: hot,
     settling: hot,
     heartbeat: hot,
-    notifying: hot,
+    sendingWebhooks: hot,
     receiving: hot,
   };
   const db = {

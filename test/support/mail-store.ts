@@ -19,7 +19,7 @@ export type Sender = { projectId: string; environment: 'live'; keyId: string; do
 export const SETTLING = {
   log: pino({ level: 'silent' }),
   world: systemWorld,
-  onNotified: () => {},
+  onWebhooksQueued: () => {},
 };
 
 /** Returns a project with a key and the verified domain acme.com. */

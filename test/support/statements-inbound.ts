@@ -43,7 +43,7 @@ function itemAbout(
 /** Settles reports about open, delivered and sent emails: nothing, a bounce, a delivery. */
 async function settleReports(stage: Stage): Promise<void> {
   const { db } = stage;
-  const store = new ReportStore(db.receiving, { onNotified: () => {} });
+  const store = new ReportStore(db.receiving, { onWebhooksQueued: () => {} });
   const batch = await acceptBatch(stage);
   const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => stage.holder });
   const ended = batch.filter((_, index) => index % 3 > 0);

@@ -27,7 +27,7 @@ async function acceptFromBlocks({ db, sender, holder }: Stage): Promise<void> {
   const options = {
     limit: { max: 1_000_000, windowS: 60 },
     holder,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     hasBlocks: true,
   };
   const emails = (hasKeys = false) =>

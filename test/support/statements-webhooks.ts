@@ -39,14 +39,14 @@ export async function filterStreams({ db, sender }: Stage): Promise<void> {
 
 export async function notifyBatch(stage: Stage): Promise<void> {
   const { db, holder, sender, deadEndpointId } = stage;
-  await webhooks.findDueEndpoints(db.notifying, Date.now() - 250);
+  await webhooks.findDueEndpoints(db.sendingWebhooks, Date.now() - 250);
   const { projectId } = sender;
   const endpoint = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, max: 32 };
-  const claimed = await webhooks.claimWebhooks(db.notifying, holder, [endpoint]);
+  const claimed = await webhooks.claimWebhooks(db.sendingWebhooks, holder, [endpoint]);
   const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
   const claims = released.map((claim) => ({ ...claim, delayMs: 0 }));
-  await webhooks.WEBHOOKS.release(db.notifying, claims);
-  const outcomes = new WebhookOutcomes(db.notifying, {
+  await webhooks.WEBHOOKS.release(db.sendingWebhooks, claims);
+  const outcomes = new WebhookOutcomes(db.sendingWebhooks, {
     ...SETTLING,
     holder: () => holder,
     onSettled: () => {},
@@ -68,7 +68,7 @@ export async function closedEndpoint({ db, sender }: Stage): Promise<void> {
   await recordEvent(db, { scope: sender, type: 'domain.created', data: {} });
   await endpoints.deleteEndpoint(db, sender, id);
   const closed = { projectId: sender.projectId, endpointId: id };
-  await webhooks.endClosedEndpoint(db.notifying, closed, 500);
+  await webhooks.endClosedEndpoint(db.sendingWebhooks, closed, 500);
 }
 
 export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promise<void> {
@@ -121,11 +121,11 @@ export async function useReplays({ db, sender, endpointId, deadEndpointId }: Sta
     await replays.findRunningReplay(db, sender, id);
     await replays.findReplay(db, sender, { endpointId: id, id: replay?.id ?? newId() });
   }
-  await replays.advanceReplays(db.notifying);
+  await replays.advanceReplays(db.sendingWebhooks);
   await db.query(`update webhook_endpoints set status = 'disabled' where project_id = $1`, [
     sender.projectId,
   ]);
-  await replays.advanceReplays(db.notifying);
+  await replays.advanceReplays(db.sendingWebhooks);
   await db.query(`update webhook_endpoints set status = 'enabled' where project_id = $1`, [
     sender.projectId,
   ]);

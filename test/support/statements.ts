@@ -120,7 +120,7 @@ function acceptStore({ db, holder }: Stage, limit = LIMIT): AcceptStore {
   return new AcceptStore(db.accepting, {
     limit,
     holder: () => holder,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
 }
@@ -476,7 +476,7 @@ export const AFTER_A_DEATH: readonly Exercise[] = [
     asks: Infinity,
     run: async ({ db, holder }) => {
       await queue.RECIPIENTS.findUnknown(db.settling, holder, []);
-      await WEBHOOKS.findUnknown(db.notifying, holder, []);
+      await WEBHOOKS.findUnknown(db.sendingWebhooks, holder, []);
     },
   },
   {

@@ -23,7 +23,7 @@ for (const [path, scheduledAt] of [
     const store = new AcceptStore(explaining.db.accepting, {
       limit: { max: 1_000, windowS: 60 },
       holder: () => null,
-      onNotified: () => {},
+      onWebhooksQueued: () => {},
       onUnknown: () => {},
     });
     const pagesOfOne = async () => {

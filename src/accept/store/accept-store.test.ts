@@ -26,7 +26,7 @@ function newStore(
   return new AcceptStore(own.accepting, {
     limit: { max: 100, windowS: 60 },
     holder,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
 }
@@ -278,7 +278,7 @@ test('when the connection is lost after the commit, the outcome is looked up', a
     {
       limit: { max: 100, windowS: 60 },
       holder: newId,
-      onNotified: () => {},
+      onWebhooksQueued: () => {},
       onUnknown: () => assert.fail('known'),
     },
   );

@@ -15,7 +15,7 @@ import { type AcceptRequest, type AcceptRows, isBatch, isEmail } from './new-ema
 
 export type CommitOptions = Pick<
   FastPathOptions,
-  'limit' | 'recipientLimit' | 'lockTimeoutMs' | 'onNotified'
+  'limit' | 'recipientLimit' | 'lockTimeoutMs' | 'onWebhooksQueued'
 > & {
   /** Returns this worker's lease; null: it has none, and accepted recipients wait in the queue table. */
   holder: () => string | null;

@@ -22,7 +22,7 @@ const storeOf = (db: Database) =>
   new AcceptStore(db.accepting, {
     limit: { max: 1_000, windowS: 60 },
     holder: () => null,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
 

@@ -25,7 +25,7 @@ function newStore(accepting: Queryable = db.accepting, unknown: string[] = []): 
   return new AcceptStore(accepting, {
     limit: { max: 100, windowS: 60 },
     holder: () => holder,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onUnknown: (emails) => unknown.push(...emails.map(({ id }) => id)),
   });
 }

@@ -200,7 +200,7 @@ new_events as (
   select project_id, environment, id, 1, 'email.queued', now, ${EVENT.values} from accepted
 ),
 -- The same as FAN_OUT (events/event-store.ts), but endpoints are looked up once for a group, not for each event.
-notification as (
+new_webhook_deliveries as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
   select a.project_id, a.environment, w.id, ${EVENT.byName['id']}, a.id, 1, 'email.queued', a.now
@@ -212,9 +212,9 @@ notification as (
     join accepted a on a.group_number = g.group_number
   returning project_id, endpoint_id, event_id, created_at
 ),
-notification_queue as (
+queued_webhooks as (
   insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
-  select project_id, endpoint_id, event_id, created_at from notification
+  select project_id, endpoint_id, event_id, created_at from new_webhook_deliveries
   returning 1
 ),
 counted as materialized (
@@ -253,7 +253,7 @@ select c.email_numbers, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tr
        c.time, c.max as "limit", c.remaining,
        ceil(extract(epoch from c.started_at + c.length - c.now))::int as reset_s,
        extract(epoch from c.length)::int as window_s,
-       (select count(*) from notification_queue)::int as notified
+       (select count(*) from queued_webhooks)::int as "queuedWebhooks"
   from counted c`;
 
 /** A row of a statement: a group of emails. The statement may store only some of them. */
@@ -271,7 +271,7 @@ export type GroupRow = {
   remaining: number;
   reset_s: number;
   window_s: number;
-  notified: number;
+  queuedWebhooks: number;
 };
 
 /**

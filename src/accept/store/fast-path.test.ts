@@ -298,20 +298,20 @@ async function rowsOf(tx: Queryable, stage: Stage): Promise<Record<string, unkno
   return found;
 }
 
-type Result = { answers: AcceptRow[]; notified: boolean; rows: Record<string, unknown> };
+type Result = { answers: AcceptRow[]; queuedWebhooks: boolean; rows: Record<string, unknown> };
 
 /** Stores from the current state, reads the rows, and rolls back. */
 async function tried(
   tx: Queryable,
   stage: Stage,
-  store: (onNotified: () => void) => Promise<AcceptRow[]>,
+  store: (onWebhooksQueued: () => void) => Promise<AcceptRow[]>,
 ): Promise<Result> {
-  let notified = false;
+  let queuedWebhooks = false;
   await tx.query('savepoint tried');
-  const answers = await store(() => (notified = true));
+  const answers = await store(() => (queuedWebhooks = true));
   const rows = await rowsOf(tx, stage);
   await tx.query('rollback to savepoint tried');
-  return { answers, notified, rows };
+  return { answers, queuedWebhooks, rows };
 }
 
 const seen = { stored: 0, left: 0, storedTogether: 0, leftTogether: 0, fromBlocks: 0 };
@@ -357,16 +357,16 @@ async function compareApart(
   {
     emails,
     options,
-  }: { emails: readonly NewEmail[]; options: Omit<FastPathOptions, 'onNotified'> },
+  }: { emails: readonly NewEmail[]; options: Omit<FastPathOptions, 'onWebhooksQueued'> },
 ): Promise<void> {
-  const full = await tried(tx, stage, (onNotified) =>
-    storeEmails(tx, emails, { ...options, onNotified }),
+  const full = await tried(tx, stage, (onWebhooksQueued) =>
+    storeEmails(tx, emails, { ...options, onWebhooksQueued }),
   );
-  const short = await tried(tx, stage, (onNotified) =>
-    shortThenFull(tx, emails, { ...options, onNotified }),
+  const short = await tried(tx, stage, (onWebhooksQueued) =>
+    shortThenFull(tx, emails, { ...options, onWebhooksQueued }),
   );
   assert.deepEqual(short, full);
-  await storeEmails(tx, emails, { ...options, onNotified: () => {} });
+  await storeEmails(tx, emails, { ...options, onWebhooksQueued: () => {} });
 }
 
 async function compareTogether(
@@ -375,7 +375,7 @@ async function compareTogether(
   wanted: {
     emails: readonly NewEmail[];
     permissive: boolean;
-    options: Omit<FastPathOptions, 'onNotified'>;
+    options: Omit<FastPathOptions, 'onWebhooksQueued'>;
   },
 ): Promise<void> {
   const { options, permissive } = wanted;
@@ -386,16 +386,16 @@ async function compareTogether(
   );
   const emails = own.map((email) => ({ ...email, idempotency: null }));
   const batch = emailBatch(emails, { idempotency: first!.idempotency, permissive });
-  const full = await tried(tx, stage, (onNotified) =>
-    storeBatch(tx, batch, { ...options, onNotified }),
+  const full = await tried(tx, stage, (onWebhooksQueued) =>
+    storeBatch(tx, batch, { ...options, onWebhooksQueued }),
   );
-  const short = await tried(tx, stage, async (onNotified) => {
-    const stored = await storeBatchFast(tx, batch, { ...options, onNotified });
+  const short = await tried(tx, stage, async (onWebhooksQueued) => {
+    const stored = await storeBatchFast(tx, batch, { ...options, onWebhooksQueued });
     seen[stored === null ? 'leftTogether' : 'storedTogether'] += 1;
-    return stored ?? (await storeBatch(tx, batch, { ...options, onNotified }));
+    return stored ?? (await storeBatch(tx, batch, { ...options, onWebhooksQueued }));
   });
   assert.deepEqual(short, full);
-  await storeBatch(tx, batch, { ...options, onNotified: () => {} });
+  await storeBatch(tx, batch, { ...options, onWebhooksQueued: () => {} });
 }
 
 test('both paths give the same answers and leave the same rows', async () => {

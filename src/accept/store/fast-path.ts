@@ -89,7 +89,11 @@ async function runStatement(
   const statement = options.hasBlocks ? withBlocks : plain;
   const shared = sharedValues(emails, options.holder);
   const values = valuesOf({ limits: options, shared, emails, keys });
-  const groups = await commitAccepted<GroupRow>(db, { statement, values }, options.onNotified);
+  const groups = await commitAccepted<GroupRow>(
+    db,
+    { statement, values },
+    options.onWebhooksQueued,
+  );
   return acceptRowsOf(emails, groups, options.holder);
 }
 

@@ -215,7 +215,7 @@ new_counts as (
          1, open + suppressed, suppressed
     from accepted
 ),${SPENDING}
-select guard.holds, (select count(*) from notification_queue)::int as notified
+select guard.holds, (select count(*) from queued_webhooks)::int as "queuedWebhooks"
   from guard
  where (select assert_equal((select count(*) from remembered),
                             case when guard.holds then $12::int else 0 end,
@@ -226,7 +226,7 @@ const INSERT: Statement = { name: 'accept_insert', text: `${GUARD},${STORING}` }
 export type InsertOptions = LimitDefaults & {
   /** null: the connection's own lock timeout. */
   lockTimeoutMs?: number | null;
-  onNotified: () => void;
+  onWebhooksQueued: () => void;
 };
 
 /** @returns false when nothing was stored, because the facts no longer hold */
@@ -235,7 +235,7 @@ export async function insertAccepted(
   accepted: readonly Accepted[],
   options: InsertOptions & { facts: Facts; demands: readonly LimitDemand[] },
 ): Promise<boolean> {
-  const { facts, demands, lockTimeoutMs = null, onNotified } = options;
+  const { facts, demands, lockTimeoutMs = null, onWebhooksQueued } = options;
   const emails = accepted.map(({ email }) => email);
   const recipients = accepted.flatMap(recipientsOf);
   const values = [
@@ -256,10 +256,10 @@ export async function insertAccepted(
     ),
   ];
   try {
-    const [row] = await commitAccepted<{ holds: boolean; notified: number }>(
+    const [row] = await commitAccepted<{ holds: boolean; queuedWebhooks: number }>(
       db,
       { statement: INSERT, values },
-      onNotified,
+      onWebhooksQueued,
     );
     return row!.holds;
   } catch (error) {
@@ -271,15 +271,15 @@ export async function insertAccepted(
 const ASSERTION_SQLSTATE = 'P0004';
 
 /** Runs a statement that stores emails. Its first row has the number of webhook deliveries that it queued. */
-export async function commitAccepted<AnyRow extends { notified: number }>(
+export async function commitAccepted<AnyRow extends { queuedWebhooks: number }>(
   db: Queryable,
   { statement, values }: { statement: Statement; values: readonly unknown[] },
-  onNotified: () => void,
+  onWebhooksQueued: () => void,
 ): Promise<AnyRow[]> {
   failpoint('accept_before_commit');
   const rows = await db.query<AnyRow>(statement, values);
   failpoint('accept_after_commit');
-  if ((rows[0]?.notified ?? 0) > 0) onNotified();
+  if ((rows[0]?.queuedWebhooks ?? 0) > 0) onWebhooksQueued();
   return rows;
 }
 

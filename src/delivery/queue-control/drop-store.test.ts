@@ -36,7 +36,7 @@ const owner = { organizationId, projectId: sender.projectId, environment: sender
 const store = new AcceptStore(db.accepting, {
   limit: { max: 1_000_000, windowS: 60 },
   holder: () => null,
-  onNotified: () => {},
+  onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
 const accept = (to: string) =>

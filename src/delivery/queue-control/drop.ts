@@ -61,7 +61,7 @@ export async function* dropFromQueue(
       });
       const settled = await commitSettlements(db.settling, settlements, {
         holder,
-        onNotified: () => {},
+        onWebhooksQueued: () => {},
         extent: 'all',
       });
       yield { ...step, changed: settled.filter(Boolean).length };

@@ -12,7 +12,7 @@ test('a large provider is in the lists of the queue even when many single hosts 
   const store = new AcceptStore(db.accepting, {
     limit: { max: 1_000, windowS: 60 },
     holder: () => null,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
   const to = [

@@ -78,7 +78,7 @@ async function queued(to: string): Promise<NewEmail> {
   const store = new AcceptStore(db.accepting, {
     limit: { max: 100, windowS: 60 },
     holder: () => null,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
   assert.equal((await store.accept(email)).outcome, 'accepted');
@@ -347,7 +347,7 @@ test('an email whose accept had no reply is released within seconds of its commi
   const store = new AcceptStore(db.accepting, {
     limit: { max: 100, windowS: 60 },
     holder: () => scene.holder,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
   await store.accept(email);

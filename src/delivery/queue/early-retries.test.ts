@@ -43,7 +43,7 @@ class Scene {
     const store = new AcceptStore(db.accepting, {
       limit: { max: 100, windowS: 60 },
       holder: () => holder,
-      onNotified: () => {},
+      onWebhooksQueued: () => {},
       onUnknown: () => {},
     });
     assert.equal((await store.accept(email)).outcome, 'accepted');

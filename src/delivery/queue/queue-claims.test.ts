@@ -25,7 +25,7 @@ const NOWHERE = '00000000-0000-0000-0000-000000000000';
 const accepting = new AcceptStore(db.accepting, {
   limit: { max: 1_000_000, windowS: 60 },
   holder: () => null,
-  onNotified: () => {},
+  onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
 

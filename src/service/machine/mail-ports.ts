@@ -106,7 +106,7 @@ export async function listenForMail(
     ...listeners
   }: {
     accept: AcceptEmail;
-    onNotified: () => void;
+    onWebhooksQueued: () => void;
     refusal: () => string | null;
     diskFull: DiskFullMemory;
     onLogIn: (client: string) => void;
@@ -187,20 +187,20 @@ function submissionOptions(
 }
 
 /**
- * @param options.onNotified called when webhook deliveries were queued
+ * @param options.onWebhooksQueued called when webhook deliveries were queued
  * @param options.refusal why no mail is accepted; null when it is
  */
 function inboundOptions(
   { config, db, secrets, log, onSettled }: WorkerContext,
   {
-    onNotified,
+    onWebhooksQueued,
     refusal,
     diskFull,
-  }: { onNotified: () => void; refusal: () => string | null; diskFull: DiskFullMemory },
+  }: { onWebhooksQueued: () => void; refusal: () => string | null; diskFull: DiskFullMemory },
 ): Pick<SmtpServerOptions<null>, 'handlers' | 'limits' | 'keptBytesMax'> {
   const book = { db: db.receiving, secrets: () => secrets.deriveAll(RETURN_PATH) };
   const store = new ReportStore(db.receiving, {
-    onNotified,
+    onWebhooksQueued,
     onSettled,
   });
   const receive = createReceive({
@@ -221,7 +221,7 @@ function inboundOptions(
       const { isNew } = await db.receiving.transaction((tx) =>
         addSuppressionIn(tx, { projectId, environment }, entry),
       );
-      if (isNew) onNotified();
+      if (isNew) onWebhooksQueued();
       return isNew;
     },
     onMailboxFull: (failure) => void countFullMailbox({ db, log }, failure),

@@ -56,19 +56,19 @@ type Delivering = Accepting & {
 };
 
 type DeliveryListeners = {
-  onNotified: () => void;
+  onWebhooksQueued: () => void;
   /** Number of webhook outcomes that the database refuses, for metrics. */
   unsettledWebhooks: () => number;
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
 };
 
 export function createDelivery(context: WorkerContext, listeners: DeliveryListeners): Delivering {
-  const { onNotified } = listeners;
+  const { onWebhooksQueued } = listeners;
   const { config, db, lease, log } = context;
   const world = systemWorld;
   const settling = new SettleStore(db.settling, {
     holder: lease.holder,
-    onNotified,
+    onWebhooksQueued,
     onSettled: context.onSettled,
     onFailure: (sqlState) => metrics.settleFailures.inc({ sqlstate: sqlState }),
     log,
@@ -125,7 +125,8 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   };
   const recent = new RecentlyAccepted();
   const storage = new StorageAccount(db.checking, { world, log });
-  const accepting = createAccepting(dispatcher, context, { metrics, onNotified, recent, storage });
+  const acceptingParts = { metrics, onWebhooksQueued, recent, storage };
+  const accepting = createAccepting(dispatcher, context, acceptingParts);
   const logLost = () => logLostEmails(recent, { db, log, metrics });
   const findRoute = createFindRoute({ mailRouting, tls, leastTls });
   const inquiryParts = { findRoute, isDatabaseStuck: () => settling.health.isStuck };
@@ -202,12 +203,12 @@ function createAccepting(
   context: WorkerContext,
   {
     metrics,
-    onNotified,
+    onWebhooksQueued,
     recent,
     storage,
   }: {
     metrics: ServiceMetrics;
-    onNotified: () => void;
+    onWebhooksQueued: () => void;
     recent: RecentlyAccepted;
     storage: StorageAccount;
   },
@@ -217,7 +218,7 @@ function createAccepting(
     limit: config.limits.sending,
     recipientLimit: config.limits.recipients,
     holder: lease.holder,
-    onNotified,
+    onWebhooksQueued,
     onUnknown: (emails) => dispatcher.releaseWhenStored(emails),
   });
   const options: AcceptOptions = {

@@ -82,7 +82,7 @@ export async function createServer(
   const leased = { holder, isFresh, checksRequested };
   const webhooks = new WebhookLoop({ ...context, world: systemWorld, ...leased });
   const delivery = createDelivery(context, {
-    onNotified: () => webhooks.wake(),
+    onWebhooksQueued: () => webhooks.wake(),
     unsettledWebhooks: () => webhooks.unsettled,
     sendToBroker: supervisor.sendToBroker,
   });
@@ -113,7 +113,7 @@ export async function createServer(
   const closeAdmin = await listenForRequests(app, setup);
   const smtp = await listenForMail(context, {
     accept,
-    onNotified: () => webhooks.wake(),
+    onWebhooksQueued: () => webhooks.wake(),
     refusal: () => readiness.refusal(),
     diskFull: readiness.diskFull,
     onLogIn: supervisor.onSmtpLogIn,
@@ -259,7 +259,7 @@ function createVisits(
     ...context,
     world: systemWorld,
     write: (batch) => recordVisits(context.db, batch),
-    onNotified: () => webhooks.wake(),
+    onWebhooksQueued: () => webhooks.wake(),
     onResult: (result, count) => delivery.metrics.visits.inc({ result }, count),
   });
 }

@@ -32,7 +32,7 @@ import {
 import { QUICK_MS, WebhookSender } from './sender.ts';
 
 export type WebhookLoopOptions = Omit<AttemptDependencies, 'agents'> & {
-  db: Pick<Database, 'notifying'>;
+  db: Pick<Database, 'sendingWebhooks'>;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
   holder: () => string | null;
   /** Called before each POST. Returns whether no other worker can have reclaimed this worker's deliveries. */
@@ -66,7 +66,7 @@ export class WebhookLoop {
   #nextDeepSearchAtMs = -Infinity;
 
   constructor(options: WebhookLoopOptions) {
-    const db = options.db.notifying;
+    const db = options.db.sendingWebhooks;
     this.#options = options;
     this.#lowWater = new LowWaterMark(options.world);
     this.#queue = new LeasedQueue({
@@ -129,7 +129,7 @@ export class WebhookLoop {
 
   /** Searches endpoints with deliveries that became due since the last search, and every two seconds farther back. */
   async #search(): Promise<void> {
-    const db = this.#options.db.notifying;
+    const db = this.#options.db.sendingWebhooks;
     const nowMs = this.#options.world.monotonicMs();
     const isDeep = nowMs >= this.#nextDeepSearchAtMs;
     if (isDeep) this.#nextDeepSearchAtMs = nowMs + DEEP_SEARCH_EVERY_MS;
@@ -152,7 +152,11 @@ export class WebhookLoop {
 
   async #endClosed(): Promise<void> {
     for (const endpoint of this.#closed.values()) {
-      const ended = await endClosedEndpoint(this.#options.db.notifying, endpoint, END_CLOSED_BATCH);
+      const ended = await endClosedEndpoint(
+        this.#options.db.sendingWebhooks,
+        endpoint,
+        END_CLOSED_BATCH,
+      );
       this.#sender.counts.failed += ended;
       if (ended < END_CLOSED_BATCH) this.#closed.delete(endpoint.endpointId);
     }
@@ -161,7 +165,7 @@ export class WebhookLoop {
   async #claimInTurn(holder: string): Promise<void> {
     const claims = this.#sender.isBlocked ? [] : this.#endpoints.planClaims(CLAIM_MAX);
     if (claims.length === 0) return;
-    const claimed = await claimWebhooks(this.#options.db.notifying, holder, claims);
+    const claimed = await claimWebhooks(this.#options.db.sendingWebhooks, holder, claims);
     failpoint('webhook_after_claim');
     this.#endpoints.recordClaim(claims, claimed);
     for (const delivery of claimed) void this.#send(delivery);

@@ -37,7 +37,7 @@ const workers = connections.map(
     new AcceptStore(accepting, {
       limit: LIMIT,
       holder: () => null,
-      onNotified: () => {},
+      onWebhooksQueued: () => {},
       onUnknown: () => {},
     }),
 );
@@ -278,7 +278,7 @@ test('a batch stays within the limit when another statement refills blocks betwe
   const store = new AcceptStore(queries, {
     limit: LIMIT,
     holder: () => null,
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
   // More than half of what is left: 2,100 recipients of 4,000.
