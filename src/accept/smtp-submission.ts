@@ -50,7 +50,7 @@ const INVALID_KEY = serverReply(
   '5.7.8',
   'The password must be a valid API key; the user name may be letterhaus or any other.',
 );
-const DATABASE_AWAY = serverReply(
+const DATABASE_UNAVAILABLE = serverReply(
   454,
   '4.7.0',
   'The database cannot be reached; try again in a moment.',
@@ -72,7 +72,7 @@ export function createLogIn({ keys, limiter, use }: SubmissionOptions): SmtpLogI
       return { refused: allowed ? INVALID_KEY : tooManyAttempts(limit.resetS) };
     } catch (error) {
       if (replyToError(error) === null) throw error;
-      return { refused: DATABASE_AWAY };
+      return { refused: DATABASE_UNAVAILABLE };
     }
   };
 }

@@ -92,7 +92,7 @@ test('nothing is migrated when the connection of the backup dies, the start is s
 
   const keyless = start(database.address, { backup, secretKey: () => null });
   await assert.rejects(keyless.done, {
-    name: 'DatabaseUnusable',
+    name: 'RefusedDatabase',
     message: /failed: There is no secret key on this machine.* Nothing was migrated\./,
   });
   assert.equal(await schema(), before);
@@ -106,7 +106,7 @@ test('the backup goes into the bucket of scheduled backups, and nothing is migra
   const backup = { to: 's3://backups/acme', passphrase: null, recipients: [], s3 };
   store.fault = ({ operation }) => (/PutObject|Complete/.test(operation) ? 'lie' : null);
   await assert.rejects(start(database.address, { backup }).done, {
-    name: 'DatabaseUnusable',
+    name: 'RefusedDatabase',
     message:
       /^Migration 9001\.do\.next\.sql needs a backup first, which failed: .* Nothing was migrated\./,
   });

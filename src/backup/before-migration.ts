@@ -12,7 +12,7 @@ import type { World } from '../lib/world.ts';
 import type { S3Access } from '../net/s3/transport.ts';
 import { type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
 import type { BackUpBeforeMigration } from '../migration/migrate.ts';
-import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../database/server/refused-database.ts';
 import { pathIn, isInBucket, backupPlaceAt } from './places/locate-place.ts';
 import { makeBackup, type MadeBackup, type Progress } from './make-backup.ts';
 import {
@@ -43,7 +43,7 @@ export type BeforeMigration = {
 const SKIP_SETTING = 'LETTERHAUS_MIGRATE_WITHOUT_BACKUP=1';
 const REPORT_EVERY_MS = 5_000;
 
-/** Returns the backup step for `migrate`. The step throws DatabaseUnusable when it fails. */
+/** Returns the backup step for `migrate`. The step throws RefusedDatabase when it fails. */
 export function backupBeforeMigration(options: BeforeMigration): BackUpBeforeMigration {
   return async ({ version: schemaVersion, migrations }) => {
     const { log } = options;
@@ -64,7 +64,7 @@ export function backupBeforeMigration(options: BeforeMigration): BackUpBeforeMig
     } catch (error) {
       options.signal?.throwIfAborted();
       if (error instanceof DatabaseUnavailable) throw error;
-      throw new DatabaseUnusable(
+      throw new RefusedDatabase(
         `Migration ${lastMigration.file} needs a backup first, which failed: ${sentenceOf(error)} Nothing was migrated. ` +
           `Fix the cause and start again, or set ${SKIP_SETTING} if you have a backup of your own.`,
         { cause: error },

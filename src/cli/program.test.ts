@@ -305,7 +305,7 @@ test('all configuration errors are reported before anything is opened', async ()
   }
 });
 
-test('an unreachable database is reported in one sentence', async () => {
+test('an unavailable database is reported in one sentence', async () => {
   const env = { DATABASE_URL: 'postgres://x@127.0.0.1:1/x' };
   const { code, stderr } = await letterhausHere(['migrate'], env);
   assert.equal(code, 1);

@@ -5,13 +5,13 @@
 import packageFile from '../../package.json' with { type: 'json' };
 import { type Cli, type Failure, type CommandResult, usageFailure } from './command.ts';
 import { type Config, readConfig } from '../config/config.ts';
-import { isUnsuitable } from '../database/server/connect.ts';
+import { isServerUnsuitable } from '../database/server/connect.ts';
 import { Database, type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
 import { findNewDatabaseProblem, readKnownPlace } from '../database/server/database-note.ts';
 import { connectRunning, type EngineOptions } from '../database/embedded/engine.ts';
 import { EngineProblem } from '../database/embedded/problem.ts';
 import { type BackUpBeforeMigration, migrate, type MigrationResult } from '../migration/migrate.ts';
-import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../database/server/refused-database.ts';
 import { readSecretKey, SecretKeyProblem } from '../secrets/secret-key-file.ts';
 import { EMBEDDED_PLACE, settingForPlace } from '../database/server/move-marks.ts';
 
@@ -122,9 +122,9 @@ function backUpFor(
 function failureToOpen(error: unknown): Failure {
   const isForOperator =
     error instanceof EngineProblem ||
-    error instanceof DatabaseUnusable ||
+    error instanceof RefusedDatabase ||
     error instanceof SecretKeyProblem;
-  if (isForOperator || isUnsuitable(error)) {
+  if (isForOperator || isServerUnsuitable(error)) {
     return usageFailure(error.message);
   }
   if (error instanceof DatabaseUnavailable) {

@@ -62,7 +62,7 @@ export class NothingToUpgrade extends Error {}
 
 type Reading = { db: Queryable; cli: Cli; place: Place; options: UpgradeOptions };
 
-/** @throws NothingToUpgrade, DatabaseUnusable for a database that was moved or is incomplete, DatabaseUnavailable */
+/** @throws NothingToUpgrade, RefusedDatabase for a database that was moved or is incomplete, DatabaseUnavailable */
 export async function reportUpgrade(reading: Reading): Promise<UpgradeReport> {
   const { db } = reading;
   await refuseUnusable(db);

@@ -11,7 +11,7 @@
  * Guarantees, over all processes and nodes: each type and subject has at most one open condition. The first `raise`
  * logs one line (`warn`, with the remedy) and stores one event; later ones only update the time of the last report.
  * `clear` logs the end (`info`) and stores an event. Call both on every check: they return at once, never throw, and
- * retry while the database is away (operator/operator-event-log.ts).
+ * retry while the database is unavailable (operator/operator-event-log.ts).
  *
  * `raiseInTransaction` (operator/operator-event-log.ts) commits something else with the beginning, such as an event of
  * a project. operator/condition-store.ts contains the statements. A new type needs a line in CONDITIONS and an entry in

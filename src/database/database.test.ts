@@ -94,13 +94,13 @@ test('a lock timeout, a deadlock or a cancellation means that the statement was 
   }
 });
 
-test('an error of a statement is not reported as an unreachable database', async () => {
+test('an error of a statement is not reported as an unavailable database', async () => {
   for (const sql of ['select 1 / 0', 'select * from no_such_table', 'selec']) {
     await assert.rejects(db.query(sql), (error) => !(error instanceof DatabaseUnavailable));
   }
 });
 
-test('an event-loop stall is not reported as an unreachable database', async () => {
+test('an event-loop stall is not reported as an unavailable database', async () => {
   const connectTimeoutMs = 2_000;
   const other = new Database(database.address, { role: null, name: 'busy', connectTimeoutMs });
   const asked = other.query('select 1 as one');
@@ -110,7 +110,7 @@ test('an event-loop stall is not reported as an unreachable database', async () 
   await other.close();
 });
 
-test('waiting for a connection is not reported as an unreachable database', async () => {
+test('waiting for a connection is not reported as an unavailable database', async () => {
   const connectTimeoutMs = 2_000;
   const other = new Database(database.address, { role: null, name: 'queue', connectTimeoutMs });
   const asked = Array.from({ length: 24 }, () => other.query('select pg_sleep(0.5)'));

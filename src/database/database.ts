@@ -16,7 +16,7 @@ import {
   type Session,
   type SessionSettings,
   setSession,
-  UnsuitableDatabase,
+  UnsuitableServer,
 } from './server/connect.ts';
 import { openSession, type AbortOptions } from './server/watched-session.ts';
 
@@ -487,8 +487,8 @@ function isServerLost(error: unknown): boolean {
 const READ_TIMEOUT = 'Query read timeout';
 
 function unavailableError(cause: Error, { isUndone }: { isUndone: boolean }): DatabaseUnavailable {
-  const isUnsuitable = cause instanceof UnsuitableDatabase;
+  const isServerUnsuitable = cause instanceof UnsuitableServer;
   const reason = cause.message === READ_TIMEOUT ? 'a statement was not answered' : cause.message;
-  const message = isUnsuitable ? cause.message : `the database cannot be reached: ${reason}`;
+  const message = isServerUnsuitable ? cause.message : `the database cannot be reached: ${reason}`;
   return new DatabaseUnavailable(message, { cause, isUndone });
 }

@@ -130,7 +130,7 @@ test('a stream survives a database outage and misses no event', async () => {
   const away = watched(() => {
     if (!isAway) return;
     failures += 1;
-    throw new DatabaseUnavailable('away');
+    throw new DatabaseUnavailable('no database');
   });
   const streams = new EventStreams({
     db: away,

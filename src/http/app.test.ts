@@ -318,7 +318,7 @@ test('an error of a limited endpoint has the state of the limit', async () => {
 test('503 says whether something may have been accepted, and has Retry-After', async () => {
   const cases: [Error, RegExp][] = [
     [new Overloaded('the disk is full'), /^Nothing was accepted: the disk is full;/],
-    [new DatabaseUnavailable('away'), /nothing was accepted/],
+    [new DatabaseUnavailable('no database'), /nothing was accepted/],
     [new AcceptedUnknown('lost'), /may have been accepted.*same Idempotency-Key/],
   ];
   for (const [error, sentence] of cases) {
@@ -334,7 +334,7 @@ test('503 says whether something may have been accepted, and has Retry-After', a
 });
 
 test('without the database every request gets 503 in JSON, and health is unaffected', async () => {
-  const query = () => Promise.reject(new DatabaseUnavailable('away'));
+  const query = () => Promise.reject(new DatabaseUnavailable('no database'));
   const db = {
     query,
     checking: { query },

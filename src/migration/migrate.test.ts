@@ -19,7 +19,7 @@ import { lockMigrations, createPartitions, migrate } from './migrate.ts';
 import { ensurePartitions } from '../database/partitions.ts';
 import { firstUuidAt, newId } from '../database/ids.ts';
 import { expireWorker, registerWorker } from '../delivery/queue/worker-store.ts';
-import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../database/server/refused-database.ts';
 import { MIGRATIONS_DIR, readRequiredSchema } from './schema-version.ts';
 
 const NOW_MS = Date.parse('2026-11-21T12:00:00Z');
@@ -70,7 +70,7 @@ test('a database with additive newer migrations is used, one that requires a new
   });
   await migrate(database.address, { ...OPTIONS, ...next });
   await assert.rejects(migrate(database.address, OPTIONS), (error: Error) => {
-    assert.ok(error instanceof DatabaseUnusable);
+    assert.ok(error instanceof RefusedDatabase);
     const knows = `requires schema 9001, this version supports ${version}. Start the newer version.`;
     assert.ok(error.message.endsWith(knows), error.message);
     return true;
@@ -116,7 +116,7 @@ test('a migration that waits too long for a lock is given up, and names the bloc
     await reader.query('select from emails limit 1');
     const migrating = migrate(database.address, { ...OPTIONS, ...next, triesMax: 1 });
     await assert.rejects(migrating, (error: Error) => {
-      assert.ok(error instanceof DatabaseUnusable);
+      assert.ok(error instanceof RefusedDatabase);
       assert.match(
         error.message,
         /waits for process \d+ \(nightly backup, .* too long\. .* start again\.$/,
@@ -178,7 +178,7 @@ test('a server that may lose commits is refused unless the operator permits it',
   const address = engine.address('postgres');
   const strict = { nowMs: NOW_MS, acceptAnyDurability: false };
   await assert.rejects(migrate(address, strict), (error: Error) => {
-    assert.ok(error instanceof DatabaseUnusable);
+    assert.ok(error instanceof RefusedDatabase);
     assert.match(error.message, /does not guarantee .* \(fsync and full_page_writes not on\)/);
     assert.match(error.message, /LETTERHAUS_ACCEPT_DATABASE_DURABILITY=1/);
     return true;

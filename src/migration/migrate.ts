@@ -18,7 +18,7 @@ import {
   type Queryable,
   translateError,
 } from '../database/database.ts';
-import { isUnsuitable, requireSessions } from '../database/server/connect.ts';
+import { isServerUnsuitable, requireSessions } from '../database/server/connect.ts';
 import { refuseUnusable } from '../database/server/move-marks.ts';
 import type { AbortOptions } from '../database/server/watched-session.ts';
 import { type LoginResult, makeAppRole, makeLogin } from '../database/server/roles.ts';
@@ -33,7 +33,7 @@ import {
   type SecretKeyLocation,
   readOrCreateSecretKey,
 } from '../secrets/key-check-store.ts';
-import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../database/server/refused-database.ts';
 import {
   listOlderNodes,
   MIGRATIONS_DIR,
@@ -91,7 +91,7 @@ export type BackUpBeforeMigration = (need: {
 
 /**
  * Migrates, creates partitions, and seeds the tables that mirror code. Waits while another node migrates.
- * @throws DatabaseUnusable when the database requires newer code, may lose commits, or is locked, or when the backup
+ * @throws RefusedDatabase when the database requires newer code, may lose commits, or is locked, or when the backup
  *   that a migration asks for fails; then nothing was migrated
  * @throws SecretKeyProblem when the secret key is not that of the database; then nothing was changed
  * @throws DatabaseUnavailable
@@ -106,7 +106,7 @@ export async function migrate(
   const db = clientQueries(client);
   try {
     await requireSessions(client, connect).catch((error: unknown) => {
-      throw isUnsuitable(error) ? error : translateError(error);
+      throw isServerUnsuitable(error) ? error : translateError(error);
     });
     await refuseServer(db, options);
     // Another node's migration may take any time, so this wait has no limit.
@@ -145,7 +145,7 @@ export async function lockMigrations(
   await db.query('select pg_advisory_lock($1)', [ADVISORY_LOCKS.migrations]);
 }
 
-/** @throws DatabaseUnusable when the server is too old, or may lose commits */
+/** @throws RefusedDatabase when the server is too old, or may lose commits */
 export async function refuseServer(
   db: Queryable,
   { acceptAnyDurability }: Pick<MigrateOptions, 'acceptAnyDurability'>,
@@ -160,7 +160,7 @@ async function refuseOldServer(db: Queryable): Promise<void> {
             current_setting('server_version') as text`,
   );
   if (row && row.number >= 150_000) return;
-  throw new DatabaseUnusable(`PostgreSQL 15 or newer is needed. This server is ${row?.text}.`);
+  throw new RefusedDatabase(`PostgreSQL 15 or newer is needed. This server is ${row?.text}.`);
 }
 
 /** Refuses a server that may lose a commit: a 202 promises that the email is on disk. */
@@ -172,7 +172,7 @@ async function refuseUnsafeServer(db: Queryable): Promise<void> {
     (name) => settings.find((row) => row.name === name)?.setting !== 'on',
   );
   if (off.length === 0) return;
-  throw new DatabaseUnusable(
+  throw new RefusedDatabase(
     `The database does not guarantee what it commits (${off.join(' and ')} not on). ` +
       'Turn it on, or set LETTERHAUS_ACCEPT_DATABASE_DURABILITY=1 if another layer provides the guarantee.',
   );
@@ -189,7 +189,7 @@ async function applyMigrations(
   const newest = findNewestMigration(folder);
   const presentVersion = await readVersion(db);
   if (presentVersion > 0) await refuseOutdatedCode(db, newest);
-  else if (options.newDatabaseProblem) throw new DatabaseUnusable(options.newDatabaseProblem);
+  else if (options.newDatabaseProblem) throw new RefusedDatabase(options.newDatabaseProblem);
   const finish = async (): Promise<void> => {
     if (presentVersion <= newest) await seedTransitions(db);
     await keyEarlierLists(db);
@@ -284,7 +284,7 @@ async function createPostgrator(folder: string, db: Queryable): Promise<Postgrat
 
 async function refuseOutdatedCode(db: Queryable, known: number): Promise<void> {
   const problem = findOutdatedProblem(await readRequiredSchema(db), known);
-  if (problem !== null) throw new DatabaseUnusable(problem);
+  if (problem !== null) throw new RefusedDatabase(problem);
 }
 
 /**

@@ -6,7 +6,7 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../database/database.ts';
-import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../database/server/refused-database.ts';
 import type { AbortOptions } from '../database/server/watched-session.ts';
 
 const LOCK_TIMEOUT_MS = 1_000;
@@ -27,7 +27,7 @@ export type StepOptions = AbortOptions & {
  * A statement that waits for a table lock blocks every later statement on that table. Behind a backup that reads for an
  * hour, it would block all nodes for an hour. So the step is rolled back after a second and retried until the reader
  * has ended. Nodes work in between.
- * @throws DatabaseUnusable, which names the process that has the lock
+ * @throws RefusedDatabase, which names the process that has the lock
  */
 export async function runStep(
   db: Queryable,
@@ -40,7 +40,7 @@ export async function runStep(
     if (blocker === null) return;
     const problem = `${step.name} waits for ${blocker}`;
     if (attempt >= triesMax) {
-      throw new DatabaseUnusable(
+      throw new RefusedDatabase(
         `${problem} too long. Let that end, or end it with pg_terminate_backend, then start again.`,
       );
     }

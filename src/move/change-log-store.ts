@@ -17,7 +17,7 @@ import {
   type Queryable,
   sqlStateOf,
 } from '../database/database.ts';
-import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../database/server/refused-database.ts';
 import type { AbortOptions } from '../database/server/watched-session.ts';
 
 /** Columns that identify a row: the primary key, or a unique index. Null when the table has neither. */
@@ -152,7 +152,7 @@ async function runWithRetries(db: Queryable, statements: string): Promise<void> 
       await db.query('rollback').catch(() => {});
       if (!isContended(error)) throw error;
       if (attempt === ATTEMPTS_MAX) {
-        throw new DatabaseUnusable(
+        throw new RefusedDatabase(
           'Another session keeps a lock on the tables for too long. Let it end, and try again.',
         );
       }

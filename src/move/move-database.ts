@@ -75,7 +75,7 @@ const ROUND_KEYS_MAX = 2_000;
 const ROUNDS_MAX = 10;
 
 /**
- * @throws MoveProblem, DatabaseUnusable, DatabaseUnavailable: nothing has changed, unless `depart` had no answer, which
+ * @throws MoveProblem, RefusedDatabase, DatabaseUnavailable: nothing has changed, unless `depart` had no answer, which
  *   a repeated move resolves
  */
 export async function moveDatabase(options: MoveOptions): Promise<MoveResult> {

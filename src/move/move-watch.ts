@@ -10,7 +10,7 @@ import type { World } from '../lib/world.ts';
 import { openDestination } from './fence-store.ts';
 import { type MoveState, readMoveState } from './source-store.ts';
 import type { Queryable } from '../database/database.ts';
-import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../database/server/refused-database.ts';
 import { DatabaseMoved, type Departure } from '../database/server/move-marks.ts';
 import { SecretBox, SecretUnopenable } from '../secrets/secret-box.ts';
 import { findOrCreateInstanceId, readSecretKey } from '../secrets/secret-key-file.ts';
@@ -72,7 +72,7 @@ export function watchMove({ db, pool, world, log }: MoveWatchOptions): MoveWatch
 
 /**
  * Returns the configuration with which this node continues.
- * @throws DatabaseMoved when it does not know the secret key; DatabaseUnusable when it cannot reach the new place
+ * @throws DatabaseMoved when it does not know the secret key; RefusedDatabase when it cannot reach the new place
  */
 export function followMove(config: Config, departure: Departure): Config {
   const secretKey = config.secretKey ?? readSecretKey(config.dataDir);
@@ -86,7 +86,7 @@ export function followMove(config: Config, departure: Departure): Config {
     if (error instanceof SecretUnopenable) throw new DatabaseMoved(departure);
     throw error;
   }
-  throw new DatabaseUnusable(
+  throw new RefusedDatabase(
     'The database was moved into the data directory of another node, which this node cannot reach. Stop this node, or move the database to a server of its own with `letterhaus move --to postgres://…` there.',
   );
 }

@@ -27,7 +27,7 @@ import {
   type Queryable,
 } from '../database/database.ts';
 import { readVersion } from '../migration/migrate.ts';
-import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../database/server/refused-database.ts';
 import { SCHEMA_KNOWN } from '../migration/schema-version.ts';
 import { type Departure, refuseUnusable } from '../database/server/move-marks.ts';
 import {
@@ -125,7 +125,7 @@ export class MoveSource implements AsyncDisposable {
       if (await tryAdvisoryLock(this.#db, 'move')) return;
       const [holder] = await this.#db.query<{ name: string }>(LOCK_HOLDER);
       if (holder?.name === `letterhaus ${SESSION_NAME}` || attempt === LOCK_TRIES_MAX) {
-        throw new DatabaseUnusable('Another move of this database is running. Wait until it ends.');
+        throw new RefusedDatabase('Another move of this database is running. Wait until it ends.');
       }
       await pause(POLL_EVERY_MS);
     }
@@ -135,7 +135,7 @@ export class MoveSource implements AsyncDisposable {
   async #requireSchema(): Promise<void> {
     const schema = await readVersion(this.#db);
     if (schema === SCHEMA_KNOWN) return;
-    throw new DatabaseUnusable(
+    throw new RefusedDatabase(
       schema === 0
         ? 'The database is empty: there is nothing to move.'
         : `The database has schema ${schema}, and this version of Letterhaus ${SCHEMA_KNOWN}. Move it with the version that runs on it.`,

@@ -14,7 +14,7 @@ import {
   type SnapshotFacts,
 } from '../backup/store/snapshot.ts';
 import { createWeeks, readWeeks, type Weeks } from '../database/partitions.ts';
-import { isUnsuitable, requireSessions } from '../database/server/connect.ts';
+import { isServerUnsuitable, requireSessions } from '../database/server/connect.ts';
 import {
   clientQueries,
   connectAsOwner,
@@ -23,7 +23,7 @@ import {
   translateError,
 } from '../database/database.ts';
 import { refuseServer, readVersion } from '../migration/migrate.ts';
-import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../database/server/refused-database.ts';
 import { ARRIVAL_TABLE, tableExists } from '../database/server/move-marks.ts';
 import { type Change, countRows, type KeyedTable } from './source-store.ts';
 
@@ -57,7 +57,7 @@ export class MoveTarget implements AsyncDisposable {
     this.#db = clientQueries(client);
   }
 
-  /** @throws DatabaseUnusable when this server or database cannot be moved into; nothing was changed */
+  /** @throws RefusedDatabase when this server or database cannot be moved into; nothing was changed */
   static async open(
     address: DatabaseAddress,
     options: { acceptAnyDurability: boolean },
@@ -66,7 +66,7 @@ export class MoveTarget implements AsyncDisposable {
     try {
       await requireSessions(client, () => connectAsOwner(address, 'move')).catch(
         (error: unknown) => {
-          throw isUnsuitable(error) ? error : translateError(error);
+          throw isServerUnsuitable(error) ? error : translateError(error);
         },
       );
       const target = new MoveTarget(client);
@@ -91,12 +91,12 @@ export class MoveTarget implements AsyncDisposable {
 
   /**
    * Refuses a database with data. Rows of an interrupted move from the same place do not count: they are out of date.
-   * @throws DatabaseUnusable
+   * @throws RefusedDatabase
    */
   async refuseData(fromPlace: string): Promise<void> {
     if ((await readVersion(this.#db)) === 0) return;
     if (!(await tableExists(this.#db, ARRIVAL_TABLE))) {
-      throw new DatabaseUnusable(
+      throw new RefusedDatabase(
         'The target has data, and a move needs an empty database. Name another one.',
       );
     }
@@ -104,16 +104,16 @@ export class MoveTarget implements AsyncDisposable {
       fromPlace,
     ]);
     if (others.length === 0) return;
-    throw new DatabaseUnusable(
+    throw new RefusedDatabase(
       'The target has the rows of an unfinished move from another database. Repeat that move, or name an empty database.',
     );
   }
 
-  /** Nodes cannot follow to a server with too few connections. @throws DatabaseUnusable */
+  /** Nodes cannot follow to a server with too few connections. @throws RefusedDatabase */
   async requireConnections(needed: number): Promise<void> {
     const [server] = await this.#db.query<{ max: number; free: number }>(CONNECTIONS);
     if (server === undefined || server.free >= needed) return;
-    throw new DatabaseUnusable(
+    throw new RefusedDatabase(
       `The target has ${server.free} free connections (max_connections ${server.max}), and the nodes have ${needed} open. Raise the limit there.`,
     );
   }

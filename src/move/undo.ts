@@ -16,7 +16,7 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../database/database.ts';
-import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../database/server/refused-database.ts';
 import { type Departure, readDeparture } from '../database/server/move-marks.ts';
 
 export type UndoOptions = {
@@ -28,7 +28,7 @@ export type UndoOptions = {
   openNew: (departure: Departure) => Promise<DatabaseAddress | null>;
 };
 
-/** @throws DatabaseUnusable when it was not moved; DatabaseUnavailable when the new one cannot be reached */
+/** @throws RefusedDatabase when it was not moved; DatabaseUnavailable when the new one cannot be reached */
 export async function undoMove(options: UndoOptions): Promise<Departure> {
   const client = await connectAsOwner(options.old, 'move');
   try {
@@ -36,7 +36,7 @@ export async function undoMove(options: UndoOptions): Promise<Departure> {
     await db.query('set statement_timeout = 0');
     const departure = await readDeparture(db);
     if (departure === null) {
-      throw new DatabaseUnusable('This database was not moved: there is nothing to undo.');
+      throw new RefusedDatabase('This database was not moved: there is nothing to undo.');
     }
     const address = await options.openNew(departure);
     if (address !== null) await fenceNewDatabase(address, departure, options);
@@ -66,7 +66,7 @@ async function fenceNewDatabase(
     const tables = [...(await listTables(db)).map(({ name }) => name), ...machineTables()];
     for (let attempt = 1; !(await tryFence(db, tables, { moveId, place, sealed })); attempt += 1) {
       if (attempt === ATTEMPTS_MAX) {
-        throw new DatabaseUnusable(
+        throw new RefusedDatabase(
           'The tables of the new database could not be locked in time. Nothing was changed; try again.',
         );
       }

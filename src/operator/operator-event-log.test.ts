@@ -90,7 +90,7 @@ test('a state that is reported at every check is stored once a minute', async ()
   assert.equal(lines.at(-1)?.level, 'info');
 });
 
-test('while the database is away a condition is logged at once and recorded when it is back', async () => {
+test('while the database is unavailable a condition is logged at once and recorded when it is back', async () => {
   const { events, lines } = newProcess();
   await database.setReachable(false);
   events.raise(LOW);

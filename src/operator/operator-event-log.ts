@@ -3,8 +3,8 @@
  * and webhooks (operator/condition-store.ts). core/operator-events.ts documents the calls.
  *
  * Guarantees: `raise` and `clear` return at once and never throw. Reports are stored one after the other. While the
- * database is away, the last report of each condition is kept and retried, and its line is logged at once. A state that
- * is reported repeatedly is stored once a minute.
+ * database is unavailable, the last report of each condition is kept and retried, and its line is logged at once. A
+ * state that is reported repeatedly is stored once a minute.
  */
 import type { Logger } from 'pino';
 import {
@@ -99,7 +99,7 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
     }
   }
 
-  /** Resolves when all reports are stored, or the database was found to be away. */
+  /** Resolves when all reports are stored, or the database was found to be unavailable. */
   async flush(): Promise<void> {
     clearTimeout(this.#retry);
     this.#startWriting();

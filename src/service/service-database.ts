@@ -340,7 +340,7 @@ async function expireDeadWorker(db: Database, holder: string, log: Logger): Prom
     const freed = await expireWorker(db, { id: holder, beat: null });
     log.warn({ node: holder, freed }, 'a worker died; its work was released');
   } catch (error) {
-    // The database cannot be reached. A node finds the dead worker by its missing heartbeat later.
+    // The database is unavailable. A node finds the dead worker by its missing heartbeat later.
     log.warn({ err: error, node: holder }, 'the work of a dead worker could not be released yet');
   }
 }

@@ -44,11 +44,11 @@ import { keepPointInTime } from '../backup/running/keep-point-in-time.ts';
 import { systemWorld } from './machine/system-world.ts';
 import { type WorkerPart, WORKER_PARTS, type WorkerSetup } from './worker/worker-messages.ts';
 import { WorkerPool, WorkersCannotRun } from './worker/worker-pool.ts';
-import { isUnsuitable } from '../database/server/connect.ts';
+import { isServerUnsuitable } from '../database/server/connect.ts';
 import { DatabaseUnavailable, poolSizes, type WorkerTasks } from '../database/database.ts';
 import { alreadyRunning, readRunning } from '../database/embedded/lock.ts';
 import { EngineProblem } from '../database/embedded/problem.ts';
-import { DatabaseUnusable } from '../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../database/server/refused-database.ts';
 import { setOperatorAddress } from '../operator/operator-mail-store.ts';
 import { type Hold, readHold } from '../backup/store/hold.ts';
 import { untilAborted } from '../database/server/watched-session.ts';
@@ -367,11 +367,11 @@ function explainFailure(error: unknown): ServiceFailure & { trace: string } {
     error instanceof ConfigurationProblem ||
     error instanceof EngineProblem ||
     error instanceof SecretKeyProblem;
-  const isOfDatabase = error instanceof DatabaseUnusable || isUnsuitable(error);
+  const isOfDatabase = error instanceof RefusedDatabase || isServerUnsuitable(error);
   if (isForOperator || isOfDatabase) {
     return { failed: message, code: 'usage_error', exitCode: 2, trace: '' };
   }
-  // The trace is for bugs, not for a database that cannot be reached.
+  // The trace is for bugs, not for an unavailable database.
   if (error instanceof DatabaseUnavailable) {
     const failed = message + CHECK_DATABASE;
     return { failed, code: 'service_unavailable', exitCode: 1, trace: '' };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SettleHealth } from './health.ts';
 
-test('settling is healthy until the database is unreachable, and again once a batch is stored', async () => {
+test('settling is healthy until the database is unavailable, and again once a batch is stored', async () => {
   const health = new SettleHealth();
   health.batchStarted();
   assert.equal(health.isStuck, false);

@@ -265,7 +265,7 @@ test('malformed data after a request on one connection is answered after it', as
   assertFailure(answers[1]!, 400, 'validation_error');
 });
 
-test('503: while the database is unreachable, with recovery afterwards', async () => {
+test('503: while the database is unavailable, with recovery afterwards', async () => {
   const send = () => service.request('POST', '/v1/emails', { body: EMAIL });
   assert.equal((await send()).status, 202);
   const before = await countEmails();

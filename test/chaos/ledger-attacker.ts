@@ -5,7 +5,7 @@
  */
 import type { AttackAnswers, Evidence, Finding, FindingKind } from './ledger-types.ts';
 
-/** Statuses for an exceeded limit (429), and for a busy service or an unreachable database (503). */
+/** Statuses for an exceeded limit (429), and for a busy service or an unavailable database (503). */
 const ALWAYS_ALLOWED = [429, 503];
 
 const finding = (kind: FindingKind, what: string): Finding => ({ kind, what });

@@ -18,7 +18,7 @@ test('a 503 that others have caused is no outage', () => {
   }
 });
 
-test('a 503 because the database is away is an outage', () => {
+test('a 503 because the database is unavailable is an outage', () => {
   const away = unavailable('The database cannot be reached; nothing was accepted or changed.');
   assert.equal(isUnavailable(away), true);
   assert.equal(isCrowdedOut(away), false);

@@ -43,7 +43,7 @@ export async function ask(
   }
 }
 
-/** Returns whether the service or its database is away. */
+/** Returns whether the service or its database is unavailable. */
 export function isUnavailable(answer: NodeResponse): boolean {
   const code = errorCodeIn(answer.text);
   return answer.status === 503 && code === 'service_unavailable' && !isCrowdedOut(answer);

@@ -202,7 +202,7 @@ export class ChaosNode {
         if (this.#traceLines <= 0) this.#traces.push([]);
         this.#traceLines = TRACE_LINES;
       }
-      // A start may fail, because the database is away or a failpoint ends a worker too early.
+      // A start may fail, because the database is unavailable or a failpoint ends a worker too early.
       if (this.#traceLines > 0 && !this.#isStarting) this.#traces.at(-1)!.push(line);
       this.#traceLines -= 1;
       return;

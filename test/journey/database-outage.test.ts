@@ -1,5 +1,5 @@
 /**
- * The database goes away, comes back, or loses its connections at the worst moment. Requests get a 503
+ * The database becomes unavailable, comes back, or loses its connections at the worst moment. Requests get a 503
  * with the reason. When the database is back, mail resumes without help.
  */
 import assert from 'node:assert/strict';
@@ -42,7 +42,7 @@ function assertUnavailable(answer: Answer, sentence: RegExp): void {
   assert.ok(Number(answer.headers.get('retry-after')) > 0, 'Retry-After');
 }
 
-test('while the database is unreachable, sends get 503 with the reason; mail resumes within 5 s', async (t) => {
+test('while the database is unavailable, sends get 503 with the reason; mail resumes within 5 s', async (t) => {
   let refusing: Promise<void> | undefined;
   const load = await runLoad(service, {
     key,

@@ -46,7 +46,7 @@ async function linesOf(event: string, last: Partial<LogLine>): Promise<LogLine[]
 
 const levels = (lines: readonly LogLine[]): string[] => lines.map(({ level }) => level);
 
-test('a database that goes away, while mail is refused, is one warning, and its return one line', async () => {
+test('a database that becomes unavailable, while mail is refused, is one warning, and its return one line', async () => {
   await send(to(1));
   await database.proxy.refuse();
   const body = { from: FROM, to: to(2), subject: 'Hi', text: 'Hi' };

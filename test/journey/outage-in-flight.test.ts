@@ -11,7 +11,7 @@ import { waitForArrivals, FROM, liveEnv, newPeers, waitForEmptyQueue } from '../
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-/** One message that was taken, one that stands before its dot, and a database that is away. */
+/** One message that was taken, one that stands before its dot, and an unavailable database. */
 async function stage() {
   await using parts = new AsyncDisposableStack();
   const verdict = Promise.withResolvers<void>();

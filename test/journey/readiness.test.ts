@@ -96,7 +96,7 @@ test('while the database is frozen, readiness answers at once that it is unavail
   await isReady();
 });
 
-test('while the database is away, sends get 503 and so does readiness', async () => {
+test('while the database is unavailable, sends get 503 and so does readiness', async () => {
   await proxy.refuse();
   assert.equal((await post()).status, 503);
   await isUnready('database_unavailable');

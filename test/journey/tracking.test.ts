@@ -167,7 +167,7 @@ test('a link that is requested very often stores few events and answers every ti
   await service.counted(/letterhaus_tracking_visits_total\{result="not_stored"\} [1-9]/);
 });
 
-test('links work while the database is away, and visits are stored afterwards', async () => {
+test('links work while the database is unavailable, and visits are stored afterwards', async () => {
   const { id, pixel, links } = await sent('away.test');
   await service.setDatabaseReachable(false);
   const clicked = await visit(links[1]!, { ip: '203.0.114.5' });

@@ -239,9 +239,9 @@ export class Service extends ApiClient implements AsyncDisposable {
     },
   };
 
-  /** Takes the database away or gives it back. Then it returns when a worker has found it again. */
+  /** Makes the database unavailable, or available again. Then it returns when a worker has found it again. */
   async setDatabaseReachable(isReachable: boolean): Promise<void> {
-    assert.ok(this.#database, 'only a database of the shared engine can be taken away');
+    assert.ok(this.#database, 'only a database of the shared engine can be made unavailable');
     await this.#database.setReachable(isReachable);
     if (!isReachable) return;
     const isBack = async () => (await this.request('GET', '/v1/emails?limit=1')).status === 200;

@@ -249,7 +249,7 @@ test('requests of several projects share a batch without affecting each other', 
   assert.equal(await countOf('emails', two.projectId), 20);
 });
 
-test('with an unreachable database every email fails and nothing is accepted', async () => {
+test('with an unavailable database every email fails and nothing is accepted', async () => {
   const nowhere = new Database(
     { host: '127.0.0.1', port: 1, user: 'x', database: 'x' },
     { role: null, name: 'nowhere' },
@@ -310,7 +310,7 @@ test('a lock that is kept too long fails its request and delays no other', async
   await own.close();
 });
 
-test('committed emails stay accepted when the database becomes unreachable just after', async () => {
+test('committed emails stay accepted when the database becomes unavailable just after', async () => {
   const sender = await newSender(db, 1);
   const lookFails: Queryable = {
     query: (statement, values) =>

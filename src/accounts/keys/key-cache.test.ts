@@ -146,7 +146,7 @@ test('a text that is not a key causes no database query', async () => {
   assert.equal(asked.length, 0);
 });
 
-test('when the database is unreachable, every waiting request gets the error', async () => {
+test('when the database is unavailable, every waiting request gets the error', async () => {
   const { cache, add, hold, ...db } = fakeKeys();
   const result = hold();
   const { key } = add();

@@ -23,7 +23,7 @@ import { prepareDataDir } from '../../database/embedded/layout.ts';
 import { EngineProblem } from '../../database/embedded/problem.ts';
 import { recoverCluster } from '../../database/embedded/recover.ts';
 import { migrate } from '../../migration/migrate.ts';
-import { DatabaseUnusable } from '../../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../../database/server/refused-database.ts';
 import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 import { readSecretKey, storeRestoredSecretKey } from '../../secrets/secret-key-file.ts';
 import {
@@ -75,7 +75,7 @@ export async function restorePointInTime(
       },
     });
   } catch (error) {
-    const isOperators = error instanceof EngineProblem || error instanceof DatabaseUnusable;
+    const isOperators = error instanceof EngineProblem || error instanceof RefusedDatabase;
     if (isOperators) return usageFailure(error.message);
     throw error;
   }
@@ -84,7 +84,7 @@ export async function restorePointInTime(
 
 function requireKnownSchema({ base: { schema, version } }: RestorePlan): void {
   if (schema <= SCHEMA_KNOWN) return;
-  throw new DatabaseUnusable(
+  throw new RefusedDatabase(
     `The archive was made by a newer version of Letterhaus (${version}, schema ${schema}), and this one knows schema ${SCHEMA_KNOWN}. Restore it with the newer version.`,
   );
 }

@@ -20,7 +20,7 @@ import {
 } from '../../database/database.ts';
 import { migrateTo, readVersion } from '../../migration/migrate.ts';
 import { hasRestoreMark, RESTORE_TABLE } from '../../database/server/restore-mark.ts';
-import { DatabaseUnusable } from '../../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../../database/server/refused-database.ts';
 import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 import { ARRIVAL_TABLE } from '../../database/server/move-marks.ts';
 import { putOnHold } from './hold.ts';
@@ -38,7 +38,7 @@ export type RestoreTarget = AsyncDisposable & {
 
 /**
  * Connects to a target.
- * @throws DatabaseUnusable when it has data, or another restore is running; nothing was changed
+ * @throws RefusedDatabase when it has data, or another restore is running; nothing was changed
  */
 export async function openRestoreTarget(address: DatabaseAddress): Promise<RestoreTarget> {
   const client = await connectAsOwner(address, 'restore');
@@ -76,7 +76,7 @@ export async function openRestoreTarget(address: DatabaseAddress): Promise<Resto
 
 export async function takeRestoreLock(db: Queryable): Promise<void> {
   if (await tryAdvisoryLock(db, 'restore')) return;
-  throw new DatabaseUnusable(
+  throw new RefusedDatabase(
     'Another restore or move into this database is running. Wait until it ends.',
   );
 }
@@ -84,7 +84,7 @@ export async function takeRestoreLock(db: Queryable): Promise<void> {
 async function refuseData(db: Queryable): Promise<void> {
   if (await hasRestoreMark(db)) return;
   if ((await readVersion(db)) === 0) return;
-  throw new DatabaseUnusable(
+  throw new RefusedDatabase(
     'This database has data, and a restore needs an empty one. Set LETTERHAUS_DATA_DIR to a new folder, or DATABASE_URL to an empty database.',
   );
 }
@@ -120,7 +120,7 @@ function requireColumns(
     ({ name, type }) => !present.some((one) => one.name === name && one.type === type),
   );
   if (missing === undefined && expected.length === present.length) return;
-  throw new DatabaseUnusable(
+  throw new RefusedDatabase(
     `The table ${JSON.stringify(table)} of the backup is not that of its schema, so another program made the backup.`,
   );
 }

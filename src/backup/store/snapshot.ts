@@ -20,7 +20,7 @@ import {
 } from '../../database/database.ts';
 import { readVersion } from '../../migration/migrate.ts';
 import { refuseUnusable } from '../../database/server/move-marks.ts';
-import { DatabaseUnusable } from '../../database/server/unusable-error.ts';
+import { RefusedDatabase } from '../../database/server/refused-database.ts';
 import { MIGRATIONS_DIR, SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 
 export type BackupColumn = { name: string; type: string };
@@ -60,7 +60,7 @@ const EXCLUDED_TABLES = [
   'known_secret_keys',
 ];
 
-/** Opens the snapshot. @throws DatabaseUnavailable, DatabaseUnusable when there is nothing to back up */
+/** Opens the snapshot. @throws DatabaseUnavailable, RefusedDatabase when there is nothing to back up */
 export async function openSnapshot(address: DatabaseAddress): Promise<Snapshot> {
   const client = await connectAsOwner(address, 'backup');
   try {
@@ -88,7 +88,7 @@ export async function openSnapshot(address: DatabaseAddress): Promise<Snapshot> 
 async function requireSchema(db: Queryable): Promise<number> {
   const schema = await readVersion(db);
   if (schema > 0 && schema <= SCHEMA_KNOWN) return schema;
-  throw new DatabaseUnusable(
+  throw new RefusedDatabase(
     schema === 0
       ? 'The database is empty: there is nothing to back up.'
       : `The database has schema ${schema}, and this version of Letterhaus knows ${SCHEMA_KNOWN}. Back it up with the version that runs on it.`,

@@ -74,7 +74,7 @@ test('a database with too few connections is reported with figures, and refused 
   await limitTo(10);
   await assert.rejects(
     findConnectionsProblem(db, needs),
-    /^UnsuitableDatabase: The database has 10 free/,
+    /^UnsuitableServer: The database has 10 free/,
   );
   await client.end();
 });

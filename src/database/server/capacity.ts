@@ -10,7 +10,7 @@ import { statfs } from 'node:fs/promises';
 import pg from 'pg';
 import { Overloaded } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
-import { UnsuitableDatabase } from './connect.ts';
+import { UnsuitableServer } from './connect.ts';
 import { DatabaseUnavailable, poolSizes, type Queryable, type WorkerTasks } from '../database.ts';
 
 /** Connections of the supervisor: 4 for its tasks, 2 in the owner's role for partitions and retention. */
@@ -59,7 +59,7 @@ select current_setting('max_connections')::int as max,
 /**
  * Checks that the server has enough connections for a node.
  * @returns null, or a sentence for the log when there are too few under load
- * @throws UnsuitableDatabase when there are too few even without load
+ * @throws UnsuitableServer when there are too few even without load
  */
 export async function findConnectionsProblem(
   db: Queryable,
@@ -79,7 +79,7 @@ export async function findConnectionsProblem(
     `${server.taken} in use${role}${base}), and this node needs up to ${connectionsMax} ` +
     `(${workers} workers with ${perWorker} each, ${SUPERVISOR_CONNECTIONS} for the supervisor), ${connectionsMin} of them all the time: ` +
     'raise the limit, or start with fewer --workers.';
-  if (connectionsMin > available) throw new UnsuitableDatabase(sentence);
+  if (connectionsMin > available) throw new UnsuitableServer(sentence);
   return sentence;
 }
 

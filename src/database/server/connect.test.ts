@@ -7,7 +7,7 @@ import { startPooler } from '../../../test/support/pooler.ts';
 import { emptyDatabase, testDatabase } from '../../../test/support/postgres.ts';
 import { startTcpProxy } from '../../../test/support/tcp-proxy.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { UnsuitableDatabase } from './connect.ts';
+import { UnsuitableServer } from './connect.ts';
 import { Database, type DatabaseAddress, DatabaseUnavailable } from '../database.ts';
 import { APP_ROLE } from '../database.ts';
 import { migrate } from '../../migration/migrate.ts';
@@ -69,7 +69,7 @@ for (const lends of ['newest', 'oldest'] as const) {
     await using pooler = await startPooler(empty.address, { mode: 'transaction', lends });
     const address = { ...loginOf(empty.address), host: '127.0.0.1', port: pooler.port };
     await assert.rejects(migrate(address, MIGRATING), (error: Error) => {
-      assert.ok(error instanceof UnsuitableDatabase, String(error));
+      assert.ok(error instanceof UnsuitableServer, String(error));
       assert.match(error.message, /^DATABASE_URL points to a pooler .* set pool_mode=session/);
       return true;
     });

@@ -12,14 +12,17 @@ export type DatabaseAddress = pg.ClientConfig;
 
 export type SessionSettings = Readonly<Record<string, string>>;
 
-/** This database cannot be used. The message says what the operator has to do. */
-export class UnsuitableDatabase extends Error {
-  override readonly name = 'UnsuitableDatabase';
+/**
+ * The server, or a pooler in front of it, does not give what every database of ours needs: sessions, settings,
+ * connections. The message says what the operator has to do.
+ */
+export class UnsuitableServer extends Error {
+  override readonly name = 'UnsuitableServer';
 }
 
-export function isUnsuitable(error: unknown): error is Error {
-  if (error instanceof UnsuitableDatabase) return true;
-  return error instanceof Error && error.cause instanceof UnsuitableDatabase;
+export function isServerUnsuitable(error: unknown): error is Error {
+  if (error instanceof UnsuitableServer) return true;
+  return error instanceof Error && error.cause instanceof UnsuitableServer;
 }
 
 type ServerPlace = { host: string; port: number };
@@ -142,7 +145,7 @@ type SettingsRow = { pid: number; values: string[] };
 /**
  * Makes the settings of a session and reads them back.
  * @returns the pid of its server process, which behind a pooler differs from that of the log-in
- * @throws UnsuitableDatabase when the settings were not kept
+ * @throws UnsuitableServer when the settings were not kept
  */
 export async function setSession(client: pg.Client, session: Session): Promise<number> {
   const cancel = setUnstalledTimeout(session.timeoutMs, () => {
@@ -155,9 +158,9 @@ export async function setSession(client: pg.Client, session: Session): Promise<n
     const read = await client.query<SettingsRow>(READ_SETTINGS, [names]);
     const current = read.rows[0];
     if (current === undefined || set.rows[0]?.pid !== current.pid)
-      throw new UnsuitableDatabase(NO_SESSIONS_MESSAGE);
+      throw new UnsuitableServer(NO_SESSIONS_MESSAGE);
     const lost = names.filter((_, index) => current.values[index] !== values[index]);
-    if (lost.length > 0) throw new UnsuitableDatabase(lostSettingsMessage(lost));
+    if (lost.length > 0) throw new UnsuitableServer(lostSettingsMessage(lost));
     return current.pid;
   } finally {
     cancel();
@@ -229,7 +232,7 @@ const REFUSED_BY_POOLER = '08P01';
  * Checks that every session has its own server connection. Behind a pooler, the pid at log-in is not that of the server
  * process. Then two sessions alternate, in both orders. A pooler that reassigns connections after a transaction gives
  * one session the other's connection, whether it picks the most or the least recently used one.
- * @throws UnsuitableDatabase when sessions share a connection
+ * @throws UnsuitableServer when sessions share a connection
  */
 export async function requireSessions(
   first: pg.Client,
@@ -245,11 +248,11 @@ export async function requireSessions(
     ];
     for (const order of orders) {
       if (!(await keepTheirServers([first, second], order)))
-        throw new UnsuitableDatabase(NO_SESSIONS_MESSAGE);
+        throw new UnsuitableServer(NO_SESSIONS_MESSAGE);
     }
   } catch (error) {
     const isRefused = (error as { code?: string }).code === REFUSED_BY_POOLER;
-    throw isRefused ? new UnsuitableDatabase(NO_SESSIONS_MESSAGE) : error;
+    throw isRefused ? new UnsuitableServer(NO_SESSIONS_MESSAGE) : error;
   } finally {
     await second.end();
   }

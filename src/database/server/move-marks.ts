@@ -4,7 +4,7 @@
  */
 import type { Queryable } from '../database.ts';
 import { refuseUnfinishedRestore } from './restore-mark.ts';
-import { DatabaseUnusable } from './unusable-error.ts';
+import { RefusedDatabase } from './refused-database.ts';
 
 /** Table in the target of a move: created first, dropped when the old database is fenced. */
 export const ARRIVAL_TABLE = 'letterhaus_arrival';
@@ -23,7 +23,7 @@ export type Departure = {
 };
 
 /** This database was moved. The message names the new place. */
-export class DatabaseMoved extends DatabaseUnusable {
+export class DatabaseMoved extends RefusedDatabase {
   readonly departure: Departure;
 
   constructor(departure: Departure) {
@@ -45,7 +45,7 @@ export function settingForPlace(place: string): string {
 }
 
 /** A move into this database is not finished. */
-export class MoveUnfinished extends DatabaseUnusable {
+export class MoveUnfinished extends RefusedDatabase {
   constructor() {
     super(
       'A move into this database is running or was interrupted, so it cannot be used: repeat `letterhaus move`, or start with an empty database.',
@@ -53,7 +53,7 @@ export class MoveUnfinished extends DatabaseUnusable {
   }
 }
 
-/** @throws DatabaseMoved, or DatabaseUnusable while a restore or a move is unfinished */
+/** @throws DatabaseMoved, or RefusedDatabase while a restore or a move is unfinished */
 export async function refuseUnusable(db: Queryable): Promise<void> {
   await refuseUnfinishedRestore(db);
   if (await tableExists(db, ARRIVAL_TABLE)) throw new MoveUnfinished();

@@ -3,7 +3,7 @@
  * with the mark is unusable, whatever interrupted the restore.
  */
 import type { Queryable } from '../database.ts';
-import { DatabaseUnusable } from './unusable-error.ts';
+import { RefusedDatabase } from './refused-database.ts';
 
 export const RESTORE_TABLE = 'letterhaus_restore';
 
@@ -14,10 +14,10 @@ export async function hasRestoreMark(db: Queryable): Promise<boolean> {
   return row?.isThere === true;
 }
 
-/** @throws DatabaseUnusable while the mark is there */
+/** @throws RefusedDatabase while the mark is there */
 export async function refuseUnfinishedRestore(db: Queryable): Promise<void> {
   if (!(await hasRestoreMark(db))) return;
-  throw new DatabaseUnusable(
+  throw new RefusedDatabase(
     'A restore into this database is running or was interrupted, so it cannot be used: repeat `letterhaus restore FILE`, or start with an empty database.',
   );
 }

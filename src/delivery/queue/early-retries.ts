@@ -28,7 +28,7 @@ export type DelayedDelivery = Pick<Delivery, 'message' | 'position' | 'claim' | 
 /** A delivery that waits. `decidedMs`: the time of the decision, which precedes its commit. */
 type WaitingDelivery = WaitingClaim & { provider: string; decidedMs: number };
 
-const AWAY_PAUSE_MS = 1_000;
+const UNAVAILABLE_PAUSE_MS = 1_000;
 const REMEMBERED_MAX = 10_000;
 const BATCH_ROWS = 500;
 /** Retries are spread, and slower when more mail waits: at most about 200 a second per worker. */
@@ -121,7 +121,7 @@ export class EarlyRetries {
           return { ...claim, delayMs: isDown ? this.retryMs() : 0 };
         });
         await whenAvailable(() => bringForward(db, batch), {
-          pauseMs: AWAY_PAUSE_MS,
+          pauseMs: UNAVAILABLE_PAUSE_MS,
           mayRetry: () => (this.#lastUplinkChange?.isDown ?? false) === isDown,
         });
         if (!isDown) onDue();

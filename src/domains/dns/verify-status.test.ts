@@ -11,8 +11,8 @@ const at = (now: Date, isLater = true) => ({ now, isLater });
 const NEW: DomainState = { status: 'not_started', verifiedAt: null, failingSince: null };
 const PENDING: DomainState = { ...NEW, status: 'pending' };
 const VERIFIED: DomainState = { status: 'verified', verifiedAt: START, failingSince: null };
-const AWAY: DomainState = { ...VERIFIED, failingSince: START };
-const DEGRADED: DomainState = { ...AWAY, status: 'degraded' };
+const FAILING: DomainState = { ...VERIFIED, failingSince: START };
+const DEGRADED: DomainState = { ...FAILING, status: 'degraded' };
 
 test('a new domain is pending after a check without records or without DNS', () => {
   for (const outcome of ['unverified', 'unknown'] as const) {
@@ -37,21 +37,21 @@ test('a domain is verified when its records are found, with one event', () => {
 
 test('a verified domain whose records are missing at two checks is degraded, and fails after 72 hours, with one event each', () => {
   const first = nextDomainState(VERIFIED, 'unverified', at(START));
-  assert.deepEqual(first, { ...AWAY, event: null });
+  assert.deepEqual(first, { ...FAILING, event: null });
   const second = nextDomainState(first, 'unverified', at(after(0.1)));
   assert.deepEqual(second, { ...DEGRADED, event: 'domain.degraded' });
   const third = nextDomainState(second, 'unverified', at(after(71.9)));
   assert.deepEqual(third, { ...DEGRADED, event: null });
   const failed = nextDomainState(third, 'unverified', at(after(72)));
-  assert.deepEqual(failed, { ...AWAY, status: 'failed', event: 'domain.failed' });
+  assert.deepEqual(failed, { ...FAILING, status: 'failed', event: 'domain.failed' });
   assert.equal(nextDomainState(failed, 'unverified', at(after(96))).event, null);
   const late = nextDomainState(first, 'unverified', at(after(80)));
   assert.equal(late.event, 'domain.failed', 'no second check within 72 hours');
 });
 
 test('two checks at the same time count as one', () => {
-  const same = nextDomainState(AWAY, 'unverified', at(after(0.1), false));
-  assert.deepEqual(same, { ...AWAY, event: null });
+  const same = nextDomainState(FAILING, 'unverified', at(after(0.1), false));
+  assert.deepEqual(same, { ...FAILING, event: null });
 });
 
 test('a degraded domain whose records are back has recovered, with one event', () => {
@@ -77,7 +77,7 @@ test('a key signs while it is published; RSA also signs while DNS does not answe
 });
 
 test('records that return in time restart the 72 hours', () => {
-  const back = nextDomainState(AWAY, 'verified', at(after(71)));
+  const back = nextDomainState(FAILING, 'verified', at(after(71)));
   assert.deepEqual(back, { ...VERIFIED, event: null });
   const awayAgain = nextDomainState(back, 'unverified', at(after(73)));
   assert.deepEqual([awayAgain.status, awayAgain.failingSince], ['verified', after(73)]);
@@ -85,13 +85,13 @@ test('records that return in time restart the 72 hours', () => {
 
 test('a DNS failure neither fails a domain nor extends its time', () => {
   assert.deepEqual(nextDomainState(VERIFIED, 'unknown', at(START)), { ...VERIFIED, event: null });
-  for (const state of [AWAY, DEGRADED]) {
+  for (const state of [FAILING, DEGRADED]) {
     assert.deepEqual(nextDomainState(state, 'unknown', at(after(100))), { ...state, event: null });
   }
 });
 
 test('a failed domain is verified again when its records are back', () => {
-  const failed: DomainState = { ...AWAY, status: 'failed' };
+  const failed: DomainState = { ...FAILING, status: 'failed' };
   const back = nextDomainState(failed, 'verified', at(after(200)));
   assert.deepEqual(back, {
     status: 'verified',

@@ -2,9 +2,9 @@
  * Links of tracked emails: `https://links.acme.com/t/<token>`. A token with a target redirects to it. A token
  * without one is the pixel of an open.
  *
- * The token contains the recipient and the target, so links work while the database is away and after the email was
- * deleted. It is authenticated: nobody can make a link with another target, so the service redirects only to links
- * of tracked emails. It is deterministic: every attempt sends the same bytes.
+ * The token contains the recipient and the target, so links work while the database is unavailable and after the
+ * email was deleted. It is authenticated: nobody can make a link with another target, so the service redirects only to
+ * links of tracked emails. It is deterministic: every attempt sends the same bytes.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { UUID_BYTES, uuidBytes, uuidText } from '../../lib/uuid.ts';

@@ -313,7 +313,7 @@ export class Maintenance implements AsyncDisposable {
     await this.#checkNodes(nodes);
   }
 
-  /** Counts successful polls only: no node expires while the database cannot be reached. */
+  /** Counts successful polls only: no node expires while the database is unavailable. */
   async #checkNodes(nodes: readonly { id: string; beat: number }[]): Promise<void> {
     const { db } = this.#options.database;
     const observed = new Map<string, ObservedNode>();

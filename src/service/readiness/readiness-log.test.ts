@@ -3,7 +3,10 @@ import { mock, type TestContext, test } from 'node:test';
 import type { Unready } from '../../core/readiness.ts';
 import { ReadinessLog } from './readiness-log.ts';
 
-const AWAY: Unready = { code: 'database_unavailable', reason: 'the database does not answer' };
+const NO_DATABASE: Unready = {
+  code: 'database_unavailable',
+  reason: 'the database does not answer',
+};
 const BUSY: Unready = { code: 'overloaded', reason: 'too many messages are waiting to be stored' };
 
 function readinessLog(t: TestContext) {
@@ -27,7 +30,7 @@ function readinessLog(t: TestContext) {
 
 test('a reason that all workers have is one warning with its remedy, and one line when no worker has it any more', (t) => {
   const { lines, note, tick } = readinessLog(t);
-  for (const worker of [1, 2, 3]) note(worker, AWAY);
+  for (const worker of [1, 2, 3]) note(worker, NO_DATABASE);
   tick(20_000);
   assert.deepEqual(lines, [
     {
@@ -72,9 +75,9 @@ test('a node that is overloaded every other second has two lines, and not two a 
 
 test('a second reason has a line of its own, and a stop has none', (t) => {
   const { lines, note, tick } = readinessLog(t);
-  note(1, AWAY);
-  note(1, AWAY, BUSY);
-  note(1, AWAY, BUSY, { code: 'shutting_down', reason: 'the service is stopping' });
+  note(1, NO_DATABASE);
+  note(1, NO_DATABASE, BUSY);
+  note(1, NO_DATABASE, BUSY, { code: 'shutting_down', reason: 'the service is stopping' });
   tick(10_000);
   assert.deepEqual(
     lines.map(({ reason }) => reason),
