@@ -1196,7 +1196,7 @@ export type Limits = {
 };
 
 export type MailRoute = {
-  /** Result of the lookup. `none`: the domain accepts no mail. `unknown`: DNS did not answer. */
+  /** Result of the look-up. `none`: the domain accepts no mail. `unknown`: DNS did not answer. */
   verdict: 'found' | 'none' | 'unknown';
   /** Provider whose limits apply. */
   provider: string | null;

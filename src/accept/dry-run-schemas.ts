@@ -65,7 +65,7 @@ export const route = z
   .object({
     verdict: doc(
       z.enum(['found', 'none', 'unknown']),
-      'Result of the lookup. `none`: the domain accepts no mail. `unknown`: DNS did not answer.',
+      'Result of the look-up. `none`: the domain accepts no mail. `unknown`: DNS did not answer.',
     ),
     provider: doc(z.string().nullable(), 'Provider whose limits apply.', 'google'),
     mx: doc(

@@ -164,8 +164,8 @@ test('a statement without an index is detected', async () => {
 });
 
 function findAcrossProjects(): string[] {
-  const found = explaining.readings.flatMap(({ text, lookUps }) =>
-    lookUps
+  const found = explaining.readings.flatMap(({ text, lookups }) =>
+    lookups
       .filter(({ index }) => /^(webhook_)?queue_pkey$/.test(index))
       .filter(({ condition }) => !/\bproject_id\b/.test(condition))
       .map(({ condition }) => `${condition}: ${text}`),

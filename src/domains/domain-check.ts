@@ -195,7 +195,7 @@ function logChange(
   if (before === saved.status) return;
   const { id, name, status, failingSince } = saved;
   const fields = { event, domain_id: id, domain: name, before, status };
-  if (failingSince === null) return log.info(fields, 'a domain changed');
+  if (failingSince === null) return log.info(fields, 'the status of a domain changed');
   const { message, remedy, details } = degradedCondition({ ...saved, failingSince });
   log.warn({ ...fields, ...details, remedy }, message);
 }

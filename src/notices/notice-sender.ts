@@ -122,9 +122,12 @@ export class NoticeSender {
     await endNotice(db, notice);
     const facts = { email_id: emailId, project_id: projectId, notice: kind };
     if (result.kind === 'refused') {
-      log.warn({ ...facts, reason: result.message }, 'a notice about delivery is not sent');
+      log.warn(
+        { ...facts, reason: result.message },
+        'a delivery notice was refused and is not sent',
+      );
     } else {
-      log.info(facts, 'a notice about delivery is sent');
+      log.info(facts, 'a delivery notice was accepted for sending');
     }
   }
 

@@ -75,7 +75,7 @@ export async function gather(stage: Stage, director: Director): Promise<Evidence
     attacks: attacker.answers,
     shown: { ids: [...attacker.shown], own: await idsOfAttacker(stage) },
     left: { ...left, workers: nodes.reduce((sum, { workers }) => sum + workers, 0) },
-    testLookUps: receivers.testLookUps(),
+    testLookups: receivers.testLookups(),
   };
 }
 

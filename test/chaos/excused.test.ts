@@ -102,7 +102,7 @@ function aftermath(
     mayEndAs: () => null,
     needsVerifiedTls: () => false,
     left: { queue: 0, webhookQueue: 0, nodes: 4, workers: 4 },
-    testLookUps: [],
+    testLookups: [],
     attacks: [],
     shown: { ids: [], own: new Set() },
   };

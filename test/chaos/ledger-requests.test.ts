@@ -59,7 +59,7 @@ function evidence(change: Partial<Evidence> = {}): Evidence {
     mayEndAs: () => null,
     needsVerifiedTls: () => false,
     left: { queue: 0, webhookQueue: 0, nodes: 0, workers: 0 },
-    testLookUps: [],
+    testLookups: [],
     attacks: [],
     shown: { ids: [], own: new Set() },
     ...change,

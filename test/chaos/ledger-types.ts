@@ -145,7 +145,7 @@ export type Evidence = {
   shown: { ids: readonly string[]; own: ReadonlySet<string> };
   left: { queue: number; webhookQueue: number; nodes: number; workers: number };
   /** Names that only test mail goes to and that appeared in DNS queries. */
-  testLookUps: readonly string[];
+  testLookups: readonly string[];
 };
 
 export type Finding = { kind: FindingKind; what: string };

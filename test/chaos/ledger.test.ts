@@ -87,7 +87,7 @@ function allIsWell(): Evidence {
     mayEndAs: () => null,
     needsVerifiedTls: () => false,
     left: { queue: 0, webhookQueue: 0, nodes: 4, workers: 4 },
-    testLookUps: [],
+    testLookups: [],
     attacks: [],
     shown: { ids: [], own: new Set() },
   };
@@ -200,7 +200,7 @@ test('test mail at a server or in a DNS query is found', () => {
   };
   assert.ok(wrong(({ copies }) => ({ copies: [...copies, copy] })).includes('copy_of_test_mail'));
   assert.deepEqual(
-    wrong(() => ({ testLookUps: ['t.test'] })),
+    wrong(() => ({ testLookups: ['t.test'] })),
     ['test_mail_in_dns'],
   );
 });

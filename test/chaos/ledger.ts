@@ -183,7 +183,7 @@ function countsMatchEvents({ emails, recipients, events, counts }: Evidence): Fi
 }
 
 function copiesAreExpected(evidence: Evidence): Finding[] {
-  const { emails, requests, recipients, copies, suppressed, needsVerifiedTls, testLookUps } =
+  const { emails, requests, recipients, copies, suppressed, needsVerifiedTls, testLookups } =
     evidence;
   const stored = new Map(emails.map((email) => [email.id, email]));
   const known = new Set(recipients.map(({ emailId, address }) => `${emailId} ${address}`));
@@ -203,7 +203,7 @@ function copiesAreExpected(evidence: Evidence): Finding[] {
           : []),
       ];
     }),
-    ...testLookUps.map((name) => finding('test_mail_in_dns', name)),
+    ...testLookups.map((name) => finding('test_mail_in_dns', name)),
   ];
 }
 

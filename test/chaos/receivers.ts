@@ -33,7 +33,7 @@ export type Receivers = AsyncDisposable & {
   /** Ends the failures of all domains. */
   settle(): Promise<void>;
   copies(): Copy[];
-  testLookUps(): string[];
+  testLookups(): string[];
 };
 
 /** Replies by local part: `gone-…` does not exist, `full-…` and `grey-…` are deferred. */
@@ -136,7 +136,7 @@ export async function startReceivers(): Promise<Receivers> {
       for (const fault of faults) await fault.end();
     },
     copies: () => servers.flatMap(copiesAt),
-    testLookUps: () => [...askedFor()].filter((name) => name.endsWith(TEST_ONLY)),
+    testLookups: () => [...askedFor()].filter((name) => name.endsWith(TEST_ONLY)),
     [Symbol.asyncDispose]: () => things.disposeAsync(),
   };
 }

@@ -26,11 +26,11 @@ export type Reading = {
   pages: number;
   /** Pages that the whole statement touched, including its writes and their indexes. */
   pagesInAll: number;
-  lookUps: LookUp[];
+  lookups: Lookup[];
 };
 
 /** A condition that finds rows by an index. */
-export type LookUp = { index: string; condition: string };
+export type Lookup = { index: string; condition: string };
 
 type PlanNode = {
   'Node Type': string;
@@ -183,7 +183,7 @@ class Explaining implements Queryable {
       `explain (analyze, buffers, timing off, format json) ${execution}`,
     );
     const plan = rows[0]!['QUERY PLAN'][0].Plan;
-    const written = { pagesInAll: pagesOf(plan), lookUps: lookUpsOf(plan) };
+    const written = { pagesInAll: pagesOf(plan), lookups: lookupsOf(plan) };
     this.#readings.push({ name, text, ...readBy(plan), ...written });
   }
 
@@ -274,7 +274,7 @@ function pagesOf(top: PlanNode): number {
   return [top, ...apart].reduce((sum, node) => sum + touchedBy(node), 0);
 }
 
-function lookUpsOf(plan: PlanNode): LookUp[] {
+function lookupsOf(plan: PlanNode): Lookup[] {
   return allOf(plan).flatMap(({ 'Index Name': index, 'Index Cond': condition }) =>
     index === undefined || condition === undefined ? [] : [{ index, condition }],
   );

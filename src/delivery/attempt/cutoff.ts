@@ -5,8 +5,8 @@
  */
 import { LiveSet } from '../../lib/live-set.ts';
 
-/** `given_up`: `Slots` ended the attempt, because its budget was full. */
-export type CutEnding = 'unsent' | 'in_doubt' | 'given_up';
+/** An attempt that was cut before it had a result. `given_up`: `Slots` ended it, because its budget was full. */
+export type CutAttempt = 'unsent' | 'in_doubt' | 'given_up';
 
 type RunningAttempt = {
   /** `includingSent`: ends the attempt even after its final dot. */
@@ -31,13 +31,13 @@ export class Cutoff {
     for (const attempt of this.#attempts) attempt.cut({ includingSent: true });
   }
 
-  /** Returns the result of the attempt, or how the stop or `signal` ended it. */
+  /** Returns the result of the attempt, or in which state the stop or `signal` cut it. */
   async untilCut<Result>(
     attempt: Promise<Result>,
     hasSentDot: () => boolean,
     signal?: AbortSignal,
-  ): Promise<Result | CutEnding> {
-    const cut = Promise.withResolvers<CutEnding>();
+  ): Promise<Result | CutAttempt> {
+    const cut = Promise.withResolvers<CutAttempt>();
     const running: RunningAttempt = {
       cut: ({ includingSent }) => {
         if (!hasSentDot()) cut.resolve('unsent');

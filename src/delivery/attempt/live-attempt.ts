@@ -26,7 +26,7 @@ import type { MailRouting } from '../route/mail-routing.ts';
 import type { TlsRules, TlsRequest } from '../route/tls-rules.ts';
 import type { SmtpConnections, Unavailable } from '../shaping/smtp-connections.ts';
 import type { ContentMemory } from '../memory/content-memory.ts';
-import type { CutEnding, Cutoff } from './cutoff.ts';
+import type { CutAttempt, Cutoff } from './cutoff.ts';
 import { providerAt, tryHosts } from './hosts.ts';
 import {
   ASCII_FORM,
@@ -68,8 +68,8 @@ export type AttemptOptions = SendPermissionOptions & {
 };
 
 type RoutedResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
-/** The reason why an attempt has no result. `broken`: an error of the service after the final dot. */
-type EndWithoutResult = CutEnding | 'broken';
+/** An attempt that ended without a result. `broken`: an error of the service after the final dot. */
+type AttemptWithoutResult = CutAttempt | 'broken';
 
 /** The facts of the attempt so far, which remain when it is ended without a result. */
 type Progress = RouteAttempt['progress'] & {
@@ -85,8 +85,8 @@ const NO_SESSION: Progress['session'] = {
 };
 
 const WITHOUT_REPLY = {
-  in_doubt: 'The service stopped before the server answered the final dot.',
-  broken: 'An error of the service lost the answer of the server to the final dot.',
+  in_doubt: 'The service stopped before the server replied to the final dot.',
+  broken: 'An error of the service lost the reply of the server to the final dot.',
   given_up:
     'The server was silent, and too many other messages of the project waited for silent servers.',
 } as const;
@@ -142,7 +142,7 @@ class LiveAttempt {
     }
   }
 
-  async #sendUnlessCut(): Promise<AttemptResult | Unavailable | EndWithoutResult> {
+  async #sendUnlessCut(): Promise<AttemptResult | Unavailable | AttemptWithoutResult> {
     const hasSentDot = (): boolean => this.#permission.hasGrantedDot;
     const { message, slot } = this.#delivery;
     try {
@@ -158,24 +158,24 @@ class LiveAttempt {
     }
   }
 
-  #dispositionAfter(ending: AttemptResult | Unavailable | EndWithoutResult): Disposition {
-    if (ending === 'unsent') return { kind: 'release', delayMs: 0 };
-    if (ending === 'given_up' && this.#delivery.slot?.isConnecting !== true) {
+  #dispositionAfter(result: AttemptResult | Unavailable | AttemptWithoutResult): Disposition {
+    if (result === 'unsent') return { kind: 'release', delayMs: 0 };
+    if (result === 'given_up' && this.#delivery.slot?.isConnecting !== true) {
       return { kind: 'release', delayMs: UNCONNECTED_DELAY_MS };
     }
-    if (typeof ending === 'string') return this.#settlementOf(this.#resultWithoutReply(ending));
-    if (ending.kind === 'unavailable') return dispositionOfUnavailable(ending);
+    if (typeof result === 'string') return this.#settlementOf(this.#resultWithoutReply(result));
+    if (result.kind === 'unavailable') return dispositionOfUnavailable(result);
     // Nothing was sent. The current holder of the recipient tries again, or settles why it was stopped.
-    if (ending.kind === 'failed' && ending.cause === 'withheld') {
+    if (result.kind === 'failed' && result.cause === 'withheld') {
       return { kind: 'release', delayMs: 0 };
     }
-    return this.#settlementOf(ending);
+    return this.#settlementOf(result);
   }
 
   /** Returns the result of an attempt without a reply to the final dot, or of one given up without a session. */
-  #resultWithoutReply(ending: Exclude<EndWithoutResult, 'unsent'>): RoutedResult {
-    const isInDoubt = ending !== 'given_up';
-    const message = WITHOUT_REPLY[ending];
+  #resultWithoutReply(attempt: Exclude<AttemptWithoutResult, 'unsent'>): RoutedResult {
+    const isInDoubt = attempt !== 'given_up';
+    const message = WITHOUT_REPLY[attempt];
     return {
       kind: 'failed',
       phase: isInDoubt ? 'data' : 'connect',

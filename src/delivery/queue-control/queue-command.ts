@@ -94,7 +94,7 @@ function queueText(cli: Cli, queue: Queue, limit: number): string {
       'WAITING',
       'DUE',
       'OLDEST',
-      'HELD',
+      'ON HOLD',
       'NEXT DUE',
       'STATE',
       { heading: 'WHY', wraps: true },
@@ -127,7 +127,7 @@ function stateOf(
   { waiting, held, state, state_until: until }: Queue['providers'][number],
   now: string,
 ) {
-  if (held === waiting) return 'held';
+  if (held === waiting) return 'on hold';
   if (state === null) return '-';
   return until === null ? state : `${state} ${durationText(now, until)}`;
 }

@@ -161,7 +161,7 @@ export class Dispatcher implements EmailHandOver {
       this.#pollForMore(delivery);
     } catch (error) {
       const facts = { err: error, email_id: delivery.message.id };
-      this.#options.log.error(facts, 'the end of an attempt was not counted');
+      this.#options.log.error(facts, 'the fair queue could not record the end of an attempt');
     }
   }
 
@@ -242,11 +242,11 @@ export class Dispatcher implements EmailHandOver {
     const lookUp = this.#options.mailRouting.lookUpProvider(destination);
     if (lookUp === null) return;
     this.#fairQueue.closeProvider(provider);
-    void lookUp.then(() => this.#openAfterLookUp(provider, destination));
+    void lookUp.then(() => this.#openAfterLookup(provider, destination));
   }
 
   /** Opens the tenant queues of a destination whose look-up has ended, under the provider that it found. */
-  #openAfterLookUp(former: string, destination: string): void {
+  #openAfterLookup(former: string, destination: string): void {
     const current = this.#options.mailRouting.providerOf(destination);
     const moved = this.#fairQueue.reopenProvider(former, current);
     const projects = new Set(moved.map((delivery) => delivery.message.projectId));
@@ -355,7 +355,7 @@ export class Dispatcher implements EmailHandOver {
       this.#fairQueue.endDelivery(delivery);
     } catch (error) {
       const facts = { err: error, email_id: delivery.message.id };
-      this.#options.log.error(facts, 'the end of a delivery was not counted');
+      this.#options.log.error(facts, 'the fair queue could not record the end of a delivery');
     }
   }
 

@@ -112,7 +112,7 @@ export class ProviderLog {
       const { event } = LINES[state];
       this.#options.log.warn(
         { event: `${event}.more`, count },
-        'more providers have no separate line; letterhaus queue lists them',
+        `more providers are ${state}; letterhaus queue lists them`,
       );
     }
   }

@@ -57,7 +57,7 @@ export function senderText(cli: Cli, { dkim, spf, dmarc }: AuthenticationFinding
     columns: [
       'CHECK',
       { heading: 'RECORD', cut: 1 },
-      'VERDICT',
+      'RESULT',
       { heading: 'PROBLEM', wraps: true },
     ],
     rows: rows.map(([check, record, { verdict, problem }]) => [

@@ -123,8 +123,7 @@ export async function listenForMail(
     hostname: config.hostname,
     sizeBytesMax: MESSAGE_MAX_BYTES,
     world: systemWorld,
-    onBug: (error: unknown) =>
-      log.error({ err: error }, 'an unexpected error while mail was received'),
+    onBug: (error: unknown) => log.error({ err: error }, 'an SMTP session failed because of a bug'),
   };
   const tlsContext = () => certificate.context();
   const servers: { close(graceMs: number): Promise<void> }[] = [];
