@@ -49,42 +49,47 @@ export const HELP = `Measures Letterhaus on this machine: load generator, servic
 
   npm run bench -- [options]        or   ./bin/letterhaus bench [options]
 
-  --quick       small counts and one round, about two minutes: whether everything works, not how fast
-  --postfix     run Postfix and OpenDKIM against the same sink, in turn with Letterhaus (as root)
-  --compare COMMIT  that version and the present one in turn, rates only, with rounds of a quarter
-  --rounds N    rounds of each rate; the table shows their median (default 5)
-  --workers N   workers of the service (default: one per core)
-  --only ROWS   only these, separated by commas: ${ROWS.join(', ')}
-  --json        the table as JSON on stdout; progress stays on stderr
-  --help
+  --quick           check that everything works, with small counts and one round, in about two minutes;
+                    the figures say nothing about speed
+  --postfix         run Postfix and OpenDKIM against the same sink, in turn with Letterhaus (as root)
+  --compare COMMIT  run that version and the present one in turn; measures rates only, in rounds that
+                    are a quarter as long
+  --rounds N        run each rate N times; the table shows the median (default: 5)
+  --workers N       start N workers of the service (default: one per core)
+  --only ROWS       measure only these rows, separated by commas: ${ROWS.join(', ')}
+  --json            print the table as JSON on stdout; progress goes to stderr
+  --help            show this text
 
   npm run bench -- scale [--emails N] [--rounds N]
 
-Times each statement of the service with 10,000 stored emails and with N (default: 10,000,000, which
-takes about 20 minutes and 25 GB below /tmp while it runs), without and with an old snapshot.
+Measures each statement of the service with 10,000 stored emails and with N, without and with an old
+snapshot. The default of 10,000,000 takes about 20 minutes and 25 GB below /tmp while it runs.
 
   npm run bench -- storage [--emails N]
 
-The bytes on disk of an email that was accepted and delivered, by table and index (default: 20,000).
+Measures the bytes on disk of a delivered email, by table and index, over N emails (default: 20,000).
 
   npm run bench -- bloat [--emails N]
 
-Size of the queue and time of a claim, at the start and after every tenth of N emails (default: 200,000).
+Measures the size of the queue and the time of a claim, at the start and after every tenth of N
+emails (default: 200,000).
 
   npm run bench -- backup [--emails N]
 
-How long a backup of N emails of 20 KB takes while mail flows at half rate, and its restore (default: 45,000, 1 GB).
+Measures how long a backup of N emails of 20 KB takes while mail flows at half the highest rate, and
+how long its restore takes (default: 45,000 emails, 1 GB).
 
   npm run bench -- dashboard [--emails N] [--rounds N]
 
-How soon the dashboard shows what was asked for, in a browser, with N emails stored (default: 1,000,000).
+Measures how soon a browser shows the requested content of the dashboard, with N stored emails
+(default: 1,000,000).
 
 Examples:
   letterhaus bench --quick
   letterhaus bench --postfix --rounds 3
   letterhaus bench --compare HEAD~1 --only receivers
 
-Method and figures: bench/README.md.
+bench/README.md describes the method and lists the figures.
 `;
 
 /** @returns the options, `help`, or an error message */
@@ -157,14 +162,14 @@ function countOfEmails(
   if (wanted !== what) return null;
   if (emails === undefined) return EMAILS[what][quick ? 1 : 0];
   if (/^[1-9]\d{3,8}$/.test(emails)) return Number(emails);
-  throw new Error(`--emails: write a number from 1000 on, not ${JSON.stringify(emails)}.`);
+  throw new Error(`--emails: write a number of 1000 or more, not ${JSON.stringify(emails)}.`);
 }
 
 function requireKnown([what, ...rest]: readonly string[], emails: string | undefined): void {
   if (what === undefined && emails === undefined) return;
   if (what !== undefined && what in EMAILS && rest.length === 0) return;
   throw new Error(
-    'There are only `scale`, `storage`, `bloat`, `backup` and `dashboard`; see --help.',
+    'The measurement must be `scale`, `storage`, `bloat`, `backup` or `dashboard`; see --help.',
   );
 }
 
@@ -180,12 +185,12 @@ function requireComparable(
     throw new Error(`--compare measures ${COMPARED.join(', ')}, not ${other}.`);
   }
   if (postfix || scaleTo !== null) {
-    throw new Error('--compare goes neither with --postfix nor with `scale`.');
+    throw new Error('--compare cannot be combined with --postfix or with `scale`.');
   }
 }
 
 function rowOf(name: string): Row {
   const row = ROWS.find((one) => one === name);
   if (row !== undefined) return row;
-  throw new Error(`--only: there is no ${JSON.stringify(name)}; there are ${ROWS.join(', ')}.`);
+  throw new Error(`--only: ${JSON.stringify(name)} is no row; choose from ${ROWS.join(', ')}.`);
 }

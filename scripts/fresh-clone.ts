@@ -1,5 +1,5 @@
 /**
- * Does what the README tells a stranger: clones this repository's HEAD to a new folder, with a new
+ * Follows the README as a stranger does: clones this repository's HEAD to a new folder, with a new
  * home and a new data directory, and runs `npm start -- --once` or `npm test` there, with the
  * system's own Node. As root it can do that for an ordinary user, too. For use before a release.
  */
@@ -12,20 +12,20 @@ import { parseArgs } from 'node:util';
 
 const USAGE = `Usage: npm run fresh-clone -- [options]
 
-  --as <root|user>    who does it; repeatable. user: you, or nobody when you are root.
-                      Default: everybody you can be
-  --run <start|test>  npm start -- --once, or npm test; repeatable. Default: start
-  --npm <version>     with this npm (through npx) instead of the installed one
-  --keep              do not delete the clones
-  --help              this text
+  --as <root|user>    run as root, or as an ordinary user: you, or nobody when you are root; repeatable
+                      (default: both as root, else you)
+  --run <start|test>  run npm start -- --once, or npm test; repeatable (default: start)
+  --npm <version>     use this npm (through npx) instead of the installed one
+  --keep              keep the clones
+  --help              show this text
 
-What is not committed is not in the clone. Of this machine only PATH, proxy settings and your .npmrc
-are handed down.
+The clone contains only what is committed. It gets PATH, locale, proxies, certificates and .npmrc
+of this machine, and no other setting.
 `;
 
 const RUNS: Record<string, string[]> = { start: ['start', '--', '--once'], test: ['test'] };
 const ROOT = join(import.meta.dirname, '..');
-const HANDED_DOWN =
+const KEPT_VARIABLES =
   /^(PATH|LANG|LC_ALL|TERM|TMPDIR|\w*_proxy|npm_config_(registry|cafile|proxy|https_proxy|noproxy)|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR))$/i;
 
 type Account = { uid: number; gid: number };
@@ -43,32 +43,33 @@ async function main(): Promise<number> {
       help: { type: 'boolean', short: 'h', default: false },
     },
   });
-  const wrong = whatIsWrong(values.as, values.run);
-  if (values.help || wrong !== null) {
-    process.stdout.write(`${wrong === null ? '' : `${wrong}\n\n`}${USAGE}`);
+  const problem = problemWith(values.as, values.run);
+  if (values.help || problem !== null) {
+    process.stdout.write(`${problem === null ? '' : `${problem}\n\n`}${USAGE}`);
     return values.help ? 0 : 2;
   }
   // Ctrl-C reaches npm by itself; this process stays to clean up after it.
   process.on('SIGINT', () => {});
-  const verdicts: string[] = [];
+  const results: string[] = [];
   let failures = 0;
   for (const as of values.as) {
     for (const run of values.run) {
       const startedAt = performance.now();
       const passed = await tryAs({ as, run, npm: values.npm, keep: values.keep });
       const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
-      verdicts.push(`${passed ? '✓' : '✗'} npm ${RUNS[run]?.join(' ')} as ${as}, ${seconds} s\n`);
+      results.push(`${passed ? '✓' : '✗'} npm ${RUNS[run]?.join(' ')} as ${as}, ${seconds} s\n`);
       if (!passed) failures += 1;
     }
   }
-  process.stdout.write(`\n${verdicts.join('')}`);
+  process.stdout.write(`\n${results.join('')}`);
   return failures === 0 ? 0 : 1;
 }
 
-function whatIsWrong(accounts: string[], runs: string[]): string | null {
-  if (!accounts.every((name) => ['root', 'user'].includes(name))) return '--as is root or user.';
-  if (!runs.every((name) => RUNS[name] !== undefined)) return '--run is start or test.';
-  return accounts.includes('root') && !isRoot() ? 'Only root can try it as root.' : null;
+function problemWith(accounts: string[], runs: string[]): string | null {
+  if (!accounts.every((name) => ['root', 'user'].includes(name)))
+    return '--as must be root or user.';
+  if (!runs.every((name) => RUNS[name] !== undefined)) return '--run must be start or test.';
+  return accounts.includes('root') && !isRoot() ? 'Only root can run it as root.' : null;
 }
 
 function isRoot(): boolean {
@@ -84,7 +85,7 @@ async function tryAs({ as, run, npm, keep }: Trial): Promise<boolean> {
     const [command = 'npm', ...first] = npm === undefined ? ['npm'] : ['npx', '-y', `npm@${npm}`];
     const child = spawn(command, [...first, ...(RUNS[run] ?? [])], {
       cwd: clone,
-      env: { ...handedDown(), HOME: home, LETTERHAUS_DATA_DIR: join(home, 'data') },
+      env: { ...keptVariables(), HOME: home, LETTERHAUS_DATA_DIR: join(home, 'data') },
       stdio: ['ignore', 'inherit', 'inherit'],
       ...account,
     });
@@ -112,8 +113,8 @@ function nobody(): Account {
 }
 
 /** npm has put this clone's own Node first on PATH; a stranger has only the system's. */
-function handedDown(): NodeJS.ProcessEnv {
-  const kept = Object.entries(process.env).filter(([name]) => HANDED_DOWN.test(name));
+function keptVariables(): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => KEPT_VARIABLES.test(name));
   const path = (process.env['PATH'] ?? '').split(delimiter);
   const own = path.filter((folder) => !folder.includes('node_modules'));
   return { ...Object.fromEntries(kept), PATH: own.join(delimiter) };

@@ -14,16 +14,16 @@ import { chooseSteps, type Step } from './runner/steps.ts';
 
 const USAGE = `Usage: npm test -- [options] [file ...]
 
-Runs all checks and tests; with files (a path or a part of one), only the tests in these.
+Runs all checks and tests. With files (paths or parts of paths), runs only the tests in them.
 
-  --changed [ref]    the checks, and the tests near what has changed since the ref; without a ref,
-                     since this branch left main
-  --only <step,...>  only these steps; "check" means all that are not tests
-  --jobs <n>         test files that run at the same time (default: 2 for each core, and up to 2 more
+  --changed [ref]    run the checks, and the tests near files that changed since the ref (default:
+                     since this branch left main)
+  --only <step,...>  run only these steps; "check" means all that are not tests
+  --jobs <n>         run n test files at the same time (default: 2 for each core, and up to 2 more
                      for each while cores are idle)
-  --list             the steps, without running them
-  --verbose          everything the steps print; else only that of failing ones
-  --help             this text
+  --list             list the steps, and run none
+  --verbose          print the output of all steps, not only of those that fail
+  --help             show this text
 `;
 
 const JOBS_PER_CORE = 2;

@@ -18,17 +18,18 @@ export const HELP = `Injects faults into a running service and checks its guaran
 
   npm run chaos -- --quick | --minutes N [--seed N]
 
-Three nodes on one database, a load over HTTP, faulty mail servers, DNS and webhook receivers. While it
-runs, processes are killed and frozen at every named step (src/lib/failpoint.ts), the database goes
-away, networks break. Then everything is healed, the queue drains, the database loses its last commits
-once, and a ledger compares what was accepted with what is stored, what arrived and which webhooks were sent.
+A run starts three nodes on one database, and sends them a load over HTTP. Mail servers, DNS and webhook
+receivers fail. The run kills and freezes processes at every failpoint (src/lib/failpoint.ts), stops the
+database and cuts networks. Then it ends all faults and waits until the queue is empty. At last the
+database loses its latest commits once. A ledger compares the accepted requests with the stored rows, the
+mail that arrived and the webhooks that were sent.
 
-  --quick       ${QUICK_EMAILS} emails, every failpoint and every kind of fault once: some minutes
-  --minutes N   rounds of faults for so long (1 to 600)
-  --seed N      repeat the choices of an earlier run; the timing of processes is never the same
-  --help
+  --quick       send ${QUICK_EMAILS} emails, and use every failpoint and every kind of fault once: some minutes
+  --minutes N   inject rounds of faults for N minutes (1 to 600)
+  --seed N      repeat the choices of an earlier run; the timing of processes always differs
+  --help        show this text
 
-The last line has the counts and PASS or FAIL; the exit code is 0 or 1. Progress goes to stderr.
+The last line shows the counts and PASS or FAIL. The exit code is 0 or 1. Progress goes to stderr.
 `;
 
 /** @returns the options, `help`, or an error message */

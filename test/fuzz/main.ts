@@ -14,20 +14,22 @@ const SEED_MAX = 2 ** 31 - 1;
 const RUNS_MAX = 1_000_000_000;
 const RUNS = 10_000;
 
-const HELP = `Reads generated inputs and looks for one that throws, hangs or takes longer than linear.
+const HELP = `Generates inputs for each parser, and searches for one that throws, hangs or takes more than linear time.
 
   npm run fuzz -- [--runs N] [--seed S] [--only target,...] [--at N] [--samples FOLDER]
 
-  --runs N          inputs for each target (default ${RUNS})
-  --seed S          repeat an earlier run; without it one is drawn and said
-  --only target,... of ${TARGETS.map(({ name }) => name).join(', ')}
-  --at N            begin with the input of this number: with --runs 1, a counterexample again
-  --samples FOLDER  messages (*.eml) that the reports are also made from
-  --help
+  --runs N          generate N inputs for each target (default: ${RUNS})
+  --seed S          repeat an earlier run; the default is random and printed
+  --only target,... test only these targets
+  --at N            begin with input number N; with --runs 1 it repeats a counterexample
+  --samples FOLDER  also derive reports from the messages (*.eml) of this folder
+  --help            show this text
+
+Targets:
 
 ${TARGETS.map(({ name, about }) => `  ${name.padEnd(10)}${about}`).join('\n')}
 
-One line for each target; the exit code is 1 when something was found. Progress goes to stderr.
+Prints one line for each target. The exit code is 1 when an input failed. Progress goes to stderr.
 `;
 
 type Options = RunOptions & { targets: readonly Target[]; samples: string | null };
