@@ -1,6 +1,6 @@
 /**
  * Commands that are clients of the API, through the SDK. connection.ts finds the service. On the service's machine,
- * --project and --mode choose the project and environment, or the id that a command gets. A key belongs to one of each.
+ * --project and --environment choose the scope, or the id that a command gets does. A key belongs to one scope.
  */
 import { type Command, Option } from 'commander';
 import type { CurrentApiKey } from '../../sdk/src/api.ts';
@@ -26,7 +26,7 @@ export type ApiOptions = {
   url?: string;
   key?: string;
   project?: string;
-  mode?: Environment;
+  environment?: Environment;
   allProjects?: true;
   json?: true;
 };
@@ -46,7 +46,7 @@ export type Api = {
   /** True when the operator of the machine runs the command, without a key. */
   isOperator: boolean;
   /** The environment in which changes are made; null when the id of an object decides. */
-  mode: Environment | null;
+  environment: Environment | null;
   /** Returns project and environment of the last response, even if an id decided them, and its status. */
   lastScope(): ScopeOfResponse;
 };
@@ -60,15 +60,15 @@ type ScopeOfResponse = {
 type Part = { client: Letterhaus; environment: Environment };
 
 /**
- * The environment without --mode. `both`: a list shows both. `of_id`: the object's; there is no --mode. `asked`: --mode
- * is required. `none`: the command concerns the installation, so only its operator may run it.
+ * The environment without --environment. `both`: a list shows both. `of_id`: the object's; the option does not exist.
+ * `asked`: the option is required. `none`: the command concerns the installation, so only its operator may run it.
  */
-type Modes = Environment | 'both' | 'of_id' | 'asked' | 'none';
+type EnvironmentRule = Environment | 'both' | 'of_id' | 'asked' | 'none';
 
 type ApiCommand<Options, Args> = Pick<ConnectionRules, 'takesKeyOfEnv'> & {
   examples: Examples;
   notes?: string;
-  mode: Modes;
+  environment: EnvironmentRule;
   /** The command has an option --url of its own, which is not the address of a service. */
   hasOtherUrl?: boolean;
   run: (api: Api, options: Options, args: Args) => Promise<CommandResult | ExitCode>;
@@ -105,9 +105,12 @@ export function apiRunnable<Options extends ApiOptions, Args extends unknown[]>(
 
 function connectionOptions(
   command: Command,
-  { mode, hasOtherUrl = false }: { mode: Modes; hasOtherUrl?: boolean | undefined },
+  {
+    environment: rule,
+    hasOtherUrl = false,
+  }: { environment: EnvironmentRule; hasOtherUrl?: boolean | undefined },
 ): Command {
-  if (mode === 'none') return command;
+  if (rule === 'none') return command;
   const project = new Option(
     '--project <name>',
     'name or id of the project (default: the only one)',
@@ -121,18 +124,19 @@ function connectionOptions(
       'address of another service (default: LETTERHAUS_URL, the one of letterhaus login, or this machine)',
     );
   }
-  if (mode === 'of_id') return command;
-  const environment = new Option('--mode <mode>', 'environment').choices(ENVIRONMENTS);
-  if (mode === 'asked') environment.makeOptionMandatory();
-  command.addOption(environment.conflicts('key'));
-  if (mode !== 'both') return command;
+  if (rule === 'of_id') return command;
+  // --mode is the former name, which scripts use.
+  const environment = new Option('--mode, --environment <environment>', 'environment');
+  if (rule === 'asked') environment.makeOptionMandatory();
+  command.addOption(environment.choices(ENVIRONMENTS).conflicts('key'));
+  if (rule !== 'both') return command;
   return command.addOption(
     new Option('--all-projects', 'include all projects').conflicts(['project', 'key']),
   );
 }
 
 function withApi<Options extends ApiOptions, Args extends unknown[]>({
-  mode,
+  environment: rule,
   run,
   hasOtherUrl = false,
   takesKeyOfEnv = false,
@@ -140,16 +144,16 @@ function withApi<Options extends ApiOptions, Args extends unknown[]>({
   return async (cli: Cli, options: Options, args: Args): Promise<CommandResult | ExitCode> => {
     const { key, url } = options;
     const place = { key, url: hasOtherUrl ? undefined : url };
-    const connection = connect(cli, place, { takesKeyOfEnv, onlyHere: mode === 'none' });
+    const connection = connect(cli, place, { takesKeyOfEnv, onlyHere: rule === 'none' });
     if (isFailure(connection)) return connection;
-    const { project, mode: chosenMode, allProjects } = options;
-    if (connection.key !== null && (project ?? chosenMode ?? allProjects) !== undefined) {
+    const { project, environment, allProjects } = options;
+    if (connection.key !== null && (project ?? environment ?? allProjects) !== undefined) {
       return usageFailure(
-        'An API key is for one project and environment: leave out --project, --all-projects and --mode.',
+        'An API key is for one project and environment: leave out --project, --all-projects and --environment.',
       );
     }
     try {
-      return await run(apiFor(cli, connection, { options, modes: mode }), options, args);
+      return await run(apiFor(cli, connection, { options, rule }), options, args);
     } catch (error) {
       return failureOfRequest(error, connection);
     }
@@ -159,12 +163,12 @@ function withApi<Options extends ApiOptions, Args extends unknown[]>({
 function apiFor(
   cli: Cli,
   connection: Connection,
-  { options, modes }: { options: ApiOptions; modes: Modes },
+  { options, rule }: { options: ApiOptions; rule: EnvironmentRule },
 ): Api {
-  const defaultMode = modes === 'live' || modes === 'test' ? modes : undefined;
-  const { project, mode: chosenMode, allProjects } = options;
+  const byDefault = rule === 'live' || rule === 'test' ? rule : undefined;
+  const { project, environment: chosen, allProjects } = options;
   const keyEnvironment = connection.key === null ? undefined : environmentOf(connection.key);
-  const mode = keyEnvironment ?? chosenMode ?? defaultMode;
+  const environment = keyEnvironment ?? chosen ?? byDefault;
   let lastScope: ScopeOfResponse = {
     projectId: null,
     environment: keyEnvironment ?? null,
@@ -172,42 +176,43 @@ function apiFor(
   };
   const sendAndNote: Connection['send'] = async (path, init) => {
     const response = await connection.send(path, init);
-    const environment = ENVIRONMENTS.find(
-      (one) => one === response.headers.get('letterhaus-environment'),
-    );
-    const projectId = response.headers.get('letterhaus-project');
-    const { status } = response;
-    lastScope =
-      environment === undefined ? { ...lastScope, status } : { projectId, environment, status };
+    lastScope = scopeOfResponse(response, lastScope);
     return response;
   };
   const clientFor = (scope: Scope) => clientWith(sendAndNote, scope);
-  const client = clientFor({ project, mode });
+  const client = clientFor({ project, environment });
   return {
     cli,
     client,
-    byId: clientFor({ project, mode: chosenMode }),
+    byId: clientFor({ project, environment: chosen }),
     all: async () => {
-      const environments = mode === undefined ? ENVIRONMENTS : [mode];
+      const environments = environment === undefined ? ENVIRONMENTS : [environment];
       const projects = allProjects ? (await client.projects.list()).data : [{ id: project }];
       return projects.flatMap(({ id }) =>
-        environments.map((environment) => ({
-          client: clientFor({ project: id, mode: environment }),
-          environment,
+        environments.map((one) => ({
+          client: clientFor({ project: id, environment: one }),
+          environment: one,
         })),
       );
     },
     request: async (path, init = {}) => {
-      const headers = headersOf({ project, mode }, init.headers);
+      const headers = headersOf({ project, environment }, init.headers);
       const response = await responseTo(sendAndNote(path, { ...init, headers }));
       if (response.ok) return response;
       throw await failureOf(response);
     },
     clientFor,
     isOperator: connection.key === null,
-    mode: mode ?? null,
+    environment: environment ?? null,
     lastScope: () => lastScope,
   };
+}
+
+/** A response without an environment leaves the last scope. */
+function scopeOfResponse({ headers, status }: Response, last: ScopeOfResponse): ScopeOfResponse {
+  const environment = ENVIRONMENTS.find((one) => one === headers.get('letterhaus-environment'));
+  if (environment === undefined) return { ...last, status };
+  return { projectId: headers.get('letterhaus-project'), environment, status };
 }
 
 /** A text that is no key counts as a test key; the service refuses it. */
@@ -215,7 +220,7 @@ function environmentOf(key: string): Environment {
   return parseApiKey(key) ?? 'test';
 }
 
-type Scope = { project?: string | undefined; mode?: Environment | undefined };
+type Scope = { project?: string | undefined; environment?: Environment | undefined };
 
 function clientWith(send: Connection['send'], scope: Scope): Letterhaus {
   return new Letterhaus({
@@ -242,13 +247,13 @@ async function responseTo(sent: Promise<Response>): Promise<Response> {
 }
 
 function headersOf(
-  { project, mode }: Scope,
+  { project, environment }: Scope,
   headers: RequestInit['headers'] = {},
 ): Record<string, string> {
   return {
     ...(headers as Record<string, string>),
     ...(project !== undefined && { 'letterhaus-project': encodeURIComponent(project) }),
-    ...(mode !== undefined && { 'letterhaus-environment': mode }),
+    ...(environment !== undefined && { 'letterhaus-environment': environment }),
   };
 }
 

@@ -63,8 +63,8 @@ type Run<Options, Args> = (
 ) => Promise<CommandResult | ExitCode>;
 
 /**
- * Command lines at the end of --help, without the name of the program (`keys create --mode live`). A test parses all of
- * them (examples.test.ts).
+ * Command lines at the end of --help, without the name of the program (`keys create --environment live`). A test parses
+ * all of them (examples.test.ts).
  */
 export type Examples = readonly [string, ...string[]];
 

@@ -24,6 +24,9 @@ test('options are completed, and the values of options that permit only some', a
   assert.deepEqual(await offered('emails', 'list', '--st'), ['--status']);
   assert.deepEqual(await offered('emails', 'list', '--status', 'boun'), ['bounced']);
   assert.deepEqual(await offered('keys', 'create', '--mode', ''), ['live', 'test']);
+  assert.deepEqual(await offered('keys', 'create', '--environment', ''), ['live', 'test']);
+  assert.deepEqual(await offered('keys', 'create', '--env'), ['--environment']);
+  assert.deepEqual(await offered('keys', 'create', '--mo'), ['--mode']);
   assert.deepEqual(await offered('keys', 'create', '--name', 'li'), [], 'any name is permitted');
   assert.deepEqual(await offered('keys', 'create', '--mode', 'live', '--perm'), ['--permission']);
   assert.deepEqual(await offered('completion', 'z'), ['zsh']);

@@ -99,12 +99,18 @@ function candidates(
     return command
       .createHelp()
       .visibleOptions(command)
-      .map(({ long, short, description }) => ({ word: long ?? short ?? '', about: description }));
+      .flatMap((option) =>
+        longNamesOf(option).map((word) => ({ word, about: option.description })),
+      );
   }
   const argument = command.registeredArguments[at.argumentsBefore];
   const parts = command.commands.map((one) => ({ word: one.name(), about: one.description() }));
   return [...parts, ...choices(argument?.argChoices)];
 }
+
+/** An option may have two long names, of which commander calls the first one short. */
+const longNamesOf = ({ long, short }: Option): string[] =>
+  [long, short].filter((name) => name?.startsWith('--') === true) as string[];
 
 function choices(values: readonly string[] | undefined): Candidate[] {
   return (values ?? []).map((word) => ({ word, about: '' }));

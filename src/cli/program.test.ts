@@ -89,7 +89,7 @@ async function inThisProcess(words: readonly string[]): Promise<CommandEnd> {
 const MISUSES: [words: string[], says: RegExp][] = [
   [[], /Usage: letterhaus/],
   [['keis'], /unknown command 'keis'[^]*Did you mean keys\?/],
-  [['keys', 'create'], /required option '--mode <mode>'/],
+  [['keys', 'create'], /required option '--mode, --environment <environment>'/],
   [['keys', 'create', '--mode', 'prod'], /Allowed choices are live, test/],
   [['keys', 'create', '--mode', 'live', '--expires', 'soon'], /Write 12h, 30d, or a time/],
   [['start', '--workers', '0'], /Write a number from 1 to 256/],
@@ -122,7 +122,10 @@ const MISUSES: [words: string[], says: RegExp][] = [
     ],
     /API key is needed/,
   ],
-  [['send', '--key', 'k', '--mode', 'live'], /'--mode <mode>' cannot be used with option '--key/],
+  [
+    ['send', '--key', 'k', '--mode', 'live'],
+    /'--mode, --environment <environment>' cannot be used with option '--key/,
+  ],
   [['send', '--from', 'a@acme.test', '--key', 'k', '--url', 'http://x.test'], /needs --from, --to/],
   [
     ['send', '--batch', '/nowhere', '--key', 'k', '--url', 'http://x.test'],
@@ -138,7 +141,11 @@ const LIST_THERE = ['emails', 'list', ...NOBODY_THERE];
 test('with --json an error is printed as JSON', async () => {
   const mistakes: [words: string[], env: Record<string, string>, says: RegExp][] = [
     [['keis'], {}, /^unknown command 'keis' \(?Did you mean keys\?/],
-    [['keys', 'create'], {}, /^required option '--mode <mode>' not specified$/],
+    [
+      ['keys', 'create'],
+      {},
+      /^required option '--mode, --environment <environment>' not specified$/,
+    ],
     [['start'], { PORT: 'x', HOST: 'a b' }, /^PORT: [^]*\. HOST: [^\n]*\.$/],
     [['start'], { LETTERHAUS_DATA_DIR: LAUNCHER }, /is no folder: set LETTERHAUS_DATA_DIR/],
     [['keys', 'list'], { LETTERHAUS_DATA_DIR: LAUNCHER }, /is no folder: set LETTERHAUS_DATA_DIR/],
@@ -235,7 +242,7 @@ test('after a login, commands go to the saved service, in the project of its key
     const listed = await run('domains', 'list', '--json');
     assert.equal(JSON.parse(listed.stdout).data[0].name, 'acme.test');
     const other = await run('domains', 'list', '--project', 'Acme');
-    assert.match(other.stderr, /leave out --project, --all-projects and --mode/);
+    assert.match(other.stderr, /leave out --project, --all-projects and --environment/);
     assert.equal((await run('logout')).code, 0);
     assert.match((await run('domains', 'list')).stderr, /No service is running on this machine/);
   } finally {
@@ -328,7 +335,8 @@ test('projects and keys are created, listed and revoked', async () => {
   assert.match(typo.stderr, /did you mean Shop\?/);
 
   const narrow = ['--permission', 'sending_access', '--domain', 'ACME.com', '--expires', '30d'];
-  await json('keys', 'create', '--mode', 'test', '--project', 'shop', ...narrow);
+  // --environment and --mode are two names of one option.
+  await json('keys', 'create', '--environment', 'test', '--project', 'shop', ...narrow);
   const { data } = await json('keys', 'list', '--project', shop.id);
   const facts = data.map(({ environment, permission, domain }: Record<string, string>) => [
     environment,

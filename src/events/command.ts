@@ -26,7 +26,7 @@ export function describeEvents(events: Command, cli: Cli): void {
     ],
     notes:
       'Without --follow it prints the stored events, oldest first. --json prints one object per line.',
-    mode: 'live',
+    environment: 'live',
     takesKeyOfEnv: true,
     run: printEvents,
   });

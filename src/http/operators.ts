@@ -15,7 +15,8 @@ import { sessionOf } from '../accounts/sessions/http-sessions.ts';
 export const NOT_OPERATOR: Refusal = {
   refused: 'authorization_error',
   message:
-    'This is for the operator: use a key that was made with `letterhaus keys create --project operator --mode live`.',
+    'This is for the operator: use a key that was made with ' +
+    '`letterhaus keys create --project operator --environment live`.',
 };
 
 const OTHER_ORGANIZATION: Refusal = {

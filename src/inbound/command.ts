@@ -24,7 +24,7 @@ export function describeInbound(inbound: Command, cli: Cli): void {
     name: 'list',
     about: 'received messages, newest first',
     examples: ['inbound list --kind bounce --limit 100'],
-    mode: 'none',
+    environment: 'none',
     run: list,
   })
     .addOption(new Option('--kind <kind>', 'only messages of this kind').choices(INBOUND_KINDS))
@@ -34,7 +34,7 @@ export function describeInbound(inbound: Command, cli: Cli): void {
     name: 'show',
     about: 'one message, as received (its first 256 KB)',
     examples: [`inbound show ${EXAMPLE_ID}`],
-    mode: 'none',
+    environment: 'none',
     run: show,
   }).argument('<id>');
 }

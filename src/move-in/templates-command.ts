@@ -27,7 +27,7 @@ export function describeImport(templates: Command, cli: Cli): void {
       "templates import welcome.hbs --syntax handlebars --subject 'Welcome, {{name}}'",
       'templates import template.json --syntax resend --dry-run',
     ],
-    mode: 'live',
+    environment: 'live',
     run: importTemplate,
   })
     .argument('<file>', 'HTML, text (.txt), or the JSON of another API; - is standard input')

@@ -10,7 +10,7 @@ export function describeAttention(attention: Command, cli: Cli): void {
   apiRunnable(attention, cli, {
     examples: ['attention', 'attention --json'],
     notes: 'The exit code is 1 when a condition is open.',
-    mode: 'none',
+    environment: 'none',
     run: listAttention,
   });
 }

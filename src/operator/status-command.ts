@@ -9,7 +9,7 @@ export function describeStatus(status: Command, cli: Cli): void {
   apiRunnable(status, cli, {
     examples: ['status', 'status --json'],
     notes: 'The exit code is 1 when mail is not accepted or not sent.',
-    mode: 'none',
+    environment: 'none',
     run: show,
   });
 }

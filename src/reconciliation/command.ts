@@ -16,14 +16,14 @@ export function describeReconcile(command: Command, cli: Cli): void {
     notes:
       'Checks all projects unless --project names one. Without --day it checks the days that are due and the queue, and\n' +
       'shows the last 14 days. The exit code is 1 when there is a difference that is not acknowledged. Nothing is repaired.',
-    mode: 'of_id',
+    environment: 'of_id',
     run: runCheck,
   });
   apiCommand(command, cli, {
     name: 'acknowledge',
     about: 'acknowledge the known differences of a day, which ends their alarm',
     examples: ['reconcile acknowledge --day 2026-11-24'],
-    mode: 'of_id',
+    environment: 'of_id',
     run: acknowledge,
   }).requiredOption('--day <date>', 'the day', parseDay);
 }

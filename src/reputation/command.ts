@@ -31,7 +31,7 @@ function addAlertCommand(projects: Command, cli: Cli, name: string, hidden = fal
       `projects ${name} --bounces 5% --complaints 0.3% --pause`,
       `projects ${name} Shop --resume`,
     ],
-    mode: 'of_id',
+    environment: 'of_id',
     run: setReputationAlert,
   })
     .argument('[project]', 'name or id (default: the only one)')

@@ -14,8 +14,8 @@ export function describeRequests(requests: Command, cli: Cli): void {
   apiCommand(requests, cli, {
     name: 'list',
     about: 'list requests that failed or changed something, newest first',
-    examples: ['requests list --status failed', 'requests list --status 422 --mode live'],
-    mode: 'both',
+    examples: ['requests list --status failed', 'requests list --status 422 --environment live'],
+    environment: 'both',
     run: list,
   })
     .option('--status <status>', '422, 4xx, or failed')
@@ -25,7 +25,7 @@ export function describeRequests(requests: Command, cli: Cli): void {
     name: 'show',
     about: 'show one request, by the id of its answer (X-Request-Id)',
     examples: [`requests show ${EXAMPLE_ID}`],
-    mode: 'both',
+    environment: 'both',
     run: show,
   }).argument('<id>');
 }

@@ -9,14 +9,14 @@ export function describeRetention(retention: Command, cli: Cli): void {
   retention.enablePositionalOptions();
   apiRunnable(retention, cli, {
     examples: ['retention', 'retention confirm --yes'],
-    mode: 'none',
+    environment: 'none',
     run: showRetention,
   });
   apiCommand(retention, cli, {
     name: 'confirm',
     about: 'let the service remove all old data that is due, at its next check',
     examples: ['retention confirm --yes'],
-    mode: 'none',
+    environment: 'none',
     run: confirmRetention,
   }).option('--yes', 'do not ask for confirmation');
 }

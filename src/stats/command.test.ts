@@ -67,6 +67,6 @@ test('by provider, columns without a provider are not shown', () => {
 test('without counts a sentence names the time and the environment', () => {
   assert.equal(
     statsText(AT_WILL, { ...report, totals: [], data: [] }, 'live'),
-    'Nothing was counted from 2026-11-20 00:00 to 2026-11-22 00:00 (UTC) in mode live.',
+    'Nothing was counted from 2026-11-20 00:00 to 2026-11-22 00:00 (UTC) in the live environment.',
   );
 });

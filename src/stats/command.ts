@@ -36,7 +36,7 @@ export function describeStats(stats: Command, cli: Cli): void {
     examples: ['stats --granularity hour --from 6h', 'stats --from 7d --by provider'],
     notes:
       'Prints a line for each hour or day, or with --by the sums of each value. Times are in UTC.',
-    mode: 'live',
+    environment: 'live',
     run: printStats,
   });
 }
@@ -49,13 +49,13 @@ type StatsOptions = ApiOptions & {
 };
 
 async function printStats(
-  { cli, client, mode }: Api,
+  { cli, client, environment }: Api,
   options: StatsOptions,
 ): Promise<CommandResult> {
   const { from, to, granularity, by } = options;
   const range = { from: from?.toISOString(), to: to?.toISOString() };
   const report = await client.stats.get({ ...range, granularity, by });
-  return { data: report, text: statsText(cli, report, mode ?? 'live') };
+  return { data: report, text: statsText(cli, report, environment ?? 'live') };
 }
 
 /**
@@ -72,10 +72,11 @@ type StatsLine = {
   counts: StatsReport['totals'][number] | StatsReport['data'][number];
 };
 
-export function statsText(cli: Terminal, report: StatsReport, mode: string): string {
+export function statsText(cli: Terminal, report: StatsReport, environment: string): string {
   const { by, from, to, granularity, data, totals } = report;
   const range = `${shortTime(from).slice(0, 16)} to ${shortTime(to).slice(0, 16)}`;
-  if (data.length === 0) return `Nothing was counted from ${range} (UTC) in mode ${mode}.`;
+  if (data.length === 0)
+    return `Nothing was counted from ${range} (UTC) in the ${environment} environment.`;
   const lines: StatsLine[] =
     by === null
       ? [
@@ -97,7 +98,7 @@ export function statsText(cli: Terminal, report: StatsReport, mode: string): str
   );
   const missing = columns.slice(fitted.count).map((name) => name.toUpperCase());
   const note = missing.length > 0 ? `\n(no room for ${missing.join(', ')}; --json has all)` : '';
-  return `${range} (UTC), ${mode}\n\n${fitted.text}${note}`;
+  return `${range} (UTC), ${environment}\n\n${fitted.text}${note}`;
 }
 
 function periodName(period: string, granularity: StatsGranularity): string {

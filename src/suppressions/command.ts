@@ -23,8 +23,8 @@ export function describeSuppressions(suppressions: Command, cli: Cli): void {
   apiCommand(suppressions, cli, {
     name: 'list',
     about: 'all suppressed addresses',
-    examples: ['suppressions list --mode live'],
-    mode: 'both',
+    examples: ['suppressions list --environment live'],
+    environment: 'both',
     run: list,
   });
   const commands = { show, add, remove };
@@ -38,7 +38,7 @@ export function describeSuppressions(suppressions: Command, cli: Cli): void {
       name,
       about: about[name],
       examples: [`suppressions ${name} jo@example.org`],
-      mode: 'live',
+      environment: 'live',
       run: (api, _options: ApiOptions, [address]: [Address]) => commands[name](api, address),
     }).argument('<address>', '', parseAddressArgument);
   }
@@ -73,7 +73,7 @@ async function show(api: Api, address: Address): Promise<CommandResult> {
   const { suppressions } = api.client;
   const found = await nullIfNotFound(suppressions.get(address));
   const entry = found
-    ? { ...found, environment: api.mode }
+    ? { ...found, environment: api.environment }
     : { ...(await historyOf(api, address)), object: 'suppression', address, reason: null };
   return {
     data: entry,
@@ -117,13 +117,13 @@ async function add(api: Api, address: Address): Promise<CommandResult> {
   const text = isNew
     ? `${address} gets no more mail.`
     : `${address} was suppressed already (${entry.reason}).`;
-  return { data: { ...entry, environment: api.mode }, text };
+  return { data: { ...entry, environment: api.environment }, text };
 }
 
 async function remove(api: Api, address: Address): Promise<CommandResult> {
   const data = await explainNotFound(
     api.client.suppressions.delete(address),
-    `${address} is not suppressed in the ${api.mode} environment.`,
+    `${address} is not suppressed in the ${api.environment} environment.`,
   );
   return { data, text: `${address} gets mail again.` };
 }

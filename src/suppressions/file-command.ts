@@ -38,7 +38,7 @@ export function describeSuppressionFiles(suppressions: Command, cli: Cli): void 
       'suppressions import addresses.csv',
       'suppressions import list.json --reason complaint',
     ],
-    mode: 'live',
+    environment: 'live',
     run: importFile,
   })
     .argument(
@@ -53,7 +53,7 @@ export function describeSuppressionFiles(suppressions: Command, cli: Cli): void 
     name: 'export',
     about: 'write the addresses to a file',
     examples: ['suppressions export suppressions.csv'],
-    mode: 'live',
+    environment: 'live',
     run: exportFile,
   }).argument('[file]', 'CSV; default: standard output');
 }

@@ -11,7 +11,7 @@ const LIMIT_MAX = 10_000;
 export function describeAudit(audit: Command, cli: Cli): void {
   apiRunnable(audit, cli, {
     examples: ['audit', 'audit --limit 500 --json'],
-    mode: 'none',
+    environment: 'none',
     run: list,
   })
     .option('--after <id>', 'only entries older than this one')

@@ -25,10 +25,10 @@ export function describeKeys(keys: Command, cli: Cli): void {
     name: 'create',
     about: 'create a key and show it once',
     examples: [
-      'keys create --mode test',
-      'keys create --mode live --permission sending_access --domain acme.com --expires 30d',
+      'keys create --environment test',
+      'keys create --environment live --permission sending_access --domain acme.com --expires 30d',
     ],
-    mode: 'asked',
+    environment: 'asked',
     run: create,
   })
     .option('--name <name>', 'name of the key', parseName, 'Made on the command line')
@@ -45,14 +45,14 @@ export function describeKeys(keys: Command, cli: Cli): void {
     name: 'list',
     about: 'list keys that are not revoked',
     examples: ['keys list'],
-    mode: 'both',
+    environment: 'both',
     run: list,
   });
   apiCommand(keys, cli, {
     name: 'rotate',
     about: 'replace a key with a new one; the old key stays valid for the overlap',
     examples: [`keys rotate ${EXAMPLE_ID} --overlap 7d`],
-    mode: 'of_id',
+    environment: 'of_id',
     run: rotate,
   })
     .argument('<id>', 'id of the key, or the key itself')
@@ -66,7 +66,7 @@ export function describeKeys(keys: Command, cli: Cli): void {
     name: 'revoke',
     about: 'revoke a key permanently',
     examples: [`keys revoke ${EXAMPLE_ID}`],
-    mode: 'of_id',
+    environment: 'of_id',
     run: revoke,
   }).argument('<id>', 'id of the key, or the key itself');
 }
@@ -105,7 +105,7 @@ async function list(api: Api, options: ApiOptions): Promise<CommandResult> {
       none: {
         says: 'There are no API keys.',
         toDo: 'To create one',
-        command: `keys create --mode ${options.mode ?? 'test'}`,
+        command: `keys create --environment ${options.environment ?? 'test'}`,
       },
     }),
   };

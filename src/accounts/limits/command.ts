@@ -9,8 +9,8 @@ import { inMegabytes } from './storage.ts';
 
 export function describeLimits(limits: Command, cli: Cli): void {
   apiRunnable(limits, cli, {
-    examples: ['limits', 'limits --project shop --mode live'],
-    mode: 'both',
+    examples: ['limits', 'limits --project shop --environment live'],
+    environment: 'both',
     run: show,
   });
 }

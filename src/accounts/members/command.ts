@@ -18,14 +18,14 @@ export function describeMembers(members: Command, cli: Cli): void {
     name: 'list',
     about: 'list members, newest first',
     examples: ['members list'],
-    mode: 'none',
+    environment: 'none',
     run: list,
   });
   apiCommand(members, cli, {
     name: 'invite',
     about: 'print an invitation link, which works once, for 7 days',
     examples: ['members invite jo@acme.com --role developer'],
-    mode: 'none',
+    environment: 'none',
     run: invite,
   })
     .argument('<email>', 'the address to sign in with')
@@ -36,7 +36,7 @@ export function describeMembers(members: Command, cli: Cli): void {
     name: 'set-role',
     about: 'change the role of a member',
     examples: ['members set-role jo@acme.com admin'],
-    mode: 'none',
+    environment: 'none',
     run: setRole,
   })
     .argument('<member>', 'address or id')
@@ -45,7 +45,7 @@ export function describeMembers(members: Command, cli: Cli): void {
     name: 'remove',
     about: 'remove a member, and end their sessions',
     examples: ['members remove jo@acme.com --yes'],
-    mode: 'none',
+    environment: 'none',
     run: remove,
   })
     .argument('<member>', 'address or id')

@@ -22,24 +22,24 @@ export function describeProjects(projects: Command, cli: Cli): void {
     name: 'list',
     about: 'list all projects',
     examples: ['projects list'],
-    mode: 'none',
+    environment: 'none',
     run: list,
   });
   apiCommand(projects, cli, {
     name: 'create',
     about: 'create a project',
     examples: ['projects create Shop'],
-    mode: 'none',
+    environment: 'none',
     run: create,
   }).argument('<name>', 'name of the project', parseName);
   apiCommand(projects, cli, {
     name: 'set-limit',
     about: 'set a rate limit of a project',
     examples: [
-      'projects set-limit 5000/60 --mode live',
+      'projects set-limit 5000/60 --environment live',
       'projects set-limit default --category recipients',
     ],
-    mode: 'both',
+    environment: 'both',
     run: setLimit,
   })
     .argument(
@@ -52,7 +52,7 @@ export function describeProjects(projects: Command, cli: Cli): void {
     name: 'set-domains-max',
     about: 'set how many domains a project may have in each environment',
     examples: ['projects set-domains-max 5000'],
-    mode: 'of_id',
+    environment: 'of_id',
     run: setDomainsMax,
   }).argument(
     '<count>',
@@ -63,7 +63,7 @@ export function describeProjects(projects: Command, cli: Cli): void {
     name: 'set-storage-max',
     about: 'set how much mail a project may store',
     examples: ['projects set-storage-max 20000'],
-    mode: 'of_id',
+    environment: 'of_id',
     run: setStorageMax,
   }).argument(
     '<megabytes>',
@@ -74,7 +74,7 @@ export function describeProjects(projects: Command, cli: Cli): void {
     name: 'set-retention',
     about: 'set how long a project keeps its mail',
     examples: ['projects set-retention --content 7d --metadata 30d'],
-    mode: 'of_id',
+    environment: 'of_id',
     run: setRetention,
   })
     .addOption(periodOption('--content <period>', 'html, text and attachments'))
@@ -134,12 +134,12 @@ type LimitOptions = ApiOptions & { category: (typeof SET_CATEGORIES)[number] };
 
 async function setLimit(
   api: Api,
-  { category, mode, project }: LimitOptions,
+  { category, environment, project }: LimitOptions,
   [{ value }]: [OrDefault<Limit>],
 ): Promise<CommandResult> {
-  const environments = mode === undefined ? [...ENVIRONMENTS] : [mode];
+  const environments = environment === undefined ? [...ENVIRONMENTS] : [environment];
   const own = value && { max: value.max, window_s: value.windowS };
-  const limits = environments.map((environment) => ({ environment, category, limit: own }));
+  const limits = environments.map((one) => ({ environment: one, category, limit: own }));
   const settings = await updateProjectSettings(api, project, { limits });
   const limitText = own === null ? 'the default' : `${own.max} per ${own.window_s} s`;
   return {

@@ -16,7 +16,11 @@ export function describeRelease(release: Command, cli: Cli): void {
       .option('--dry-run', 'show what would be sent, and release nothing')
       .option('--except-in-doubt', 'keep mail on hold that the lost machine may have sent'),
     cli,
-    { examples: ['release --dry-run', 'release --except-in-doubt', 'release'], mode: 'none', run },
+    {
+      examples: ['release --dry-run', 'release --except-in-doubt', 'release'],
+      environment: 'none',
+      run,
+    },
   );
 }
 

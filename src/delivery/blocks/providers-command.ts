@@ -10,14 +10,14 @@ export function describeProviders(providers: Command, cli: Cli): void {
     name: 'list',
     about: 'list the providers that refuse the mail of this service',
     examples: ['providers list', 'providers list --json'],
-    mode: 'none',
+    environment: 'none',
     run: listProviderBlocks,
   });
   apiCommand(providers, cli, {
     name: 'retry',
     about: 'try one message now; if it is delivered, the block ends',
     examples: ['providers retry google'],
-    mode: 'none',
+    environment: 'none',
     run: probeProvider,
   }).argument('<name>', 'the provider, as in the list');
 }

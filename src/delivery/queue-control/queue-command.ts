@@ -24,7 +24,7 @@ const PROVIDERS_MAX = 10_000;
 export function describeQueue(queue: Command, cli: Cli): void {
   queue.enablePositionalOptions();
   const examples = ['queue', 'queue retry --domain example.org'] as const;
-  apiRunnable(queue, cli, { examples, mode: 'both', run: showQueue }).option(
+  apiRunnable(queue, cli, { examples, environment: 'both', run: showQueue }).option(
     '--limit <n>',
     'number of providers',
     countUpTo(PROVIDERS_MAX),
@@ -35,7 +35,7 @@ export function describeQueue(queue: Command, cli: Cli): void {
       name,
       about: CHANGES[name].about,
       examples: [`queue ${name} --domain example.org`, `queue ${name} --all`],
-      mode: 'both',
+      environment: 'both',
       run: (api, options: SelectionOptions) => changeQueue(api, name, options),
     });
     addSelectors(command);
@@ -45,7 +45,7 @@ export function describeQueue(queue: Command, cli: Cli): void {
       name: 'drop',
       about: 'cancel waiting mail after a minute, with events and webhooks',
       examples: [`queue drop --email ${EXAMPLE_ID}`, 'queue drop --domain example.org --yes'],
-      mode: 'both',
+      environment: 'both',
       run: dropMail,
     }),
   ).option('--yes', 'do not ask for confirmation');
@@ -53,7 +53,7 @@ export function describeQueue(queue: Command, cli: Cli): void {
     name: 'undo',
     about: 'undo a drop within a minute',
     examples: [`queue undo ${EXAMPLE_ID}`],
-    mode: 'of_id',
+    environment: 'of_id',
     run: undoDrop,
   }).argument('<id>', 'the drop');
 }
@@ -68,8 +68,11 @@ function addSelectors(command: Command): Command {
 
 type QueueClient = { client: Letterhaus; scope: 'project' | 'organization' };
 
-async function queueClients(api: Api, { project, mode }: ApiOptions): Promise<QueueClient[]> {
-  if (api.isOperator && project === undefined && mode === undefined) {
+async function queueClients(
+  api: Api,
+  { project, environment }: ApiOptions,
+): Promise<QueueClient[]> {
+  if (api.isOperator && project === undefined && environment === undefined) {
     return [{ client: api.clientFor({ project: '*' }), scope: 'organization' }];
   }
   return (await api.all()).map(({ client }) => ({ client, scope: 'project' }));

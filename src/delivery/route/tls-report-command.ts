@@ -7,7 +7,7 @@ import { table } from '../../cli/table.ts';
 export function describeTlsReport(command: Command, cli: Cli): void {
   apiRunnable(command, cli, {
     examples: ['tls-report', 'tls-report --domain example.org --days 30'],
-    mode: 'none',
+    environment: 'none',
     run,
   })
     .option('--domain <domain>', 'only recipients at this domain', parseRecipientDomain)

@@ -36,7 +36,7 @@ export function describeDomains(domains: Command, cli: Cli): void {
       'domains add acme.com --tls enforced',
       'domains add acme.com --dkim-key s1.pem --dkim-selector s1',
     ],
-    mode: 'live',
+    environment: 'live',
     run: add,
   })
     .argument('<name>', 'such as acme.com')
@@ -74,7 +74,7 @@ export function describeDomains(domains: Command, cli: Cli): void {
     name: 'list',
     about: 'all domains',
     examples: ['domains list'],
-    mode: 'both',
+    environment: 'both',
     run: list,
   });
   addDomainCommand(domains, cli, {
@@ -104,7 +104,7 @@ function addDomainCommand<Options extends ApiOptions, Rest extends unknown[]>(
 ): Command {
   return apiCommand(domains, cli, {
     ...described,
-    mode: 'live',
+    environment: 'live',
     run: async (api, options: Options, [nameOrId, ...rest]: [string, ...Rest]) => {
       const found = await findDomain(api, nameOrId);
       return isFailure(found) ? found : run(api, found, options, ...rest);
@@ -123,7 +123,7 @@ async function findDomain(api: Api, nameOrId: string): Promise<FoundDomain | Fai
   for await (const domain of api.client.domains.list({ limit: 100 })) {
     if (domain.name === name) return { domain, client: api.client };
   }
-  return noDomain(`${JSON.stringify(nameOrId)} in the ${api.mode} environment`);
+  return noDomain(`${JSON.stringify(nameOrId)} in the ${api.environment} environment`);
 }
 
 function noDomain(which: string): Failure {
@@ -149,7 +149,7 @@ async function add(api: Api, options: AddOptions, [name]: [string]): Promise<Com
 }
 
 function verifyLine({ cli }: Api, { name, environment }: Domain): string {
-  return `${cli.program} domains verify ${name}${environment === 'live' ? '' : ` --mode ${environment}`}`;
+  return `${cli.program} domains verify ${name}${environment === 'live' ? '' : ` --environment ${environment}`}`;
 }
 
 /** Reads the key file of `--dkim-key`. Returns undefined when the service is to generate a key. */

@@ -8,7 +8,7 @@ export function describeReturnPathHost(domains: Command, cli: Cli): void {
     name: 'return-path-host',
     about: 'show or set the host that receives bounces',
     examples: ['domains return-path-host', 'domains return-path-host mail.example.com'],
-    mode: 'none',
+    environment: 'none',
     run: (api, _options, [name]: [string?]) =>
       name === undefined ? showHost(api) : setHost(api, name),
   }).argument('[name]', 'such as mail.example.com; must resolve to one node or to all of them');

@@ -17,7 +17,7 @@ export function describeLog(log: Command, cli: Cli): void {
     notes:
       'Newest first, of all projects unless --project names one. `emails show` has the whole timeline of an email. ' +
       'The exit code is 1 when nothing is known of the address.',
-    mode: 'both',
+    environment: 'both',
     run: show,
   })
     .requiredOption('--to <address>', 'what happened to this recipient', parseRecipient)
@@ -59,7 +59,7 @@ async function unknownText(api: Api, to: string): Promise<string> {
 /** Reads all projects at once, or each environment of one project. */
 async function read(
   api: Api,
-  { to, project, mode: environment, limit }: Options,
+  { to, project, environment, limit }: Options,
 ): Promise<RecipientLogList[]> {
   if (api.isOperator && project === undefined) {
     const query = { scope: 'organization' as const, environment, limit };

@@ -40,7 +40,7 @@ export function describeEmails(emails: Command, cli: Cli): void {
       'emails list --status bounced --to jo@example.org --limit 50',
       "emails list --query 'receipt tag:kind:order after:2026-11-21'",
     ],
-    mode: 'both',
+    environment: 'both',
     run: list,
   })
     .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
@@ -61,7 +61,7 @@ export function describeEmails(emails: Command, cli: Cli): void {
       name,
       about: about[name],
       examples: [`emails ${name} ${EXAMPLE_ID}${at}`],
-      mode: 'of_id',
+      environment: 'of_id',
       run: (api, options: RescheduleOptions, [id]: [string]) =>
         explainNotFound(ofOne[name](api, id, options), noEmail(id)),
     }).argument('<id>');
@@ -88,7 +88,7 @@ async function list(api: Api, options: ListOptions): Promise<CommandResult> {
   // Ids sort by time; this merges the environments.
   const all = pages.flat().toSorted((a, b) => (a.id < b.id ? 1 : -1));
   const emails = all.slice(0, limit);
-  const isFiltered = [status, to, q, options.mode].some((one) => one !== undefined);
+  const isFiltered = [status, to, q, options.environment].some((one) => one !== undefined);
   return {
     data: listData(emails, all.length > limit),
     text: table(api.cli, {
@@ -167,7 +167,7 @@ function summaryCells(email: EmailSummary): string[] {
 function emailText(cli: Cli, email: Email, events: readonly TimelineEvent[]): string {
   const about = facts([
     ['id', email.id],
-    ['mode', email.environment],
+    ['environment', email.environment],
     ['status', email.status],
     ['from', email.from],
     ['subject', email.subject],

@@ -19,7 +19,7 @@ export function describeExport(emails: Command, cli: Cli): void {
       'emails export --since 7d > emails.csv',
       'emails export --status bounced --format jsonl --all-projects',
     ],
-    mode: 'both',
+    environment: 'both',
     run: exportEmails,
   })
     .addOption(new Option('--format <format>').choices(FORMATS).default('csv'))

@@ -12,12 +12,12 @@ import { dryRunText } from './dry-run-text.ts';
 const TIMEOUT_MS = 30_000;
 
 const NOTES =
-  'On the machine of the service no key is needed; the email is a test email unless --mode live is given.';
+  'On the machine of the service no key is needed; the email is a test email unless --environment live is given.';
 const EXAMPLES = [
   "send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'",
-  "send --mode live --from 'Acme <hello@acme.com>' --to jo@example.org --subject Hello --html-file mail.html",
-  'send --mode live --from hello@acme.com --to jo@example.org --template receipt --variable name=Jo',
-  "send --dry-run --mode live --from hello@acme.com --to jo@example.org --subject Hello --text 'Hi!'",
+  "send --environment live --from 'Acme <hello@acme.com>' --to jo@example.org --subject Hello --html-file mail.html",
+  'send --environment live --from hello@acme.com --to jo@example.org --template receipt --variable name=Jo',
+  "send --dry-run --environment live --from hello@acme.com --to jo@example.org --subject Hello --text 'Hi!'",
   'send --batch emails.jsonl --idempotency-key statements-2026-11',
 ] as const;
 
@@ -59,7 +59,7 @@ export function describeSend(send: Command, cli: Cli): void {
       'repeating the command with the same key sends no second email',
     )
     .option('--dry-run', 'send nothing; print what would happen, with size, DNS and limits');
-  const described = { examples: EXAMPLES, notes: NOTES, mode: 'test', run } as const;
+  const described = { examples: EXAMPLES, notes: NOTES, environment: 'test', run } as const;
   apiRunnable(send, cli, { ...described, takesKeyOfEnv: true });
 }
 

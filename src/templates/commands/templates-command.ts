@@ -31,12 +31,12 @@ const EXAMPLES = {
 
 export function describeTemplates(templates: Command, cli: Cli): void {
   const command = (name: keyof typeof EXAMPLES, about: string, run: Run): Command =>
-    apiCommand(templates, cli, { name, about, examples: EXAMPLES[name], mode: 'live', run });
+    apiCommand(templates, cli, { name, about, examples: EXAMPLES[name], environment: 'live', run });
   apiCommand(templates, cli, {
     name: 'list',
     about: 'all templates',
-    examples: ['templates list --mode live'],
-    mode: 'both',
+    examples: ['templates list --environment live'],
+    environment: 'both',
     run: list,
   });
   describeVersion(command('show', 'one template with its content', show));
@@ -153,7 +153,7 @@ function describeTemplate(template: Template, note?: string): CommandResult {
     ['id', template.id],
     ['alias', template.alias],
     ['name', template.name],
-    ['mode', template.environment],
+    ['environment', template.environment],
     ['published', publishedVersion(template)],
     ['version', String(template.version)],
     ['variables', variables.join(', ') || '-'],

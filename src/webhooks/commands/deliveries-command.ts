@@ -25,14 +25,14 @@ const PAGE_MAX = 100;
 
 export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
   apiCommand(webhooks, cli, {
-    mode: 'of_id',
+    environment: 'of_id',
     name: 'test',
     about: 'send a test event now',
     examples: [`webhooks test ${EXAMPLE_ID}`],
     run: test,
   }).argument('<id>');
   apiCommand(webhooks, cli, {
-    mode: 'of_id',
+    environment: 'of_id',
     name: 'deliveries',
     about: 'the newest deliveries, or one with its attempts',
     examples: [`webhooks deliveries ${EXAMPLE_ID} --status failed`],
@@ -45,7 +45,7 @@ export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
     .option('--after <delivery>', 'continue after this delivery')
     .option('--limit <n>', 'number of deliveries', parseCount, 20);
   apiCommand(webhooks, cli, {
-    mode: 'of_id',
+    environment: 'of_id',
     name: 'replay',
     about: 'replay one delivery, or all of a period',
     notes: 'The running service sends them, at most 500 before new events.',

@@ -35,7 +35,7 @@ export function describeListen(webhooks: Command, cli: Cli): void {
     name: 'listen',
     about: 'forward the events of a service to this machine, for development',
     examples: ['webhooks listen --forward-to http://localhost:4000/hooks'],
-    mode: 'test',
+    environment: 'test',
     takesKeyOfEnv: true,
     run: listen,
   })

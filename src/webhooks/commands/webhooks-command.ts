@@ -14,15 +14,15 @@ export function describeWebhooks(webhooks: Command, cli: Cli): void {
   apiCommand(webhooks, cli, {
     name: 'list',
     about: 'all webhooks',
-    examples: ['webhooks list --mode live'],
-    mode: 'both',
+    examples: ['webhooks list --environment live'],
+    environment: 'both',
     run: list,
   });
   apiCommand(webhooks, cli, {
     name: 'show',
     about: 'one webhook',
     examples: [`webhooks show ${EXAMPLE_ID}`],
-    mode: 'of_id',
+    environment: 'of_id',
     run: show,
   }).argument('<id>');
   apiCommand(webhooks, cli, {
@@ -32,7 +32,7 @@ export function describeWebhooks(webhooks: Command, cli: Cli): void {
       'webhooks add https://acme.com/hooks/mail',
       'webhooks add https://acme.com/hooks/mail --events email.delivered,email.bounced',
     ],
-    mode: 'live',
+    environment: 'live',
     run: add,
   })
     .argument('<url>')
@@ -54,7 +54,7 @@ function describeChanges(webhooks: Command, cli: Cli): void {
       `webhooks update ${EXAMPLE_ID} --url https://acme.com/hooks/new`,
       `webhooks update ${EXAMPLE_ID} --events email.bounced --enable`,
     ],
-    mode: 'of_id',
+    environment: 'of_id',
     hasOtherUrl: true,
     run: update,
   })
@@ -74,7 +74,7 @@ function describeChanges(webhooks: Command, cli: Cli): void {
       name,
       about: about[name],
       examples: [`webhooks ${name} ${EXAMPLE_ID}`],
-      mode: 'of_id',
+      environment: 'of_id',
       run: (api, _options, [id]: [string]) => commands[name](api, id),
     }).argument('<id>');
   }
@@ -149,7 +149,7 @@ async function show(api: Api, _options: ApiOptions, [id]: [string]): Promise<Com
   const text = facts([
     ['id', id],
     ['url', webhook.url],
-    ['mode', api.lastScope().environment],
+    ['environment', api.lastScope().environment],
     ['status', statusText(webhook)],
     ['failing since', webhook.failing_since && shortTime(webhook.failing_since)],
     ['events', webhook.events?.join(', ') ?? 'all'],
