@@ -61,7 +61,7 @@ export const authentication = {
   }),
 };
 
-export const route = z
+export const mailRoute = z
   .object({
     verdict: doc(
       z.enum(['found', 'none', 'unknown']),
@@ -104,7 +104,9 @@ const recipient = z.object({
       expires_at: time('Time of expiry, or null when the suppression does not expire.').nullable(),
     })
     .nullable(),
-  route: route.nullable().describe('Route to the recipient, or null for a suppressed recipient.'),
+  route: mailRoute
+    .nullable()
+    .describe('Route to the recipient, or null for a suppressed recipient.'),
 });
 
 export const dryRun = z

@@ -191,10 +191,10 @@ function decorateWithAccounts(
   app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
 }
 
-type Route = Pick<RouteOptions, 'config' | 'schema'>;
+type HttpRoute = Pick<RouteOptions, 'config' | 'schema'>;
 
 /** Returns the checks of what the caller may do here, for callers that callerChecksOf has found. */
-function permissionChecksOf({ config = {}, schema }: Route): onRequestHookHandler[] {
+function permissionChecksOf({ config = {}, schema }: HttpRoute): onRequestHookHandler[] {
   const { access = 'full_access', withinDomain } = config;
   const needsCaller = access === 'full_access' || access === 'any_key';
   const isForOperators = OPERATOR_KEY_OPERATIONS.has(schema?.operationId ?? '');
@@ -217,7 +217,7 @@ type Identities = { sessions: Sessions; needsKey: onRequestHookHandler; services
 
 /** Returns the checks that find the caller. They admit the operator of this machine, and require proof from others. */
 function callerChecksOf(
-  route: Route,
+  route: HttpRoute,
   { services, ...identities }: Identities,
 ): onRequestHookHandler[] {
   const { access = 'full_access', limit } = route.config ?? {};
@@ -239,7 +239,7 @@ function callerChecksOf(
 
 /** Requires a key, or a session if the operation has a role (roles.ts). */
 function keyOrSessionChecks(
-  { config = {}, schema }: Route,
+  { config = {}, schema }: HttpRoute,
   { sessions, needsKey }: Omit<Identities, 'services'>,
 ): onRequestHookHandler[] {
   const { access = 'full_access', limit } = config;

@@ -17,7 +17,7 @@ import type { World } from '../lib/world.ts';
 import { decodeXtext } from '../mail/dsn-parameters.ts';
 import { decidingResult, type DecidingResult } from '../mail/reports/deciding-result.ts';
 import type { Report } from '../mail/reports/read-report.ts';
-import { addressIn } from '../mail/reports/text-claims.ts';
+import { addressIn } from '../mail/reports/text-entries.ts';
 import {
   COMPLAINT,
   reasonOf,

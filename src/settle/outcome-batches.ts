@@ -87,8 +87,8 @@ export class OutcomeBatches<Item, Result> {
   }
 
   /** True while no work may start, because its outcome could not be stored. */
-  get isBlocked(): boolean {
-    return this.#unsettled.isBlocked;
+  get isStalled(): boolean {
+    return this.#unsettled.isStalled;
   }
 
   /** Returns the kept outcomes. Their rows are leased to this worker although no attempt is under way. */
@@ -127,7 +127,7 @@ export class OutcomeBatches<Item, Result> {
     const { holder, commitFast } = this.#options;
     const current = holder();
     const nothing = new Map<Item, Result>();
-    if (commitFast === undefined || current === null || this.isBlocked) {
+    if (commitFast === undefined || current === null || this.isStalled) {
       return { stored: nothing, error: null };
     }
     try {
@@ -163,7 +163,7 @@ export class OutcomeBatches<Item, Result> {
   }
 
   #updateHealth(): void {
-    if (this.#unsettled.isBlocked) this.health.batchRefused();
+    if (this.#unsettled.isStalled) this.health.batchRefused();
     else this.health.batchStored();
   }
 }

@@ -75,7 +75,7 @@ export async function importFile(
         await batch.commit();
         throw new TooManyRows(`line ${entry.line} is beyond ${IMPORT_ROWS_MAX} rows`);
       }
-      routeEntry(entry, { batch, result });
+      addEntry(entry, { batch, result });
       if (batch.size >= BATCH_ROWS) await batch.commit();
     }
   }
@@ -95,7 +95,7 @@ export function newImportResult(): ImportResult {
 
 type EntryPosition = Pick<SourceEntry, 'line' | 'item'>;
 
-function routeEntry(entry: SourceEntry, to: { batch: ImportBatch; result: ImportResult }): void {
+function addEntry(entry: SourceEntry, to: { batch: ImportBatch; result: ImportResult }): void {
   const { read } = entry;
   if ('problem' in read) reject(to.result, entry, `${read.problem}.`);
   else if ('leftOut' in read) leaveOut(to.result, entry, read.leftOut);

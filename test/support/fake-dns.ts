@@ -30,7 +30,7 @@ export type FakeZone = Record<string, Partial<Record<FakeRecordType, FakeRecords
  * - `garbage`: the right id, then noise
  * - `wrong_id`, `wrong_question`: a reply that must be ignored; `forged_first`: such a reply, then the true one
  * - `referral`: names other servers instead of answering
- * - `overcounted`: claims 5,000 answers and has fewer
+ * - `overcounted`: announces 5,000 answers and has fewer
  * - `crowded`: over TCP, 4,000 MX records, all with preference 10 and the queried name as exchange
  */
 export type FakeFailure =

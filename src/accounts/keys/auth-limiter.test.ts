@@ -45,7 +45,7 @@ test('a client beyond the limit is refused from memory and counted once a second
   assert.equal(state.asked, 5);
 });
 
-test('one client that is blocked does not block another', async () => {
+test('the limit of one client does not refuse another', async () => {
   const { limiter } = fakeCounter();
   for (let count = 0; count < 5; count += 1) await limiter.count('192.0.2.1');
   assert.equal((await limiter.count('192.0.2.2')).allowed, true);

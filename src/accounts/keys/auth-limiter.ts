@@ -10,17 +10,17 @@ import type { Queryable } from '../../database/database.ts';
 import { countAuthFailure, returnAuthAttempt, type CountResult } from '../limits/limit-store.ts';
 
 const REFUSED_FROM_MEMORY_MS = 1_000;
-const BLOCKED_CLIENTS_MAX = 10_000;
+const REFUSED_CLIENTS_MAX = 10_000;
 
 export class AuthLimiter {
   readonly #db: Queryable;
   readonly #limit: Limit;
-  readonly #blocked: LRUCache<string, LimitState>;
+  readonly #refused: LRUCache<string, LimitState>;
 
   constructor(db: Queryable, world: Pick<World, 'monotonicMs'>, limit: Limit) {
     this.#db = db;
     this.#limit = limit;
-    this.#blocked = new LRUCache({ max: BLOCKED_CLIENTS_MAX, ...cacheClock(world) });
+    this.#refused = new LRUCache({ max: REFUSED_CLIENTS_MAX, ...cacheClock(world) });
   }
 
   /**
@@ -28,13 +28,13 @@ export class AuthLimiter {
    * @throws DatabaseUnavailable
    */
   async count(client: string): Promise<CountResult> {
-    const blocked = this.#blocked.get(client);
-    if (blocked) return { allowed: false, limit: blocked };
+    const refused = this.#refused.get(client);
+    if (refused) return { allowed: false, limit: refused };
     const taken = await countAuthFailure(this.#db, client, this.#limit);
     if (!taken.allowed && taken.limit.resetS > 0) {
-      const blockMs = Math.min(REFUSED_FROM_MEMORY_MS, taken.limit.resetS * 1000);
+      const refusedForMs = Math.min(REFUSED_FROM_MEMORY_MS, taken.limit.resetS * 1000);
       // LRUCache still returns an entry whose age equals its ttl.
-      this.#blocked.set(client, taken.limit, { ttl: blockMs - 1 });
+      this.#refused.set(client, taken.limit, { ttl: refusedForMs - 1 });
     }
     return taken;
   }

@@ -1,4 +1,4 @@
-/** Reads `postmaster.pid`, with which a server claims its cluster. */
+/** Reads `postmaster.pid`, with which a server takes its cluster. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isPostgresOf } from './process.ts';

@@ -55,7 +55,7 @@ function deliverTo(
     lease: { holder: () => delivery.holder, isFresh: () => true },
     onAttemptEnded: () => {},
     takesReports: true,
-    earlyRetries: { noteWaiting: () => {}, retryMs: () => 1_000 },
+    earlyRetries: { noteDelayed: () => {}, retryMs: () => 1_000 },
     isLeased: () => true,
     builder: {
       build: async () => ({
@@ -224,12 +224,12 @@ test('no outcome is settled for a delivery that this worker does not lease', asy
 });
 
 /** A running delivery that has left its slot. */
-function newWaitingDelivery() {
+function newSlotlessDelivery() {
   const delivery = newDelivery('jo@receiver.test', {
     leasedSinceMs: performance.now(),
     expiresAtMs: performance.now() + 3600_000,
   });
-  const slots = new Slots({ waitingBytesMax: Infinity });
+  const slots = new Slots({ slotlessBytesMax: Infinity });
   const slot = slots.start('trial', 'project', delivery.weightBytes);
   slots.leaveSlot(slot);
   return { ...delivery, slot };
@@ -237,7 +237,7 @@ function newWaitingDelivery() {
 
 test('a silent server that is given up is a failed attempt, and its connection is closed', async () => {
   await using mx = await startFakeMx({ phases: { greeting: {} } });
-  const delivery = newWaitingDelivery();
+  const delivery = newSlotlessDelivery();
   const settled: Settlement[] = [];
   const delivered = deliverTo(mx, delivery, settled)(delivery, new Cutoff());
   await waitFor(() => mx.connections === 1, { what: 'a connection' });
@@ -252,7 +252,7 @@ test('a silent server that is given up is a failed attempt, and its connection i
 
 test('a look-up that is given up does not count as an attempt and is repeated after a minute', async () => {
   await using mx = await startFakeMx();
-  const delivery = newWaitingDelivery();
+  const delivery = newSlotlessDelivery();
   const mailRouting = { findRoute: () => new Promise<never>(() => {}) };
   const delivered = deliverTo(mx, delivery, [], { mailRouting })(delivery, new Cutoff());
   delivery.slot.giveUp();
@@ -263,7 +263,7 @@ test('a message that is being sent is not given up', async () => {
   const goAhead = Promise.withResolvers<void>();
   const phases = { mail: { after: goAhead.promise, reply: '250 2.1.0 Ok' } };
   await using mx = await startFakeMx({ phases });
-  const delivery = newWaitingDelivery();
+  const delivery = newSlotlessDelivery();
   const settled: Settlement[] = [];
   const delivered = deliverTo(mx, delivery, settled)(delivery, new Cutoff());
   await waitFor(() => delivery.slot.hasSession, { what: 'a session' });

@@ -38,7 +38,7 @@ export type OutcomeSettlerOptions = {
   settling: Pick<SettleStore, 'settle'>;
   /** Returns whether this worker leases the delivery. Outcomes of other deliveries must not be settled. */
   isLeased: (delivery: Delivery) => boolean;
-  earlyRetries: Pick<EarlyRetries, 'noteWaiting'>;
+  earlyRetries: Pick<EarlyRetries, 'noteDelayed'>;
   /** Milliseconds to wait after each failed attempt (core/retry.ts). */
   retryWaitsMs: readonly number[];
   /** How log lines of attempts show the recipient. */
@@ -103,7 +103,7 @@ export class OutcomeSettler {
     const decidedMs = world.monotonicMs();
     const isStored = await settling.settle(settlement);
     if (isUnanswered === true || retryMs !== undefined)
-      earlyRetries.noteWaiting([delivery], decidedMs);
+      earlyRetries.noteDelayed([delivery], decidedMs);
     return isStored === true && outcome.mailboxFull === true;
   }
 

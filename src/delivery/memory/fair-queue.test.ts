@@ -168,7 +168,7 @@ test('mail with an unknown route waits and moves to its provider after the look-
   for (const name of ['one.net', 'two.net', 'three.net'])
     providers.reopenProvider(name, 'provider');
   assert.deepEqual(names(providers, 3), ['a@one.net', 'b@two.net', undefined]);
-  assert.equal(providers.waitingCount, 1);
+  assert.equal(providers.queuedCount, 1);
 });
 
 test('a suspended provider starts nothing and is reported once, and its deliveries can be taken out', () => {
@@ -185,10 +185,10 @@ test('a suspended provider starts nothing and is reported once, and its deliveri
     [['dead.net'], []],
   );
   assert.deepEqual(
-    providers.takeWaiting('dead.net').map(({ address }) => address),
+    providers.takeQueued('dead.net').map(({ address }) => address),
     ['a@dead.net', 'c@dead.net'],
   );
-  assert.equal(providers.waitingCount, 0);
+  assert.equal(providers.queuedCount, 0);
 });
 
 test('a backlog of one queue leaves memory for another queue and for another project', () => {
@@ -239,12 +239,12 @@ test('all counts return to zero at the end', () => {
     ...deliveriesOf('b', ['c@y.net']),
   ];
   addAll(providers, deliveries);
-  assert.equal(providers.waitingCount, 3);
+  assert.equal(providers.queuedCount, 3);
   assert.equal(providers.weightBytes, 3 * 24 * 1024);
   for (const delivery of deliveries) assert.notEqual(providers.startNext(), null, delivery.address);
   for (const delivery of deliveries) providers.endDelivery(delivery);
   assert.deepEqual(
-    [providers.waitingCount, providers.weightBytes, providers.runningCount],
+    [providers.queuedCount, providers.weightBytes, providers.runningCount],
     [0, 0, 0],
   );
 });
@@ -260,7 +260,7 @@ test('a delivery that does not run cannot end, and a running one cannot start ag
   assert.throws(() => queue.endDelivery(first!), /not running/);
   assert.equal(queue.startNext(), second);
   queue.endDelivery(second!);
-  assert.deepEqual([queue.waitingCount, queue.weightBytes, queue.runningCount], [0, 0, 0]);
+  assert.deepEqual([queue.queuedCount, queue.weightBytes, queue.runningCount], [0, 0, 0]);
 });
 
 test('a count that would fall below zero is an error, not a negative number', () => {
@@ -278,7 +278,7 @@ test('draining takes out only deliveries that have not started', () => {
   const deliveries = deliveriesOf('a', ['a@x.net', 'b@x.net', 'c@y.net']);
   addAll(providers, deliveries);
   assert.equal(providers.startNext(), deliveries[0]);
-  assert.deepEqual(new Set(providers.takeAllWaiting()), new Set([deliveries[1], deliveries[2]]));
+  assert.deepEqual(new Set(providers.takeAllQueued()), new Set([deliveries[1], deliveries[2]]));
   assert.equal(providers.startNext(), null);
   assert.equal(providers.runningCount, 1);
 });

@@ -36,7 +36,7 @@ const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
 /** Above the first limit, the projects with the most mail release deliveries down to the second. */
 const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
 const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
-const WAITING_BYTES_MAX = 0.5 * MEMORY_BYTES_MAX;
+const SLOTLESS_BYTES_MAX = 0.5 * MEMORY_BYTES_MAX;
 /** Deliveries that a tenant queue may always have, however much memory its project uses. */
 const QUEUE_DELIVERIES_MIN = 4;
 /** A tenant queue claims as many deliveries as keep its provider busy until the next claim. */
@@ -51,11 +51,11 @@ export class FairQueue {
   readonly #ready = new Set<Project>();
   readonly #suspended = new Set<string>();
   readonly #rules: ProviderRules;
-  readonly #slots = new Slots({ waitingBytesMax: WAITING_BYTES_MAX });
+  readonly #slots = new Slots({ slotlessBytesMax: SLOTLESS_BYTES_MAX });
   readonly #prompt = new Set<string>();
   readonly #running = new LiveSet<Delivery>();
   readonly #attempts = new LiveSet<Delivery>();
-  waitingCount = 0;
+  queuedCount = 0;
   weightBytes = 0;
 
   constructor(rules: ProviderRules) {
@@ -69,7 +69,7 @@ export class FairQueue {
   add(delivery: Delivery): void {
     const queue = this.#queueOf(delivery);
     insertByAge(queue.deliveries, delivery);
-    this.waitingCount += 1;
+    this.queuedCount += 1;
     this.#addWeight(queue, delivery.weightBytes);
     if (!queue.provider.parked.has(queue)) this.#makeReady(queue);
   }
@@ -89,7 +89,7 @@ export class FairQueue {
       const delivery = queue.deliveries.shift()!;
       if (queue.deliveries.length > 0) project.turns[slotKind].addServed(queue);
       if (hasTurns(project)) this.#ready.add(project);
-      this.waitingCount -= 1;
+      this.queuedCount -= 1;
       this.#start(queue, delivery);
       return delivery;
     }
@@ -159,7 +159,7 @@ export class FairQueue {
   }
 
   /**
-   * Opens a closed provider, and moves its waiting deliveries to the provider `newName`.
+   * Opens a closed provider, and moves its queued deliveries to the provider `newName`.
    * @returns the deliveries that moved
    */
   reopenProvider(name: string, newName: string): Delivery[] {
@@ -168,7 +168,7 @@ export class FairQueue {
     provider.isClosed = false;
     this.openProvider(name);
     if (newName === name) return [];
-    const moved = this.takeWaiting(name);
+    const moved = this.takeQueued(name);
     for (const delivery of moved) {
       delivery.provider = newName;
       this.add(delivery);
@@ -187,13 +187,13 @@ export class FairQueue {
     return suspended;
   }
 
-  takeWaiting(name: string): Delivery[] {
+  takeQueued(name: string): Delivery[] {
     const queues = [...(this.#providers.get(name)?.queues.values() ?? [])];
     return queues.flatMap((queue) => this.#takeBeyond(queue, 0));
   }
 
-  takeAllWaiting(): Delivery[] {
-    return [...this.#providers.keys()].flatMap((name) => this.takeWaiting(name));
+  takeAllQueued(): Delivery[] {
+    return [...this.#providers.keys()].flatMap((name) => this.takeQueued(name));
   }
 
   startOutOfTurn(delivery: Delivery): void {
@@ -228,8 +228,8 @@ export class FairQueue {
 
   /** Returns whether the tenant queue of an ended delivery is less than half full. */
   needsClaims({ provider, message: { projectId } }: Delivery): boolean {
-    const waiting = this.#providers.get(provider)?.queues.get(projectId)?.deliveries.length ?? 0;
-    return this.claimLimit(projectId, provider) > waiting;
+    const queued = this.#providers.get(provider)?.queues.get(projectId)?.deliveries.length ?? 0;
+    return this.claimLimit(projectId, provider) > queued;
   }
 
   get totalClaimLimit(): number {
@@ -262,7 +262,7 @@ export class FairQueue {
     const taken: Delivery[] = [];
     if (this.weightBytes <= CROWDED_BYTES) return taken;
     while (this.weightBytes > UNCROWDED_BYTES) {
-      const project = largest(this.#projects.values(), ({ queues }) => waitingBytesOf(queues));
+      const project = largest(this.#projects.values(), ({ queues }) => queuedBytesOf(queues));
       const queue = project && largest(project.queues, ({ deliveries }) => deliveries.length);
       if (!queue || queue.deliveries.length === 0) break;
       taken.push(...this.#takeBeyond(queue, Math.floor(queue.deliveries.length * 0.75)));
@@ -346,7 +346,7 @@ export class FairQueue {
   /** Takes out the newest deliveries of a tenant queue beyond the first `keep`. */
   #takeBeyond(queue: TenantQueue, keep: number): Delivery[] {
     const deliveries = queue.deliveries.splice(keep);
-    this.waitingCount = subtractCount(this.waitingCount, deliveries.length);
+    this.queuedCount = subtractCount(this.queuedCount, deliveries.length);
     for (const delivery of deliveries) this.#addWeight(queue, -delivery.weightBytes);
     if (queue.deliveries.length === 0) {
       for (const slotKind of SLOT_KINDS) queue.project.turns[slotKind].delete(queue);
@@ -434,7 +434,7 @@ function insertByAge(deliveries: Delivery[], delivery: Delivery): void {
   deliveries.splice(index, 0, delivery);
 }
 
-function waitingBytesOf(queues: Iterable<TenantQueue>): number {
+function queuedBytesOf(queues: Iterable<TenantQueue>): number {
   let bytes = 0;
   for (const queue of queues) if (queue.deliveries.length > 0) bytes += queue.weightBytes;
   return bytes;

@@ -59,8 +59,8 @@ function newScene(
       isProviderKnown: () => true,
       lookUpProvider: () => null,
     },
-    earlyRetries: { noteWaiting: () => {} },
-    unsettled: { isBlocked: false, kept: () => [] },
+    earlyRetries: { noteDelayed: () => {} },
+    unsettled: { isStalled: false, kept: () => [] },
     unknownFateMs: options.unknownFateMs ?? 30_000,
   });
   return {
@@ -182,8 +182,8 @@ test('a stop releases queued deliveries and waits for running ones', async () =>
   const scene = newScene({ deliver: () => finish.promise, window: 1 });
   const emails = [await queued('first@turn.example.net'), await queued('next@turn.example.net')];
   scene.dispatcher.start();
-  await waitFor(() => scene.dispatcher.runningCount === 1 && scene.dispatcher.waitingCount === 1, {
-    what: 'one under way and one waiting',
+  await waitFor(() => scene.dispatcher.runningCount === 1 && scene.dispatcher.queuedCount === 1, {
+    what: 'one delivery to run and one to be queued',
   });
   let hasStopped = false;
   const stopped = scene.dispatcher.stop().then(() => (hasStopped = true));
@@ -250,7 +250,7 @@ test("claims in the worker's memory are not released on request", async () => {
   await using scene = newScene({ unknownFateMs: 0, deliver: () => finish.promise, window: 1 });
   const emails = [await queued('one@known.test'), await queued('two@known.test')];
   scene.dispatcher.start();
-  await waitFor(() => scene.dispatcher.runningCount + scene.dispatcher.waitingCount === 2, {
+  await waitFor(() => scene.dispatcher.runningCount + scene.dispatcher.queuedCount === 2, {
     what: 'both in memory',
   });
   const claims = await Promise.all(emails.map(claimOf));
@@ -393,7 +393,7 @@ test("a backlog is delivered when the database's clock goes back while it waits"
   scene.dispatcher.start();
   await waitFor(() => scene.taken.includes('first@step.test'), { what: 'the first delivery' });
   await Promise.all(many.map(queued));
-  await waitFor(() => scene.dispatcher.waitingCount > 0, {
+  await waitFor(() => scene.dispatcher.queuedCount > 0, {
     what: 'a part of the backlog in memory',
   });
   await setClock(-300);

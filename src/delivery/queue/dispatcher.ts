@@ -53,11 +53,11 @@ type DispatcherOptions = {
   contents: Pick<ContentMemory, 'keep'>;
   connections: ProviderRules & Pick<SmtpConnections, 'onChange' | 'onPrompt'>;
   mailRouting: Pick<MailRouting, 'providerOf' | 'isProviderKnown' | 'lookUpProvider'>;
-  earlyRetries: Pick<EarlyRetries, 'noteWaiting'>;
+  earlyRetries: Pick<EarlyRetries, 'noteDelayed'>;
   /** Outcomes that the database refuses, kept in memory (settle/unsettled.ts). */
   unsettled: {
     /** True while no delivery may start, until the outcomes are stored. */
-    readonly isBlocked: boolean;
+    readonly isStalled: boolean;
     kept(): Iterable<RecipientKey>;
   };
   unknownFateMs?: number;
@@ -138,7 +138,7 @@ export class Dispatcher implements EmailHandOver {
     const weightBytes = WEIGHT_BYTES * (providers.length + recipientsAhead);
     return (
       this.#isRunning &&
-      !this.#options.unsettled.isBlocked &&
+      !this.#options.unsettled.isStalled &&
       !providers.some(
         (provider) =>
           connections.suspendedForMs(provider) > 0 &&
@@ -185,8 +185,8 @@ export class Dispatcher implements EmailHandOver {
     if (holder !== null) releaseWhenStored(this.#options.db, emails, holder);
   }
 
-  get waitingCount(): number {
-    return this.#fairQueue.waitingCount;
+  get queuedCount(): number {
+    return this.#fairQueue.queuedCount;
   }
 
   get runningCount(): number {
@@ -200,7 +200,7 @@ export class Dispatcher implements EmailHandOver {
   async pause(): Promise<void> {
     this.#isRunning = false;
     await this.#queue.stop();
-    await this.#release(this.#fairQueue.takeAllWaiting(), () => 0);
+    await this.#release(this.#fairQueue.takeAllQueued(), () => 0);
     await this.#waitUntilIdle(STOP_UNSENT_WITHIN_MS);
     this.#cutoff.cutUnsent();
   }
@@ -259,7 +259,7 @@ export class Dispatcher implements EmailHandOver {
 
   /** Starts deliveries until none may start now, and releases those of suspended providers. */
   #startReady(): void {
-    if (this.#options.unsettled.isBlocked) return;
+    if (this.#options.unsettled.isStalled) return;
     for (let delivery = this.#startNext(); delivery !== null; delivery = this.#startNext()) {
       void this.#run(delivery);
     }
@@ -282,7 +282,7 @@ export class Dispatcher implements EmailHandOver {
     const suspendedForMs = connections.suspendedForMs(provider);
     const nowMs = world.monotonicMs();
     const toRelease: Delivery[] = [];
-    for (const delivery of this.#fairQueue.takeWaiting(provider)) {
+    for (const delivery of this.#fairQueue.takeQueued(provider)) {
       const isUrgent = delivery.expiresAtMs - nowMs < suspendedForMs;
       if (!isUrgent || this.#fairQueue.isProviderFull(provider)) {
         toRelease.push(delivery);
@@ -310,7 +310,7 @@ export class Dispatcher implements EmailHandOver {
     });
     await this.#queue.release(claims);
     const delayed = claims.filter(({ delayMs }) => delayMs >= EARLY_RETRIES_FROM_MS);
-    this.#options.earlyRetries.noteWaiting(delayed, decidedMs);
+    this.#options.earlyRetries.noteDelayed(delayed, decidedMs);
   }
 
   async #run(delivery: Delivery): Promise<void> {
@@ -364,7 +364,7 @@ export class Dispatcher implements EmailHandOver {
    * @returns milliseconds until the next poll; null: the default
    */
   async #claim(holder: string): Promise<number | null> {
-    if (this.#options.unsettled.isBlocked) return null;
+    if (this.#options.unsettled.isStalled) return null;
     this.#startReady();
     const { claimed, nextPoll } = await this.#claims.claimDue(holder);
     const sendable = await this.#holdPaused(claimed, holder);

@@ -1,8 +1,8 @@
-/** Makes waiting mail due earlier, because the reason for its wait has ended (delivery/queue/early-retries.ts). */
+/** Makes delayed mail due earlier, because the reason for its wait has ended (delivery/queue/early-retries.ts). */
 import type { Queryable } from '../../database/database.ts';
 import { IS_FREE, type RecipientClaim } from './queue-store.ts';
 
-export type WaitingClaim = Pick<RecipientClaim, 'projectId' | 'emailId' | 'position' | 'claim'>;
+export type DelayedClaim = Pick<RecipientClaim, 'projectId' | 'emailId' | 'position' | 'claim'>;
 
 // Project and email are repeated as arrays, so that any join plan starts from them.
 const BRING_FORWARD = `
@@ -22,7 +22,7 @@ returning 1`;
  */
 export async function bringForward(
   db: Queryable,
-  claims: readonly (WaitingClaim & { delayMs: number })[],
+  claims: readonly (DelayedClaim & { delayMs: number })[],
 ): Promise<number> {
   const rows = await db.query({ name: 'bring_forward', text: BRING_FORWARD }, [
     claims.map((claim) => claim.projectId),

@@ -37,7 +37,7 @@ class Scene {
   }
 
   /** Stores an accepted email, released for an hour. */
-  async waiting(): Promise<Delivery> {
+  async delayed(): Promise<Delivery> {
     const { holder } = this;
     const email = newEmail(await newSender(db), { to: ['jo@example.net'], mayHandOver: true });
     const store = new AcceptStore(db.accepting, {
@@ -72,8 +72,8 @@ function waitUntilDueWithin(delivery: Delivery, ms: number): Promise<boolean> {
 
 test('mail that waits while the uplink is down is retried soon, and at once when it is up', async () => {
   const scene = new Scene();
-  const delivery = await scene.waiting();
-  scene.earlyRetries.noteWaiting([delivery], scene.nowMs);
+  const delivery = await scene.delayed();
+  scene.earlyRetries.noteDelayed([delivery], scene.nowMs);
   scene.nowMs += PHASE_MS / 2;
   scene.change(true);
   await waitUntilDueWithin(delivery, 2 * RULES.retryMs);
@@ -86,15 +86,15 @@ test('mail that waits while the uplink is down is retried soon, and at once when
 test('mail on hold, claimed mail and mail that waited before is not made due early', async () => {
   const scene = new Scene();
   const [onHold, claimed, older, moved] = [
-    await scene.waiting(),
-    await scene.waiting(),
-    await scene.waiting(),
-    await scene.waiting(),
+    await scene.delayed(),
+    await scene.delayed(),
+    await scene.delayed(),
+    await scene.delayed(),
   ];
   await db.query('update queue set held = true where email_id = $1', [onHold.message.id]);
   await db.query('update queue set claim = claim + 1 where email_id = $1', [claimed.message.id]);
-  scene.earlyRetries.noteWaiting([older], scene.nowMs - 2 * PHASE_MS);
-  scene.earlyRetries.noteWaiting([onHold, claimed, moved], scene.nowMs);
+  scene.earlyRetries.noteDelayed([older], scene.nowMs - 2 * PHASE_MS);
+  scene.earlyRetries.noteDelayed([onHold, claimed, moved], scene.nowMs);
   scene.change(true);
   scene.change(false);
   await waitUntilDueWithin(moved, 0);
@@ -103,29 +103,29 @@ test('mail on hold, claimed mail and mail that waited before is not made due ear
 
 test('mail whose wait is committed after the uplink is up again is due at once, too', async () => {
   const scene = new Scene();
-  const delivery = await scene.waiting();
+  const delivery = await scene.delayed();
   const decidedMs = scene.nowMs;
   scene.change(true);
   scene.nowMs += 1_000;
   scene.change(false);
-  scene.earlyRetries.noteWaiting([delivery], decidedMs);
+  scene.earlyRetries.noteDelayed([delivery], decidedMs);
   await waitUntilDueWithin(delivery, 0);
 });
 
 test('when a block ends, mail that was deferred a moment before or after is due at once', async () => {
   const scene = new Scene();
   const [before, long, later, other] = [
-    await scene.waiting(),
-    await scene.waiting(),
-    await scene.waiting(),
-    await scene.waiting(),
+    await scene.delayed(),
+    await scene.delayed(),
+    await scene.delayed(),
+    await scene.delayed(),
   ];
-  scene.earlyRetries.noteWaiting([long], scene.nowMs - 60_000);
-  scene.earlyRetries.noteWaiting([before, { ...other, provider: 'mx.other.test' }], scene.nowMs);
+  scene.earlyRetries.noteDelayed([long], scene.nowMs - 60_000);
+  scene.earlyRetries.noteDelayed([before, { ...other, provider: 'mx.other.test' }], scene.nowMs);
   scene.earlyRetries.retryAfterBlock(before.provider);
   await waitUntilDueWithin(before, 0);
   scene.nowMs += 1_000;
-  scene.earlyRetries.noteWaiting([later], scene.nowMs);
+  scene.earlyRetries.noteDelayed([later], scene.nowMs);
   await waitUntilDueWithin(later, 0);
   for (const one of [long, other]) assert.ok((await dueInMs(one)) > HOUR_MS / 2);
 });
@@ -135,6 +135,6 @@ test('retries become slower when much mail waits', () => {
   const few = scene.earlyRetries.retryMs();
   assert.ok(few >= RULES.retryMs && few <= 2 * RULES.retryMs);
   const many = Array.from({ length: 8_000 }, () => newDelivery());
-  scene.earlyRetries.noteWaiting(many, scene.nowMs);
+  scene.earlyRetries.noteDelayed(many, scene.nowMs);
   assert.ok(scene.earlyRetries.retryMs() >= 40_000);
 });

@@ -1,5 +1,5 @@
 /**
- * Retries waiting mail of this worker early, when the reason for its wait has ended: the uplink is up again
+ * Retries delayed mail of this worker early, when the reason for its wait has ended: the uplink is up again
  * (delivery/outage/uplink.ts), or a block of a provider ended (delivery/blocks/provider-blocks.ts). While the uplink
  * is down, the mail is retried at short intervals.
  *
@@ -10,7 +10,7 @@
 import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
 import { type Queryable, whenAvailable } from '../../database/database.ts';
-import { bringForward, type WaitingClaim } from './early-retries-store.ts';
+import { bringForward, type DelayedClaim } from './early-retries-store.ts';
 import type { Delivery } from '../memory/delivery.ts';
 import type { UplinkChange } from '../outage/uplink.ts';
 import type { UplinkView } from '../outage/uplink-view.ts';
@@ -25,8 +25,8 @@ type EarlyRetriesOptions = {
 
 export type DelayedDelivery = Pick<Delivery, 'message' | 'position' | 'claim' | 'provider'>;
 
-/** A delivery that waits. `decidedMs`: the time of the decision, which precedes its commit. */
-type WaitingDelivery = WaitingClaim & { provider: string; decidedMs: number };
+/** A delivery with a delay. `decidedMs`: the time of the decision, which precedes its commit. */
+type NotedDelivery = DelayedClaim & { provider: string; decidedMs: number };
 
 const UNAVAILABLE_PAUSE_MS = 1_000;
 const REMEMBERED_MAX = 10_000;
@@ -44,7 +44,7 @@ const ENDED_BLOCKS_MAX = 5_000;
 
 export class EarlyRetries {
   readonly #options: EarlyRetriesOptions;
-  readonly #waiting = new Map<string, WaitingDelivery>();
+  readonly #delayed = new Map<string, NotedDelivery>();
   /** The last change, and the time since which mail waits because of it. */
   #lastUplinkChange: { isDown: boolean; fromMs: number; atMs: number } | null = null;
   readonly #blockEndedAtMs = new Map<string, number>();
@@ -56,31 +56,31 @@ export class EarlyRetries {
 
   retryMs(): number {
     const { uplink, world } = this.#options;
-    const waitMs = Math.max(uplink.retryMs, this.#waiting.size * SPREAD_PER_DELIVERY_MS);
+    const waitMs = Math.max(uplink.retryMs, this.#delayed.size * SPREAD_PER_DELIVERY_MS);
     return Math.round(waitMs + world.random() * Math.min(SPREAD_MS, waitMs));
   }
 
   /** Notes deliveries whose wait was decided at `decidedMs` and is committed now. */
-  noteWaiting(deliveries: readonly DelayedDelivery[], decidedMs: number) {
-    const waiting = deliveries.map(({ message, position, claim, provider }) => {
+  noteDelayed(deliveries: readonly DelayedDelivery[], decidedMs: number) {
+    const delayed = deliveries.map(({ message, position, claim, provider }) => {
       const { projectId, id: emailId } = message;
       return { projectId, emailId, position, claim, provider, decidedMs };
     });
-    for (const delivery of waiting) this.#remember(delivery);
+    for (const delivery of delayed) this.#remember(delivery);
     const last = this.#lastUplinkChange;
     if (last !== null && decidedMs <= last.atMs && decidedMs >= last.fromMs) {
-      void this.#bringForward(waiting, last.isDown);
+      void this.#bringForward(delayed, last.isDown);
       return;
     }
     const sinceMs = decidedMs - BLOCK_SLACK_MS;
-    const unblocked = waiting.filter(
+    const unblocked = delayed.filter(
       ({ provider }) => (this.#blockEndedAtMs.get(provider) ?? -Infinity) >= sinceMs,
     );
     if (unblocked.length > 0)
       void this.#bringForward(unblocked, this.#lastUplinkChange?.isDown === true);
   }
 
-  /** Makes recent waiting mail for the provider due, because its block ended on any worker or node. */
+  /** Makes recently delayed mail for the provider due, because its block ended on any worker or node. */
   retryAfterBlock(provider: string): void {
     const nowMs = this.#options.world.monotonicMs();
     this.#blockEndedAtMs.delete(provider);
@@ -88,32 +88,32 @@ export class EarlyRetries {
     if (this.#blockEndedAtMs.size > ENDED_BLOCKS_MAX) {
       this.#blockEndedAtMs.delete(this.#blockEndedAtMs.keys().next().value!);
     }
-    const recent = [...this.#waiting.values()].filter(
+    const recent = [...this.#delayed.values()].filter(
       (delivery) =>
         delivery.provider === provider && delivery.decidedMs >= nowMs - BLOCK_KNOWN_WITHIN_MS,
     );
     void this.#bringForward(recent, this.#lastUplinkChange?.isDown === true);
   }
 
-  #remember(delivery: WaitingDelivery): void {
+  #remember(delivery: NotedDelivery): void {
     const key = `${delivery.emailId} ${delivery.position}`;
-    this.#waiting.delete(key);
-    this.#waiting.set(key, delivery);
-    if (this.#waiting.size <= REMEMBERED_MAX) return;
-    this.#waiting.delete(this.#waiting.keys().next().value!);
+    this.#delayed.delete(key);
+    this.#delayed.set(key, delivery);
+    if (this.#delayed.size <= REMEMBERED_MAX) return;
+    this.#delayed.delete(this.#delayed.keys().next().value!);
   }
 
   #noteUplinkChange({ isDown, failedForMs }: UplinkChange): void {
     const atMs = this.#options.world.monotonicMs();
     const fromMs = atMs - failedForMs - UPLINK_SLACK_MS;
     this.#lastUplinkChange = { isDown, fromMs, atMs };
-    const affected = [...this.#waiting.values()].filter(({ decidedMs }) => decidedMs >= fromMs);
-    if (!isDown) this.#waiting.clear();
+    const affected = [...this.#delayed.values()].filter(({ decidedMs }) => decidedMs >= fromMs);
+    if (!isDown) this.#delayed.clear();
     void this.#bringForward(affected, isDown);
   }
 
   /** Makes mail due earlier. Never rejects: if this fails, the mail is retried at its scheduled time. */
-  async #bringForward(claims: readonly WaitingDelivery[], isDown: boolean): Promise<void> {
+  async #bringForward(claims: readonly NotedDelivery[], isDown: boolean): Promise<void> {
     const { db, log, onDue } = this.#options;
     try {
       for (let from = 0; from < claims.length; from += BATCH_ROWS) {

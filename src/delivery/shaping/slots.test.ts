@@ -5,8 +5,8 @@ import { TurnOrder } from '../memory/turn-order.ts';
 
 const KIB = 1024;
 
-function newSlots(waitingBytesMax = Infinity): Slots {
-  return new Slots({ waitingBytesMax });
+function newSlots(slotlessBytesMax = Infinity): Slots {
+  return new Slots({ slotlessBytesMax });
 }
 
 function startAll(slots: Slots, project: string, slotKind: SlotKind = 'trial'): SlotHolder[] {
@@ -35,10 +35,10 @@ test('a delivery to a silent server leaves its slot, which others can use', () =
   const slots = newSlots();
   const holders = startAll(slots, 'a');
   for (const holder of holders) assert.ok(slots.leaveSlot(holder));
-  assert.equal(slots.waiting, 128);
+  assert.equal(slots.slotlessCount, 128);
   assert.equal(startAll(slots, 'a').length, 128);
   for (const holder of holders) slots.end(holder);
-  assert.equal(slots.waiting, 0);
+  assert.equal(slots.slotlessCount, 0);
 });
 
 test('a session keeps its slot for five checks', () => {
@@ -56,7 +56,7 @@ test('a project with a quarter of the budget gives up its oldest delivery withou
   wait(slots, 'a', 1);
   const given = holders.filter(({ signal }) => signal.aborted);
   assert.deepEqual(given, [holders[1]]);
-  assert.equal(slots.waiting, 500);
+  assert.equal(slots.slotlessCount, 500);
 });
 
 test('when the whole budget is full, the project with the most deliveries gives one up', () => {
@@ -68,11 +68,11 @@ test('when the whole budget is full, the project with the most deliveries gives 
   assert.ok(less.flat().every(({ signal }) => !signal.aborted));
 });
 
-test('the memory of waiting deliveries is limited, and a project with few gives none up', () => {
+test('the memory of slotless deliveries is limited, and a project with few gives none up', () => {
   const slots = newSlots(100 * 24 * KIB);
   const few = wait(slots, 'few', 10);
   const many = wait(slots, 'many', 200);
-  assert.equal(slots.waiting, 100);
+  assert.equal(slots.slotlessCount, 100);
   assert.equal(many.filter(({ signal }) => signal.aborted).length, 110);
   assert.ok(few.every(({ signal }) => !signal.aborted));
 });

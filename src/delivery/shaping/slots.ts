@@ -8,31 +8,31 @@
  * one.
  *
  * A delivery leaves its slot when it has no session after SILENT_AFTER_MS, or has not ended after
- * SLOW_AFTER_CHECKS times that. It then counts in a separate budget: WAITING_MAX deliveries, and half of the
- * memory for deliveries, which is usually reached first. When the budget is full, the project with the most
- * waiting deliveries gives one up: the one that has waited longest without a session. It is retried later. A
- * delivery with a session is never given up.
+ * SLOW_AFTER_CHECKS times that. It is then slotless. Slotless deliveries have a budget of their own: SLOTLESS_MAX
+ * of them, and half of the memory for deliveries, which is usually reached first. When the budget is full, the project
+ * with the most slotless deliveries gives one up: the one that has waited longest without a session. It is retried
+ * later. A delivery with a session is never given up.
  */
 export type SlotKind = 'prompt' | 'trial';
 
 const SLOTS = { prompt: { shared: 512, reserved: 64 }, trial: { shared: 256, reserved: 32 } };
 /** Slots that a project may have while reserved ones are left, regardless of the other projects. */
 const RESERVED_PER_PROJECT = 2;
-/** A nearby server greets within milliseconds. The wait for a slower one continues outside of the slots. */
+/** A nearby server greets within milliseconds. The wait for a slower one continues without a slot. */
 export const SILENT_AFTER_MS = 1_000;
 /** Multiple of SILENT_AFTER_MS after which a delivery with a session leaves its slot. */
 const SLOW_AFTER_CHECKS = 5;
-const WAITING_MAX = 2_000;
-const PROJECT_WAITING_MAX = WAITING_MAX / 4;
-/** A project with fewer waiting deliveries gives none up when the memory is full. */
-const PROJECT_WAITING_MIN = 16;
+const SLOTLESS_MAX = 2_000;
+const PROJECT_SLOTLESS_MAX = SLOTLESS_MAX / 4;
+/** A project with fewer slotless deliveries gives none up when the memory is full. */
+const PROJECT_SLOTLESS_MIN = 16;
 
 /** A running delivery, as the limits on slots see it. It may have left its slot. */
 export class SlotHolder {
   readonly projectId: string;
   readonly weightBytes: number;
   slotKind: SlotKind | null;
-  group: WaitingGroup | null = null;
+  group: SlotlessGroup | null = null;
   /** True after a connection was begun; giving the delivery up then counts as a failed attempt. */
   isConnecting = false;
   hasSession = false;
@@ -64,7 +64,7 @@ export class SlotHolder {
   }
 }
 
-type WaitingGroup = {
+type SlotlessGroup = {
   readonly projectId: string;
   count: number;
   readonly ungreeted: Set<SlotHolder>;
@@ -75,17 +75,17 @@ export class Slots {
     prompt: new SlotsOfOneKind(SLOTS.prompt),
     trial: new SlotsOfOneKind(SLOTS.trial),
   };
-  readonly #groups = new Map<string, WaitingGroup>();
-  readonly #waitingBytesMax: number;
-  #waiting = 0;
-  #waitingBytes = 0;
+  readonly #groups = new Map<string, SlotlessGroup>();
+  readonly #slotlessBytesMax: number;
+  #slotless = 0;
+  #slotlessBytes = 0;
 
-  constructor({ waitingBytesMax }: { waitingBytesMax: number }) {
-    this.#waitingBytesMax = waitingBytesMax;
+  constructor({ slotlessBytesMax }: { slotlessBytesMax: number }) {
+    this.#slotlessBytesMax = slotlessBytesMax;
   }
 
-  get waiting(): number {
-    return this.#waiting;
+  get slotlessCount(): number {
+    return this.#slotless;
   }
 
   mayStart(slotKind: SlotKind, projectId: string): boolean {
@@ -100,7 +100,7 @@ export class Slots {
   end(holder: SlotHolder): void {
     if (holder.slotKind !== null) this.#kinds[holder.slotKind].leave(holder.projectId);
     holder.slotKind = null;
-    this.#stopWaiting(holder);
+    this.#leaveGroup(holder);
   }
 
   /**
@@ -121,48 +121,48 @@ export class Slots {
     if (!holder.hasSession) group.ungreeted.add(holder);
     group.count += 1;
     this.#groups.set(group.projectId, group);
-    this.#waiting += 1;
-    this.#waitingBytes += holder.weightBytes;
+    this.#slotless += 1;
+    this.#slotlessBytes += holder.weightBytes;
     return true;
   }
 
-  #makeRoom(own: WaitingGroup): boolean {
-    if (own.count >= PROJECT_WAITING_MAX && !this.#giveUpOldest(own)) return false;
-    const isFull = this.#waiting >= WAITING_MAX;
-    if (!isFull && this.#waitingBytes < this.#waitingBytesMax) return true;
+  #makeRoom(own: SlotlessGroup): boolean {
+    if (own.count >= PROJECT_SLOTLESS_MAX && !this.#giveUpOldest(own)) return false;
+    const isFull = this.#slotless >= SLOTLESS_MAX;
+    if (!isFull && this.#slotlessBytes < this.#slotlessBytesMax) return true;
     const largest = this.#largestGroup() ?? own;
-    if (!isFull && largest.count < PROJECT_WAITING_MIN) return true;
+    if (!isFull && largest.count < PROJECT_SLOTLESS_MIN) return true;
     return this.#giveUpOldest(largest);
   }
 
-  #giveUpOldest(group: WaitingGroup): boolean {
+  #giveUpOldest(group: SlotlessGroup): boolean {
     const [oldest] = group.ungreeted;
     if (!oldest) return false;
-    this.#stopWaiting(oldest);
+    this.#leaveGroup(oldest);
     oldest.giveUp();
     return true;
   }
 
-  #stopWaiting(holder: SlotHolder): void {
+  #leaveGroup(holder: SlotHolder): void {
     const { group } = holder;
     if (group === null) return;
     holder.group = null;
     group.ungreeted.delete(holder);
     group.count -= 1;
     if (group.count === 0) this.#groups.delete(group.projectId);
-    this.#waiting -= 1;
-    this.#waitingBytes -= holder.weightBytes;
+    this.#slotless -= 1;
+    this.#slotlessBytes -= holder.weightBytes;
   }
 
-  #largestGroup(): WaitingGroup | null {
-    let largest: WaitingGroup | null = null;
+  #largestGroup(): SlotlessGroup | null {
+    let largest: SlotlessGroup | null = null;
     for (const group of this.#groups.values()) {
       if (group.ungreeted.size > (largest?.ungreeted.size ?? 0)) largest = group;
     }
     return largest;
   }
 
-  #groupOf(projectId: string): WaitingGroup {
+  #groupOf(projectId: string): SlotlessGroup {
     return this.#groups.get(projectId) ?? { projectId, count: 0, ungreeted: new Set() };
   }
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { WAIT_LIMITS } from './sentences.ts';
 import { DOMAIN_STATUSES } from '../../domains/domain-store.ts';
 import { doc, idSchema, time } from '../../http/schemas.ts';
-import { authentication, route } from '../../accept/dry-run-schemas.ts';
+import { authentication, mailRoute } from '../../accept/dry-run-schemas.ts';
 import { reason, smtp, status } from '../schemas.ts';
 
 const attempt = z.object({
@@ -47,7 +47,7 @@ const recipient = z.object({
   held_by: waitLimit
     .nullable()
     .describe('Limit that the recipient waits for now, or null when the recipient has ended.'),
-  route: route
+  route: mailRoute
     .nullable()
     .describe('Route to the recipient, or null when DNS no longer affects it.'),
   next_step: z.string().describe('One sentence that says what to do.'),

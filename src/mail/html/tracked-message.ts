@@ -62,7 +62,7 @@ function* htmlPartsOf(message: MimePart): Generator<MimePart> {
   }
 }
 
-/** A multipart must not have an encoding (RFC 2045 §6.4). Parsers differ on one that claims it. */
+/** A multipart must not have an encoding (RFC 2045 §6.4). Parsers differ on one that declares it. */
 function isRewritable(multipart: MimePart): boolean {
   const { encoding, contentType } = multipart;
   return (

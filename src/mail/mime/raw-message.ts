@@ -24,7 +24,7 @@ export const HOPS_MAX = 100;
 
 /**
  * Fields that are removed: fields for the service, and results of checks by a receiving server (RFC 8601, 8617,
- * 7208). Here the client claims those results. A server might believe them, because our signature covers the
+ * 7208). Here the client asserts those results. A server might believe them, because our signature covers the
  * message.
  */
 const REMOVED =

@@ -13,10 +13,10 @@ import type { Classification } from '../replies/meanings.ts';
 import {
   addressesIn,
   addressIn,
-  readTextClaims,
+  readTextEntries,
   RECIPIENTS_MAX,
-  type TextClaim,
-} from './text-claims.ts';
+  type TextEntry,
+} from './text-entries.ts';
 import {
   type Feedback,
   feedbackOf,
@@ -28,7 +28,7 @@ import {
   type ReportParts,
 } from './report-parts.ts';
 import { classifyReported } from './classify-report.ts';
-import { readStatusClaims, type StatusClaim } from './status-fields.ts';
+import { readStatusEntries, type StatusEntry } from './status-fields.ts';
 
 export type ReportKind = 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'other';
 
@@ -114,30 +114,31 @@ function firstAddress(fields: readonly HeaderField[], names: readonly string[]):
 }
 
 function readFailures(parts: ReportParts): ReportResults {
-  const claims = readStatusClaims(parts.statusText);
-  if (claims.length > 0) return readStatus(parts, claims);
+  const entries = readStatusEntries(parts.statusText);
+  if (entries.length > 0) return readStatus(parts, entries);
   if (!textReportsBounce(parts)) {
     const kind = isAutoReply(parts.fields) ? 'auto_reply' : 'other';
     return { kind, recipients: [], hasFields: false };
   }
   const isDelay = textReportsDelay(parts);
-  const textClaims = readRecipientsInText(parts);
+  const textEntries = readRecipientsInText(parts);
   const reportText = parts.text;
-  const recipients = (textClaims.length > 0 ? textClaims : claimsFromOriginal(parts)).map((claim) =>
-    classifyClaim({
-      recipient: claim.recipient,
-      original: null,
-      // The whole text concerns a recipient only if it is the only one.
-      texts: textClaims.length > 1 ? [claim.diagnostic] : [claim.diagnostic, reportText],
-      status: null,
-      isDelay,
-    }),
+  const recipients = (textEntries.length > 0 ? textEntries : entriesFromOriginal(parts)).map(
+    (entry) =>
+      classifyEntry({
+        recipient: entry.recipient,
+        original: null,
+        // The whole text concerns a recipient only if it is the only one.
+        texts: textEntries.length > 1 ? [entry.diagnostic] : [entry.diagnostic, reportText],
+        status: null,
+        isDelay,
+      }),
   );
   return { kind: isDelay ? 'delay' : 'bounce', recipients, hasFields: false };
 }
 
 /** Returns the only recipient in To of the original, for a report that names none. */
-function claimsFromOriginal({ originalFields }: ReportParts): TextClaim[] {
+function entriesFromOriginal({ originalFields }: ReportParts): TextEntry[] {
   const to = fieldValues(originalFields, 'to').flatMap((value) => addressesIn(value));
   const addresses = new Set(to.map(({ address }) => address));
   return Array.from(addresses.size === 1 ? addresses : [], (recipient) => ({
@@ -146,7 +147,7 @@ function claimsFromOriginal({ originalFields }: ReportParts): TextClaim[] {
   }));
 }
 
-function readRecipientsInText({ fields, lines, originalFields }: ReportParts): TextClaim[] {
+function readRecipientsInText({ fields, lines, originalFields }: ReportParts): TextEntry[] {
   const known = fieldValues(fields, 'x-failed-recipients').flatMap(addressesIn);
   const senders = [
     ...['to', 'from', 'delivered-to', 'reply-to'].flatMap((name) => fieldValues(fields, name)),
@@ -154,7 +155,7 @@ function readRecipientsInText({ fields, lines, originalFields }: ReportParts): T
   ].flatMap(addressesIn);
   const recipients = fieldValues(originalFields, 'to').flatMap(addressesIn);
   const recipientKeys = new Set(recipients.map(({ address }) => addressKey(address)));
-  return readTextClaims(lines, {
+  return readTextEntries(lines, {
     notRecipients: new Set(
       senders.map(({ address }) => addressKey(address)).filter((key) => !recipientKeys.has(key)),
     ),
@@ -162,20 +163,20 @@ function readRecipientsInText({ fields, lines, originalFields }: ReportParts): T
   });
 }
 
-type Claim = StatusClaim & { kind: ReportKind };
+type Entry = StatusEntry & { kind: ReportKind };
 
-function readStatus(parts: ReportParts, claims: readonly StatusClaim[]): ReportResults {
+function readStatus(parts: ReportParts, entries: readonly StatusEntry[]): ReportResults {
   // The text is parsed at most once, and only if the fields are incomplete.
   const isDelay = memoize(() => textReportsDelay(parts));
-  const textClaims = memoize(() => readRecipientsInText(parts));
-  const all = claims.map((claim) => ({ ...claim, kind: claimKind(claim, isDelay) }));
+  const textEntries = memoize(() => readRecipientsInText(parts));
+  const all = entries.map((entry) => ({ ...entry, kind: entryKind(entry, isDelay) }));
   const refused = all.filter(isRefused);
-  const limited = limitClaims(RECIPIENTS_MAX, refused, all);
+  const limited = limitEntries(RECIPIENTS_MAX, refused, all);
   const isOnly = (refused.length > 0 ? refused : all).length === 1;
   const isAlone = all.length === 1;
   return {
-    kind: KINDS.find((kind) => all.some((claim) => claim.kind === kind)) ?? 'other',
-    recipients: limited.map((claim) => recipientOf(claim, { parts, isOnly, isAlone, textClaims })),
+    kind: KINDS.find((kind) => all.some((entry) => entry.kind === kind)) ?? 'other',
+    recipients: limited.map((entry) => recipientOf(entry, { parts, isOnly, isAlone, textEntries })),
     hasFields: true,
   };
 }
@@ -185,23 +186,23 @@ function memoize<Value>(work: () => Value): () => Value {
   return () => (done ??= { value: work() }).value;
 }
 
-/** Returns all claims in order; if there are too many, the refused ones first. */
-function limitClaims(
+/** Returns all entries in order; if there are too many, the refused ones first. */
+function limitEntries(
   max: number,
-  refused: readonly Claim[],
-  all: readonly Claim[],
-): readonly Claim[] {
+  refused: readonly Entry[],
+  all: readonly Entry[],
+): readonly Entry[] {
   if (all.length <= max) return all;
-  return [...refused, ...all.filter((claim) => !isRefused(claim))].slice(0, max);
+  return [...refused, ...all.filter((entry) => !isRefused(entry))].slice(0, max);
 }
 
-function isRefused({ kind }: Claim): boolean {
+function isRefused({ kind }: Entry): boolean {
   return kind === 'bounce' || kind === 'delay';
 }
 
 /** Returns the kind by the action, then by the status; the text decides only if both are missing. */
-function claimKind(
-  { action, status, isRetried }: StatusClaim,
+function entryKind(
+  { action, status, isRetried }: StatusEntry,
   isDelayByText: () => boolean,
 ): ReportKind {
   if (DELAYS.test(action)) return 'delay';
@@ -215,45 +216,45 @@ function claimKind(
   return status?.startsWith('4') === true || isDelayByText() ? 'delay' : 'bounce';
 }
 
-type ClaimContext = {
+type EntryContext = {
   parts: ReportParts;
-  /** No other claim is refused, so the text of the report concerns this one. */
+  /** No other entry is refused, so the text of the report concerns this one. */
   isOnly: boolean;
-  /** There is no other claim, so it concerns the recipient of the original. */
+  /** There is no other entry, so it concerns the recipient of the original. */
   isAlone: boolean;
-  textClaims: () => TextClaim[];
+  textEntries: () => TextEntry[];
 };
 
 function recipientOf(
-  claim: Claim,
-  { parts, isOnly, isAlone, textClaims }: ClaimContext,
+  entry: Entry,
+  { parts, isOnly, isAlone, textEntries }: EntryContext,
 ): ReportedRecipient {
-  const { kind, status, original, diagnostics } = claim;
+  const { kind, status, original, diagnostics } = entry;
   const [diagnostic = ''] = diagnostics;
-  const recipient = claim.recipient ?? (isAlone ? onlyRecipient(textClaims(), parts) : null);
-  if (!isRefused(claim)) {
+  const recipient = entry.recipient ?? (isAlone ? onlyRecipient(textEntries(), parts) : null);
+  if (!isRefused(entry)) {
     const noDetails = {
       code: null,
       classification: null,
       diagnostic: toDiagnosticLine(diagnostic),
     };
-    const relayed = claim.action === 'relayed' && ({ isRelayed: true } as const);
+    const relayed = entry.action === 'relayed' && ({ isRelayed: true } as const);
     return { kind, recipient, original, status, ...noDetails, ...relayed };
   }
   const isDelay = kind === 'delay';
-  const byField = classifyClaim({ recipient, original, texts: diagnostics, status, isDelay });
+  const byField = classifyEntry({ recipient, original, texts: diagnostics, status, isDelay });
   if (isConclusive(byField, diagnostic)) return byField;
-  const diagnosticInText = textClaims().find(
+  const diagnosticInText = textEntries().find(
     (inText) => recipient !== null && addressKey(inText.recipient) === addressKey(recipient),
   )?.diagnostic;
   const texts = [...diagnostics, diagnosticInText ?? '', isOnly ? parts.text : ''];
-  return classifyClaim({ recipient, original, texts, status, isDelay });
+  return classifyEntry({ recipient, original, texts, status, isDelay });
 }
 
 /** Returns the recipient of a block whose recipient is not an address (`@mx.acme.test`, `IMCEAEX-...`). */
-function onlyRecipient(textClaims: readonly TextClaim[], parts: ReportParts): string | null {
-  const claims = textClaims.length === 1 ? textClaims : claimsFromOriginal(parts);
-  return claims[0]?.recipient ?? null;
+function onlyRecipient(textEntries: readonly TextEntry[], parts: ReportParts): string | null {
+  const entries = textEntries.length === 1 ? textEntries : entriesFromOriginal(parts);
+  return entries[0]?.recipient ?? null;
 }
 
 /** Returns whether the text for people cannot add anything. */
@@ -262,16 +263,16 @@ function isConclusive({ classification, status }: ReportedRecipient, diagnostic:
   return classification?.suppress === true || (diagnostic.length > 20 && !isVague);
 }
 
-function classifyClaim(claim: {
+function classifyEntry(entry: {
   recipient: string | null;
   original: string | null;
   texts: readonly string[];
   status: string | null;
   isDelay: boolean;
 }): ReportedRecipient {
-  const { classification, status, code } = classifyReported(claim);
-  const { recipient, original, isDelay } = claim;
-  const diagnostic = toDiagnosticLine(claim.texts.find((text) => text !== '') ?? '');
+  const { classification, status, code } = classifyReported(entry);
+  const { recipient, original, isDelay } = entry;
+  const diagnostic = toDiagnosticLine(entry.texts.find((text) => text !== '') ?? '');
   const kind = isDelay ? 'delay' : 'bounce';
   return { kind, recipient, original, status, code, classification, diagnostic };
 }

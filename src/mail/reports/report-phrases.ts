@@ -1,8 +1,8 @@
 /**
  * Phrases of non-standard reports: those of Exim, qmail, Sendmail, Exchange, Domino and single providers, in lower
- * case. report-parts.ts uses them for the kind of report and the beginning of the original, text-claims.ts for
+ * case. report-parts.ts uses them for the kind of report and the beginning of the original, text-entries.ts for
  * recipients. REPORT_RULES in classify-report.ts contains the phrases about a recipient. For a report with
- * machine-readable fields (RFC 3464), `claimKind` in read-report.ts uses Action and Status instead.
+ * machine-readable fields (RFC 3464), `entryKind` in read-report.ts uses Action and Status instead.
  */
 
 export const ORIGINAL_PHRASES: readonly string[] = [

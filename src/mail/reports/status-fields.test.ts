@@ -1,16 +1,16 @@
 /** Replies of servers in other fields than Diagnostic-Code. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readStatusClaims } from './status-fields.ts';
+import { readStatusEntries } from './status-fields.ts';
 import { classifyReported } from './classify-report.ts';
 
 /** Returns the status and the effect on the recipient. */
 function read(fields: string): string {
-  const [claim, ...others] = readStatusClaims(
+  const [entry, ...others] = readStatusEntries(
     `Reporting-MTA: dns; mx.test\nX-Queue-ID: 550A3F\n\nFinal-Recipient: rfc822; jo@dest.dev\nAction: failed\n${fields}`,
   );
-  assert.ok(claim !== undefined && others.length === 0);
-  const { status, diagnostics } = claim;
+  assert.ok(entry !== undefined && others.length === 0);
+  const { status, diagnostics } = entry;
   const { classification } = classifyReported({ texts: diagnostics, status, isDelay: false });
   return `${status}, ${classification.category}${classification.suppress ? ', suppressed' : ''}`;
 }
@@ -81,7 +81,7 @@ for (const [name, fields, result] of EXAMPLES) {
 
 test('an extension field belongs to the recipient of its group, before or after it', () => {
   const said = (text: string) => `X-Supplementary-Info: <192.0.2.9 #5.0.0 smtp; ${text}>`;
-  const claims = readStatusClaims(
+  const entries = readStatusEntries(
     [
       `${said('550 "Unknown User"')}\nFinal-Recipient: rfc822; a@dest.dev\nAction: failed`,
       `Final-Recipient: rfc822; b@dest.dev\nAction: failed\n${said('552 "Mailbox full"')}`,
@@ -89,7 +89,7 @@ test('an extension field belongs to the recipient of its group, before or after 
     ].join('\n\n'),
   );
   assert.deepEqual(
-    claims.map(({ recipient, diagnostics }) => [recipient, diagnostics]),
+    entries.map(({ recipient, diagnostics }) => [recipient, diagnostics]),
     [
       ['a@dest.dev', ['550 "Unknown User"']],
       ['b@dest.dev', ['552 "Mailbox full"']],

@@ -9,9 +9,9 @@ import { takeOutComments } from '../mime/comments.ts';
 import type { HeaderField } from '../mime/header.ts';
 import { decodeWords } from '../mime/decode.ts';
 import { readHeader } from '../mime/reader.ts';
-import { addressIn } from './text-claims.ts';
+import { addressIn } from './text-entries.ts';
 
-export type StatusClaim = {
+export type StatusEntry = {
   /** Final-Recipient, else Original-Recipient; null: neither is an address. */
   recipient: string | null;
   /** Original-Recipient: the address that the sender used; null when absent. */
@@ -25,7 +25,7 @@ export type StatusClaim = {
   diagnostics: readonly string[];
 };
 
-const BLOCKS_MAX = 500;
+const PARAGRAPHS_MAX = 500;
 const VALUE_CHARS_MAX = 4_096;
 const RECIPIENT_FIELDS = ['final-recipient', 'original-recipient', 'x-actual-recipient'] as const;
 /** Fields that occur at most once in a group. A second one begins the next group. */
@@ -49,72 +49,74 @@ const BRACKETED = /^#?<\s*(?:[^\s<>#;]+\s+)?#(?:([245]\.\d{1,3}\.\d{1,3})(?![\d.
 /** `smtp;`, `x-postfix;` and similar. */
 const TYPE = /^[\w-]{1,30} *; */;
 
-export function readStatusClaims(text: string): StatusClaim[] {
-  return splitBlocks(text)
-    .map(toClaim)
-    .filter((claim): claim is StatusClaim => claim !== null);
+export function readStatusEntries(text: string): StatusEntry[] {
+  return splitGroups(text)
+    .map(toEntry)
+    .filter((entry): entry is StatusEntry => entry !== null);
 }
 
-type Block = Map<string, string>;
+/** The fields of one recipient. */
+type FieldGroup = Map<string, string>;
 
-function splitBlocks(text: string): Block[] {
-  const blocks: Block[] = [];
-  for (const group of text.split(/\r?\n[ \t]*\r?\n/, BLOCKS_MAX)) addGroup(blocks, group);
-  return blocks;
+function splitGroups(text: string): FieldGroup[] {
+  const groups: FieldGroup[] = [];
+  for (const paragraph of text.split(/\r?\n[ \t]*\r?\n/, PARAGRAPHS_MAX))
+    addGroups(groups, paragraph);
+  return groups;
 }
 
-function addGroup(blocks: Block[], group: string): void {
+function addGroups(groups: FieldGroup[], paragraph: string): void {
   let isNewGroup = true;
   const extensions: HeaderField[] = [];
-  for (const field of parseFields(group)) {
+  for (const field of parseFields(paragraph)) {
     const name = field.name.toLowerCase();
     if (name.startsWith('x-') && !RECIPIENT_GROUP_FIELDS.has(name)) extensions.push(field);
     if (!RECIPIENT_GROUP_FIELDS.has(name)) continue;
-    const last = blocks.at(-1);
+    const last = groups.at(-1);
     if (last === undefined || beginsAnother(last, name, isNewGroup)) {
       if (!isNewGroup) addExtensions(last, extensions);
-      blocks.push(new Map());
+      groups.push(new Map());
     }
     isNewGroup = false;
-    const block = blocks.at(-1)!;
-    if (!block.has(name)) block.set(name, field.value);
+    const group = groups.at(-1)!;
+    if (!group.has(name)) group.set(name, field.value);
   }
-  addExtensions(blocks.at(-1), extensions);
+  addExtensions(groups.at(-1), extensions);
 }
 
 /** Extension fields belong to the recipient of their group, before or after it. */
-function addExtensions(block: Block | undefined, extensions: HeaderField[]): void {
+function addExtensions(group: FieldGroup | undefined, extensions: HeaderField[]): void {
   for (const { name, value } of extensions.splice(0)) {
     const key = name.toLowerCase();
-    if (block?.has(key) === false) block.set(key, value);
+    if (group?.has(key) === false) group.set(key, value);
   }
 }
 
-function parseFields(group: string): readonly HeaderField[] {
-  return readHeader(Buffer.from(group.replace(/^[\r\n]+/, ''))).fields;
+function parseFields(paragraph: string): readonly HeaderField[] {
+  return readHeader(Buffer.from(paragraph.replace(/^[\r\n]+/, ''))).fields;
 }
 
 /** A repeated Final-Recipient begins a group, and after an empty line, any other repeated field. */
-function beginsAnother(block: Block, name: string, isNewGroup: boolean): boolean {
-  if (name === 'final-recipient') return block.has(name);
+function beginsAnother(group: FieldGroup, name: string, isNewGroup: boolean): boolean {
+  if (name === 'final-recipient') return group.has(name);
   return (
     isNewGroup &&
-    block.has(name) &&
-    RECIPIENT_FIELDS.some((recipientField) => block.has(recipientField))
+    group.has(name) &&
+    RECIPIENT_FIELDS.some((recipientField) => group.has(recipientField))
   );
 }
 
-function toClaim(block: Block): StatusClaim | null {
-  if (!RECIPIENT_FIELDS.some((name) => block.has(name))) return null;
-  const recipients = RECIPIENT_FIELDS.map((name) => addressOf(block, name));
-  const diagnostics = diagnosticsOf(block);
+function toEntry(group: FieldGroup): StatusEntry | null {
+  if (!RECIPIENT_FIELDS.some((name) => group.has(name))) return null;
+  const recipients = RECIPIENT_FIELDS.map((name) => addressOf(group, name));
+  const diagnostics = diagnosticsOf(group);
   return {
     recipient: recipients.find((address) => address !== null) ?? null,
-    original: addressOf(block, 'original-recipient'),
-    action: /^[a-z]+/.exec((block.get('action') ?? '').toLowerCase())?.[0] ?? '',
-    isRetried: block.has('will-retry-until'),
+    original: addressOf(group, 'original-recipient'),
+    action: /^[a-z]+/.exec((group.get('action') ?? '').toLowerCase())?.[0] ?? '',
+    isRetried: group.has('will-retry-until'),
     status: moreSpecific(
-      /\b[245]\.\d{1,3}\.\d{1,3}\b/.exec(block.get('status') ?? '')?.[0] ?? null,
+      /\b[245]\.\d{1,3}\.\d{1,3}\b/.exec(group.get('status') ?? '')?.[0] ?? null,
       diagnostics.find(({ status }) => status !== null)?.status ?? null,
     ),
     diagnostics: diagnostics.map(({ text }) => text).filter((text) => text !== ''),
@@ -122,8 +124,8 @@ function toClaim(block: Block): StatusClaim | null {
 }
 
 /** Returns the address outside of comments (RFC 3464 §2.1.2); some servers write it only within a comment. */
-function addressOf(block: Block, name: string): string | null {
-  const value = decodeWords(block.get(name) ?? '').slice(0, VALUE_CHARS_MAX);
+function addressOf(group: FieldGroup, name: string): string | null {
+  const value = decodeWords(group.get(name) ?? '').slice(0, VALUE_CHARS_MAX);
   return addressIn(takeOutComments(value)?.text ?? '') ?? addressIn(value);
 }
 
@@ -135,12 +137,12 @@ function moreSpecific(status: string | null, inDiagnostic: string | null): strin
 
 type Diagnostic = { text: string; status: string | null };
 
-function diagnosticsOf(block: Block): Diagnostic[] {
-  const fields = [...block].filter(
+function diagnosticsOf(group: FieldGroup): Diagnostic[] {
+  const fields = [...group].filter(
     ([name, value]) =>
       DIAGNOSTIC_FIELDS.has(name) || (!RECIPIENT_GROUP_FIELDS.has(name) && quotesReply(value)),
   );
-  return [block.get('diagnostic-code') ?? '', ...fields.map(([, value]) => value)].map(
+  return [group.get('diagnostic-code') ?? '', ...fields.map(([, value]) => value)].map(
     readDiagnostic,
   );
 }

@@ -16,7 +16,7 @@ export type SmtpTranscript = readonly string[];
 
 export type SmtpTimeouts = Readonly<Record<SmtpPhase, number>>;
 
-/** RFC 5321 §4.5.3.2, with Postfix's 30 s for connecting. `body` applies to each block of the message. */
+/** RFC 5321 §4.5.3.2, with Postfix's 30 s for connecting. `body` applies to each chunk of the message. */
 export const SMTP_TIMEOUTS_MS: SmtpTimeouts = {
   connect: 30_000,
   greeting: 300_000,

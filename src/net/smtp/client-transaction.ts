@@ -46,7 +46,7 @@ const WITHOUT_SMTPUTF8 = 'The server does not support SMTPUTF8, which';
  * this much, so `mayProceed` before the write is as good as before the dot.
  */
 const ONE_WRITE_BYTES_MAX = 32 * 1024;
-const BLOCK_BYTES = 64 * 1024;
+const CHUNK_BYTES = 64 * 1024;
 /** A server that buffers pipelined commands replies to them directly after the dot. */
 const ANNOUNCED_TIMEOUT_MS = 30_000;
 
@@ -222,7 +222,7 @@ async function sendMessage(
   const isOneWrite = sizeBytesOf(pieces) <= ONE_WRITE_BYTES_MAX;
   session.transcript.addCommand(`(${formatCount(sizeBytesOf(transaction.message))} bytes)`);
   if (!isOneWrite) {
-    const end = await writeBlocks(session, pieces);
+    const end = await writeChunks(session, pieces);
     if (end !== null) return end;
   }
   if (!(await transaction.mayProceed('data'))) return withholdMessage(session, 'body');
@@ -254,16 +254,16 @@ function joinLines(lines: readonly string[]): string {
   return `${lines.join('\r\n')}\r\n`;
 }
 
-/** Writes all but the dot, block by block. Returns null when it is ready for the dot. */
-async function writeBlocks(
+/** Writes all but the dot, chunk by chunk. Returns null when it is ready for the dot. */
+async function writeChunks(
   session: Session,
   pieces: readonly Buffer[],
 ): Promise<DialogueEnd | null> {
   const { wire, timeouts } = session;
   wire.expectReply();
   for (const piece of pieces) {
-    for (let from = 0; from < piece.length; from += BLOCK_BYTES) {
-      await wire.writeBlock(piece.subarray(from, from + BLOCK_BYTES), timeouts.body);
+    for (let from = 0; from < piece.length; from += CHUNK_BYTES) {
+      await wire.writeChunk(piece.subarray(from, from + CHUNK_BYTES), timeouts.body);
       failpoint('smtp_mid_body');
       if (wire.hasReply) return endEarly(session, await readReply(session, 'data'));
       if (wire.failure !== null) return connectionFailure(session, 'body');

@@ -53,7 +53,7 @@ export class SmtpWire {
   /** The first line of a reply has arrived, and its rest is awaited. */
   #hasFirstLine = false;
   #timeoutMs = 0;
-  #interruptBlock: (() => void) | null = null;
+  #interruptChunk: (() => void) | null = null;
 
   readonly #onData = (chunk: Buffer): void => this.#read(chunk);
   readonly #onEnd = (): void => void this.fail('closed', 'The server closed the connection.');
@@ -87,22 +87,22 @@ export class SmtpWire {
     this.socket.uncork();
   }
 
-  /** Counts the reply to the message that `writeBlock` writes next. */
+  /** Counts the reply to the message that `writeChunk` writes next. */
   expectReply(): void {
     this.#outstandingReplies += 1;
   }
 
-  /** Writes one block. Resolves when it is sent, a reply has arrived or the connection has ended. */
-  async writeBlock(block: Buffer, timeoutMs: number): Promise<void> {
+  /** Writes one chunk. Resolves when it is sent, a reply has arrived or the connection has ended. */
+  async writeChunk(chunk: Buffer, timeoutMs: number): Promise<void> {
     if (this.failure !== null || this.hasReply) return;
     const timer = setTimeout(() => {
       this.fail('timeout', `The server read nothing for ${timeoutMs / 1000} s.`);
     }, timeoutMs);
     await new Promise<void>((resolve) => {
-      this.#interruptBlock = resolve;
-      this.socket.write(block, () => resolve());
+      this.#interruptChunk = resolve;
+      this.socket.write(chunk, () => resolve());
     });
-    this.#interruptBlock = null;
+    this.#interruptChunk = null;
     clearTimeout(timer);
   }
 
@@ -182,7 +182,7 @@ export class SmtpWire {
     if (wasExpected) {
       this.#outstandingReplies -= 1;
       if (!this.#resolveWaiter(reply)) this.#unreadReplies.push(reply);
-      this.#interruptBlock?.();
+      this.#interruptChunk?.();
     }
     if (reply.code === 421) this.fail('closed', `The server ended the session: ${reply.message}`);
     else if (!wasExpected) this.fail('garbage', 'The server sent an unrequested reply.');

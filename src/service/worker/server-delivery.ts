@@ -145,7 +145,7 @@ function createDeliveryMetrics(
   { dispatcher, settling, connections }: MeasuredParts,
 ): ServiceMetrics {
   return createMetrics(registry, labels, {
-    waiting: () => dispatcher.waitingCount,
+    waiting: () => dispatcher.queuedCount,
     runningCount: () => dispatcher.runningCount,
     unsettled: () => ({ delivery: settling.keptCount, webhook: unsettledWebhooks() }),
     isUplinkDown: () => connections.uplink.isDown,

@@ -130,7 +130,7 @@ export async function createServer(
   return {
     port: setup.parts.includes('api') ? config.port : null,
     registry: context.registry,
-    endHold: () => sending.release(),
+    endHold: () => sending.endHold(),
     pause: (isPaused) => sending.pause(isPaused),
     pollNow: () => {
       delivery.dispatcher.pollSoon();
@@ -183,7 +183,7 @@ type SendingControl = {
   readonly isOnHold: boolean;
   /** Sends mail and webhooks, unless the installation is on hold. */
   startUnlessOnHold(): void;
-  release(): void;
+  endHold(): void;
   /** Stops or resumes sending while the database is moved (move/move-watch.ts). */
   pause(isPaused: boolean): void;
 };
@@ -229,7 +229,7 @@ function createSending(
     startUnlessOnHold: () => {
       if (!isHolding) start();
     },
-    release: () => {
+    endHold: () => {
       if (isHolding) start();
       isHolding = false;
     },

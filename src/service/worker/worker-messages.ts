@@ -24,7 +24,7 @@ export type WorkerSetup = {
   /** Path of the socket for the command line (http/socket/admin-socket.ts). */
   adminSocket: string;
   parts: readonly WorkerPart[];
-  /** On hold, neither mail nor webhooks are sent until `released`. */
+  /** On hold, neither mail nor webhooks are sent until `hold_ended`. */
   isOnHold: boolean;
   /** Certificate of the mail ports; null when none listens here. */
   certificate: CertificateFiles | null;
@@ -46,7 +46,7 @@ export type ToWorker =
   | { type: 'ping' }
   /** The machine's current reasons for refusing or not sending mail, and warnings. Sent before the setup. */
   | { type: 'readiness'; refusals: readonly Unready[]; warnings: readonly string[] }
-  | { type: 'released' }
+  | { type: 'hold_ended' }
   /** true: finish running work, and neither claim nor send until false (move/move-watch.ts). */
   | { type: 'paused'; isPaused: boolean }
   /** Work of a dead worker was released: poll now. */

@@ -199,7 +199,7 @@ export class WorkerPool {
 
   endHold(): void {
     if (this.#setup) this.#setup = { ...this.#setup, isOnHold: false };
-    this.#sendAll({ type: 'released' });
+    this.#sendAll({ type: 'hold_ended' });
   }
 
   /** Pauses claiming and sending while the database is moved. Workers still accept mail. */

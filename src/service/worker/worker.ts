@@ -32,7 +32,7 @@ let server: Awaited<ReturnType<typeof createServer>> | undefined;
 /** May arrive before the server exists. Passed to it before this worker confirms it. */
 let secretKey: string | null = null;
 /** The hold may end before the server exists. */
-let isReleased = false;
+let hasHoldEnded = false;
 /** The database may be moved before the server exists. */
 let isPaused = false;
 const metricsRequests = new MetricsRequests();
@@ -55,8 +55,8 @@ process.on('message', (message: ToWorker) => {
       ({ secretKey } = message);
       useSecretKeys();
       break;
-    case 'released':
-      isReleased = true;
+    case 'hold_ended':
+      hasHoldEnded = true;
       server?.endHold();
       break;
     case 'paused':
@@ -105,7 +105,7 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
       onSmtpLogIn: (client) => send({ type: 'smtp_log_in', client }),
       metricsText: async () => ((await metricsRequests.request(send)) as string | null) ?? '',
     });
-    if (isReleased) server.endHold();
+    if (hasHoldEnded) server.endHold();
     if (isPaused) server.pause(true);
     useSecretKeys();
     send({ type: 'ready', port: server.port });

@@ -123,7 +123,7 @@ export class WebhookLoop {
     if (world.monotonicMs() >= this.#nextSearchAtMs) await this.#search();
     await this.#endClosed();
     await this.#claimInTurn(holder);
-    const hasWork = this.#closed.size > 0 || (!this.#sender.isBlocked && this.#endpoints.canClaim);
+    const hasWork = this.#closed.size > 0 || (!this.#sender.isStalled && this.#endpoints.canClaim);
     return hasWork ? CLAIM_PAUSE_MS : Math.max(0, this.#nextSearchAtMs - world.monotonicMs());
   }
 
@@ -163,7 +163,7 @@ export class WebhookLoop {
   }
 
   async #claimInTurn(holder: string): Promise<void> {
-    const claims = this.#sender.isBlocked ? [] : this.#endpoints.planClaims(CLAIM_MAX);
+    const claims = this.#sender.isStalled ? [] : this.#endpoints.planClaims(CLAIM_MAX);
     if (claims.length === 0) return;
     const claimed = await claimWebhooks(this.#options.db.sendingWebhooks, holder, claims);
     failpoint('webhook_after_claim');

@@ -68,8 +68,8 @@ export class WebhookSender {
   }
 
   /** True while the database refuses outcomes, so nothing may be sent. */
-  get isBlocked(): boolean {
-    return this.#outcomes.isBlocked;
+  get isStalled(): boolean {
+    return this.#outcomes.isStalled;
   }
 
   /** Yields all deliveries leased to this worker, including those whose outcome is not stored yet. */

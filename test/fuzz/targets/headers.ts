@@ -7,7 +7,7 @@ import {
   parseDomain,
   parseMailbox,
 } from '../../../src/mail/address.ts';
-import { addressesIn, addressIn } from '../../../src/mail/reports/text-claims.ts';
+import { addressesIn, addressIn } from '../../../src/mail/reports/text-entries.ts';
 import { checkCustomHeader, customField } from '../../../src/mail/custom-fields.ts';
 import { decodeWords } from '../../../src/mail/mime/decode.ts';
 import {

@@ -182,7 +182,7 @@ export class Admission {
   readonly #newConnections: MinuteCounts;
   readonly #open = new Set<Connection>();
   /** Anonymous connections of unknown clients, in the order of replacement. */
-  readonly #waiting = new Set<Connection>();
+  readonly #replaceable = new Set<Connection>();
   readonly #perClient = new Map<string, ClientCounts>();
 
   constructor(
@@ -207,13 +207,13 @@ export class Admission {
     if (refused !== null) return { refused };
     const connection: Connection = { client, isAnonymous: true, close };
     this.#open.add(connection);
-    if (!isKnown) this.#waiting.add(connection);
+    if (!isKnown) this.#replaceable.add(connection);
     const { total, anonymous } = this.#countsOf(client);
     this.#perClient.set(client, { total: total + 1, anonymous: anonymous + 1 });
     return {
       recordLogIn: () => this.#recordLogIn(connection),
       recordMessage: () => {
-        if (this.#waiting.delete(connection)) this.#waiting.add(connection);
+        if (this.#replaceable.delete(connection)) this.#replaceable.add(connection);
       },
       release: () => this.#release(connection),
     };
@@ -230,9 +230,9 @@ export class Admission {
 
   #makeSpace(isKnown: boolean): ServerReply | null {
     const { connections, anonymousConnections } = this.#limits;
-    const isPartFull = !isKnown && this.#waiting.size >= anonymousConnections;
+    const isPartFull = !isKnown && this.#replaceable.size >= anonymousConnections;
     if (!isPartFull && this.#open.size < connections) return null;
-    const [oldest] = this.#waiting;
+    const [oldest] = this.#replaceable;
     if (oldest === undefined) return ALL_IN_USE;
     this.#release(oldest);
     oldest.close(CONNECTION_NEEDED);
@@ -249,14 +249,14 @@ export class Admission {
     this.#known.recordLogIn(client);
     // Some applications open a connection per message, so log-ins do not count as new connections.
     this.#newConnections.uncount(client);
-    this.#waiting.delete(connection);
+    this.#replaceable.delete(connection);
     this.#decrement(connection, { total: 0 });
     connection.isAnonymous = false;
   }
 
   #release(connection: Connection): void {
     if (!this.#open.delete(connection)) return;
-    this.#waiting.delete(connection);
+    this.#replaceable.delete(connection);
     this.#decrement(connection, { total: 1 });
   }
 

@@ -104,7 +104,7 @@ function Rows({ rows: all, place, openId, q, onEnd, isLoading }: RowsProps): Rea
   const { scope } = useApi();
   const { to, rowPx, Row: Cells } = PLACES[place];
   const frame = useRef<HTMLDivElement>(null);
-  const { rows, waiting, release } = useHiddenRows(all, { frame, rowPx });
+  const { rows, hiddenCount, showHidden } = useHiddenRows(all, { frame, rowPx });
   const list = useVirtualizer({
     count: rows.length,
     getScrollElement: () => frame.current,
@@ -120,13 +120,13 @@ function Rows({ rows: all, place, openId, q, onEnd, isLoading }: RowsProps): Rea
   const marked = useWalk(rows, { place, openId, q }, (index) => list.scrollToIndex(index));
   return (
     <div className="relative flex min-h-0 grow flex-col">
-      {waiting > 0 && (
+      {hiddenCount > 0 && (
         <Button
           look="primary"
-          onClick={release}
+          onClick={showHidden}
           className="absolute top-2 left-1/2 z-10 -translate-x-1/2 shadow-lg"
         >
-          {waiting} new
+          {hiddenCount} new
         </Button>
       )}
       <div ref={frame} className="min-h-0 grow overflow-auto" tabIndex={-1}>
@@ -218,11 +218,11 @@ function useHiddenRows(
     return () => element.removeEventListener('scroll', onScroll);
   }, [all, frame, rowPx]);
   const rows = rowsUpTo(all, newest);
-  const release = (): void => {
+  const showHidden = (): void => {
     setNewest(null);
     frame.current?.scrollTo({ top: 0 });
   };
-  return { rows, waiting: all.length - rows.length, release };
+  return { rows, hiddenCount: all.length - rows.length, showHidden };
 }
 
 /** `j` and `k` walk through the rows, Enter opens one, Escape closes it. */

@@ -12,7 +12,7 @@ import { addressKey } from '../address.ts';
 import { MESSAGE_FIELD, RECIPIENT_PHRASES } from './report-phrases.ts';
 
 /** `diagnostic`: the text after the address, up to the next address. */
-export type TextClaim = { recipient: string; diagnostic: string };
+export type TextEntry = { recipient: string; diagnostic: string };
 
 /** Limit on the recipients of a report about one email. */
 export const RECIPIENTS_MAX = 20;
@@ -61,10 +61,10 @@ const SETS = Uint8Array.from({ length: 128 }, (_, code) => {
  * @param notRecipients senders of the message and of the report, as addressKey
  * @param known failed addresses in the report's own header; if there are any, only these are recipients
  */
-export function readTextClaims(
+export function readTextEntries(
   lines: readonly string[],
   { notRecipients, known }: { notRecipients: ReadonlySet<string>; known: readonly string[] },
-): TextClaim[] {
+): TextEntry[] {
   const candidates = candidatesIn(lines);
   const failed = known.slice(0, RECIPIENTS_MAX);
   const isFailed = new Set(failed.map((address) => addressKey(address)));
@@ -79,18 +79,18 @@ export function readTextClaims(
     if (before === undefined || isBetter(candidate, before)) named.set(key, candidate);
   }
   const starts = new Set(Array.from(named.values(), ({ line }) => line));
-  const claims = [...named.values()].slice(0, RECIPIENTS_MAX).map((candidate) => ({
+  const entries = [...named.values()].slice(0, RECIPIENTS_MAX).map((candidate) => ({
     recipient: candidate.address,
     diagnostic: diagnosticOf(lines, candidate, starts),
   }));
-  return failed.length > 0 ? claimsOfFailed(claims, failed) : claims;
+  return failed.length > 0 ? entriesOfFailed(entries, failed) : entries;
 }
 
-function claimsOfFailed(claims: readonly TextClaim[], known: readonly string[]): TextClaim[] {
+function entriesOfFailed(entries: readonly TextEntry[], known: readonly string[]): TextEntry[] {
   return known.map((recipient) => {
     const key = addressKey(recipient);
-    const claim = claims.find(({ recipient: named }) => addressKey(named) === key);
-    return { recipient, diagnostic: claim?.diagnostic ?? '' };
+    const entry = entries.find(({ recipient: named }) => addressKey(named) === key);
+    return { recipient, diagnostic: entry?.diagnostic ?? '' };
   });
 }
 
