@@ -55,7 +55,7 @@ export async function measureScale(
     bytes = await fill(database, stage, { count, say });
     const here = { ...stage, someEmailId: await someEmail(database, stage) };
     for (const hasSnapshot of [false, true]) {
-      say(`  statements, ${hasSnapshot ? 'with an old snapshot held open' : 'nothing else open'}`);
+      say(`  statements, ${hasSnapshot ? 'with an old snapshot open' : 'nothing else open'}`);
       const samples = await measure(database, here, { rounds, hasSnapshot, say });
       conditions.push({ emails: count, hasSnapshot, ...samples });
     }
@@ -192,11 +192,11 @@ function table(
     ({ emails, hasSnapshot }) => `${thousands(emails)}${hasSnapshot ? ' + snapshot' : ''}`,
   );
   const rows = whats.map((what) => {
-    const [small = NaN, smallHeld = NaN, large = NaN, largeHeld = NaN] = all.map((samples) =>
-      median(samples.get(what) ?? []),
+    const [small = NaN, smallWithSnapshot = NaN, large = NaN, largeWithSnapshot = NaN] = all.map(
+      (samples) => median(samples.get(what) ?? []),
     );
-    const cells = [small, smallHeld, large, largeHeld].map(cell);
-    return [what, ...cells, ...[large / small, largeHeld / smallHeld].map(ratio)];
+    const cells = [small, smallWithSnapshot, large, largeWithSnapshot].map(cell);
+    return [what, ...cells, ...[large / small, largeWithSnapshot / smallWithSnapshot].map(ratio)];
   });
   return alignColumns([[title, ...header, 'ratio', 'ratio + snapshot'], ...rows]);
 }

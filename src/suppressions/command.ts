@@ -52,7 +52,7 @@ async function list(api: Api): Promise<CommandResult> {
   return {
     data: listData(found),
     text: table(api.cli, {
-      columns: [{ heading: 'ADDRESS', cut: 1 }, 'MODE', 'REASON', 'SINCE', 'UNTIL'],
+      columns: [{ heading: 'ADDRESS', cut: 1 }, 'ENVIRONMENT', 'REASON', 'SINCE', 'UNTIL'],
       rows: found.map((entry) => [
         entry.address,
         entry.environment,

@@ -13,11 +13,11 @@ import { waitFor } from '../support/wait.ts';
 const files = new Map<string, Buffer>([['/terms.pdf', Buffer.from('%PDF-1.7 terms')]]);
 const asked: string[] = [];
 /** Requests that are not answered. */
-const held = new Set<object>();
+const open = new Set<object>();
 const web = createServer(({ url = '' }, response) => {
   asked.push(url);
-  if (url === '/held') {
-    held.add(response.once('close', () => held.delete(response)));
+  if (url === '/open') {
+    open.add(response.once('close', () => open.delete(response)));
     return;
   }
   const file = files.get(url);
@@ -150,12 +150,12 @@ test('when its client disconnects, a download ends', async () => {
     authorization: `Bearer ${service.testKey}`,
     'content-type': 'application/json',
   };
-  const attachments = [{ filename: 'a.txt', path: `${site}/held` }];
+  const attachments = [{ filename: 'a.txt', path: `${site}/open` }];
   const body = JSON.stringify({ ...EMAIL, attachments });
   const url = `${service.url}/v1/emails`;
   const sent = fetch(url, { method: 'POST', headers, body, signal });
-  await waitFor(() => held.size === 1, { what: 'the download' });
+  await waitFor(() => open.size === 1, { what: 'the download' });
   client.abort();
   await assert.rejects(sent);
-  await waitFor(() => held.size === 0, { what: 'the end of the download' });
+  await waitFor(() => open.size === 0, { what: 'the end of the download' });
 });

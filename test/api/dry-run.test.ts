@@ -126,7 +126,7 @@ test('a scheduled email has its time, and a date in the past none', async () => 
   assert.deepEqual([now.outcome, now.scheduled_at], ['send', null]);
 });
 
-test('an email of a paused domain would be held', async () => {
+test('an email of a paused domain would be put on hold', async () => {
   const set = (value: string) =>
     service.sql(`update domains set paused_at = ${value} where name = 'acme.test'`);
   await set('app_now()');

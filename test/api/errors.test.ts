@@ -312,16 +312,16 @@ test('408: a request that does not arrive in time', async () => {
 });
 
 test('503: a stopping service refuses incomplete requests, and those whose file has not arrived', async (t) => {
-  const held = new Set<object>();
-  const web = createServer((_, response) => held.add(response));
+  const open = new Set<object>();
+  const web = createServer((_, response) => open.add(response));
   t.after(() => {
     web.closeAllConnections();
     web.close();
   });
   await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
-  const path = `http://127.0.0.1:${(web.address() as AddressInfo).port}/held`;
+  const path = `http://127.0.0.1:${(web.address() as AddressInfo).port}/open`;
   const waiting = post({ ...EMAIL, attachments: [{ filename: 'a.txt', path }] });
-  await waitFor(() => held.size === 1, { what: 'the download' });
+  await waitFor(() => open.size === 1, { what: 'the download' });
   const { hostname, port } = new URL(service.url);
   const socket = connect({ host: hostname, port: Number(port) });
   let text = '';

@@ -16,7 +16,7 @@ const post = (change: string, body: object, key?: string) =>
   service.request('POST', `/v1/queue/${change}`, { body, ...(key !== undefined && { key }) });
 
 const recipient = async (id: string) => (await service.email(id)).recipients[0];
-const isHeld = async (id: string): Promise<boolean> =>
+const isOnHold = async (id: string): Promise<boolean> =>
   (await recipient(id)).next_attempt_at === null;
 /** As after an attempt at that provider. */
 const movedTo = (provider: string, id: string) =>
@@ -97,24 +97,24 @@ test('settings of a listed provider come from the table, and the simulator has n
 
 test('mail on hold waits until it is released', async () => {
   const id = await service.send({ to: 'kim@held.test' });
-  const held = await post('hold', { domain: 'HELD.test' });
-  assert.equal(held.status, 200, held.text);
-  const { object, change, selection, found, changed, next } = held.body;
+  const response = await post('hold', { domain: 'HELD.test' });
+  assert.equal(response.status, 200, response.text);
+  const { object, change, selection, found, changed, next } = response.body;
   assert.deepEqual(
     [object, change, selection, found, changed, next],
     ['queue_change', 'hold', 'domain:held.test', 1, 1, null],
   );
-  assert.ok(await isHeld(id));
+  assert.ok(await isOnHold(id));
   assert.equal((await post('retry', { email_id: id })).body.changed, 0);
   assert.equal((await post('release', { email_id: id })).body.changed, 1);
-  assert.equal(await isHeld(id), false);
+  assert.equal(await isOnHold(id), false);
 });
 
 test('mail is selected by provider, and a provider with all of its mail on hold says so', async () => {
   const [id, other] = [await service.send(), await service.send()];
   await movedTo('hoster.example', id);
   assert.equal((await post('hold', { provider: 'hoster.example' })).body.changed, 1);
-  assert.equal(await isHeld(other), false);
+  assert.equal(await isOnHold(other), false);
   const { body } = await get('/providers/hoster.example');
   assert.deepEqual([body.waiting, body.held, body.limit.name], [1, 1, 'hold']);
   assert.equal(body.limit.setting, null);
@@ -128,7 +128,7 @@ test('dropped mail is put on hold at once and canceled when the minute is over',
   const { id: dropId, changed, is_complete, created_at, drops_at } = dropped.body;
   assert.deepEqual([changed, is_complete], [1, true]);
   assert.equal(Date.parse(drops_at) - Date.parse(created_at), 60_000);
-  assert.ok(await isHeld(id));
+  assert.ok(await isOnHold(id));
   assert.deepEqual((await get()).body.drops[0], dropped.body);
   const diagnosis = (await service.request('GET', `/v1/emails/${id}/diagnosis`)).body;
   assert.ok(diagnosis.recipients[0].held_by.message.includes(drops_at));
@@ -144,7 +144,7 @@ test('dropped mail is put on hold at once and canceled when the minute is over',
 });
 
 test('an undone drop leaves everything as it was', async () => {
-  const [waiting, scheduled, held] = [
+  const [waiting, scheduled, onHold] = [
     await service.send({ to: 'waiting@undo.test' }),
     await service.send({
       to: 'scheduled@undo.test',
@@ -152,7 +152,7 @@ test('an undone drop leaves everything as it was', async () => {
     }),
     await service.send({ to: 'held@undo.test' }),
   ];
-  await post('hold', { email_id: held });
+  await post('hold', { email_id: onHold });
   const rows = () =>
     service.sql(
       `select email_id, held, case when email_id = $1 then null else due_at end as due, drop_id
@@ -166,9 +166,9 @@ test('an undone drop leaves everything as it was', async () => {
   assert.equal(undone.status, 200, undone.text);
   assert.notEqual(undone.body.undone_at, null);
   assert.deepEqual(await rows(), before);
-  assert.equal(await isHeld(waiting), false);
+  assert.equal(await isOnHold(waiting), false);
   assert.equal((await service.email(scheduled)).status, 'scheduled');
-  assert.ok(await isHeld(held));
+  assert.ok(await isOnHold(onHold));
   assert.deepEqual((await get()).body.drops, []);
 });
 
@@ -248,11 +248,14 @@ test('the organization as a whole is for members, and a key is refused', async (
     environment,
   ]);
   assert.deepEqual(names, [['Acme', 'test']]);
-  const held = await owner.post('/v1/queue/hold', {
+  const response = await owner.post('/v1/queue/hold', {
     domain: 'own.test',
     scope: 'organization',
   });
-  assert.deepEqual([held.body.selection, held.body.changed], ['domain:own.test organization', 1]);
+  assert.deepEqual(
+    [response.body.selection, response.body.changed],
+    ['domain:own.test organization', 1],
+  );
   await owner.post('/v1/queue/release', { domain: 'own.test', scope: 'organization' });
   const whole = await owner.post('/v1/queue/drop', { domain: 'own.test', scope: 'organization' });
   const dropsOf = (answer: { body: { drops: { id: string }[] } }) =>
@@ -276,8 +279,8 @@ test('a viewer sees the queue and changes nothing; what an admin changes is in t
     assertFailure(refused, 403, 'authorization_error', /admin/);
   }
   const admin = await memberOf(service, owner, 'admin');
-  const held = await admin.post('/v1/queue/hold', { provider: 'nobody.example' }, inTest);
-  assert.equal(held.status, 200, held.text);
+  const response = await admin.post('/v1/queue/hold', { provider: 'nobody.example' }, inTest);
+  assert.equal(response.status, 200, response.text);
   const { body } = await owner.get('/v1/audit_log');
   const [entry] = body.data;
   assert.deepEqual([entry.action, entry.target_id], ['holdQueue', 'provider:nobody.example']);

@@ -15,8 +15,11 @@ test('an operator sees why nothing is removed after a jump of the clock, and con
 
   await service.clock.advance({ hours: 48 });
   assert.notEqual(await check(), null);
-  const held = await service.cli('retention');
-  assert.match(held.stdout, /Nothing is removed until .*: the clock .* moved forward by 48 hours/);
+  const paused = await service.cli('retention');
+  assert.match(
+    paused.stdout,
+    /Nothing is removed until .*: the clock .* moved forward by 48 hours/,
+  );
   const asked = await service.cli('retention', 'confirm');
   assert.equal(asked.code, 2);
   assert.match(asked.stderr, /confirm with --yes/);

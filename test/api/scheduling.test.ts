@@ -157,7 +157,7 @@ test('an operator who retries or releases mail makes none due before its time', 
   assert.deepEqual([status, recipients[0].next_attempt_at], ['scheduled', scheduledAt]);
 });
 
-test('mail of a domain that was paused meanwhile is held at its time', async () => {
+test('mail of a domain that was paused meanwhile is put on hold at its time', async () => {
   const { body: domain } = await service.request('POST', '/v1/domains', {
     body: { name: 'paused.test' },
   });
@@ -168,7 +168,7 @@ test('mail of a domain that was paused meanwhile is held at its time', async () 
   assert.equal((await service.email(id)).recipients[0].next_attempt_at, scheduledAt);
   await service.clock.advance({ hours: 1, seconds: 1 });
   await waitFor(async () => (await service.email(id)).recipients[0].next_attempt_at === null, {
-    what: 'the email to be held',
+    what: 'the email to be put on hold',
   });
   await service.sql('update domains set paused_at = null where id = $1', [domain.id]);
   assert.equal((await service.cliJson('queue', 'release', '--email', id)).changed, 1);

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Stage } from './stage.ts';
 
 /** Open rows. `due` excludes webhook deliveries to suspended endpoints. */
-type Open = { mail: number; hooks: number; due: number; held: number };
+type Open = { mail: number; hooks: number; due: number; leased: number };
 
 const OPEN = `
 select (select count(*) from queue)::int as mail,
@@ -16,7 +16,7 @@ select (select count(*) from queue)::int as mail,
             where w.holder is null and w.due_at <= app_now()
               and (e.blocked_until is null or e.blocked_until <= app_now())))::int as due,
        ((select count(*) from queue where holder is not null)
-        + (select count(*) from webhook_queue where holder is not null))::int as held`;
+        + (select count(*) from webhook_queue where holder is not null))::int as leased`;
 
 const STUCK = `select q.*, app_now() as now from queue q order by due_at limit 8`;
 
@@ -65,7 +65,7 @@ export async function drain(stage: Stage, { log, restart }: DrainContext): Promi
       log('the jumps have no effect: all nodes are restarted');
       await restart();
       progressAtMs = performance.now();
-    } else if (isIdle && open.held === 0 && jumps < JUMPS_MAX) {
+    } else if (isIdle && open.leased === 0 && jumps < JUMPS_MAX) {
       jumps += 1;
       vainJumps += 1;
       progressAtMs = performance.now();

@@ -75,13 +75,13 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
   async kill_node({ stage, random, plan }) {
     const isNeeded = plan.unhit.has('reclaim_before_commit');
     const node = random.pick(isNeeded ? stage.nodes.slice(1) : stage.nodes);
-    node.isHeldDown = isNeeded || (node !== stage.nodes[0] && random.chance(0.3));
+    node.isKeptDown = isNeeded || (node !== stage.nodes[0] && random.chance(0.3));
     await node.killWhole();
     const isTaken = (): boolean => isNeeded && !plan.unhit.has('reclaim_before_commit');
-    if (node.isHeldDown) {
+    if (node.isKeptDown) {
       await waitFor(isTaken, { what: 'a takeover', timeoutMs: TAKEOVER_MS }).catch(() => {});
     }
-    node.isHeldDown = false;
+    node.isKeptDown = false;
   },
   async kill_everything({ stage }) {
     signalDatabase(stage, 'SIGKILL');

@@ -43,7 +43,7 @@ export class ChaosNode {
   /** True while supervisor and workers are stopped, until the end of this fault. */
   isFrozen = false;
   /** While this is set, the keeper does not start the node. */
-  isHeldDown = false;
+  isKeptDown = false;
   starts = 1;
   readonly #report: NodeReport;
   readonly #pointsFor: PointsFor;
@@ -143,7 +143,7 @@ export class ChaosNode {
 
   async #keepAlive(): Promise<void> {
     while (this.#isKept) {
-      if (!this.isAlive && !this.isHeldDown) await this.#startAgain();
+      if (!this.isAlive && !this.isKeptDown) await this.#startAgain();
       await delay(POLL_EVERY_MS);
     }
   }

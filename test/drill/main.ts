@@ -163,14 +163,16 @@ async function untilSent(service: Service): Promise<void> {
 /** Returns emails that are missing, and emails that were not sent and are not on hold. */
 async function findLost(service: Service, sent: readonly Sent[], mx: FakeMx): Promise<string[]> {
   const rows = await service.sql(
-    `select e.id, exists (select from queue q where q.email_id = e.id and q.held) as held
+    `select e.id, exists (select from queue q where q.email_id = e.id and q.held) as on_hold
        from emails e where e.id = any($1::uuid[])`,
     [sent.map(({ id }) => id)],
   );
-  const heldById = new Map<string, boolean>(rows.map((row) => [row.id, row.held]));
+  const isOnHoldById = new Map<string, boolean>(rows.map((row) => [row.id, row.on_hold]));
   const copies = copiesOf(mx);
   return sent
-    .filter(({ id, to }) => !heldById.has(id) || (heldById.get(id) === false && !copies.has(to)))
+    .filter(
+      ({ id, to }) => !isOnHoldById.has(id) || (isOnHoldById.get(id) === false && !copies.has(to)),
+    )
     .map(({ id, to }) => `${id} to ${to} is lost`);
 }
 

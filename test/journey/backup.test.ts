@@ -115,11 +115,11 @@ for (const where of ['embedded', 'external'] as const) {
       const gone = await service.request('GET', `/v1/events?after=${unknown}`, { key });
       assert.equal(gone.status, 409, gone.text);
 
-      const held = await service.cliJson('release', '--dry-run');
-      const [{ in_doubt: inDoubt, unsent }] = held.mail;
+      const preview = await service.cliJson('release', '--dry-run');
+      const [{ in_doubt: inDoubt, unsent }] = preview.mail;
       assert.deepEqual([inDoubt, unsent], [1, 2]);
       assert.deepEqual(
-        held.in_doubt.map((one: { email_id: string }) => one.email_id),
+        preview.in_doubt.map((one: { email_id: string }) => one.email_id),
         [doubt],
       );
       const shown = await service.cli('release', '--dry-run');

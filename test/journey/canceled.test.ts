@@ -119,8 +119,8 @@ test('when a worker is killed after the final dot, no email that arrived is canc
 
 test('an email whose worker died after the final dot cannot be canceled, because it may have arrived', async () => {
   const { service, mx, key } = scene;
-  const held = { keep: true, after: new Promise(() => {}) } as const;
-  mx.set({ phases: { data: held } });
+  const unanswered = { keep: true, after: new Promise(() => {}) } as const;
+  mx.set({ phases: { data: unanswered } });
   const before = mx.messages.length;
   const id = await service.send({ from: FROM, to: to(1) }, { key });
   await waitFor(() => mx.messages.length > before, { what: 'the message to arrive' });

@@ -140,7 +140,7 @@ test('a scheduled email waits for its time; one that an operator holds, for its 
   assert.equal(canceled.what_happened, 'The email was canceled before it was sent.');
 });
 
-test('mail of a paused domain is held by the pause', async () => {
+test('mail of a paused domain waits for the end of the pause', async () => {
   const set = (value: string) =>
     journey.service.sql(`update domains set paused_at = ${value} where name = 'acme.example'`);
   await set('app_now()');

@@ -14,7 +14,7 @@ import { waitFor } from '../support/wait.ts';
 const journey = await startJourney({}, { args: ['--workers', '1'] });
 after(() => journey[Symbol.asyncDispose]());
 
-/** A server of a provider of its own: what one does is not held against the others. */
+/** A server of a provider of its own: what one does has no effect on the others. */
 function ownServer(domain: string, behaviour: MxBehaviour = {}): Promise<MailServer> {
   return journey.mailServer(domain, behaviour, { provider: domain });
 }

@@ -71,9 +71,9 @@ describe('two nodes on one database', { concurrency: true }, () => {
     const ids = await Promise.all(
       BODIES.map((html, index) => frozen.send({ from: FROM, to: to(index), html }, { key })),
     );
-    const held = () => mx.sessions.filter(({ lines }) => lines.includes('C: DATA'));
-    await waitFor(() => held().length === 2, { what: 'DATA of the first node' });
-    const sessions = held();
+    const atData = () => mx.sessions.filter(({ lines }) => lines.includes('C: DATA'));
+    await waitFor(() => atData().length === 2, { what: 'DATA of the first node' });
+    const sessions = atData();
     const before = (await other.sql('select id from nodes')).map(({ id }) => id);
     process.kill(-frozen.pid, 'SIGSTOP');
     const frozenAtMs = performance.now();
@@ -175,8 +175,8 @@ describe('two nodes on one database', { concurrency: true }, () => {
         ),
       );
       await waitFor(() => mx.messages.length === 4, { what: 'four messages up to their dots' });
-      const held = 'select email_id, holder, claim from queue order by email_id';
-      const before = await nodes[0].sql(held);
+      const leases = 'select email_id, holder, claim from queue order by email_id';
+      const before = await nodes[0].sql(leases);
       const readHeartbeats = async (): Promise<Map<string, number>> => {
         const rows = await nodes[0].sql('select id, beat::int from nodes');
         return new Map(rows.map(({ id, beat }) => [id, beat]));
@@ -191,7 +191,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
         },
         { what: `${HEARTBEATS} heartbeats of each node`, timeoutMs: 60_000 },
       );
-      assert.deepEqual(await nodes[0].sql(held), before, 'everybody holds what they held');
+      assert.deepEqual(await nodes[0].sql(leases), before, 'every node keeps its leases');
       release.resolve();
       const { accepted } = await runLoad(nodes[1], { key, count: 30, from: FROM, to });
       assert.equal(accepted.length, 30);

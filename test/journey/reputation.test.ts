@@ -143,22 +143,22 @@ test("a paused domain's new mail waits until it is resumed, and other mail does 
   const [advice] = await adviceFor('paused.test');
   assert.match(advice!, /New mail from this domain is accepted and put on hold/);
 
-  const held = await journey.send({ from, to: 'delivered+held@simulator.test' });
+  const onHold = await journey.send({ from, to: 'delivered+held@simulator.test' });
   const single = await journey.send({ from, to: 'delivered+single@simulator.test' });
   await sendMany(other, { delivered: 1 });
-  const isHeld = async (id: string) => {
+  const isOnHold = async (id: string) => {
     const [row] = await service.sql('select held from queue where email_id = $1', [id]);
     return row?.held === true;
   };
-  assert.ok((await isHeld(held)) && (await isHeld(single)));
+  assert.ok((await isOnHold(onHold)) && (await isOnHold(single)));
   // An email that is due again is put on hold instead of being tried.
   assert.equal((await service.cli('queue', 'retry', '--email', waiting)).code, 0);
-  await waitFor(() => isHeld(waiting), { what: 'the mail that was due to be held' });
-  assert.equal((await journey.email(held)).status, 'queued');
+  await waitFor(() => isOnHold(waiting), { what: 'the mail that was due to be put on hold' });
+  assert.equal((await journey.email(onHold)).status, 'queued');
 
   assert.equal((await service.cli('queue', 'release', '--email', single)).code, 0);
   assert.equal((await journey.ended(single)).status, 'delivered');
-  assert.ok(await isHeld(held), 'the others still wait');
+  assert.ok(await isOnHold(onHold), 'the others still wait');
 
   const { resumed } = await service.cliJson(
     'projects',
@@ -167,7 +167,7 @@ test("a paused domain's new mail waits until it is resumed, and other mail does 
     '--no-pause',
   );
   assert.deepEqual(resumed, { domains: ['paused.test'], released: 2 });
-  assert.equal((await journey.ended(held)).status, 'delivered');
+  assert.equal((await journey.ended(onHold)).status, 'delivered');
   await sendMany(from, { delivered: 1 });
   assert.equal((await service.cli('queue', 'drop', '--email', waiting, '--yes')).code, 0);
 });

@@ -158,17 +158,21 @@ test('TLS can be enforced for a domain, and an email can override it', async () 
   const mx = await journey.mailServer('bydomain.test');
   const to = 'kim@bydomain.test';
   assert.equal((await setTls('enforced')).body.tls, 'enforced');
-  const held = await journey.send({ to });
-  const { status, recipients } = await journey.attempted(held);
+  const deferred = await journey.send({ to });
+  const { status, recipients } = await journey.attempted(deferred);
   assert.deepEqual([status, recipients[0].smtp.tls_policy], ['deferred', 'enforced']);
   const open = await journey.ended(await journey.send({ to, tls: 'opportunistic' }));
   assert.deepEqual([open.status, open.recipients[0].smtp.tls], ['delivered', null]);
 
   await setTls('opportunistic');
   await journey.ended(await journey.send({ to }));
-  assert.equal((await journey.email(held)).status, 'deferred', 'what was accepted stays as it was');
+  assert.equal(
+    (await journey.email(deferred)).status,
+    'deferred',
+    'what was accepted stays as it was',
+  );
   mx.set({ startTls: 'offered' });
-  assert.equal((await journey.retry(held)).status, 'delivered');
+  assert.equal((await journey.retry(deferred)).status, 'delivered');
 });
 
 test('with TLS enforced a server with a valid certificate is used after one without', async () => {

@@ -92,7 +92,7 @@ test('a database of the first schema is upgraded with all rows, and its mail is 
   const suppressed = await service.request('POST', '/v1/emails', { key, body });
   assert.equal(suppressed.body.error.code, 'suppressed');
 
-  // A worker that died before the upgrade held one of them.
+  // A worker that died before the upgrade had claimed one of them.
   await service.clock.advance({ hours: 2 });
   for (const id of [emails.deferred, emails.interrupted]) {
     await service.waitForStatus(id, 'delivered', { key, timeoutMs: 60_000 });

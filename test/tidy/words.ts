@@ -13,9 +13,7 @@ const GLOSSARY = 'docs/glossary.md';
  */
 export const STILL_THERE = [
   'beat lease_before_beat',
-  'Held held',
-  'heldById held_back held_by held_until isHeld isHeldDown',
-  'largeHeld smallHeld',
+  'held held_back held_by held_until',
   'bytesWritten written',
 ];
 

@@ -28,7 +28,7 @@ async function list({ cli, client }: Api, { after, limit }: Options): Promise<Co
       'TIME',
       'ACTION',
       { heading: 'BY', cut: 2 },
-      'MODE',
+      'ENVIRONMENT',
       { heading: 'TARGET', cut: 1 },
       'NETWORK',
     ],

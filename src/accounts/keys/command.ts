@@ -94,7 +94,7 @@ async function list(api: Api, options: ApiOptions): Promise<CommandResult> {
       columns: [
         'ID',
         'KEY',
-        'MODE',
+        'ENVIRONMENT',
         'PERMISSION',
         { heading: 'DOMAIN', cut: 2 },
         'EXPIRES',

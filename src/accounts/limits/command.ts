@@ -24,7 +24,14 @@ async function show(api: Api): Promise<CommandResult> {
     })),
   );
   const lines = table(api.cli, {
-    columns: ['MODE', 'LIMIT', { heading: 'COUNTS', cut: 1 }, 'PER WINDOW', 'LEFT', 'SET BY'],
+    columns: [
+      'ENVIRONMENT',
+      'LIMIT',
+      { heading: 'COUNTS', cut: 1 },
+      'PER WINDOW',
+      'LEFT',
+      'SET BY',
+    ],
     rows: found.flatMap(({ environment, limits }) =>
       limits.map(
         ({ category, counts, limit, window_s: windowS, remaining, is_own: isOwn, variable }) => [

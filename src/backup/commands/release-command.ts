@@ -49,7 +49,7 @@ function holdText(cli: Cli, hold: InstallationHold): string {
     `On hold since ${shortTime(since)}, restored from a backup of ${shortTime(takenAt)}.`,
     '',
     table(cli, {
-      columns: [{ heading: 'PROJECT', cut: 1 }, 'MODE', 'IN DOUBT', 'NOT SENT', 'HELD'],
+      columns: [{ heading: 'PROJECT', cut: 1 }, 'ENVIRONMENT', 'IN DOUBT', 'NOT SENT', 'ON HOLD'],
       rows: mail.map(({ project, environment, in_doubt: doubtful, unsent, held }) => [
         project,
         environment,

@@ -279,17 +279,17 @@ test('each source address has its own limits and sessions', async () => {
   const sources = sourcesAt(8, 9);
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 }, sources });
   const [worker] = machine.workers as [SmtpConnections];
-  const held = new Map<string, string>();
-  for (let n = 0; held.size < 2; n += 1) {
+  const senderBySource = new Map<string, string>();
+  for (let n = 0; senderBySource.size < 2; n += 1) {
     const envelopeFrom = `b-token@send.domain${n}.test`;
     const acquired = await worker.acquire(
       targetOf(mx),
       request({ envelopeFrom, untilExpiryMs: 50 }),
     );
-    if (acquired.kind === 'ready') held.set(acquired.source, envelopeFrom);
+    if (acquired.kind === 'ready') senderBySource.set(acquired.source, envelopeFrom);
     else assert.equal(acquired.kind, 'unavailable', 'the only connection of its address is busy');
   }
-  assert.deepEqual([...held.keys()].toSorted(), ['127.0.0.8', '127.0.0.9']);
+  assert.deepEqual([...senderBySource.keys()].toSorted(), ['127.0.0.8', '127.0.0.9']);
   assert.equal(mx.connections, 2);
 });
 

@@ -248,7 +248,7 @@ async function list(api: Api): Promise<CommandResult> {
     data: listData(found),
     text: [
       table(api.cli, {
-        columns: ['ID', { heading: 'DOMAIN', cut: 1 }, 'MODE', 'STATUS', 'TLS', 'CHECKED'],
+        columns: ['ID', { heading: 'DOMAIN', cut: 1 }, 'ENVIRONMENT', 'STATUS', 'TLS', 'CHECKED'],
         rows: found.map((domain) => [
           domain.id,
           domain.name,

@@ -80,7 +80,7 @@ function logText(cli: Cli, { address, suppressed, data }: RecipientLogList): str
     columns: [
       'TIME',
       { heading: 'PROJECT', cut: 1 },
-      'MODE',
+      'ENVIRONMENT',
       'EMAIL',
       'WHAT',
       { heading: 'WHY', wraps: true },

@@ -95,7 +95,7 @@ async function list(api: Api, options: ListOptions): Promise<CommandResult> {
       columns: [
         'ID',
         'CREATED',
-        'MODE',
+        'ENVIRONMENT',
         'STATUS',
         { heading: 'TO', cut: 2 },
         { heading: 'SUBJECT', cut: 1 },

@@ -102,7 +102,7 @@ async function list(api: Api): Promise<CommandResult> {
         'ID',
         { heading: 'ALIAS', cut: 2 },
         { heading: 'NAME', cut: 1 },
-        'MODE',
+        'ENVIRONMENT',
         'PUBLISHED',
         'CHANGED',
       ],

@@ -88,7 +88,7 @@ async function list(api: Api): Promise<CommandResult> {
       columns: [
         'ID',
         { heading: 'URL', cut: 3 },
-        'MODE',
+        'ENVIRONMENT',
         { heading: 'STATUS', cut: 2 },
         { heading: 'EVENTS', cut: 1 },
       ],

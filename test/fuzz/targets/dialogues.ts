@@ -76,14 +76,14 @@ function grow(random: RandomSource): (bytes: number) => Input {
 }
 
 type Taken = { recipients: readonly string[]; content: string; sizeBytes: number };
-type Held = { transcript: string; taken: readonly Taken[] };
+type Dialogue = { transcript: string; taken: readonly Taken[] };
 
 const KEPT_BYTES_MAX = 4_096;
 const SIZE_BYTES_MAX = 64 * 1024;
 const limits = { ...SMTP_SERVER_LIMITS, errorsPerSession: 10, messagesPerSession: 8 };
 const world = { monotonicMs: () => 0, newId: () => 'id' };
 
-async function hold(kind: Kind, pieces: readonly Buffer[]): Promise<Held> {
+async function converse(kind: Kind, pieces: readonly Buffer[]): Promise<Dialogue> {
   const taken: Taken[] = [];
   const bugs: unknown[] = [];
   const options: SmtpServerOptions<string> = {
@@ -132,16 +132,16 @@ const logIn: NonNullable<SmtpServerOptions<string>['logIn']> = (_session, { user
   );
 
 async function read({ kind, bytes }: Input): Promise<void> {
-  const whole = await hold(kind as Kind, [bytes]);
+  const whole = await converse(kind as Kind, [bytes]);
   check(whole, bytes);
   // The server refuses bytes that follow STARTTLS at once, and accepts later ones.
   if (/starttls/i.test(bytes.toString('latin1'))) return;
-  const inMany = await hold(kind as Kind, inPieces(bytes));
+  const inMany = await converse(kind as Kind, inPieces(bytes));
   // No deepEqual: to show where long texts differ takes gigabytes.
   assert.ok(isDeepStrictEqual(inMany, whole), 'other pieces, another dialogue');
 }
 
-function check({ transcript, taken }: Held, bytes: Buffer): void {
+function check({ transcript, taken }: Dialogue, bytes: Buffer): void {
   assert.match(transcript, /^220 /);
   for (const line of transcript.split('\r\n').slice(0, -1)) {
     assert.match(line, /^[2345]\d\d[ -][ -~]{0,508}$/);

@@ -127,11 +127,14 @@ test('a client with less than an equal share of memory takes it from the client 
 
 test('a small message always gets memory beside clients with large messages', () => {
   const budget = new ContentBudget({ contentBytes: 1_000 });
-  const held = Array.from({ length: 10 }, (_, index) => new Unfinished(budget, `client ${index}`));
-  for (const message of held) assert.ok(message.grow(100));
+  const unfinished = Array.from(
+    { length: 10 },
+    (_, index) => new Unfinished(budget, `client ${index}`),
+  );
+  for (const message of unfinished) assert.ok(message.grow(100));
   const small = new Unfinished(budget, 'small');
   for (let count = 0; count < 9; count += 1) assert.ok(small.grow(10));
-  assert.equal(held.filter(({ isEvicted }) => isEvicted).length, 1);
+  assert.equal(unfinished.filter(({ isEvicted }) => isEvicted).length, 1);
 });
 
 test('errors and idle commands end a session after a while', async () => {

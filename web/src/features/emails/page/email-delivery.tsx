@@ -8,7 +8,7 @@ import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
 import { StatusBadge } from '../../../ui/status.tsx';
 import { inWords, secondsBetween } from '../../../lib/time.ts';
 import { Timeline } from './email-timeline.tsx';
-import { HeldBy, ReceiverDns } from './email-diagnosis.tsx';
+import { DelayReason, ReceiverDns } from './email-diagnosis.tsx';
 import { EmailWebhooks } from './email-webhooks.tsx';
 
 type Judged = Diagnosis['recipients'][number];
@@ -101,8 +101,8 @@ function RecipientRow(props: {
             <p className="font-medium">{judged?.next_step ?? recipient.reason?.advice}</p>
           )}
           {judged?.held_by && expiresAt !== undefined && (
-            <HeldBy
-              held={judged.held_by}
+            <DelayReason
+              delay={judged.held_by}
               provider={judged.route?.provider ?? null}
               expiresAt={expiresAt}
             />

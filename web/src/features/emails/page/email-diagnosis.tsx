@@ -7,10 +7,10 @@ import { useApi } from '../../../api/scope.ts';
 import { Time } from '../../../ui/time.tsx';
 
 type Judged = Diagnosis['recipients'][number];
-type Held = NonNullable<Judged['held_by']>;
+type Delay = NonNullable<Judged['held_by']>;
 type Route = NonNullable<Judged['route']>;
 
-const LIMITS: Readonly<Record<Held['limit'], string>> = {
+const LIMITS: Readonly<Record<Delay['limit'], string>> = {
   attempt: 'Being delivered',
   database: 'Waiting for the database',
   hold: 'On hold',
@@ -27,24 +27,24 @@ const LIMITS: Readonly<Record<Held['limit'], string>> = {
   installation: 'Service on hold',
 };
 
-export function HeldBy(props: {
-  held: Held;
+export function DelayReason(props: {
+  delay: Delay;
   provider: string | null;
   expiresAt: string;
 }): ReactNode {
-  const { held, provider, expiresAt } = props;
+  const { delay, provider, expiresAt } = props;
   const { scope } = useApi();
   return (
     <div className="flex gap-2 rounded-md bg-side px-2.5 py-2">
       <Hourglass size={14} aria-hidden className="mt-0.75 shrink-0 text-wait" />
       <div className="min-w-0">
         <p>
-          <span className="font-medium">{LIMITS[held.limit]}.</span> {held.message}
+          <span className="font-medium">{LIMITS[delay.limit]}.</span> {delay.message}
         </p>
         <p className="text-muted">
-          {held.until && (
+          {delay.until && (
             <>
-              Next attempt <Time at={held.until} />.{' '}
+              Next attempt <Time at={delay.until} />.{' '}
             </>
           )}
           Expires <Time at={expiresAt} />.{' '}
