@@ -68,8 +68,8 @@ export class RedirectError extends ConnectionError {
   constructor(location: string | null) {
     const place = location === null ? '' : ` to ${originOf(location)}`;
     super(
-      `The service answered with a redirect${place}. It is not followed, because that would send the API key ` +
-        'there: set baseUrl to the address that answers.',
+      `The service responded with a redirect${place}. It is not followed, because that would send the API key ` +
+        'there: set baseUrl to the address of the service itself.',
     );
   }
 }

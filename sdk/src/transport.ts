@@ -121,7 +121,7 @@ export class Transport {
       if (response.ok) return await read(response);
       throw await failureOf(response);
     } catch (error) {
-      throw error instanceof LetterhausError ? error : noAnswer(error, call.signal);
+      throw error instanceof LetterhausError ? error : noResponse(error, call.signal);
     }
   }
 
@@ -148,7 +148,7 @@ export class Transport {
     try {
       return await refusingRedirects(await send(url, init));
     } catch (error) {
-      throw error instanceof RedirectError ? error : noAnswer(error, call.signal);
+      throw error instanceof RedirectError ? error : noResponse(error, call.signal);
     }
   }
 }
@@ -203,10 +203,10 @@ function mayRepeat(error: unknown, isSafeToRepeat: boolean): boolean {
 }
 
 /** The reason of the caller's own signal is not a failure of the connection. */
-function noAnswer(error: unknown, signal: AbortSignal | undefined): unknown {
+function noResponse(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted) return signal.reason;
   const reason = error instanceof Error ? error.message : String(error);
-  return new ConnectionError(`There was no answer from the service: ${reason}`, { cause: error });
+  return new ConnectionError(`There was no response from the service: ${reason}`, { cause: error });
 }
 
 export async function pause(waitMs: number, signal?: AbortSignal): Promise<void> {

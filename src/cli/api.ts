@@ -242,7 +242,7 @@ async function responseTo(sent: Promise<Response>): Promise<Response> {
   try {
     return await sent;
   } catch (cause) {
-    throw new ConnectionError('There was no answer.', { cause });
+    throw new ConnectionError('There was no response.', { cause });
   }
 }
 

@@ -32,7 +32,7 @@ export type ExitCode = 0 | 1 | 2;
 /**
  * @property data printed with --json
  * @property text without final line break
- * @property exitCode 1 when the command ran and its answer is negative
+ * @property exitCode 1 when the command ran and its result is negative
  */
 export type Success = { data: unknown; text: string; exitCode?: 1 };
 export type Failure = { failed: string; code: string; exitCode: 1 | 2 };

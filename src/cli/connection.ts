@@ -157,7 +157,7 @@ function responseOf(message: IncomingMessage): Response {
 
 export function noResponse(origin: string, error: unknown): Failure {
   return unavailable(
-    `No answer from the service at ${origin} (${reasonOf(error)}); check that it runs there.`,
+    `No response from the service at ${origin} (${reasonOf(error)}); check that it runs there.`,
   );
 }
 

@@ -175,7 +175,7 @@ test('with --json a service that does not answer is reported as JSON, also by lo
     assert.deepEqual([code, stdout], [1, '']);
     const { error } = JSON.parse(stderr);
     assert.equal(error.code, 'service_unavailable');
-    assert.match(error.message, /^No answer from the service at http:\/\/127\.0\.0\.1:6 /);
+    assert.match(error.message, /^No response from the service at http:\/\/127\.0\.0\.1:6 /);
   }
 });
 

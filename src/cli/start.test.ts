@@ -281,7 +281,7 @@ test('send posts to the running service and prints the id or the error', async (
     'http://127.0.0.1:9',
   );
   assert.equal(nowhere.code, 1);
-  assert.match(nowhere.stderr, /No answer from the service at http:\/\/127\.0\.0\.1:9/);
+  assert.match(nowhere.stderr, /No response from the service at http:\/\/127\.0\.0\.1:9/);
 });
 
 test('on the machine of the service, send needs no key and leaves none', async () => {

@@ -23,7 +23,7 @@ export function describeRequests(requests: Command, cli: Cli): void {
     .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, countUpTo(LIMIT_MAX), 30);
   apiCommand(requests, cli, {
     name: 'show',
-    about: 'show one request, by the id of its answer (X-Request-Id)',
+    about: 'show one request, by the id of its response (X-Request-Id)',
     examples: [`requests show ${EXAMPLE_ID}`],
     environment: 'both',
     run: show,

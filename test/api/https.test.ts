@@ -77,7 +77,7 @@ test('the command line sends to the local service over TLS and trusts only its c
   const elsewhere = ['--url', service.url, '--subject', 'Hi', '--text', 'Hi'];
   const { code, stderr } = await service.cli(...send, ...elsewhere);
   assert.equal(code, 1);
-  assert.match(stderr, /No answer from the service/);
+  assert.match(stderr, /No response from the service/);
 });
 
 test('clear text on the TLS port gets an error and is closed', async () => {

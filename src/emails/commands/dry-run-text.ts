@@ -4,16 +4,16 @@ import type { AuthenticationFinding, RouteFinding } from '../../core/findings.ts
 import type { Cli } from '../../cli/command.ts';
 import { facts, shortTime, table } from '../../cli/table.ts';
 
-export function dryRunText(cli: Cli, answer: DryRun): string {
-  if (answer.outcome === 'replay') {
-    return `Nothing would be sent: the idempotency key was used for email ${answer.replay_of}.`;
+export function dryRunText(cli: Cli, dryRun: DryRun): string {
+  if (dryRun.outcome === 'replay') {
+    return `Nothing would be sent: the idempotency key was used for email ${dryRun.replay_of}.`;
   }
-  const { limit, message, sender, recipients, lint } = answer;
+  const { limit, message, sender, recipients, lint } = dryRun;
   const { counts, remaining, window } = limit;
   return [
     facts([
-      ['Outcome', OUTCOMES[answer.outcome]],
-      ['At', answer.scheduled_at && shortTime(answer.scheduled_at)],
+      ['Outcome', OUTCOMES[dryRun.outcome]],
+      ['At', dryRun.scheduled_at && shortTime(dryRun.scheduled_at)],
       ['Size', `${message?.size} bytes`],
       ['Limit', `${remaining} of ${limit.limit} ${counts} per ${window} s left`],
     ]),

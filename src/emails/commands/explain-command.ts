@@ -69,13 +69,13 @@ async function explainReply(
       `${reply.code} is not a refusal; only replies from 400 to 599 can be explained.`,
     );
   }
-  const answer = { phase, reply };
-  const { category, blame, permanent, suppress, advice } = classifyReply(answer);
+  const phaseAndReply = { phase, reply };
+  const { category, blame, permanent, suppress, advice } = classifyReply(phaseAndReply);
   return {
     data: { category, blame, permanent, suppress, advice },
-    text: textOf(classifyReply(answer), {
-      meaning: meaningOf(answer).replaceAll('_', ' '),
-      like: ruleFor(answer)?.example.replaceAll('\n', ' ') ?? null,
+    text: textOf(classifyReply(phaseAndReply), {
+      meaning: meaningOf(phaseAndReply).replaceAll('_', ' '),
+      like: ruleFor(phaseAndReply)?.example.replaceAll('\n', ' ') ?? null,
     }),
   };
 }

@@ -102,9 +102,9 @@ async function run(api: Api, options: SendOptions): Promise<CommandResult> {
   const signal = AbortSignal.timeout(TIMEOUT_MS);
   const request = { method: 'POST', headers, body: JSON.stringify(body), signal };
   const response = await api.request(path, request);
-  const answer = (await response.json()) as Accepted | DryRun;
-  if ('recipients' in answer) return { data: answer, text: dryRunText(api.cli, answer) };
-  return accepted(answer, response.status);
+  const sent = (await response.json()) as Accepted | DryRun;
+  if ('recipients' in sent) return { data: sent, text: dryRunText(api.cli, sent) };
+  return accepted(sent, response.status);
 }
 
 /** @returns the request's body; a sentence when the file cannot be read */
@@ -156,21 +156,21 @@ type Accepted = {
   errors?: { index: number; message: string }[];
 };
 
-function accepted(answer: Accepted, status: number): CommandResult {
-  if (answer.data) return acceptedBatch(answer.data, answer.errors ?? [], answer);
+function accepted(sent: Accepted, status: number): CommandResult {
+  if (sent.data) return acceptedBatch(sent.data, sent.errors ?? [], sent);
   const what = status === 200 ? 'was accepted before with this idempotency key' : 'is accepted';
   return {
-    data: answer,
-    text: `Email ${answer.id} ${what}; see letterhaus emails show ${answer.id}`,
+    data: sent,
+    text: `Email ${sent.id} ${what}; see letterhaus emails show ${sent.id}`,
   };
 }
 
 function acceptedBatch(
   { length }: { id: string }[],
   errors: NonNullable<Accepted['errors']>,
-  answer: Accepted,
+  sent: Accepted,
 ): CommandResult {
   const refused = errors.map(({ index, message }) => `\nEmail ${index + 1}: ${message}`);
   const text = `${length} of ${length + errors.length} emails are accepted; see letterhaus emails list`;
-  return { data: answer, text: text + refused.join('') };
+  return { data: sent, text: text + refused.join('') };
 }

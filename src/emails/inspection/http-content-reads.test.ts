@@ -18,7 +18,7 @@ function count(projectId: string, bytes: number) {
   return { isSent: () => reply.raw.emit('close') };
 }
 
-test('large answers count until they are sent, with a limit for each project', () => {
+test('large responses count until they are sent, with a limit for each project', () => {
   const open = [count('a', 40 * MB), count('a', 20 * MB)];
   assert.throws(() => count('a', 10 * MB), Overloaded);
   count('a', 100_000);

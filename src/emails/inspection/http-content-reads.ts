@@ -58,7 +58,7 @@ export function reserveResponse(
   // A single response always fits. JSON of some characters is six times as long.
   const counted = Math.min(bytes, RESPONSE_LIMITS.ownerBytes);
   if (new BodyAccount(budget, owner, reply).take(counted)) return;
-  throw new Overloaded('too many large answers are being sent');
+  throw new Overloaded('too many large responses are being sent');
 }
 
 type ResponseBody = { type: string; text: string };

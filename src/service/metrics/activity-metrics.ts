@@ -57,7 +57,7 @@ export class Activity {
     });
     this.#requestSeconds = new Histogram({
       name: 'letterhaus_http_request_seconds',
-      help: 'From the head of a request to the end of its answer.',
+      help: 'From the head of a request to the end of its response.',
       labelNames: ['kind'],
       buckets: SECONDS,
       registers,
@@ -130,7 +130,7 @@ export class Activity {
     for (const port of MAIL_PORTS) this.#serverReplies.inc({ port, code: '250' }, 0);
   }
 
-  readonly answered = ({ kind, method, status, seconds }: SentResponse): void => {
+  readonly recordResponse = ({ kind, method, status, seconds }: SentResponse): void => {
     const known = METHODS.has(method) ? method : OTHER;
     this.#requests.inc({ kind, method: known, status: String(status) });
     this.#requestSeconds.observe({ kind }, seconds);

@@ -291,7 +291,7 @@ function createApp(
     contentOf: (wanted) => composeContent(db, builder, wanted),
     unready: () => readiness.reasons(),
     readyWarnings: supervisor.warnings,
-    onResponseSent: context.activity.answered,
+    onResponseSent: context.activity.recordResponse,
     onLogInRefused: (logIn) => context.refusedLogIns.note(logIn),
     onDatabaseFailure: () => readiness.probeDatabase(),
     isStopping: () => readiness.isStopping,

@@ -1,6 +1,6 @@
 /**
  * The messages between the supervisor (worker-pool.ts) and its workers (worker.ts), and the request for metrics with
- * its answer, which both sides send.
+ * its response, which both sides send.
  */
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { ArmedFailpoint } from '../../lib/failpoint.ts';
@@ -37,7 +37,7 @@ export type Metrics = MetricObjectWithValues<MetricValue<string>>[];
 
 /** A worker requests the text of all metrics from the supervisor, which requests the metrics of each worker. */
 type MetricsRequest = { type: 'ask_metrics'; id: number };
-type MetricsResponse = { type: 'answer'; id: number; value: unknown };
+type MetricsResponse = { type: 'metrics_response'; id: number; value: unknown };
 
 export type ToWorker =
   | { type: 'setup'; setup: WorkerSetup }
@@ -83,7 +83,7 @@ export class MetricsRequests {
   readonly #waiting = new Map<number, (value: unknown) => void>();
   #count = 0;
 
-  /** @returns the answer; null when none came in time */
+  /** @returns the response; null when none came in time */
   request(send: (message: MetricsRequest) => void): Promise<unknown> {
     this.#count += 1;
     const id = this.#count;

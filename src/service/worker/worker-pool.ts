@@ -291,7 +291,7 @@ export class WorkerPool {
       case 'ask_metrics':
         void this.#sendMetrics(worker, message.id);
         break;
-      case 'answer':
+      case 'metrics_response':
         this.#metricsRequests.resolve(message);
         break;
     }
@@ -405,7 +405,7 @@ export class WorkerPool {
   }
 
   async #sendMetrics(worker: Worker, id: number): Promise<void> {
-    send(worker, { type: 'answer', id, value: await this.metricsText() });
+    send(worker, { type: 'metrics_response', id, value: await this.metricsText() });
   }
 
   #sendAll(message: ToWorker): void {
@@ -436,7 +436,7 @@ function pointInTimeMetrics({ coveredMs, baseMs }: ArchivedTimes): Metrics {
 /** Merges the metrics of all workers. The library is loaded for the first scrape: it takes 25 ms of CPU time. */
 async function mergeMetrics(responses: readonly unknown[]): Promise<string> {
   const { AggregatorRegistry } = await import('prom-client');
-  const metrics = responses.filter((answer) => answer !== null) as Metrics[];
+  const metrics = responses.filter((one) => one !== null) as Metrics[];
   return AggregatorRegistry.aggregate(metrics).metrics();
 }
 

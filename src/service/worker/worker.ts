@@ -77,10 +77,10 @@ process.on('message', (message: ToWorker) => {
       break;
     case 'ask_metrics':
       void server?.registry.getMetricsAsJSON().then((value) => {
-        send({ type: 'answer', id: message.id, value });
+        send({ type: 'metrics_response', id: message.id, value });
       });
       break;
-    case 'answer':
+    case 'metrics_response':
       metricsRequests.resolve(message);
       break;
   }

@@ -29,7 +29,7 @@ export class ApiError extends Error {
   readonly details: readonly FieldProblem[];
 
   constructor(status: number, { error = {} }: Failure) {
-    super(error.message ?? `The service answered with status ${status}.`);
+    super(error.message ?? `The service responded with status ${status}.`);
     this.status = status;
     this.code = error.code ?? 'unknown';
     this.requestId = error.request_id ?? null;
@@ -92,8 +92,8 @@ async function send(id: OperationId, parts: AnyParts & CallOptions): Promise<Res
   // A refused change is reported where it was made, so that nothing typed is lost. Visitors who have not
   // signed in yet get a 401 for their session.
   if (response.status === 401 && method === 'GET' && id !== 'getSession') leave();
-  const answer: unknown = await response.json().catch(() => ({}));
-  throw new ApiError(response.status, answer as Failure);
+  const failure: unknown = await response.json().catch(() => ({}));
+  throw new ApiError(response.status, failure as Failure);
 }
 
 function headersFor(scope: Scope | undefined, method: string): Record<string, string> {

@@ -68,26 +68,26 @@ function Loaded({ found }: { found: QueueProvider }): ReactNode {
           </div>
         ))}
       </dl>
-      <Answers answers={found.answers} />
+      <Replies replies={found.answers} />
       <Settings settings={found.settings} />
     </>
   );
 }
 
-function Answers({ answers }: Pick<QueueProvider, 'answers'>): ReactNode {
+function Replies({ replies }: { replies: QueueProvider['answers'] }): ReactNode {
   const { scope } = useApi();
   return (
     <>
       <h2 className="px-4 pt-6 pb-2 font-medium">Latest replies</h2>
-      {answers.length === 0 && (
+      {replies.length === 0 && (
         <p className="px-4 text-sm text-muted">
           No replies yet to queued emails of this project and environment.
         </p>
       )}
-      {answers.length > 0 && (
+      {replies.length > 0 && (
         <Table
           label="Latest replies"
-          rows={answers}
+          rows={replies}
           keyOf={({ at, email_id: id, recipient }) => `${at} ${id} ${recipient}`}
           columns={[
             {

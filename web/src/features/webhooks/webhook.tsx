@@ -317,9 +317,9 @@ function Delivery(props: { webhookId: string; id: string; onDone: () => void }):
           )}
         </p>
         <ol aria-label="Attempts" className="space-y-1 text-sm">
-          {log.map(({ at, status: answered, latency_ms: ms, error, answer }) => (
+          {log.map(({ at, status: statusCode, latency_ms: ms, error, answer }) => (
             <li key={at}>
-              <Time at={at} />, {answered ?? 'no response'}, {inWords(ms / 1000)}
+              <Time at={at} />, {statusCode ?? 'no response'}, {inWords(ms / 1000)}
               {error && <span className="block text-bad">{error}</span>}
               {answer && (
                 <span className="block font-mono text-xs break-all text-muted">{answer}</span>

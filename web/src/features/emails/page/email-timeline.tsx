@@ -30,7 +30,7 @@ const DOTS: Readonly<Partial<Record<TimelineEvent['type'], string>>> = {
 };
 
 /** Parts of an event's data and attempt, which the API types as open objects. */
-type Answer = { code?: number | null; enhanced_code?: string | null; message?: string };
+type SmtpReply = { code?: number | null; enhanced_code?: string | null; message?: string };
 type Attempt = {
   number?: number;
   duration_ms?: number;
@@ -58,7 +58,7 @@ type StepProps = { event: TimelineEvent; before: TimelineEvent | null; isLast: b
 
 function Step({ event, before, isLast }: StepProps): ReactNode {
   const { type, created_at: at, recipient, data } = event;
-  const answer = data['smtp'] as Answer | undefined;
+  const reply = data['smtp'] as SmtpReply | undefined;
   const attempt = event.attempt as Attempt | null;
   return (
     <li className="flex gap-3">
@@ -80,9 +80,9 @@ function Step({ event, before, isLast }: StepProps): ReactNode {
             {absoluteTime(at)}
           </time>
         </p>
-        {answer?.message && (
+        {reply?.message && (
           <p className="mt-0.5 font-mono text-xs break-words text-muted">
-            {[answer.code, answer.enhanced_code, answer.message].filter(Boolean).join(' ')}
+            {[reply.code, reply.enhanced_code, reply.message].filter(Boolean).join(' ')}
           </p>
         )}
         {attempt?.transcript && attempt.transcript.length > 0 && <Dialogue attempt={attempt} />}
