@@ -299,7 +299,7 @@ test('on the machine of the service, send needs no key and leaves none', async (
   assert.match(live.stderr, /acme\.test/);
   assert.equal(live.code, 1);
   const rows = () => service.sql(`select 1 from api_keys where name = 'letterhaus send'`);
-  // The key is deleted when the command has its answer, not just revoked.
+  // The key is deleted when the command has its response, not just revoked.
   await eventually(async () => assert.deepEqual(await rows(), []));
   assert.deepEqual(await keys(), keysBefore);
 

@@ -110,7 +110,7 @@ test('a batch with an unknown outcome is not committed a second time', async () 
   assert.equal(batches.length, 1);
 });
 
-test('pending items are counted until they are answered', async () => {
+test('pending items are counted until they have a result', async () => {
   const { group } = newGroup(echo, { bytes: 10 });
   const adding = [group.add('a'), group.add('b')];
   assert.deepEqual([group.pendingItems, group.pendingBytes], [2, 20]);

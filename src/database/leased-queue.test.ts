@@ -14,7 +14,7 @@ test('claims read from a margin below the mark, and once a minute everything', (
   assert.equal(lowWater.nextStartMs(100), 900);
 });
 
-test("claims read everything after the database's clock went back, and after a statement without an answer", () => {
+test("claims read everything after the database's clock went back, and after a statement without a result", () => {
   const lowWater = new LowWaterMark({ monotonicMs: () => 0 });
   lowWater.nextStartMs(0);
   assert.deepEqual(

@@ -58,7 +58,7 @@ const PATH_EXAMPLES: [string[], never[]][] = [
   [['v1', 'webhooks'], []],
 ];
 
-async function checkAnswer(response: Response): Promise<void> {
+async function checkResponse(response: Response): Promise<void> {
   const body = (await response.json()) as { error?: { code: string; message: string } };
   assert.ok(response.status < 500, JSON.stringify(body));
   if (response.status >= 400) assert.ok(body.error?.code && body.error.message);
@@ -67,7 +67,7 @@ async function checkAnswer(response: Response): Promise<void> {
 test('generated bodies never cause a 5xx', async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof({ weight: 3, arbitrary: email }, anything), async (body) => {
-      await checkAnswer(await http.post('/v1/emails', JSON.stringify(body) ?? ''));
+      await checkResponse(await http.post('/v1/emails', JSON.stringify(body) ?? ''));
     }),
     { numRuns: RUNS },
   );
@@ -100,7 +100,7 @@ test('malformed JSON texts never cause a 5xx', async () => {
   const piece = fc.constantFrom(...PIECES);
   await fc.assert(
     fc.asyncProperty(fc.array(piece, { maxLength: 40 }), async (pieces) => {
-      await checkAnswer(await http.post('/v1/emails', pieces.join('')));
+      await checkResponse(await http.post('/v1/emails', pieces.join('')));
     }),
     { numRuns: RUNS },
   );
@@ -120,7 +120,7 @@ test('generated headers never cause a 5xx', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(header, { maxLength: 4 }), async (headers) => {
       const named = Object.fromEntries(headers.map((one) => [one.name, one.value]));
-      await checkAnswer(await http.post('/v1/emails', '{}', named));
+      await checkResponse(await http.post('/v1/emails', '{}', named));
     }),
     { numRuns: RUNS },
   );

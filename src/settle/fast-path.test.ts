@@ -1,6 +1,6 @@
 /**
  * Compares the fast path with the full path: each generated batch is stored by both, from the same state at the same
- * time, and must give the same answers and rows.
+ * time, and must give the same results and rows.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -300,7 +300,7 @@ async function shortThenFull(tx: Queryable, batch: readonly Settlement[]): Promi
   };
 }
 
-test('both paths give the same answers and leave the same rows', async () => {
+test('both paths give the same results and leave the same rows', async () => {
   await fc.assert(
     fc.asyncProperty(HISTORY, async ({ emails: wanted, endpoint, hasRelay, batches }) => {
       const scopes = await newScopes(endpoint);

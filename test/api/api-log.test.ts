@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, TIME, UNKNOWN_ID } from '../support/api.ts';
 import { memberOf, OWNER, ownerOf } from '../support/browser.ts';
-import { type Answer, type RequestOptions, startService } from '../support/service.ts';
+import { type ApiResponse, type RequestOptions, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const service = await startService({ args: ['--workers', '1'] });
@@ -12,12 +12,12 @@ const owner = await ownerOf(service);
 
 const ask = (method: string, path: string, options: RequestOptions = {}) =>
   service.request(method, path, options);
-const idOf = ({ headers }: Answer): string => headers.get('x-request-id')!;
+const idOf = ({ headers }: ApiResponse): string => headers.get('x-request-id')!;
 const read = (id: string) => ask('GET', `/v1/requests/${id}`);
-const listed = async (query = ''): Promise<Answer['body'][]> =>
+const listed = async (query = ''): Promise<ApiResponse['body'][]> =>
   (await ask('GET', `/v1/requests?limit=100${query}`)).body.data;
 
-const logged = (answer: Answer): Promise<Answer['body']> =>
+const logged = (answer: ApiResponse): Promise<ApiResponse['body']> =>
   waitFor(
     async () => {
       const found = await read(idOf(answer));
@@ -36,7 +36,7 @@ test('a failure is found by the request id of its error, without content and sec
   assert.match(created_at, TIME);
   assert.ok(duration_ms >= 0);
   const keys = (await ask('GET', '/v1/api-keys')).body.data;
-  const key = keys.find((one: Answer['body']) => one.id === actor.id);
+  const key = keys.find((one: ApiResponse['body']) => one.id === actor.id);
   assert.deepEqual(actor, { type: 'api_key', id: key.id, name: key.name, hint: key.hint });
   assert.equal(typeof user_agent, 'string');
   const { code, message } = answer.body.error;

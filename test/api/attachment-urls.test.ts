@@ -5,14 +5,14 @@ import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
 import PostalMime from 'postal-mime';
 import { assertFailure, EMAIL } from '../support/api.ts';
-import type { Answer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { sharedService } from '../support/shared-service.ts';
 import { waitFor } from '../support/wait.ts';
 
 /** The files of the web server, by path. Tests change them. */
 const files = new Map<string, Buffer>([['/terms.pdf', Buffer.from('%PDF-1.7 terms')]]);
 const asked: string[] = [];
-/** Requests that are not answered. */
+/** Requests without a response. */
 const open = new Set<object>();
 const web = createServer(({ url = '' }, response) => {
   asked.push(url);
@@ -40,7 +40,7 @@ const post = (path: string, body: object, headers: Record<string, string> = {}) 
 const send = (attachments: object[], headers?: Record<string, string>) =>
   post('/v1/emails', { ...EMAIL, attachments }, headers);
 
-async function attachmentsOf({ body }: Answer) {
+async function attachmentsOf({ body }: ApiResponse) {
   const content = await service.request('GET', `/v1/emails/${body.id}/content`);
   assert.equal(content.status, 200, content.text);
   const { attachments } = await PostalMime.parse(content.text);

@@ -3,18 +3,18 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, TIME, UUID_V7 } from '../support/api.ts';
 import { memberOf, OWNER, ownerOf } from '../support/browser.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 
 const service = await startService({ env: { LETTERHAUS_LIMIT_AUTH: '1000/60' } });
 after(() => service[Symbol.asyncDispose]());
 const owner = await ownerOf(service);
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const log = async (): Promise<Body[]> => (await owner.get('/v1/audit_log?limit=100')).body.data;
 const actions = async () => (await log()).map(({ action }) => action);
 
-test('a change by a member is in the log when it is answered', async () => {
+test('a change by a member is in the log before its response', async () => {
   const answer = await owner.post('/v1/domains', { name: 'audited.test' });
   const { id, created_at, ...entry } = (await log())[0];
   assert.match(id, UUID_V7);

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { assertFailure, UUID_V7 } from '../support/api.ts';
-import type { Answer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { sharedService } from '../support/shared-service.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -65,7 +65,7 @@ async function argumentsOf(script: string): Promise<string[]> {
 }
 
 /** Does what curl does with such arguments, at the service of this test. */
-async function runCurl(script: string): Promise<Answer> {
+async function runCurl(script: string): Promise<ApiResponse> {
   const rest = await argumentsOf(script.replaceAll('https://acme.com/files/', FILES));
   let [method, url, body] = ['GET', '', undefined as string | undefined];
   const headers: Record<string, string> = {};

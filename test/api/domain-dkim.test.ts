@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { assertFailure } from '../support/api.ts';
 import { startFakeDns } from '../support/fake-dns.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 
 const dns = await startFakeDns();
 const service = await startService({
@@ -22,7 +22,7 @@ after(async () => {
   await dns[Symbol.asyncDispose]();
 });
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 async function newProject(name: string): Promise<string> {
   await service.cliJson('projects', 'create', name);

@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL } from '../support/api.ts';
 import { startFakeDns } from '../support/fake-dns.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 
 const dns = await startFakeDns();
 const service = await startService({
@@ -20,7 +20,7 @@ after(async () => {
 });
 dns.setFailure('simulator.test', 'servfail');
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 async function newProject(name: string): Promise<string> {
   await service.cliJson('projects', 'create', name);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createPublicKey } from 'node:crypto';
 import { assertFailure, EMAIL, TIME, UUID_V7 } from '../support/api.ts';
 import { startFakeDns } from '../support/fake-dns.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 
 const HOSTNAME = 'mail.letterhaus.example';
 const dns = await startFakeDns();
@@ -24,7 +24,7 @@ const live = await service.liveKey();
 // Live mail waits: a domain that cannot be looked up suppresses no address.
 dns.setFailure('simulator.test', 'servfail');
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const add = (name: string, key = service.testKey) =>
   service.request('POST', '/v1/domains', { key, body: { name } });

@@ -239,7 +239,7 @@ test('a misspelt parameter is refused rather than sent', async () => {
   assert.equal(real.status, 202);
 });
 
-test('letterhaus send --dry-run prints what would happen, and with --json the answer of the API', async () => {
+test('letterhaus send --dry-run prints what would happen, and with --json the response of the API', async () => {
   const draft = [
     '--from',
     EMAIL.from,

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { assertFailure, EMAIL, UUID_V7 } from '../support/api.ts';
-import type { Answer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { sharedService } from '../support/shared-service.ts';
 
 const service = await sharedService();
@@ -22,7 +22,7 @@ const emails = (count: number) =>
 
 const count = (on = service) => on.countRows('emails');
 
-const subjectsOf = (answer: Answer): Promise<string[]> =>
+const subjectsOf = (answer: ApiResponse): Promise<string[]> =>
   Promise.all(
     answer.body.data.map(async ({ id }: { id: string }) => (await service.email(id)).subject),
   );

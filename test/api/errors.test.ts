@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { once } from 'node:events';
-import { assertFailure, EMAIL, rawAnswer, rawAnswers, UNKNOWN_ID } from '../support/api.ts';
+import { assertFailure, EMAIL, rawResponse, rawResponses, UNKNOWN_ID } from '../support/api.ts';
 import { type RequestOptions, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -14,8 +14,8 @@ after(() => service[Symbol.asyncDispose]());
 
 // Slow by nature: under way while the other tests run.
 const tooSlow = Promise.all([
-  rawAnswers(service.url, 'GET /v1/emails HTTP/1.1\r\nHost: x\r\nX-Slow: '),
-  rawAnswers(service.url, `${postHead('Content-Length: 100')}{"from"`),
+  rawResponses(service.url, 'GET /v1/emails HTTP/1.1\r\nHost: x\r\nX-Slow: '),
+  rawResponses(service.url, `${postHead('Content-Length: 100')}{"from"`),
 ]);
 
 function postHead(...more: string[]): string {
@@ -38,7 +38,7 @@ test('400: invalid JSON', async () => {
     assertFailure(await post(body), 400, 'validation_error', /JSON/);
   }
   const bytes = Buffer.from(JSON.stringify({ ...EMAIL, subject: 'Gr\u00fc\u00dfe' }), 'latin1');
-  const latin1 = await rawAnswer(
+  const latin1 = await rawResponse(
     service.url,
     Buffer.concat([Buffer.from(postHead(`Content-Length: ${bytes.length}`)), bytes]),
   );
@@ -56,7 +56,7 @@ test('400: a malformed Idempotency-Key', async () => {
     'Idempotency-Key: b',
     `Content-Length: ${body.length}`,
   );
-  assertFailure(await rawAnswer(service.url, twice + body), 400, 'validation_error');
+  assertFailure(await rawResponse(service.url, twice + body), 400, 'validation_error');
 });
 
 test('401: no key, a malformed key, and one message for all keys that no longer work', async () => {
@@ -138,10 +138,10 @@ test('409: the same key with another body, a domain added twice', async () => {
 });
 
 test('413: a body over 45 MB, with or without Content-Length', async () => {
-  const answer = await rawAnswer(service.url, postHead('Content-Length: 50000000'));
+  const answer = await rawResponse(service.url, postHead('Content-Length: 50000000'));
   assertFailure(answer, 413, 'payload_too_large');
   const chunk = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
-  const withoutLength = await rawAnswer(
+  const withoutLength = await rawResponse(
     service.url,
     `${postHead('Transfer-Encoding: chunked')}${chunk.repeat(46)}0\r\n\r\n`,
   );
@@ -161,7 +161,7 @@ test('415: another type, another charset, an encoding, no type at all', async ()
   const encoded = await post(EMAIL, { headers: { 'content-encoding': 'gzip' } });
   assertFailure(encoded, 415, 'unsupported_media_type');
   const untyped = postHead('Content-Length: 2').replace(/Content-Type.*\r\n/, '');
-  assertFailure(await rawAnswer(service.url, `${untyped}{}`), 415, 'unsupported_media_type');
+  assertFailure(await rawResponse(service.url, `${untyped}{}`), 415, 'unsupported_media_type');
 });
 
 test('422: every problem is reported, the first one in the message', async () => {
@@ -239,22 +239,22 @@ const BROKEN_HTTP: [string, string | Buffer, number, string][] = [
 test('a target in absolute form is that of its path, with any port and in brackets', async () => {
   for (const host of ['x', 'x:8080', '[::1]:8080', '127.0.0.1']) {
     const head = `GET http://${host}/healthz HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
-    assert.equal((await rawAnswer(service.url, head)).status, 200, host);
+    assert.equal((await rawResponse(service.url, head)).status, 200, host);
   }
-  const old = await rawAnswer(service.url, 'GET /healthz HTTP/1.0\r\n\r\n');
+  const old = await rawResponse(service.url, 'GET /healthz HTTP/1.0\r\n\r\n');
   assert.equal(old.status, 200);
 });
 
 for (const [what, bytes, status, code] of BROKEN_HTTP) {
   test(`${status}: ${what}`, async () => {
-    const answer = await rawAnswer(service.url, bytes);
+    const answer = await rawResponse(service.url, bytes);
     assertFailure(answer, status, code);
     if (status === 405) assert.ok(answer.headers.get('allow'));
   });
 }
 
-test('malformed data after a request on one connection is answered after it', async () => {
-  const answers = await rawAnswers(
+test('malformed data after a request on one connection is refused after its response', async () => {
+  const answers = await rawResponses(
     service.url,
     'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n\0\0nonsense\r\n\r\n',
   );
@@ -327,11 +327,11 @@ test('503: a stopping service refuses incomplete requests, and those whose file 
   let text = '';
   socket.setEncoding('utf8').on('data', (part: string) => (text += part));
   const closed = once(socket, 'close');
-  // The answer to the first shows that the beginning of the second has been read with it.
+  // The response to the first shows that the beginning of the second has been read with it.
   socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/emails HTTP/1.1\r\nHost: x\r\n');
   await waitFor(() => text.includes('ok'), { what: 'the first answer' });
   const stopped = service.stop();
-  // One that comes in this very moment may be left without an answer until the service is gone.
+  // One that comes in this very moment may be left without a response until the service is gone.
   const isClosed = () =>
     fetch(`${service.url}/healthz`, { signal: AbortSignal.timeout(2_000) }).then(
       () => false,

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { assertFailure, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
 import { openEventStream } from '../support/event-stream.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const service = await startService();
 after(() => service[Symbol.asyncDispose]());
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 async function page(query: string, key = service.testKey): Promise<Body> {
   const answer = await service.request('GET', `/v1/events?${query}`, { key });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { assertFailure, EMAIL, UNKNOWN_ID } from '../support/api.ts';
-import type { Answer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { CHARACTER, WEB_URL } from '../support/characters.ts';
 import { sharedService } from '../support/shared-service.ts';
 
@@ -105,7 +105,7 @@ async function forAll<T>(values: readonly T[], work: (value: T) => Promise<void>
 }
 
 /** A refusal has the same shape for every request. */
-function assertRefused(answer: Answer, what: () => string): void {
+function assertRefused(answer: ApiResponse, what: () => string): void {
   assert.ok(answer.status >= 400 && answer.status < 500, `${answer.status} to ${what()}`);
   assert.ok(answer.body?.error?.code && answer.body.error.message, what());
 }
@@ -203,7 +203,7 @@ test('accepted texts are returned unchanged', async () => {
   });
 });
 
-/** Every string that ends in a header, with the field's name in the answer. */
+/** Every string that ends in a header, with the field's name in the response. */
 const HEADER_BOUND: [string, (injected: string) => object, RegExp][] = [
   ['the name of from', (x) => ({ from: `Acme${x} <a@acme.test>` }), /^from: /],
   ['the address of from', (x) => ({ from: `a${x}@acme.test` }), /^from: /],

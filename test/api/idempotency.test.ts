@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { assertFailure, EMAIL } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 
 const service = await startService({
   env: { LETTERHAUS_LIMIT_SENDING: '1000/60' },
@@ -21,7 +21,7 @@ const post = (key: string, body: unknown = EMAIL, apiKey = service.testKey) =>
     headers: { 'idempotency-key': key },
   });
 
-const statuses = (answers: Answer[]) => {
+const statuses = (answers: ApiResponse[]) => {
   const counts: Record<number, number> = {};
   for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
   return counts;

@@ -2,14 +2,14 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, UNKNOWN_ID } from '../support/api.ts';
-import type { Answer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { sharedService } from '../support/shared-service.ts';
 import { waitFor } from '../support/wait.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
 const service = await sharedService();
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const made = async (path: string, body: object): Promise<Body> => {
   const answer = await service.request('POST', path, { body });
@@ -95,8 +95,8 @@ function pathOf(template: string, ids: Record<string, string>): string {
 
 const owned = (template: string) => resources[template.split('/')[2]!] ?? {};
 
-/** An answer but for what differs from request to request. */
-function comparable({ status, headers, text, body }: Answer): unknown {
+/** A response without the fields that differ from request to request. */
+function comparable({ status, headers, text, body }: ApiResponse): unknown {
   const changing = ['date', 'x-request-id', 'ratelimit-reset', 'reset'];
   const names = [...headers.keys()].filter((name) => !changing.includes(name));
   return {

@@ -3,14 +3,14 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { assertFailure, EMAIL, rawAnswer, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { assertFailure, EMAIL, rawResponse, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 
 const env = { LETTERHAUS_LIMIT_SENDING: '1000/60', LETTERHAUS_LIMIT_AUTH: '10000/60' };
 const service = await startService({ env, args: ['--workers', '2'] });
 after(() => service[Symbol.asyncDispose]());
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
@@ -248,11 +248,11 @@ test('two concurrent rotations make two keys and end the old one once', async ()
 });
 
 /** Connections of their own, so that every worker of the service is asked. */
-function askOften(key: string): Promise<Answer[]> {
+function askOften(key: string): Promise<ApiResponse[]> {
   const head =
     `GET /v1/emails HTTP/1.1\r\nHost: x\r\nConnection: close\r\n` +
     `Authorization: Bearer ${key}\r\n\r\n`;
-  return Promise.all(Array.from({ length: 12 }, () => rawAnswer(service.url, head)));
+  return Promise.all(Array.from({ length: 12 }, () => rawResponse(service.url, head)));
 }
 
 test('a revoked key is refused from the next request on, for sending and for reading', async () => {

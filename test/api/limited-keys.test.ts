@@ -2,12 +2,12 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, UNKNOWN_ID } from '../support/api.ts';
-import type { Answer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { sharedService } from '../support/shared-service.ts';
 
 const service = await sharedService();
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const SOON = '2040-01-01T00:00:00.000Z';
 const LATER = '2041-01-01T00:00:00.000Z';

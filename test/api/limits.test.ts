@@ -2,7 +2,7 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL } from '../support/api.ts';
-import { type Answer, type RequestOptions, startService } from '../support/service.ts';
+import { type ApiResponse, type RequestOptions, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const SECRET = 'one secret for all nodes of this test';
@@ -29,7 +29,7 @@ const newWindow = () => service.clock.advance({ seconds: 61 });
 type StatedLimit = { limit: number; remaining: number; reset: number };
 
 /** Returns the limit in the headers. Both families of headers must agree. */
-function limitIn({ headers }: Answer): StatedLimit {
+function limitIn({ headers }: ApiResponse): StatedLimit {
   const read = (name: string) => headers.get(name) ?? '';
   for (const name of ['limit', 'remaining', 'reset']) {
     assert.match(read(name), /^\d+$/);
@@ -42,7 +42,7 @@ function limitIn({ headers }: Answer): StatedLimit {
   return { limit: limit!, remaining: remaining!, reset: reset! };
 }
 
-function assertLimited(answer: Answer): void {
+function assertLimited(answer: ApiResponse): void {
   assertFailure(answer, 429, 'rate_limit_error', /\d+ s/);
   const { remaining, reset } = limitIn(answer);
   assert.equal(remaining, 0);
@@ -50,10 +50,10 @@ function assertLimited(answer: Answer): void {
   assert.equal(answer.headers.get('retry-after'), String(reset));
 }
 
-const countStatus = (answers: Answer[], status: number) =>
+const countStatus = (answers: ApiResponse[], status: number) =>
   answers.filter((answer) => answer.status === status).length;
 
-const inParallel = (count: number, ask: (n: number) => Promise<Answer>) =>
+const inParallel = (count: number, ask: (n: number) => Promise<ApiResponse>) =>
   Promise.all(Array.from({ length: count }, (_, n) => ask(n)));
 
 test('the limits are listed with their remaining numbers, and who set them', async () => {
@@ -176,7 +176,7 @@ test('a window begins with the first email and lasts a minute', async () => {
   assert.deepEqual([limitIn(next).remaining, limitIn(next).reset], [19, 60]);
 });
 
-test('idempotent repetitions do not count and are answered beyond the limit', async () => {
+test('idempotent repetitions do not count, and get their response beyond the limit', async () => {
   await newWindow();
   const headers = { 'idempotency-key': 'replayed' };
   assert.equal(limitIn(await send({ headers })).remaining, 19);
@@ -278,7 +278,7 @@ test('concurrent failures are counted exactly', async () => {
 
 test('an IPv6 network counts as one address', async () => {
   await newWindow();
-  const answers: Answer[] = [];
+  const answers: ApiResponse[] = [];
   for (let n = 1; n <= 6; n += 1) answers.push(await ask(from(`2001:db8:0:1::${n}`)));
   assert.deepEqual(
     answers.map(({ status }) => status),

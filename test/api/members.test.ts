@@ -3,14 +3,14 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
 import { Browser, memberOf, OWNER, ownerOf, tokenOf } from '../support/browser.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 
 const env = { LETTERHAUS_LIMIT_AUTH: '1000/60' };
 const service = await startService({ env, args: ['--workers', '2'] });
 after(() => service[Symbol.asyncDispose]());
 const owner = await ownerOf(service);
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const invite = (by: Browser, email: string, role: string) =>
   by.post('/v1/invitations', { email, role });

@@ -76,7 +76,7 @@ const broken = new FromSchema(schemas, { known, breaks: true });
 const ajv = new Ajv2020({ strict: false, validateFormats: false, inlineRefs: false });
 ajv.addSchema({ $id: 'openapi', components: document.components });
 
-/** Compiled once for each schema of the document, not for each answer: that took 5 s of CPU time. */
+/** Compiled once for each schema of the document, not for each response: that took 5 s of CPU time. */
 const validators = new Map<JsonSchema, ValidateFunction>();
 
 function validatorOf(schema: JsonSchema): ValidateFunction {
@@ -151,7 +151,7 @@ const printable = (text: string) => text.replace(/[^!-~]/g, '') || 'x';
 const succeeded = new Set<string>();
 
 for (const operation of operations) {
-  test(`${operation.operationId} answers every request as it is documented`, async () => {
+  test(`${operation.operationId} responds to every request as it is documented`, async () => {
     const documented = { ...operation.responses };
     collection = collectionOf(operation.path);
     const either = fc.oneof(requestOf(operation, wellFormed), requestOf(operation, broken));

@@ -1,13 +1,13 @@
-/** The OpenAPI document: valid, the one in docs/, and true: every answer is checked against it. */
+/** The OpenAPI document: valid, the one in docs/, and true: every response is checked against it. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { EMAIL, UNKNOWN_ID } from '../support/api.ts';
-import { ENDPOINTS, operatorAnswers } from '../support/api-operations.ts';
+import { ENDPOINTS, operatorResponses } from '../support/api-operations.ts';
 import { Browser, OWNER, presentCode, tokenOf } from '../support/browser.ts';
-import type { Answer, RequestOptions, Service } from '../support/service.ts';
+import type { ApiResponse, RequestOptions, Service } from '../support/service.ts';
 import { startService } from '../support/service.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 import { waitFor } from '../support/wait.ts';
@@ -164,13 +164,13 @@ test('examples of bodies are accepted', async () => {
 /** Operations and statuses that were seen so far: `listEmails 200`. */
 const seen = new Set<string>();
 
-/** Asks, and holds the answer to what the document says about it. */
+/** Sends a request, and compares the response with the document. */
 async function ask(
   operationId: string,
   ids: Record<string, string> = {},
   options: RequestOptions = {},
   by: Pick<Service, 'request'> = service,
-): Promise<Answer> {
+): Promise<ApiResponse> {
   const operation = operations.find((one) => one.operationId === operationId);
   assert.ok(operation, operationId);
   const path = operation.path.replaceAll(
@@ -190,7 +190,7 @@ async function ask(
   return answer;
 }
 
-test('answers about emails, keys, domains and projects are as documented', async () => {
+test('responses about emails, keys, domains and projects are as documented', async () => {
   const headers = { 'idempotency-key': 'documented' };
   const to = ['delivered@simulator.test', 'bounced+openapi@simulator.test'];
   const body = { ...EMAIL, to, tags: [{ name: 'a', value: 'b' }], metadata: { c: 'd' } };
@@ -249,7 +249,7 @@ test('answers about emails, keys, domains and projects are as documented', async
   await ask('getRequest', request);
 });
 
-test('answers about webhooks are as documented', async () => {
+test('responses about webhooks are as documented', async () => {
   await using receiver = await startReceiver();
   const url = receiver.url;
   const { body: webhook } = await ask('createWebhook', {}, { body: { url } });
@@ -276,7 +276,7 @@ test('answers about webhooks are as documented', async () => {
   await ask('deleteWebhook', webhook);
 });
 
-test('answers about templates are as documented', async () => {
+test('responses about templates are as documented', async () => {
   const body = {
     name: 'Hi',
     alias: 'hi',
@@ -296,7 +296,7 @@ test('answers about templates are as documented', async () => {
   await ask('deleteTemplate', template);
 });
 
-test('answers about suppressions are as documented', async () => {
+test('responses about suppressions are as documented', async () => {
   const { body: entry } = await ask('createSuppression', {}, { body: { address: 'a@b.test' } });
   await ask('createSuppression', {}, { body: { address: 'a@b.test' } });
   for (const id of ['listSuppressions', 'getSuppression', 'listSuppressionHistory']) {
@@ -308,7 +308,7 @@ test('answers about suppressions are as documented', async () => {
   await ask('exportSuppressions');
 });
 
-test('answers about sessions are as documented', async () => {
+test('responses about sessions are as documented', async () => {
   const browser = new Browser(service);
   const asks = (id: string, ids = {}, body?: object) =>
     ask(id, ids, body === undefined ? {} : { body }, browser);
@@ -352,7 +352,7 @@ test('answers about sessions are as documented', async () => {
   await asks('deleteView', view);
   await asks('listOperatorConditions');
   await asks('getReconciliation');
-  await operatorAnswers(service, asks, project);
+  await operatorResponses(service, asks, project);
   await asks('listMembers');
   await asks('updateMember', joined.member, { role: 'admin' });
   await asks('removeMember', joined.member);

@@ -3,21 +3,21 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import PostalMime from 'postal-mime';
 import { assertFailure, EMAIL, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 
 const service = await startService({ env: { LETTERHAUS_LIMIT_SENDING: '10000/60' } });
 after(() => service[Symbol.asyncDispose]());
 
 const get = (path: string) => service.request('GET', path);
 
-async function list(query: string): Promise<Answer['body']> {
+async function list(query: string): Promise<ApiResponse['body']> {
   const { status, body, text } = await get(`/v1/emails?${query}`);
   assert.equal(status, 200, text);
   assert.equal(body.object, 'list');
   return body;
 }
 
-const ids = ({ data }: Answer['body']): string[] => data.map(({ id }: { id: string }) => id);
+const ids = ({ data }: ApiResponse['body']): string[] => data.map(({ id }: { id: string }) => id);
 
 /** The ids of a list that is known to be short. */
 async function found(query: string): Promise<string[]> {
@@ -33,7 +33,7 @@ async function sendAll(drafts: object[]): Promise<string[]> {
   return sent;
 }
 
-async function timeline(id: string, query = ''): Promise<Answer['body']> {
+async function timeline(id: string, query = ''): Promise<ApiResponse['body']> {
   const { status, body, text } = await get(`/v1/emails/${id}/events${query}`);
   assert.equal(status, 200, text);
   return body;
@@ -46,7 +46,13 @@ test('a list has the emails of the project, newest first, without their content'
   const whole = await service.email(sent[2]!);
   const { html, text, tracking: _, recipients, ...summary } = whole;
   assert.ok(html && text === null && recipients.length === 1);
-  const statusless = ({ status, last_event, sent_at, completed_at, ...rest }: Answer['body']) =>
+  const statusless = ({
+    status,
+    last_event,
+    sent_at,
+    completed_at,
+    ...rest
+  }: ApiResponse['body']) =>
     [rest, typeof status, typeof last_event, typeof sent_at, typeof completed_at].slice(0, 3);
   assert.deepEqual(statusless(body.data[0]), statusless(summary));
 });
@@ -299,10 +305,13 @@ test('the timeline of an email is numbered, oldest first, with the data of webho
   );
   const [queued, ...ended] = data;
   assert.deepEqual([queued.type, queued.recipient, queued.attempt], ['email.queued', null, null]);
-  assert.deepEqual(ended.map((event: Answer['body']) => [event.type, event.recipient]).toSorted(), [
-    ['email.bounced', to[1]],
-    ['email.delivered', to[0]],
-  ]);
+  assert.deepEqual(
+    ended.map((event: ApiResponse['body']) => [event.type, event.recipient]).toSorted(),
+    [
+      ['email.bounced', to[1]],
+      ['email.delivered', to[0]],
+    ],
+  );
   for (const event of data) {
     const {
       number,
@@ -335,7 +344,7 @@ test('the timeline can be read from a given event', async () => {
   const to = Array.from({ length: 5 }, (_, n) => `delivered+${n}@simulator.test`);
   const id = await service.send({ to });
   await service.waitForStatus(id, 'delivered');
-  const numbers = ({ data }: Answer['body']) =>
+  const numbers = ({ data }: ApiResponse['body']) =>
     data.map(({ number }: { number: number }) => number);
   const first = await timeline(id, '?limit=4');
   assert.deepEqual([numbers(first), first.has_more], [[1, 2, 3, 4], true]);

@@ -2,7 +2,7 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 
 const env = { LETTERHAUS_LIMIT_SENDING: '30/60', LETTERHAUS_LIMIT_RECIPIENTS: '40/60' };
 const service = await startService({ env, args: ['--workers', '2'] });
@@ -10,7 +10,7 @@ after(() => service[Symbol.asyncDispose]());
 
 const addresses = (count: number) =>
   Array.from({ length: count }, (_, n) => `delivered+${n}@simulator.test`);
-const send = (count: number, key = service.testKey): Promise<Answer> =>
+const send = (count: number, key = service.testKey): Promise<ApiResponse> =>
   service.request('POST', '/v1/emails', { key, body: { ...EMAIL, to: addresses(count) } });
 const newWindow = () => service.clock.advance({ seconds: 61 });
 

@@ -2,7 +2,7 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { assertFailure, EMAIL, rawAnswer, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
+import { assertFailure, EMAIL, rawResponse, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
 import { type RequestOptions, startService } from '../support/service.ts';
 import { sharedService } from '../support/shared-service.ts';
 
@@ -44,7 +44,7 @@ test('every response has a unique id, which is also in its error', async () => {
     await service.request('GET', '/healthz', { key: null }),
     await service.request('GET', '/openapi.json', { key: null }),
     await service.request('GET', '/nowhere'),
-    await rawAnswer(service.url, 'nonsense\r\n\r\n'),
+    await rawResponse(service.url, 'nonsense\r\n\r\n'),
   ];
   const ids = answers.map((answer) => answer.headers.get('x-request-id') ?? '');
   for (const id of ids) assert.match(id, UUID_V7);
@@ -56,7 +56,7 @@ test('every response has a unique id, which is also in its error', async () => {
   }
 });
 
-test('answers are JSON in UTF-8, ids sort by creation, times are UTC with milliseconds', async () => {
+test('responses are JSON in UTF-8, ids sort by creation, times are UTC with milliseconds', async () => {
   const subject = 'Grüße aus Köln 🎉';
   const sent = [await post({ ...EMAIL, subject }), await post(EMAIL), await post(EMAIL)];
   const ids = sent.map(({ body }) => body.id as string);
@@ -91,7 +91,7 @@ test('any body of a GET is ignored', async () => {
       `Content-Type: ${type}`,
       `Content-Length: ${body!.length}`,
     );
-    const answer = await rawAnswer(service.url, head + body);
+    const answer = await rawResponse(service.url, head + body);
     assert.equal(answer.status, 200, answer.text);
     assert.equal(answer.body.object, 'list');
   }

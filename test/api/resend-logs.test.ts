@@ -10,7 +10,7 @@ const service = await sharedService();
 
 const resend = resendClient(service);
 
-test('requests are logged with their answer, without keys, addresses and bodies', async () => {
+test('requests are logged with their response, without keys, addresses and bodies', async () => {
   const address = 'somebody@acme.test';
   failed(await resend.suppressions.get(address), 404, 'not_found');
   failed(await resend.emails.get(UNKNOWN_ID), 404, 'not_found');

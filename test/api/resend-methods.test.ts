@@ -1,6 +1,6 @@
 /**
  * The root mount: every method of the official client of Resend, so that a new version of the client shows
- * what is missing. Each either succeeds, with an answer of the type that the client declares, or fails with a
+ * what is missing. Each either succeeds, with a response of the type that the client declares, or fails with a
  * 404 that says what this service does not offer; the other tests of the root mount have the details.
  */
 import { after, test } from 'node:test';
@@ -158,7 +158,7 @@ const ALIASES: Record<string, string> = {
 };
 
 for (const [path, call] of Object.entries(SERVED)) {
-  test(`${path} succeeds, and answers what the client declares`, async () => {
+  test(`${path} succeeds, and responds with what the client declares`, async () => {
     const answer = succeeded(await call());
     const shapes: Record<string, z.ZodType> = ANSWERS;
     const shape = shapes[ALIASES[path] ?? path];

@@ -1,6 +1,6 @@
 /**
  * The root mount: requests as Resend's clients for other languages write them, each with what is
- * particular about it, and what these clients read of the answers.
+ * particular about it, and what these clients read of the responses.
  */
 import { request } from 'node:http';
 import { json } from 'node:stream/consumers';
@@ -316,7 +316,7 @@ test('Rust decodes cc and bcc, which are always there', async () => {
   assert.deepEqual([email.cc, email.bcc], [[], []]);
 });
 
-test('a DELETE is answered with a body, and no success has a statusCode', async () => {
+test('the response to a DELETE has a body, and no success has a statusCode', async () => {
   const made = await service.request('POST', '/api-keys', { body: { name: 'x' } });
   assert.equal(made.status, 201);
   assert.ok(!('statusCode' in made.body));

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { assertFailure, EMAIL, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
 import { Browser, OWNER, tokenOf } from '../support/browser.ts';
 import { openEventStream } from '../support/event-stream.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const env = { LETTERHAUS_LIMIT_AUTH: '1000/60' };
@@ -127,7 +127,7 @@ test('over HTTPS the cookie is secure, and bound to the host by its name', async
   assertFailure(renamed, 401, 'authentication_error');
 });
 
-test('an unknown address and a wrong password get the same answer', async () => {
+test('an unknown address and a wrong password get the same response', async () => {
   const answers = await Promise.all([
     anonymous.signIn({ email: OWNER.email, password: 'wrong password' }),
     anonymous.signIn({ email: 'nobody@acme.test', password: 'wrong password' }),
@@ -229,7 +229,7 @@ test('a request that another site causes changes nothing', async () => {
 test('a role allows what it includes, at once', async () => {
   const browser = await signedIn();
   const domain = { name: 'role.test' };
-  const status = async (answer: Promise<Answer>) => (await answer).status;
+  const status = async (answer: Promise<ApiResponse>) => (await answer).status;
   try {
     await memberIs('viewer');
     const refused = await browser.post('/v1/emails', EMAIL);

@@ -90,7 +90,7 @@ test('a link lasts for two days at most, and belongs to an email of the project'
   failed(await live.emails.share(id), 404, 'not_found');
 });
 
-test('at /v1 the time is in seconds, and the answer says when the link ends', async () => {
+test('at /v1 the time is in seconds, and the response says when the link ends', async () => {
   const id = await service.send({ html: '<p>Shared</p>' });
   const share = (body: object, key = service.testKey) =>
     service.request('POST', `/v1/emails/${id}/share`, { body, key });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
 import { assertFailure, EMAIL } from '../support/api.ts';
-import { type Answer, type RequestOptions, startService } from '../support/service.ts';
+import { type ApiResponse, type RequestOptions, startService } from '../support/service.ts';
 import { openLoggedIn, SUBMISSION_ENV, submit } from '../support/submission.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -43,7 +43,7 @@ const large = (days = 25) => ({
   attachments: [{ filename: 'large.bin', content: CONTENT }],
 });
 
-const send = (body: object, options: RequestOptions = {}): Promise<Answer> =>
+const send = (body: object, options: RequestOptions = {}): Promise<ApiResponse> =>
   service.request('POST', '/v1/emails', { body, ...options });
 
 const storageOf = async (
@@ -64,7 +64,7 @@ async function begin(): Promise<void> {
 
 test('large scheduled emails fill the storage of their project alone, from two workers at once', async () => {
   await begin();
-  const answers: Answer[] = [];
+  const answers: ApiResponse[] = [];
   for (let day = 1; day <= 24; day += 6) {
     answers.push(...(await Promise.all([send(large(day)), send(large(day + 3))])));
   }
@@ -81,7 +81,7 @@ test('large scheduled emails fill the storage of their project alone, from two w
   assert.equal((await send(large(), { key: other })).status, 202);
 });
 
-test('small emails stop at the maximum, too, and a repeated request gets its first answer', async () => {
+test('small emails stop at the maximum, too, and a repeated request gets its first response', async () => {
   await begin();
   await service.sql('update projects set storage_bytes_max = $1 where id = $2', [MB, first.id]);
   const headers = { 'idempotency-key': randomUUID() };

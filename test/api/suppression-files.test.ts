@@ -5,13 +5,13 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { join } from 'node:path';
 import { assertFailure } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const service = await startService({ args: ['--workers', '1'] });
 after(() => service[Symbol.asyncDispose]());
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const PATH = '/v1/suppressions';
 const CSV = { 'content-type': 'text/csv' };

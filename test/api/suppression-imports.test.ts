@@ -4,13 +4,13 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { assertFailure } from '../support/api.ts';
-import type { Answer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { temporaryFolder } from '../support/embedded.ts';
 import { sharedService } from '../support/shared-service.ts';
 
 const service = await sharedService();
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const PATH = '/v1/suppressions';
 const JSON_TYPE = { 'content-type': 'application/json' };
@@ -59,7 +59,7 @@ test('a dump of Postmark is imported as JSON with its reasons and times', async 
   assert.deepEqual(again.body, { ...done, added: 0, already_there: ROWS });
 });
 
-test('the answer says which list was recognised, and what was left out, from which line on and why', async () => {
+test('the response says which list was recognised, and what was left out, from which line on and why', async () => {
   const key = await newKey();
   const file = [
     'email,created,reason,status',

@@ -2,13 +2,13 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, TIME } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
 const service = await startService({ env: { LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1' } });
 after(() => service[Symbol.asyncDispose]());
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const PATH = '/v1/suppressions';
 const one = (address: string) => `${PATH}/${encodeURIComponent(address)}`;

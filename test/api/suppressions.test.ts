@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, TIME } from '../support/api.ts';
 import { startFakeDns } from '../support/fake-dns.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
 const dns = await startFakeDns();
@@ -16,7 +16,7 @@ after(async () => {
   await dns[Symbol.asyncDispose]();
 });
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const post = (to: string | string[], key = service.testKey, from = EMAIL.from) =>
   service.request('POST', '/v1/emails', { key, body: { ...EMAIL, from, to } });

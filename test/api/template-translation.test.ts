@@ -4,13 +4,13 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { assertFailure } from '../support/api.ts';
-import type { Answer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { temporaryFolder } from '../support/embedded.ts';
 import { sharedService } from '../support/shared-service.ts';
 
 const service = await sharedService();
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const translate = (body: object) => service.request('POST', '/v1/templates/translate', { body });
 

@@ -2,12 +2,12 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, UNKNOWN_ID } from '../support/api.ts';
-import type { Answer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { sharedService } from '../support/shared-service.ts';
 
 const service = await sharedService();
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const TO = { from: 'Acme <hello@acme.test>', to: 'delivered@simulator.test' };
 
@@ -37,7 +37,7 @@ const welcome = await published({
 const send = (template: object, more: object = {}, options: object = {}) =>
   post('/v1/emails', { ...TO, template, ...more }, options);
 
-async function contentOf({ body }: Answer): Promise<Body> {
+async function contentOf({ body }: ApiResponse): Promise<Body> {
   const { status, body: email } = await service.request('GET', `/v1/emails/${body.id}`);
   assert.equal(status, 200);
   return { subject: email.subject, html: email.html, text: email.text };
@@ -174,7 +174,7 @@ test('a key that may only send uses the templates of its project', async () => {
   assert.equal(answer.status, 202, answer.text);
 });
 
-test('the same request repeated answers the same, even if the template is gone since', async () => {
+test('a repeated request gets the same response, even if the template is gone since', async () => {
   const id = await published({ subject: 'Hi {{ name }}', text: 'Hi' });
   const template = { id, variables: { name: 'Jo' } };
   const options = { headers: { 'idempotency-key': 'templated' } };
@@ -221,7 +221,7 @@ test('each email of a batch has its own template and variables', async () => {
   assert.deepEqual([body.errors[0].index, body.errors.length], [0, 1]);
 });
 
-test('a batch repeated answers the same, even if its template is gone since', async () => {
+test('a repeated batch gets the same response, even if its template is gone since', async () => {
   for (const validation of ['strict', 'permissive']) {
     const id = await published({ subject: 'Hi {{ name }}', text: 'Hi' });
     const batch = [{ ...TO, template: { id, variables: { name: 'Jo' } } }];
@@ -234,7 +234,7 @@ test('a batch repeated answers the same, even if its template is gone since', as
   }
 });
 
-test('while hostile variables are refused, other requests are answered', async () => {
+test('while hostile variables are refused, other requests get their response', async () => {
   const id = await published({
     subject: 'x',
     html: '{% for a in list %}{% for b in list %}{% for c in list %}{{ c }}{% endfor %}{% endfor %}{% endfor %}',
@@ -242,7 +242,7 @@ test('while hostile variables are refused, other requests are answered', async (
   });
   const list = Array.from({ length: 1_000 }, (_, index) => `item ${index}`);
   const email = { ...TO, template: { id, variables: { list } } };
-  const state: { answer: Answer | null } = { answer: null };
+  const state: { answer: ApiResponse | null } = { answer: null };
   const refusing = post(
     '/v1/emails/batch',
     Array.from({ length: 40 }, () => email),

@@ -2,12 +2,12 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
-import type { Answer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { sharedService } from '../support/shared-service.ts';
 
 const service = await sharedService();
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const post = (path: string, body: object, key?: string) =>
   service.request('POST', path, { body, ...(key !== undefined && { key }) });

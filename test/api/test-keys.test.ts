@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { EMAIL } from '../support/api.ts';
 import { startFakeDns } from '../support/fake-dns.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const dns = await startFakeDns();
@@ -13,7 +13,7 @@ after(async () => {
   await dns[Symbol.asyncDispose]();
 });
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const post = (to: string, change: object = {}) =>
   service.request('POST', '/v1/emails', { body: { ...EMAIL, to, ...change } });

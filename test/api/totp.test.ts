@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure } from '../support/api.ts';
 import { Browser, OWNER, ownerOf, presentCode, tokenOf } from '../support/browser.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 
 const env = { LETTERHAUS_LIMIT_AUTH: '1000/60', LETTERHAUS_SECRET_KEY: 's'.repeat(40) };
 const service = await startService({ env });
@@ -11,7 +11,7 @@ after(() => service[Symbol.asyncDispose]());
 const owner = await ownerOf(service);
 const { email, password } = OWNER;
 
-const signIn = (code?: string): Promise<Answer> =>
+const signIn = (code?: string): Promise<ApiResponse> =>
   new Browser(service).post('/v1/session', {
     email,
     password,

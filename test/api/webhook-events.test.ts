@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { PROJECT_EVENT_TYPES } from '../../src/core/events.ts';
 import { TIME, UUID_V7 } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Received, startReceiver, verified } from '../support/webhook-receiver.ts';
 
@@ -70,7 +70,7 @@ for (const [name, type, has] of OUTCOMES) {
     });
     assert.deepEqual({ reason: Boolean(reason), smtp: Boolean(smtp) }, has);
     const timeline = await service.request('GET', `/v1/emails/${id}/events`);
-    const same = timeline.body.data.find((one: Answer['body']) => one.type === type);
+    const same = timeline.body.data.find((one: ApiResponse['body']) => one.type === type);
     assert.deepEqual([same.id, same.data], [headers['webhook-id'], event.data]);
     assert.deepEqual(verified(webhook.signing_secret, { headers, body } as Received), event);
     for (const part of ['id', 'timestamp', 'signature']) {

@@ -1,7 +1,7 @@
 /** Webhooks: managing endpoints, and what they receive. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import type { Answer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { sharedService } from '../support/shared-service.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Receiver, startReceiver, verified } from '../support/webhook-receiver.ts';
@@ -10,7 +10,7 @@ const service = await sharedService();
 
 const UNKNOWN_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 async function register(url: string, body: object = {}): Promise<Body> {
   const answer = await service.request('POST', '/v1/webhooks', { body: { url, ...body } });

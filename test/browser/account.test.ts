@@ -217,7 +217,7 @@ test('pages whose session is ended elsewhere stop sending requests, and lead to 
   await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
   // Else one of them would be refused as well.
   const others = () => [...waiting].filter((request) => !isOfEvents(request));
-  await waitFor(() => others().length === 0, { what: 'all but the event stream to be answered' });
+  await waitFor(() => others().length === 0, { what: 'all responses but the event stream' });
   assert.equal((await member.request('DELETE', '/v1/session')).status, 200);
   await page.waitForURL('**/sign-in?**');
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();

@@ -104,7 +104,7 @@ async function newProject(name: string, index: number): Promise<void> {
 
 /**
  * Puts payloads into every name that members choose.
- * @returns ids of a template and of a webhook that was answered with payloads
+ * @returns ids of a template and of a webhook whose responses are payloads
  */
 async function nameAll(): Promise<{ template: string; webhook: string }> {
   const html = `{% raw %}${TEXTS.join('\n')}{% endraw %}`;
@@ -290,7 +290,7 @@ test('no screen runs or embeds the content of its fields', async () => {
   await visit(page, `${HOME}/test/webhooks/${webhook}`, receiver.url);
   await page.getByRole('button', { name: 'webhook.test' }).first().click();
   await page.getByRole('dialog').getByText('<plaintext>').first().waitFor();
-  await assertUntouched(page, 'what a webhook was answered');
+  await assertUntouched(page, 'the responses to a webhook');
   await page.goto(`${HOME}/live/emails/${refused[0]}`);
   const replies = page.getByText(/^S: 550 5\.7\.1/);
   await replies.first().waitFor({ state: 'attached' });

@@ -12,7 +12,7 @@ import {
   takePage,
   visit,
 } from '../support/dashboard.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 import { eventually, waitFor } from '../support/wait.ts';
 
 await buildDashboard();
@@ -26,14 +26,14 @@ const owner = await ownerOf(service);
 const project = String((await owner.get('/v1/session')).body.projects[0].id);
 const HOME = `${service.url}/dashboard/${project}/test`;
 
-async function make(template: object): Promise<Answer['body']> {
+async function make(template: object): Promise<ApiResponse['body']> {
   const body = { name: 'A template', subject: 'Hello', html: '<p>Hello</p>', ...template };
   const answer = await service.request('POST', '/v1/templates', { body });
   assert.equal(answer.status, 201, answer.text);
   return answer.body;
 }
 
-const stored = async (id: string): Promise<Answer['body']> =>
+const stored = async (id: string): Promise<ApiResponse['body']> =>
   (await service.request('GET', `/v1/templates/${id}`)).body;
 
 async function open(path: string, options: object = {}): Promise<OpenPage> {

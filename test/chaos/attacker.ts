@@ -8,7 +8,7 @@ import { openEventStream } from '../support/event-stream.ts';
 import { type NodeResponse, ask, idsIn, leavesOpen } from './node-requests.ts';
 import { type Attack, type AttackerKeys, ATTACKS, type Turn } from './attacks.ts';
 import { subjectOf } from './emails.ts';
-import type { AttackAnswers, Request } from './ledger-types.ts';
+import type { AttackResponses, Request } from './ledger-types.ts';
 import { idempotencyKeyOf, type LoadNode } from './load.ts';
 import type { RandomSource } from './random.ts';
 
@@ -81,7 +81,7 @@ export class Attacker {
     this.#isGivenUp = true;
   }
 
-  get answers(): AttackAnswers[] {
+  get answers(): AttackResponses[] {
     return this.#counts.map(({ attack, answers }) => ({
       attack: attack.what,
       allowed: attack.allowed,
@@ -169,7 +169,7 @@ export class Attacker {
       scheduledAtMs: null,
       isCanceled: false,
       begunMs: Date.now(),
-      unexpectedAnswers: [] as string[],
+      unexpectedResponses: [] as string[],
     }));
     this.requests.push(...records);
     const emails = records.map(({ index, addresses: to }) => ({
@@ -189,7 +189,7 @@ export class Attacker {
     if (typeof answer === 'string') return answer;
     const ids = answer.status === 202 ? idsIn(answer.text) : [];
     const isWhole = ids.length === records.length;
-    if (answer.status === 202 && !isWhole) records[0]!.unexpectedAnswers.push(answer.text);
+    if (answer.status === 202 && !isWhole) records[0]!.unexpectedResponses.push(answer.text);
     for (const [at, record] of records.entries()) {
       record.ids = ids.slice(at, at + 1);
       if (isWhole) record.outcome = 'accepted';

@@ -41,7 +41,7 @@ function aftermath(
       ids: [id],
       addresses: [address],
       begunMs: atMs,
-      unexpectedAnswers: [],
+      unexpectedResponses: [],
     })),
     emails: stored.map((mail) => ({
       id: mail.id,
@@ -158,7 +158,7 @@ test('a webhook may be about a missing event, but not if it came before the copy
   assert.deepEqual(found([mail({})], ['byPath long before']), ['webhook_unexpected']);
 });
 
-test('a cancel that was answered between copy and swap may be undone, one before may not', () => {
+test('a cancel with a response between copy and swap may be undone, one before may not', () => {
   for (const [answeredMs, expected] of [
     [BETWEEN_MS, []],
     [LONG_BEFORE_MS + 1, ['sent_after_cancel', 'wrong_ending']],

@@ -190,8 +190,8 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
       await delay(FREEZE_MS);
     }),
   ...DATABASE_FAULTS,
-  lose_accept_answer: (context) => loseAnswer(context, 'accept'),
-  lose_settle_answer: (context) => loseAnswer(context, 'settle'),
+  lose_accept_answer: (context) => loseReply(context, 'accept'),
+  lose_settle_answer: (context) => loseReply(context, 'settle'),
   async clock_jump(context) {
     if (context.clockJumps >= CLOCK_JUMPS_MAX) return;
     context.clockJumps += 1;
@@ -321,7 +321,7 @@ async function whileCutOff(
 }
 
 /** Cuts the connection at the next such statement: after it was sent, or before its response arrives. */
-function loseAnswer(context: FaultContext, text: string): Promise<void> {
+function loseReply(context: FaultContext, text: string): Promise<void> {
   return whileCutOff(context, async (proxy) => {
     const cutWhen = context.random.pick(['sent', 'answered'] as const);
     await Promise.race([proxy.trap({ text, cutWhen }), delay(10_000)]);

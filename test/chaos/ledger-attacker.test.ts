@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compareAttacks } from './ledger-attacker.ts';
-import type { AttackAnswers, FindingKind } from './ledger-types.ts';
+import type { AttackResponses, FindingKind } from './ledger-types.ts';
 
 const answer = (status: number) => ({ status, count: 2, example: '{}' });
 
-function kinds(change: { answers?: AttackAnswers['answers']; ids?: string[] }): FindingKind[] {
+function kinds(change: { answers?: AttackResponses['answers']; ids?: string[] }): FindingKind[] {
   const { answers = [answer(404)], ids = [] } = change;
   const attacks = [{ attack: 'forbidden things', allowed: [403, 404], answers }];
   const shown = { ids, own: new Set(['e1', 'v1']) };
@@ -31,11 +31,11 @@ test('an attack that makes the service fail is found', () => {
   }
 });
 
-test('an attack that no node answered, or only with 429 and 503, is found', () => {
+test('an attack without a response, or only with 429 and 503, is found', () => {
   assert.deepEqual(kinds({ answers: [] }), ['fault_not_exercised']);
   assert.deepEqual(kinds({ answers: [answer(429), answer(503)] }), ['fault_not_exercised']);
 });
 
-test('an email or event of another project in an answer to the attacker is found', () => {
+test('an email or event of another project in a response to the attacker is found', () => {
   assert.deepEqual(kinds({ ids: ['e1', 'x1'] }), ['shown_to_attacker']);
 });

@@ -16,7 +16,7 @@ const request = {
   scheduledAtMs: null,
   isCanceled: false,
   begunMs: 0,
-  unexpectedAnswers: [],
+  unexpectedResponses: [],
 };
 const email = { environment: 'live' as const, openCount: 0, eventCount: 1 };
 const copy = { address: ADDRESS, node: 'a', sessionBegunMs: 0, isTlsVerified: false };
@@ -24,7 +24,7 @@ const stream = {
   reader: 'pages',
   expected: ['v1', 'v2'],
   received: ['v1', 'v2'],
-  unexpectedAnswers: [],
+  unexpectedResponses: [],
 };
 const event = { seq: 2, position: 0, hasAttempt: true, isInDoubt: true, canceled: null };
 
@@ -113,6 +113,6 @@ test('an event that a reader of the stream missed, or got twice, is found', () =
 });
 
 test('a reader of the event stream that was refused is found', () => {
-  const refused = { ...stream, unexpectedAnswers: ['429 for /v1/events'] };
+  const refused = { ...stream, unexpectedResponses: ['429 for /v1/events'] };
   assert.deepEqual(kinds({ streams: [refused] }), ['unexpected_answer']);
 });

@@ -75,7 +75,7 @@ function contentsAreRight({ emails }: Evidence): Finding[] {
 }
 
 function streamsAreComplete({ streams }: Evidence): Finding[] {
-  return streams.flatMap(({ reader, expected, received, unexpectedAnswers }) => {
+  return streams.flatMap(({ reader, expected, received, unexpectedResponses }) => {
     const got = new Set<string>();
     const again = received.filter((id) => got.size === got.add(id).size);
     return [
@@ -83,7 +83,7 @@ function streamsAreComplete({ streams }: Evidence): Finding[] {
         .filter((id) => !got.has(id))
         .map((id) => finding('event_not_streamed', `${reader}: ${id}`)),
       ...again.map((id) => finding('event_streamed_twice', `${reader}: ${id}`)),
-      ...unexpectedAnswers.map((answer) => finding('unexpected_answer', `${reader}: ${answer}`)),
+      ...unexpectedResponses.map((answer) => finding('unexpected_answer', `${reader}: ${answer}`)),
     ];
   });
 }

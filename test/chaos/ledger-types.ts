@@ -28,7 +28,7 @@ export type Request = {
   /** Time of the client's first attempt. */
   begunMs: number;
   /** Status and body of each response that no client may get. */
-  unexpectedAnswers: readonly string[];
+  unexpectedResponses: readonly string[];
 };
 
 export type StoredEmail = {
@@ -74,11 +74,11 @@ export type ReadStream = {
   expected: readonly string[];
   received: readonly string[];
   /** Status and request of each response that no reader may get. */
-  unexpectedAnswers: readonly string[];
+  unexpectedResponses: readonly string[];
 };
 
 /** Responses of the nodes to one kind of attack (attacks.ts). */
-export type AttackAnswers = {
+export type AttackResponses = {
   attack: string;
   /** Statuses that the attack may get, besides those of a busy service. */
   allowed: readonly number[];
@@ -140,7 +140,7 @@ export type Evidence = {
   mayEndAs: (address: string) => readonly string[] | null;
   /** Returns whether mail to the address may be sent only over TLS with a verified certificate. */
   needsVerifiedTls: (address: string) => boolean;
-  attacks: readonly AttackAnswers[];
+  attacks: readonly AttackResponses[];
   /** Ids of emails and events in responses to the attacker, and ids of its own project. */
   shown: { ids: readonly string[]; own: ReadonlySet<string> };
   left: { queue: number; webhookQueue: number; nodes: number; workers: number };

@@ -20,7 +20,7 @@ function allIsWell(): Evidence {
     isCanceled: false,
     outcome: 'accepted' as const,
     begunMs: 10 * SECOND_MS,
-    unexpectedAnswers: [],
+    unexpectedResponses: [],
   };
   const event = { emailId: 'e1', position: 0, hasAttempt: true, isInDoubt: false, canceled: null };
   const webhook = { bodies: new Set(['{}']), isVerified: true };
@@ -441,7 +441,7 @@ test('a missing, additional, changed or wrongly signed webhook is found', () => 
 test('an unexpected response, and a revoked key that still works, are found', () => {
   assert.deepEqual(
     wrong(({ requests }) => ({
-      requests: [{ ...requests[0]!, unexpectedAnswers: ['500'] }, ...requests.slice(1)],
+      requests: [{ ...requests[0]!, unexpectedResponses: ['500'] }, ...requests.slice(1)],
     })),
     ['unexpected_answer'],
   );

@@ -48,7 +48,7 @@ function requestsAreKept(evidence: Evidence): Finding[] {
         ...(outcome === 'refused' && ours.size > 0
           ? [finding('stored_though_refused', `${index}: ${[...ours].join(', ')}`)]
           : []),
-        ...request.unexpectedAnswers.map((answer) =>
+        ...request.unexpectedResponses.map((answer) =>
           finding('unexpected_answer', `${index}: ${answer}`),
         ),
       ];

@@ -25,7 +25,7 @@ export type LiveKey = { id: string; key: string };
 
 type Record = { -readonly [Field in keyof Request]: Request[Field] } & {
   ids: string[];
-  unexpectedAnswers: string[];
+  unexpectedResponses: string[];
 };
 type AskResult =
   | { kind: 'accepted'; ids: readonly string[] }
@@ -231,7 +231,7 @@ export class Load {
     if (isUnavailable(answer)) return { kind: 'again', isOpen: leavesOpen(answer) };
     // The load changed its key while this request was under way.
     if (status === 401 && key !== this.#liveKey.key) return { kind: 'again', isOpen: false };
-    records[0]!.unexpectedAnswers.push(`${status} ${text.slice(0, 300)}`);
+    records[0]!.unexpectedResponses.push(`${status} ${text.slice(0, 300)}`);
     return { kind: 'again', isOpen: true };
   }
 
@@ -252,7 +252,7 @@ export class Load {
           this.cancels.push({ emailId, addresses, askedMs, answeredMs: Date.now() });
         } else if (status !== 409 && status !== 404) {
           // A 404 means that the database has lost the email. The ledger finds a missing email anyway.
-          record.unexpectedAnswers.push(`cancel: ${status} ${text.slice(0, 300)}`);
+          record.unexpectedResponses.push(`cancel: ${status} ${text.slice(0, 300)}`);
         }
         return;
       }
@@ -291,7 +291,7 @@ function newRecord(
     outcome: 'unknown',
     ids: [],
     begunMs: Date.now(),
-    unexpectedAnswers: [],
+    unexpectedResponses: [],
   };
 }
 

@@ -152,7 +152,7 @@ function lineOf(
     count(evidence.cancels.length, 'canceled'),
     count(new Set(evidence.requests.flatMap(({ batch }) => batch ?? [])).size, 'batches'),
     count(director.streamed, 'events streamed'),
-    count(director.attacker.answered, 'answers to the attacker'),
+    count(director.attacker.answered, 'responses to the attacker'),
     count(disturbances.length, 'disturbances'),
     `${lost} lost and ${repeated} repeated by the fail-over`,
     `${plan.total - plan.unhit.size}/${plan.total} failpoints`,

@@ -24,7 +24,7 @@ type Reader = {
   name: string;
   environment: Environment;
   received: string[];
-  unexpectedAnswers: string[];
+  unexpectedResponses: string[];
 };
 type Page = { data: { id: string; cursor: string }[]; has_more: boolean; cursor: string };
 
@@ -62,7 +62,7 @@ export class StreamReaders {
   }
 
   async #finished(reader: Reader): Promise<ReadStream> {
-    const { name, environment, received, unexpectedAnswers } = reader;
+    const { name, environment, received, unexpectedResponses } = reader;
     const values = [environment, this.#stage.attacker.projectId, OPERATOR_PROJECT_ID];
     const rows: { id: string }[] = await this.#stage.sql(EVENTS, values);
     const expected = rows.map(({ id }) => id);
@@ -73,7 +73,7 @@ export class StreamReaders {
     // Missing events become findings of the ledger.
     const options = { what: name, timeoutMs: FINISHED_WITHIN_MS };
     await waitFor(hasAll, options).catch(() => {});
-    return { reader: name, expected, received, unexpectedAnswers };
+    return { reader: name, expected, received, unexpectedResponses };
   }
 
   async #readPages(reader: Reader): Promise<void> {
@@ -122,7 +122,7 @@ export class StreamReaders {
 
   /** @throws when no node is up, or the node refuses or does not respond */
   async #request(
-    { environment, unexpectedAnswers }: Reader,
+    { environment, unexpectedResponses }: Reader,
     path: string,
     init: RequestInit = {},
   ): Promise<Response> {
@@ -136,7 +136,8 @@ export class StreamReaders {
     if (!response.ok) {
       const { status } = response;
       const answer = { status, text: await response.clone().text() };
-      if (!isUnavailable(answer)) unexpectedAnswers.push(`${status} ${answer.text.slice(0, 300)}`);
+      if (!isUnavailable(answer))
+        unexpectedResponses.push(`${status} ${answer.text.slice(0, 300)}`);
       throw await failureOf(response);
     }
     return response;
@@ -144,7 +145,7 @@ export class StreamReaders {
 }
 
 function newReader(name: string, environment: Environment): Reader {
-  return { name, environment, received: [], unexpectedAnswers: [] };
+  return { name, environment, received: [], unexpectedResponses: [] };
 }
 
 function pause(signal: AbortSignal): Promise<void> {

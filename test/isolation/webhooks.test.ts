@@ -66,7 +66,7 @@ test('webhooks that do not answer delay no webhook of another project, nor one o
     for (let email = 0; email < EMAILS; email += 1) await send(sender);
   }
   await waitFor(() => slow.received.length >= 256, {
-    what: 'more webhooks without an answer than are sent at once',
+    what: 'more webhooks without a response than are sent at once',
     timeoutMs: 30_000,
   });
 

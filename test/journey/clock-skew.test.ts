@@ -66,7 +66,7 @@ test('a node that is 200 days behind accepts no mail and says why, until its clo
   assert.equal(lines.length, 3, 'each change is logged once');
 });
 
-test('a node that is two hours ahead answers 451 by SMTP and says why, until its clock is right', async () => {
+test('a node that is two hours ahead replies 451 by SMTP and says why, until its clock is right', async () => {
   using clocks = makeClocks();
   clocks.set('a', 2 * 3_600_000);
   await using service = await startService({ env: { ...clocks.envOf('a'), ...SUBMISSION_ENV } });

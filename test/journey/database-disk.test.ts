@@ -5,7 +5,7 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { preload } from '../support/preload.ts';
-import { type Answer, type Service, startService } from '../support/service.ts';
+import { type ApiResponse, type Service, startService } from '../support/service.ts';
 import { eventually, waitFor } from '../support/wait.ts';
 
 const FULL = join(tmpdir(), `letterhaus-test-full-${process.pid}`);
@@ -31,7 +31,7 @@ const shared = await startService({
 });
 after(() => shared[Symbol.asyncDispose]());
 
-function post(service: Service): Promise<Answer> {
+function post(service: Service): Promise<ApiResponse> {
   const body = {
     from: 'hello@acme.test',
     to: 'delivered@simulator.test',

@@ -28,7 +28,7 @@ test('a killed database is restarted, and every email that got a 202 arrives onc
       process.kill(killed, 'SIGKILL');
     },
   });
-  assert.equal(load.broken, 0, 'every request was answered');
+  assert.equal(load.broken, 0, 'every request got a response');
   for (const answer of load.refused) {
     assert.equal(answer.status, 503, answer.text);
     assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import pg from 'pg';
 import { migratedDatabase } from '../support/postgres.ts';
 import { waitForArrivals, FROM, newScene, to } from '../support/scene.ts';
-import type { Answer } from '../support/service.ts';
+import type { ApiResponse } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const EMAILS = 150;
@@ -35,7 +35,7 @@ test('750 MB of emails sent to a frozen database get 503 or 202, and memory stay
   const lock = new pg.Client(database.address);
   await lock.connect();
   await lock.query('begin; select from limit_windows for update');
-  const refused: Answer[] = [];
+  const refused: ApiResponse[] = [];
   const sending = Array.from({ length: EMAILS }, async () => {
     const answer = await service.request('POST', '/v1/emails', { key, body });
     if (answer.status !== 202) refused.push(answer);

@@ -7,7 +7,7 @@ import { after, test } from 'node:test';
 import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';
 import { proxiedDatabase } from '../support/postgres.ts';
 import { waitForArrivals, FROM, newScene, waitForEmptyQueue, to } from '../support/scene.ts';
-import type { Answer } from '../support/service.ts';
+import type { ApiResponse } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 /** The name of the accept statement, as it stands between the zero bytes of a Bind message. */
@@ -24,7 +24,7 @@ after(async () => {
 const { service, mx, key } = scene;
 const { proxy } = database;
 
-function post(index: number, idempotencyKey?: string): Promise<Answer> {
+function post(index: number, idempotencyKey?: string): Promise<ApiResponse> {
   const body = { from: FROM, to: to(index), subject: 'Hello', text: 'Hello' };
   const headers = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
   return service.request('POST', '/v1/emails', { key, body, headers });
@@ -35,7 +35,7 @@ function copies(index: number): number {
   return mx.messages.filter(({ recipients }) => recipients.includes(to(index))).length;
 }
 
-function assertUnavailable(answer: Answer, sentence: RegExp): void {
+function assertUnavailable(answer: ApiResponse, sentence: RegExp): void {
   assert.equal(answer.status, 503, answer.text);
   assert.equal(answer.body.error.code, 'service_unavailable');
   assert.match(answer.body.error.message, sentence);
@@ -54,7 +54,7 @@ test('while the database is unavailable, sends get 503 with the reason; mail res
     },
   });
   await refusing;
-  assert.equal(load.broken, 0, 'every request was answered');
+  assert.equal(load.broken, 0, 'every request got a response');
   for (const answer of load.refused) {
     assertUnavailable(answer, /nothing was accepted|may have been accepted/);
   }
@@ -91,8 +91,8 @@ test('a short database stall delays responses and loses nothing', async () => {
   let answered = false;
   const onAccepted = (): void => void (answered = true);
   const load = runLoad(service, { key, count: 40, from: FROM, to, onAccepted });
-  const anAnswer = waitFor(() => answered, { what: 'an answer', timeoutMs: 1_000 });
-  await assert.rejects(anAnswer, 'nobody is answered before it is on disk');
+  const anAcceptance = waitFor(() => answered, { what: 'an answer', timeoutMs: 1_000 });
+  await assert.rejects(anAcceptance, 'nobody is answered before it is on disk');
   await proxy.heal();
   const { accepted } = await load;
   assert.equal(accepted.length, 40);
@@ -118,7 +118,7 @@ test('an email with an unknown outcome is repeated under its Idempotency-Key and
   const healedAtMs = performance.now();
   const repeated = await waitFor(
     () => post(502, 'order-1').then((one) => one.status !== 503 && one),
-    { what: 'the repeat to be answered', timeoutMs: RECOVERY_MAX_MS },
+    { what: 'the response to the repetition', timeoutMs: RECOVERY_MAX_MS },
   );
   assert.equal(repeated.status, 200, repeated.text);
   await waitForArrivals(mx, [repeated.body.id]);

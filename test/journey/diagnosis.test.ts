@@ -178,7 +178,7 @@ test('a provider whose servers do not answer is suspended, and the email says so
   for (const one of [id, second]) await journey.request('POST', `/v1/emails/${one}/cancel`);
 });
 
-test('name servers that do not answer leave the route unknown, and the answer comes in seconds', async () => {
+test('name servers that do not answer leave the route unknown, and the response comes in seconds', async () => {
   journey.dns.setFailure('why-silent.test', 'timeout');
   const scheduled_at = new Date(Date.now() + 86_400_000).toISOString();
   const id = await journey.send({ to: 'kim@why-silent.test', scheduled_at });

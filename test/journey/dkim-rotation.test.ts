@@ -5,10 +5,10 @@ import { after, test } from 'node:test';
 import { authenticate } from 'mailauth';
 import { assertFailure } from '../support/api.ts';
 import { startJourney } from '../support/journey.ts';
-import type { Answer } from '../support/service.ts';
+import type { ApiResponse } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const journey = await startJourney({ LETTERHAUS_DOMAINS_INTERVAL_S: '1' });
 const mx = await journey.mailServer('receiving.test');
@@ -26,9 +26,9 @@ const show = async ({ id }: Body): Promise<Body> =>
   (await journey.request('GET', `/v1/domains/${id}`)).body;
 const verify = async ({ id }: Body): Promise<Body> =>
   (await journey.request('POST', `/v1/domains/${id}/verify`)).body;
-const rotate = ({ id }: Body): Promise<Answer> =>
+const rotate = ({ id }: Body): Promise<ApiResponse> =>
   journey.request('POST', `/v1/domains/${id}/rotate-dkim`);
-const cancel = ({ id }: Body): Promise<Answer> =>
+const cancel = ({ id }: Body): Promise<ApiResponse> =>
   journey.request('POST', `/v1/domains/${id}/rotate-dkim/cancel`);
 
 async function rotated(domain: Body): Promise<Body> {

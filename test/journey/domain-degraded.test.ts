@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';
-import type { Answer } from '../support/service.ts';
+import type { ApiResponse } from '../support/service.ts';
 import { eventually, waitFor } from '../support/wait.ts';
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const journey = await startJourney({ LETTERHAUS_DOMAINS_INTERVAL_S: '1' });
 const mx = await journey.mailServer('receiving.test');

@@ -66,7 +66,7 @@ test('a sender whose records are published passes DKIM, SPF and DMARC', async ()
   });
 });
 
-test('a sender whose records are gone fails, and the answer names the missing record', async () => {
+test('a sender whose records are gone fails, and the response names the missing record', async () => {
   const key = await journey.key();
   const body = { name: 'gone.example' };
   const { body: domain } = await journey.service.request('POST', '/v1/domains', { key, body });
@@ -79,7 +79,7 @@ test('a sender whose records are gone fails, and the answer names the missing re
   assert.deepEqual([sender.dmarc.policy, sender.dmarc.verdict], ['quarantine', 'fail']);
 });
 
-test('name servers that do not answer make a verdict unknown in seconds, and do not slow the request', async () => {
+test('name servers that do not answer make a finding unknown in seconds, and do not slow the request', async () => {
   journey.dns.setFailure('silent.test', 'timeout');
   const startedMs = performance.now();
   const { recipients } = await dryRun({ to: ['kim@silent.test', 'kim@null.test'] });

@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { arrivals, assertSettled, duplicates } from '../support/load.ts';
 import { proxiedDatabase } from '../support/postgres.ts';
 import { waitForArrivals, FROM, newScene, waitForEmptyQueue, to } from '../support/scene.ts';
-import type { Answer } from '../support/service.ts';
+import type { ApiResponse } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const SIZE = 100;
@@ -21,7 +21,7 @@ after(async () => {
 });
 const { service, mx, key } = scene;
 
-function post(idempotencyKey: string, validation = 'strict'): Promise<Answer> {
+function post(idempotencyKey: string, validation = 'strict'): Promise<ApiResponse> {
   const body = Array.from({ length: SIZE }, (_, index) => ({
     from: FROM,
     to: to(index),
@@ -46,7 +46,7 @@ const workerIsBack = () =>
       timeoutMs: 30_000,
     },
   );
-const idsOf = ({ body }: Answer): string[] => body.data.map(({ id }: { id: string }) => id);
+const idsOf = ({ body }: ApiResponse): string[] => body.data.map(({ id }: { id: string }) => id);
 
 test('when the service is killed around the commit of a batch, repeating it makes one batch, which arrives once', async () => {
   await assert.rejects(post('killed'));

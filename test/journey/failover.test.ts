@@ -77,7 +77,7 @@ async function loadWith(
   });
   await Promise.all(begun);
   assert.equal(waiting.size, 0, 'the load was long enough');
-  assert.equal(load.broken, 0, 'every request was answered');
+  assert.equal(load.broken, 0, 'every request got a response');
   for (const { status, text } of load.refused) assert.equal(status, 503, text);
   return load;
 }

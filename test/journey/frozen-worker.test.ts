@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.ts';
 
 const KILLED = /a worker did not answer and is killed/;
 
-test('a frozen worker is replaced under load: requests are answered, and no mail is sent twice', async (t) => {
+test('a frozen worker is replaced under load: all requests get a response, and no mail is sent twice', async (t) => {
   await using scene = await newScene({ args: ['--workers', '2'] });
   const { service, mx, key } = scene;
   const release = Promise.withResolvers<void>();
@@ -44,7 +44,7 @@ test('a frozen worker is replaced under load: requests are answered, and no mail
     { what: 'two workers again', timeoutMs: 30_000 },
   );
   const after = await runLoad(service, { key, count: 50, from: FROM, to });
-  assert.equal(after.accepted.length, 50, 'every request is answered again');
+  assert.equal(after.accepted.length, 50, 'every request gets a response again');
   assert.ok(under.accepted.length > 100, `${under.accepted.length} accepted meanwhile`);
 
   const accepted = [...ids, ...under.accepted, ...after.accepted];

@@ -37,7 +37,7 @@ test('when all processes are killed under load, everything accepted is delivered
   assert.ok(load.accepted.length >= MANY_EMAILS / 2 && load.broken > 0, 'it was killed under load');
   await service.restart();
   await allIsSettled(load.accepted);
-  // Only what was between its dot and its settled answer may come twice.
+  // Only what was between its dot and its settled reply may come twice.
   assert.ok(copies() - before <= 20 + MANY_EMAILS / 10, 'few duplicates');
 });
 

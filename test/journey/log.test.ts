@@ -25,7 +25,7 @@ async function attemptOf(emailId: string): Promise<LogLine> {
   return waitFor(find, { what: 'the line of an attempt' });
 }
 
-test('the line of an attempt says what the server answered, which one, why, and how long it took', async () => {
+test('the line of an attempt says what the server replied, which one, why, and how long it took', async () => {
   const mx = await journey.mailServer('bouncing.test', { phases: { rcpt: { reply: REPLY } } });
   const id = await journey.send({ to: 'jo.private@bouncing.test', ...draft });
   const {

@@ -15,7 +15,7 @@ const TAKING: Record<string, MxBehaviour> = {
   'knows no EHLO': { phases: { ehlo: '502 5.5.1 What?' } },
   'has no extension at all': { pipelining: false, smtpUtf8: false },
   'greets in many lines': { phases: { greeting: '220-mx ESMTP\n220-Be nice.\n220 Go on' } },
-  'sends its answers byte by byte': {
+  'sends its replies byte by byte': {
     phases: { ehlo: { reply: '250-fake.test\n250 PIPELINING', dripMs: 2 } },
   },
   'hangs up without a goodbye': { phases: { quit: { drop: 'rst' } } },
@@ -76,7 +76,7 @@ const PUT_OFF: Record<string, { behaviour: MxBehaviour; category?: string; code:
       category: 'protocol',
       code: null,
     },
-    'answers twice': {
+    'replies twice': {
       behaviour: { phases: { mail: '250 2.1.0 Ok\n250 2.1.0 Ok\n250 2.1.0 Ok\n250 2.1.0 Ok' } },
       category: 'protocol',
       code: null,

@@ -45,27 +45,27 @@ const HOSTILE: Record<string, Hostile> = {
     answer: { raw: `220-${'x'.repeat(1018)}\r\n`.repeat(1024), times: 10 },
     says: TOO_LONG,
   },
-  'answers EHLO without end': {
+  'replies to EHLO without end': {
     at: 'ehlo',
     answer: { raw: '250-MORE\r\n'.repeat(1000), times: Infinity },
     says: TOO_LONG,
   },
-  'answers MAIL with a line without end': {
+  'replies to MAIL with a line without end': {
     at: 'mail',
     answer: { raw: MEGABYTE, times: Infinity },
     says: NO_REPLY,
   },
-  'answers RCPT with noise without end': {
+  'replies to RCPT with noise without end': {
     at: 'rcpt',
     answer: { raw: Buffer.from('\u0000\u001f\u00ff\r\n'.repeat(10_000)), times: Infinity },
     says: NO_REPLY,
   },
-  'answers RCPT with a NUL in it': {
+  'replies to RCPT with a NUL': {
     at: 'rcpt',
     answer: { raw: '250 a\0b\r\n' },
     says: /a NUL character/,
   },
-  'answers RCPT with two codes in one reply': {
+  'replies to RCPT with two codes at once': {
     at: 'rcpt',
     answer: { raw: '250-a\r\n550 b\r\n' },
     says: /lines have different codes/,
@@ -75,7 +75,7 @@ const HOSTILE: Record<string, Hostile> = {
     answer: '220 fake.test\n250 2.1.0 Ok\n250 2.1.5 Ok\n354 Go',
     says: UNASKED,
   },
-  'answers DATA twice': { at: 'data_command', answer: '354 Go\n250 2.0.0 Taken', says: UNASKED },
+  'replies to DATA twice': { at: 'data_command', answer: '354 Go\n250 2.0.0 Taken', says: UNASKED },
   'takes the message before it was sent': {
     at: 'data_command',
     answer: '250 2.0.0 Taken',

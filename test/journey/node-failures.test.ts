@@ -54,7 +54,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
     );
     assert.ok(tookMs < 60_000, `it took ${tookMs} ms`);
     await assertSettled(survivor, accepted);
-    // Only what was between its dot and its settled answer may come twice: on a busy machine, more.
+    // Only what was between its dot and its settled reply may come twice: on a busy machine, more.
     assert.ok(duplicates(arrivals(mx)) <= EMAILS / 5, `${duplicates(arrivals(mx))} duplicates`);
     const rows = await waitFor(async () => survivor.sql('select 1 from nodes'), {
       what: 'the nodes',
@@ -117,7 +117,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
       phases: { data: { after: release.promise, reply: '250 2.0.0 Taken' } },
     });
     const { nodes, mx, key, database } = scene;
-    // Two connections per node wait for their answers, and so do the emails behind them.
+    // Two connections per node wait for their replies, and so do the emails behind them.
     const ids = await Promise.all(
       [...nodes, ...nodes, ...nodes, ...nodes].map((node, index) =>
         node.send({ from: FROM, to: to(index) }, { key }),

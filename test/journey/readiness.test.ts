@@ -14,7 +14,7 @@ import { after, test } from 'node:test';
 import { HOUR_MS, makeClocks } from '../chaos/clocks.ts';
 import { proxiedDatabase } from '../support/postgres.ts';
 import { preload } from '../support/preload.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const FULL = join(tmpdir(), `letterhaus-test-full-${process.pid}`);
@@ -48,17 +48,17 @@ after(async () => {
 });
 
 const ready = () => service.request('GET', '/readyz', { key: null });
-const codesOf = ({ body }: Answer): string[] =>
+const codesOf = ({ body }: ApiResponse): string[] =>
   (body.reasons ?? []).map((one: { code: string }) => one.code);
 
-function post(): Promise<Answer> {
+function post(): Promise<ApiResponse> {
   const to = 'delivered@simulator.test';
   const body = { from: 'hello@acme.test', to, subject: 'Hello', text: 'Hello' };
   return service.request('POST', '/v1/emails', { body });
 }
 
-/** The answer of /readyz once it has these reasons. */
-async function isUnready(...codes: readonly string[]): Promise<Answer> {
+/** The response of /readyz once it has these reasons. */
+async function isUnready(...codes: readonly string[]): Promise<ApiResponse> {
   const answer = await waitFor(
     () => ready().then((one) => String(codesOf(one)) === String(codes) && one),
     { what: `/readyz to say ${codes.join()}`, timeoutMs: 30_000 },
@@ -79,14 +79,14 @@ async function isReady(): Promise<void> {
   await waitFor(accepts, { what: 'mail to be accepted again', timeoutMs: 30_000 });
 }
 
-function messageOf(answer: Answer, code: string): string {
+function messageOf(answer: ApiResponse, code: string): string {
   return answer.body.reasons.find((one: { code: string }) => one.code === code).message;
 }
 
-test('while the database is frozen, readiness answers at once that it is unavailable', async () => {
+test('while the database is frozen, readiness responds at once that it is unavailable', async () => {
   await isReady();
   proxy.stall();
-  // All of these answers come while the database gives none.
+  // All of these responses come while the database gives no answer.
   const answer = await isUnready('database_unavailable');
   assert.equal(
     messageOf(answer, 'database_unavailable'),
@@ -159,7 +159,7 @@ test('a wrong clock is a reason, for as long as it is wrong', async () => {
   await isReady();
 });
 
-test('a node that ends for a newer schema answers connected clients with the reason', async () => {
+test('a node that ends for a newer schema responds to connected clients with the reason', async () => {
   const { hostname, port } = new URL(service.url);
   const socket = connect({ host: hostname, port: Number(port) });
   await once(socket, 'connect');

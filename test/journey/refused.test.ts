@@ -8,7 +8,7 @@ import { startJourney } from '../support/journey.ts';
 const journey = await startJourney();
 after(() => journey[Symbol.asyncDispose]());
 
-/** Returns the answer of the API to another email to this address. */
+/** Returns the response of the API to another email to this address. */
 async function again(to: string): Promise<string> {
   const draft = { from: 'hello@acme.example', to, subject: 'Again', text: 'Again' };
   const { status, body } = await journey.request('POST', '/v1/emails', draft);

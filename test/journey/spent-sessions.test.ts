@@ -63,7 +63,7 @@ test('a 5xx to RSET after a refused recipient does not defer the next email', as
   assert.equal(mx.messages.length, 2);
 });
 
-test('a 5xx to MAIL on a new session is the answer, after one more try at most', async () => {
+test('a 5xx to MAIL on a new session is final, after one more try at most', async () => {
   const domain = 'unwanted.test';
   const mx = await journey.mailServer(domain, {}, { provider: domain });
   await delivered(await journey.send({ to: `jo@${domain}` }));

@@ -3,13 +3,13 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure } from '../support/api.ts';
 import { startJourney } from '../support/journey.ts';
-import { type Answer } from '../support/service.ts';
+import { type ApiResponse } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const journey = await startJourney();
 after(() => journey[Symbol.asyncDispose]());
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const FULL = '550 5.2.2 Mailbox full';
 const FULL_FOR_NOW = '452 4.2.2 Mailbox full, try again later';

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import assert from 'node:assert/strict';
 import type { MxBehaviour } from '../support/fake-mx.ts';
 import { CA_FILE, type MailServer, startJourney } from '../support/journey.ts';
-import { policyText, startPolicyServer, type PolicyAnswer } from '../support/policy-server.ts';
+import { policyText, startPolicyServer, type PolicyResponse } from '../support/policy-server.ts';
 
 const policies = await startPolicyServer();
 const journey = await startJourney({
@@ -23,7 +23,7 @@ let domains = 0;
 
 /** Returns a new domain with an announced policy. By default the policy names the hosts of `*.mx.test`. */
 function announce(
-  answer: PolicyAnswer = { body: policyText('enforce', ['*.mx.test']) },
+  answer: PolicyResponse = { body: policyText('enforce', ['*.mx.test']) },
   { txt = 'v=STSv1; id=1;' } = {},
 ): string {
   const domain = `sts${++domains}.test`;
@@ -137,7 +137,7 @@ test('TLS results of a domain are counted by policy and result', async () => {
   ]);
 });
 
-const USELESS: Record<string, PolicyAnswer> = {
+const USELESS: Record<string, PolicyResponse> = {
   'is not there': { status: 404 },
   'leads elsewhere': {
     status: 301,

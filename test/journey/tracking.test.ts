@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import PostalMime from 'postal-mime';
 import { startJourney } from '../support/journey.ts';
-import type { Answer } from '../support/service.ts';
+import type { ApiResponse } from '../support/service.ts';
 import { idIn, SUBMISSION_ENV, transportTo } from '../support/submission.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -51,7 +51,7 @@ function visit(path: string, { ip = '203.0.113.77', userAgent = BROWSER, method 
   return fetch(service.url + path, { method, headers, redirect: 'manual' });
 }
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 /** The opens and clicks of the email, once there are so many. */
 async function visits(id: string, count: number): Promise<Body[]> {
@@ -149,7 +149,7 @@ test('mail submitted by SMTP is tracked by the setting of its domain, and signed
   await visits(id, 2);
 });
 
-test('a link that is requested very often stores few events and answers every time', async () => {
+test('a link that is requested very often stores few events and responds every time', async () => {
   const { id, links } = await sent('flooded.test');
   let status = new Set<number>();
   for (let round = 0; round < 20; round += 1) {

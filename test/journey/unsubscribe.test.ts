@@ -6,7 +6,7 @@ import { Resolver } from 'node:dns/promises';
 import { authenticate } from 'mailauth';
 import { assertFailure, EMAIL, rawText } from '../support/api.ts';
 import { startJourney } from '../support/journey.ts';
-import type { Answer } from '../support/service.ts';
+import type { ApiResponse } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const PUBLIC_URL = 'https://mail.acme.example/letterhaus';
@@ -15,7 +15,7 @@ const journey = await startJourney({ LETTERHAUS_PUBLIC_URL: PUBLIC_URL });
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 const ONE_CLICK = 'List-Unsubscribe=One-Click';
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
@@ -52,7 +52,7 @@ async function linkFor(domain: string): Promise<{ path: string; address: string;
   return { path: pathIn(mx.messages[0]!.raw), address, id };
 }
 
-function assertPage(answer: Answer, status: number, text: RegExp): void {
+function assertPage(answer: ApiResponse, status: number, text: RegExp): void {
   assert.equal(answer.status, status, answer.text);
   assert.match(answer.text, text);
   const header = (name: string) => answer.headers.get(name) ?? '';

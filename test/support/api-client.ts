@@ -6,7 +6,7 @@ import type { Queryable } from '../../src/database/database.ts';
 import type { CommandEnd } from './letterhaus.ts';
 import { waitFor } from './wait.ts';
 
-export type Answer = {
+export type ApiResponse = {
   status: number;
   headers: Headers;
   text: string;
@@ -53,7 +53,7 @@ export abstract class ApiClient {
     return this.#liveKey;
   }
 
-  async request(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+  async request(method: string, path: string, options: RequestOptions = {}): Promise<ApiResponse> {
     const { key = this.testKey, body } = options;
     const response = await fetch(this.url + path, {
       method,
@@ -81,17 +81,21 @@ export abstract class ApiClient {
       html: '<p>Hello</p>',
       ...draft,
     };
-    const answer = await this.request('POST', '/v1/emails', { ...options, body: email });
-    assert.equal(answer.status, 202, answer.text);
-    return answer.body.id;
+    const response = await this.request('POST', '/v1/emails', { ...options, body: email });
+    assert.equal(response.status, 202, response.text);
+    return response.body.id;
   }
 
   /** Returns the email as the API shows it. */
   // oxlint-disable-next-line typescript/no-explicit-any
   async email(id: string, key?: string): Promise<any> {
-    const answer = await this.request('GET', `/v1/emails/${id}`, key === undefined ? {} : { key });
-    assert.equal(answer.status, 200, answer.text);
-    return answer.body;
+    const response = await this.request(
+      'GET',
+      `/v1/emails/${id}`,
+      key === undefined ? {} : { key },
+    );
+    assert.equal(response.status, 200, response.text);
+    return response.body;
   }
 
   /** Waits until the email has the status. @returns the email */

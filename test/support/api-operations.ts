@@ -1,7 +1,7 @@
 /** The operations of the API, and calls of those for operators, for the test of the OpenAPI document. */
 import assert from 'node:assert/strict';
 import { UNKNOWN_ID } from './api.ts';
-import type { Answer, Service } from './service.ts';
+import type { ApiResponse, Service } from './service.ts';
 
 export const ENDPOINTS = `
   POST /v1/emails
@@ -126,9 +126,9 @@ export const ENDPOINTS = `
   GET /healthz
   GET /readyz`;
 
-type Asks = (id: string, ids?: Record<string, string>, body?: object) => Promise<Answer>;
+type Asks = (id: string, ids?: Record<string, string>, body?: object) => Promise<ApiResponse>;
 
-export async function operatorAnswers(
+export async function operatorResponses(
   service: Service,
   asks: Asks,
   project: { id: string },

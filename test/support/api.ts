@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import type { Answer } from './service.ts';
+import type { ApiResponse } from './service.ts';
 
 export const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 /** ISO 8601 in UTC with milliseconds. */
@@ -20,36 +20,36 @@ export const EMAIL = {
 /** Longer than the service's own time limits; ends the wait for a broken service. */
 const RAW_TIMEOUT_MS = 45_000;
 
-/** Asserts that the answer is a failure with this status and code, in the shape of every error. */
+/** Asserts that the response is a failure with this status and code, in the shape of every error. */
 export function assertFailure(
-  answer: Answer,
+  response: ApiResponse,
   status: number,
   code: string,
   message: RegExp = /./,
 ): void {
-  assert.equal(answer.status, status, answer.text);
-  assert.match(answer.headers.get('content-type') ?? '', /^application\/json\b/);
-  const { error, ...rest } = answer.body;
+  assert.equal(response.status, status, response.text);
+  assert.match(response.headers.get('content-type') ?? '', /^application\/json\b/);
+  const { error, ...rest } = response.body;
   assert.deepEqual(rest, {});
   const { code: itsCode, message: itsMessage, request_id, details, ...more } = error;
   assert.deepEqual(more, {});
-  assert.equal(itsCode, code, answer.text);
+  assert.equal(itsCode, code, response.text);
   assert.match(itsMessage, message);
   assert.match(itsMessage, /^[^\n<]*\w[^\n]*$/);
   assert.match(request_id, UUID_V7);
-  assert.equal(answer.headers.get('x-request-id'), request_id);
+  assert.equal(response.headers.get('x-request-id'), request_id);
   for (const detail of details ?? []) {
     assert.deepEqual(Object.keys(detail).toSorted(), ['field', 'message']);
     assert.ok(typeof detail.field === 'string' && typeof detail.message === 'string');
   }
 }
 
-/** Writes bytes to the service and returns all its answers until it closes the connection, in order. */
-export async function rawAnswers(url: string, bytes: string | Buffer): Promise<Answer[]> {
-  return parseAnswers(await rawBytes(url, bytes));
+/** Writes bytes to the service and returns all its responses until it closes the connection, in order. */
+export async function rawResponses(url: string, bytes: string | Buffer): Promise<ApiResponse[]> {
+  return parseResponses(await rawBytes(url, bytes));
 }
 
-/** Returns the same as text, for answers that do not come from the API. */
+/** Returns the same as text, for responses that do not come from the API. */
 export async function rawText(url: string, bytes: string | Buffer): Promise<string> {
   return (await rawBytes(url, bytes)).toString('latin1');
 }
@@ -59,7 +59,7 @@ async function rawBytes(url: string, bytes: string | Buffer): Promise<Buffer> {
   const socket = connect({ host: hostname, port: Number(port) });
   const chunks: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => chunks.push(chunk));
-  // A reset after the answer counts as a close; one before it leaves the answers empty.
+  // A reset after the response counts as a close; one before it leaves no responses.
   socket.on('error', () => {});
   socket.setTimeout(RAW_TIMEOUT_MS, () => socket.destroy());
   socket.write(bytes);
@@ -67,15 +67,15 @@ async function rawBytes(url: string, bytes: string | Buffer): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Returns the last answer, for requests that end the connection. */
-export async function rawAnswer(url: string, bytes: string | Buffer): Promise<Answer> {
-  const answer = (await rawAnswers(url, bytes)).at(-1);
-  assert.ok(answer, 'the connection was closed without an answer');
-  return answer;
+/** Returns the last response, for requests that end the connection. */
+export async function rawResponse(url: string, bytes: string | Buffer): Promise<ApiResponse> {
+  const response = (await rawResponses(url, bytes)).at(-1);
+  assert.ok(response, 'the connection was closed without a response');
+  return response;
 }
 
-function parseAnswers(bytes: Buffer): Answer[] {
-  const answers: Answer[] = [];
+function parseResponses(bytes: Buffer): ApiResponse[] {
+  const responses: ApiResponse[] = [];
   for (let rest = bytes; rest.length > 0;) {
     const end = rest.indexOf('\r\n\r\n');
     assert.ok(end > 0, `not HTTP: ${rest.toString('latin1')}`);
@@ -87,8 +87,8 @@ function parseAnswers(bytes: Buffer): Answer[] {
     const length = Number(headers.get('content-length') ?? 0);
     const text = rest.toString('utf8', end + 4, end + 4 + length);
     const isJson = headers.get('content-type')?.includes('json') === true;
-    answers.push({ status, headers, text, body: isJson ? JSON.parse(text) : null });
+    responses.push({ status, headers, text, body: isJson ? JSON.parse(text) : null });
     rest = rest.subarray(end + 4 + length);
   }
-  return answers;
+  return responses;
 }

@@ -1,7 +1,7 @@
 /** A browser with the dashboard open, as the API sees it: it keeps cookies and sends the origin of requests. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
-import type { Answer, Service } from './service.ts';
+import type { ApiResponse, Service } from './service.ts';
 
 export const OWNER = {
   email: 'owner@acme.test',
@@ -30,7 +30,7 @@ export class Browser {
     method: string,
     path: string,
     { body, headers = {} }: BrowserRequest = {},
-  ): Promise<Answer> {
+  ): Promise<ApiResponse> {
     const all = {
       'sec-fetch-site': 'same-origin',
       'letterhaus-session': '1',
@@ -38,13 +38,13 @@ export class Browser {
       ...this.#headers,
       ...headers,
     };
-    const answer = await this.#service.request(method, path, {
+    const response = await this.#service.request(method, path, {
       key: null,
       headers: Object.fromEntries(Object.entries(all).filter(([, value]) => value !== '')),
       ...(body !== undefined && { body }),
     });
-    this.#keepCookie(answer);
-    return answer;
+    this.#keepCookie(response);
+    return response;
   }
 
   get = (path: string, headers: Record<string, string> = {}) =>
@@ -52,11 +52,11 @@ export class Browser {
   post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
     this.request('POST', path, { body, headers });
 
-  async signIn({ email, password }: { email: string; password: string }): Promise<Answer> {
+  async signIn({ email, password }: { email: string; password: string }): Promise<ApiResponse> {
     return this.post('/v1/session', { email, password });
   }
 
-  #keepCookie({ headers }: Answer): void {
+  #keepCookie({ headers }: ApiResponse): void {
     for (const line of headers.getSetCookie()) {
       const [pair = ''] = line.split(';', 1);
       const isGone = /Max-Age=0\b/i.test(line);
@@ -76,8 +76,8 @@ export function tokenOf(url: string): string {
 export async function ownerOf(service: Service): Promise<Browser> {
   const browser = new Browser(service);
   const token = tokenOf(service.readyLine.sign_in_url ?? '');
-  const answer = await browser.post('/v1/session/owner', { token, ...OWNER });
-  assert.equal(answer.status, 200, answer.text);
+  const response = await browser.post('/v1/session/owner', { token, ...OWNER });
+  assert.equal(response.status, 200, response.text);
   return browser;
 }
 

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import PostalMime from 'postal-mime';
 import { assertFailure, EMAIL } from './api.ts';
-import type { Answer, ApiClient } from './api-client.ts';
+import type { ApiResponse, ApiClient } from './api-client.ts';
 
 export function changing(service: ApiClient) {
-  const post = (change: object, key?: string): Promise<Answer> =>
+  const post = (change: object, key?: string): Promise<ApiResponse> =>
     service.request('POST', '/v1/emails', {
       body: { ...EMAIL, ...change },
       ...(key === undefined ? {} : { key }),
@@ -16,10 +16,10 @@ export function changing(service: ApiClient) {
     assertFailure(await post(change), 422, 'validation_error', expected);
   };
 
-  const accepted = async (change: object): Promise<Answer['body']> => {
-    const answer = await post(change);
-    assert.equal(answer.status, 202, answer.text);
-    return service.email(answer.body.id);
+  const accepted = async (change: object): Promise<ApiResponse['body']> => {
+    const response = await post(change);
+    assert.equal(response.status, 202, response.text);
+    return service.email(response.body.id);
   };
 
   /** Returns the sent message, parsed by an independent parser. */

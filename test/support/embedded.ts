@@ -106,7 +106,7 @@ export async function startHolder(options: HolderOptions): Promise<Holder> {
   };
 }
 
-/** Waits until the database answers. @returns its answer */
+/** Waits until the database answers. @returns the rows */
 export function askUntilAnswered(engine: Engine, sql: string): Promise<unknown> {
   return waitFor(() => ask(engine, sql).catch(() => null), { what: 'the database to answer' });
 }

@@ -30,7 +30,7 @@ export type StubHttp = AsyncDisposable & {
   /** Emails that reached the store. */
   accepted: unknown[];
   post: (path: string, body: unknown, headers?: Record<string, string>) => Promise<Response>;
-  /** Writes bytes to a socket and returns all answers until the service closes it. */
+  /** Writes bytes to a socket and returns all responses until the service closes it. */
   raw: (bytes: string | Buffer) => Promise<string>;
 };
 
@@ -178,20 +178,20 @@ function nothingBehind(): never {
 
 /** A service without any objects. */
 function nothingThere(): HttpServices['domains'] & HttpServices['webhooks'] {
-  const answer = async () => ({ refused: 'not_found', message: 'There is none.' });
+  const refusal = async () => ({ refused: 'not_found', message: 'There is none.' });
   const list = async () => ({ rows: [], hasMore: false });
   return new Proxy({} as ReturnType<typeof nothingThere>, {
-    get: (_target, name) => (name === 'list' ? list : answer),
+    get: (_target, name) => (name === 'list' ? list : refusal),
   });
 }
 
 async function exchange(port: number, bytes: string | Buffer): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port });
-  let answer = '';
-  socket.setEncoding('latin1').on('data', (chunk: string) => (answer += chunk));
-  // A reset after the answer counts as a close; one before it leaves the answer empty.
+  let response = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => (response += chunk));
+  // A reset after the response counts as a close; one before it leaves the response empty.
   socket.on('error', () => {});
   socket.on('connect', () => socket.write(bytes));
   await new Promise((resolve) => socket.on('close', resolve));
-  return answer;
+  return response;
 }

@@ -15,7 +15,7 @@ import { fileURLToPath } from 'node:url';
 import { startFakeDns, type FakeDns } from './fake-dns.ts';
 import { startFakeMx, type FakeMx, type MxBehaviour } from './fake-mx.ts';
 import type { Env } from './letterhaus.ts';
-import { startService, type Answer, type Service } from './service.ts';
+import { startService, type ApiResponse, type Service } from './service.ts';
 import { waitFor } from './wait.ts';
 import { startReceiver, verified, type Received, type Receiver } from './webhook-receiver.ts';
 
@@ -25,7 +25,7 @@ export const OWN_NAME = 'out.letterhaus.example';
 /** For NODE_EXTRA_CA_CERTS: the service then trusts the authority of `trusted.pem`. */
 export const CA_FILE = fileURLToPath(new URL('certs/ca.pem', import.meta.url));
 
-type Body = Answer['body'];
+type Body = ApiResponse['body'];
 
 /** `name` is the host in the DNS. test/support/certs/trusted.pem is valid for it. */
 export type MailServer = FakeMx & { name: string };
@@ -117,7 +117,7 @@ export class Journey implements AsyncDisposable {
     return this.service.send({ from, ...draft }, { key: await this.key() });
   }
 
-  async request(method: string, path: string, body?: unknown): Promise<Answer> {
+  async request(method: string, path: string, body?: unknown): Promise<ApiResponse> {
     return this.service.request(method, path, { key: await this.key(), body });
   }
 

@@ -1,13 +1,13 @@
 /** Sends many emails and compares promises with arrivals: every email with a 202 must be at the server. */
 import assert from 'node:assert/strict';
 import type { FakeMx } from './fake-mx.ts';
-import type { Answer, Service } from './service.ts';
+import type { ApiResponse, Service } from './service.ts';
 
 export type Load = {
   /** Ids of emails with a 202. */
   accepted: string[];
   /** Answers other than 202. */
-  refused: Answer[];
+  refused: ApiResponse[];
   broken: number;
 };
 
@@ -19,7 +19,7 @@ export type LoadOptions = {
   /** Returns the recipient of the nth email. */
   to: (index: number) => string;
   headers?: (index: number) => Record<string, string>;
-  /** Called after each answer with the number of accepted emails. */
+  /** Called after each response with the number of accepted emails. */
   onAccepted?: (count: number) => void;
 };
 
@@ -46,9 +46,9 @@ async function sendOne(
   const body = { from, to: to(index), subject: `Email ${index}`, html: `<p>Email ${index}</p>` };
   try {
     const extra = headers === undefined ? {} : { headers: headers(index) };
-    const answer = await service.request('POST', '/v1/emails', { key, body, ...extra });
-    if (answer.status === 202) load.accepted.push(answer.body.id as string);
-    else load.refused.push(answer);
+    const response = await service.request('POST', '/v1/emails', { key, body, ...extra });
+    if (response.status === 202) load.accepted.push(response.body.id as string);
+    else load.refused.push(response);
     onAccepted?.(load.accepted.length);
   } catch {
     load.broken += 1;

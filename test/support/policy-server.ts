@@ -1,10 +1,10 @@
-/** MTA-STS hosts `mta-sts.sts1.test` to `mta-sts.sts30.test`: an HTTPS server whose answers a test sets. */
+/** MTA-STS hosts `mta-sts.sts1.test` to `mta-sts.sts30.test`: an HTTPS server whose responses a test sets. */
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { createSecureContext } from 'node:tls';
 
-export type PolicyAnswer = {
+export type PolicyResponse = {
   status?: number;
   headers?: Record<string, string>;
   body?: string;
@@ -16,7 +16,7 @@ export type PolicyServer = AsyncDisposable & {
   readonly port: number;
   /** `<domain><path>` of all requests so far. */
   readonly requests: string[];
-  set(domain: string, answer: PolicyAnswer): void;
+  set(domain: string, policy: PolicyResponse): void;
 };
 
 /** Returns a policy in the form of the RFC. */
@@ -30,7 +30,7 @@ export function policyText(
 }
 
 export async function startPolicyServer(): Promise<PolicyServer> {
-  const answers = new Map<string, PolicyAnswer>();
+  const policies = new Map<string, PolicyResponse>();
   const requests: string[] = [];
   const domainOf = (host: string | undefined): string =>
     (host ?? '').replace(/:\d+$/, '').replace(/^mta-sts\./, '');
@@ -38,14 +38,14 @@ export async function startPolicyServer(): Promise<PolicyServer> {
     {
       ...keyPair('policy'),
       SNICallback: (name, done) => {
-        const { certificate = 'policy' } = answers.get(domainOf(name)) ?? {};
+        const { certificate = 'policy' } = policies.get(domainOf(name)) ?? {};
         done(null, createSecureContext(keyPair(certificate)));
       },
     },
     (request, response) => {
       const domain = domainOf(request.headers.host);
       requests.push(`${domain}${request.url}`);
-      const { status = 200, headers = {}, body = '' } = answers.get(domain) ?? { status: 404 };
+      const { status = 200, headers = {}, body = '' } = policies.get(domain) ?? { status: 404 };
       response.writeHead(status, { 'content-type': 'text/plain', ...headers }).end(body);
     },
   );
@@ -54,7 +54,7 @@ export async function startPolicyServer(): Promise<PolicyServer> {
   return {
     port: (server.address() as AddressInfo).port,
     requests,
-    set: (domain, answer) => void answers.set(domain, answer),
+    set: (domain, policy) => void policies.set(domain, policy),
     [Symbol.asyncDispose]: () => close(server),
   };
 }

@@ -140,7 +140,7 @@ class Visitor {
     return backend;
   }
 
-  /** Forwards the answer. Returns the connection to the pool when no transaction is open. */
+  /** Forwards the result. Returns the connection to the pool when no transaction is open. */
   #answer(backend: Backend, bytes: Buffer): void {
     this.#answering = Buffer.concat([this.#answering, bytes]);
     let end = 0;

@@ -226,7 +226,7 @@ type ResendEvent = ReturnType<Resend['webhooks']['verify']>;
 
 const anyEvent = z.union(Object.values(EVENTS)) as z.ZodType<ResendEvent>;
 
-/** The answers by method of the client. */
+/** The responses by method of the client. */
 export const ANSWERS = {
   'emails.send': z.object({ id }) satisfies Data<Resend['emails']['send']>,
   'emails.get': email satisfies Data<Resend['emails']['get']>,

@@ -17,14 +17,14 @@ export const ACCESS = {
   region: 'eu-central-1',
 };
 
-/** A fault in place of the answer to a request. */
+/** A fault in place of the response to a request. */
 export type S3Fault =
   /** The connection stays open and silent. */
   | 'hang'
   /** The connection is cut before, or after the request has had its effect. */
   | 'cut'
   | 'cut-after'
-  /** Sends half of the answer's body, then cuts the connection. */
+  /** Sends half of the response's body, then cuts the connection. */
   | 'half'
   /** Answers as usual but stores nothing. */
   | 'lie'
@@ -55,7 +55,7 @@ export type S3Server = AsyncDisposable & {
 
 type Upload = { key: string; startedMs: number; meta: string; parts: Map<number, Buffer> };
 type Stored = { bytes: Buffer; etag: string; meta: string };
-type Answer = { status: number; headers?: Record<string, string>; body?: Buffer | string };
+type S3Response = { status: number; headers?: Record<string, string>; body?: Buffer | string };
 
 const BUCKET = 'backups';
 const SKEW_MS = 15 * 60_000;
@@ -131,16 +131,16 @@ class Store {
     const body = await buffer(request).catch(() => null);
     if (body === null || fault === 'hang') return;
     if (fault === 'cut') return void request.socket.destroy();
-    const answer = this.#answer({ request, body, bucket, call, fault });
+    const made = this.#respond({ request, body, bucket, call, fault });
     if (fault === 'cut-after') return void request.socket.destroy();
-    reply(response, answer, { isHead: request.method === 'HEAD', nowMs: this.#now(), fault });
+    reply(response, made, { isHead: request.method === 'HEAD', nowMs: this.#now(), fault });
   }
 
   #now(): number {
     return Date.now() + this.clockMs;
   }
 
-  #answer(given: Given): Answer {
+  #respond(given: Given): S3Response {
     const { request, body, bucket, call, fault } = given;
     try {
       verifySignature(request, body, this.#now());
@@ -161,7 +161,7 @@ class Store {
     { operation, key, query }: S3Call,
     request: IncomingMessage,
     { body, isShort }: { body: Buffer; isShort: boolean },
-  ): Answer {
+  ): S3Response {
     switch (operation) {
       case 'ListObjectsV2':
         return this.#list(query);
@@ -190,7 +190,7 @@ class Store {
     }
   }
 
-  #list(query: URLSearchParams): Answer {
+  #list(query: URLSearchParams): S3Response {
     const prefix = query.get('prefix') ?? '';
     const after = query.get('continuation-token') ?? '';
     const keys = [...this.#stored.keys()].filter((key) => key.startsWith(prefix) && key > after);
@@ -217,7 +217,7 @@ class Store {
     return `<ListMultipartUploadsResult>${uploads.join('')}</ListMultipartUploadsResult>`;
   }
 
-  #get(key: string, { headers }: IncomingMessage): Answer {
+  #get(key: string, { headers }: IncomingMessage): S3Response {
     const stored = this.#stored.get(key);
     if (stored === undefined) throw new Refused(404, 'NoSuchKey');
     const { bytes, etag, meta } = stored;
@@ -234,12 +234,12 @@ class Store {
     return { status: 206, headers: { ...plain, ...range }, body };
   }
 
-  #put(key: string, stored: Stored): Answer {
+  #put(key: string, stored: Stored): S3Response {
     this.#stored.set(key, stored);
     return { status: 200, headers: { etag: stored.etag } };
   }
 
-  #begin(key: string, { headers }: IncomingMessage): Answer {
+  #begin(key: string, { headers }: IncomingMessage): S3Response {
     const id = `upload-${(this.#uploads += 1)}`;
     const meta = String(headers[META] ?? '');
     this.uploads.set(id, { key, startedMs: this.#now(), meta, parts: new Map() });
@@ -255,12 +255,12 @@ class Store {
     return upload;
   }
 
-  #part(query: URLSearchParams, body: Buffer): Answer {
+  #part(query: URLSearchParams, body: Buffer): S3Response {
     this.#upload(query).parts.set(Number(query.get('partNumber')), body);
     return { status: 200, headers: { etag: `"${md5(body)}"` } };
   }
 
-  #complete(key: string, { query, request, list, isShort }: Completion): Answer {
+  #complete(key: string, { query, request, list, isShort }: Completion): S3Response {
     const upload = this.#upload(query);
     if (request.headers['if-none-match'] === '*' && this.#stored.has(key)) {
       throw new Refused(412, 'PreconditionFailed');
@@ -314,7 +314,7 @@ function operationOf(method: string | undefined, key: string, { searchParams }: 
 
 function reply(
   response: ServerResponse,
-  { status, headers = {}, body = '' }: Answer,
+  { status, headers = {}, body = '' }: S3Response,
   { isHead, nowMs, fault }: { isHead: boolean; nowMs: number; fault: S3Fault | null },
 ): void {
   const bytes = Buffer.from(body);

@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import type { DatabaseAddress } from '../../src/database/database.ts';
 import { listAllProjects } from '../../src/accounts/projects/project-store.ts';
-import { ApiClient, type Answer, createFullKey, declareVerified } from './api-client.ts';
+import { ApiClient, type ApiResponse, createFullKey, declareVerified } from './api-client.ts';
 import { killLeftover } from './embedded.ts';
 import type { FakeDns, FakeRecordType } from './fake-dns.ts';
 import { asOwner, migratedDatabase, type TestDatabase } from './postgres.ts';
@@ -25,7 +25,7 @@ import { cleanEnv, letterhaus, letterhausHere, type CommandEnd, type Env } from 
 import { ServiceProcess, type ReadyLine } from './service-process.ts';
 import { eventually, waitFor } from './wait.ts';
 
-export type { Answer, RequestOptions } from './api-client.ts';
+export type { ApiResponse, RequestOptions } from './api-client.ts';
 
 export type ServiceOptions = {
   /** Variables beside those of the harness; `undefined` unsets one. */
@@ -195,13 +195,13 @@ export class Service extends ApiClient implements AsyncDisposable {
     });
   }
 
-  /** Waits for a log line, which may arrive after the answer of its request. */
+  /** Waits for a log line, which may arrive after the response to its request. */
   logged(pattern: RegExp): Promise<void> {
     return eventually(() => assert.match(this.logs, pattern), { timeoutMs: LOGGED_WITHIN_MS });
   }
 
   /** Returns its metrics as Prometheus reads them. */
-  metrics(): Promise<Answer> {
+  metrics(): Promise<ApiResponse> {
     return this.request('GET', '/metrics', { key: METRICS_TOKEN });
   }
 

@@ -185,7 +185,7 @@ async function listBoth(stage: Stage): Promise<void> {
   await listEmails(stage.db, stage.sender, { page: PAGE, filter });
 }
 
-/** Limit on scanned emails for searches without an index; the answer says when it is reached. */
+/** Limit on scanned emails for searches without an index; the response says when it is reached. */
 const SCANNED = 50_000;
 
 async function useKeys({ db, sender }: Stage): Promise<void> {
@@ -311,7 +311,7 @@ export const EXERCISES: readonly Exercise[] = [
   },
   { what: 'accept beyond the limit', asks: 1, run: goBeyondTheLimit },
   {
-    what: 'what a key was answered',
+    what: 'the responses to a key',
     asks: 1,
     run: ({ db, sender }) => findEarlierRequest(db, sender, newId()),
   },
@@ -469,7 +469,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'forget what has expired', asks: 1, run: ({ db }) => forgetExpired(db) },
 ];
 
-/** Rare statements, after a death or a lost answer. They read the whole queue, which has only open work. */
+/** Rare statements, after a death or a lost result. They read the whole queue, which has only open work. */
 export const AFTER_A_DEATH: readonly Exercise[] = [
   {
     what: 'claims that memory does not know of',

@@ -17,7 +17,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 export type Trap = {
   /** Bytes of the client that trigger it. */
   text: string;
-  /** `sent`: cuts when all bytes of the client are forwarded. `answered`: cuts and drops the answer. */
+  /** `sent`: cuts when all bytes of the client are forwarded. `answered`: cuts and drops the reply. */
   cutWhen: 'sent' | 'answered';
 };
 
@@ -49,7 +49,7 @@ export type TcpProxy = AsyncDisposable & {
   trap(trap: Trap): Promise<void>;
 };
 
-type Link = { client: Socket; server: Socket; isForgotten: boolean; losesAnswer: boolean };
+type Link = { client: Socket; server: Socket; isForgotten: boolean; losesReply: boolean };
 type Pace = { pieceBytes: number; everyMs: number };
 type Armed = Trap & { sprung: () => void };
 type Oblivion = { text: string; all: boolean; happened: () => void };
@@ -156,7 +156,7 @@ class Proxy implements TcpProxy {
 
   #link(client: Socket): void {
     const server = connect(this.#upstream);
-    const link: Link = { client, server, isForgotten: false, losesAnswer: false };
+    const link: Link = { client, server, isForgotten: false, losesReply: false };
     this.#links.add(link);
     client.on('data', (bytes: Buffer) => this.#fromClient(link, bytes));
     server.on('data', (bytes: Buffer) => this.#fromServer(link, bytes));
@@ -182,14 +182,14 @@ class Proxy implements TcpProxy {
     const armed = this.#armed;
     if (!armed || !bytes.includes(armed.text)) return;
     if (armed.cutWhen === 'answered') {
-      link.losesAnswer = true;
+      link.losesReply = true;
     } else if (bytes.subarray(-SYNC.length).equals(SYNC)) {
       this.#spring(link);
     }
   }
 
   #fromServer(link: Link, bytes: Buffer): void {
-    if (link.losesAnswer) this.#spring(link);
+    if (link.losesReply) this.#spring(link);
     else this.#pass(link.client, bytes);
   }
 

@@ -1,6 +1,6 @@
 /**
  * A webhook endpoint on loopback that a test controls. It can respond, hang, redirect, send slowly, flood, and close
- * connections. It records every request before it answers.
+ * connections. It records every request before it responds.
  *
  *   await using receiver = await startReceiver();
  *   receiver.answer = 500;
@@ -25,7 +25,7 @@ export type Behaviour =
   /** This status, with a short body. */
   | number
   | { status: number; headers?: Record<string, string>; body?: string }
-  /** Never answers. */
+  /** Never responds. */
   | 'hang'
   /** 200, then a byte every 50 ms for ever. */
   | 'drip'
@@ -38,7 +38,7 @@ export type Receiver = AsyncDisposable & {
   /** `http://127.0.0.1:<port>`; any path works. */
   url: string;
   port: number;
-  /** The answer from now on. */
+  /** The response from now on. */
   answer: Behaviour | ((request: Received) => Behaviour | Promise<Behaviour>);
   readonly received: Received[];
   /** The ids of `received`, in order. */

@@ -118,7 +118,7 @@ export async function webhookTest(
   };
 }
 
-/** Returns the answer; throws for a refusal. */
+/** Returns the response; throws for a refusal. */
 export function ok<Value extends object>(value: Value | Refusal): Value {
   if (isRefusal(value)) throw new Error(`refused: ${value.message}`);
   return value;

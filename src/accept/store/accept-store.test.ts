@@ -265,7 +265,7 @@ test('with an unavailable database every email fails and nothing is accepted', a
 test('when the connection is lost after the commit, the outcome is looked up', async () => {
   const sender = await newSender(db);
   let died = false;
-  // The statement is committed; the answer never arrives.
+  // The statement is committed; its result never arrives.
   const store = new AcceptStore(
     {
       async query<Row extends object>(...args: Parameters<Database['query']>): Promise<Row[]> {

@@ -188,8 +188,8 @@ test('a batch and concurrent single emails are all stored', async () => {
   assert.equal(await countOf('emails', sender), 500);
 });
 
-/** A connection that commits the first statement and then loses its answer. */
-function losingTheAnswer(): Queryable {
+/** A connection that commits the first statement and then loses its result. */
+function losingTheResult(): Queryable {
   let isLost = false;
   return {
     async query<Row extends object>(...args: Parameters<Database['query']>): Promise<Row[]> {
@@ -204,7 +204,7 @@ function losingTheAnswer(): Queryable {
 test('when the connection is lost after the commit of a strict batch, the outcome is looked up', async () => {
   const sender = await newSender(db);
   const batch = emailBatch(emailsOf(sender, 5));
-  const rows = await newStore(losingTheAnswer()).acceptBatch(batch);
+  const rows = await newStore(losingTheResult()).acceptBatch(batch);
   assert.deepEqual(new Set(outcomes(rows)), new Set(['accepted']));
   assert.equal(rows[0]?.response, batch.respond(rows.map(() => 'accepted')));
 });
@@ -213,7 +213,7 @@ test('when the connection is lost after the commit of a permissive batch, a repe
   const sender = await newSender(db);
   const idempotency = { key: 'lost', fingerprint: 'aa' };
   const unknown: string[] = [];
-  const store = newStore(losingTheAnswer(), unknown);
+  const store = newStore(losingTheResult(), unknown);
   const emails = emailsOf(sender, 3);
   const lost = store.acceptBatch(emailBatch(emails, { idempotency, permissive: true }));
   await assert.rejects(lost, AcceptedUnknown);

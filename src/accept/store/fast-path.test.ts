@@ -1,6 +1,6 @@
 /**
  * Compares the fast path with the full path: each generated batch is stored by both, from the same state at the same
- * time, and must give the same answers and rows.
+ * time, and must give the same results and rows.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -398,7 +398,7 @@ async function compareTogether(
   await storeBatch(tx, batch, { ...options, onWebhooksQueued: () => {} });
 }
 
-test('both paths give the same answers and leave the same rows', async () => {
+test('both paths give the same results and leave the same rows', async () => {
   const history = fc.array(BATCH, { minLength: 1, maxLength: 5 });
   await fc.assert(
     fc.asyncProperty(history, async (batches) => {

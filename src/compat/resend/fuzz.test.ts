@@ -53,7 +53,7 @@ const email = fc.record(
   { requiredKeys: [] },
 );
 
-async function checkAnswer(response: Response): Promise<void> {
+async function checkResponse(response: Response): Promise<void> {
   const body = (await response.json()) as Record<string, unknown>;
   assert.ok(response.status < 500, JSON.stringify(body));
   if (response.status < 400) return assert.deepEqual(Object.keys(body), ['id']);
@@ -64,7 +64,7 @@ async function checkAnswer(response: Response): Promise<void> {
 test('generated emails never cause a 5xx, and failures have Resend’s shape', async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof({ weight: 3, arbitrary: email }, anything), async (body) => {
-      await checkAnswer(await http.post('/emails', JSON.stringify(body) ?? ''));
+      await checkResponse(await http.post('/emails', JSON.stringify(body) ?? ''));
     }),
     { numRuns: RUNS },
   );

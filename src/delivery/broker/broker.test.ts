@@ -223,7 +223,7 @@ test('new connections per minute are limited', () => {
   assert.equal(scene.inUseBy(1), 10);
 });
 
-test('a provider without an answer is suspended, longer each time, and one connection probes it', () => {
+test('a silent provider is suspended, longer each time, and one connection probes it', () => {
   const scene = new Scene(10).join(1, 2);
   scene.unreached();
   assert.equal(scene.last(2, 'provider'), undefined);

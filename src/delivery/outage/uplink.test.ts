@@ -92,7 +92,7 @@ function downScene(): Scene {
   return scene;
 }
 
-test('an answer that crosses the first failures does not hide that the uplink is down', () => {
+test('a reply that crosses the first failures does not hide that the uplink is down', () => {
   const scene = new Scene();
   scene.answer(...PROVIDERS);
   scene.pass(1_000);
@@ -181,7 +181,7 @@ test('while the uplink is down, an address that does not answer is skipped only 
   assert.equal(scene.deadForMs('mx.one.test'), retryMs);
 });
 
-test('the first answer ends all suspensions of the phase and resets its counts', () => {
+test('the first reply ends all suspensions of the phase and resets its counts', () => {
   const scene = downScene();
   scene.pass(retryMs + 1_000);
   scene.fail(...PROVIDERS);

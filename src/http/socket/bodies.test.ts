@@ -140,7 +140,7 @@ test('a body in chunks of one byte is refused and its connection closed, because
   assert.match(socket.received, /in pieces of a few bytes; send larger chunks/);
 });
 
-test('answered requests no longer count', async () => {
+test('requests with a response no longer count', async () => {
   await using http = await stubHttp();
   const body = JSON.stringify({ ...EMAIL, html: 'x'.repeat(MB) });
   for (let sent = 0; sent < 100; sent += 1) {
@@ -186,7 +186,7 @@ test('an upload may take longer than any other request', async () => {
   assert.match(answer, /"added":0/);
 });
 
-test('a stalled upload is answered with an error', async () => {
+test('a stalled upload gets an error', async () => {
   await using http = await stubHttp({ timeouts: { ...QUICK, silenceMs: 50 } });
   const upload = await beginUpload(http);
   const answer = await answerOn(upload);
@@ -194,7 +194,7 @@ test('a stalled upload is answered with an error', async () => {
   assert.match(answer, /0 addresses were added before/);
 });
 
-test('an upload that arrives byte by byte is answered with an error', async () => {
+test('an upload that arrives byte by byte gets an error', async () => {
   await using http = await stubHttp({ timeouts: { ...QUICK, silenceMs: 200 } });
   const upload = await beginUpload(http);
   const drip = setInterval(() => upload.write('1\r\na\r\n'), 20);

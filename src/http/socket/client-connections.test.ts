@@ -252,7 +252,9 @@ test('at most 100 requests may be pipelined on a connection', async () => {
   await using http = await stubHttp({ timeouts: SLOW });
   const get = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
   const few = open(http, { bytes: get.repeat(100) });
-  await waitFor(() => few.received.split('HTTP/1.1 200 ').length === 101, { what: 'all answers' });
+  await waitFor(() => few.received.split('HTTP/1.1 200 ').length === 101, {
+    what: 'all responses',
+  });
   const many = open(http, { bytes: get.repeat(1_000) });
   await waitFor(() => many.isClosed, { what: 'it to be closed' });
 });

@@ -47,7 +47,7 @@ test('32 levels are allowed, 33 are not, and brackets in strings do not count', 
   assert.equal(statusOf(`"\\\\",${nested(33)}`), 422);
 });
 
-test('a short body gets the same answer as one whose every byte is examined', () => {
+test('a short body gets the same response as one whose every byte is examined', () => {
   const tokens = ['['.repeat(11), ']'.repeat(11), '[', ']', '{', '}', '"', '\\', '"a":', ',', '1'];
   const bodies = fc.array(fc.constantFrom(...tokens), { maxLength: 12 });
   const nested = fc.nat(40).map((depth) => ['['.repeat(depth), ']'.repeat(depth)]);

@@ -55,7 +55,7 @@ const CASES: [string, string | Buffer, number][] = [
 ];
 
 for (const [what, bytes, status] of CASES) {
-  test(`${what} is answered ${status}, in JSON`, async () => {
+  test(`${what} gets ${status}, in JSON`, async () => {
     assert.equal((await failureOf(bytes)).status, status);
   });
 }

@@ -133,7 +133,7 @@ test('a DNS failure is temporary, at the domain as at its only mail server', asy
   assert.equal((await routeIn(zone, { broken: ['a.mx.test'] })).kind, 'temporary');
 });
 
-test('one mail server without an answer does not stop the others', async () => {
+test('one silent mail server does not stop the others', async () => {
   const route = await routeIn(
     {
       'acme.test': { MX: ['10 a.mx.test', '20 b.mx.test', '30 gone.test'] },

@@ -91,7 +91,7 @@ test('a failed handshake is reported, and plain text works on a second try', asy
   }
 });
 
-test('a handshake without an answer times out', async () => {
+test('a handshake with a silent server times out', async () => {
   await using mx = await startFakeMx({ startTls: 'silent' });
   const result = await connectTo(mx, { timeouts: { tls: SILENCE_MS } });
   assert.deepEqual(summary(result), { phase: 'tls', cause: 'timeout' });
