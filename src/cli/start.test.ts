@@ -44,8 +44,8 @@ test('a first start prints one JSON line with a valid key, a later start prints 
   assert.equal(pid, service.pid);
   assert.equal(data_dir, service.dataDir);
   assert.match(database, /PostgreSQL 18/);
-  const answer = await service.request('GET', '/v1/api-keys/current', { key: test_key ?? null });
-  assert.equal(answer.status, 200);
+  const response = await service.request('GET', '/v1/api-keys/current', { key: test_key ?? null });
+  assert.equal(response.status, 200);
 
   await service.stop();
   await service.restart();
@@ -200,8 +200,8 @@ test('a domain is added with its records, checked and removed', async () => {
   assert.equal(added.name, 'example.org');
   assert.equal(added.records.length, 4);
   const key = await service.liveKey();
-  const answer = await service.request('GET', `/v1/domains/${added.id}`, { key });
-  assert.deepEqual(answer.body, added);
+  const response = await service.request('GET', `/v1/domains/${added.id}`, { key });
+  assert.deepEqual(response.body, added);
 
   const verified = await service.cli('domains', 'verify', 'example.org');
   assert.equal(verified.code, 1);

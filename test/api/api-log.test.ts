@@ -17,10 +17,10 @@ const read = (id: string) => ask('GET', `/v1/requests/${id}`);
 const listed = async (query = ''): Promise<ApiResponse['body'][]> =>
   (await ask('GET', `/v1/requests?limit=100${query}`)).body.data;
 
-const logged = (answer: ApiResponse): Promise<ApiResponse['body']> =>
+const logged = (response: ApiResponse): Promise<ApiResponse['body']> =>
   waitFor(
     async () => {
-      const found = await read(idOf(answer));
+      const found = await read(idOf(response));
       return found.status === 200 && found.body;
     },
     { what: 'the request to be in the log', everyMs: 100 },
@@ -29,17 +29,17 @@ const logged = (answer: ApiResponse): Promise<ApiResponse['body']> =>
 test('a failure is found by the request id of its error, without content and secrets', async () => {
   const html = '<a href="https://acme.test/reset?t=x">Reset</a>';
   const body = { ...EMAIL, to: 'bob@', html, htlm: 'odd' };
-  const answer = await ask('POST', '/v1/emails?x=secret', { body });
-  assertFailure(answer, 422, 'validation_error');
-  const { id, created_at, duration_ms, actor, user_agent, ...entry } = await logged(answer);
-  assert.equal(id, answer.body.error.request_id);
+  const response = await ask('POST', '/v1/emails?x=secret', { body });
+  assertFailure(response, 422, 'validation_error');
+  const { id, created_at, duration_ms, actor, user_agent, ...entry } = await logged(response);
+  assert.equal(id, response.body.error.request_id);
   assert.match(created_at, TIME);
   assert.ok(duration_ms >= 0);
   const keys = (await ask('GET', '/v1/api-keys')).body.data;
   const key = keys.find((one: ApiResponse['body']) => one.id === actor.id);
   assert.deepEqual(actor, { type: 'api_key', id: key.id, name: key.name, hint: key.hint });
   assert.equal(typeof user_agent, 'string');
-  const { code, message } = answer.body.error;
+  const { code, message } = response.body.error;
   assert.deepEqual(entry, {
     object: 'request',
     method: 'POST',

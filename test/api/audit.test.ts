@@ -15,7 +15,7 @@ const log = async (): Promise<Body[]> => (await owner.get('/v1/audit_log?limit=1
 const actions = async () => (await log()).map(({ action }) => action);
 
 test('a change by a member is in the log before its response', async () => {
-  const answer = await owner.post('/v1/domains', { name: 'audited.test' });
+  const response = await owner.post('/v1/domains', { name: 'audited.test' });
   const { id, created_at, ...entry } = (await log())[0];
   assert.match(id, UUID_V7);
   assert.match(created_at, TIME);
@@ -26,9 +26,9 @@ test('a change by a member is in the log before its response', async () => {
     actor: { type: 'member', id: member.id, name: OWNER.email },
     project_id: projects[0].id,
     environment: 'test',
-    target_id: answer.body.id,
+    target_id: response.body.id,
     network: '127.0.0.0',
-    request_id: answer.headers.get('x-request-id'),
+    request_id: response.headers.get('x-request-id'),
   });
 });
 

@@ -28,9 +28,9 @@ async function eventsOf(id: string) {
 
 async function keyWith(rights: object): Promise<string> {
   const body = { name: 'made by a test', ...rights };
-  const answer = await service.request('POST', '/v1/api-keys', { body });
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body.key;
+  const response = await service.request('POST', '/v1/api-keys', { body });
+  assert.equal(response.status, 201, response.text);
+  return response.body.key;
 }
 
 test('a scheduled email that is canceled is never sent', async () => {
@@ -106,12 +106,12 @@ test('an email that is being sent cannot be canceled, with the reason in the err
     'update queue set holder = (select id from nodes limit 1) where email_id = $1',
     [id],
   );
-  for (const answer of [await cancel(id), await move(id, fromNow(DAY_MS))]) {
-    assertFailure(answer, 409, 'conflict', /a worker is sending the email/);
+  for (const response of [await cancel(id), await move(id, fromNow(DAY_MS))]) {
+    assertFailure(response, 409, 'conflict', /a worker is sending the email/);
   }
   await service.sql('update queue set holder = null, in_doubt = true where email_id = $1', [id]);
-  for (const answer of [await cancel(id), await move(id, fromNow(DAY_MS))]) {
-    assertFailure(answer, 409, 'conflict', /the email may have been delivered/);
+  for (const response of [await cancel(id), await move(id, fromNow(DAY_MS))]) {
+    assertFailure(response, 409, 'conflict', /the email may have been delivered/);
   }
 });
 

@@ -42,9 +42,9 @@ const add = (name: string, dkim: object, key = owner) =>
   service.request('POST', '/v1/domains', { key, body: { name, dkim } });
 
 async function added(name: string, dkim: object, key = owner): Promise<Body> {
-  const answer = await add(name, dkim, key);
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await add(name, dkim, key);
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 const verify = async ({ id }: Body, key = owner): Promise<Body> =>
@@ -124,10 +124,10 @@ test('a key or selector that cannot be used is refused with its field, and nothi
     [{ selector: 's1', private_key: pem, key: 1 }, 'dkim.key', /spelling/],
   ];
   for (const [dkim, field, why] of refusals) {
-    const answer = await add('refused.example', dkim);
-    assertFailure(answer, 422, 'validation_error', why);
+    const response = await add('refused.example', dkim);
+    assertFailure(response, 422, 'validation_error', why);
     assert.deepEqual(
-      answer.body.error.details.map((detail: Body) => detail.field),
+      response.body.error.details.map((detail: Body) => detail.field),
       [field],
     );
   }

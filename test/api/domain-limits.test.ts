@@ -23,11 +23,11 @@ const addAll = (names: string[]) => Promise.all(names.map((name) => add(name)));
 
 test('the maximum of domains holds for concurrent additions, and a removal makes room', async () => {
   await begin();
-  const answers = await addAll(Array.from({ length: 9 }, (_, n) => `many${n}.example`));
-  const added = answers.filter(({ status }) => status === 201);
+  const responses = await addAll(Array.from({ length: 9 }, (_, n) => `many${n}.example`));
+  const added = responses.filter(({ status }) => status === 201);
   assert.equal(added.length, 4);
-  for (const answer of answers.filter(({ status }) => status !== 201)) {
-    assertFailure(answer, 409, 'conflict', /4 domains.*remove one.*set-domains-max/);
+  for (const response of responses.filter(({ status }) => status !== 201)) {
+    assertFailure(response, 409, 'conflict', /4 domains.*remove one.*set-domains-max/);
   }
   assert.equal((await add('acme2.test', service.testKey)).status, 201, 'environments are apart');
   await service.request('DELETE', `/v1/domains/${added[0]?.body.id}`, { key });
@@ -50,10 +50,11 @@ test('the operator can raise the maximum of domains of a project', async () => {
 test('domains are added up to the rate limit, and no key is generated beyond it', async () => {
   await begin();
   const again = Array.from({ length: 25 }, () => 'same.example');
-  const answers = await addAll(again);
-  const count = (status: number) => answers.filter((answer) => answer.status === status).length;
+  const responses = await addAll(again);
+  const count = (status: number) =>
+    responses.filter((response) => response.status === status).length;
   assert.deepEqual([count(201), count(409), count(429)], [1, 19, 5]);
-  const late = answers.find(({ status }) => status === 429);
+  const late = responses.find(({ status }) => status === 429);
   assertFailure(late!, 429, 'rate_limit_error', /20 domains per 60 s/);
   assert.equal(late?.headers.get('ratelimit-limit'), '20');
   assert.ok(Number(late?.headers.get('retry-after')) > 0);

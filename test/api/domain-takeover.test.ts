@@ -30,9 +30,9 @@ const owner = await newProject('Owner');
 const thief = await newProject('Thief');
 
 async function added(name: string, key: string): Promise<Body> {
-  const answer = await service.request('POST', '/v1/domains', { key, body: { name } });
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await service.request('POST', '/v1/domains', { key, body: { name } });
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 async function verify({ id }: Body, key: string): Promise<Body> {

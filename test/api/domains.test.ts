@@ -30,15 +30,15 @@ const add = (name: string, key = service.testKey) =>
   service.request('POST', '/v1/domains', { key, body: { name } });
 
 async function added(name: string, key = service.testKey): Promise<Body> {
-  const answer = await add(name, key);
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await add(name, key);
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 async function verify(id: string, key = service.testKey): Promise<Body> {
-  const answer = await service.request('POST', `/v1/domains/${id}/verify`, { key });
-  assert.equal(answer.status, 200, answer.text);
-  return answer.body;
+  const response = await service.request('POST', `/v1/domains/${id}/verify`, { key });
+  assert.equal(response.status, 200, response.text);
+  return response.body;
 }
 
 const sendFrom = (domain: string, key = service.testKey) =>
@@ -202,8 +202,8 @@ test('a name is stored in lower case and ASCII, and can be added once per enviro
 });
 
 test('of ten concurrent additions of one name, one succeeds', async () => {
-  const answers = await Promise.all(Array.from({ length: 10 }, () => add('race.test')));
-  const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
+  const responses = await Promise.all(Array.from({ length: 10 }, () => add('race.test')));
+  const statuses = responses.map(({ status }) => status).toSorted((a, b) => a - b);
   assert.deepEqual(statuses, [201, ...Array<number>(9).fill(409)]);
 });
 

@@ -12,9 +12,9 @@ const dryRun = (change: object = {}, headers: Record<string, string> = {}) =>
   service.request('POST', PATH, { body: { ...EMAIL, ...change }, headers });
 
 async function described(change: object = {}, headers: Record<string, string> = {}) {
-  const answer = await dryRun(change, headers);
-  assert.equal(answer.status, 200, answer.text);
-  return answer.body;
+  const response = await dryRun(change, headers);
+  assert.equal(response.status, 200, response.text);
+  return response.body;
 }
 
 const COUNTED = `
@@ -171,10 +171,10 @@ test('a limit that is used up refuses a dry run as well', async () => {
   await service.clock.advance({ seconds: 61 });
   await set(1);
   await service.send(EMAIL);
-  const answer = await dryRun();
-  assertFailure(answer, 429, 'rate_limit_error', /limit of 1 emails/);
-  assert.equal(answer.headers.get('ratelimit-limit'), '1');
-  assert.ok(answer.headers.get('retry-after'));
+  const response = await dryRun();
+  assertFailure(response, 429, 'rate_limit_error', /limit of 1 emails/);
+  assert.equal(response.headers.get('ratelimit-limit'), '1');
+  assert.ok(response.headers.get('retry-after'));
   await set(1000);
   const { headers } = await service.request('POST', PATH, { key: key.key, body: EMAIL });
   assert.equal(headers.get('ratelimit-limit'), '1000');

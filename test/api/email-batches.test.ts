@@ -22,23 +22,23 @@ const emails = (count: number) =>
 
 const count = (on = service) => on.countRows('emails');
 
-const subjectsOf = (answer: ApiResponse): Promise<string[]> =>
+const subjectsOf = (response: ApiResponse): Promise<string[]> =>
   Promise.all(
-    answer.body.data.map(async ({ id }: { id: string }) => (await service.email(id)).subject),
+    response.body.data.map(async ({ id }: { id: string }) => (await service.email(id)).subject),
   );
 
 test('a batch is accepted with 202, one id for each email in its order, and all are delivered', async () => {
-  const answer = await post(emails(3));
-  assert.equal(answer.status, 202, answer.text);
-  assert.deepEqual(Object.keys(answer.body), ['data', 'errors']);
-  assert.deepEqual(answer.body.errors, []);
-  for (const item of answer.body.data) {
+  const response = await post(emails(3));
+  assert.equal(response.status, 202, response.text);
+  assert.deepEqual(Object.keys(response.body), ['data', 'errors']);
+  assert.deepEqual(response.body.errors, []);
+  for (const item of response.body.data) {
     assert.deepEqual(Object.keys(item), ['id']);
     assert.match(item.id, UUID_V7);
     await service.waitForStatus(item.id, 'delivered');
   }
-  assert.deepEqual(await subjectsOf(answer), ['Hello 0', 'Hello 1', 'Hello 2']);
-  assert.equal(answer.headers.get('ratelimit-remaining'), '997');
+  assert.deepEqual(await subjectsOf(response), ['Hello 0', 'Hello 1', 'Hello 2']);
+  assert.equal(response.headers.get('ratelimit-remaining'), '997');
 });
 
 test('a batch has 1 to 100 emails', async () => {
@@ -65,16 +65,16 @@ test('the validation of a batch is strict or permissive', async () => {
 test('a strict batch with a problem sends nothing and reports every problem with the index of its email', async () => {
   const before = await count();
   const [good] = emails(1);
-  const answer = await post([
+  const response = await post([
     good,
     { ...EMAIL, to: ['jo@acme.test', 'bob@'] },
     { ...EMAIL, subjet: 'Hello' },
     'email',
     { ...EMAIL, html: undefined },
   ]);
-  assertFailure(answer, 422, 'validation_error', /^\[1\]\.to\[1\]: "bob@".*3 more problems/);
+  assertFailure(response, 422, 'validation_error', /^\[1\]\.to\[1\]: "bob@".*3 more problems/);
   assert.deepEqual(
-    answer.body.error.details.map(({ field }: { field: string }) => field),
+    response.body.error.details.map(({ field }: { field: string }) => field),
     ['[1].to[1]', '[2].subjet', '[3]', '[4].html'],
   );
   const foreign = { ...EMAIL, from: 'a@unverified.test' };
@@ -89,13 +89,13 @@ test('a strict batch with a problem sends nothing and reports every problem with
 
 test('a permissive batch sends the valid emails, and has a code and a message for each other one', async () => {
   const [first, second] = emails(2);
-  const answer = await post(
+  const response = await post(
     [{ ...EMAIL, to: 'bob@' }, first, { ...EMAIL, from: 'a@unverified.test' }, second, null],
     PERMISSIVE,
   );
-  assert.equal(answer.status, 202, answer.text);
-  assert.deepEqual(await subjectsOf(answer), ['Hello 0', 'Hello 1']);
-  const { errors } = answer.body;
+  assert.equal(response.status, 202, response.text);
+  assert.deepEqual(await subjectsOf(response), ['Hello 0', 'Hello 1']);
+  const { errors } = response.body;
   for (const error of errors) assert.deepEqual(Object.keys(error), ['index', 'code', 'message']);
   assert.deepEqual(
     errors.map(({ index, code }: { index: number; code: string }) => [index, code]),
@@ -112,12 +112,12 @@ test('a permissive batch sends the valid emails, and has a code and a message fo
 
 test('a permissive batch of which nothing can be sent has no data', async () => {
   const before = await count();
-  const answer = await post([{ ...EMAIL, to: 'bob@' }, {}], PERMISSIVE);
+  const response = await post([{ ...EMAIL, to: 'bob@' }, {}], PERMISSIVE);
   assert.deepEqual(
-    [answer.status, answer.body.data.length, answer.body.errors.length],
+    [response.status, response.body.data.length, response.body.errors.length],
     [202, 0, 2],
   );
-  assert.ok(answer.headers.has('ratelimit-remaining'));
+  assert.ok(response.headers.has('ratelimit-remaining'));
   assert.equal(await count(), before);
 });
 
@@ -129,10 +129,10 @@ test('one suppressed recipient refuses a strict batch, but not a permissive one'
   const before = await count();
   assertFailure(await post(batch), 422, 'suppressed', /^\[41\]: Every recipient is/);
   assert.equal(await count(), before);
-  const answer = await post(batch, PERMISSIVE);
-  assert.equal(answer.body.data.length, 99);
-  const [{ index, code }] = answer.body.errors;
-  assert.deepEqual([index, code, answer.body.errors.length], [41, 'suppressed', 1]);
+  const response = await post(batch, PERMISSIVE);
+  assert.equal(response.body.data.length, 99);
+  const [{ index, code }] = response.body.errors;
+  assert.deepEqual([index, code, response.body.errors.length], [41, 'suppressed', 1]);
   assert.equal(await count(), before + 99);
 });
 
@@ -144,9 +144,9 @@ test('attachments, copies and tags of each email are its own', async () => {
     tags: [{ name: 'n', value: String(n) }],
     attachments: [{ filename: `${n}.txt`, content: content(n) }],
   }));
-  const answer = await post(batch);
-  assert.equal(answer.status, 202, answer.text);
-  for (const [n, { id }] of answer.body.data.entries()) {
+  const response = await post(batch);
+  assert.equal(response.status, 202, response.text);
+  for (const [n, { id }] of response.body.data.entries()) {
     const email = await service.email(id);
     assert.deepEqual([email.cc, email.tags], [[batch[n]?.cc], batch[n]?.tags]);
     const bytes = await service.request('GET', `/v1/emails/${id}/content`);
@@ -157,9 +157,9 @@ test('attachments, copies and tags of each email are its own', async () => {
 test('emails of one batch can be scheduled separately', async () => {
   const days = (n: number) => new Date(Date.now() + n * 86_400_000).toISOString();
   const later = { ...EMAIL, scheduled_at: days(2) };
-  const answer = await post([EMAIL, later]);
-  assert.equal(answer.status, 202, answer.text);
-  const [now, then] = answer.body.data;
+  const response = await post([EMAIL, later]);
+  assert.equal(response.status, 202, response.text);
+  const [now, then] = response.body.data;
   await service.waitForStatus(now.id, 'delivered');
   assert.equal((await service.email(then.id)).status, 'scheduled');
   const tooLate = { ...EMAIL, scheduled_at: days(32) };
@@ -203,12 +203,12 @@ test('an Idempotency-Key holds for the whole batch, and a repetition gets the fi
 test('thirty concurrent requests with one key make one batch', async () => {
   const before = await count();
   const headers = { 'idempotency-key': randomUUID() };
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 30 }, () => post(emails(20), { headers })),
   );
-  assert.equal(answers.filter(({ status }) => status === 202).length, 1);
-  assert.equal(answers.filter(({ status }) => status === 200).length, 29);
-  assert.equal(new Set(answers.map(({ text }) => text)).size, 1);
+  assert.equal(responses.filter(({ status }) => status === 202).length, 1);
+  assert.equal(responses.filter(({ status }) => status === 200).length, 29);
+  assert.equal(new Set(responses.map(({ text }) => text)).size, 1);
   assert.equal(await count(), before + 20);
 });
 
@@ -292,8 +292,8 @@ test('a batch with a revoked key or an attachment that is too large is refused',
   const made = await service.request('POST', '/v1/api-keys', { body: { name: 'short' } });
   await service.request('DELETE', `/v1/api-keys/${made.body.id}`);
   for (const options of [{}, PERMISSIVE]) {
-    const answer = await post(emails(2), { key: made.body.key, ...options });
-    assertFailure(answer, 401, 'authentication_error');
+    const response = await post(emails(2), { key: made.body.key, ...options });
+    assertFailure(response, 401, 'authentication_error');
   }
   const content = 'A'.repeat(31 * 1024 * 1024);
   const heavy = { ...EMAIL, attachments: [{ filename: 'a.bin', content }] };

@@ -10,9 +10,9 @@ const service = await sharedService();
 const { post, refused, accepted, message } = changing(service);
 
 test('an accepted email has an id and the documented fields', async () => {
-  const answer = await post({});
-  assert.equal(answer.status, 202);
-  const { id, created_at, ...rest } = answer.body;
+  const response = await post({});
+  assert.equal(response.status, 202);
+  const { id, created_at, ...rest } = response.body;
   assert.match(id, UUID_V7);
   assert.match(created_at, TIME);
   assert.deepEqual(rest, { object: 'email', status: 'queued' });

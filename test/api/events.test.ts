@@ -12,9 +12,9 @@ after(() => service[Symbol.asyncDispose]());
 type Body = ApiResponse['body'];
 
 async function page(query: string, key = service.testKey): Promise<Body> {
-  const answer = await service.request('GET', `/v1/events?${query}`, { key });
-  assert.equal(answer.status, 200, answer.text);
-  return answer.body;
+  const response = await service.request('GET', `/v1/events?${query}`, { key });
+  assert.equal(response.status, 200, response.text);
+  return response.body;
 }
 
 const latest = async (key?: string): Promise<string> => (await page('after=latest', key)).cursor;
@@ -38,9 +38,9 @@ async function otherProject(name: string): Promise<string> {
 const liveKey = await service.liveKey();
 
 async function limitedKey(body: object): Promise<{ id: string; key: string }> {
-  const answer = await service.request('POST', '/v1/api-keys', { body: { name: 'k', ...body } });
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await service.request('POST', '/v1/api-keys', { body: { name: 'k', ...body } });
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 test('every event is returned once, in order, with the data and id of its webhook', async () => {
@@ -134,8 +134,8 @@ test('a key reads the events of its project and environment, and no cursor of ot
   const strangers = [await otherProject('Other'), liveKey];
   for (const key of strangers) {
     assert.deepEqual((await page('', key)).data, []);
-    const answer = await service.request('GET', `/v1/events?after=${cursor}`, { key });
-    assertFailure(answer, 422, 'validation_error', /not a cursor of this project/);
+    const response = await service.request('GET', `/v1/events?after=${cursor}`, { key });
+    assertFailure(response, 422, 'validation_error', /not a cursor of this project/);
   }
   const { key } = await limitedKey({ permission: 'sending_access' });
   const refused = await service.request('GET', '/v1/events', { key });

@@ -105,9 +105,9 @@ async function forAll<T>(values: readonly T[], work: (value: T) => Promise<void>
 }
 
 /** A refusal has the same shape for every request. */
-function assertRefused(answer: ApiResponse, what: () => string): void {
-  assert.ok(answer.status >= 400 && answer.status < 500, `${answer.status} to ${what()}`);
-  assert.ok(answer.body?.error?.code && answer.body.error.message, what());
+function assertRefused(response: ApiResponse, what: () => string): void {
+  assert.ok(response.status >= 400 && response.status < 500, `${response.status} to ${what()}`);
+  assert.ok(response.body?.error?.code && response.body.error.message, what());
 }
 
 const TABLES = ['emails', 'recipients', 'contents', 'idempotency'];
@@ -120,9 +120,9 @@ test('generated bodies never cause a 5xx or a row', async () => {
   await forAll(values, async (value) => {
     const json = JSON.stringify(value) ?? '';
     const headers = { 'idempotency-key': 'hostile' };
-    const answer = await service.request('POST', '/v1/emails', { body: json, headers });
-    assertRefused(answer, () => `${json} (seed ${seed})`);
-    const { code } = answer.body.error;
+    const response = await service.request('POST', '/v1/emails', { body: json, headers });
+    assertRefused(response, () => `${json} (seed ${seed})`);
+    const { code } = response.body.error;
     codes.set(code, (codes.get(code) ?? 0) + 1);
   });
   assert.deepEqual(await rows(), before);
@@ -164,10 +164,10 @@ test('generated requests to all other endpoints never cause a 5xx', async () => 
     const search = query.map(([name, one]) => `${name}=${encoded(one)}`).join('&');
     const json = method === 'get' ? undefined : (JSON.stringify(sent) ?? '');
     const options = json === undefined ? {} : { body: json };
-    const answer = await service.request(method.toUpperCase(), `${filled}?${search}`, options);
-    const what = () => `${answer.status} to ${method} ${filled}?${search} ${json} (seed ${seed})`;
-    assert.ok(answer.status < 500, what());
-    if (answer.status >= 400) assertRefused(answer, what);
+    const response = await service.request(method.toUpperCase(), `${filled}?${search}`, options);
+    const what = () => `${response.status} to ${method} ${filled}?${search} ${json} (seed ${seed})`;
+    assert.ok(response.status < 500, what());
+    if (response.status >= 400) assertRefused(response, what);
   });
 });
 
@@ -196,9 +196,9 @@ test('accepted texts are returned unchanged', async () => {
   await forAll(values, async ({ metadata, ...texts }) => {
     const sent = { ...texts, metadata: { ...metadata } };
     const what = `${JSON.stringify(sent)} (seed ${seed})`;
-    const answer = await project.request('POST', '/v1/emails', { body: { ...EMAIL, ...sent } });
-    assert.equal(answer.status, 202, `${answer.text} to ${what}`);
-    const { subject, html, text: plain, metadata: kept } = await project.email(answer.body.id);
+    const response = await project.request('POST', '/v1/emails', { body: { ...EMAIL, ...sent } });
+    assert.equal(response.status, 202, `${response.text} to ${what}`);
+    const { subject, html, text: plain, metadata: kept } = await project.email(response.body.id);
     assert.deepEqual({ subject, html, text: plain, metadata: kept }, sent, what);
   });
 });
@@ -240,9 +240,9 @@ for (const [what, change, message] of HEADER_BOUND) {
     const before = await rows();
     await forAll(INJECTIONS, async (injected) => {
       const sent = { ...EMAIL, ...change(injected) };
-      const answer = await service.request('POST', '/v1/emails', { body: sent });
+      const response = await service.request('POST', '/v1/emails', { body: sent });
       const says = injected.includes('\0') ? /NUL/ : message;
-      assertFailure(answer, 422, 'validation_error', says);
+      assertFailure(response, 422, 'validation_error', says);
     });
     assert.deepEqual(await rows(), before);
   });

@@ -21,9 +21,9 @@ const post = (key: string, body: unknown = EMAIL, apiKey = service.testKey) =>
     headers: { 'idempotency-key': key },
   });
 
-const statuses = (answers: ApiResponse[]) => {
+const statuses = (responses: ApiResponse[]) => {
   const counts: Record<number, number> = {};
-  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
+  for (const { status } of responses) counts[status] = (counts[status] ?? 0) + 1;
   return counts;
 };
 
@@ -98,9 +98,9 @@ test('keys are 1 to 256 printable ASCII characters, all of which count', async (
 test('fifty concurrent requests with one key make one email', async () => {
   const key = randomUUID();
   const before = await count();
-  const answers = await Promise.all(Array.from({ length: PARALLEL }, () => post(key)));
-  assert.deepEqual(statuses(answers), { 202: 1, 200: PARALLEL - 1 });
-  assert.equal(new Set(answers.map(({ text }) => text)).size, 1);
+  const responses = await Promise.all(Array.from({ length: PARALLEL }, () => post(key)));
+  assert.deepEqual(statuses(responses), { 202: 1, 200: PARALLEL - 1 });
+  assert.equal(new Set(responses.map(({ text }) => text)).size, 1);
   assert.equal(await count(), before + 1);
 });
 
@@ -133,8 +133,8 @@ test('fifty concurrent requests with one key and one email left in the limit mak
   await service.send();
   const headers = { 'idempotency-key': 'last slot' };
   const send = (more: object) => service.request('POST', '/v1/emails', { body: EMAIL, ...more });
-  const answers = await Promise.all(Array.from({ length: PARALLEL }, () => send({ headers })));
-  assert.deepEqual(statuses(answers), { 202: 1, 200: PARALLEL - 1 });
+  const responses = await Promise.all(Array.from({ length: PARALLEL }, () => send({ headers })));
+  assert.deepEqual(statuses(responses), { 202: 1, 200: PARALLEL - 1 });
   assertFailure(await send({}), 429, 'rate_limit_error');
   assert.equal((await send({ headers })).status, 200);
   assert.equal(await count(), before + 3);
@@ -167,8 +167,8 @@ test('fifty concurrent requests with an expired key make one email', async () =>
   const key = randomUUID();
   await post(key);
   await advanceDay();
-  const answers = await Promise.all(Array.from({ length: PARALLEL }, () => post(key)));
-  assert.deepEqual(statuses(answers), { 202: 1, 200: PARALLEL - 1 });
+  const responses = await Promise.all(Array.from({ length: PARALLEL }, () => post(key)));
+  assert.deepEqual(statuses(responses), { 202: 1, 200: PARALLEL - 1 });
 });
 
 test('each environment and project has its own idempotency keys', async () => {
@@ -182,12 +182,12 @@ test('each environment and project has its own idempotency keys', async () => {
     body: { name: 'acme.test' },
   });
   await service.request('POST', `/v1/domains/${domain.id}/verify`, { key: other.key });
-  const answers = [
+  const responses = [
     await post(key),
     await post(key, { ...EMAIL, from: 'a@acme.example', to: 'jo@acme.io' }, live),
     await post(key, EMAIL, other.key),
   ];
-  assert.deepEqual(statuses(answers), { 202: 3 });
+  assert.deepEqual(statuses(responses), { 202: 3 });
 });
 
 test('API keys of one project and environment share idempotency keys', async () => {

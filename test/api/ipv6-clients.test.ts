@@ -44,8 +44,8 @@ test('failures of one /64 do not count for another, however the address is writt
 
 test('wrong passwords from one /48 do not block an account for another', async () => {
   for (let subnet = 0; subnet < FAILURES_MAX; subnet += 1) {
-    const answer = await signInAt(`2001:db8:1:${subnet}::1`, 'wrong password');
-    assertFailure(answer, 401, 'authentication_error');
+    const response = await signInAt(`2001:db8:1:${subnet}::1`, 'wrong password');
+    assertFailure(response, 401, 'authentication_error');
   }
   assertFailure(await signInAt('2001:db8:1:99::1', OWNER.password), 429, 'rate_limit_error');
   assert.equal((await signInAt('2001:db8:2::1', OWNER.password)).status, 200);

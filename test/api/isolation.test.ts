@@ -12,9 +12,9 @@ const service = await sharedService();
 type Body = ApiResponse['body'];
 
 const made = async (path: string, body: object): Promise<Body> => {
-  const answer = await service.request('POST', path, { body });
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await service.request('POST', path, { body });
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 };
 
 /** A resource of each kind, in the test environment of the first project. */
@@ -147,8 +147,8 @@ test('lists do not contain resources of others', async () => {
 test('a domain that another project has verified cannot be sent from', async () => {
   for (const key of Object.values(strangers)) {
     const body = { from: 'a@acme.test', to: 'b@simulator.test', subject: 'Hi', text: 'Hi' };
-    const answer = await service.request('POST', '/v1/emails', { key, body });
-    assertFailure(answer, 403, 'domain_not_verified');
+    const response = await service.request('POST', '/v1/emails', { key, body });
+    assertFailure(response, 403, 'domain_not_verified');
   }
 });
 

@@ -25,9 +25,9 @@ function checksumOf(start: string): string {
 
 async function makeKey(rights: object = {}, by = service.testKey): Promise<Body> {
   const body = { name: 'made by a test', ...rights };
-  const answer = await service.request('POST', '/v1/api-keys', { key: by, body });
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await service.request('POST', '/v1/api-keys', { key: by, body });
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 const get = (path: string, key: string) => service.request('GET', path, { key });
@@ -101,8 +101,8 @@ test('problems of a new key are reported by field', async () => {
     [{ name: 'a', expires_at: 'soon' }, /^expires_at: /],
     [{ name: 'a', environment: 'live' }, /^environment: /],
   ] as const) {
-    const answer = await service.request('POST', '/v1/api-keys', { body });
-    assertFailure(answer, 422, 'validation_error', message);
+    const response = await service.request('POST', '/v1/api-keys', { body });
+    assertFailure(response, 422, 'validation_error', message);
   }
 });
 
@@ -145,8 +145,8 @@ test('a sending key is refused every other operation', async () => {
   let tried = 0;
   for (const { method, path } of await operations()) {
     if (allowed.test(path)) continue;
-    const answer = await service.request(method, path, { key });
-    assertFailure(answer, 403, 'authorization_error');
+    const response = await service.request(method, path, { key });
+    assertFailure(response, 403, 'authorization_error');
     tried += 1;
   }
   assert.ok(tried >= 19, String(tried));
@@ -228,7 +228,7 @@ test('a key can rotate itself; with expires_in 0 it ends at once on every worker
   const body = { expires_in: 0 };
   const { body: rotated } = await service.request('POST', path, { key: old, body });
   assert.equal((await get('/v1/emails', rotated.key)).status, 200);
-  for (const answer of await askOften(old)) assertFailure(answer, 401, 'authentication_error');
+  for (const response of await askOften(old)) assertFailure(response, 401, 'authentication_error');
   for (const expires_in of [-1, 0.5, 30 * 86_400 + 1, 'soon']) {
     const wrong = await service.request('POST', path, { body: { expires_in } });
     assertFailure(wrong, 422, 'validation_error', /^expires_in: /);
@@ -238,13 +238,13 @@ test('a key can rotate itself; with expires_in 0 it ends at once on every worker
 test('two concurrent rotations make two keys and end the old one once', async () => {
   const { id } = await makeKey({ name: 'twice' });
   const path = `/v1/api-keys/${id}/rotate`;
-  const answers = await Promise.all([1, 2, 3].map(() => service.request('POST', path)));
+  const responses = await Promise.all([1, 2, 3].map(() => service.request('POST', path)));
   assert.deepEqual(
-    answers.map(({ status }) => status),
+    responses.map(({ status }) => status),
     [201, 201, 201],
   );
-  assert.equal(new Set(answers.map(({ body }) => body.key)).size, 3);
-  assert.equal(new Set(answers.map(({ body }) => body.replaces.id)).size, 1);
+  assert.equal(new Set(responses.map(({ body }) => body.key)).size, 3);
+  assert.equal(new Set(responses.map(({ body }) => body.replaces.id)).size, 1);
 });
 
 /** Connections of their own, so that every worker of the service is asked. */
@@ -257,12 +257,12 @@ function askOften(key: string): Promise<ApiResponse[]> {
 
 test('a revoked key is refused from the next request on, for sending and for reading', async () => {
   const { key, id } = await makeKey();
-  for (const answer of await askOften(key)) assert.equal(answer.status, 200);
+  for (const response of await askOften(key)) assert.equal(response.status, 200);
   const revoked = await service.request('DELETE', `/v1/api-keys/${id}`);
   assert.deepEqual(revoked.body, { object: 'api_key', id, deleted: true });
-  const answers = await Promise.all(Array.from({ length: 12 }, () => send(key)));
-  for (const answer of [...answers, ...(await askOften(key))]) {
-    assertFailure(answer, 401, 'authentication_error');
+  const responses = await Promise.all(Array.from({ length: 12 }, () => send(key)));
+  for (const response of [...responses, ...(await askOften(key))]) {
+    assertFailure(response, 401, 'authentication_error');
   }
   const again = await service.request('DELETE', `/v1/api-keys/${id}`);
   assertFailure(again, 404, 'not_found');
@@ -288,8 +288,8 @@ test('a change of a key changes only the given fields, from the next request on'
   );
   const reduced = await patch({ permission: 'sending_access', domain: null });
   assert.deepEqual([reduced.name, reduced.domain], ['After', null]);
-  for (const answer of await Promise.all([1, 2, 3, 4].map(() => get('/v1/domains', key)))) {
-    assertFailure(answer, 403, 'authorization_error');
+  for (const response of await Promise.all([1, 2, 3, 4].map(() => get('/v1/domains', key)))) {
+    assertFailure(response, 403, 'authorization_error');
   }
 });
 

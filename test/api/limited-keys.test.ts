@@ -16,9 +16,9 @@ const ask = (key: string, method: string, path: string, body?: object) =>
   service.request(method, path, { key, ...(body && { body }) });
 
 async function made(path: string, body: object, key = service.testKey): Promise<Body> {
-  const answer = await ask(key, 'POST', path, body);
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await ask(key, 'POST', path, body);
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 const makeKey = (rights: object = {}, by?: string) =>
@@ -43,8 +43,8 @@ test('a key with a domain and an expiry cannot remove either', async () => {
     { expires_at: LATER },
     { domain: null, expires_at: null },
   ]) {
-    const answer = await ask(limited.key, 'PATCH', `/v1/api-keys/${limited.id}`, change);
-    assertFailure(answer, 403, 'authorization_error', /own\.test|2040-01-01/);
+    const response = await ask(limited.key, 'PATCH', `/v1/api-keys/${limited.id}`, change);
+    assertFailure(response, 403, 'authorization_error', /own\.test|2040-01-01/);
   }
   const { domain, expires_at } = await stateOf(limited.id);
   assert.deepEqual([domain, expires_at], ['own.test', SOON]);
@@ -76,8 +76,8 @@ test('a limited key creates only keys within its own limits', async () => {
     ['sending_access', 'own.test', '2030-01-01T00:00:00.000Z'],
   );
   for (const rights of [{ domain: 'other.test' }, { expires_at: LATER }]) {
-    const answer = await ask(limited.key, 'POST', '/v1/api-keys', { name: 'broader', ...rights });
-    assertFailure(answer, 403, 'authorization_error');
+    const response = await ask(limited.key, 'POST', '/v1/api-keys', { name: 'broader', ...rights });
+    assertFailure(response, 403, 'authorization_error');
   }
 });
 
@@ -123,8 +123,8 @@ test('a key for one domain manages that domain and sees no other', async () => {
     ['POST', '/verify'],
     ['DELETE', ''],
   ] as const) {
-    const answer = await ask(limited.key, method, `/v1/domains/${otherDomain}${path}`, body);
-    assertFailure(answer, 404, 'not_found');
+    const response = await ask(limited.key, method, `/v1/domains/${otherDomain}${path}`, body);
+    assertFailure(response, 404, 'not_found');
     if (method === 'DELETE') continue;
     const own = await ask(limited.key, method, `/v1/domains/${ownDomain}${path}`, body);
     assert.equal(own.status, 200, own.text);
@@ -137,15 +137,15 @@ test('a key for one domain manages that domain and sees no other', async () => {
 
 test('a key for one domain reads only emails of that domain', async () => {
   const send = async (from: string, key = service.testKey): Promise<string> => {
-    const answer = await ask(key, 'POST', '/v1/emails', { ...EMAIL, from });
-    assert.equal(answer.status, 202, answer.text);
-    return answer.body.id;
+    const response = await ask(key, 'POST', '/v1/emails', { ...EMAIL, from });
+    assert.equal(response.status, 202, response.text);
+    return response.body.id;
   };
   const [own, other] = [await send('a@own.test'), await send('a@other.test')];
   for (const path of ['', '/events', '/content']) {
     assert.equal((await ask(limited.key, 'GET', `/v1/emails/${own}${path}`)).status, 200);
-    const answer = await ask(limited.key, 'GET', `/v1/emails/${other}${path}`);
-    assertFailure(answer, 404, 'not_found');
+    const response = await ask(limited.key, 'GET', `/v1/emails/${other}${path}`);
+    assertFailure(response, 404, 'not_found');
   }
   const { data } = (await ask(limited.key, 'GET', '/v1/emails')).body;
   assert.deepEqual(
@@ -174,8 +174,8 @@ test('a key for one domain is refused for resources of all domains', async () =>
     if (!/^\/v1\/(webhooks|suppressions)/.test(template)) continue;
     const path = template.replace('{id}', webhook).replaceAll(/\{\w+\}/g, UNKNOWN_ID);
     for (const method of Object.keys(methods)) {
-      const answer = await ask(limited.key, method.toUpperCase(), path);
-      assertFailure(answer, 403, 'authorization_error', /own|domain/);
+      const response = await ask(limited.key, method.toUpperCase(), path);
+      assertFailure(response, 403, 'authorization_error', /own|domain/);
       tried += 1;
     }
   }

@@ -42,16 +42,16 @@ function limitIn({ headers }: ApiResponse): StatedLimit {
   return { limit: limit!, remaining: remaining!, reset: reset! };
 }
 
-function assertLimited(answer: ApiResponse): void {
-  assertFailure(answer, 429, 'rate_limit_error', /\d+ s/);
-  const { remaining, reset } = limitIn(answer);
+function assertLimited(response: ApiResponse): void {
+  assertFailure(response, 429, 'rate_limit_error', /\d+ s/);
+  const { remaining, reset } = limitIn(response);
   assert.equal(remaining, 0);
   assert.ok(reset >= 1 && reset <= 60);
-  assert.equal(answer.headers.get('retry-after'), String(reset));
+  assert.equal(response.headers.get('retry-after'), String(reset));
 }
 
-const countStatus = (answers: ApiResponse[], status: number) =>
-  answers.filter((answer) => answer.status === status).length;
+const countStatus = (responses: ApiResponse[], status: number) =>
+  responses.filter((response) => response.status === status).length;
 
 const inParallel = (count: number, ask: (n: number) => Promise<ApiResponse>) =>
   Promise.all(Array.from({ length: count }, (_, n) => ask(n)));
@@ -119,11 +119,11 @@ test('the limit of dry runs is listed with that of sending, and with its remaini
 test('the limit on emails is exact for concurrent requests', async () => {
   await newWindow();
   const [before] = await service.sql('select count(*)::int as n from emails');
-  const answers = await inParallel(60, () => send());
-  assert.equal(countStatus(answers, 202), 20);
-  for (const answer of answers) if (answer.status !== 202) assertLimited(answer);
+  const responses = await inParallel(60, () => send());
+  assert.equal(countStatus(responses, 202), 20);
+  for (const response of responses) if (response.status !== 202) assertLimited(response);
   // Emails that are committed together get the state of the limit after them.
-  const remaining = answers.map((answer) => limitIn(answer).remaining);
+  const remaining = responses.map((response) => limitIn(response).remaining);
   assert.ok(Math.min(...remaining) === 0 && Math.max(...remaining) < 20);
   const [row] = await service.sql('select count(*)::int as n from emails');
   assert.equal(row.n, before.n + 20);
@@ -133,15 +133,15 @@ test('the limit is exact over two nodes on one database', async () => {
   const { DATABASE_URL } = service.env;
   await using second = await startService({ env: { ...env, DATABASE_URL } });
   await newWindow();
-  const answers = await inParallel(60, (n) => send({}, n % 2 === 0 ? service : second));
-  assert.equal(countStatus(answers, 202), 20);
-  assert.equal(countStatus(answers, 429), 40);
+  const responses = await inParallel(60, (n) => send({}, n % 2 === 0 ? service : second));
+  assert.equal(countStatus(responses, 202), 20);
+  assert.equal(countStatus(responses, 429), 40);
 });
 
 test('every response of a limited endpoint has the state of the limit', async () => {
   await newWindow();
   const headers = { 'idempotency-key': 'limits' };
-  const answers = [
+  const responses = [
     await send({ headers }),
     await send({ headers }),
     await send({ headers, body: { ...EMAIL, subject: 'Other' } }),
@@ -151,12 +151,12 @@ test('every response of a limited endpoint has the state of the limit', async ()
     await send({ headers: { 'content-type': 'text/plain' } }),
   ];
   assert.deepEqual(
-    answers.map(({ status }) => status),
+    responses.map(({ status }) => status),
     [202, 200, 409, 422, 403, 400, 415],
   );
-  for (const answer of answers) {
-    const { limit, remaining, reset } = limitIn(answer);
-    assert.deepEqual([limit, remaining], [20, 19], answer.text);
+  for (const response of responses) {
+    const { limit, remaining, reset } = limitIn(response);
+    assert.deepEqual([limit, remaining], [20, 19], response.text);
     assert.ok(reset > 50 && reset <= 60);
   }
 });
@@ -190,11 +190,11 @@ test('idempotent repetitions do not count, and get their response beyond the lim
 
 test('verifications have a limit of their own', async () => {
   await newWindow();
-  const answers = await inParallel(8, () => verify());
-  assert.equal(countStatus(answers, 200), 3);
-  for (const answer of answers) {
-    assert.equal(limitIn(answer).limit, 3);
-    if (answer.status !== 200) assertLimited(answer);
+  const responses = await inParallel(8, () => verify());
+  assert.equal(countStatus(responses, 200), 3);
+  for (const response of responses) {
+    assert.equal(limitIn(response).limit, 3);
+    if (response.status !== 200) assertLimited(response);
   }
   assert.equal((await send()).status, 202);
   await newWindow();
@@ -227,9 +227,9 @@ test('an operator can set and reset the limit of a project', async () => {
     service.cliJson('projects', 'set-limit', limit, '--project', project, '--mode', 'test');
   await newWindow();
   await set('2/60');
-  const answers = await inParallel(5, () => send());
-  assert.equal(countStatus(answers, 202), 2);
-  assert.equal(limitIn(answers[0]!).limit, 2);
+  const responses = await inParallel(5, () => send());
+  assert.equal(countStatus(responses, 202), 2);
+  assert.equal(limitIn(responses[0]!).limit, 2);
   await set('default');
   const next = await send();
   assert.deepEqual([next.status, limitIn(next).limit], [202, 20]);
@@ -253,9 +253,9 @@ test('failed authentications are limited per address, while a valid key always w
     from('192.0.2.1'),
   ];
   for (const [n, options] of failing.entries()) {
-    const answer = await ask(options);
-    assertFailure(answer, 401, 'authentication_error');
-    assert.deepEqual(limitIn(answer).remaining, 4 - n);
+    const response = await ask(options);
+    assertFailure(response, 401, 'authentication_error');
+    assert.deepEqual(limitIn(response).remaining, 4 - n);
   }
   assertLimited(await ask(from('192.0.2.1')));
   assertLimited(await ask({ key: 'nonsense', headers: { 'x-forwarded-for': '192.0.2.1' } }));
@@ -271,17 +271,17 @@ test('failed authentications are limited per address, while a valid key always w
 
 test('concurrent failures are counted exactly', async () => {
   await newWindow();
-  const answers = await inParallel(40, () => ask(from('192.0.2.3')));
-  assert.equal(countStatus(answers, 401), 5);
-  assert.equal(countStatus(answers, 429), 35);
+  const responses = await inParallel(40, () => ask(from('192.0.2.3')));
+  assert.equal(countStatus(responses, 401), 5);
+  assert.equal(countStatus(responses, 429), 35);
 });
 
 test('an IPv6 network counts as one address', async () => {
   await newWindow();
-  const answers: ApiResponse[] = [];
-  for (let n = 1; n <= 6; n += 1) answers.push(await ask(from(`2001:db8:0:1::${n}`)));
+  const responses: ApiResponse[] = [];
+  for (let n = 1; n <= 6; n += 1) responses.push(await ask(from(`2001:db8:0:1::${n}`)));
   assert.deepEqual(
-    answers.map(({ status }) => status),
+    responses.map(({ status }) => status),
     [401, 401, 401, 401, 401, 429],
   );
   assert.equal((await ask(from('2001:db8:0:2::1'))).status, 401);

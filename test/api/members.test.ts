@@ -35,12 +35,12 @@ test('an invitation makes one member, who signs in with a password', async () =>
   const { body: open } = await owner.get('/v1/invitations');
   assert.deepEqual(open, { object: 'list', data: [invitation], has_more: false });
 
-  const answers = await Promise.all([accept(url), accept(url), accept(url)]);
-  const joined = answers.filter(({ status }) => status === 200);
+  const responses = await Promise.all([accept(url), accept(url), accept(url)]);
+  const joined = responses.filter(({ status }) => status === 200);
   assert.equal(joined.length, 1);
-  for (const answer of answers) {
-    if (answer !== joined[0])
-      assertFailure(answer, 401, 'authentication_error', /was used, revoked or has expired/);
+  for (const response of responses) {
+    if (response !== joined[0])
+      assertFailure(response, 401, 'authentication_error', /was used, revoked or has expired/);
   }
   const { role, email } = joined[0]!.body.member;
   assert.deepEqual({ role, email }, { role: 'developer', email: 'jo@acme.test' });
@@ -95,8 +95,8 @@ test('a viewer reads, and changes nothing', async () => {
     invite(viewer, 'friend@acme.test', 'viewer'),
     viewer.request('DELETE', '/v1/suppressions/jo@acme.test'),
   ];
-  for (const answer of await Promise.all(changes)) {
-    assertFailure(answer, 403, 'authorization_error', /^Your role is viewer/);
+  for (const response of await Promise.all(changes)) {
+    assertFailure(response, 403, 'authorization_error', /^Your role is viewer/);
   }
   assertFailure(await viewer.get('/v1/invitations'), 403, 'authorization_error');
 });
@@ -112,8 +112,8 @@ test('an admin manages members, except owners', async () => {
     admin.request('DELETE', `/v1/members/${ownerId}`),
     invite(admin, 'boss@acme.test', 'owner'),
   ];
-  for (const answer of await Promise.all(refused)) {
-    assertFailure(answer, 403, 'authorization_error', /^Only an owner/);
+  for (const response of await Promise.all(refused)) {
+    assertFailure(response, 403, 'authorization_error', /^Only an owner/);
   }
   const { body: boss } = await invite(owner, 'boss@acme.test', 'owner');
   const revoked = await admin.request('DELETE', `/v1/invitations/${boss.id}`);
@@ -130,11 +130,11 @@ test('the last owner stays, also when two owners remove each other at once', asy
   assertFailure(await remove(owner, ownerId), 409, 'conflict');
   const second = await memberOf(service, owner, 'owner');
   const { id: secondId } = (await second.get('/v1/session')).body.member;
-  const answers = await Promise.all([
+  const responses = await Promise.all([
     setRole(owner, secondId, 'admin'),
     setRole(second, ownerId, 'admin'),
   ]);
-  assert.equal(answers.filter(({ status }) => status === 200).length, 1);
+  assert.equal(responses.filter(({ status }) => status === 200).length, 1);
   const owners = await service.sql(`select id from members where role = 'owner'`);
   assert.equal(owners.length, 1);
   await service.sql(`update members set role = 'owner' where id = $1`, [ownerId]);
@@ -151,8 +151,11 @@ test('a member who is removed has no session any more, and sends nothing', async
     ['POST', '/v1/emails'],
   ] as const) {
     const body = method === 'POST' ? { body: EMAIL } : {};
-    const answer = await developer.request(method, path, { ...body, headers: { cookie: cookie! } });
-    assertFailure(answer, 401, 'authentication_error');
+    const response = await developer.request(method, path, {
+      ...body,
+      headers: { cookie: cookie! },
+    });
+    assertFailure(response, 401, 'authentication_error');
   }
   const keys = await service.sql('select revoked_at from api_keys where member_id = $1', [id]);
   assert.equal(keys.length, 1);
@@ -198,7 +201,7 @@ test('resources of another organization are not found', async () => {
     owner.request('PATCH', `/v1/projects/${project}`, { body: { name: body.name } }),
     owner.get('/v1/emails', { 'letterhaus-project': project }),
   ];
-  for (const answer of await Promise.all(foreign)) assertFailure(answer, 404, 'not_found');
+  for (const response of await Promise.all(foreign)) assertFailure(response, 404, 'not_found');
   for (const path of ['members', 'invitations']) {
     assert.doesNotMatch((await owner.get(`/v1/${path}?limit=100`)).text, /other\.test/);
   }

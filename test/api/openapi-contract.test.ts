@@ -157,20 +157,20 @@ for (const operation of operations) {
     const either = fc.oneof(requestOf(operation, wellFormed), requestOf(operation, broken));
     await fc.assert(
       fc.asyncProperty(either, async ({ path, ...request }) => {
-        const answer = await fetch(new URL(path, service.url), request);
-        const type = answer.headers.get('content-type')?.split(';')[0] ?? '';
-        assert.ok(answer.status < 500 || answer.status === 503, `${answer.status}`);
-        assert.ok(String(answer.status) in documented, `${answer.status} is not documented`);
-        if (answer.ok) succeeded.add(operation.operationId);
-        if (type === STREAM) return answer.body?.cancel();
-        const text = await answer.text();
-        const { content } = documented[answer.status]!;
+        const response = await fetch(new URL(path, service.url), request);
+        const type = response.headers.get('content-type')?.split(';')[0] ?? '';
+        assert.ok(response.status < 500 || response.status === 503, `${response.status}`);
+        assert.ok(String(response.status) in documented, `${response.status} is not documented`);
+        if (response.ok) succeeded.add(operation.operationId);
+        if (type === STREAM) return response.body?.cancel();
+        const text = await response.text();
+        const { content } = documented[response.status]!;
         if (content === undefined) return assert.equal(text, '');
-        assert.ok(content[type], `${type} is not documented for ${answer.status}`);
+        assert.ok(content[type], `${type} is not documented for ${response.status}`);
         if (type !== 'application/json') return;
         const body = JSON.parse(text) as { id?: string };
         assert.equal(problemOf(content[type].schema, body), null, text);
-        if (answer.ok && request.method === 'POST' && body.id !== undefined) {
+        if (response.ok && request.method === 'POST' && body.id !== undefined) {
           made.set(collection, [...(made.get(collection) ?? []), body.id]);
         }
       }),

@@ -38,10 +38,10 @@ test('an operator lists open conditions by command line and by key, with their s
   const json = await service.cli('attention', '--json');
   const [listed] = JSON.parse(json.stdout).data;
   const key = await operatorKey();
-  const answer = await service.request('GET', '/v1/operator/conditions', { key });
-  assert.equal(answer.status, 200, answer.text);
-  assert.equal(answer.body.has_more, false);
-  assert.deepEqual(answer.body.data, [listed]);
+  const response = await service.request('GET', '/v1/operator/conditions', { key });
+  assert.equal(response.status, 200, response.text);
+  assert.equal(response.body.has_more, false);
+  assert.deepEqual(response.body.data, [listed]);
   const { since, last_seen } = listed;
   assert.deepEqual({ object: 'condition', ...DEGRADED, since, last_seen }, listed);
   await clear();

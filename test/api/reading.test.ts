@@ -351,8 +351,8 @@ test('the timeline can be read from a given event', async () => {
   const rest = await timeline(id, '?limit=4&after=4');
   assert.deepEqual([numbers(rest), rest.has_more], [[5, 6], false]);
   for (const query of ['limit=0', 'after=x', 'after=-1', 'before=3']) {
-    const answer = await get(`/v1/emails/${id}/events?${query}`);
-    assertFailure(answer, 422, 'validation_error', new RegExp(`^${query.split('=')[0]}: `));
+    const response = await get(`/v1/emails/${id}/events?${query}`);
+    assertFailure(response, 422, 'validation_error', new RegExp(`^${query.split('=')[0]}: `));
   }
 });
 
@@ -376,8 +376,8 @@ test('the content is the exact message, and always the same', async () => {
 
 test('HEAD returns the headers of an email without a body', async () => {
   const id = await service.send();
-  const answer = await service.request('HEAD', `/v1/emails/${id}`);
-  assert.deepEqual([answer.status, answer.text], [200, '']);
+  const response = await service.request('HEAD', `/v1/emails/${id}`);
+  assert.deepEqual([response.status, response.text], [200, '']);
   assert.equal((await service.request('HEAD', `/v1/emails/${UNKNOWN_ID}`)).status, 404);
 });
 

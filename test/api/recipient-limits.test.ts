@@ -24,14 +24,14 @@ const RECIPIENTS_POLICY = '40;w=60;comment="recipients"';
 test('recipients have a limit beside emails, over HTTP and SMTP', async () => {
   await newWindow();
   const before = await recipientsStored();
-  const answers = await Promise.all(Array.from({ length: 25 }, () => send(4)));
-  const accepted = answers.filter(({ status }) => status === 202);
+  const responses = await Promise.all(Array.from({ length: 25 }, () => send(4)));
+  const accepted = responses.filter(({ status }) => status === 202);
   assert.equal(accepted.length, 10);
   assert.equal(await recipientsStored(), before + 40);
-  for (const answer of answers) {
-    if (answer.status === 202) continue;
-    assertFailure(answer, 429, 'rate_limit_error', /40 recipients per 60 s/);
-    const { headers } = answer;
+  for (const response of responses) {
+    if (response.status === 202) continue;
+    assertFailure(response, 429, 'rate_limit_error', /40 recipients per 60 s/);
+    const { headers } = response;
     assert.equal(headers.get('ratelimit-policy'), RECIPIENTS_POLICY);
     assert.equal(headers.get('limit'), '40');
     assert.equal(headers.get('ratelimit-remaining'), headers.get('remaining'));
@@ -70,8 +70,8 @@ test('an email with more recipients than the limit is refused with the reason', 
 
 test('the limit on emails applies when it is reached first', async () => {
   await newWindow();
-  const answers = await Promise.all(Array.from({ length: 35 }, () => send(1)));
-  const limited = answers.filter(({ status }) => status === 429);
+  const responses = await Promise.all(Array.from({ length: 35 }, () => send(1)));
+  const limited = responses.filter(({ status }) => status === 429);
   assert.equal(limited.length, 5);
   for (const { headers } of limited) assert.equal(headers.get('ratelimit-policy'), '30;w=60');
 });
@@ -98,10 +98,10 @@ test('an operator can set and reset the limit on recipients of a project', async
 test('by default 50 recipients for each email are within the limit', async () => {
   await using other = await startService({ env: { LETTERHAUS_LIMIT_SENDING: '3/60' } });
   const ask = () => other.request('POST', '/v1/emails', { body: { ...EMAIL, to: addresses(50) } });
-  const answers = [await ask(), await ask(), await ask(), await ask()];
+  const responses = [await ask(), await ask(), await ask(), await ask()];
   assert.deepEqual(
-    answers.map(({ status }) => status),
+    responses.map(({ status }) => status),
     [202, 202, 202, 429],
   );
-  assert.equal(answers[3]?.headers.get('ratelimit-policy'), '3;w=60');
+  assert.equal(responses[3]?.headers.get('ratelimit-policy'), '3;w=60');
 });

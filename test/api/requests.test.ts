@@ -13,9 +13,9 @@ const sendingKey = await makeKey({ permission: 'sending_access' });
 
 async function makeKey(rights: object): Promise<string> {
   const body = { name: 'made by a test', ...rights };
-  const answer = await service.request('POST', '/v1/api-keys', { body });
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body.key;
+  const response = await service.request('POST', '/v1/api-keys', { body });
+  assert.equal(response.status, 201, response.text);
+  return response.body.key;
 }
 
 const post = (body: unknown, options: RequestOptions = {}) =>
@@ -36,7 +36,7 @@ const nested = (levels: number) =>
   JSON.stringify(EMAIL).replace(/}$/, `,"x":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`);
 
 test('every response has a unique id, which is also in its error', async () => {
-  const answers = [
+  const responses = [
     await post(EMAIL),
     await post({}),
     await service.request('GET', '/v1/emails'),
@@ -46,10 +46,10 @@ test('every response has a unique id, which is also in its error', async () => {
     await service.request('GET', '/nowhere'),
     await rawResponse(service.url, 'nonsense\r\n\r\n'),
   ];
-  const ids = answers.map((answer) => answer.headers.get('x-request-id') ?? '');
+  const ids = responses.map((response) => response.headers.get('x-request-id') ?? '');
   for (const id of ids) assert.match(id, UUID_V7);
   assert.equal(new Set(ids).size, ids.length);
-  const failed = answers.filter((answer) => answer.body?.error !== undefined);
+  const failed = responses.filter((response) => response.body?.error !== undefined);
   assert.equal(failed.length, 4);
   for (const { body, headers } of failed) {
     assert.equal(body.error.request_id, headers.get('x-request-id'));
@@ -91,9 +91,9 @@ test('any body of a GET is ignored', async () => {
       `Content-Type: ${type}`,
       `Content-Length: ${body!.length}`,
     );
-    const answer = await rawResponse(service.url, head + body);
-    assert.equal(answer.status, 200, answer.text);
-    assert.equal(answer.body.object, 'list');
+    const response = await rawResponse(service.url, head + body);
+    assert.equal(response.status, 200, response.text);
+    assert.equal(response.body.object, 'list');
   }
 });
 
@@ -118,8 +118,8 @@ test('an unknown field is refused by name, on every endpoint and at every depth'
     ['POST', '/v1/api-keys', { name: 'key', permissions: 'sending_access' }, /^permissions\b/],
   ];
   for (const [method, path, body, message] of cases) {
-    const answer = await service.request(method, path, { body });
-    assertFailure(answer, 422, 'validation_error', message);
+    const response = await service.request(method, path, { body });
+    assertFailure(response, 422, 'validation_error', message);
   }
   const { data } = (await service.request('GET', '/v1/domains')).body;
   assert.ok(!data.some(({ name }: { name: string }) => name === 'fields.test'));
@@ -147,8 +147,8 @@ test('a message over 30 MB is 422, a body over 45 MB is 413', async () => {
 
 test('an encoded body is 415', async () => {
   for (const encoding of ['gzip', 'br', 'deflate']) {
-    const answer = await post(EMAIL, { headers: { 'content-encoding': encoding } });
-    assertFailure(answer, 415, 'unsupported_media_type');
+    const response = await post(EMAIL, { headers: { 'content-encoding': encoding } });
+    assertFailure(response, 415, 'unsupported_media_type');
   }
 });
 
@@ -179,8 +179,8 @@ test('a NUL is refused in every field', async () => {
     assertFailure(await service.request('POST', path, { body }), 422, 'validation_error');
   }
   for (const filter of ['subject', 'to', 'from', 'tag', 'domain', 'status']) {
-    const answer = await service.request('GET', `/v1/emails?${filter}=a%00b`);
-    assertFailure(answer, 422, 'validation_error', new RegExp(`^${filter}\\b`));
+    const response = await service.request('GET', `/v1/emails?${filter}=a%00b`);
+    assertFailure(response, 422, 'validation_error', new RegExp(`^${filter}\\b`));
   }
   assertFailure(await service.request('GET', '/v1/emails/%00'), 404, 'not_found');
 });
@@ -248,7 +248,8 @@ test('the domain is checked before suppressions, and these before the limit', as
 });
 
 test('a request that fails early does not count to the limit', async () => {
-  const remaining = async (answer = post(EMAIL)) => Number((await answer).headers.get('remaining'));
+  const remaining = async (response = post(EMAIL)) =>
+    Number((await response).headers.get('remaining'));
   const before = await remaining();
   const headers = { 'idempotency-key': randomUUID() };
   const failing: [unknown, RequestOptions?][] = [

@@ -175,11 +175,11 @@ test('failures have the names that the clients know', async () => {
 });
 
 test('a failure has Resend’s members, the request id, and no others', async () => {
-  const answer = await service.request('GET', `/emails/${UNKNOWN_ID}`);
-  const { message, request_id, ...rest } = answer.body;
+  const response = await service.request('GET', `/emails/${UNKNOWN_ID}`);
+  const { message, request_id, ...rest } = response.body;
   assert.deepEqual(rest, { statusCode: 404, name: 'not_found' });
   assert.match(message, /^There is no email with this id/);
-  assert.equal(request_id, answer.headers.get('x-request-id'));
+  assert.equal(request_id, response.headers.get('x-request-id'));
   const noKey = await service.request('GET', '/emails', { key: null });
   assert.deepEqual([noKey.status, noKey.body.name], [401, 'missing_api_key']);
   const method = await service.request('PUT', '/emails');
@@ -207,8 +207,8 @@ test('operations outside of transactional email are refused by name', async () =
 });
 
 test('the paths of /v1 keep their own shape of failures', async () => {
-  const answer = await service.request('GET', `/v1/emails/${UNKNOWN_ID}`);
-  assert.deepEqual(Object.keys(answer.body), ['error']);
+  const response = await service.request('GET', `/v1/emails/${UNKNOWN_ID}`);
+  assert.deepEqual(Object.keys(response.body), ['error']);
   const unknown = await service.request('GET', '/nothing');
   assert.deepEqual(Object.keys(unknown.body), ['error']);
 });

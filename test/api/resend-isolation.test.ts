@@ -8,9 +8,9 @@ import { sharedService } from '../support/shared-service.ts';
 const service = await sharedService();
 
 async function made(path: string, body: object): Promise<string> {
-  const answer = await service.request('POST', path, { body });
-  assert.ok(answer.status < 300, answer.text);
-  return answer.body.id;
+  const response = await service.request('POST', path, { body });
+  assert.ok(response.status < 300, response.text);
+  return response.body.id;
 }
 
 const ids = {
@@ -62,8 +62,8 @@ for (const [method, noun, rest = '', body] of OPERATIONS) {
     for (const [who, key] of Object.entries(strangers)) {
       const ask = async (id: string) => {
         const options = { key, ...(body && { body }) };
-        const answer = await service.request(method, `/${noun}/${id}${rest}`, options);
-        return { ...answer.body, request_id: '' };
+        const response = await service.request(method, `/${noun}/${id}${rest}`, options);
+        return { ...response.body, request_id: '' };
       };
       const foreign = await ask(ids[noun]);
       assert.equal(foreign.statusCode, 404, who);
@@ -109,9 +109,9 @@ for (const [path, names] of Object.entries(NAMES)) {
     const body = fc.record(fields, { requiredKeys: [] });
     await fc.assert(
       fc.asyncProperty(body, async (generated) => {
-        const answer = await service.request('POST', path, { body: generated });
-        assert.ok(answer.status < 500, answer.text);
-        if (answer.status >= 400) assert.equal(answer.body.statusCode, answer.status);
+        const response = await service.request('POST', path, { body: generated });
+        assert.ok(response.status < 500, response.text);
+        if (response.status >= 400) assert.equal(response.body.statusCode, response.status);
       }),
       { numRuns: 60 },
     );

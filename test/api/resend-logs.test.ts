@@ -98,8 +98,8 @@ test('metrics count the outcomes of recipients, by period, domain and email', as
     failed(await resend.emails.metrics(wrong), 422, 'validation_error');
   }
   for (const query of ['start_date=x', 'end_date=99999-01-01', 'domain_id=x', 'metrics=toString']) {
-    const answer = await service.request('GET', `/emails/metrics?${query}`);
-    assert.equal(answer.status, 422, query);
+    const response = await service.request('GET', `/emails/metrics?${query}`);
+    assert.equal(response.status, 422, query);
   }
   const repeated = Array.from({ length: 500 }, () => 'sent').join(',');
   const { body } = await service.request('GET', `/emails/metrics?metrics=${repeated}`);

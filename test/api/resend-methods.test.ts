@@ -159,11 +159,11 @@ const ALIASES: Record<string, string> = {
 
 for (const [path, call] of Object.entries(SERVED)) {
   test(`${path} succeeds, and responds with what the client declares`, async () => {
-    const answer = succeeded(await call());
+    const response = succeeded(await call());
     const shapes: Record<string, z.ZodType> = ANSWERS;
     const shape = shapes[ALIASES[path] ?? path];
     assert.ok(shape, 'an answer that these tests do not know');
-    assert.deepEqual(problemsIn(shape, answer), []);
+    assert.deepEqual(problemsIn(shape, response), []);
   });
 }
 

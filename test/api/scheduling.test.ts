@@ -74,9 +74,9 @@ test('a time more than 30 days ahead by the database clock is refused', async ()
   const body = { scheduled_at: await fromNow(30 * DAY_MS - 60_000) };
   assert.equal((await post(body)).status, 202);
   for (const far of [await fromNow(30 * DAY_MS + 60_000), '9999-12-31T23:59:59-23:59']) {
-    const answer = await post({ scheduled_at: far });
-    assertFailure(answer, 422, 'validation_error', /^scheduled_at: is more than 30 days ahead/);
-    assert.equal(answer.body.error.details[0].field, 'scheduled_at');
+    const response = await post({ scheduled_at: far });
+    assertFailure(response, 422, 'validation_error', /^scheduled_at: is more than 30 days ahead/);
+    assert.equal(response.body.error.details[0].field, 'scheduled_at');
   }
 });
 
@@ -112,7 +112,7 @@ test('repeating the request with its key schedules one email', async () => {
   const body = { scheduled_at: await fromNow(3600_000) };
   const headers = { 'idempotency-key': 'scheduled-1' };
   const [first, ...others] = await Promise.all([1, 2, 3, 4].map(() => post(body, headers)));
-  const ids = new Set([first, ...others].map((answer) => answer?.body.id));
+  const ids = new Set([first, ...others].map((response) => response?.body.id));
   assert.equal(ids.size, 1);
   await service.clock.advance({ hours: 1, seconds: 1 });
   await service.waitForStatus(first?.body.id, 'delivered');
@@ -142,8 +142,8 @@ test('scheduled emails are listed by status until their time', async () => {
 
 test('an email counts to the limit when it is accepted, not when it is sent', async () => {
   const before = (await post({})).headers.get('ratelimit-remaining');
-  const answer = await post({ scheduled_at: await fromNow(3600_000) });
-  assert.equal(Number(answer.headers.get('ratelimit-remaining')), Number(before) - 1);
+  const response = await post({ scheduled_at: await fromNow(3600_000) });
+  assert.equal(Number(response.headers.get('ratelimit-remaining')), Number(before) - 1);
 });
 
 test('an operator who retries or releases mail makes none due before its time', async () => {

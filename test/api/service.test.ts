@@ -32,17 +32,17 @@ test('health and readiness need no key', async () => {
 });
 
 test('metrics need their token on the API port, and none on a separate loopback port', async () => {
-  const answers = [await get('/metrics'), await service.request('GET', '/metrics')];
-  for (const { status, text } of answers) {
+  const responses = [await get('/metrics'), await service.request('GET', '/metrics')];
+  for (const { status, text } of responses) {
     assert.equal(status, 401);
     assert.doesNotMatch(text, /letterhaus_/);
   }
   assert.match((await service.metrics()).text, /^letterhaus_workers 2$/m);
   const url = service.readyLine.metrics_url ?? '';
   assert.match(url, /^http:\/\/127\.0\.0\.1:\d+\/metrics$/);
-  const answer = await fetch(url);
-  assert.match(answer.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
-  assert.match(await answer.text(), /^letterhaus_workers 2$/m);
+  const response = await fetch(url);
+  assert.match(response.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
+  assert.match(await response.text(), /^letterhaus_workers 2$/m);
   assert.equal((await fetch(new URL('/', url))).status, 404);
 });
 
@@ -69,9 +69,9 @@ test('the API reference is served to everybody, as a page, as OpenAPI and as tex
     ['/openapi.json', 'application/json; charset=utf-8', '"operationId": "sendEmail"'],
     ['/llms.txt', 'text/plain; charset=utf-8', '- POST /v1/emails: '],
   ] as const) {
-    const answer = await fetch(new URL(path, service.url));
-    assert.deepEqual([answer.status, answer.headers.get('content-type')], [200, type]);
-    assert.ok((await answer.text()).includes(has), path);
+    const response = await fetch(new URL(path, service.url));
+    assert.deepEqual([response.status, response.headers.get('content-type')], [200, type]);
+    assert.ok((await response.text()).includes(has), path);
   }
 });
 

@@ -43,15 +43,15 @@ test('one link makes one owner, however often it is used at once', async () => {
   const token = tokenOf(sign_in_url);
   const weak = await anonymous.post('/v1/session/owner', { token, ...OWNER, password: 'short' });
   assertFailure(weak, 422, 'validation_error', /^password: needs at least 10 characters/);
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     [1, 2, 3, 4].map((n) =>
       new Browser(service).post('/v1/session/owner', { token, ...OWNER, name: `Olga ${n}` }),
     ),
   );
-  const made = answers.filter(({ status }) => status === 200);
+  const made = responses.filter(({ status }) => status === 200);
   assert.equal(made.length, 1);
-  for (const answer of answers) {
-    if (answer !== made[0]) assertFailure(answer, 401, 'authentication_error', /used already/);
+  for (const response of responses) {
+    if (response !== made[0]) assertFailure(response, 401, 'authentication_error', /used already/);
   }
   const [row] = await service.sql('select count(*)::int as count from members');
   assert.equal(row.count, 1);
@@ -65,9 +65,9 @@ test('one link makes one owner, however often it is used at once', async () => {
 test('a password signs in; the cookie is for this site and for no script', async () => {
   const browser = new Browser(service);
   const { password } = OWNER;
-  const answer = await browser.signIn({ email: ' OWNER@acme.test', password });
-  assert.equal(answer.status, 200, answer.text);
-  const [cookie = '', device = ''] = answer.headers.getSetCookie();
+  const response = await browser.signIn({ email: ' OWNER@acme.test', password });
+  assert.equal(response.status, 200, response.text);
+  const [cookie = '', device = ''] = response.headers.getSetCookie();
   assert.match(
     cookie,
     /^letterhaus_session=[\w-]{43}\.[\w-]{43}; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict$/,
@@ -76,9 +76,9 @@ test('a password signs in; the cookie is for this site and for no script', async
     device,
     /^letterhaus_device=[\w.-]+; Path=\/; Max-Age=31536000; HttpOnly; SameSite=Strict$/,
   );
-  assert.equal(answer.headers.get('cache-control'), 'no-store');
-  assert.equal(answer.headers.get('access-control-allow-origin'), null);
-  const { id, member, organization, projects, created_at, expires_at, ...rest } = answer.body;
+  assert.equal(response.headers.get('cache-control'), 'no-store');
+  assert.equal(response.headers.get('access-control-allow-origin'), null);
+  const { id, member, organization, projects, created_at, expires_at, ...rest } = response.body;
   assert.match(id, UUID_V7);
   assert.match(created_at, TIME);
   assert.match(expires_at, TIME);
@@ -99,7 +99,7 @@ test('a password signs in; the cookie is for this site and for no script', async
     projects.map(({ name }: { name: string }) => name),
     ['Acme'],
   );
-  assert.deepEqual((await browser.get('/v1/session')).body, answer.body);
+  assert.deepEqual((await browser.get('/v1/session')).body, response.body);
 });
 
 test('over HTTPS the cookie is secure, and bound to the host by its name', async () => {
@@ -111,14 +111,14 @@ test('over HTTPS the cookie is secure, and bound to the host by its name', async
   const browser = new Browser(tls);
   const token = tokenOf(sign_in_url!);
   const headers = { 'sec-fetch-site': '', origin: 'https://mail.acme.test' };
-  const answer = await browser.post('/v1/session/owner', { token, ...OWNER }, headers);
-  assert.equal(answer.status, 200, answer.text);
+  const response = await browser.post('/v1/session/owner', { token, ...OWNER }, headers);
+  assert.equal(response.status, 200, response.text);
   assert.match(
-    answer.headers.getSetCookie()[0]!,
+    response.headers.getSetCookie()[0]!,
     /^__Host-letterhaus_session=[\w-]{43}\.[\w-]{43}; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure$/,
   );
   assert.match(
-    answer.headers.getSetCookie()[1]!,
+    response.headers.getSetCookie()[1]!,
     /^__Host-letterhaus_device=[\w.-]+; Path=\/; Max-Age=31536000; HttpOnly; SameSite=Strict; Secure$/,
   );
   const plain = browser.cookie!.replace('__Host-', '');
@@ -128,14 +128,14 @@ test('over HTTPS the cookie is secure, and bound to the host by its name', async
 });
 
 test('an unknown address and a wrong password get the same response', async () => {
-  const answers = await Promise.all([
+  const responses = await Promise.all([
     anonymous.signIn({ email: OWNER.email, password: 'wrong password' }),
     anonymous.signIn({ email: 'nobody@acme.test', password: 'wrong password' }),
     anonymous.signIn({ email: 'not an address', password: 'wrong password' }),
   ]);
-  for (const answer of answers) {
-    assertFailure(answer, 401, 'authentication_error', /^The email address or the password is/);
-    assert.deepEqual(answer.headers.getSetCookie(), []);
+  for (const response of responses) {
+    assertFailure(response, 401, 'authentication_error', /^The email address or the password is/);
+    assert.deepEqual(response.headers.getSetCookie(), []);
   }
 });
 
@@ -157,8 +157,8 @@ test('a session does what a key does, in the project and environment that it nam
   assert.deepEqual((await browser.get('/v1/emails', there)).body.data, []);
   assert.equal((await browser.get('/v1/emails')).body.data.length, 2);
   for (const project of [UNKNOWN_ID, 'acme']) {
-    const answer = await browser.get('/v1/emails', { 'letterhaus-project': project });
-    assertFailure(answer, 404, 'not_found');
+    const response = await browser.get('/v1/emails', { 'letterhaus-project': project });
+    assertFailure(response, 404, 'not_found');
   }
   const elsewhere = await browser.get('/v1/emails', { 'letterhaus-environment': 'production' });
   assertFailure(elsewhere, 400, 'validation_error', /live or test/);
@@ -229,7 +229,7 @@ test('a request that another site causes changes nothing', async () => {
 test('a role allows what it includes, at once', async () => {
   const browser = await signedIn();
   const domain = { name: 'role.test' };
-  const status = async (answer: Promise<ApiResponse>) => (await answer).status;
+  const status = async (response: Promise<ApiResponse>) => (await response).status;
   try {
     await memberIs('viewer');
     const refused = await browser.post('/v1/emails', EMAIL);
@@ -304,11 +304,11 @@ test('the token is replaced every hour; the old one ends a minute after the firs
   const browser = await signedIn();
   const old = browser.cookie!;
   await service.clock.advance({ minutes: 61 });
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 12 }, () => browser.get('/v1/session', { cookie: old })),
   );
-  for (const { status } of answers) assert.equal(status, 200);
-  const replaced = answers.flatMap(({ headers }) => headers.getSetCookie());
+  for (const { status } of responses) assert.equal(status, 200);
+  const replaced = responses.flatMap(({ headers }) => headers.getSetCookie());
   assert.equal(replaced.length, 1);
   assert.notEqual(browser.cookie, old);
   // The response with the new one may be lost.
@@ -396,7 +396,7 @@ test('a password is stored as argon2id, a token as its hash, and neither is logg
 
 async function signedIn(): Promise<Browser> {
   const browser = new Browser(service);
-  const answer = await browser.signIn(OWNER);
-  assert.equal(answer.status, 200, answer.text);
+  const response = await browser.signIn(OWNER);
+  assert.equal(response.status, 200, response.text);
   return browser;
 }

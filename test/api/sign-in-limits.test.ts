@@ -18,8 +18,8 @@ function browserAt(address: string): Browser {
 
 test('signing in is not limited while it succeeds', async () => {
   for (let n = 0; n < 7; n += 1) {
-    const answer = await browserAt('192.0.2.1').post('/v1/session', OWNER_LOGIN);
-    assert.equal(answer.status, 200, answer.text);
+    const response = await browserAt('192.0.2.1').post('/v1/session', OWNER_LOGIN);
+    assert.equal(response.status, 200, response.text);
   }
 });
 
@@ -28,8 +28,8 @@ const OWNER_LOGIN = { email: OWNER.email, password: OWNER.password };
 test('an account is blocked for a network after a few wrong passwords, right password included', async () => {
   for (let n = 0; n < 5; n += 1) {
     const guess = { email: OWNER.email, password: `wrong ${n}` };
-    const answer = await browserAt(`203.0.113.${n}`).post('/v1/session', guess);
-    assertFailure(answer, 401, 'authentication_error');
+    const response = await browserAt(`203.0.113.${n}`).post('/v1/session', guess);
+    assertFailure(response, 401, 'authentication_error');
   }
   const right = await browserAt('203.0.113.9').post('/v1/session', OWNER_LOGIN);
   assertFailure(right, 429, 'rate_limit_error', /Too many sign-ins have failed; try again in/);
@@ -63,11 +63,11 @@ test('an address is blocked after a few wrong accounts or links, right password 
 });
 
 test('concurrent guesses are counted exactly', async () => {
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 12 }, () =>
       browserAt('192.0.2.200').post('/v1/session', { email: 'many@acme.test', password: 'wrong' }),
     ),
   );
-  assert.equal(answers.filter(({ status }) => status === 401).length, 5);
-  assert.equal(answers.filter(({ status }) => status === 429).length, 7);
+  assert.equal(responses.filter(({ status }) => status === 401).length, 5);
+  assert.equal(responses.filter(({ status }) => status === 429).length, 7);
 });

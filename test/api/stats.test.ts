@@ -13,9 +13,9 @@ const ask = (query = '', key = service.testKey) =>
   service.request('GET', `/v1/stats?${query}`, { key });
 
 async function stats(query = '', key = service.testKey): Promise<Body> {
-  const answer = await ask(query, key);
-  assert.equal(answer.status, 200, answer.text);
-  return answer.body;
+  const response = await ask(query, key);
+  assert.equal(response.status, 200, response.text);
+  return response.body;
 }
 
 /** Returns the counts that are not zero, without the times. */
@@ -27,9 +27,9 @@ function counted({ time_to_delivery: _time, histogram: _histogram, ...row }: Bod
 
 async function newKey(rights: object): Promise<Body> {
   const body = { name: 'made by a test', ...rights };
-  const answer = await service.request('POST', '/v1/api-keys', { body });
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await service.request('POST', '/v1/api-keys', { body });
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 await service.addTestDomain('other.test');

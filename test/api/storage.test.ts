@@ -64,14 +64,14 @@ async function begin(): Promise<void> {
 
 test('large scheduled emails fill the storage of their project alone, from two workers at once', async () => {
   await begin();
-  const answers: ApiResponse[] = [];
+  const responses: ApiResponse[] = [];
   for (let day = 1; day <= 24; day += 6) {
-    answers.push(...(await Promise.all([send(large(day)), send(large(day + 3))])));
+    responses.push(...(await Promise.all([send(large(day)), send(large(day + 3))])));
   }
-  const accepted = answers.filter(({ status }) => status === 202);
+  const accepted = responses.filter(({ status }) => status === 202);
   assert.equal(accepted.length, 3, 'three of 20 MB fit into 64');
-  for (const answer of answers.filter(({ status }) => status !== 202)) {
-    assertFailure(answer, 409, 'conflict', /storage of this project is full: .*set-storage-max/);
+  for (const response of responses.filter(({ status }) => status !== 202)) {
+    assertFailure(response, 409, 'conflict', /storage of this project is full: .*set-storage-max/);
   }
   const { max_bytes: max, used_bytes: used } = await storageOf();
   assert.ok(used > 0.8 * max && used <= max, `${used} of ${max}`);
@@ -90,9 +90,9 @@ test('small emails stop at the maximum, too, and a repeated request gets its fir
   let accepted = 1;
   for (let round = 0; round < 60; round += 1) {
     const html = `<p>${'x'.repeat(20_000)}</p>`;
-    const answers = await Promise.all(Array.from({ length: 8 }, () => send({ ...EMAIL, html })));
-    accepted += answers.filter(({ status }) => status === 202).length;
-    if (answers.every(({ status }) => status === 409)) break;
+    const responses = await Promise.all(Array.from({ length: 8 }, () => send({ ...EMAIL, html })));
+    accepted += responses.filter(({ status }) => status === 202).length;
+    if (responses.every(({ status }) => status === 409)) break;
   }
   assert.ok(accepted > 15 && accepted <= 50, `${accepted} of 24 KB were accepted`);
   assert.ok((await storageOf()).used_bytes <= MB);
@@ -143,8 +143,8 @@ test('by default a project may store half of what the database may take', async 
 test('an email that is refused for another reason takes no room, nor does one that was deleted', async () => {
   await begin();
   for (let sent = 0; sent < 5; sent += 1) {
-    const answer = await send({ ...large(), from: 'hello@unknown.test' });
-    assertFailure(answer, 403, 'domain_not_verified');
+    const response = await send({ ...large(), from: 'hello@unknown.test' });
+    assertFailure(response, 403, 'domain_not_verified');
   }
   assert.equal((await send(large())).status, 202);
   assert.equal((await send(large())).status, 202);

@@ -24,9 +24,13 @@ async function newProject(name: string): Promise<{ key: string; project: string 
 }
 
 async function importFile(key: string, file: string): Promise<Body> {
-  const answer = await service.request('POST', `${PATH}/import`, { key, headers: CSV, body: file });
-  assert.equal(answer.status, 200, answer.text);
-  return answer.body;
+  const response = await service.request('POST', `${PATH}/import`, {
+    key,
+    headers: CSV,
+    body: file,
+  });
+  assert.equal(response.status, 200, response.text);
+  return response.body;
 }
 
 const exportFile = async (key: string, query = ''): Promise<string> =>
@@ -165,8 +169,8 @@ test('only CSV and JSON in UTF-8 are imported, and only imports accept CSV', asy
       headers: { ...(type !== null && { 'content-type': type }), ...more },
     });
   for (const type of ['text/plain', 'text/csv; charset=iso-8859-1', 'text/csvx']) {
-    const answer = await post(`${PATH}/import`, type);
-    assertFailure(answer, 415, 'unsupported_media_type', /CSV/);
+    const response = await post(`${PATH}/import`, type);
+    assertFailure(response, 415, 'unsupported_media_type', /CSV/);
   }
   const packed = await post(`${PATH}/import`, 'text/csv', { 'content-encoding': 'gzip' });
   assertFailure(packed, 415, 'unsupported_media_type');
@@ -189,12 +193,12 @@ test('an import during a database outage reports it and can be repeated', async 
   await service.setDatabaseReachable(true);
   const again = await waitFor(
     async () => {
-      const answer = await service.request('POST', `${PATH}/import`, {
+      const response = await service.request('POST', `${PATH}/import`, {
         key,
         headers: CSV,
         body: 'jo@acme.test\n',
       });
-      return answer.status !== 503 && answer;
+      return response.status !== 503 && response;
     },
     { what: 'the database to be back' },
   );

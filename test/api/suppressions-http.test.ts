@@ -16,9 +16,9 @@ const one = (address: string) => `${PATH}/${encodeURIComponent(address)}`;
 const add = (body: object, key = service.testKey) => service.request('POST', PATH, { key, body });
 
 const list = async (query = ''): Promise<Body> => {
-  const answer = await service.request('GET', PATH + query);
-  assert.equal(answer.status, 200, answer.text);
-  return answer.body;
+  const response = await service.request('GET', PATH + query);
+  assert.equal(response.status, 200, response.text);
+  return response.body;
 };
 
 const addressesOf = (body: Body) => body.data.map(({ address }: Body) => address);
@@ -122,8 +122,8 @@ test('invalid parameters are reported by name', async () => {
     'x=1',
   ];
   for (const query of [...queries, 'after=a@list.test&before=b@list.test']) {
-    const answer = await service.request('GET', `${PATH}?${query}`);
-    assertFailure(answer, 422, 'validation_error');
+    const response = await service.request('GET', `${PATH}?${query}`);
+    assertFailure(response, 422, 'validation_error');
   }
 });
 

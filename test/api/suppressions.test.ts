@@ -61,9 +61,9 @@ test('a suppressed address gets no mail until it is removed, with events for bot
 test('when only some recipients are suppressed the others get the email', async () => {
   await cli('add', 'not-me@list.test');
   const to = ['delivered@simulator.test', 'not-me@list.test'];
-  const answer = await post(to);
-  assert.equal(answer.status, 202, answer.text);
-  const email = await service.waitForStatus(answer.body.id, 'suppressed');
+  const response = await post(to);
+  assert.equal(response.status, 202, response.text);
+  const email = await service.waitForStatus(response.body.id, 'suppressed');
   assert.deepEqual(
     email.recipients.map(({ address, status, attempts }: Body) => [address, status, attempts]),
     [
@@ -71,7 +71,7 @@ test('when only some recipients are suppressed the others get the email', async 
       [to[1], 'suppressed', 0],
     ],
   );
-  const { body } = await service.request('GET', `/v1/emails/${answer.body.id}/events`);
+  const { body } = await service.request('GET', `/v1/emails/${response.body.id}/events`);
   const types = body.data.map(({ type, recipient }: Body) => `${type} ${recipient}`);
   assert.ok(
     types.includes(`email.suppressed ${to[1]}`) && types.includes(`email.delivered ${to[0]}`),

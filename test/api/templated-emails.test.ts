@@ -45,9 +45,9 @@ async function contentOf({ body }: ApiResponse): Promise<Body> {
 
 test('an email is made of the published version of a template, by its id or its alias', async () => {
   for (const id of [welcome, 'welcome']) {
-    const answer = await send({ id, variables: { name: 'Jo & <Co>' } });
-    assert.equal(answer.status, 202, answer.text);
-    assert.deepEqual(await contentOf(answer), {
+    const response = await send({ id, variables: { name: 'Jo & <Co>' } });
+    assert.equal(response.status, 202, response.text);
+    assert.deepEqual(await contentOf(response), {
       subject: 'Welcome, Jo & <Co>',
       html: '<p>Hello Jo &amp; &lt;Co&gt;</p>',
       text: 'Hello Jo & <Co>',
@@ -57,8 +57,8 @@ test('an email is made of the published version of a template, by its id or its 
 
 test('fields of null or no characters beside a template are as good as absent', async () => {
   const template = { id: 'welcome', variables: { name: 'Jo' } };
-  const answer = await send(template, { subject: '', html: null, text: '' });
-  assert.equal((await contentOf(answer)).subject, 'Welcome, Jo');
+  const response = await send(template, { subject: '', html: null, text: '' });
+  assert.equal((await contentOf(response)).subject, 'Welcome, Jo');
 });
 
 test('the subject of an email takes the place of the template’s, and completes one without', async () => {
@@ -67,9 +67,9 @@ test('the subject of an email takes the place of the template’s, and completes
   const variables = { name: 'Jo' };
   for (const id of ['welcome', without, empty]) {
     const subject = '{{ name }}, this is not Liquid';
-    const answer = await send({ id, variables }, { subject, reply_to: 'help@acme.test' });
-    assert.equal(answer.status, 202, answer.text);
-    const content = await contentOf(answer);
+    const response = await send({ id, variables }, { subject, reply_to: 'help@acme.test' });
+    assert.equal(response.status, 202, response.text);
+    const content = await contentOf(response);
     assert.equal(content.subject, subject);
     assert.match(content.html ?? content.text, /Jo/);
   }
@@ -92,14 +92,14 @@ test('the subject of an email takes the place of the template’s, and completes
 test('an accepted email stays unchanged when its template is changed or deleted', async () => {
   const id = await published({ subject: 'First {{ name }}', text: 'First' });
   const scheduled_at = new Date(Date.now() + 3_600_000).toISOString();
-  const answer = await send({ id, variables: { name: 'Jo' } }, { scheduled_at });
+  const response = await send({ id, variables: { name: 'Jo' } }, { scheduled_at });
   await service.request('PATCH', `/v1/templates/${id}`, { body: { subject: 'Second' } });
   await post(`/v1/templates/${id}/publish`, {});
-  assert.equal((await contentOf(answer)).subject, 'First Jo');
+  assert.equal((await contentOf(response)).subject, 'First Jo');
   const next = await send({ id, variables: { name: 'Jo' } });
   assert.equal((await contentOf(next)).subject, 'Second');
   await service.request('DELETE', `/v1/templates/${id}`);
-  assert.equal((await contentOf(answer)).subject, 'First Jo');
+  assert.equal((await contentOf(response)).subject, 'First Jo');
 });
 
 test('every worker uses a published version at once', async () => {
@@ -110,8 +110,8 @@ test('every worker uses a published version at once', async () => {
     });
     await post(`/v1/templates/${id}/publish`, {});
     const sent = await Promise.all([1, 2, 3, 4].map(() => send({ id })));
-    for (const answer of sent) {
-      assert.equal((await contentOf(answer)).subject, `Version ${version}`);
+    for (const response of sent) {
+      assert.equal((await contentOf(response)).subject, `Version ${version}`);
     }
   }
 });
@@ -170,8 +170,8 @@ test('templates of another project or environment are not found', async () => {
 
 test('a key that may only send uses the templates of its project', async () => {
   const { body } = await post('/v1/api-keys', { name: 'sender', permission: 'sending_access' });
-  const answer = await send({ id: 'welcome', variables: { name: 'Jo' } }, {}, { key: body.key });
-  assert.equal(answer.status, 202, answer.text);
+  const response = await send({ id: 'welcome', variables: { name: 'Jo' } }, {}, { key: body.key });
+  assert.equal(response.status, 202, response.text);
 });
 
 test('a repeated request gets the same response, even if the template is gone since', async () => {
@@ -203,10 +203,10 @@ test('each email of a batch has its own template and variables', async () => {
     template: { id: 'welcome', variables: { name } },
   }));
   const plain = { ...TO, subject: 'Plain', text: 'Plain' };
-  const answer = await post('/v1/emails/batch', [...items, plain]);
-  assert.equal(answer.status, 202, answer.text);
+  const response = await post('/v1/emails/batch', [...items, plain]);
+  assert.equal(response.status, 202, response.text);
   const subjects = await Promise.all(
-    answer.body.data.map(
+    response.body.data.map(
       async ({ id }: Body) => (await service.request('GET', `/v1/emails/${id}`)).body.subject,
     ),
   );
@@ -246,7 +246,7 @@ test('while hostile variables are refused, other requests get their response', a
   const refusing = post(
     '/v1/emails/batch',
     Array.from({ length: 40 }, () => email),
-  ).then((answer) => (state.answer = answer));
+  ).then((response) => (state.answer = response));
   let answered = 0;
   for (; state.answer === null; answered += 1) {
     const { status } = await service.request('GET', '/v1/projects');
@@ -270,8 +270,8 @@ test('the templates of a batch have a common budget of work', async () => {
   assert.equal(alone.status, 202, alone.text);
   const batch = Array.from({ length: 100 }, () => email);
   const message = /template: the templates of this request take too much work.* send fewer emails/;
-  const answer = await post('/v1/emails/batch', batch);
-  assertFailure(answer, 422, 'validation_error', message);
+  const response = await post('/v1/emails/batch', batch);
+  assertFailure(response, 422, 'validation_error', message);
 });
 
 test('the text that templates render is bounded like the body of a request', async () => {
@@ -282,9 +282,9 @@ test('the text that templates render is bounded like the body of a request', asy
   });
   const email = { ...TO, template: { id } };
   const batch = Array.from({ length: 100 }, () => email);
-  const answer = await post('/v1/emails/batch', batch);
+  const response = await post('/v1/emails/batch', batch);
   const message = /^\[\d+\]\.template: the templates of this request make more than 45 MB/;
-  assertFailure(answer, 422, 'validation_error', message);
+  assertFailure(response, 422, 'validation_error', message);
 });
 
 test('domain, key and limit are checked before the template is rendered', async () => {
@@ -310,9 +310,12 @@ test('domain, key and limit are checked before the template is rendered', async 
   await set('1/60');
   await post('/v1/emails', { ...TO, subject: 'x', text: 'x' });
   for (const request of [email, [email]]) {
-    const answer = await post(Array.isArray(request) ? '/v1/emails/batch' : '/v1/emails', request);
-    assertFailure(answer, 429, 'rate_limit_error');
-    assert.ok(answer.headers.get('retry-after'));
+    const response = await post(
+      Array.isArray(request) ? '/v1/emails/batch' : '/v1/emails',
+      request,
+    );
+    assertFailure(response, 429, 'rate_limit_error');
+    assert.ok(response.headers.get('retry-after'));
   }
   await set('default');
 });

@@ -22,15 +22,15 @@ const RECEIPT = {
 };
 
 async function make(template: object = {}): Promise<Body> {
-  const answer = await post('/v1/templates', { ...RECEIPT, ...template });
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await post('/v1/templates', { ...RECEIPT, ...template });
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 async function publish(id: string, body: object = {}): Promise<Body> {
-  const answer = await post(`/v1/templates/${id}/publish`, body);
-  assert.equal(answer.status, 200, answer.text);
-  return answer.body;
+  const response = await post(`/v1/templates/${id}/publish`, body);
+  assert.equal(response.status, 200, response.text);
+  return response.body;
 }
 
 /** Previews a template. @returns the rendered email, or the failure */
@@ -70,8 +70,8 @@ test('an alias is taken once', async () => {
     /welcome/,
   );
   const other = await make();
-  const answer = await patch(`/v1/templates/${other.id}`, { alias: 'welcome' });
-  assertFailure(answer, 409, 'conflict', /welcome/);
+  const response = await patch(`/v1/templates/${other.id}`, { alias: 'welcome' });
+  assertFailure(response, 409, 'conflict', /welcome/);
   for (const alias of ['', 'Welcome', '1st', 'a b', UNKNOWN_ID, 'a'.repeat(65)]) {
     const refused = await post('/v1/templates', { ...RECEIPT, alias });
     assertFailure(refused, 422, 'validation_error', /^alias: /);
@@ -118,8 +118,8 @@ test('a draft is changed in place, and publishing it makes the next version', as
   assert.equal((await publish(id, { version: 1 })).published_version, 1);
   assertFailure(await post(`/v1/templates/${id}/publish`, { version: 3 }), 404, 'not_found');
   for (const version of ['3', '0', '-1', 'x', '99999999999']) {
-    const answer = await service.request('GET', `/v1/templates/${id}/versions/${version}`);
-    assertFailure(answer, 404, 'not_found');
+    const response = await service.request('GET', `/v1/templates/${id}/versions/${version}`);
+    assertFailure(response, 404, 'not_found');
   }
 });
 
@@ -222,9 +222,9 @@ test('variables that are missing, unknown or of another type are named, all at o
     { name: 'note', default: 'none' },
   ];
   const { id } = await make({ variables, html: '{{ name }} {{ count }} {{ items }} {{ note }}' });
-  const answer = await preview(id, { count: '3', items: null, nmae: 'Jo' });
-  assertFailure(answer, 422, 'validation_error', /^variables\.nmae: .* \(and 3 more problems\)$/);
-  assert.deepEqual(answer.body.error.details, [
+  const response = await preview(id, { count: '3', items: null, nmae: 'Jo' });
+  assertFailure(response, 422, 'validation_error', /^variables\.nmae: .* \(and 3 more problems\)$/);
+  assert.deepEqual(response.body.error.details, [
     { field: 'variables.nmae', message: 'is not a variable of this template; check the spelling' },
     { field: 'variables.name', message: 'is required' },
     { field: 'variables.count', message: 'must be a number, not a string' },
@@ -249,9 +249,9 @@ test('a member that an object does not have is named, with its place', async () 
   const variables = [{ name: 'order', type: 'object' }];
   const html = '<p>\n{{ order.total }}</p>{% if order.note %}{{ order.note }}{% endif %}';
   const { id } = await make({ subject: 'Order', html, variables });
-  const answer = await preview(id, { order: { totl: 1 } });
+  const response = await preview(id, { order: { totl: 1 } });
   const message = /^template: its html uses order\.total, which has no value \(line 2, column 4\)$/;
-  assertFailure(answer, 422, 'validation_error', message);
+  assertFailure(response, 422, 'validation_error', message);
   assert.equal((await preview(id, { order: { total: 1 } })).body.html, '<p>\n1</p>');
 });
 

@@ -69,8 +69,8 @@ test('with a second factor the password is not enough, and a code works once', a
   assertFailure(guess, 401, 'authentication_error');
   assertFailure(await signIn(used), 401, 'totp_required', /used already/);
   const code = await freshCode(secret);
-  const answers = await Promise.all([signIn(code), signIn(code), signIn(code)]);
-  assert.equal(answers.filter(({ status }) => status === 200).length, 1);
+  const responses = await Promise.all([signIn(code), signIn(code), signIn(code)]);
+  assert.equal(responses.filter(({ status }) => status === 200).length, 1);
   assertFailure(await signIn(code), 401, 'totp_required');
   await service.clock.advance({ minutes: 2 });
   const old = await presentCode(service, secret, { ahead: -3 });

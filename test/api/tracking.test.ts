@@ -135,10 +135,10 @@ test('a changed link gets 400 and no redirect', async () => {
     `${service.url}/t/${'A'.repeat(2_000)}`,
     `${service.url}/t/https:%2F%2Fevil.test`,
   ]) {
-    const answer = await open(wrong);
-    assert.equal(answer.status, 400, wrong);
-    assert.equal(answer.headers.get('location'), null);
-    assert.match(await answer.text(), /does not work/);
+    const response = await open(wrong);
+    assert.equal(response.status, 400, wrong);
+    assert.equal(response.headers.get('location'), null);
+    assert.match(await response.text(), /does not work/);
   }
   const post = await service.request('POST', new URL(link).pathname, { key: null });
   assertFailure(post, 405, 'method_not_allowed');

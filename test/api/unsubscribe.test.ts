@@ -23,8 +23,8 @@ test('a test key gets links to localhost while no public URL is set', async () =
 
 test('headers that unsubscribe writes cannot be given beside it', async () => {
   const body = { ...EMAIL, unsubscribe: true, headers: { 'List-Unsubscribe-Post': 'x' } };
-  const answer = await service.request('POST', '/v1/emails', { body });
-  assertFailure(answer, 422, 'validation_error', /^headers\.List-Unsubscribe-Post: /);
+  const response = await service.request('POST', '/v1/emails', { body });
+  assertFailure(response, 422, 'validation_error', /^headers\.List-Unsubscribe-Post: /);
 });
 
 test('a path without a link gets the usual 404', async () => {

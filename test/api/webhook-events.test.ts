@@ -32,10 +32,10 @@ const eventOfEmail = (id: string, type: string) =>
 
 test('a webhook can subscribe to every event type of a project', async () => {
   const events = [...PROJECT_EVENT_TYPES];
-  const answer = await post('/v1/webhooks', { url: `${receiver.url}/all`, events });
-  assert.equal(answer.status, 201, answer.text);
-  assert.deepEqual(answer.body.events, events);
-  await service.request('DELETE', `/v1/webhooks/${answer.body.id}`);
+  const response = await post('/v1/webhooks', { url: `${receiver.url}/all`, events });
+  assert.equal(response.status, 201, response.text);
+  assert.deepEqual(response.body.events, events);
+  await service.request('DELETE', `/v1/webhooks/${response.body.id}`);
 });
 
 /** Recipient, the type of its event, and whether the event has a reason and a reply of a server. */

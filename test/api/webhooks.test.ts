@@ -13,9 +13,9 @@ const UNKNOWN_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
 type Body = ApiResponse['body'];
 
 async function register(url: string, body: object = {}): Promise<Body> {
-  const answer = await service.request('POST', '/v1/webhooks', { body: { url, ...body } });
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await service.request('POST', '/v1/webhooks', { body: { url, ...body } });
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 /** Removed again, so that tests in one project do not receive each other's events. */
@@ -129,10 +129,10 @@ test('problems of a request are reported by field', async () => {
     [{ url: 'https://acme.test/', secret: 'mine' }, /^secret: /],
   ];
   for (const [body, message] of wrong) {
-    const { status, body: answer } = await post(body);
+    const { status, body: response } = await post(body);
     assert.equal(status, 422, JSON.stringify(body));
-    assert.equal(answer.error.code, 'validation_error');
-    assert.match(answer.error.message, message);
+    assert.equal(response.error.code, 'validation_error');
+    assert.match(response.error.message, message);
   }
 });
 
@@ -274,10 +274,10 @@ test('tests and replays are limited, with rate-limit headers', async () => {
   assert.deepEqual([replayed.status, replayed.headers.get('remaining')], [202, '0']);
   const single = `${path}/deliveries/${tested.body.id}/replay`;
   for (const refused of [`${path}/test`, single]) {
-    const answer = await limited.request('POST', refused);
-    assert.equal(answer.status, 429);
-    assert.equal(answer.body.error.code, 'rate_limit_error');
-    assert.ok(Number(answer.headers.get('retry-after')) > 0);
+    const response = await limited.request('POST', refused);
+    assert.equal(response.status, 429);
+    assert.equal(response.body.error.code, 'rate_limit_error');
+    assert.ok(Number(response.headers.get('retry-after')) > 0);
   }
   const unknown = await limited.request('POST', `/v1/webhooks/${UNKNOWN_ID}/test`);
   assert.equal(unknown.status, 404);
@@ -350,9 +350,9 @@ test('webhooks of another environment and unknown ids are not found', async () =
   ];
   for (const id of [webhook.id, UNKNOWN_ID, 'nonsense']) {
     for (const [method, path, body] of paths(id)) {
-      const answer = await service.request(method, path, { key: live, body });
-      assert.equal(answer.status, 404, `${method} ${path}`);
-      assert.equal(answer.body.error.code, 'not_found');
+      const response = await service.request(method, path, { key: live, body });
+      assert.equal(response.status, 404, `${method} ${path}`);
+      assert.equal(response.body.error.code, 'not_found');
     }
   }
   assert.equal((await get(`/v1/webhooks/${webhook.id}`)).status, 'enabled');
@@ -364,8 +364,8 @@ test('a sending key cannot read webhooks', async () => {
     body: { name: 'sender', permission: 'sending_access' },
   });
   for (const method of ['GET', 'POST']) {
-    const answer = await service.request(method, '/v1/webhooks', { key: body.key });
-    assert.equal(answer.status, 403);
-    assert.equal(answer.body.error.code, 'authorization_error');
+    const response = await service.request(method, '/v1/webhooks', { key: body.key });
+    assert.equal(response.status, 403);
+    assert.equal(response.body.error.code, 'authorization_error');
   }
 });

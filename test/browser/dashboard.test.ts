@@ -482,8 +482,8 @@ test('a path of the dashboard leads to none of the other files', async () => {
     'none.js',
     'index.js.br',
   ]) {
-    const answer = await service.request('GET', `/dashboard/assets/${path}`, { key: null });
-    assertFailure(answer, 404, 'not_found');
+    const response = await service.request('GET', `/dashboard/assets/${path}`, { key: null });
+    assertFailure(response, 404, 'not_found');
   }
   assertFailure(
     await service.request('POST', '/dashboard/', { key: null }),

@@ -51,9 +51,9 @@ const HOME = `${service.url}/dashboard/${project}`;
 const TEST = { 'letterhaus-project': project, 'letterhaus-environment': 'test' };
 
 async function post(path: string, body: unknown): Promise<{ id: string; url: string }> {
-  const answer = await owner.post(path, body, TEST);
-  assert.ok(answer.status < 300, answer.text);
-  return answer.body;
+  const response = await owner.post(path, body, TEST);
+  assert.ok(response.status < 300, response.text);
+  return response.body;
 }
 
 const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`;

@@ -28,9 +28,9 @@ const HOME = `${service.url}/dashboard/${project}/test`;
 
 async function make(template: object): Promise<ApiResponse['body']> {
   const body = { name: 'A template', subject: 'Hello', html: '<p>Hello</p>', ...template };
-  const answer = await service.request('POST', '/v1/templates', { body });
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await service.request('POST', '/v1/templates', { body });
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 const stored = async (id: string): Promise<ApiResponse['body']> =>

@@ -138,9 +138,9 @@ class Load {
     while (!this.#isOver) {
       const to = `r${(this.#count += 1)}@shop.test`;
       const body = { from: 'Acme <hello@acme.example>', to, subject: 'Drill', text: 'Hello' };
-      const answer = await service.request('POST', '/v1/emails', { key, body }).catch(() => null);
-      if (answer?.status !== 202) return;
-      this.sent.push({ id: answer.body.id, to, atMs: performance.now() });
+      const response = await service.request('POST', '/v1/emails', { key, body }).catch(() => null);
+      if (response?.status !== 202) return;
+      this.sent.push({ id: response.body.id, to, atMs: performance.now() });
     }
   }
 

@@ -121,10 +121,10 @@ test('20 MB of character references do not delay another project in dry runs, se
   });
   for (const part of ['inspection', 'content']) {
     await isHarmless(part, async () => {
-      const answers = await atOnce(6, () =>
+      const responses = await atOnce(6, () =>
         service.request('GET', `/v1/emails/${id}/${part}`, { key: attacker }),
       );
-      for (const { status, text } of answers) assert.equal(status, 200, text.slice(0, 500));
+      for (const { status, text } of responses) assert.equal(status, 200, text.slice(0, 500));
     });
   }
 });
@@ -180,16 +180,16 @@ function forgetPeak(pid: number): number {
 /** Reads the response as it arrives, and keeps nothing of it. */
 async function statusOf(path: string, key: string | null): Promise<number> {
   const headers = key === null ? {} : { authorization: `Bearer ${key}` };
-  const answer = await fetch(`${service.url}${path}`, { headers });
-  for await (const piece of answer.body ?? []) void piece;
-  return answer.status;
+  const response = await fetch(`${service.url}${path}`, { headers });
+  for await (const piece of response.body ?? []) void piece;
+  return response.status;
 }
 
 test('a project whose requests for content are too many is refused, and no other', async () => {
   const sent = await service.request('POST', '/v1/emails', { key: attacker, body: EMAIL });
   const path = `/v1/emails/${sent.body.id}/content`;
-  const answers = await atOnce(200, () => service.request('GET', path, { key: attacker }));
-  const statuses = new Set(answers.map(({ status }) => status));
+  const responses = await atOnce(200, () => service.request('GET', path, { key: attacker }));
+  const statuses = new Set(responses.map(({ status }) => status));
   assert.deepEqual(statuses, new Set([200, 503]));
   const own = await service.request('POST', '/v1/emails', {
     key: victim,

@@ -20,9 +20,9 @@ async function newProject(name: string): Promise<string[]> {
   const { key } = await service.cliJson('keys', 'create', '--project', id, '--mode', 'test');
   const more = Array.from({ length: KEYS - 1 }, async (_, at) => {
     const body = { name: `reader ${at}`, permission: 'full_access' };
-    const answer = await service.request('POST', '/v1/api-keys', { key, body });
-    assert.equal(answer.status, 201, answer.text);
-    return answer.body.key as string;
+    const response = await service.request('POST', '/v1/api-keys', { key, body });
+    assert.equal(response.status, 201, response.text);
+    return response.body.key as string;
   });
   return [key, ...(await Promise.all(more))];
 }

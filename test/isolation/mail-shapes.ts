@@ -119,7 +119,7 @@ async function sendTo(
       subject: 'News',
       text: 'News',
     }));
-    const answer = await service.request('POST', '/v1/emails/batch', { key: tenant.live, body });
-    assert.equal(answer.status, 202, answer.text);
+    const response = await service.request('POST', '/v1/emails/batch', { key: tenant.live, body });
+    assert.equal(response.status, 202, response.text);
   }
 }

@@ -56,8 +56,8 @@ export function testRequestShapes(workers: number): void {
     const { service, attacker } = tenants;
     for (let n = 0; n < 30; n += 1) {
       const body = { url: `${slow.url}/${n}` };
-      const answer = await service.request('POST', '/v1/webhooks', { key: attacker.test, body });
-      assert.ok([201, 422, 409].includes(answer.status), answer.text);
+      const response = await service.request('POST', '/v1/webhooks', { key: attacker.test, body });
+      assert.ok([201, 422, 409].includes(response.status), response.text);
     }
     const { from } = attacker;
     for (let n = 0; n < 10; n += 1) await service.send({ from }, { key: attacker.test });

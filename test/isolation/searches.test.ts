@@ -50,9 +50,9 @@ test('while a project searches a lot, another one reads, lists and sends at once
   const id = await service.send({}, { key });
 
   const progress = { isOver: false };
-  const searches = Promise.all(Array.from({ length: SEARCHES }, search)).then((answers) => {
+  const searches = Promise.all(Array.from({ length: SEARCHES }, search)).then((responses) => {
     progress.isOver = true;
-    return answers.map(({ status }) => status);
+    return responses.map(({ status }) => status);
   });
   const slowest = { read: 0, list: 0, search: 0, send: 0 };
   const note = async (what: keyof typeof slowest, work: () => Promise<unknown>): Promise<void> => {

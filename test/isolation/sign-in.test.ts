@@ -31,9 +31,9 @@ test('pages whose session has ended do not lock out the others of their office',
   for (let ask = 0; ask < 4 * FAILURES_MAX; ask += 1) {
     // One browser still has the cookie; the other has signed out and has none.
     const cookie = ask % 2 === 0 ? ended : '';
-    const answer = await browserAt(office).get('/v1/events', { ...page, cookie });
+    const response = await browserAt(office).get('/v1/events', { ...page, cookie });
     assertFailure(
-      answer,
+      response,
       401,
       'authentication_error',
       /^You have been signed out. Sign in again.$/,
@@ -48,8 +48,8 @@ test('a session that was made up counts as a failed authentication', async () =>
   const guesser = '192.0.2.8';
   const madeUp = () => `letterhaus_session=${'x'.repeat(43)}.${'y'.repeat(43)}`;
   for (let ask = 0; ask < FAILURES_MAX; ask += 1) {
-    const answer = await browserAt(guesser).get('/v1/emails', { cookie: madeUp() });
-    assertFailure(answer, 401, 'authentication_error', /not signed in/);
+    const response = await browserAt(guesser).get('/v1/emails', { cookie: madeUp() });
+    assertFailure(response, 401, 'authentication_error', /not signed in/);
   }
   const further = await browserAt(guesser).get('/v1/emails', { cookie: madeUp() });
   assertFailure(further, 429, 'rate_limit_error');
@@ -99,8 +99,8 @@ test('a browser of an earlier sign-in can sign in from a network that is blocked
 
   for (let guess = 0; guess < FAILURES_MAX; guess += 1) {
     const wrong = { ...RIGHT, password: 'wrong password' };
-    const answer = await at('192.0.2.2', laptop.device).signIn(wrong);
-    assertFailure(answer, 401, 'authentication_error');
+    const response = await at('192.0.2.2', laptop.device).signIn(wrong);
+    assertFailure(response, 401, 'authentication_error');
   }
   assertFailure(await at('192.0.2.2', laptop.device).signIn(RIGHT), 429, 'rate_limit_error');
   assert.equal((await browserAt('192.0.2.2').signIn(RIGHT)).status, 200);

@@ -109,11 +109,11 @@ export class Victim {
 
   async begin(): Promise<void> {
     const body = { url: this.#receiver.url, events: ['email.delivered'] };
-    const answer = await this.#service.request('POST', '/v1/webhooks', {
+    const response = await this.#service.request('POST', '/v1/webhooks', {
       key: this.tenant.live,
       body,
     });
-    assert.equal(answer.status, 201, answer.text);
+    assert.equal(response.status, 201, response.text);
     const { ms: resetMs } = await this.#reset({});
     const signInMs = await timed(() => this.#signIn());
     this.#promisedMs = Math.max(PROMISED_MS, SLOWER_AT_MOST * Math.max(resetMs, signInMs));
@@ -181,17 +181,17 @@ export class Victim {
   }
 
   async #read(): Promise<void> {
-    const answer = await this.#service.request('GET', '/v1/emails?limit=20', {
+    const response = await this.#service.request('GET', '/v1/emails?limit=20', {
       key: this.tenant.live,
     });
-    assert.equal(answer.status, 200, answer.text);
+    assert.equal(response.status, 200, response.text);
   }
 
   async #signIn(): Promise<void> {
     const browser = new Browser(this.#service, { 'x-forwarded-for': VICTIM_ADDRESS });
     browser.device = this.#device;
-    const answer = await browser.signIn(OWNER);
-    assert.equal(answer.status, 200, answer.text);
+    const response = await browser.signIn(OWNER);
+    assert.equal(response.status, 200, response.text);
     this.#device = browser.device;
   }
 }

@@ -21,8 +21,8 @@ const service = await startService({
 after(() => service[Symbol.asyncDispose]());
 
 async function register(url: string, key: string): Promise<void> {
-  const answer = await service.request('POST', '/v1/webhooks', { key, body: { url } });
-  assert.equal(answer.status, 201, answer.text);
+  const response = await service.request('POST', '/v1/webhooks', { key, body: { url } });
+  assert.equal(response.status, 201, response.text);
 }
 
 type Sender = { key: string; from: string };

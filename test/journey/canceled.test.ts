@@ -24,17 +24,17 @@ async function cancelUntilEnded(
 ): Promise<Cancels> {
   const cancels: Cancels = { canceled: new Set(), refusals: new Map() };
   const cancelOne = async (id: string): Promise<boolean> => {
-    const answer = await service
+    const response = await service
       .request('POST', `/v1/emails/${id}/cancel`, { key })
       .catch(() => null);
     // The worker that had the connection died, or is not there yet.
-    if (answer === null || answer.status === 503) return false;
-    assert.ok([200, 409].includes(answer.status), answer.text);
-    if (answer.status === 200) {
+    if (response === null || response.status === 503) return false;
+    assert.ok([200, 409].includes(response.status), response.text);
+    if (response.status === 200) {
       cancels.canceled.add(id);
       return true;
     }
-    const { message } = answer.body.error;
+    const { message } = response.body.error;
     onRefused();
     cancels.refusals.set(id, [...(cancels.refusals.get(id) ?? []), message]);
     // By a cancel whose response was lost.
@@ -129,9 +129,9 @@ test('an email whose worker died after the final dot cannot be canceled, because
     const { dataDir, env } = service;
     await using idle = await startService({ env, dataDir, args: ['--only', 'api'] });
     await idle.waitForStatus(id, 'queued', { key });
-    const answer = await idle.request('POST', `/v1/emails/${id}/cancel`, { key });
-    assert.equal(answer.status, 409, answer.text);
-    assert.match(answer.body.error.message, /the email may have been delivered/);
+    const response = await idle.request('POST', `/v1/emails/${id}/cancel`, { key });
+    assert.equal(response.status, 409, response.text);
+    assert.match(response.body.error.message, /the email may have been delivered/);
   }
   mx.set({});
   await service.restart();
@@ -145,9 +145,9 @@ test('when the service is killed during cancellations, each email is canceled on
   let killed: Promise<void> | undefined;
   const answered = await Promise.all(
     ids.map(async (id) => {
-      const answer = await cancel(id).catch(() => null);
+      const response = await cancel(id).catch(() => null);
       killed ??= service.killGroup9();
-      return answer?.status === 200 ? id : null;
+      return response?.status === 200 ? id : null;
     }),
   );
   await killed;

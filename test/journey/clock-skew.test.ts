@@ -32,10 +32,10 @@ test('a node that is 200 days behind accepts no mail and says why, until its clo
   const why = /the clock of this machine is 200 days behind that of its database/;
 
   // From the first request on, at each worker.
-  for (const answer of await Promise.all(Array.from({ length: 8 }, post))) {
-    assert.equal(answer.status, 503, answer.text);
-    assert.equal(answer.body.error.code, 'service_unavailable');
-    assert.match(answer.body.error.message, why);
+  for (const response of await Promise.all(Array.from({ length: 8 }, post))) {
+    assert.equal(response.status, 503, response.text);
+    assert.equal(response.body.error.code, 'service_unavailable');
+    assert.match(response.body.error.message, why);
   }
   assert.equal((await ready()).status, 503);
   assert.match((await ready()).text, why);

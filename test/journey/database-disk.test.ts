@@ -82,12 +82,12 @@ function warnings(service: Service): string[] {
 }
 
 async function isRefused(service: Service, why: RegExp): Promise<void> {
-  const answer = await waitFor(() => post(service).then((one) => one.status === 503 && one), {
+  const response = await waitFor(() => post(service).then((one) => one.status === 503 && one), {
     what: 'emails to be refused',
     timeoutMs: 30_000,
     everyMs: 200,
   });
-  assert.match(answer.body.error.message, why);
+  assert.match(response.body.error.message, why);
 }
 
 async function isAccepted(service: Service): Promise<void> {

@@ -29,16 +29,16 @@ test('a killed database is restarted, and every email that got a 202 arrives onc
     },
   });
   assert.equal(load.broken, 0, 'every request got a response');
-  for (const answer of load.refused) {
-    assert.equal(answer.status, 503, answer.text);
-    assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
-    assert.match(answer.body.error.message, /nothing was accepted|may have been accepted/);
-    assert.ok(Number(answer.headers.get('retry-after')) > 0);
+  for (const response of load.refused) {
+    assert.equal(response.status, 503, response.text);
+    assert.match(response.headers.get('content-type') ?? '', /^application\/json/);
+    assert.match(response.body.error.message, /nothing was accepted|may have been accepted/);
+    assert.ok(Number(response.headers.get('retry-after')) > 0);
   }
   const back = async () => {
     const body = { from: FROM, to: to(EMAILS), subject: 'Hello', text: 'Hello' };
-    const answer = await service.request('POST', '/v1/emails', { key, body });
-    return answer.status === 202 && { id: answer.body.id as string };
+    const response = await service.request('POST', '/v1/emails', { key, body });
+    return response.status === 202 && { id: response.body.id as string };
   };
   const { id } = await waitFor(back, { what: 'emails to be accepted again' });
   const tookMs = Math.round(performance.now() - killedAtMs);

@@ -37,30 +37,30 @@ test('750 MB of emails sent to a frozen database get 503 or 202, and memory stay
   await lock.query('begin; select from limit_windows for update');
   const refused: ApiResponse[] = [];
   const sending = Array.from({ length: EMAILS }, async () => {
-    const answer = await service.request('POST', '/v1/emails', { key, body });
-    if (answer.status !== 202) refused.push(answer);
-    return answer;
+    const response = await service.request('POST', '/v1/emails', { key, body });
+    if (response.status !== 202) refused.push(response);
+    return response;
   });
   await waitFor(() => refused.length > EMAILS / 2, {
     what: 'most to be refused',
     timeoutMs: 30_000,
   });
   await lock.end();
-  const answers = await Promise.all(sending);
+  const responses = await Promise.all(sending);
   const grownMb = peakMb(pid) - beforeMb;
   t.diagnostic(`${refused.length} of ${EMAILS} refused, ${grownMb} MB more than ${beforeMb} MB`);
 
-  const accepted = answers.filter(({ status }) => status === 202);
+  const accepted = responses.filter(({ status }) => status === 202);
   assert.ok(accepted.length > 0 && refused.length > EMAILS / 2);
-  for (const answer of refused) {
-    assert.equal(answer.status, 503, answer.text);
-    assert.match(answer.body.error.message, /Nothing was accepted: too many (large|messages)/);
-    assert.ok(Number(answer.headers.get('retry-after')) > 0);
+  for (const response of refused) {
+    assert.equal(response.status, 503, response.text);
+    assert.match(response.body.error.message, /Nothing was accepted: too many (large|messages)/);
+    assert.ok(Number(response.headers.get('retry-after')) > 0);
   }
   assert.ok(grownMb < 600, `${grownMb} MB`);
   assert.deepEqual(await service.sql('select pid from nodes'), [{ pid }], 'nobody died');
   await waitForArrivals(
     mx,
-    accepted.map((answer) => answer.body.id),
+    accepted.map((response) => response.body.id),
   );
 });

@@ -35,11 +35,11 @@ function copies(index: number): number {
   return mx.messages.filter(({ recipients }) => recipients.includes(to(index))).length;
 }
 
-function assertUnavailable(answer: ApiResponse, sentence: RegExp): void {
-  assert.equal(answer.status, 503, answer.text);
-  assert.equal(answer.body.error.code, 'service_unavailable');
-  assert.match(answer.body.error.message, sentence);
-  assert.ok(Number(answer.headers.get('retry-after')) > 0, 'Retry-After');
+function assertUnavailable(response: ApiResponse, sentence: RegExp): void {
+  assert.equal(response.status, 503, response.text);
+  assert.equal(response.body.error.code, 'service_unavailable');
+  assert.match(response.body.error.message, sentence);
+  assert.ok(Number(response.headers.get('retry-after')) > 0, 'Retry-After');
 }
 
 test('while the database is unavailable, sends get 503 with the reason; mail resumes within 5 s', async (t) => {
@@ -55,14 +55,14 @@ test('while the database is unavailable, sends get 503 with the reason; mail res
   });
   await refusing;
   assert.equal(load.broken, 0, 'every request got a response');
-  for (const answer of load.refused) {
-    assertUnavailable(answer, /nothing was accepted|may have been accepted/);
+  for (const response of load.refused) {
+    assertUnavailable(response, /nothing was accepted|may have been accepted/);
   }
   assertUnavailable(await post(1), /nothing was accepted or changed/);
   assertUnavailable(await service.request('GET', '/v1/emails', { key }), /cannot be reached/);
   const isUnready = async () => {
-    const answer = await service.request('GET', '/readyz', { key: null });
-    return answer.status === 503 && answer;
+    const response = await service.request('GET', '/readyz', { key: null });
+    return response.status === 503 && response;
   };
   const notReady = await waitFor(isUnready, { what: 'the node to know it' });
   assertUnavailable(notReady, /database does not answer/);
@@ -70,12 +70,12 @@ test('while the database is unavailable, sends get 503 with the reason; mail res
 
   await proxy.heal();
   const healedAtMs = performance.now();
-  const answer = await waitFor(() => post(300).then((one) => one.status === 202 && one), {
+  const response = await waitFor(() => post(300).then((one) => one.status === 202 && one), {
     what: 'emails to be accepted again',
     timeoutMs: RECOVERY_MAX_MS,
   });
-  const accepted = [...load.accepted, answer.body.id as string];
-  await waitForArrivals(mx, [answer.body.id]);
+  const accepted = [...load.accepted, response.body.id as string];
+  await waitForArrivals(mx, [response.body.id]);
   const recoveryMs = Math.round(performance.now() - healedAtMs);
   t.diagnostic(`delivering again after ${recoveryMs} ms`);
   assert.ok(recoveryMs < RECOVERY_MAX_MS);
@@ -102,10 +102,10 @@ test('a short database stall delays responses and loses nothing', async () => {
 test('when the connection is lost while an email is stored, the response says whether it was stored', async () => {
   for (const cutWhen of ['sent', 'answered'] as const) {
     const sprung = proxy.trap({ text: ACCEPT, cutWhen });
-    const answer = await post(501);
+    const response = await post(501);
     await sprung;
-    assert.equal(answer.status, 202, `${cutWhen}: ${answer.text}`);
-    await service.waitForStatus(answer.body.id, 'delivered', { key });
+    assert.equal(response.status, 202, `${cutWhen}: ${response.text}`);
+    await service.waitForStatus(response.body.id, 'delivered', { key });
   }
   assert.equal(copies(501), 2);
 });

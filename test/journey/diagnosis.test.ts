@@ -19,9 +19,9 @@ const journey = await startJourney({ LETTERHAUS_SHAPING: SHAPING });
 after(() => journey[Symbol.asyncDispose]());
 
 async function diagnosis(id: string) {
-  const answer = await journey.request('GET', `/v1/emails/${id}/diagnosis`);
-  assert.equal(answer.status, 200, answer.text);
-  return answer.body;
+  const response = await journey.request('GET', `/v1/emails/${id}/diagnosis`);
+  assert.equal(response.status, 200, response.text);
+  return response.body;
 }
 
 async function recipientOf(id: string) {

@@ -138,12 +138,12 @@ test('keys are rotated without a pause: the old ones sign until the new record i
 
 test('a rotation can be canceled until the new keys sign, and no two run at once', async () => {
   const domain = await liveDomain('canceled.example');
-  const answers = await Promise.all([rotate(domain), rotate(domain), rotate(domain)]);
+  const responses = await Promise.all([rotate(domain), rotate(domain), rotate(domain)]);
   assert.deepEqual(
-    answers.map(({ status }) => status).toSorted((a, b) => a - b),
+    responses.map(({ status }) => status).toSorted((a, b) => a - b),
     [200, 409, 409],
   );
-  const { body: pending } = answers.find(({ status }) => status === 200)!;
+  const { body: pending } = responses.find(({ status }) => status === 200)!;
   const canceled = await cancel(domain);
   assert.deepEqual([canceled.body.dkim.next, recordsOf(canceled.body, 'next')], [null, []]);
   publish(recordsOf(pending, 'next'));

@@ -8,9 +8,9 @@ after(() => journey[Symbol.asyncDispose]());
 
 async function dryRun(draft: object) {
   const email = { from: 'Acme <hello@acme.example>', subject: 'Hi', text: 'Hi', ...draft };
-  const answer = await journey.request('POST', '/v1/emails?dry_run=true', email);
-  assert.equal(answer.status, 200, answer.text);
-  return answer.body;
+  const response = await journey.request('POST', '/v1/emails?dry_run=true', email);
+  assert.equal(response.status, 200, response.text);
+  return response.body;
 }
 
 test('the mail servers of a recipient are named in their order, with provider and TLS, and not connected to', async () => {

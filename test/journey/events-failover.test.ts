@@ -48,8 +48,8 @@ test('after a fail-over a cursor is valid if its event was replicated, and refus
   await waitFor(isBack, { what: 'the stream after the fail-over', timeoutMs: 60_000 });
   const sendAgain = async () => {
     const body = { from: 'a@acme.test', to: 'delivered@simulator.test', subject: 'Hi', text: 'Hi' };
-    const answer = await service.request('POST', '/v1/emails', { body });
-    return answer.status === 202 && { id: answer.body.id as string };
+    const response = await service.request('POST', '/v1/emails', { body });
+    return response.status === 202 && { id: response.body.id as string };
   };
   const { id } = await waitFor(sendAgain, { what: 'an accepted email', timeoutMs: 60_000 });
   await service.waitForStatus(id, 'delivered', { timeoutMs: 60_000 });

@@ -44,11 +44,11 @@ async function poll({ service, key }: Scene, client: Client, over: AbortSignal):
   let cursor = '';
   const readPage = async (): Promise<boolean> => {
     const path = `/v1/events?limit=7${cursor && `&after=${cursor}`}`;
-    const answer = await service.request('GET', path, { key }).catch(() => null);
-    if (answer?.status === 200) {
-      client.seen.push(...answer.body.data.map(({ id }: { id: string }) => id));
+    const response = await service.request('GET', path, { key }).catch(() => null);
+    if (response?.status === 200) {
+      client.seen.push(...response.body.data.map(({ id }: { id: string }) => id));
       client.connections += 1;
-      cursor = answer.body.cursor;
+      cursor = response.body.cursor;
     }
     return over.aborted;
   };

@@ -85,8 +85,8 @@ async function loadWith(
 async function acceptsAgain({ service, key }: Stage): Promise<string> {
   const again = async () => {
     const body = { from: FROM, to: to(EMAILS), subject: 'Hello', text: 'Hello' };
-    const answer = await service.request('POST', '/v1/emails', { key, body });
-    return answer.status === 202 && { id: answer.body.id as string };
+    const response = await service.request('POST', '/v1/emails', { key, body });
+    return response.status === 202 && { id: response.body.id as string };
   };
   const { id } = await waitFor(again, { what: 'emails to be accepted again', timeoutMs: 60_000 });
   return id;

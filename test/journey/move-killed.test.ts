@@ -42,12 +42,12 @@ test('a killed move leaves the old database in use until the switch, and a repea
     ids,
   );
   const isFollowing = async (): Promise<boolean> => {
-    const answer = await service
+    const response = await service
       .request('POST', '/v1/emails', {
         body: { from: 'hello@acme.test', to: 'delivered@simulator.test', subject: 'a', text: 'a' },
       })
       .catch(() => null);
-    return answer?.status === 202;
+    return response?.status === 202;
   };
   await waitFor(isFollowing, { what: 'the service to follow', timeoutMs: 60_000 });
   assert.equal((await useTarget()).code, 0);

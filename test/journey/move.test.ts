@@ -35,12 +35,12 @@ class Clients {
       const headers = { 'idempotency-key': `request ${number}` };
       await waitFor(
         async () => {
-          const answer = await service
+          const response = await service
             .request('POST', '/v1/emails', { key, body, headers })
             .catch(() => null);
-          if (answer?.status === 202) this.accepted.push(answer.body.id);
-          else if (answer !== null) this.refused.add(answer.status);
-          return answer?.status === 202;
+          if (response?.status === 202) this.accepted.push(response.body.id);
+          else if (response !== null) this.refused.add(response.status);
+          return response?.status === 202;
         },
         { what: `request ${number} to be accepted`, timeoutMs: 60_000 },
       );
@@ -212,8 +212,8 @@ async function untilAt(node: Service, { url }: { url: string }): Promise<void> {
   const isThere = async (): Promise<boolean> => {
     const note = readFileSync(join(node.dataDir, 'database.json'), 'utf8');
     if (!note.includes(name)) return false;
-    const answer = await node.request('GET', '/readyz', { key: null }).catch(() => null);
-    return answer?.status === 200;
+    const response = await node.request('GET', '/readyz', { key: null }).catch(() => null);
+    return response?.status === 200;
   };
   await waitFor(isThere, { what: 'a node to follow and be ready', timeoutMs: 30_000 });
 }

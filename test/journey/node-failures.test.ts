@@ -128,7 +128,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
 
     await database.proxy.refuse();
     release.resolve();
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       nodes.map((node) =>
         node.request('POST', '/v1/emails', {
           key,
@@ -136,10 +136,10 @@ describe('two nodes on one database', { concurrency: true }, () => {
         }),
       ),
     );
-    for (const answer of answers) {
-      assert.equal(answer.status, 503);
-      assert.match(answer.body.error.message, /nothing was accepted/);
-      assert.ok(Number(answer.headers.get('retry-after')) > 0);
+    for (const response of responses) {
+      assert.equal(response.status, 503);
+      assert.match(response.body.error.message, /nothing was accepted/);
+      assert.ok(Number(response.headers.get('retry-after')) > 0);
     }
     const missed = (logs: string): number => logs.split('no heartbeat').length - 1;
     await waitFor(() => nodes.every(({ logs }) => missed(logs) >= HEARTBEATS), {

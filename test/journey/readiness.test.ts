@@ -59,17 +59,17 @@ function post(): Promise<ApiResponse> {
 
 /** The response of /readyz once it has these reasons. */
 async function isUnready(...codes: readonly string[]): Promise<ApiResponse> {
-  const answer = await waitFor(
+  const response = await waitFor(
     () => ready().then((one) => String(codesOf(one)) === String(codes) && one),
     { what: `/readyz to say ${codes.join()}`, timeoutMs: 30_000 },
   );
-  assert.equal(answer.status, 503);
-  assert.equal(answer.body.status, 'unready');
-  assert.equal(answer.body.error.code, 'service_unavailable');
-  assert.ok(Number(answer.headers.get('retry-after')) > 0);
+  assert.equal(response.status, 503);
+  assert.equal(response.body.status, 'unready');
+  assert.equal(response.body.error.code, 'service_unavailable');
+  assert.ok(Number(response.headers.get('retry-after')) > 0);
   const health = await service.request('GET', '/healthz', { key: null });
   assert.deepEqual([health.status, health.body], [200, { status: 'ok' }], 'the event loop turns');
-  return answer;
+  return response;
 }
 
 async function isReady(): Promise<void> {
@@ -79,17 +79,17 @@ async function isReady(): Promise<void> {
   await waitFor(accepts, { what: 'mail to be accepted again', timeoutMs: 30_000 });
 }
 
-function messageOf(answer: ApiResponse, code: string): string {
-  return answer.body.reasons.find((one: { code: string }) => one.code === code).message;
+function messageOf(response: ApiResponse, code: string): string {
+  return response.body.reasons.find((one: { code: string }) => one.code === code).message;
 }
 
 test('while the database is frozen, readiness responds at once that it is unavailable', async () => {
   await isReady();
   proxy.stall();
   // All of these responses come while the database gives no answer.
-  const answer = await isUnready('database_unavailable');
+  const response = await isUnready('database_unavailable');
   assert.equal(
-    messageOf(answer, 'database_unavailable'),
+    messageOf(response, 'database_unavailable'),
     'The database does not answer; check that it runs and that this machine reaches it.',
   );
   await proxy.heal();
@@ -112,8 +112,8 @@ test('a read-only database, as a demoted primary is one, makes the node unready 
     await service.sql(`select pg_terminate_backend(pid) from (${others}) as others`, [name]);
   };
   await setReadOnly('on');
-  const answer = await isUnready('database_read_only');
-  assert.match(messageOf(answer, 'database_read_only'), /DATABASE_URL/);
+  const response = await isUnready('database_read_only');
+  assert.match(messageOf(response, 'database_read_only'), /DATABASE_URL/);
   assert.equal((await post()).status, 503);
   await setReadOnly('off');
   await isReady();
@@ -124,8 +124,8 @@ test('a nearly full disk and a database at its limit are two reasons', async () 
     `create table filler (bytes text storage external);
      insert into filler select repeat('x', 1000000) from generate_series(1, 70)`,
   );
-  const answer = await isUnready('database_full');
-  assert.match(messageOf(answer, 'database_full'), /LETTERHAUS_DATABASE_MAX_MB/);
+  const response = await isUnready('database_full');
+  assert.match(messageOf(response, 'database_full'), /LETTERHAUS_DATABASE_MAX_MB/);
   assert.match((await post()).body.error.message, /largest size/);
   writeFileSync(FULL, '');
   await isUnready('database_full', 'disk_full');
@@ -152,8 +152,8 @@ test('when PostgreSQL finds the disk full, the node is unready until it has room
 
 test('a wrong clock is a reason, for as long as it is wrong', async () => {
   clocks.set('a', 3 * HOUR_MS);
-  const answer = await isUnready('clock');
-  assert.match(messageOf(answer, 'clock'), /^The clock of this machine is 3 hours ahead .*NTP/);
+  const response = await isUnready('clock');
+  assert.match(messageOf(response, 'clock'), /^The clock of this machine is 3 hours ahead .*NTP/);
   assert.equal((await post()).status, 503);
   clocks.set('a', 0);
   await isReady();
@@ -173,9 +173,9 @@ test('a node that ends for a newer schema responds to connected clients with the
     );
   await waitFor(isClosed, { what: 'no more requests to be taken', timeoutMs: 30_000 });
   socket.write('\r\n');
-  const answer = await text(socket);
-  assert.match(answer, /^HTTP\/1\.1 503 /);
-  const { reasons } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
+  const response = await text(socket);
+  assert.match(response, /^HTTP\/1\.1 503 /);
+  const { reasons } = JSON.parse(response.slice(response.indexOf('\r\n\r\n')));
   assert.deepEqual(
     reasons.map(({ code }: { code: string }) => code),
     ['schema', 'shutting_down'],

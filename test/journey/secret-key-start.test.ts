@@ -107,8 +107,8 @@ test('a second node without the key of the first does not start, and the first s
   writeFileSync(keyFileOf(dataDir), readFileSync(keyFileOf(first.dataDir)));
   const { DATABASE_URL } = first.env;
   await using second = await startService({ dataDir, env: { DATABASE_URL } });
-  const answer = await second.request('GET', '/v1/emails', { key: first.testKey });
-  assert.equal(answer.status, 200);
+  const response = await second.request('GET', '/v1/emails', { key: first.testKey });
+  assert.equal(response.status, 200);
 });
 
 test('of two nodes that begin on an empty database at once, one starts and the other says why not', async () => {

@@ -16,13 +16,13 @@ async function sendUntilRefused(domain: string, accepted: string[]): Promise<voi
   const body = { from: 'us@acme.example', to: `kim@${domain}`, subject: 'Hi', text: 'Hi' };
   for (;;) {
     const sending = service.request('POST', '/v1/emails', { key, body });
-    const answer = await sending.catch(() => null);
-    if (answer === null) return;
-    if (answer.status !== 202) {
-      assert.deepEqual([answer.status, answer.body.error.code], [503, 'service_unavailable']);
+    const response = await sending.catch(() => null);
+    if (response === null) return;
+    if (response.status !== 202) {
+      assert.deepEqual([response.status, response.body.error.code], [503, 'service_unavailable']);
       return;
     }
-    accepted.push(answer.body.id);
+    accepted.push(response.body.id);
   }
 }
 

@@ -100,8 +100,8 @@ test('a replay releases a webhook claim that its worker does not know of', async
   receiver.answer = 204;
   const [{ event_id: eventId }] = await service.sql('select event_id from webhook_queue');
   const path = `/v1/webhooks/${endpoint.id}/deliveries/${eventId}/replay`;
-  const answer = await service.request('POST', path);
-  assert.ok(answer.status < 300, answer.text);
+  const response = await service.request('POST', path);
+  assert.ok(response.status < 300, response.text);
   const isDone = async () => (await service.sql('select from webhook_queue')).length === 0;
   await waitFor(isDone, { what: 'the webhook to be delivered', timeoutMs: 20_000 });
   assert.equal(receiver.received.length, 2);

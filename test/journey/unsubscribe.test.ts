@@ -52,20 +52,20 @@ async function linkFor(domain: string): Promise<{ path: string; address: string;
   return { path: pathIn(mx.messages[0]!.raw), address, id };
 }
 
-function assertPage(answer: ApiResponse, status: number, text: RegExp): void {
-  assert.equal(answer.status, status, answer.text);
-  assert.match(answer.text, text);
-  const header = (name: string) => answer.headers.get(name) ?? '';
+function assertPage(response: ApiResponse, status: number, text: RegExp): void {
+  assert.equal(response.status, status, response.text);
+  assert.match(response.text, text);
+  const header = (name: string) => response.headers.get(name) ?? '';
   assert.equal(header('content-type'), 'text/html; charset=utf-8');
   const policy = header('content-security-policy');
   assert.match(policy, /^default-src 'none'; style-src 'sha256-[^']+'; form-action 'self'/);
-  const style = /<style>([^]*)<\/style>/.exec(answer.text)?.[1] ?? '';
+  const style = /<style>([^]*)<\/style>/.exec(response.text)?.[1] ?? '';
   assert.ok(policy.includes(createHash('sha256').update(style).digest('base64')));
   assert.match(header('x-robots-tag'), /noindex/);
   assert.equal(header('referrer-policy'), 'no-referrer');
   assert.equal(header('cache-control'), 'no-store');
   assert.equal(header('set-cookie'), '');
-  assert.doesNotMatch(answer.text, /<script|https?:|src=|url\(/);
+  assert.doesNotMatch(response.text, /<script|https?:|src=|url\(/);
 }
 
 test('the link of a message unsubscribes its recipient, and undo takes it back', async () => {
@@ -261,8 +261,8 @@ test('during a database outage the form is still shown, and submitting it says w
   await service.setDatabaseReachable(true);
   const back = await waitFor(
     async () => {
-      const answer = await click(path);
-      return answer.status !== 503 && answer;
+      const response = await click(path);
+      return response.status !== 503 && response;
     },
     { what: 'the database to be back' },
   );

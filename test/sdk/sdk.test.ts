@@ -180,13 +180,13 @@ test('a request that is not idempotent is not repeated', async () => {
 });
 
 test('a request to a busy server is repeated after its Retry-After', async () => {
-  const answers = [
+  const responses = [
     { status: 429, headers: { 'retry-after': '0' } },
     { status: 503, headers: { 'retry-after': '0' } },
     { status: 202, body: '{"object":"email","id":"1","status":"queued"}' },
   ];
   await using receiver = await startReceiver();
-  receiver.answer = () => answers.shift()!;
+  receiver.answer = () => responses.shift()!;
   const client = new Letterhaus({ baseUrl: receiver.url, apiKey: 'lh_test_x' });
   assert.equal((await client.emails.send(EMAIL)).status, 'queued');
   assert.equal(receiver.received.length, 3);

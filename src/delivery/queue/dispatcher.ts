@@ -239,10 +239,10 @@ export class Dispatcher implements EmailHandOver {
     this.#fairQueue.add(delivery);
     const { provider, destination } = delivery;
     if (provider === SIMULATOR_PROVIDER || this.#fairQueue.isProviderClosed(provider)) return;
-    const lookUp = this.#options.mailRouting.lookUpProvider(destination);
-    if (lookUp === null) return;
+    const lookup = this.#options.mailRouting.lookUpProvider(destination);
+    if (lookup === null) return;
     this.#fairQueue.closeProvider(provider);
-    void lookUp.then(() => this.#openAfterLookup(provider, destination));
+    void lookup.then(() => this.#openAfterLookup(provider, destination));
   }
 
   /** Opens the tenant queues of a destination whose look-up has ended, under the provider that it found. */

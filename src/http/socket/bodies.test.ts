@@ -164,9 +164,9 @@ async function beginUpload(http: StubHttp, path = '/v1/suppressions/import'): Pr
 }
 
 async function answerOn(socket: Socket): Promise<string> {
-  let answer = '';
-  for await (const piece of socket) answer += piece as string;
-  return answer;
+  let response = '';
+  for await (const piece of socket) response += piece as string;
+  return response;
 }
 
 test('an upload may take longer than any other request', async () => {
@@ -181,38 +181,38 @@ test('an upload may take longer than any other request', async () => {
     assert.match(late, /^HTTP\/1\.1 408 /);
   }
   upload.write('0\r\n\r\n');
-  const answer = await answerOn(upload);
-  assert.match(answer, /^HTTP\/1\.1 200 /);
-  assert.match(answer, /"added":0/);
+  const response = await answerOn(upload);
+  assert.match(response, /^HTTP\/1\.1 200 /);
+  assert.match(response, /"added":0/);
 });
 
 test('a stalled upload gets an error', async () => {
   await using http = await stubHttp({ timeouts: { ...QUICK, silenceMs: 50 } });
   const upload = await beginUpload(http);
-  const answer = await answerOn(upload);
-  assert.match(answer, /^HTTP\/1\.1 408 /);
-  assert.match(answer, /0 addresses were added before/);
+  const response = await answerOn(upload);
+  assert.match(response, /^HTTP\/1\.1 408 /);
+  assert.match(response, /0 addresses were added before/);
 });
 
 test('an upload that arrives byte by byte gets an error', async () => {
   await using http = await stubHttp({ timeouts: { ...QUICK, silenceMs: 200 } });
   const upload = await beginUpload(http);
   const drip = setInterval(() => upload.write('1\r\na\r\n'), 20);
-  const answer = await answerOn(upload);
+  const response = await answerOn(upload);
   clearInterval(drip);
-  assert.match(answer, /^HTTP\/1\.1 408 /);
-  assert.match(answer, /0 addresses were added before/);
+  assert.match(response, /^HTTP\/1\.1 408 /);
+  assert.match(response, /0 addresses were added before/);
 });
 
 test('two uploads of a project run at a time; further ones are refused unread', async () => {
   await using http = await stubHttp({ timeouts: QUICK });
   const uploads = [await beginUpload(http), await beginUpload(http)];
   const refused = async () => {
-    const answer = await http.raw(
+    const response = await http.raw(
       `POST /v1/suppressions/import HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n` +
         `Authorization: Bearer ${http.keys.full}\r\nContent-Length: 9\r\nConnection: close\r\n\r\naddress\r\n`,
     );
-    return answer.startsWith('HTTP/1.1 503 ');
+    return response.startsWith('HTTP/1.1 503 ');
   };
   // Both have begun as soon as a third is refused.
   while (!(await refused())) await new Promise(setImmediate);

@@ -8,15 +8,15 @@ const http = await stubHttp({ timeouts: TIMEOUTS });
 after(() => http[Symbol.asyncDispose]());
 
 async function failureOf(bytes: string | Buffer): Promise<{ status: number; code: string }> {
-  const answers = (await http.raw(bytes)).split(/(?=HTTP\/1\.1 \d{3} )/);
-  return checked(answers.at(-1) ?? '');
+  const responses = (await http.raw(bytes)).split(/(?=HTTP\/1\.1 \d{3} )/);
+  return checked(responses.at(-1) ?? '');
 }
 
-function checked(answer: string): { status: number; code: string } {
-  const [head = '', body = ''] = answer.split('\r\n\r\n');
+function checked(response: string): { status: number; code: string } {
+  const [head = '', body = ''] = response.split('\r\n\r\n');
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(head)?.[1]);
-  assert.match(head, /\r\ncontent-type: application\/json; charset=utf-8(\r\n|$)/i, answer);
-  assert.equal(Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1]), body.length, answer);
+  assert.match(head, /\r\ncontent-type: application\/json; charset=utf-8(\r\n|$)/i, response);
+  assert.equal(Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1]), body.length, response);
   const { error } = JSON.parse(body) as { error: Record<string, string> };
   assert.equal(/\r\nx-request-id: (\S+)/i.exec(head)?.[1], error['request_id']);
   assert.ok(error['message']);
@@ -77,9 +77,9 @@ test('malformed data after a request does not overtake its response', async () =
   });
   const body = '{"from":"a@b.co","to":"c@d.org","subject":"s","text":"t"}';
   const head = POST(`Content-Length: ${body.length}\r\n`).replace(http.keys.full, slow.keys.full);
-  const answers = slow.raw(`${head}${body}\0\0\0 nonsense\r\n\r\n`);
+  const responses = slow.raw(`${head}${body}\0\0\0 nonsense\r\n\r\n`);
   setImmediate(() => resolve());
-  const [first = '', second = ''] = (await answers).split(/(?=HTTP\/1\.1 \d{3} )/);
+  const [first = '', second = ''] = (await responses).split(/(?=HTTP\/1\.1 \d{3} )/);
   assert.match(first, /^HTTP\/1\.1 202 /);
   assert.equal(checked(second).status, 400);
 });
@@ -98,8 +98,8 @@ test('a GET with a body is a GET', async () => {
 test('two Idempotency-Key headers are refused', async () => {
   const body = '{"from":"a@b.co","to":"c@d.org","subject":"s","text":"t"}';
   const headers = `Idempotency-Key: a\r\nIdempotency-Key: b\r\nContent-Length: ${body.length}\r\n`;
-  const answer = await failureOf(POST(`${headers}Connection: close\r\n`) + body);
-  assert.deepEqual(answer, { status: 400, code: 'validation_error' });
+  const response = await failureOf(POST(`${headers}Connection: close\r\n`) + body);
+  assert.deepEqual(response, { status: 400, code: 'validation_error' });
 });
 
 const TOKENS = [
@@ -132,8 +132,8 @@ test('no bytes end the process or get a response that is not JSON', async () => 
   await fc.assert(
     fc.asyncProperty(fc.array(token, { maxLength: 20 }), async (tokens) => {
       // Without a whole request the response comes only after the time limit, so there are few runs.
-      const answer = await http.raw(`${tokens.join('')}\r\n\r\nBAD\r\n\r\n`);
-      for (const one of answer.split(/(?=HTTP\/1\.1 \d{3} )/).filter((text) => text !== '')) {
+      const response = await http.raw(`${tokens.join('')}\r\n\r\nBAD\r\n\r\n`);
+      for (const one of response.split(/(?=HTTP\/1\.1 \d{3} )/).filter((text) => text !== '')) {
         if (!one.startsWith('HTTP/1.1 1') && !one.startsWith('HTTP/1.1 2')) checked(one);
         assert.doesNotMatch(one, /^HTTP\/1\.1 5/);
       }

@@ -27,7 +27,7 @@ const [FIRST, SECOND] = [messageTo('first@full.test'), messageTo('second@full.te
 
 test('the envelope of the next message is sent with the final dot of the previous one', async () => {
   const received: string[] = [];
-  const answers = [
+  const replies = [
     '250-hi\r\n250 PIPELINING\r\n',
     '250 mail\r\n250 rcpt\r\n354 data\r\n',
     '250 first\r\n250 mail\r\n250 rcpt\r\n354 data\r\n',
@@ -37,7 +37,7 @@ test('the envelope of the next message is sent with the final dot of the previou
     socket.on('error', () => {}).write('220 hi\r\n');
     socket.on('data', (chunk) => {
       received.push(String(chunk));
-      socket.write(answers[received.length - 1] ?? '221 bye\r\n');
+      socket.write(replies[received.length - 1] ?? '221 bye\r\n');
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -182,8 +182,8 @@ test('a server that discards commands after the final dot is detected, and nothi
     socket.on('error', () => {}).write('220 hi\r\n');
     socket.on('data', () => {
       count += 1;
-      const answers = ['250-hi\r\n250 PIPELINING\r\n', '250 a\r\n250 b\r\n354 c\r\n', '250 d\r\n'];
-      socket.write(answers[count - 1] ?? '221 e\r\n');
+      const replies = ['250-hi\r\n250 PIPELINING\r\n', '250 a\r\n250 b\r\n354 c\r\n', '250 d\r\n'];
+      socket.write(replies[count - 1] ?? '221 e\r\n');
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

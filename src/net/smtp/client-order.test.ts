@@ -28,14 +28,14 @@ test('the case of the local part is preserved', async () => {
 
 test('without PIPELINING each command waits for the reply to the previous one', async () => {
   const received: string[] = [];
-  const answers = ['250 hi', '250 a', '250 b', '354 c', '250 d'];
+  const replies = ['250 hi', '250 a', '250 b', '354 c', '250 d'];
   const server = createServer((socket) => {
     socket.write('220 hi\r\n');
     socket
       .on('error', () => {})
       .on('data', (chunk) => {
         received.push(String(chunk));
-        socket.write(`${answers[received.length - 1] ?? '221 e'}\r\n`);
+        socket.write(`${replies[received.length - 1] ?? '221 e'}\r\n`);
       });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -36,11 +36,11 @@ test('the reply of a server that refuses at the greeting or at EHLO is reported'
     ['ehlo', '450 4.3.2 Not now'],
     ['ehlo', '421 4.3.2 Bye'],
   ] as const;
-  for (const [phase, answer] of cases) {
-    mx.set({ phases: { [phase]: answer } });
+  for (const [phase, reply] of cases) {
+    mx.set({ phases: { [phase]: reply } });
     const result = await connectTo(mx);
-    assert.deepEqual(summary(result), { phase, code: Number(answer.slice(0, 3)) });
-    assert.ok(result.kind === 'replied' && result.transcript.includes(`S: ${answer}`));
+    assert.deepEqual(summary(result), { phase, code: Number(reply.slice(0, 3)) });
+    assert.ok(result.kind === 'replied' && result.transcript.includes(`S: ${reply}`));
   }
 });
 

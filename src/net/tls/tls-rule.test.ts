@@ -10,7 +10,7 @@ const USABLE: DaneFinding = {
   expected: { records: [RECORD], names: ['mx.a.test'], nowMs: 0 },
   key: 'one',
 };
-const UNSURE: DaneFinding = { kind: 'look_up_failed', message: 'SERVFAIL' };
+const UNSURE: DaneFinding = { kind: 'lookup_failed', message: 'SERVFAIL' };
 const enforce: StsPolicy = { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 86_400 };
 const testing: StsPolicy = { ...enforce, mode: 'testing' };
 
@@ -86,7 +86,7 @@ test('TLSA records are looked up at the target of the CNAMEs, then at the name i
   assert.deepEqual(await find({ [own]: records }), ['usable', ['real.b.test', 'mx.a.test']]);
   assert.deepEqual(await find({ [real]: unsigned }), ['none', ['real.b.test', 'mx.a.test']]);
   assert.deepEqual(await find({ [real]: { kind: 'error', message: 'SERVFAIL' } }), [
-    'look_up_failed',
+    'lookup_failed',
     ['real.b.test'],
   ]);
 });

@@ -56,7 +56,7 @@ export type DaneFinding =
   | { kind: 'usable'; expected: DaneExpectation; key: string }
   | { kind: 'unusable' }
   /** The zone is signed, but the look-up or its validation failed. */
-  | { kind: 'look_up_failed'; message: string };
+  | { kind: 'lookup_failed'; message: string };
 
 export function tlsRuleFor(host: string, wishes: TlsRequirements): TlsRule {
   return daneRule(wishes) ?? policyRule(host, wishes);
@@ -68,7 +68,7 @@ function daneRule({ dane }: TlsRequirements): TlsRule | null {
     const { expected, key } = dane;
     return { ...common, problem: null, mode: 'dane', dane: expected, key };
   }
-  if (dane.kind !== 'look_up_failed') return null;
+  if (dane.kind !== 'lookup_failed') return null;
   const why = `Its TLSA records could not be obtained: ${dane.message}.`;
   return { ...common, problem: 'dnssec-invalid', mode: 'barred', why };
 }
@@ -102,7 +102,7 @@ export async function findDane(
   const { resolver, port, domain, nowMs } = options;
   for (const name of daneNames) {
     const lookup = await resolver.tlsa(`_${port}._tcp.${name}`);
-    if (lookup.kind === 'error') return { kind: 'look_up_failed', message: lookup.message };
+    if (lookup.kind === 'error') return { kind: 'lookup_failed', message: lookup.message };
     if (lookup.kind !== 'records' || !lookup.authenticated) continue;
     const { records, key, provesNames } = prepareRecords(lookup.records);
     if (records.length === 0) return { kind: 'unusable' };

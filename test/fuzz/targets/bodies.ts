@@ -166,15 +166,15 @@ async function open(): Promise<Reader> {
   return {
     async read({ kind, bytes }) {
       const [method, url] = kind.split(' ') as ['POST' | 'PATCH', string];
-      const answer = await http.app.inject({ method, url, headers, payload: bytes });
+      const response = await http.app.inject({ method, url, headers, payload: bytes });
       // A 503 means that the body was valid and that the stub has no database.
-      const isTaken = url === '/v1/suppressions' && answer.statusCode === 503;
-      const shown = `${answer.statusCode} ${answer.body.slice(0, 500)}`;
-      assert.ok(isTaken || answer.statusCode < 500, shown);
-      if (answer.statusCode < 400) return;
-      const { error } = answer.json<{ error: { code: string; message: string } }>();
+      const isTaken = url === '/v1/suppressions' && response.statusCode === 503;
+      const shown = `${response.statusCode} ${response.body.slice(0, 500)}`;
+      assert.ok(isTaken || response.statusCode < 500, shown);
+      if (response.statusCode < 400) return;
+      const { error } = response.json<{ error: { code: string; message: string } }>();
       assert.ok(error.code !== '' && error.message !== '');
-      assert.ok(answer.body.length < 100_000 + 4 * bytes.length);
+      assert.ok(response.body.length < 100_000 + 4 * bytes.length);
     },
     close: async () => http[Symbol.asyncDispose](),
   };
