@@ -46,7 +46,7 @@ export class Outage {
     repliedAtMs: new Map(),
   };
   #countsBeforePhase: (OutageCounts & { phase: number }) | null = null;
-  /** Addresses that have not answered since the last answer of any server. */
+  /** Addresses that have not answered since the last reply of any server. */
   readonly #silentAddresses = new Set<string>();
 
   constructor(rules: SuspensionRules, world: Pick<World, 'monotonicMs' | 'random'>) {
