@@ -29,7 +29,7 @@ const KEPT_VARIABLES =
   /^(PATH|LANG|LC_ALL|TERM|TMPDIR|\w*_proxy|npm_config_(registry|cafile|proxy|https_proxy|noproxy)|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR))$/i;
 
 type Account = { uid: number; gid: number };
-type Trial = { as: string; run: string; npm: string | undefined; keep: boolean };
+type FreshRun = { as: string; run: string; npm: string | undefined; keep: boolean };
 
 process.exitCode = await main();
 
@@ -76,7 +76,7 @@ function isRoot(): boolean {
   return process.getuid?.() === 0;
 }
 
-async function tryAs({ as, run, npm, keep }: Trial): Promise<boolean> {
+async function tryAs({ as, run, npm, keep }: FreshRun): Promise<boolean> {
   const account = as === 'user' && isRoot() ? nobody() : null;
   const home = mkdtempSync(join(tmpdir(), 'letterhaus-fresh-'));
   const clone = join(home, 'a clone');

@@ -55,7 +55,7 @@ const claim = (holder: string) =>
   claimOldest(db.settling, {
     holder,
     max: 1_000,
-    window: 1_001,
+    readMax: 1_001,
     from: new Date(0),
     fullProjects: [],
     fullQueues: [],

@@ -207,7 +207,7 @@ test('waiting mail is not sent to an address that was suppressed in another spel
   const { claimed } = await claimOldest(db.settling, {
     holder: newId(),
     max: 100,
-    window: 100,
+    readMax: 100,
     from: new Date(0),
     fullProjects: [],
     fullQueues: [],

@@ -147,7 +147,7 @@ test('an outcome of a worker that lost the recipient does nothing', async () => 
   const { claimed } = await claimOldest(db, {
     holder: second.holder,
     max: 100,
-    window: 1_000,
+    readMax: 1_000,
     from: new Date(0),
     fullProjects: [],
     fullQueues: [],

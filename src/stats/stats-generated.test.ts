@@ -182,7 +182,7 @@ class Actions {
   async #claim(): Promise<void> {
     const every = { fullProjects: [], fullQueues: [], from: new Date(0) };
     const holder = this.#holder;
-    const { claimed } = await claimOldest(db.settling, { holder, max: 20, window: 21, ...every });
+    const { claimed } = await claimOldest(db.settling, { holder, max: 20, readMax: 21, ...every });
     for (const { emailId, position, claim } of claimed) {
       const email = this.#emails.get(emailId)!;
       this.#leased.push({ email, position, claim, status: 'queued' });

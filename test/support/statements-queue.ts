@@ -40,7 +40,7 @@ export async function claimAndRelease({ db, holder }: Stage): Promise<void> {
     fullProjects: [],
     fullQueues: [claims.tenantQueueKey(newId(), 'customers1.test')],
   };
-  await claims.claimOldest(db.settling, { holder, max: 128, window: 128, from, ...full });
+  await claims.claimOldest(db.settling, { holder, max: 128, readMax: 128, from, ...full });
   const walk = { project: NOBODY_ID, projects: 32, cursors: new Map(), from, oldest: 128 };
   const found = await claims.findQueues(db.settling, { ...walk, probes: 192 });
   const queues = found.flatMap(({ projectId, provider }) =>

@@ -73,7 +73,7 @@ test('html of 8,000 bytes or more is stored uncompressed, and read, sent and cou
   const { claimed } = await claimOldest(db.settling, {
     holder: newId(),
     max: 100,
-    window: 100,
+    readMax: 100,
     from: new Date(0),
     fullProjects: [],
     fullQueues: [],

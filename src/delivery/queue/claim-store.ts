@@ -2,7 +2,7 @@
  * Claims due recipients of the queue table. Claims skip locked rows and never wait for each other.
  *
  * Claims are fair at a cost that does not depend on the depth. `claimOldest` reads the oldest due rows, and claims
- * all of them if there are fewer than its window. Otherwise there is a backlog. `findQueues` then walks over projects
+ * all of them if there are fewer than `readMax`. Otherwise there is a backlog. `findQueues` then walks over projects
  * and providers from where the last walk ended, one index probe each. delivery/queue/claims.ts decides on shares, and
  * `claimQueues` claims the oldest mail of each tenant queue.
  */
@@ -123,7 +123,7 @@ select seen.count as seen, extract(epoch from app_now())::float8 * 1000 as "nowM
  order by t."dueAt"`;
 
 /**
- * Claims up to `max` of the oldest due recipients for `holder`. If `window` or more are due, it claims none, and the
+ * Claims up to `max` of the oldest due recipients for `holder`. If `readMax` or more are due, it claims none, and the
  * caller needs `findQueues` for fairness.
  * @param from rows due before this are not read; `new Date(0)` reads all
  * @param fullProjects,fullQueues projects and tenant queues with enough in memory; queues in the form of
@@ -135,7 +135,7 @@ export async function claimOldest(
   options: {
     holder: string;
     max: number;
-    window: number;
+    readMax: number;
     from: Date;
     fullProjects: readonly string[];
     fullQueues: readonly string[];
@@ -146,7 +146,7 @@ export async function claimOldest(
     options.holder,
     options.max,
     options.from,
-    options.window,
+    options.readMax,
     options.fullProjects,
     options.fullQueues,
   ]);

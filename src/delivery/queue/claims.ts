@@ -105,7 +105,7 @@ export class Claims {
     const { claimed, seen, nowMs } = await claimOldest(this.#db, {
       holder,
       max,
-      window: CLAIM_MAX,
+      readMax: CLAIM_MAX,
       from: this.#claimFrom(),
       fullProjects: this.#fairQueue.fullProjects(),
       fullQueues: queues.map(({ projectId, provider }) => tenantQueueKey(projectId, provider)),
@@ -154,8 +154,8 @@ export class Claims {
       queues.set(tenantQueueKey(projectId, provider), { projectId, provider, max });
     }
     const claimsMax = Math.min(CLAIM_MAX, this.#fairQueue.totalClaimLimit);
-    const trials = interleaveByProject(unknown.values()).slice(0, UNKNOWN_PROVIDERS_MAX);
-    const queues = interleaveByProject([...known.values(), ...trials]).slice(0, claimsMax);
+    const ofUnknown = interleaveByProject(unknown.values()).slice(0, UNKNOWN_PROVIDERS_MAX);
+    const queues = interleaveByProject([...known.values(), ...ofUnknown]).slice(0, claimsMax);
     for (const { projectId, provider } of queues) known.delete(tenantQueueKey(projectId, provider));
     const equalPart = Math.ceil(claimsMax / Math.max(1, queues.length));
     let remaining = claimsMax;

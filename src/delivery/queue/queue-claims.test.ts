@@ -44,7 +44,7 @@ const oldest = (changes: object = {}) =>
   claimOldest(db.settling, {
     holder: newId(),
     max: 100,
-    window: 100,
+    readMax: 100,
     from: START,
     fullProjects: [],
     fullQueues: [],
@@ -80,9 +80,9 @@ test('due rows are claimed oldest first, and never twice', async () => {
 test('a poll that finds a backlog claims nothing before it is divided among tenant queues', async () => {
   const sender = await newSender(db);
   await enqueue(sender, many(20, 'example.net'));
-  const full = await oldest({ window: 20 });
+  const full = await oldest({ readMax: 20 });
   assert.deepEqual([full.claimed, full.seen], [[], 20]);
-  const { claimed, seen } = await oldest({ window: 21 });
+  const { claimed, seen } = await oldest({ readMax: 21 });
   assert.deepEqual([claimed.length, seen], [20, 20]);
 });
 
