@@ -11,7 +11,7 @@ import { mostSimilar } from '../lib/similar.ts';
 import { isStreamIndexed } from './order-store.ts';
 import { BEGINNING, latestPoint, type StreamPoint } from './stream-store.ts';
 import { isId } from '../database/ids.ts';
-import { callerOf } from '../http/access.ts';
+import { callerOf, createCallerLookup } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { parseCursor, cursorText } from './cursor.ts';
 import { EventStreams, presentStreamEvent, type StreamRequest } from './streams.ts';
@@ -31,7 +31,7 @@ type Query = {
 };
 
 export function registerEventRoutes(app: App, services: HttpServices): void {
-  const { db, config } = services;
+  const { db, config, accounts } = services;
   const streams = new EventStreams({
     ...services,
     retentionH: config.retention.metadataH,
@@ -65,7 +65,8 @@ export function registerEventRoutes(app: App, services: HttpServices): void {
       const text = (lastEventId === '' ? undefined : lastEventId) ?? request.query.after;
       const after = text === 'latest' ? await latestPoint(db, caller) : parsePosition(text, caller);
       if (isRefusal(after)) return refuse(reply, after);
-      const streamRequest = { caller, callerAgain: app.createCallerLookup(request), filter, after };
+      const callerAgain = createCallerLookup(accounts, request);
+      const streamRequest = { caller, callerAgain, filter, after };
       const isOpen = /\btext\/event-stream\b/i.test(request.headers.accept ?? '');
       if (isOpen) return openStream(streams, streamRequest, reply);
       const page = await streams.page(streamRequest, request.query.limit);

@@ -11,14 +11,8 @@ import type {
   preValidationHookHandler,
   RouteOptions,
 } from 'fastify';
-import { AuthLimiter } from '../accounts/keys/auth-limiter.ts';
-import { KeyCache } from '../accounts/keys/key-cache.ts';
-import { KeyUsage } from '../accounts/keys/key-usage.ts';
-import { Devices } from '../accounts/sign-in/devices.ts';
-import { Passwords } from '../accounts/sign-in/passwords.ts';
-import { SecondFactor } from '../accounts/sign-in/second-factor.ts';
-import { SignIn } from '../accounts/sign-in/sign-in.ts';
-import { SignInLimits } from '../accounts/sign-in/sign-in-limits.ts';
+import type { HttpAccounts } from '../accounts/http-accounts.ts';
+import type { KeyCache } from '../accounts/keys/key-cache.ts';
 import { parseApiKey } from '../accounts/keys/api-key.ts';
 import { limitRefusal } from '../core/limits.ts';
 import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
@@ -39,7 +33,6 @@ import { admitOperator } from './socket/admin-socket.ts';
 import { isLocalOperator, isFromLocalOperator } from './local-operator.ts';
 import { LEAST_ROLES, OPERATOR_KEY_OPERATIONS, LOCAL_OPERATOR_OPERATIONS } from './roles.ts';
 import type { App, HttpServices } from './services.ts';
-import { Sessions } from '../accounts/sessions/http-sessions.ts';
 import { clientOf } from '../net/ip-addresses.ts';
 
 const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';
@@ -58,18 +51,16 @@ export function callerOf(request: Pick<FastifyRequest, 'caller'>): Caller {
   return request.caller;
 }
 
-type KeyCheck = {
+type KeyCheck = Pick<HttpAccounts, 'limiter' | 'keyUsage'> & {
   find: KeyCache['find'];
-  limiter: AuthLimiter;
-  usage: KeyUsage;
-  connections: ClientConnections;
+  onAdmitted: (request: FastifyRequest) => void;
 };
 
-function requireKey({ find, limiter, usage, connections }: KeyCheck): onRequestHookHandler {
+function requireKey({ find, limiter, keyUsage, onAdmitted }: KeyCheck): onRequestHookHandler {
   const admit = (request: FastifyRequest, caller: Caller): void => {
     request.caller = caller;
-    usage.record(caller);
-    connections.markKnown(request.raw.socket, caller.projectId);
+    keyUsage.record(caller);
+    onAdmitted(request);
   };
   const refuseKey = async (request: FastifyRequest, reply: FastifyReply, message: string) => {
     const { allowed, limit } = await limiter.count(clientOf(request.ip));
@@ -127,16 +118,17 @@ export function registerAccessChecks(
   services: HttpServices,
   connections: ClientConnections,
 ): void {
-  const { db, world, config } = services;
-  const keys = new KeyCache(db.checking, world);
-  const usage = new KeyUsage(db);
-  const limiter = new AuthLimiter(db, world, config.limits.auth);
-  const sessions = new Sessions({ ...services, db: db.checking, limiter, connections });
-  decorateWithAccounts(app, services, { keys, limiter, sessions });
-  app.addHook('onClose', () => usage.close());
-
-  const keyCheck = { limiter, usage, connections };
-  const identities = { sessions, services };
+  const { accounts } = services;
+  const { keys, sessions } = accounts;
+  app.decorateRequest('caller', null);
+  app.decorateRequest('bodyAccount', null);
+  app.decorateRequest('session', null);
+  const onAdmitted = ({ raw, caller, session }: FastifyRequest): void => {
+    const owner = caller?.projectId ?? session?.organizationId;
+    if (owner !== undefined) connections.markKnown(raw.socket, owner);
+  };
+  const keyCheck = { ...accounts, onAdmitted };
+  const identities = { sessions, services, onAdmitted };
   const needsKey = requireKey({ ...keyCheck, find: (text) => keys.findUncached(text) });
   // The accept statement checks the key again, so a cached caller is sufficient here.
   const needsKeyToSend = requireKey({ ...keyCheck, find: (text) => keys.find(text) });
@@ -161,34 +153,18 @@ export function registerAccessChecks(
   });
 }
 
-type Accounts = { keys: KeyCache; limiter: AuthLimiter; sessions: Sessions };
-
-/** Gives requests and the app the fields by which routes reach keys, sessions and sign-in. */
-function decorateWithAccounts(
-  app: App,
-  services: HttpServices,
-  { keys, limiter, sessions }: Accounts,
-): void {
-  const { db, world, config, secrets } = services;
-  app.decorateRequest('caller', null);
-  app.decorateRequest('bodyAccount', null);
-  app.decorateRequest('session', null);
-  app.decorate('sessions', sessions);
-  const secondFactor = new SecondFactor(services);
-  app.decorate('secondFactor', secondFactor);
-  const signIn = {
-    limits: new SignInLimits(db, world, config.limits.auth),
-    devices: new Devices(secrets),
-    passwords: new Passwords(),
-  };
-  app.decorate('signIn', new SignIn({ db, limiter, secondFactor, ...signIn }));
-  app.decorate('createCallerLookup', ({ session, caller, headers }) => {
-    const text = bearerToken(headers.authorization) ?? '';
-    if (session === null || caller === null) return async () => keys.findUncached(text);
-    if (isLocalOperator(session)) return () => Promise.resolve(caller);
-    return () => sessions.findCaller(session.id, caller);
-  });
-  app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
+/**
+ * Returns a function that looks up the caller of this request again, uncached. It returns null when the key was
+ * revoked or has expired, or the session has ended.
+ */
+export function createCallerLookup(
+  { keys, sessions }: Pick<HttpAccounts, 'keys' | 'sessions'>,
+  { session, caller, headers }: FastifyRequest,
+): () => Promise<Caller | null> {
+  const text = bearerToken(headers.authorization) ?? '';
+  if (session === null || caller === null) return async () => keys.findUncached(text);
+  if (isLocalOperator(session)) return () => Promise.resolve(caller);
+  return () => sessions.findCaller(session.id, caller);
 }
 
 type HttpRoute = Pick<RouteOptions, 'config' | 'schema'>;
@@ -213,7 +189,11 @@ const refuseOperators: onRequestHookHandler = (request, reply, done) => {
   refuse(reply, { refused: 'authorization_error', message: OPERATORS_ONLY });
 };
 
-type Identities = { sessions: Sessions; needsKey: onRequestHookHandler; services: HttpServices };
+type Identities = Pick<HttpAccounts, 'sessions'> & {
+  needsKey: onRequestHookHandler;
+  onAdmitted: (request: FastifyRequest) => void;
+  services: HttpServices;
+};
 
 /** Returns the checks that find the caller. They admit the operator of this machine, and require proof from others. */
 function callerChecksOf(
@@ -240,12 +220,12 @@ function callerChecksOf(
 /** Requires a key, or a session if the operation has a role (roles.ts). */
 function keyOrSessionChecks(
   { config = {}, schema }: HttpRoute,
-  { sessions, needsKey }: Omit<Identities, 'services'>,
+  { sessions, needsKey, onAdmitted }: Omit<Identities, 'services'>,
 ): onRequestHookHandler[] {
   const { access = 'full_access', limit } = config;
   const leastRole = LEAST_ROLES.get(schema?.operationId ?? '');
   const needsSendingKey = limit === 'sending';
-  const needsRole = leastRole && sessions.requireRole(leastRole, { needsSendingKey });
+  const needsRole = leastRole && sessions.requireRole({ leastRole, needsSendingKey, onAdmitted });
   if (access === 'session') {
     if (needsRole === undefined) throw new Error(`${schema?.operationId} has no role`);
     const hasKey: RequestTest = ({ headers }) => headers.authorization !== undefined;

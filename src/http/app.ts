@@ -137,6 +137,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     services.attachmentUrls.stop();
     done();
   });
+  app.addHook('onClose', () => services.accounts.keyUsage.close());
   options.beforeRoutes?.(app);
   // Plugins load first, because they apply only to routes that are registered later.
   app.after(() => registerRoutes(app, services, timeouts));

@@ -7,6 +7,7 @@
  * A refusal by a limit also gets the rate-limit headers and Retry-After (accounts/limits/http-limits.ts).
  */
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
 import type { LimitState } from '../core/limits.ts';
 import {
   type FieldProblem,
@@ -17,7 +18,6 @@ import {
   type RefusalCode,
   refuseFields,
 } from '../core/refusals.ts';
-import type { HttpServices } from './services.ts';
 import { isOfRootMount, resendFailure } from '../compat/resend/wire/failures.ts';
 import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
@@ -223,7 +223,11 @@ export function createErrorHandler({
   log,
   isStopping,
   onDatabaseFailure,
-}: Pick<HttpServices, 'log' | 'isStopping' | 'onDatabaseFailure'>): ErrorHandler {
+}: {
+  log: Logger;
+  isStopping: () => boolean;
+  onDatabaseFailure: () => void;
+}): ErrorHandler {
   return (error, request, reply) => {
     if (error instanceof DatabaseUnavailable || error instanceof AcceptedUnknown) {
       onDatabaseFailure();
@@ -278,11 +282,7 @@ function unavailableMessage(error: Error, request: FastifyRequest): string | nul
 }
 
 /** Logs where the error was thrown. Its message and values can contain customer data, so they are not logged. */
-function logBug(
-  error: FastifyError,
-  request: FastifyRequest,
-  log: HttpServices['log'],
-): HttpProblem {
+function logBug(error: FastifyError, request: FastifyRequest, log: Logger): HttpProblem {
   const { name, code, stack } = error;
   const frames = stack
     ?.split('\n')

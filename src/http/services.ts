@@ -9,6 +9,7 @@ import type {
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
+import type { HttpAccounts } from '../accounts/http-accounts.ts';
 import type { RefusedLogIn } from '../accounts/sign-in/refused-log-ins.ts';
 import type { NewestBackup } from '../backup/newest-backup.ts';
 import type { Config } from '../config/config.ts';
@@ -37,6 +38,7 @@ export type HttpServices = {
   db: Database;
   world: World;
   log: Logger;
+  accounts: HttpAccounts;
   accept: AcceptEmail;
   acceptBatch: AcceptBatch;
   attachmentUrls: Pick<AttachmentUrls, 'forRequest' | 'stop'>;
@@ -140,9 +142,5 @@ declare module 'fastify' {
     /** Set when a key, a password, a link or a cookie was refused. */
     refusedLogIn: Pick<RefusedLogIn, 'way' | 'result'> | null;
     bodyAccount: BodyAccount | null;
-  }
-  interface FastifyInstance {
-    /** Removes a key from this process's cache after it was revoked or changed. */
-    forgetKey(keyId: string): void;
   }
 }

@@ -2,6 +2,7 @@
 import { connect, type AddressInfo } from 'node:net';
 import { randomUUIDv7 } from 'node:crypto';
 import { pino } from 'pino';
+import { createHttpAccounts } from '../../src/accounts/http-accounts.ts';
 import { hashApiKey, makeApiKey } from '../../src/accounts/keys/api-key.ts';
 import { DEFAULT_LIMITS } from '../../src/core/limits.ts';
 import type { Caller } from '../../src/core/scope.ts';
@@ -54,8 +55,8 @@ export async function stubHttp({ services, ...options }: StubOptions = {}): Prom
       return { kind: 'accepted' as const, body: JSON.stringify(SENT), limit: LIMIT };
     },
     ...services,
-  } as HttpServices;
-  const app = buildApp(stubs, options);
+  } as Omit<HttpServices, 'accounts'>;
+  const app = buildApp({ ...stubs, accounts: createHttpAccounts(stubs) }, options);
   await app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;

@@ -132,7 +132,7 @@ function registerList(app: App, { db }: HttpServices): void {
   });
 }
 
-function registerChange(app: App, { db }: HttpServices): void {
+function registerChange(app: App, { db, accounts }: HttpServices): void {
   app.patch('/v1/api-keys/:id', {
     config: { withinDomain: true },
     schema: {
@@ -160,13 +160,13 @@ function registerChange(app: App, { db }: HttpServices): void {
       // Changes only the given fields, so a concurrent restriction of the key stays in force.
       const change = { id, ...givenFieldsOf(request.body, changedKey) };
       const changed = await updateKey(db, caller, change, caller);
-      app.forgetKey(id);
+      accounts.keys.forget(id);
       return changed ? keyToWire(changed) : notFound(reply, NOUN);
     },
   });
 }
 
-function registerRevoke(app: App, { db }: HttpServices): void {
+function registerRevoke(app: App, { db, accounts }: HttpServices): void {
   app.delete('/v1/api-keys/:id', {
     config: { withinDomain: true },
     schema: {
@@ -183,13 +183,13 @@ function registerRevoke(app: App, { db }: HttpServices): void {
       const caller = callerOf(request);
       const revoked = isId(id) && (await revokeKey(db, caller, id, caller));
       if (!revoked) return notFound(reply, NOUN);
-      app.forgetKey(id);
+      accounts.keys.forget(id);
       return { object: 'api_key' as const, id, deleted: true as const };
     },
   });
 }
 
-function registerRotate(app: App, { db }: HttpServices): void {
+function registerRotate(app: App, { db, accounts }: HttpServices): void {
   app.post('/v1/api-keys/:id/rotate', {
     config: { withinDomain: true },
     schema: {
@@ -216,7 +216,7 @@ function registerRotate(app: App, { db }: HttpServices): void {
         const message = 'This key has expired; make a new one.';
         return refuse(reply, { refused: 'conflict', message });
       }
-      app.forgetKey(id);
+      accounts.keys.forget(id);
       const { key, text, previousExpiresAt } = rotated;
       const replaces = { id, expires_at: previousExpiresAt.toISOString() };
       return reply.code(201).send({ ...keyToWire(key), key: text, replaces });

@@ -191,6 +191,7 @@ function registerRevokeInvitation(app: App, { db }: HttpServices): void {
 }
 
 function registerAcceptance(app: App, services: HttpServices): void {
+  const { accounts } = services;
   app.post('/v1/invitations/accept', {
     config: { access: 'sign_in' },
     schema: {
@@ -203,8 +204,9 @@ function registerAcceptance(app: App, services: HttpServices): void {
       response: { 200: sessionSchema, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const signedIn = await app.signIn.byInvitation(request.body, app.sessions.originOf(request));
-      return sendNewSession(signedIn, { app, services }, request, reply);
+      const origin = accounts.sessions.originOf(request);
+      const signedIn = await accounts.signIn.byInvitation(request.body, origin);
+      return sendNewSession(signedIn, services, request, reply);
     },
   });
 }

@@ -17,7 +17,9 @@ import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../../c
 import { clientOf, networkOf } from '../../net/ip-addresses.ts';
 import { isId } from '../../database/ids.ts';
 import { findOrCreateMemberKey } from '../keys/key-store.ts';
+import type { Config } from '../../config/config.ts';
 import type { Queryable } from '../../database/database.ts';
+import type { SecretBox } from '../../secrets/secret-box.ts';
 import {
   findSession,
   findSessionById,
@@ -27,9 +29,7 @@ import {
   touchSession,
   type RequestedScope,
 } from './session-store.ts';
-import type { SecondFactor } from '../sign-in/second-factor.ts';
-import type { Origin, SignIn } from '../sign-in/sign-in.ts';
-import type { ClientConnections } from '../../http/socket/client-connections.ts';
+import type { Origin } from '../sign-in/sign-in.ts';
 import {
   type HttpProblem,
   problemOfRefusal,
@@ -37,22 +37,11 @@ import {
   sendProblem,
   WRONG_ENVIRONMENT,
 } from '../../http/errors.ts';
-import type { HttpServices } from '../../http/services.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Set after the session was checked; null for a request with a key. */
     session: SessionState | null;
-  }
-  interface FastifyInstance {
-    /**
-     * Returns a function that looks up the caller of this request again, uncached. It returns null when the key was
-     * revoked or has expired, or the session has ended.
-     */
-    createCallerLookup(request: FastifyRequest): () => Promise<Caller | null>;
-    sessions: Sessions;
-    signIn: SignIn;
-    secondFactor: SecondFactor;
   }
 }
 
@@ -90,10 +79,18 @@ const OTHER_ORIGIN: Refusal = {
 
 const NO_PROJECT = noSuch('project');
 
-type SessionsOptions = Pick<HttpServices, 'config' | 'localUrl' | 'log' | 'secrets'> & {
+type SessionsOptions = {
   db: Queryable;
   limiter: AuthLimiter;
-  connections: ClientConnections;
+  secrets: SecretBox;
+  config: Pick<Config, 'publicUrl'>;
+  localUrl: string;
+};
+
+type RequiredRole = {
+  leastRole: Role;
+  needsSendingKey: boolean;
+  onAdmitted: (request: FastifyRequest) => void;
 };
 
 export class Sessions {
@@ -157,12 +154,9 @@ export class Sessions {
    * Requires a session with this role or one above it. With `needsSendingKey`, the caller gets the key that accepting
    * checks.
    */
-  requireRole(
-    leastRole: Role,
-    { needsSendingKey }: { needsSendingKey: boolean },
-  ): onRequestHookHandler {
+  requireRole(required: RequiredRole): onRequestHookHandler {
     return (request, reply, done) => {
-      this.#check(request, reply, { leastRole, needsSendingKey }).then((isAdmitted) => {
+      this.#check(request, reply, required).then((isAdmitted) => {
         if (isAdmitted) done();
       }, done);
     };
@@ -194,7 +188,7 @@ export class Sessions {
   async #check(
     request: FastifyRequest,
     reply: FastifyReply,
-    { leastRole, needsSendingKey }: { leastRole: Role; needsSendingKey: boolean },
+    { leastRole, needsSendingKey, onAdmitted }: RequiredRole,
   ): Promise<boolean> {
     const scope = readRequestedScope(request);
     if ('problem' in scope) {
@@ -222,8 +216,7 @@ export class Sessions {
       const { memberId: id, name } = session;
       request.caller.keyId = await findOrCreateMemberKey(db, request.caller, { id, name });
     }
-    const { connections } = this.#options;
-    connections.markKnown(request.raw.socket, session.projectId ?? session.organizationId);
+    onAdmitted(request);
     return true;
   }
 

@@ -44,13 +44,14 @@ export function registerSessionRoutes(app: App, services: HttpServices): void {
   registerLinks(app, services);
   registerGetSession(app, services);
   registerSignOut(app, services);
-  registerChangePassword(app);
+  registerChangePassword(app, services);
   registerListSessions(app, services);
   registerSignOutEverywhere(app, services);
   registerSignOutElsewhere(app, services);
 }
 
 function registerSignIn(app: App, services: HttpServices): void {
+  const { db, accounts } = services;
   app.get('/v1/session/setup', {
     config: { access: 'public' },
     schema: {
@@ -65,7 +66,7 @@ function registerSignIn(app: App, services: HttpServices): void {
     },
     handler: async () => ({
       object: 'setup' as const,
-      needs_owner: !(await hasOwner(services.db)),
+      needs_owner: !(await hasOwner(db)),
     }),
   });
 
@@ -84,13 +85,15 @@ function registerSignIn(app: App, services: HttpServices): void {
       response: { 200: sessionSchema, ...failures(400, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const signedIn = await app.signIn.byPassword(request.body, app.sessions.originOf(request));
-      return sendNewSession(signedIn, { app, services }, request, reply);
+      const origin = accounts.sessions.originOf(request);
+      const signedIn = await accounts.signIn.byPassword(request.body, origin);
+      return sendNewSession(signedIn, services, request, reply);
     },
   });
 }
 
 function registerLinks(app: App, services: HttpServices): void {
+  const { accounts } = services;
   app.post('/v1/session/owner', {
     config: { access: 'sign_in' },
     schema: {
@@ -105,8 +108,9 @@ function registerLinks(app: App, services: HttpServices): void {
       response: { 200: sessionSchema, ...failures(400, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const signedIn = await app.signIn.asFirstOwner(request.body, app.sessions.originOf(request));
-      return sendNewSession(signedIn, { app, services }, request, reply);
+      const origin = accounts.sessions.originOf(request);
+      const signedIn = await accounts.signIn.asFirstOwner(request.body, origin);
+      return sendNewSession(signedIn, services, request, reply);
     },
   });
 
@@ -124,8 +128,9 @@ function registerLinks(app: App, services: HttpServices): void {
       response: { 200: sessionSchema, ...failures(400, 404, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const signedIn = await app.signIn.byNewPassword(request.body, app.sessions.originOf(request));
-      return sendNewSession(signedIn, { app, services }, request, reply);
+      const origin = accounts.sessions.originOf(request);
+      const signedIn = await accounts.signIn.byNewPassword(request.body, origin);
+      return sendNewSession(signedIn, services, request, reply);
     },
   });
 }
@@ -148,7 +153,7 @@ function registerGetSession(app: App, services: HttpServices): void {
   });
 }
 
-function registerSignOut(app: App, { db }: HttpServices): void {
+function registerSignOut(app: App, { db, accounts }: HttpServices): void {
   app.delete('/v1/session', {
     config: { access: 'session' },
     schema: {
@@ -162,13 +167,13 @@ function registerSignOut(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const { id, memberId } = sessionOf(request);
       await endSession(db, memberId, id);
-      app.sessions.clearSessionCookie(reply);
+      accounts.sessions.clearSessionCookie(reply);
       return { object: 'session' as const, id, deleted: true as const };
     },
   });
 }
 
-function registerChangePassword(app: App): void {
+function registerChangePassword(app: App, { accounts }: HttpServices): void {
   app.post('/v1/session/password', {
     config: { access: 'session' },
     schema: {
@@ -183,12 +188,12 @@ function registerChangePassword(app: App): void {
     handler: async (request, reply) => {
       const { id: sessionId, memberId } = sessionOf(request);
       const { current_password: currentPassword, password } = request.body;
-      const changed = await app.signIn.changePassword(
+      const changed = await accounts.signIn.changePassword(
         { memberId, sessionId },
         { currentPassword, password },
       );
       if (isRefusal(changed)) return refuse(reply, changed);
-      app.sessions.setDeviceCookie(reply, changed.device);
+      accounts.sessions.setDeviceCookie(reply, changed.device);
       return { object: 'password' as const, changed: true as const };
     },
   });
@@ -221,7 +226,7 @@ function registerListSessions(app: App, { db }: HttpServices): void {
   });
 }
 
-function registerSignOutEverywhere(app: App, { db }: HttpServices): void {
+function registerSignOutEverywhere(app: App, { db, accounts }: HttpServices): void {
   app.delete('/v1/session/all', {
     config: { access: 'session' },
     schema: {
@@ -234,13 +239,13 @@ function registerSignOutEverywhere(app: App, { db }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const count = await endSessions(db, sessionOf(request).memberId, null);
-      app.sessions.clearSessionCookie(reply);
+      accounts.sessions.clearSessionCookie(reply);
       return { object: 'session' as const, count, deleted: true as const };
     },
   });
 }
 
-function registerSignOutElsewhere(app: App, { db }: HttpServices): void {
+function registerSignOutElsewhere(app: App, { db, accounts }: HttpServices): void {
   app.delete('/v1/session/all/:id', {
     config: { access: 'session' },
     schema: {
@@ -256,7 +261,7 @@ function registerSignOutElsewhere(app: App, { db }: HttpServices): void {
       const { id } = request.params;
       const { id: currentId, memberId } = sessionOf(request);
       if (!isId(id) || !(await endSession(db, memberId, id))) return notFound(reply, 'session');
-      if (id === currentId) app.sessions.clearSessionCookie(reply);
+      if (id === currentId) accounts.sessions.clearSessionCookie(reply);
       return { object: 'session' as const, id, deleted: true as const };
     },
   });
@@ -265,7 +270,7 @@ function registerSignOutElsewhere(app: App, { db }: HttpServices): void {
 /** Sets the cookie of a new session, ends the browser's previous session, and sends the new one. */
 export async function sendNewSession(
   signedIn: SignedIn | SignInRefusal,
-  { app, services }: { app: App; services: HttpServices },
+  services: HttpServices,
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
@@ -273,16 +278,17 @@ export async function sendNewSession(
     request.refusedLogIn = refusedLogInOf(signedIn, request);
     return refuse(reply, signedIn);
   }
-  const { db } = services;
-  const previousToken = app.sessions.readToken(request);
+  const { db, accounts } = services;
+  const { sessions } = accounts;
+  const previousToken = sessions.readToken(request);
   const scope = { projectId: null, environment: 'test' } as const;
   const replaced = previousToken && (await findSession(db, previousToken, scope));
   if (replaced) await endSession(db, replaced.memberId, replaced.id);
   const state = await findSessionById(db, signedIn.sessionId, scope);
   // Another request ended the session meanwhile.
   if (state === null) return notFound(reply, 'session');
-  app.sessions.setSessionCookie(reply, signedIn.token);
-  app.sessions.setDeviceCookie(reply, signedIn.device);
+  sessions.setSessionCookie(reply, signedIn.token);
+  sessions.setDeviceCookie(reply, signedIn.device);
   request.session = state; // for the audit log
   return reply.send(await readSessionResponse(services, state));
 }

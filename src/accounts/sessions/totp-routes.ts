@@ -11,9 +11,9 @@ const SESSION_SCHEMA = { tags: ['Session'], security: BY_SESSION };
 
 export function registerTotpRoutes(app: App, services: HttpServices): void {
   registerGet(app, services);
-  registerRemove(app);
-  registerBegin(app);
-  registerConfirm(app);
+  registerRemove(app, services);
+  registerBegin(app, services);
+  registerConfirm(app, services);
 }
 
 function registerGet(app: App, { db }: HttpServices): void {
@@ -36,7 +36,7 @@ function registerGet(app: App, { db }: HttpServices): void {
   });
 }
 
-function registerRemove(app: App): void {
+function registerRemove(app: App, { accounts }: HttpServices): void {
   app.delete('/v1/session/totp', {
     config: { access: 'session' },
     schema: {
@@ -50,15 +50,15 @@ function registerRemove(app: App): void {
     },
     handler: async (request, reply) => {
       const { memberId } = sessionOf(request);
-      const refusal = await app.signIn.confirmPassword(memberId, request.body.password);
+      const refusal = await accounts.signIn.confirmPassword(memberId, request.body.password);
       if (refusal !== null) return refuse(reply, refusal);
-      await app.secondFactor.remove(memberId);
+      await accounts.secondFactor.remove(memberId);
       return { object: 'totp' as const, enabled: false, recovery_codes_left: 0 };
     },
   });
 }
 
-function registerBegin(app: App): void {
+function registerBegin(app: App, { accounts }: HttpServices): void {
   app.post('/v1/session/totp', {
     config: { access: 'session' },
     schema: {
@@ -74,9 +74,9 @@ function registerBegin(app: App): void {
     },
     handler: async (request, reply) => {
       const { memberId } = sessionOf(request);
-      const refusal = await app.signIn.confirmPassword(memberId, request.body.password);
+      const refusal = await accounts.signIn.confirmPassword(memberId, request.body.password);
       if (refusal !== null) return refuse(reply, refusal);
-      const begun = await app.secondFactor.begin(memberId);
+      const begun = await accounts.secondFactor.begin(memberId);
       if (isRefusal(begun)) return refuse(reply, begun);
       reply.header('cache-control', 'no-store');
       return { object: 'totp_secret' as const, ...begun };
@@ -84,7 +84,7 @@ function registerBegin(app: App): void {
   });
 }
 
-function registerConfirm(app: App): void {
+function registerConfirm(app: App, { accounts }: HttpServices): void {
   app.post('/v1/session/totp/confirm', {
     config: { access: 'session' },
     schema: {
@@ -99,7 +99,7 @@ function registerConfirm(app: App): void {
     },
     handler: async (request, reply) => {
       const { memberId } = sessionOf(request);
-      const confirmed = await app.secondFactor.confirm(memberId, request.body.code);
+      const confirmed = await accounts.secondFactor.confirm(memberId, request.body.code);
       if (isRefusal(confirmed)) return refuse(reply, confirmed);
       reply.header('cache-control', 'no-store');
       const { recoveryCodes: codes } = confirmed;

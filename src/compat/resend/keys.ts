@@ -62,7 +62,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
   });
 }
 
-function registerChangeAndRemove(app: App, { db }: HttpServices): void {
+function registerChangeAndRemove(app: App, { db, accounts }: HttpServices): void {
   app.patch('/api-keys/:id', {
     config: { withinDomain: true },
     schema: { ...HIDDEN, params: idInPath, body: z.object({ name: label(100) }) },
@@ -83,7 +83,7 @@ function registerChangeAndRemove(app: App, { db }: HttpServices): void {
       const caller = callerOf(request);
       const isRevoked = isId(id) && (await revokeKey(db, caller, id, caller));
       if (!isRevoked) return notFound(reply, NOUN);
-      app.forgetKey(id);
+      accounts.keys.forget(id);
       return { object: 'api_key', id, deleted: true };
     },
   });

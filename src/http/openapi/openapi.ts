@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import swagger from '@fastify/swagger';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { ZodType } from 'zod';
+import { createHttpAccounts } from '../../accounts/http-accounts.ts';
 import { DEFAULT_LIMITS } from '../../core/limits.ts';
 import { DEFAULT_RETENTION } from '../../core/retention.ts';
 import { buildApp } from '../app.ts';
@@ -32,7 +33,7 @@ The dashboard uses the same operations with a session in place of a key: it name
 \`Letterhaus-Project\` and \`Letterhaus-Environment\`, and sends \`Letterhaus-Session: 1\` with every change.`;
 
 /** Placeholders: the routes are registered here but never called. */
-const NO_SERVICES = {
+const PLACEHOLDERS = {
   db: {},
   config: {
     metricsToken: null,
@@ -44,7 +45,7 @@ const NO_SERVICES = {
   world: { monotonicMs: () => 0 },
   attachmentUrls: { stop: () => {} },
   certificate: null,
-} as unknown as HttpServices;
+} as unknown as Omit<HttpServices, 'accounts'>;
 
 const TAGS = {
   Emails: 'Send email, follow its delivery, cancel and reschedule it.',
@@ -89,7 +90,8 @@ type Response = { description: string; headers?: object };
 type Document = Parameters<typeof tidyOpenApi>[0];
 
 export async function generateOpenApi(): Promise<object> {
-  const app = buildApp(NO_SERVICES, { beforeRoutes: registerSwagger });
+  const services = { ...PLACEHOLDERS, accounts: createHttpAccounts(PLACEHOLDERS) };
+  const app = buildApp(services, { beforeRoutes: registerSwagger });
   await app.ready();
   const document = JSON.parse(JSON.stringify(app.swagger())) as Document;
   await app.close();

@@ -5,6 +5,7 @@
  * one another only through their stores and ports. Everything else is passed here as arguments.
  */
 import type { Registry } from 'prom-client';
+import { createHttpAccounts } from '../../accounts/http-accounts.ts';
 import { findNewestBackup } from '../../backup/newest-backup.ts';
 import { ReloadedCertificate } from '../machine/certificates.ts';
 import type { Unready } from '../../core/readiness.ts';
@@ -279,15 +280,17 @@ function createApp(
   const { db, builder } = context;
   const { readiness, sending, features, supervisor } = parts;
   const world = systemWorld;
-  return buildApp({
+  const localUrl = ownUrl(context.config);
+  const services: HttpServices = {
     ...context,
     ...features,
     world,
+    accounts: createHttpAccounts({ ...context, world, localUrl }),
     templates: new TemplateService(context),
     suppressionsMaximum: new SuppressionsMaximum(world, context.config.suppressionsMax),
     attachmentUrls: new AttachmentUrls({ ...context, world }),
     webhooks: new WebhookService({ ...context, world }),
-    localUrl: ownUrl(context.config),
+    localUrl,
     contentOf: (wanted) => composeContent(db, builder, wanted),
     unready: () => readiness.reasons(),
     readyWarnings: supervisor.warnings,
@@ -299,7 +302,8 @@ function createApp(
     newestBackup: () => findNewestBackup(context.config.backup, world),
     certificate: apiCertificate(context),
     metricsText: supervisor.metricsText,
-  });
+  };
+  return buildApp(services);
 }
 
 function apiCertificate({ config, log }: WorkerContext): ReloadedCertificate | null {
