@@ -30,7 +30,7 @@ import {
 } from './errors.ts';
 import { createLimitHeadersHook } from '../accounts/limits/http-limits.ts';
 import { admitOperator } from './socket/admin-socket.ts';
-import { isLocalOperator, isFromLocalOperator } from './local-operator.ts';
+import { isLocalOperator, isFromLocalOperator } from './socket/local-operator.ts';
 import { LEAST_ROLES, OPERATOR_KEY_OPERATIONS, LOCAL_OPERATOR_OPERATIONS } from './roles.ts';
 import type { App, HttpServices } from './services.ts';
 import { clientOf } from '../net/ip-addresses.ts';

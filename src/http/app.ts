@@ -17,7 +17,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { RefusedLogIn } from '../accounts/sign-in/refused-log-ins.ts';
 import { Overloaded } from '../core/refusals.ts';
 import { registerAccessChecks } from './access.ts';
-import { isFromLocalOperator } from './local-operator.ts';
+import { isFromLocalOperator } from './socket/local-operator.ts';
 import { registerRequestLog } from '../requests/http-log.ts';
 import { auditChanges } from '../accounts/audit/http-audit.ts';
 import { wholeBodyParser } from './socket/bodies.ts';
@@ -42,7 +42,6 @@ import {
   respondTooLate,
   refuseRawInput,
 } from './socket/raw-responses.ts';
-import { registerRootMount } from '../compat/resend/mount.ts';
 import { registerAuditRoutes } from '../accounts/audit/routes.ts';
 import {
   isBrowserVisit,
@@ -83,6 +82,7 @@ import { registerTrackingRoutes } from '../tracking/routes.ts';
 import { registerViewRoutes } from '../accounts/members/view-routes.ts';
 import { registerUnsubscribeRoutes } from '../suppressions/unsubscribe-routes.ts';
 import { registerWebhookRoutes } from '../webhooks/routes.ts';
+import type { RootFormat } from './root-format.ts';
 import type { App, Certificate, HttpServices } from './services.ts';
 import { withoutTrailingSlash } from './socket/trailing-slash.ts';
 import { FixedPaths, refuseUnknownRoute } from './unknown-routes.ts';
@@ -99,7 +99,15 @@ type HttpTimeouts = {
   closeMs: number;
 };
 
+/** An API that is mounted at the root, beside `/v1`. */
+export type RootMount = {
+  format: RootFormat;
+  registerRoutes(app: App, services: HttpServices): void;
+};
+
 export type AppOptions = {
+  /** Absent when only `/v1` is served. */
+  rootMount?: RootMount;
   timeouts?: HttpTimeouts;
   /** Registers plugins, which apply only to routes that are registered after them. */
   beforeRoutes?: (app: App) => void;
@@ -124,8 +132,8 @@ const COMPILERS = {
 };
 
 export function buildApp(services: HttpServices, options: AppOptions = {}): App {
-  const { timeouts = TIMEOUTS } = options;
-  const app = createFastify(services, timeouts);
+  const { timeouts = TIMEOUTS, rootMount } = options;
+  const app = createFastify(services, timeouts, rootMount?.format ?? null);
   const connections = limitConnections(app, services, options);
   logRequests(app, services);
   countRequests(app, services.onResponseSent);
@@ -140,7 +148,10 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   app.addHook('onClose', () => services.accounts.keyUsage.close());
   options.beforeRoutes?.(app);
   // Plugins load first, because they apply only to routes that are registered later.
-  app.after(() => registerRoutes(app, services, timeouts));
+  app.after(() => {
+    registerRoutes(app, services, timeouts);
+    rootMount?.registerRoutes(app, services);
+  });
   return app;
 }
 
@@ -182,10 +193,13 @@ function registerRoutes(app: App, services: HttpServices, timeouts: HttpTimeouts
   registerRequestRoutes(app, services);
   registerServiceRoutes(app, services);
   registerDashboardRoutes(app, services);
-  registerRootMount(app, services);
 }
 
-function createFastify(services: HttpServices, timeouts: HttpTimeouts): App {
+function createFastify(
+  services: HttpServices,
+  timeouts: HttpTimeouts,
+  rootFormat: RootFormat | null,
+): App {
   const { world, config, certificate } = services;
   const handleError = createErrorHandler(services);
   const http = {
@@ -205,7 +219,7 @@ function createFastify(services: HttpServices, timeouts: HttpTimeouts): App {
     // A parameter may be an address with every octet escaped, or a tracked link.
     routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 2_048 },
     trustProxy: config.trustedProxies.length > 0 && [...config.trustedProxies],
-    rewriteUrl: ({ url = '/' }) => withoutTrailingSlash(url),
+    rewriteUrl: ({ url = '/' }) => withoutTrailingSlash(url, rootFormat),
     genReqId: () => world.newId(),
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => void handleError(error, request, reply),
@@ -213,6 +227,7 @@ function createFastify(services: HttpServices, timeouts: HttpTimeouts): App {
     // Fastify's types know only Ajv's compilers.
     ...({ schemaController: { compilersFactory: COMPILERS } } as object),
   }).withTypeProvider<ZodTypeProvider>();
+  app.decorate('rootFormat', rootFormat);
   app.setErrorHandler(handleError);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', wholeBodyParser(jsonBodyParser));

@@ -1,7 +1,7 @@
 /**
  * Sends all failures in one shape, `{"error": {"code", "message", "request_id"}}`, with the status of the code:
  * refusals and thrown errors (Fastify's, an unavailable database, bugs). Only this file defines the statuses of the
- * API. Three others send failures of their own: the root mount (compat/resend/wire/failures.ts), pages of unsubscribe
+ * API. Three others send failures of their own: the root mount (root-format.ts), pages of unsubscribe
  * links (suppressions/http-unsubscribe-page.ts), and malformed HTTP (http/socket/raw-responses.ts).
  *
  * A refusal by a limit also gets the rate-limit headers and Retry-After (accounts/limits/http-limits.ts).
@@ -18,7 +18,7 @@ import {
   type RefusalCode,
   refuseFields,
 } from '../core/refusals.ts';
-import { isOfRootMount, resendFailure } from '../compat/resend/wire/failures.ts';
+import { rootFormatOf } from './root-format.ts';
 import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 import { SecretUnopenable } from '../secrets/secret-box.ts';
@@ -145,12 +145,14 @@ export function sendProblem(reply: FastifyReply, problem: HttpProblem): FastifyR
 
 /** Renders a failure in the shape of the API that the path belongs to. */
 function renderFailure(
-  { id, url, headers }: FastifyRequest,
+  request: FastifyRequest,
   problem: HttpProblem,
 ): { status: number; body: string } {
-  if (!isOfRootMount(url)) return { status: problem.status, body: errorBody(problem, id) };
+  const { id, headers } = request;
+  const rootFormat = rootFormatOf(request);
+  if (rootFormat === null) return { status: problem.status, body: errorBody(problem, id) };
   const hasKey = headers.authorization !== undefined;
-  return resendFailure(problem, { requestId: id, hasKey });
+  return rootFormat.renderFailure(problem, { requestId: id, hasKey });
 }
 
 /** Sends a refusal. With `limit`, sets the RateLimit headers; an exceeded limit always has one. */

@@ -9,7 +9,7 @@ import { findOrganization } from '../accounts/members/member-store.ts';
 import type { Queryable } from '../database/database.ts';
 import { callerOf } from './access.ts';
 import { refuse } from './errors.ts';
-import { isFromLocalOperator } from './local-operator.ts';
+import { isFromLocalOperator } from './socket/local-operator.ts';
 import { sessionOf } from '../accounts/sessions/http-sessions.ts';
 
 export const NOT_OPERATOR: Refusal = {

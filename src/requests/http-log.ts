@@ -8,7 +8,7 @@ import type { World } from '../lib/world.ts';
 import type { Caller } from '../core/scope.ts';
 import { networkOf } from '../net/ip-addresses.ts';
 import { addApiRequests, type NewApiRequest } from './request-store.ts';
-import { isFromLocalOperator } from '../http/local-operator.ts';
+import { isFromLocalOperator } from '../http/socket/local-operator.ts';
 import { outlineOf } from './body-outline.ts';
 import { WriteBehind } from '../lib/write-behind.ts';
 import type { Access, App, HttpServices } from '../http/services.ts';

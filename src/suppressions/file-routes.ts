@@ -28,7 +28,7 @@ import {
   refuseEncoding,
   sendProblem,
 } from '../http/errors.ts';
-import { isFromLocalOperator } from '../http/local-operator.ts';
+import { isFromLocalOperator } from '../http/socket/local-operator.ts';
 import { failures } from '../http/schemas.ts';
 import {
   csvFile,

@@ -6,7 +6,7 @@ import type { World } from '../lib/world.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { listResponse, pageResponse } from '../http/list-pages.ts';
-import { isFromLocalOperator } from '../http/local-operator.ts';
+import { isFromLocalOperator } from '../http/socket/local-operator.ts';
 import { doc, failures, idSchema, limitField, listOf, shown, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { explainAddress, parseAddress } from '../mail/address.ts';

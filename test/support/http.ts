@@ -4,6 +4,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import { pino } from 'pino';
 import { createHttpAccounts } from '../../src/accounts/http-accounts.ts';
 import { hashApiKey, makeApiKey } from '../../src/accounts/keys/api-key.ts';
+import { RESEND_MOUNT } from '../../src/compat/resend/mount.ts';
 import { DEFAULT_LIMITS } from '../../src/core/limits.ts';
 import type { Caller } from '../../src/core/scope.ts';
 import { type AppOptions, buildApp } from '../../src/http/app.ts';
@@ -56,7 +57,10 @@ export async function stubHttp({ services, ...options }: StubOptions = {}): Prom
     },
     ...services,
   } as Omit<HttpServices, 'accounts'>;
-  const app = buildApp({ ...stubs, accounts: createHttpAccounts(stubs) }, options);
+  const app = buildApp(
+    { ...stubs, accounts: createHttpAccounts(stubs) },
+    { rootMount: RESEND_MOUNT, ...options },
+  );
   await app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;

@@ -75,19 +75,9 @@ export const PORTS: Record<string, readonly string[]> = {
   webhooks: ['sending/signed-request.ts'],
 };
 
-/**
- * Imports against the direction: where HTTP or a webhook turns to the wire format of Resend. The last one starts the
- * command line.
- */
+/** Imports against the direction: a webhook in the format of Resend, and the start of the command line. */
 const EXCEPTIONS: Record<string, readonly string[]> = {
   'src/webhooks/sending/signed-request.ts': ['src/compat/resend/wire/webhook-payload.ts'],
-  'src/http/app.ts': ['src/compat/resend/mount.ts'],
-  'src/http/errors.ts': ['src/compat/resend/wire/failures.ts'],
-  'src/http/socket/json-body.ts': [
-    'src/compat/resend/wire/byte-arrays.ts',
-    'src/compat/resend/wire/failures.ts',
-  ],
-  'src/http/socket/trailing-slash.ts': ['src/compat/resend/wire/failures.ts'],
   'src/main.ts': ['src/cli/program.ts'],
 };
 

@@ -9,7 +9,7 @@ import type { FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } fr
 import { networkOf } from '../../net/ip-addresses.ts';
 import { addAuditEvent, type AuditEvent } from './audit-store.ts';
 import { findResponsibleOrganization } from '../members/member-store.ts';
-import { isLocalOperator, isFromLocalOperator } from '../../http/local-operator.ts';
+import { isLocalOperator, isFromLocalOperator } from '../../http/socket/local-operator.ts';
 import { LEAST_ROLES } from '../../http/roles.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 

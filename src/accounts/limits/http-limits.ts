@@ -6,7 +6,7 @@
 import type { FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify';
 import { type Limit, limitRefusal, type LimitState } from '../../core/limits.ts';
 import { refuse, setLimitHeaders } from '../../http/errors.ts';
-import { isFromLocalOperator } from '../../http/local-operator.ts';
+import { isFromLocalOperator } from '../../http/socket/local-operator.ts';
 import type { HttpServices } from '../../http/services.ts';
 import { peekLimit, type RequestCategory, countRequest } from './limit-store.ts';
 

@@ -12,7 +12,7 @@ import {
 } from './invitation-store.ts';
 import { listMembers, type Member } from './member-store.ts';
 import { refuse } from '../../http/errors.ts';
-import { isLocalOperator } from '../../http/local-operator.ts';
+import { isLocalOperator } from '../../http/socket/local-operator.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
 import {
   deleted,

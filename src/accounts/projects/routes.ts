@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { describeAlert } from '../../reputation/alert.ts';
 import { isId } from '../../database/ids.ts';
 import { callerOf } from '../../http/access.ts';
-import { isLocalOperator, isFromLocalOperator } from '../../http/local-operator.ts';
+import { isLocalOperator, isFromLocalOperator } from '../../http/socket/local-operator.ts';
 import { notFound } from '../../http/errors.ts';
 import {
   doc,

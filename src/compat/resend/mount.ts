@@ -4,12 +4,14 @@
  * results for clients. The rules are those of `/v1`. docs/moving-from-resend.md lists the differences.
  */
 import type { Refusal } from '../../core/refusals.ts';
+import type { RootMount } from '../../http/app.ts';
 import { refuse } from '../../http/errors.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { registerResendAttachments } from './attachments.ts';
 import { registerResendDomains } from './domains.ts';
 import { registerResendEmails } from './emails.ts';
-import { NOT_OFFERED } from './wire/failures.ts';
+import { packByteArrays } from './wire/byte-arrays.ts';
+import { isOfRootMount, NOT_OFFERED, resendFailure } from './wire/failures.ts';
 import { registerResendKeys } from './keys.ts';
 import { registerResendLogs } from './logs.ts';
 import { registerResendMetrics } from './metrics.ts';
@@ -41,7 +43,16 @@ const MISSING_FEATURES: readonly (readonly [feature: string, paths: readonly str
   ['received mail', ['/emails/receiving', '/emails/receiving/*']],
 ];
 
-export function registerRootMount(app: App, services: HttpServices): void {
+export const RESEND_MOUNT: RootMount = {
+  format: {
+    hasPath: isOfRootMount,
+    renderFailure: resendFailure,
+    rewriteJson: packByteArrays,
+  },
+  registerRoutes,
+};
+
+function registerRoutes(app: App, services: HttpServices): void {
   registerResendEmails(app, services);
   registerResendShare(app, services);
   registerResendAttachments(app, services);

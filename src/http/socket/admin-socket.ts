@@ -27,7 +27,7 @@ import {
 import type { SessionState } from '../../accounts/sessions/session-store.ts';
 import { isRefusal, noSuch, type Refusal } from '../../core/refusals.ts';
 import { type HttpProblem, problemOfRefusal, sendProblem, WRONG_ENVIRONMENT } from '../errors.ts';
-import { markAdminSocket, NOBODY_ID } from '../local-operator.ts';
+import { markAdminSocket, NOBODY_ID } from './local-operator.ts';
 import { OWN_SESSION_OPERATIONS } from '../roles.ts';
 import type { App, HttpServices } from '../services.ts';
 

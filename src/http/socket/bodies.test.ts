@@ -5,7 +5,7 @@ import { connect, Socket } from 'node:net';
 import { test } from 'node:test';
 import { stubHttp, type StubHttp } from '../../../test/support/http.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { markAdminSocket } from '../local-operator.ts';
+import { markAdminSocket } from './local-operator.ts';
 import { createBodyAccounting, type BodyAccount } from './bodies.ts';
 
 const MB = 1024 * 1024;

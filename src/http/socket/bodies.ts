@@ -21,7 +21,7 @@ import { Pieces } from '../../lib/pieces.ts';
 import { Overloaded } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
 import { clientOf } from '../../net/ip-addresses.ts';
-import { isFromLocalOperator } from '../local-operator.ts';
+import { isFromLocalOperator } from './local-operator.ts';
 
 const MB = 1024 * 1024;
 

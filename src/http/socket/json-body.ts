@@ -5,8 +5,7 @@
  */
 import type { FastifyRequest } from 'fastify';
 import { BadRequest, malformed, NOT_JSON } from '../errors.ts';
-import { packByteArrays } from '../../compat/resend/wire/byte-arrays.ts';
-import { isOfRootMount } from '../../compat/resend/wire/failures.ts';
+import { rootFormatOf } from '../root-format.ts';
 
 const DEPTH_MAX = 32;
 /** A batch of 100 emails with all fields has far fewer. */
@@ -41,7 +40,7 @@ export function jsonBodyParser(
   const charset = /charset="?([^";\s]+)/i.exec(request.headers['content-type'] ?? '')?.[1];
   if (charset && !/^(utf-?8|us-ascii)$/i.test(charset)) return done(new BadRequest(NOT_JSON));
   try {
-    done(null, parseJsonBody(isOfRootMount(request.url) ? packByteArrays(bytes) : bytes));
+    done(null, parseJsonBody(rootFormatOf(request)?.rewriteJson(bytes) ?? bytes));
   } catch (error) {
     done(error as Error);
   }

@@ -12,6 +12,7 @@ import type { Unready } from '../../core/readiness.ts';
 import type { Scope } from '../../core/scope.ts';
 import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/broker-messages.ts';
 import type { MessageBuilder, MessageRecipient } from '../../delivery/attempt/message.ts';
+import { RESEND_MOUNT } from '../../compat/resend/mount.ts';
 import { createDomainService } from '../../domains/domains.ts';
 import { listenOnAdminSocket } from '../../http/socket/admin-socket.ts';
 import { buildApp } from '../../http/app.ts';
@@ -303,7 +304,7 @@ function createApp(
     certificate: apiCertificate(context),
     metricsText: supervisor.metricsText,
   };
-  return buildApp(services);
+  return buildApp(services, { rootMount: RESEND_MOUNT });
 }
 
 function apiCertificate({ config, log }: WorkerContext): ReloadedCertificate | null {

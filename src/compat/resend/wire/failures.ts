@@ -3,6 +3,7 @@
  * always one of the 21 that clients know: those for PHP and .NET do not recognise a failure with another name.
  */
 import type { RefusalCode } from '../../../core/refusals.ts';
+import type { RenderedProblem } from '../../../http/root-format.ts';
 
 /** First path segments of the root mount, offered or not (mount.ts). */
 const OFFERED = [
@@ -39,13 +40,6 @@ export function isOfRootMount(url: string): boolean {
   return MOUNTED.has(/^\/+([^/?#]+)/.exec(url)?.[1] ?? '');
 }
 
-type Problem = {
-  status: number;
-  code: string;
-  message: string;
-  details?: readonly { field: string }[] | undefined;
-};
-
 type ErrorName =
   | 'internal_server_error'
   | 'invalid_api_key'
@@ -78,7 +72,7 @@ const ERROR_NAMES: Readonly<Record<Exclude<RefusalCode, 'validation_error'>, Err
 };
 
 export function resendFailure(
-  problem: Problem,
+  problem: RenderedProblem,
   { requestId, hasKey }: { requestId: string; hasKey: boolean },
 ): { status: number; body: string } {
   const { name, status } = errorNameAndStatus(problem, hasKey);
@@ -87,7 +81,7 @@ export function resendFailure(
   return { status, body };
 }
 
-function errorNameAndStatus(problem: Problem, hasKey: boolean): ErrorNaming {
+function errorNameAndStatus(problem: RenderedProblem, hasKey: boolean): ErrorNaming {
   const { code, status } = problem;
   if (code === 'authentication_error' && !hasKey) return { name: 'missing_api_key', status };
   if (code in ERROR_NAMES) return ERROR_NAMES[code as keyof typeof ERROR_NAMES];
@@ -95,7 +89,7 @@ function errorNameAndStatus(problem: Problem, hasKey: boolean): ErrorNaming {
 }
 
 /** Names a failed rule by its first field, and a failure of HTTP by its status. */
-function errorNameOf({ status, message, details }: Problem): ErrorName {
+function errorNameOf({ status, message, details }: RenderedProblem): ErrorName {
   if (status === 405) return 'method_not_allowed';
   if (status >= 500) return 'internal_server_error';
   const field = details?.[0]?.field.replace(/^\[\d+\]\.?/, '') ?? '';

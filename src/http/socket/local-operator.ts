@@ -1,7 +1,7 @@
-/** Recognises requests of the operator of this machine (socket/admin-socket.ts). */
+/** Recognises requests of the operator of this machine (admin-socket.ts). */
 import type { Socket } from 'node:net';
 import type { FastifyRequest } from 'fastify';
-import type { SessionState } from '../accounts/sessions/session-store.ts';
+import type { SessionState } from '../../accounts/sessions/session-store.ts';
 
 const ADMIN_CONNECTIONS = new WeakSet<Socket>();
 
