@@ -133,6 +133,8 @@ declare module 'fastify' {
     refuseAll?: Refusal;
     /** The body may be of any type and encoding, because the path contains all parameters. */
     takesAnyBody?: true;
+    /** The operation of `/v1` as which the audit log records changes by this route (accounts/audit/http-audit.ts). */
+    auditedAs?: string;
     /** Recipients of mail use this route, so the log does not contain client addresses. */
     isForRecipients?: true;
   }

@@ -42,22 +42,6 @@ const RECORDED_FOR_KEYS: ReadonlySet<string> = new Set([
   'undoQueueDrop',
 ]);
 
-/** Operations on the root mount (compat/resend), with the `operationId` they are recorded as. */
-const ROOT_MOUNT_ACTIONS: ReadonlyMap<string, string> = new Map([
-  ['POST /api-keys', 'createApiKey'],
-  ['PATCH /api-keys/:id', 'updateApiKey'],
-  ['DELETE /api-keys/:id', 'revokeApiKey'],
-  ['POST /domains', 'createDomain'],
-  ['PATCH /domains/:id', 'updateDomain'],
-  ['DELETE /domains/:id', 'deleteDomain'],
-  ['POST /webhooks', 'createWebhook'],
-  ['PATCH /webhooks/:id', 'updateWebhook'],
-  ['DELETE /webhooks/:id', 'deleteWebhook'],
-  ['POST /webhooks/:id/signing-secret/rotate', 'rotateWebhookSecret'],
-  ['DELETE /suppressions/:id', 'deleteSuppression'],
-  ['POST /suppressions/batch/remove', 'deleteSuppression'],
-]);
-
 /** Limit on the response that is parsed for an id, in characters. Exports and previews exceed it; they have none. */
 const PAYLOAD_CHARACTERS_MAX = 64 * 1024;
 
@@ -70,10 +54,9 @@ export function auditChanges(app: App, services: Pick<HttpServices, 'db' | 'log'
   });
 }
 
-function actionOf({ method, url, schema }: RouteOptions): string | null {
+function actionOf({ method, schema, config }: RouteOptions): string | null {
   if (method === 'GET' || method === 'HEAD') return null;
-  const rootMountAction = ROOT_MOUNT_ACTIONS.get(`${String(method)} ${url}`);
-  if (rootMountAction !== undefined) return rootMountAction;
+  if (config?.auditedAs !== undefined) return config.auditedAs;
   const action = schema?.operationId ?? '';
   const isKnown = LEAST_ROLES.has(action) || SESSION_STARTS.includes(action);
   return isKnown && !CHANGES_NOTHING.has(action) ? action : null;

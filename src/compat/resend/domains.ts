@@ -20,7 +20,7 @@ export function registerResendDomains(app: App, services: HttpServices): void {
 function registerCreateAndList(app: App, services: HttpServices): void {
   const { domains } = services;
   app.post('/domains', {
-    config: { limit: 'domains', withinDomain: true },
+    config: { limit: 'domains', withinDomain: true, auditedAs: 'createDomain' },
     schema: { ...HIDDEN, body: creation },
     handler: async (request, reply) => {
       const caller = callerOf(request);
@@ -60,7 +60,7 @@ function registerReadChangeAndRemove(app: App, { domains }: HttpServices): void 
   });
 
   app.patch('/domains/:id', {
-    config: { withinDomain: true },
+    config: { withinDomain: true, auditedAs: 'updateDomain' },
     schema: { ...HIDDEN, params: idInPath, body: z.object(settingFields) },
     handler: async (request, reply) => {
       const { id } = request.params;
@@ -73,7 +73,7 @@ function registerReadChangeAndRemove(app: App, { domains }: HttpServices): void 
   });
 
   app.delete('/domains/:id', {
-    config: { withinDomain: true },
+    config: { withinDomain: true, auditedAs: 'deleteDomain' },
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
       const removed = await domains.delete(callerOf(request), request.params.id);

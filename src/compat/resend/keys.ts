@@ -29,7 +29,7 @@ export function registerResendKeys(app: App, services: HttpServices): void {
 function registerCreateAndList(app: App, services: HttpServices): void {
   const { db } = services;
   app.post('/api-keys', {
-    config: { withinDomain: true },
+    config: { withinDomain: true, auditedAs: 'createApiKey' },
     schema: { ...HIDDEN, body: creation },
     handler: async (request, reply) => {
       const caller = callerOf(request);
@@ -64,7 +64,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
 
 function registerChangeAndRemove(app: App, { db, accounts }: HttpServices): void {
   app.patch('/api-keys/:id', {
-    config: { withinDomain: true },
+    config: { withinDomain: true, auditedAs: 'updateApiKey' },
     schema: { ...HIDDEN, params: idInPath, body: z.object({ name: label(100) }) },
     handler: async (request, reply) => {
       const { id } = request.params;
@@ -76,7 +76,7 @@ function registerChangeAndRemove(app: App, { db, accounts }: HttpServices): void
   });
 
   app.delete('/api-keys/:id', {
-    config: { withinDomain: true },
+    config: { withinDomain: true, auditedAs: 'revokeApiKey' },
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
       const { id } = request.params;

@@ -85,6 +85,7 @@ function registerReadAndRemove(app: App, db: Database): void {
   });
 
   app.delete('/suppressions/:id', {
+    config: { auditedAs: 'deleteSuppression' },
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
       const caller = callerOf(request);
@@ -127,6 +128,7 @@ function registerBatches(app: App, db: Database, maximum: SuppressionsMaximum): 
   });
 
   app.post('/suppressions/batch/remove', {
+    config: { auditedAs: 'deleteSuppression' },
     schema: { ...HIDDEN, body: removal },
     handler: async (request) => {
       const caller = callerOf(request);

@@ -31,6 +31,7 @@ export function registerResendWebhooks(app: App, services: HttpServices): void {
 
 function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
   app.post('/webhooks', {
+    config: { auditedAs: 'createWebhook' },
     schema: { ...HIDDEN, body: z.object({ endpoint: z.string(), events: z.array(z.string()) }) },
     handler: async (request, reply) => {
       const { endpoint: url, events: names } = request.body;
@@ -68,6 +69,7 @@ function registerReadChangeAndRemove(app: App, { webhooks }: HttpServices): void
   });
 
   app.patch('/webhooks/:id', {
+    config: { auditedAs: 'updateWebhook' },
     schema: { ...HIDDEN, params: idInPath, body: change },
     handler: async (request, reply) => {
       const { endpoint: url, events: names, status } = request.body;
@@ -85,6 +87,7 @@ function registerReadChangeAndRemove(app: App, { webhooks }: HttpServices): void
   });
 
   app.delete('/webhooks/:id', {
+    config: { auditedAs: 'deleteWebhook' },
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
       const deleted = await webhooks.delete(callerOf(request), request.params.id);
@@ -96,6 +99,7 @@ function registerReadChangeAndRemove(app: App, { webhooks }: HttpServices): void
 
 function registerSecretRotation(app: App, { webhooks }: HttpServices): void {
   app.post('/webhooks/:id/signing-secret/rotate', {
+    config: { auditedAs: 'rotateWebhookSecret' },
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
       const { id } = request.params;
