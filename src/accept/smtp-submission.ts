@@ -23,12 +23,17 @@ import type {
   SmtpHandlers,
   SmtpLogIn,
   SmtpMessage,
+  SmtpServerLimits,
   SmtpSession,
 } from '../net/smtp/server/smtp-server.ts';
 import type { AcceptEmail, AcceptResult } from './accept.ts';
 import type { DraftRules } from './draft.ts';
 import { recipientUrls, type UrlSettings } from './content/recipient-urls.ts';
-import { readSubmission, readSubmittedRecipient } from './submitted-message.ts';
+import {
+  ENVELOPE_RECIPIENTS_MAX,
+  readSubmission,
+  readSubmittedRecipient,
+} from './submitted-message.ts';
 import { AcceptedUnknown } from './store/lost-commits.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 import type { SecretBox } from '../secrets/secret-box.ts';
@@ -37,12 +42,21 @@ export type SubmissionOptions = {
   accept: AcceptEmail;
   keys: Pick<KeyCache, 'find'>;
   limiter: Pick<AuthLimiter, 'count'>;
-  use: Pick<KeyUsage, 'record'>;
+  keyUsage: Pick<KeyUsage, 'record'>;
+  /** Called for each log-in whose key was looked up. `limited`: the client had too many invalid attempts. */
+  onLogIn: (result: 'ok' | 'refused' | 'limited', session: SmtpSession<Caller>) => void;
   config: Pick<Config, 'hostname' | 'submissionShowsClient'> & UrlSettings;
   secrets: Pick<SecretBox, 'derive'>;
   localUrl: string;
   world: Pick<World, 'now' | 'newId' | 'monotonicMs'>;
   log: Logger;
+};
+
+/** Allows one application many sessions, and all its mail on one of them. */
+export const SUBMISSION_LIMITS: Partial<SmtpServerLimits> = {
+  recipientsPerMessage: ENVELOPE_RECIPIENTS_MAX,
+  connectionsPerClient: 500,
+  messagesPerSession: Infinity,
 };
 
 const INVALID_KEY = serverReply(
@@ -60,15 +74,18 @@ const DATABASE_UNAVAILABLE = serverReply(
  * Accepts any valid key. Disconnects a client after too many invalid attempts. Ignores the user name: the key alone
  * identifies the caller, and clients made for other services send `apikey`, `resend` or a name of their own.
  */
-export function createLogIn({ keys, limiter, use }: SubmissionOptions): SmtpLogIn<Caller> {
+export function createLogIn(options: SubmissionOptions): SmtpLogIn<Caller> {
+  const { keys, limiter, keyUsage, onLogIn } = options;
   return async (session, { pass }) => {
     try {
       const caller = await keys.find(pass);
       if (caller !== null) {
-        use.record(caller);
+        keyUsage.record(caller);
+        onLogIn('ok', session);
         return { user: caller };
       }
       const { allowed, limit } = await limiter.count(session.client);
+      onLogIn(allowed ? 'refused' : 'limited', session);
       return { refused: allowed ? INVALID_KEY : tooManyAttempts(limit.resetS) };
     } catch (error) {
       if (replyToError(error) === null) throw error;

@@ -1,6 +1,6 @@
 /**
  * Constructs the services by which HTTP identifies callers: keys, sessions and sign-in. They share one limiter of
- * failed attempts. SMTP constructs its own (service/machine/mail-ports.ts).
+ * failed attempts. SMTP constructs its own (service/worker/server-mail.ts).
  */
 import type { Config } from '../config/config.ts';
 import type { Database } from '../database/database.ts';

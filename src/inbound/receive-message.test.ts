@@ -28,7 +28,8 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
     rate: { tryCount: () => false },
     refusal: () => null,
     world: { newId },
-    unsubscribe: () => assert.fail('nobody unsubscribes'),
+    db: { transaction: () => assert.fail('nobody unsubscribes') },
+    onNotified: () => {},
     onMailboxFull: () => {},
   });
   const from = parseMailbox('hello@acme.test')!;

@@ -16,9 +16,11 @@ import { Overloaded } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import { isFinal, type StoredStatus, TRANSITIONS } from '../core/statuses.ts';
 import type { World } from '../lib/world.ts';
+import type { Database } from '../database/database.ts';
 import { addressKey } from '../mail/address.ts';
 import { readReport, type Report, REPORT_BYTES_MAX } from '../mail/reports/read-report.ts';
 import { UNSUBSCRIBE_SUBJECT } from '../mail/compose.ts';
+import { addUnsubscribed } from '../suppressions/suppression-store.ts';
 import { HOPS_MAX } from '../mail/mime/raw-message.ts';
 import { decodedFieldValue, readHeader } from '../mail/mime/reader.ts';
 import type {
@@ -70,8 +72,9 @@ type ReceiveOptions = {
   /** Returns why nothing can be stored now (the disk is nearly full), or null. */
   refusal: () => string | null;
   world: Pick<World, 'newId'>;
-  /** Suppresses the recipient. Resolves when this is on disk, with false when it was already suppressed. */
-  unsubscribe: (recipient: SentRecipient) => Promise<boolean>;
+  db: Pick<Database, 'transaction'>;
+  /** Called after the commit when an unsubscribe request queued webhook deliveries. */
+  onNotified: () => void;
   /** Called after the commit. The reply to the report does not wait for it. */
   onMailboxFull: (failure: Scope & { emailId: string; address: string }) => void;
 };
@@ -164,13 +167,24 @@ async function unsubscribe(
   { address, report, recipient }: { address: string; report: Report; recipient: SentRecipient },
   options: ReceiveOptions,
 ): Promise<InboundResult['kind'] | 'too_many'> {
-  const { store, world, unsubscribe: suppress } = options;
+  const { store, world } = options;
   const isWanted = wantsToUnsubscribe(arrival.content, report);
   const kind = isWanted ? 'unsubscribe' : report.kind;
   const message = newMessage(arrival, { address, recipient, kind, id: world.newId() });
-  const isChange = isWanted && (await suppress(recipient));
+  const isChange = isWanted && (await suppress(recipient, options));
   if (!isChange) return keepUnmatched(arrival.client, message, options);
   return (await store.keep({ message, settlement: null })).kind;
+}
+
+/** Resolves when the suppression is on disk, with false when the recipient was already suppressed. */
+async function suppress(
+  { projectId, environment, address, email }: SentRecipient,
+  { db, onNotified }: Pick<ReceiveOptions, 'db' | 'onNotified'>,
+): Promise<boolean> {
+  const unsubscriber = { address, emailId: email.id };
+  const { isNew } = await addUnsubscribed(db, { projectId, environment }, unsubscriber);
+  if (isNew) onNotified();
+  return isNew;
 }
 
 /**

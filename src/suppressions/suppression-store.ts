@@ -127,6 +127,22 @@ export function addSuppression(
   });
 }
 
+/** Suppresses a recipient who unsubscribed, by a link or by mail. The project's maximum does not apply. */
+export function addUnsubscribed(
+  db: Pick<Database, 'transaction'>,
+  { projectId, environment }: Scope,
+  { address, emailId }: { address: string; emailId: string },
+): Promise<{ suppression: Suppression; isNew: boolean }> {
+  const entry = { address, sourceEmailId: emailId, expiresAt: null };
+  return db.transaction((tx) =>
+    addSuppressionIn(
+      tx,
+      { projectId, environment },
+      { ...entry, reason: 'unsubscribe', by: 'recipient' },
+    ),
+  );
+}
+
 export async function addSuppressionIn(
   tx: Queryable,
   scope: Scope,

@@ -17,7 +17,7 @@ import {
   UnsubscribeTokens,
 } from '../mail/links/unsubscribe-link.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
-import { addSuppression, findSuppression, removeSuppression } from './suppression-store.ts';
+import { addUnsubscribed, findSuppression, removeSuppression } from './suppression-store.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { wholeBodyParser } from '../http/socket/bodies.ts';
 import {
@@ -114,13 +114,7 @@ async function unsubscribe(
   { db }: HttpServices,
   unsubscriber: Unsubscriber,
 ): Promise<RecipientPage> {
-  const { suppression } = await addSuppression(db, unsubscriber, {
-    address: unsubscriber.address,
-    reason: 'unsubscribe',
-    sourceEmailId: unsubscriber.emailId,
-    expiresAt: null,
-    by: 'recipient',
-  });
+  const { suppression } = await addUnsubscribed(db, unsubscriber, unsubscriber);
   return unsubscribedPage(unsubscriber, { canUndo: suppression.reason === 'unsubscribe' });
 }
 

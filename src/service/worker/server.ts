@@ -1,7 +1,7 @@
 /**
  * Constructs one worker: HTTP, accept, delivery and webhooks, with one database.
  *
- * This file, server-delivery.ts and service/machine/mail-ports.ts construct the parts and connect them. Rooms import
+ * This file, server-delivery.ts and server-mail.ts construct the parts and connect them. Rooms import
  * one another only through their stores and ports. Everything else is passed here as arguments.
  */
 import type { Registry } from 'prom-client';
@@ -29,7 +29,7 @@ import { AttachmentUrls } from '../../accept/content/attachment-urls.ts';
 import type { AcceptBatch } from '../../accept/email-batch.ts';
 import { createDelivery } from './server-delivery.ts';
 import { createInquiries } from './server-inquiries.ts';
-import { listenForMail, type SmtpPorts } from '../machine/mail-ports.ts';
+import { listenForMail, type SmtpPorts } from './server-mail.ts';
 import type { Database } from '../../database/database.ts';
 import { SuppressionsMaximum } from '../../accounts/limits/maximum-store.ts';
 import { loadMessages, sentSha256 } from '../../delivery/memory/message-store.ts';
