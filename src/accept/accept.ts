@@ -19,7 +19,7 @@ import type { AcceptStore } from './store/accept-store.ts';
 import { findEarlierRequest } from './store/facts.ts';
 import { AcceptedUnknown } from './store/lost-commits.ts';
 import type { AcceptRow, AcceptRows, NewEmail, NewRecipient } from './store/new-email.ts';
-import type { StoredMessage } from '../delivery/memory/message-store.ts';
+import type { StoredMessage } from '../delivery/message/message-store.ts';
 import type { EmailHandOver } from '../delivery/hand-over.ts';
 import { emailEventData } from '../events/event-store.ts';
 import type { Queryable } from '../database/database.ts';

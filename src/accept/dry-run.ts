@@ -2,7 +2,7 @@
  * Dry run: predicts the fate of an email if it were sent now. Stores, counts and sends nothing.
  *
  * Takes the steps of accepting and delivery, with the same functions: draft.ts makes the draft, store/full-path.ts
- * reads facts and decides, delivery/attempt/message.ts composes and signs, and each destination gets its route. A dry
+ * reads facts and decides, delivery/message/message-builder.ts composes and signs, and each destination gets its route. A dry
  * run is therefore refused for the same reasons and with the same sentences as the email.
  *
  * DNS look-ups have a time limit (net/dns/lookup-allowance.ts). A result that DNS does not return in time is `unknown`.
@@ -19,7 +19,7 @@ import { lintEmail, type LintFinding } from '../mail/html/lint-email.ts';
 import { readHeader } from '../mail/mime/reader.ts';
 import type { BoundedLookup, LookupAllowance } from '../net/dns/lookup-allowance.ts';
 import type { Rehearsal } from './store/full-path.ts';
-import type { StoredMessage } from '../delivery/memory/message-store.ts';
+import type { StoredMessage } from '../delivery/message/message-store.ts';
 import type { NewEmail, NewRecipient } from './store/new-email.ts';
 import { refuseOtherDomain, type SendingRefusal } from './accept-refusals.ts';
 import { type AcceptOptions, newEmail, acceptResultOf, toStoredMessage } from './accept.ts';

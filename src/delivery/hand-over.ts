@@ -3,7 +3,7 @@
  * without a poll of the queue table. queue/dispatcher.ts implements it; accept/accept.ts calls it.
  */
 import type { Environment } from '../core/scope.ts';
-import type { StoredMessage } from './memory/message-store.ts';
+import type { StoredMessage } from './message/message-store.ts';
 import type { Delivery } from './memory/delivery.ts';
 
 export type EmailHandOver = {

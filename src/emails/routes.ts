@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isRefusal, type Refusal } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
-import type { MessageRecipient } from '../delivery/attempt/message.ts';
+import type { MessageRecipient } from '../delivery/message/message-builder.ts';
 import { addressKey, parseAddress } from '../mail/address.ts';
 import { cancel, reschedule } from './schedule.ts';
 import { presentEmail, presentEvent, presentSummary } from './view.ts';

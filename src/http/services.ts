@@ -18,7 +18,7 @@ import type { Unready } from '../core/readiness.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { Caller, Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
-import type { MessageRecipient } from '../delivery/attempt/message.ts';
+import type { MessageRecipient } from '../delivery/message/message-builder.ts';
 import type { DomainService } from '../domains/domains.ts';
 import type { AcceptEmail } from '../accept/accept.ts';
 import type { AttachmentUrls } from '../accept/content/attachment-urls.ts';

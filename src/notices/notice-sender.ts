@@ -19,7 +19,11 @@ import { composeNotice, type NoticeFacts, noticeSender, NOTICE_SUBJECTS } from '
 import type { AcceptEmail, AcceptResult } from '../accept/accept.ts';
 import type { EmailDraft } from '../accept/draft.ts';
 import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
-import { loadMessages, messageIdIn, type StoredMessage } from '../delivery/memory/message-store.ts';
+import {
+  loadMessages,
+  messageIdIn,
+  type StoredMessage,
+} from '../delivery/message/message-store.ts';
 import { claimNotices, type DueNotice, endNotice } from './notice-store.ts';
 import { type Database, DatabaseUnavailable } from '../database/database.ts';
 import { type Address, domainOf, type Mailbox } from '../mail/address.ts';

@@ -8,7 +8,7 @@ import type { Dsn } from '../mail/dsn-parameters.ts';
 import type { Notice } from '../mail/notice.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import { newId } from '../database/ids.ts';
-import { loadHeads } from '../delivery/memory/message-store.ts';
+import { loadHeads } from '../delivery/message/message-store.ts';
 import { claimNotices, endNotice, forgetNotices } from './notice-store.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 import { addSuppression } from '../suppressions/suppression-store.ts';

@@ -3,7 +3,7 @@ import { type Address, parseAddress } from '../../src/mail/address.ts';
 import type { Delivery } from '../../src/delivery/memory/delivery.ts';
 import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
 import { newId } from '../../src/database/ids.ts';
-import type { StoredMessage } from '../../src/delivery/memory/message-store.ts';
+import type { StoredMessage } from '../../src/delivery/message/message-store.ts';
 
 export function address(text: string): Address {
   const parsed = parseAddress(text);

@@ -22,7 +22,7 @@ import { newId } from '../../src/database/ids.ts';
 import * as keys from '../../src/accounts/keys/key-store.ts';
 import { onFirstStart } from '../../src/accounts/keys/key-store.ts';
 import * as limits from '../../src/accounts/limits/limit-store.ts';
-import { loadHeads, loadMessages, sentSha256 } from '../../src/delivery/memory/message-store.ts';
+import { loadHeads, loadMessages, sentSha256 } from '../../src/delivery/message/message-store.ts';
 import * as nodes from '../../src/delivery/queue/worker-store.ts';
 import type { Page } from '../../src/database/page.ts';
 import * as projects from '../../src/accounts/projects/project-store.ts';

@@ -7,7 +7,7 @@ import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store
 import { asOwner, emptyDatabase, testDatabase } from '../../../test/support/postgres.ts';
 import { AcceptStore } from './accept-store.ts';
 import { findEmail } from '../../emails/email-store.ts';
-import { loadMessages } from '../../delivery/memory/message-store.ts';
+import { loadMessages } from '../../delivery/message/message-store.ts';
 import { firstUuidAt, newId } from '../../database/ids.ts';
 import { WEEK_MS } from '../../database/partitions.ts';
 import type { Database } from '../../database/database.ts';

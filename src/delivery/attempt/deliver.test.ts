@@ -12,7 +12,7 @@ import type { Delivery } from '../memory/delivery.ts';
 import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
 import { ProviderBlocks } from '../blocks/provider-blocks.ts';
 import { DEFAULT_SHAPING } from '../shaping/settings.ts';
-import { Slots } from '../shaping/slots.ts';
+import { Slots } from '../memory/slots.ts';
 import { TlsRules } from '../route/tls-rules.ts';
 import { TlsCounters } from '../route/tls-counters.ts';
 

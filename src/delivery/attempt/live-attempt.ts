@@ -36,7 +36,7 @@ import {
   type MessageBuilder,
   type MessageForm,
   type SignedMessage,
-} from './message.ts';
+} from '../message/message-builder.ts';
 import {
   attemptRecord,
   type AttemptResult,

@@ -21,7 +21,7 @@ import type { MailHosts } from '../../net/dns/mx.ts';
 import type { SmtpTlsFacts } from '../../net/smtp/client.ts';
 import type { TlsPolicyName } from '../../net/tls/tls-rule.ts';
 import type { Delivery } from '../memory/delivery.ts';
-import type { SignedMessage } from './message.ts';
+import type { SignedMessage } from '../message/message-builder.ts';
 
 /** The server at which the attempt ended; null for steps that were not reached. */
 export type Via = {

@@ -9,7 +9,7 @@ import type { Transaction, TransactionResult } from '../../net/smtp/client.ts';
 import type { AttemptBlocks } from '../blocks/attempt-blocks.ts';
 import type { TlsForAttempt } from '../route/tls-rules.ts';
 import type { Unavailable } from '../shaping/smtp-connections.ts';
-import type { SlotHolder } from '../shaping/slots.ts';
+import type { SlotHolder } from '../memory/slots.ts';
 import type { Via } from './outcome.ts';
 
 export type Send = () => Promise<TransactionResult>;

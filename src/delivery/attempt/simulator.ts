@@ -8,10 +8,10 @@ import { RESEND_DOMAIN, RESEND_NAMES, SIMULATOR_DOMAIN } from '../../core/simula
 import type { World } from '../../lib/world.ts';
 import { domainOf, localPartOf, type Address } from '../../mail/address.ts';
 import type { SmtpReply } from '../../mail/replies/smtp-reply.ts';
-import type { StoredMessage } from '../memory/message-store.ts';
+import type { StoredMessage } from '../message/message-store.ts';
 import type { ContentMemory } from '../memory/content-memory.ts';
 import type { Delivery } from '../memory/delivery.ts';
-import type { MessageBuilder } from './message.ts';
+import type { MessageBuilder } from '../message/message-builder.ts';
 import { SUPPRESSED } from './outcomes-without-reply.ts';
 import { type Disposition, attemptRecord, type AttemptResult, outcomeOf } from './outcome.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newMessage } from '../../../test/support/deliveries.ts';
 import { newId } from '../../database/ids.ts';
-import { headOf, type StoredMessage } from './message-store.ts';
+import { headOf, type StoredMessage } from '../message/message-store.ts';
 import { ContentMemory } from './content-memory.ts';
 
 const MB = 1024 * 1024;

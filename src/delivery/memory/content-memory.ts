@@ -11,7 +11,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
-import type { MessageHead, StoredMessage } from './message-store.ts';
+import type { MessageHead, StoredMessage } from '../message/message-store.ts';
 import type { Unavailable } from '../shaping/smtp-connections.ts';
 import type { Delivery } from './delivery.ts';
 

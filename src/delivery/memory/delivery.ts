@@ -1,6 +1,6 @@
 /** A delivery in the memory of a worker: one email to one recipient, claimed under the worker's lease. */
-import type { MessageHead, StoredMessage } from './message-store.ts';
-import type { SlotHolder } from '../shaping/slots.ts';
+import type { MessageHead, StoredMessage } from '../message/message-store.ts';
+import type { SlotHolder } from './slots.ts';
 import type { ClaimedRecipient } from '../queue/claim-store.ts';
 
 export type Delivery = Pick<

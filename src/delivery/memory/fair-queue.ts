@@ -8,7 +8,7 @@
  *
  * A project may use at most half of the memory that other projects leave free, so the next one finds memory. The same
  * limit holds for each of its tenant queues. Running deliveries count as memory, too;
- * delivery/shaping/slots.ts limits their number. Tenant queues whose provider answers come before the others of their
+ * delivery/memory/slots.ts limits their number. Tenant queues whose provider answers come before the others of their
  * project (turn-order.ts).
  *
  * A delivery runs until its outcome is settled, but occupies its provider only until its attempt has ended. A commit
@@ -16,7 +16,7 @@
  */
 import { LiveSet } from '../../lib/live-set.ts';
 import type { Delivery } from './delivery.ts';
-import { type SlotKind, Slots } from '../shaping/slots.ts';
+import { type SlotKind, Slots } from './slots.ts';
 import { TurnOrder } from './turn-order.ts';
 
 export type ProviderRules = {

@@ -1,5 +1,5 @@
 /**
- * The tenant queues of one project for one kind of slots (delivery/shaping/slots.ts) that may start a delivery. They
+ * The tenant queues of one project for one kind of slots (delivery/memory/slots.ts) that may start a delivery. They
  * are served in turn, but every second turn goes to the queue that came last. So a password reset to a new provider
  * does not wait behind thousands of silent queues, and those are served as well.
  */

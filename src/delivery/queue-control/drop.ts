@@ -3,7 +3,7 @@
  * (delivery/queue-control/drop-store.ts). A request begins such a drop, and maintenance completes it.
  */
 import type { World } from '../../lib/world.ts';
-import { loadHeads } from '../memory/message-store.ts';
+import { loadHeads } from '../message/message-store.ts';
 import { expireWorker, incrementHeartbeat, registerWorker } from '../queue/worker-store.ts';
 import type { Database } from '../../database/database.ts';
 import {

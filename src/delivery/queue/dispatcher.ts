@@ -37,7 +37,7 @@ import { FairQueue, type ProviderRules, WEIGHT_BYTES } from '../memory/fair-queu
 import type { EmailHandOver, EmailToHandOver, HandedOverEmail } from '../hand-over.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
-import { SILENT_AFTER_MS } from '../shaping/slots.ts';
+import { SILENT_AFTER_MS } from '../memory/slots.ts';
 import {
   deliveriesOfClaims,
   deliveriesOfEmail,

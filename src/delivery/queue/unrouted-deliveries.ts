@@ -5,7 +5,7 @@
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
 import { isLarge, sizeOf } from '../memory/content-memory.ts';
-import { headOf, loadHeads, loadMessages } from '../memory/message-store.ts';
+import { headOf, loadHeads, loadMessages } from '../message/message-store.ts';
 import type { Delivery } from '../memory/delivery.ts';
 import type { HandedOverEmail } from '../hand-over.ts';
 import type { ClaimedRecipient } from './claim-store.ts';

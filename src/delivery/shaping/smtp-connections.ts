@@ -21,7 +21,7 @@ import type { SmtpSession } from './smtp-session.ts';
 import type { PoolContext, SessionPool, SessionRequest } from './session-pool.ts';
 import { limitsOf, type ShapingSettings, findSlowdown, START_CONNECTIONS } from './settings.ts';
 import { TimedMemory } from '../outage/timed-memory.ts';
-import type { SlotHolder } from './slots.ts';
+import type { SlotHolder } from '../memory/slots.ts';
 import { type Source, sourcesFor } from './sources.ts';
 import { sessionKeyOf, type SmtpTarget } from '../route/smtp-target.ts';
 import { UplinkView } from '../outage/uplink-view.ts';

@@ -32,7 +32,7 @@ import type { WorkerContext } from './worker-context.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { RecentlyAccepted } from '../../database/server/failover.ts';
 import { logLostEmails } from './lost-emails.ts';
-import { loadMessages } from '../../delivery/memory/message-store.ts';
+import { loadMessages } from '../../delivery/message/message-store.ts';
 import { SettleStore } from '../../settle/settle-store.ts';
 import { RETURN_PATH } from '../../mail/links/return-path.ts';
 

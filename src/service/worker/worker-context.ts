@@ -5,7 +5,8 @@ import { Registry } from 'prom-client';
 import { RefusedLogIns } from '../../accounts/sign-in/refused-log-ins.ts';
 import type { Config } from '../../config/config.ts';
 import { Lease } from '../../delivery/queue/lease.ts';
-import { MessageBuilder } from '../../delivery/attempt/message.ts';
+import { MessageBuilder } from '../../delivery/message/message-builder.ts';
+import { SigningKeys } from '../../delivery/message/signing-keys.ts';
 import { Activity } from '../metrics/activity-metrics.ts';
 import { ProviderLabels } from '../metrics/provider-label.ts';
 import { createLog } from '../machine/log.ts';
@@ -81,7 +82,7 @@ export function createWorkerContext(
     },
     ...network,
     lease: new Lease({ db: db.heartbeat, world, log, ...who, onHolder }),
-    builder: new MessageBuilder(db, secrets, { world }),
+    builder: new MessageBuilder(new SigningKeys(db, secrets, { world }), secrets),
     operatorEvents,
     reputation,
     onSettled,

@@ -6,25 +6,16 @@
  *
  * Guarantee: a message is a pure function of its stored content and the signing keys. Date, `t=` and `x=` are stored
  * times, and the boundary is derived from the id. `buildSent` finds the keys by the hash of the attempt, so `GET
- * /v1/emails/:id/content` returns exactly the sent bytes. Every message is signed. If DNS publishes only one of the
- * two keys, only that key signs.
+ * /v1/emails/:id/content` returns exactly the sent bytes. Every message is signed (signing-keys.ts).
  */
 import { isAscii } from 'node:buffer';
-import { createHash, createPrivateKey } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { LRUCache } from 'lru-cache';
-import type { World } from '../../lib/world.ts';
 import { type Address, domainOf, type Mailbox, needsSmtpUtf8 } from '../../mail/address.ts';
 import { splitRawMessage, type RawMessageParts } from '../../mail/mime/raw-message.ts';
 import { withAsciiHeader } from '../../mail/mime/ascii-header.ts';
 import { composeMessage, FEEDBACK_ID, feedbackIdOf, type Message } from '../../mail/compose.ts';
-import {
-  type DkimKey,
-  type SignatureTimes,
-  signingAlgorithms,
-  signMessage,
-  signRawMessage,
-} from '../../mail/dkim.ts';
+import { type DkimKey, type SignatureTimes, signMessage, signRawMessage } from '../../mail/dkim.ts';
 import { textFromHtml } from '../../mail/html/text-from-html.ts';
 import { trackMessage } from '../../mail/html/tracked-message.ts';
 import { targetOf, TRACKING, TrackingTokens } from '../../mail/links/tracking-link.ts';
@@ -34,10 +25,9 @@ import {
   UNSUBSCRIBE,
   UnsubscribeTokens,
 } from '../../mail/links/unsubscribe-link.ts';
-import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
-import { messageIdIn, type StoredMessage } from '../memory/message-store.ts';
+import { messageIdIn, type StoredMessage } from './message-store.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
-import { loadSigningKeys, type SealedKeys } from '../../domains/domain-store.ts';
+import type { SigningKeys } from './signing-keys.ts';
 
 export type SignedMessage = {
   /** Header block and body, CRLF throughout, not dot-stuffed. */
@@ -76,36 +66,14 @@ type RecipientParts = {
 
 type RunningBuild = { promise: Promise<SignedMessage> | null };
 
-type DomainKeys = {
-  sealed: SealedKeys;
-  rsa: DkimKey;
-  ed25519: DkimKey;
-};
-
-type CachedKeys = { keys: Promise<DomainKeys>; loadedAtMs: number };
-
-/** Milliseconds after which keys are read again. A check of DNS comes minutes after a change anyway. */
-const KEYS_CACHED_FOR_MS = 10_000;
-
-/** Limit on domains with cached keys, because decoding a PEM costs more than an RSA signature. */
-const KEYS_MAX = 5_000;
-
 export class MessageBuilder {
-  readonly #db: Queryable;
+  readonly #keys: SigningKeys;
   readonly #secrets: SecretBox;
-  readonly #world: Pick<World, 'monotonicMs'>;
-  readonly #keys: LRUCache<string, CachedKeys>;
   /** One build per email, shared by recipients that are delivered at the same time. */
   readonly #runningBuilds = new Map<string, RunningBuild>();
 
-  constructor(
-    db: Queryable,
-    secrets: SecretBox,
-    options: { world: Pick<World, 'monotonicMs'>; keysMax?: number },
-  ) {
-    this.#world = options.world;
-    this.#keys = new LRUCache({ max: options.keysMax ?? KEYS_MAX });
-    this.#db = db;
+  constructor(keys: SigningKeys, secrets: SecretBox) {
+    this.#keys = keys;
     this.#secrets = secrets;
   }
 
@@ -146,42 +114,15 @@ export class MessageBuilder {
   ): Promise<SignedMessage> {
     const current = await this.build(message, recipient);
     if (sha256 === null || current.sha256 === sha256) return current;
-    const keys = await this.#keysOf(message);
-    const previous = this.#previousKeys(keys.sealed, message.domainId);
     const forms = hasAsciiForm(message, recipient) ? BOTH_FORMS : [DEFAULT_FORM];
-    for (const { rsa, ed25519 } of previous === null ? [keys] : [previous, keys]) {
-      for (const signWith of [[rsa], [rsa, ed25519], [ed25519]]) {
-        const candidates = forms.map((form) =>
-          this.#buildWith(message, recipient, { signWith, form }),
-        );
-        const sent = (await Promise.all(candidates)).find(
-          (candidate) => candidate.sha256 === sha256,
-        );
-        if (sent !== undefined) return sent;
-      }
+    for (const signWith of await this.#keys.possible(message)) {
+      const candidates = forms.map((form) =>
+        this.#buildWith(message, recipient, { signWith, form }),
+      );
+      const sent = (await Promise.all(candidates)).find((candidate) => candidate.sha256 === sha256);
+      if (sent !== undefined) return sent;
     }
     return current;
-  }
-
-  #previousKeys(sealed: SealedKeys, domainId: string): Pick<DomainKeys, 'rsa' | 'ed25519'> | null {
-    const { domain, previousRsaSelector, previousRsaPrivateKey } = sealed;
-    const { previousEd25519Selector, previousEd25519PrivateKey } = sealed;
-    if (previousRsaSelector === null || previousRsaPrivateKey === null) return null;
-    if (previousEd25519Selector === null || previousEd25519PrivateKey === null) return null;
-    return {
-      rsa: {
-        domain,
-        selector: previousRsaSelector,
-        algorithm: 'rsa-sha256',
-        privateKey: this.#openKey(previousRsaPrivateKey, domainId),
-      },
-      ed25519: {
-        domain,
-        selector: previousEd25519Selector,
-        algorithm: 'ed25519-sha256',
-        privateKey: this.#openKey(previousEd25519PrivateKey, domainId),
-      },
-    };
   }
 
   async #buildWithCurrentKeys(
@@ -189,7 +130,7 @@ export class MessageBuilder {
     recipient: MessageRecipient,
     form: MessageForm,
   ): Promise<SignedMessage> {
-    const signWith = signingKeys(await this.#keysOf(message), message);
+    const signWith = await this.#keys.current(message);
     return this.#buildWith(message, recipient, { signWith, form });
   }
 
@@ -290,56 +231,6 @@ export class MessageBuilder {
     const is8Bit = submittedParts !== null && !isAscii(submittedParts.raw);
     return { parts, sizeBytes: sizeOf(parts), sha256: sha256Of(parts), smtpUtf8, is8Bit };
   }
-
-  #keysOf({ projectId, domainId }: StoredMessage): Promise<DomainKeys> {
-    const id = `${projectId} ${domainId}`;
-    const nowMs = this.#world.monotonicMs();
-    const cached = this.#keys.get(id);
-    if (cached !== undefined && nowMs - cached.loadedAtMs < KEYS_CACHED_FOR_MS) return cached.keys;
-    const keys = this.#loadKeys({ projectId, domainId }, cached?.keys);
-    this.#keys.set(id, { keys, loadedAtMs: nowMs });
-    keys.catch(() => this.#keys.delete(id));
-    return keys;
-  }
-
-  /** Loads the keys. While the database is unavailable, the cached ones stay in use. */
-  async #loadKeys(
-    { projectId, domainId }: Pick<StoredMessage, 'projectId' | 'domainId'>,
-    cached?: Promise<DomainKeys>,
-  ): Promise<DomainKeys> {
-    const loaded = await loadSigningKeys(this.#db, projectId, domainId).catch((error: unknown) => {
-      if (cached !== undefined && error instanceof DatabaseUnavailable) return cached;
-      throw error;
-    });
-    if (!loaded) throw new Error('the sending domain of a stored email has no keys');
-    if ('sealed' in loaded) return loaded;
-    return this.#openKeys(loaded, domainId, await cached?.catch(() => undefined));
-  }
-
-  /** Opens the keys. One that is the same as a cached one is not opened again. */
-  #openKeys(sealed: SealedKeys, domainId: string, cached: DomainKeys | undefined): DomainKeys {
-    const { domain, rsaSelector, rsaPrivateKey, ed25519Selector, ed25519PrivateKey } = sealed;
-    const rsa = cached?.sealed.rsaPrivateKey.equals(rsaPrivateKey)
-      ? cached.rsa.privateKey
-      : this.#openKey(rsaPrivateKey, domainId);
-    const ed25519 = cached?.sealed.ed25519PrivateKey.equals(ed25519PrivateKey)
-      ? cached.ed25519.privateKey
-      : this.#openKey(ed25519PrivateKey, domainId);
-    return {
-      sealed,
-      rsa: { domain, selector: rsaSelector, algorithm: 'rsa-sha256', privateKey: rsa },
-      ed25519: {
-        domain,
-        selector: ed25519Selector,
-        algorithm: 'ed25519-sha256',
-        privateKey: ed25519,
-      },
-    };
-  }
-
-  #openKey(sealedKey: Buffer, domainId: string): DkimKey['privateKey'] {
-    return createPrivateKey(this.#secrets.open(sealedKey, domainId));
-  }
 }
 
 /**
@@ -372,11 +263,6 @@ function sha256Of(parts: readonly Buffer[]): string {
   const hash = createHash('sha256');
   for (const part of parts) hash.update(part);
   return hash.digest('hex');
-}
-
-function signingKeys(keys: DomainKeys, { dualSigned }: StoredMessage): DkimKey[] {
-  const ofAlgorithm = { 'rsa-sha256': keys.rsa, 'ed25519-sha256': keys.ed25519 };
-  return signingAlgorithms(keys.sealed, dualSigned).map((algorithm) => ofAlgorithm[algorithm]);
 }
 
 function timesOf(message: StoredMessage): SignatureTimes {

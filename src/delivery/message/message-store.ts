@@ -7,7 +7,7 @@ import type { Attachment, Email } from '../../mail/email.ts';
 import { parseTracking } from '../../mail/links/tracking-link.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** A stored email. Its bytes depend only on this and the domain's keys (delivery/attempt/message.ts). */
+/** A stored email. Its bytes depend only on this and the domain's keys (delivery/message/message-builder.ts). */
 export type StoredMessage = Email & {
   projectId: string;
   environment: Environment;

@@ -4,10 +4,16 @@ import { test } from 'node:test';
 import { newMessage } from '../../../test/support/deliveries.ts';
 import type { Address } from '../../mail/address.ts';
 import { generateDkimKeys } from '../../mail/dkim.ts';
-import type { StoredMessage } from '../memory/message-store.ts';
+import type { StoredMessage } from './message-store.ts';
 import { newId } from '../../database/ids.ts';
 import { SecretBox } from '../../secrets/secret-box.ts';
-import { assertUnchanged, hasAsciiForm, MessageBuilder, type SignedMessage } from './message.ts';
+import {
+  assertUnchanged,
+  hasAsciiForm,
+  MessageBuilder,
+  type SignedMessage,
+} from './message-builder.ts';
+import { SigningKeys } from './signing-keys.ts';
 
 const secrets = new SecretBox('s'.repeat(32));
 const dkim = await generateDkimKeys();
@@ -34,10 +40,11 @@ function newBuilder(keysMax: number, published = { rsaPublished: true, ed25519Ve
     };
     return [row as unknown as Row];
   };
-  const builder = new MessageBuilder({ query }, secrets, {
-    world: { monotonicMs: () => clock.nowMs },
-    keysMax,
-  });
+  const world = { monotonicMs: () => clock.nowMs };
+  const builder = new MessageBuilder(
+    new SigningKeys({ query }, secrets, { world, keysMax }),
+    secrets,
+  );
   const fixed = { id: newId(), domainId: newId() };
   const build = (changes: Partial<StoredMessage>) => {
     const recipient = { address: 'jo@example.net' as Address, position: 0 };
