@@ -5,7 +5,7 @@
  * response byte for byte and sends nothing.
  *
  * For most emails the fast path decides in SQL. For the others, store/decision.ts decides. This file turns the row
- * into a response or a refusal. It reserves storage first (accounts/limits/storage-account.ts). An email that is not
+ * into a response or a refusal. It reserves storage first (accounts/storage/storage-account.ts). An email that is not
  * handed over stays in the queue table until delivery/queue/dispatcher.ts claims it.
  */
 import { failpoint } from '../lib/failpoint.ts';
@@ -25,7 +25,7 @@ import { emailEventData } from '../events/event-store.ts';
 import type { Queryable } from '../database/database.ts';
 import { refusalFor, refuseOtherDomain, type SendingRefusal } from './accept-refusals.ts';
 import type { EmailDraft } from './draft.ts';
-import type { StorageAccount } from '../accounts/limits/storage-account.ts';
+import type { StorageAccount } from '../accounts/storage/storage-account.ts';
 
 export type AcceptResult =
   /** `body` is the exact JSON text of the response. `limit` is null when its state is unknown. */

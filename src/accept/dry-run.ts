@@ -2,8 +2,8 @@
  * Dry run: predicts the fate of an email if it were sent now. Stores, counts and sends nothing.
  *
  * Takes the steps of accepting and delivery, with the same functions: draft.ts makes the draft, store/full-path.ts
- * reads facts and decides, delivery/message/message-builder.ts composes and signs, and each destination gets its route. A dry
- * run is therefore refused for the same reasons and with the same sentences as the email.
+ * reads facts and decides, delivery/message/message-builder.ts composes and signs, and each destination gets its
+ * route. A dry run is therefore refused for the same reasons and with the same sentences as the email.
  *
  * DNS look-ups have a time limit (net/dns/lookup-allowance.ts). A result that DNS does not return in time is `unknown`.
  */

@@ -57,7 +57,8 @@ const CHANGED = [
   'installation',
   'queue',
   'webhook_queue',
-  // The time from which mail is counted as it arrives, set by the migration (accounts/limits/earlier-storage-store.ts).
+  // The time from which mail is counted as it arrives, set by the migration
+  // (accounts/storage/earlier-storage-store.ts).
   'storage_earlier',
 ];
 const NOT_BACKED_UP = /^(nodes|providers|mail_hosts|known_secret_keys|schema_migrations)$/;

@@ -7,8 +7,8 @@ import { listLimits } from '../../src/accounts/limits/limit-store.ts';
 import { emailBatch, newEmail } from './mail-store.ts';
 import * as maxima from '../../src/accounts/limits/maximum-store.ts';
 import { keyEarlierMail } from '../../src/migration/migrate-addresses.ts';
-import { countEarlierMail } from '../../src/accounts/limits/earlier-storage-store.ts';
-import * as storage from '../../src/accounts/limits/storage-store.ts';
+import { countEarlierMail } from '../../src/accounts/storage/earlier-storage-store.ts';
+import * as storage from '../../src/accounts/storage/storage-store.ts';
 import type { Exercise, Stage } from './statements.ts';
 
 const FEW = 8;

@@ -5,7 +5,7 @@ import { type Api, apiRunnable, listData } from '../../cli/api.ts';
 import type { Cli, CommandResult } from '../../cli/command.ts';
 import { facts, table } from '../../cli/table.ts';
 import { showPeriod } from '../../core/retention.ts';
-import { inMegabytes } from './storage.ts';
+import { inMegabytes } from '../storage/stored-bytes.ts';
 
 export function describeLimits(limits: Command, cli: Cli): void {
   apiRunnable(limits, cli, {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { domainCapacity } from '../../domains/domain-store.ts';
 import { type ListedLimit, listLimits } from './limit-store.ts';
 import { findRetention } from '../../retention/retention-store.ts';
-import { readStorage } from './storage-store.ts';
+import { readStorage } from '../storage/storage-store.ts';
 import { callerOf } from '../../http/access.ts';
 import { doc, failures } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';

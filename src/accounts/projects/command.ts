@@ -14,7 +14,7 @@ import {
   nullIfDefault,
   showRule,
 } from '../../reputation/command.ts';
-import { inMegabytes, STORAGE_WARNING } from '../limits/storage.ts';
+import { inMegabytes, STORAGE_WARNING } from '../storage/stored-bytes.ts';
 import { SET_CATEGORIES } from './settings-store.ts';
 
 export function describeProjects(projects: Command, cli: Cli): void {

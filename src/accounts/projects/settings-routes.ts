@@ -28,7 +28,7 @@ import {
   listAlerts,
   resumeSenders,
 } from '../../reputation/reputation-store.ts';
-import { listStorage, type StorageState } from '../limits/storage-store.ts';
+import { listStorage, type StorageState } from '../storage/storage-store.ts';
 import { notFound, refuse } from '../../http/errors.ts';
 import { requireOperator } from '../../http/operators.ts';
 import { failures, idParams } from '../../http/schemas.ts';

@@ -23,7 +23,7 @@ import {
   setAlertRule,
 } from '../../reputation/reputation-store.ts';
 import { findRetention, setRetention } from '../../retention/retention-store.ts';
-import { readStorage, setStorageMax, type StorageState } from '../limits/storage-store.ts';
+import { readStorage, setStorageMax, type StorageState } from '../storage/storage-store.ts';
 
 export const SET_CATEGORIES = [
   'sending',

@@ -1,9 +1,9 @@
 /**
  * One attempt to deliver live mail to one recipient: signed bytes, hosts with TLS rules, session and outcome.
  *
- * The steps are message.ts (bytes), delivery/route/mail-routing.ts (hosts), delivery/route/tls-rules.ts (rules),
- * hosts.ts (sessions and transactions) and outcome.ts (outcome). cutoff.ts ends it at a stop. No outcome is stored
- * here.
+ * The steps are delivery/message/message-builder.ts (bytes), delivery/route/mail-routing.ts (hosts),
+ * delivery/route/tls-rules.ts (rules), hosts.ts (sessions and transactions) and outcome.ts (outcome). cutoff.ts ends
+ * it at a stop. No outcome is stored here.
  *
  * Guarantee: the final dot is sent only with a SendPermission. After the dot the attempt always ends with an outcome,
  * even after an error. Before it the delivery may be released.

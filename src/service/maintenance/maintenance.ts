@@ -48,7 +48,7 @@ import type { SecretBox } from '../../secrets/secret-box.ts';
 import { reportDisk, reportSize } from './space-conditions.ts';
 import { ReconciliationWatch } from '../../reconciliation/reconciliation-watch.ts';
 import { SecretWatch } from '../../secrets/secret-watch.ts';
-import { StorageWatch } from '../../accounts/limits/storage-watch.ts';
+import { StorageWatch } from '../../accounts/storage/storage-watch.ts';
 import { renewStsPolicies } from '../../delivery/route/policy-watch.ts';
 import { createNetwork } from '../machine/network.ts';
 import { systemWorld } from '../machine/system-world.ts';

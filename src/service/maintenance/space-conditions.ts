@@ -1,8 +1,8 @@
 /** The conditions `disk.low`, `database.full` and `storage.low`: mail is refused for lack of space, or soon will be. */
 import { hostname } from 'node:os';
 import type { OperatorEvents } from '../../core/operator-events.ts';
-import { inMegabytes } from '../../accounts/limits/storage.ts';
-import type { ProjectStorage } from '../../accounts/limits/storage-store.ts';
+import { inMegabytes } from '../../accounts/storage/stored-bytes.ts';
+import type { ProjectStorage } from '../../accounts/storage/storage-store.ts';
 
 /** Conditions are reported at every check, so those of a machine that is gone end after this time. */
 const LAPSES_AFTER_MS = 10 * 60_000;

@@ -20,7 +20,7 @@ import {
   createAccept,
 } from '../../accept/accept.ts';
 import { type AcceptBatch, createAcceptBatch } from '../../accept/email-batch.ts';
-import { StorageAccount } from '../../accounts/limits/storage-account.ts';
+import { StorageAccount } from '../../accounts/storage/storage-account.ts';
 import { createMetrics, type ServiceMetrics } from '../metrics/metrics.ts';
 import { addBlockGauge } from '../metrics/block-metrics.ts';
 import { ProviderLog } from '../../delivery/shaping/provider-log.ts';

@@ -1,4 +1,4 @@
-/** From which share on the storage of a project is a warning (the same as in src/accounts/limits/storage.ts). */
+/** From which share on the storage of a project is a warning (the same as in src/accounts/storage/stored-bytes.ts). */
 import type { Limits } from '../../../../sdk/src/api.ts';
 
 const STORAGE_WARNING = 0.8;

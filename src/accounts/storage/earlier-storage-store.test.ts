@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
 import { asOwner, testDatabase } from '../../../test/support/postgres.ts';
-import { storedBytes } from './storage.ts';
+import { storedBytes } from './stored-bytes.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { countEarlierMail } from './earlier-storage-store.ts';
 import { forgetStorage, readStorage } from './storage-store.ts';

@@ -1,12 +1,12 @@
 /**
- * The bytes that this worker has reserved of each project's maximum (accounts/limits/storage-store.ts).
+ * The bytes that this worker has reserved of each project's maximum (accounts/storage/storage-store.ts).
  *
  * Each email takes its bytes before it is stored. Small emails share a chunk, so most of them need no query. A large
  * email reserves its own bytes. The rest of a chunk is returned after a minute. A reservation counts as used at
  * once, so projects never exceed their maximum, however many workers there are.
  */
 import type { Logger } from 'pino';
-import { storageRefusal, storedBytes } from './storage.ts';
+import { storageRefusal, storedBytes } from './stored-bytes.ts';
 import type { Refusal } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
 import type { NewEmail } from '../../accept/store/new-email.ts';

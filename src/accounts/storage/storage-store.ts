@@ -1,7 +1,7 @@
 /**
  * The bytes of stored mail per project and their maximum, so that one project cannot fill the disk for all.
  *
- * Workers reserve bytes before they accept (accounts/limits/storage-account.ts), for small emails in chunks, so the
+ * Workers reserve bytes before they accept (accounts/storage/storage-account.ts), for small emails in chunks, so the
  * accept statement counts nothing. A reservation locks the project's row of `storage`, which makes the maximum exact
  * across all workers. `storage_days` splits the total by the day from which retention counts: the day of acceptance,
  * or the scheduled day. The bytes of a day leave the total once retention has deleted the mail of that day.

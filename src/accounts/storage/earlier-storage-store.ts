@@ -6,7 +6,7 @@
  *
  * An email counts with what is left of it: its content may have been deleted.
  */
-import { RECIPIENT_BYTES } from './storage.ts';
+import { RECIPIENT_BYTES } from './stored-bytes.ts';
 import type { Queryable } from '../../database/database.ts';
 
 /** Postgres knows these lengths without reading the values. */

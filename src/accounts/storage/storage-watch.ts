@@ -4,7 +4,7 @@
  * nearly full.
  */
 import type { Config } from '../../config/config.ts';
-import { defaultStorage, STORAGE_WARNING } from './storage.ts';
+import { defaultStorage, STORAGE_WARNING } from './stored-bytes.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import { countEarlierMail } from './earlier-storage-store.ts';
