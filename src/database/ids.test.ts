@@ -64,7 +64,7 @@ test('emails are accepted again after a clock that was months ahead is corrected
   clock.ms = presentMs;
   assert.equal(await accept(), 'accepted');
   assert.equal(await accept(), 'accepted');
-  // Should it stay ahead, the next check of service/maintenance/maintenance.ts creates the missing partitions.
+  // Should it stay ahead, the next check of service/maintenance/maintenance-tasks.ts creates the missing partitions.
   clock.ms += 20 * WEEK_MS;
   await createPartitions(database.address, clock.ms);
   assert.equal(await accept(), 'accepted');

@@ -2,7 +2,7 @@
  * Stores the workers with a lease: one row each, with a heartbeat counter.
  *
  * A worker increments its counter every 2 s (delivery/queue/lease.ts). A supervisor expires a worker whose counter
- * was unchanged for 15 s of the supervisor's own successful polls (service/maintenance/maintenance.ts). So no clocks
+ * was unchanged for 15 s of the supervisor's own successful polls (service/maintenance/node-watch.ts). So no clocks
  * are compared, and a database outage expires no worker.
  */
 import packageFile from '../../../package.json' with { type: 'json' };

@@ -2,8 +2,8 @@
  * Whether this worker accepts mail, by what is known already: nothing here waits for the database or a disk.
  *
  * The supervisor reports the disk, the size of the database, its schema and the clock
- * (service/maintenance/maintenance.ts, clock-watch.ts). The worker knows its database (database-probe.ts), its
- * heartbeat, and its queue of emails to store.
+ * (service/maintenance/space-watch.ts, service/maintenance/node-watch.ts, clock-watch.ts). The worker knows its
+ * database (database-probe.ts), its heartbeat, and its queue of emails to store.
  */
 import { Overloaded } from '../../core/refusals.ts';
 import { type Unready, type UnreadyCode, UNREADY_CODES } from '../../core/readiness.ts';
