@@ -10,21 +10,14 @@ import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { failpoint } from '../lib/failpoint.ts';
-import { choosePort, portTurns } from '../net/choose-port.ts';
-import { sharedAddresses } from '../net/ip-addresses.ts';
-import {
-  API_VARIABLES,
-  type CertificateFiles,
-  keepOwnCertificate,
-  problemOf,
-} from './machine/certificates.ts';
-import { certificateUses } from './machine/certificate-watch.ts';
+import type { CertificateFiles } from './machine/certificates.ts';
+import { type CertificateUse, certificateUses } from './machine/certificate-watch.ts';
 import { AdminSocket } from './admin-socket.ts';
 import { scheduleBackups } from '../backup/running/backup-schedule.ts';
 import { armSupervisor } from './machine/failpoints.ts';
 import { type FirstStart, seedFirstStart } from './first-start.ts';
 import { type ClockState, ClockWatch } from './readiness/clock-watch.ts';
-import { createLog, errorText, logUncaught } from './machine/log.ts';
+import { createLog, logUncaught } from './machine/log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
 import type {
   InstallationMetrics,
@@ -43,17 +36,16 @@ import { openServiceDatabase, type ServiceDatabase } from './service-database.ts
 import { keepPointInTime } from '../backup/running/keep-point-in-time.ts';
 import { systemWorld } from './machine/system-world.ts';
 import { type WorkerPart, WORKER_PARTS, type WorkerSetup } from './worker/worker-messages.ts';
-import { WorkerPool, WorkersCannotRun } from './worker/worker-pool.ts';
-import { isServerUnsuitable } from '../database/server/connect.ts';
-import { DatabaseUnavailable, poolSizes, type WorkerTasks } from '../database/database.ts';
-import { alreadyRunning, readRunning } from '../database/embedded/lock.ts';
-import { EngineProblem } from '../database/embedded/problem.ts';
-import { RefusedDatabase } from '../database/server/refused-database.ts';
+import { type RunningWorkers, WorkerPool } from './worker/worker-pool.ts';
+import { poolSizes, type WorkerTasks } from '../database/database.ts';
 import { setOperatorAddress } from '../operator/operator-mail-store.ts';
 import { type Hold, readHold } from '../backup/store/hold.ts';
 import { untilAborted } from '../database/server/watched-session.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
-import { SecretKeyProblem } from '../secrets/secret-key-file.ts';
+import { checkBeforeStart, chooseMailCertificate } from './start/checks.ts';
+import { explainFailure, type ServiceFailure } from './start/failure.ts';
+import { chooseConfiguredPort, choosePorts } from './start/ports.ts';
+import { listenForStopSignals, StartStopped } from './start/stop-signals.ts';
 
 export type ReadyInfo = {
   /** URL of the API, without a final slash. */
@@ -80,15 +72,6 @@ type RunOptions = {
   onFailed(failure: ServiceFailure): void;
 };
 
-/** Why the service cannot start, or had to end. Exit code 2: the configuration has to be changed. */
-type ServiceFailure = { failed: string; code: string; exitCode: 1 | 2 };
-
-/** A mistake in the configuration that ends the start with exit code 2. */
-class ConfigurationProblem extends Error {}
-
-/** A stop was requested before the service was ready. */
-class StartStopped extends Error {}
-
 /** Runs until a stop is requested. @returns the exit code */
 export async function runService(config: Config, options: RunOptions): Promise<number> {
   logUncaught();
@@ -102,60 +85,34 @@ export async function runService(config: Config, options: RunOptions): Promise<n
 async function runOnDatabase(config: Config, options: RunOptions): Promise<number | Config> {
   const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
   const signals = listenForStopSignals();
-  const { signal } = signals;
   let pool: WorkerPool | undefined;
   signals.onSecond(() => pool?.killWorkers());
-  // A step that is abandoned here fails when the database is closed.
-  const unlessStopped = <Result>(step: Promise<Result>) => untilAborted(step, signal);
   try {
-    checkBeforeStart(config, options, log);
-    const ports = await choosePorts(config, options);
-    await using metrics = await startMetricsListener(config, () => pool?.metricsText());
+    const parts = options.only ?? WORKER_PARTS;
+    checkBeforeStart(config, { servesApi: parts.includes('api'), log });
+    const ports = await choosePorts(config, { takesMail: parts.includes('inbound') });
+    await using started = new AsyncDisposableStack();
+    const metrics = started.use(await startMetricsListener(config, () => pool?.metricsText()));
     const tasks = workerTasksOf(ports, options);
+    const { signal } = signals;
     const opening = openServiceDatabase(config, { log, world: systemWorld, tasks, signal });
     opening.catch(() => {}); // awaited below
     // Workers load their code while the database opens.
     pool = new WorkerPool({ count: tasks.workers, log, env: await tuneOpenssl() });
-    await using database = await opening;
+    const database = started.use(await opening);
     failpoint('supervisor_start');
-    const context = { db: database.db, world: systemWorld, log };
-    await using operatorEvents = new OperatorEventLog(context);
-    await unlessStopped(operatorEvents.logOpenConditions());
-    const onLook = (state: ClockState) => pool?.setClockState(state);
-    const clock = new ClockWatch({ ...context, operatorEvents, onCheck: onLook });
-    await unlessStopped(clock.check());
-    const secrets = new SecretBox(database.secretKey);
-    await unlessStopped(registerHost(database, { config, log }));
-    await unlessStopped(keepOperatorNotified(database.db, { config, secrets, log }));
-    const firstStart = await unlessStopped(
-      seedFirstStart(database.db, { secrets, world: systemWorld, config }),
-    );
-    using files = createSharedFiles(database, log);
-    const share = (pair: CertificateFiles | null) => pair && (files?.share(pair) ?? pair);
-    const readable = { ...ports, apiTlsFiles: share(ports.apiTlsFiles) };
-    const mailFiles = chooseCertificate(ports, { dataDir: database.dataDir, log });
-    const certificate = share(mailFiles);
-    const hold = await unlessStopped(readHold(database.db));
-    using admin = new AdminSocket(database.dataDir);
-    const setupParts = { options, database, certificate, tasks, hold, adminSocket: admin.path };
-    const setup = createWorkerSetup({ config: readable, ...setupParts });
-    await using workers = pool.run(setup, database.expire);
-    await unlessStopped(workers.ready);
-    const running = { database, pool, config, secrets, log, operatorEvents };
-    const certificates = certificateUses(ports, mailFiles);
-    using _figures = await startMeasuring(pool, { ...running, certificates });
-    await using maintenance = new Maintenance({ ...running, clock, certificates });
-    maintenance.start();
-    using _keys = watchSecretKeys(running);
-    using _hold = watchHold(hold, { db: database.db, pool, log });
-    await using _backups = scheduleBackups({ ...context, ...running, backup: config.backup });
-    await using _archive = await keepPointInTime(running);
+    const run = { config, ports, parts, tasks, log, signal, started, pool, database };
+    const installation = await prepareInstallation(run);
+    const workers = await startWorkers(run);
+    const maintenance = await startTasks({ ...run, ...installation, ...workers });
     const url = ownUrl(ports);
-    database.publishAddresses({ url, adminSocket: admin.path });
+    database.publishAddresses({ url, adminSocket: workers.adminSocket });
+    const { firstStart } = installation;
     options.onReady(createReadyInfo({ url, metrics, config: ports, database, firstStart }));
     flushCompileCache(); // a killed service would otherwise compile all code again
-    using move = watchMove({ ...context, pool });
-    const ends = [signals.stop, move.moved, database.failed, workers.failed, maintenance.outdated];
+    const move = started.use(watchMove({ db: database.db, world: systemWorld, log, pool }));
+    const { failed } = workers;
+    const ends = [signals.stop, move.moved, database.failed, failed, maintenance.outdated];
     const outcome = await Promise.race(ends);
     if (outcome === 'moved') return ports; // the same ports, so that clients find it again
     if (outcome !== 'stop') log.fatal(outcome);
@@ -172,96 +129,99 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
   }
 }
 
-async function keepOperatorNotified(
-  db: ServiceDatabase['db'],
-  options: Parameters<typeof configureOperatorWebhook>[1] & {
-    config: Pick<Config, 'operatorAddress'>;
-  },
-): Promise<void> {
-  await setOperatorAddress(db, options.config.operatorAddress);
-  await configureOperatorWebhook(db, options);
+type Run = {
+  config: Config;
+  /** The configuration with the ports in use. */
+  ports: Config;
+  parts: readonly WorkerPart[];
+  tasks: WorkerTasks;
+  log: Logger;
+  /**
+   * Aborted when a stop is requested. A step of the start that is abandoned then fails when the database is closed.
+   */
+  signal: AbortSignal;
+  /** What was started. It stops in the reverse order. */
+  started: AsyncDisposableStack;
+  pool: WorkerPool;
+  database: ServiceDatabase;
+};
+
+type Installation = {
+  operatorEvents: OperatorEventLog;
+  clock: ClockWatch;
+  secrets: SecretBox;
+  firstStart: FirstStart | null;
+};
+
+/** Prepares the database for this machine: its clock, its host name, the operator's addresses, the first project. */
+async function prepareInstallation(run: Run): Promise<Installation> {
+  const { config, log, signal, started, pool, database } = run;
+  const { db } = database;
+  const context = { db, world: systemWorld, log };
+  const operatorEvents = started.use(new OperatorEventLog(context));
+  await untilAborted(operatorEvents.logOpenConditions(), signal);
+  const onCheck = (state: ClockState): void => pool.setClockState(state);
+  const clock = new ClockWatch({ ...context, operatorEvents, onCheck });
+  await untilAborted(clock.check(), signal);
+  const secrets = new SecretBox(database.secretKey);
+  await untilAborted(registerHost(database, { config, log }), signal);
+  await untilAborted(setOperatorAddress(db, config.operatorAddress), signal);
+  await untilAborted(configureOperatorWebhook(db, { config, secrets, log }), signal);
+  const seeding = seedFirstStart(db, { secrets, world: systemWorld, config });
+  return { operatorEvents, clock, secrets, firstStart: await untilAborted(seeding, signal) };
 }
 
-function workerTasksOf({ inboundPort, submissionPorts }: Config, options: RunOptions): WorkerTasks {
-  const parts = options.only ?? WORKER_PARTS;
+type StartedWorkers = {
+  /** Resolves with a sentence when the workers cannot run. */
+  failed: RunningWorkers['failed'];
+  adminSocket: string;
+  hold: Hold | null;
+  certificates: readonly CertificateUse[];
+};
+
+/** Sets the workers up, and waits until they serve. */
+async function startWorkers(run: Run): Promise<StartedWorkers> {
+  const { ports, log, signal, started, pool, database } = run;
+  const { workerUser, dataDir } = database;
+  const files = started.use(workerUser && new SharedFiles(workerUser, { dataDir, log }));
+  const share = (pair: CertificateFiles | null) => pair && (files?.share(pair) ?? pair);
+  const config = { ...ports, apiTlsFiles: share(ports.apiTlsFiles) };
+  const mailFiles = chooseMailCertificate(ports, { dataDir, log });
+  const certificate = share(mailFiles);
+  const hold = await untilAborted(readHold(database.db), signal);
+  const { path: adminSocket } = started.use(new AdminSocket(dataDir));
+  const setup = createWorkerSetup({ ...run, config, certificate, hold, adminSocket });
+  const { ready, failed } = started.use(pool.run(setup, database.expire));
+  await untilAborted(ready, signal);
+  return { failed, adminSocket, hold, certificates: certificateUses(ports, mailFiles) };
+}
+
+/** Starts what the supervisor does beside the workers: metrics, maintenance, backups. */
+async function startTasks(run: Run & Installation & StartedWorkers): Promise<Maintenance> {
+  const { config, log, started, pool, database, hold } = run;
+  const { db } = database;
+  started.use(await startMeasuring(pool, run));
+  const maintenance = started.use(new Maintenance(run));
+  maintenance.start();
+  started.use(watchSecretKeys(run));
+  started.use(watchHold(hold, { db, pool, log }));
+  started.use(scheduleBackups({ ...run, db, backup: config.backup }));
+  started.use(await keepPointInTime(run));
+  return maintenance;
+}
+
+function workerTasksOf(
+  { inboundPort, submissionPorts }: Config,
+  { workers, only }: RunOptions,
+): WorkerTasks {
+  const parts = only ?? WORKER_PARTS;
   return {
-    workers: options.workers ?? availableParallelism(),
+    workers: workers ?? availableParallelism(),
     accepts: parts.includes('api') || submissionPorts.length > 0,
     delivers: parts.includes('delivery'),
     notifies: parts.includes('webhooks'),
     receives: inboundPort !== null,
   };
-}
-
-function checkBeforeStart(config: Config, { only }: RunOptions, log: Logger): void {
-  requireUsableName(config);
-  requireUsableCertificate(config);
-  if ((only ?? WORKER_PARTS).includes('api')) warnAboutClearText(config, log);
-}
-
-/** Receivers refuse mail from a host name that is not fully qualified. */
-function requireUsableName(config: Config): void {
-  if (config.allowPrivateNetworks || config.relay !== null || !config.isHostnameConfigured) return;
-  if (config.hostname.includes('.')) return;
-  throw new ConfigurationProblem(
-    `LETTERHAUS_HOSTNAME: ${config.hostname} is not fully qualified. ` +
-      'Write the name that the PTR record of this machine has, for example mail.example.org.',
-  );
-}
-
-function requireUsableCertificate({ apiTlsFiles }: Config): void {
-  if (apiTlsFiles === null) return;
-  const problem = problemOf(apiTlsFiles, systemWorld.now(), API_VARIABLES);
-  if (problem !== null) throw new ConfigurationProblem(problem);
-}
-
-/** Warns that API keys would pass networks in clear text. */
-function warnAboutClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Logger): void {
-  const isLocal = host === 'localhost' || sharedAddresses([])(host);
-  if (isLocal || apiTlsFiles !== null || trustedProxies.length > 0) return;
-  log.warn(
-    { host },
-    'the API is served in clear text to other machines, API keys included; ' +
-      'set HOST=127.0.0.1 behind a TLS proxy, or LETTERHAUS_API_TLS_CERT and LETTERHAUS_API_TLS_KEY ' +
-      '(docs/tls.md); a proxy on another machine belongs in LETTERHAUS_TRUSTED_PROXIES',
-  );
-}
-
-/** Chooses the port before the database is opened. The service of this data directory may already run and have it. */
-async function choosePortOfApi(config: Config): Promise<number> {
-  const chosen = await choosePort(config, portOrder);
-  if ('port' in chosen) return chosen.port;
-  const holder = readRunning(config.dataDir);
-  if (holder?.kind === 'service') throw alreadyRunning(config.dataDir, holder);
-  throw new ConfigurationProblem(chosen.problem);
-}
-
-const portOrder = portTurns(process.pid);
-
-async function choosePorts(config: Config, options: RunOptions): Promise<Config> {
-  const port = await choosePortOfApi(config);
-  const takesMail = (options.only ?? WORKER_PARTS).includes('inbound');
-  if (!takesMail) return { ...config, port, inboundPort: null, submissionPorts: [] };
-  const inboundPort =
-    config.inboundPort === null
-      ? null
-      : await chooseMailPort(config, config.inboundPort, 'LETTERHAUS_INBOUND_PORT');
-  const submissionPorts = [];
-  for (const configured of config.submissionPorts) {
-    const chosen = await chooseMailPort(config, configured.port, 'LETTERHAUS_SUBMISSION_PORTS');
-    submissionPorts.push({ ...configured, port: chosen });
-  }
-  return { ...config, port, inboundPort, submissionPorts };
-}
-
-async function chooseMailPort({ smtpHost }: Config, port: number, name: string): Promise<number> {
-  const names = { host: 'LETTERHAUS_SMTP_HOST', port: name };
-  const chosen = await choosePort(
-    { host: smtpHost, port, isPortConfigured: true, names },
-    portOrder,
-  );
-  if ('port' in chosen) return chosen.port;
-  throw new ConfigurationProblem(chosen.problem);
 }
 
 /** Returns null when no port is configured. Listens from the start, so that a taken port ends the start. */
@@ -271,12 +231,11 @@ async function startMetricsListener(
 ): Promise<MetricsListener | null> {
   if (metrics === null) return null;
   const names = { host: 'LETTERHAUS_METRICS_PORT', port: 'LETTERHAUS_METRICS_PORT' };
-  const chosen = await choosePort({ ...metrics, isPortConfigured: true, names }, portOrder);
-  if ('problem' in chosen) throw new ConfigurationProblem(chosen.problem);
+  const port = await chooseConfiguredPort(metrics, names);
   // Few services use it, and node:http takes 40 ms of CPU time to load.
   const { listenForMetrics } = await import('./metrics/listener.ts');
   const own = [hostname, ...(publicUrl === null ? [] : [new URL(publicUrl).hostname])];
-  return listenForMetrics({ ...metrics, ...chosen, names: own }, text);
+  return listenForMetrics({ ...metrics, port, names: own }, text);
 }
 
 /** Returns null when metrics are off. Then neither code nor figures are loaded. */
@@ -292,35 +251,18 @@ async function startMeasuring(
   return measuring;
 }
 
-function chooseCertificate(
-  { inboundPort, submissionPorts, tlsFiles, hostname }: Config,
-  { dataDir, log }: { dataDir: string; log: Logger },
-): CertificateFiles | null {
-  if (inboundPort === null && submissionPorts.length === 0) return null;
-  if (tlsFiles === null)
-    return keepOwnCertificate({ dataDir, hostname }, { world: systemWorld, log });
-  const problem = problemOf(tlsFiles, systemWorld.now());
-  if (problem === null) return tlsFiles;
-  throw new ConfigurationProblem(problem);
-}
-
-function createSharedFiles(
-  { workerUser, dataDir }: ServiceDatabase,
-  log: Logger,
-): SharedFiles | null {
-  return workerUser && new SharedFiles(workerUser, { dataDir, log });
-}
-
-function createWorkerSetup(parts: {
-  config: Config;
-  options: RunOptions;
-  database: ServiceDatabase;
-  certificate: CertificateFiles | null;
-  tasks: WorkerTasks;
-  hold: Hold | null;
-  adminSocket: string;
-}): WorkerSetup {
-  const { config, options, database, certificate, tasks, hold, adminSocket } = parts;
+function createWorkerSetup({
+  config,
+  database,
+  certificate,
+  parts,
+  tasks,
+  hold,
+  adminSocket,
+}: Pick<Run, 'config' | 'database' | 'parts' | 'tasks'> &
+  Pick<StartedWorkers, 'hold' | 'adminSocket'> & {
+    certificate: CertificateFiles | null;
+  }): WorkerSetup {
   return {
     // Workers have a log-in of their own, and make no backups.
     config: {
@@ -334,7 +276,7 @@ function createWorkerSetup(parts: {
     secretKey: database.secretKey,
     user: database.workerUser,
     instance: database.instance,
-    parts: options.only ?? WORKER_PARTS,
+    parts,
     isOnHold: hold !== null,
     workerCount: tasks.workers,
     poolSizes: poolSizes(tasks),
@@ -356,63 +298,4 @@ function createReadyInfo(parts: {
   const siteUrl = config.publicUrl ?? url;
   const place = { url, siteUrl, pid: process.pid, dataDir, database: description };
   return { ...place, metricsUrl: metrics?.url ?? null, inboundPort, submissionPorts, firstStart };
-}
-
-const CHECK_DATABASE =
-  '. Check that it is running and that DATABASE_URL is right, then start again.';
-
-function explainFailure(error: unknown): ServiceFailure & { trace: string } {
-  const message = error instanceof Error ? error.message : String(error);
-  const isForOperator =
-    error instanceof ConfigurationProblem ||
-    error instanceof EngineProblem ||
-    error instanceof SecretKeyProblem;
-  const isOfDatabase = error instanceof RefusedDatabase || isServerUnsuitable(error);
-  if (isForOperator || isOfDatabase) {
-    return { failed: message, code: 'usage_error', exitCode: 2, trace: '' };
-  }
-  // The trace is for bugs, not for an unavailable database.
-  if (error instanceof DatabaseUnavailable) {
-    const failed = message + CHECK_DATABASE;
-    return { failed, code: 'service_unavailable', exitCode: 1, trace: '' };
-  }
-  const isReported = error instanceof WorkersCannotRun || !(error instanceof Error);
-  const trace = isReported ? '' : `${errorText(error)}\n`;
-  return { failed: message, code: 'internal_error', exitCode: 1, trace };
-}
-
-const SAME_SIGNAL_MS = 1_000;
-
-type StopSignals = {
-  stop: Promise<'stop'>;
-  signal: AbortSignal;
-  /** Calls `listener` for a signal that comes a second or more after the first. */
-  onSecond(listener: () => void): void;
-  close(): void;
-};
-
-/**
- * A Ctrl-C reaches the service twice, from the terminal and from npm. The first signal drains. Only a signal at least
- * one second later stops immediately.
- */
-function listenForStopSignals(): StopSignals {
-  const { promise, resolve } = Promise.withResolvers<'stop'>();
-  const aborting = new AbortController();
-  let firstMs: number | null = null;
-  let onLater: () => void = () => {};
-  const receive = (): void => {
-    const nowMs = performance.now();
-    firstMs ??= nowMs;
-    resolve('stop');
-    aborting.abort(new StartStopped());
-    if (nowMs - firstMs >= SAME_SIGNAL_MS) onLater();
-  };
-  const names = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-  for (const name of names) process.on(name, receive);
-  return {
-    stop: promise,
-    signal: aborting.signal,
-    onSecond: (listener) => (onLater = listener),
-    close: () => names.forEach((name) => process.off(name, receive)),
-  };
 }

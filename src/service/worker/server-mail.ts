@@ -38,7 +38,7 @@ export type SmtpPorts = {
 type MailListeners = {
   accept: AcceptEmail;
   /** Called when webhook deliveries were queued. */
-  onNotified: () => void;
+  onWebhooksQueued: () => void;
   /** Returns why no mail is accepted; null when it is. */
   refusal: () => string | null;
   diskFull: DiskFullMemory;
@@ -107,8 +107,7 @@ function commonOptions({ config, log }: WorkerContext, files: CertificateFiles) 
     sizeBytesMax: MESSAGE_MAX_BYTES,
     tls: { mode: 'starttls' as const, context: () => certificate.context() },
     world: systemWorld,
-    onBug: (error: unknown) =>
-      log.error({ err: error }, 'an unexpected error while mail was received'),
+    onBug: (error: unknown) => log.error({ err: error }, 'an SMTP session failed because of a bug'),
   };
 }
 
@@ -146,18 +145,18 @@ function submissionOptions(
 
 function inboundOptions(
   { config, db, secrets, log, onSettled, setup }: WorkerContext,
-  { onNotified, refusal, diskFull }: MailListeners,
+  { onWebhooksQueued, refusal, diskFull }: MailListeners,
 ): Pick<SmtpServerOptions<null>, 'handlers' | 'limits' | 'keptBytesMax'> {
   const book = { db: db.receiving, secrets: () => secrets.deriveAll(RETURN_PATH) };
   const receive = createReceive({
     book,
-    store: new ReportStore(db.receiving, { onNotified, onSettled }),
+    store: new ReportStore(db.receiving, { onWebhooksQueued, onSettled }),
     unmatched: new InboundMessageStore(db.receiving, { ringBytesMax: config.unmatchedBytesMax }),
     rate: new UnmatchedRate(systemWorld, UNMATCHED_LIMITS),
     refusal,
     world: systemWorld,
     db: db.receiving,
-    onNotified,
+    onWebhooksQueued,
     onMailboxFull: (failure) => void countFullMailbox({ db, log }, failure),
   });
   const { smtpClientTimeoutMs } = config;
