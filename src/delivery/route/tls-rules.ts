@@ -90,6 +90,17 @@ export class TlsRules {
   }
 }
 
+/**
+ * Returns the least TLS of every attempt. A password is sent only to a relay with a verified certificate, or within
+ * this machine.
+ */
+export function leastTlsFor(
+  relay: { host: string; auth?: object | null } | null,
+): 'opportunistic' | 'enforced' {
+  const isHere = /^(?:localhost|127\.[\d.]+|::1)$/.test(relay?.host ?? '');
+  return relay?.auth && !isHere ? 'enforced' : 'opportunistic';
+}
+
 type Hosts = Extract<MailHosts, { kind: 'hosts' }>;
 
 function mayHaveDane(route: MailHosts): route is Hosts {

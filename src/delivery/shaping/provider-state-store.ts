@@ -1,6 +1,6 @@
 /**
  * Stores the state of providers in each worker for other processes (`letterhaus queue`). A worker stores changes
- * every few seconds (src/service/metrics/provider-report.ts). Its rows are deleted with its row in `nodes`. Delivery
+ * every few seconds (provider-report.ts). Its rows are deleted with its row in `nodes`. Delivery
  * does not read them.
  */
 import { PROVIDER_TRANSITIONS, type ProviderState as ProviderStateName } from './provider-state.ts';

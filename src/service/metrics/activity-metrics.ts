@@ -1,6 +1,7 @@
 /**
  * Counters of a worker's work: requests, replies of mail servers and to clients, bounces, look-ups, webhooks, log-ins.
- * metrics.ts contains the current state of a worker, and installation-metrics.ts that of the machine and its database.
+ * worker-metrics.ts contains the current state of a worker, and installation-metrics.ts that of the machine and its
+ * database.
  *
  * Labels have few values, which are known here or written by the operator. No address, recipient domain or text of a
  * stranger becomes a label. Counters begin at 0, so that a rate has a beginning.

@@ -5,7 +5,7 @@
 import type { Logger } from 'pino';
 import type { Database } from '../../database/database.ts';
 import type { RecentlyAccepted } from '../../database/server/failover.ts';
-import type { ServiceMetrics } from '../metrics/metrics.ts';
+import type { ServiceMetrics } from '../metrics/worker-metrics.ts';
 
 const IDS_PER_LINE = 100;
 const RETRY_AFTER_MS = 2_000;

@@ -21,11 +21,11 @@ import {
 } from '../../accept/accept.ts';
 import { type AcceptBatch, createAcceptBatch } from '../../accept/email-batch.ts';
 import { StorageAccount } from '../../accounts/storage/storage-account.ts';
-import { createMetrics, type ServiceMetrics } from '../metrics/metrics.ts';
+import { createMetrics, type ServiceMetrics } from '../metrics/worker-metrics.ts';
 import { addBlockGauge } from '../metrics/block-metrics.ts';
 import { ProviderLog } from '../../delivery/shaping/provider-log.ts';
-import { ProviderReport } from '../metrics/provider-report.ts';
-import { createRouting } from '../machine/routing.ts';
+import { ProviderReport } from '../../delivery/shaping/provider-report.ts';
+import { createRouting } from './server-routing.ts';
 import { logUplink } from '../../delivery/outage/uplink-log.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
@@ -157,7 +157,13 @@ function startProviderReport(
   { db, log, lease }: WorkerContext,
   connections: SmtpConnections,
 ): ProviderReport {
-  const report = new ProviderReport({ db, log, holder: lease.holder, connections });
+  const report = new ProviderReport({
+    db,
+    world: systemWorld,
+    log,
+    holder: lease.holder,
+    connections,
+  });
   report.start();
   return report;
 }

@@ -46,8 +46,7 @@ export function createInquiries(
   return { dryRun, diagnose: createDiagnosis(db, allowance, parts) };
 }
 
-/** Also serves commands, which have no worker. */
-export function createDiagnosis(
+function createDiagnosis(
   db: Queryable & Pick<Database, 'transaction'>,
   allowance: LookupAllowance,
   { domains, findRoute, isDatabaseStuck }: DiagnosisParts,

@@ -21,7 +21,7 @@ import { ownUrl } from '../machine/own-host.ts';
 import { NoticeSender } from '../../notices/notice-sender.ts';
 import { OperatorMail } from '../../operator/operator-mail.ts';
 import { addWebhookCounter } from '../metrics/activity-metrics.ts';
-import { addReadiness } from '../metrics/metrics.ts';
+import { addReadiness } from '../metrics/worker-metrics.ts';
 import { Readiness } from '../readiness/readiness.ts';
 import type { AcceptEmail } from '../../accept/accept.ts';
 import type { DryRun } from '../../accept/dry-run.ts';

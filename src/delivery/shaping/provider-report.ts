@@ -1,23 +1,21 @@
 /**
  * Writes this worker's state of providers to the table that `letterhaus queue` reads
- * (delivery/shaping/provider-state-store.ts), every 2 s and only changes.
+ * (provider-state-store.ts), every 2 s and only changes.
  */
 import type { Logger } from 'pino';
-import type { SmtpConnections } from '../../delivery/shaping/smtp-connections.ts';
-import type { ProviderFacts, ProviderView } from '../../delivery/shaping/provider-view.ts';
+import type { World } from '../../lib/world.ts';
 import { isNamedProvider } from '../../net/providers.ts';
 import type { Queryable } from '../../database/database.ts';
-import { setUplinkDown } from '../../delivery/queue/worker-store.ts';
-import {
-  type StoredProviderState,
-  writeProviderStates,
-} from '../../delivery/shaping/provider-state-store.ts';
-import { systemWorld } from '../machine/system-world.ts';
+import { setUplinkDown } from '../queue/worker-store.ts';
+import { type StoredProviderState, writeProviderStates } from './provider-state-store.ts';
+import type { ProviderFacts, ProviderView } from './provider-view.ts';
+import type { SmtpConnections } from './smtp-connections.ts';
 
 type StoredState = Omit<StoredProviderState, 'isUplinkDown'>;
 
 export type ProviderReportOptions = {
   db: Queryable;
+  world: Pick<World, 'monotonicMs'>;
   log: Logger;
   holder: () => string | null;
   connections: Pick<SmtpConnections, 'providers' | 'uplink'>;
@@ -58,7 +56,7 @@ export class ProviderReport {
   }
 
   async #write(): Promise<void> {
-    const { db, holder, connections } = this.#options;
+    const { db, world, holder, connections } = this.#options;
     const node = holder();
     if (node === null) return;
     const isNew = node !== this.#node;
@@ -77,7 +75,10 @@ export class ProviderReport {
     );
     const removed = [...this.#stored.keys()].filter((provider) => !now.has(provider));
     if (changed.length === 0 && removed.length === 0) return;
-    await writeProviderStates(db, node, { changed: changed.map(stateOf), removed });
+    await writeProviderStates(db, node, {
+      changed: changed.map((one) => stateOf(one, world)),
+      removed,
+    });
     this.#stored = new Map([...now].map(([provider, one]) => [provider, printed(one)]));
   }
 }
@@ -123,12 +124,15 @@ function printed({ state, reason, untilMs, window, open }: ProviderFacts): strin
   return JSON.stringify([state, reason, untilMs && Math.round(untilMs / 1000), window, open]);
 }
 
-function stateOf({ provider, state, reason, untilMs, window, open }: ProviderFacts): StoredState {
+function stateOf(
+  { provider, state, reason, untilMs, window, open }: ProviderFacts,
+  world: Pick<World, 'monotonicMs'>,
+): StoredState {
   return {
     provider,
     state,
     reason,
-    forMs: untilMs === null ? null : untilMs - systemWorld.monotonicMs(),
+    forMs: untilMs === null ? null : untilMs - world.monotonicMs(),
     connectionsMax: window,
     connectionsOpen: open,
   };

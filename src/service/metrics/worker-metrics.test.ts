@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import type { ProviderFacts } from '../../delivery/shaping/provider-view.ts';
 import { DEFAULT_SHAPING } from '../../delivery/shaping/settings.ts';
-import { createMetrics } from './metrics.ts';
+import { createMetrics } from './worker-metrics.ts';
 import { ProviderLabels } from './provider-label.ts';
 
 const provider = (name: string, state: ProviderFacts['state'], open = 3): ProviderFacts => ({

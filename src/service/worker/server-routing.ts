@@ -1,14 +1,13 @@
-/** Constructs mail routing and TLS rules, for a worker and for the commands that diagnose. */
-import type { Config } from '../../config/config.ts';
+/** Constructs mail routing and TLS rules. */
 import { MailRouting } from '../../delivery/route/mail-routing.ts';
-import { TlsRules } from '../../delivery/route/tls-rules.ts';
+import { leastTlsFor, TlsRules } from '../../delivery/route/tls-rules.ts';
 import { TlsCounters } from '../../delivery/route/tls-counters.ts';
 import { StsCache } from '../../net/tls/mta-sts.ts';
 import { addTlsResults, StsPolicies } from '../../delivery/route/transport-security-store.ts';
-import { systemWorld } from './system-world.ts';
-import type { WorkerContext } from '../worker/worker-context.ts';
+import { systemWorld } from '../machine/system-world.ts';
+import type { WorkerContext } from './worker-context.ts';
 
-export type RoutingContext = Pick<WorkerContext, 'config' | 'db' | 'resolver' | 'guard' | 'log'>;
+type RoutingContext = Pick<WorkerContext, 'config' | 'db' | 'resolver' | 'guard' | 'log'>;
 
 export function createRouting(context: RoutingContext) {
   const { config } = context;
@@ -19,13 +18,7 @@ export function createRouting(context: RoutingContext) {
     ownNames: [config.hostname, ...config.sources.map(({ heloName }) => heloName)],
     providerSuffixes: config.shaping.suffixes,
   });
-  return { mailRouting, leastTls: tlsFor(config), ...createTls(context) };
-}
-
-/** A password is sent only to a relay with a verified certificate, or within this machine. */
-function tlsFor({ relay }: Config): 'opportunistic' | 'enforced' {
-  const isHere = /^(?:localhost|127\.[\d.]+|::1)$/.test(relay?.host ?? '');
-  return relay?.auth && !isHere ? 'enforced' : 'opportunistic';
+  return { mailRouting, leastTls: leastTlsFor(config.relay), ...createTls(context) };
 }
 
 function createTls(context: RoutingContext): { tls: TlsRules; stopTls: () => Promise<void> } {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ProviderFacts } from '../../delivery/shaping/provider-view.ts';
+import type { ProviderFacts } from './provider-view.ts';
 import { mostImportantFirst } from './provider-report.ts';
 
 const REPORTED = 200;
