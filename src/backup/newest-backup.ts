@@ -15,7 +15,7 @@ const NO_ACCESS =
   'workers have no access to the bucket; `letterhaus attention` lists it on the machine of the service';
 
 /**
- * A worker has no credentials for a bucket (service/worker/worker-pool.ts).
+ * A worker has no credentials for a bucket (service/pool/worker-pool.ts).
  * @returns null when the service makes no backups
  */
 export async function findNewestBackup(

@@ -45,7 +45,7 @@ import {
 const SCHEMA_TABLE = 'schema_migrations';
 /**
  * Older nodes check every few seconds (service/maintenance/node-watch.ts) and stop within 30 s
- * (service/worker/worker-pool.ts).
+ * (service/pool/worker-pool.ts).
  */
 const OLDER_NODES_END_WITHIN_S = 45;
 /**

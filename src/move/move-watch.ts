@@ -14,7 +14,7 @@ import { RefusedDatabase } from '../database/server/refused-database.ts';
 import { DatabaseMoved, type Departure } from '../database/server/move-marks.ts';
 import { SecretBox, SecretUnopenable } from '../secrets/secret-box.ts';
 import { findOrCreateInstanceId, readSecretKey } from '../secrets/secret-key-file.ts';
-import type { WorkerPool } from '../service/worker/worker-pool.ts';
+import type { WorkerPool } from '../service/pool/worker-pool.ts';
 
 const POLL_EVERY_MS = 500;
 /** The pause ends after the database was unreadable for this time: its mover has lost it, too. */

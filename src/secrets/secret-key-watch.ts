@@ -11,7 +11,7 @@ import { parseSecretKeys } from './secret-keys.ts';
 import type { SecretBox } from './secret-box.ts';
 import { createSecretKeyFile, readSecretKey, secretKeyFile } from './secret-key-file.ts';
 import { recordSecretKeys } from './secret-store.ts';
-import type { WorkerPool } from '../service/worker/worker-pool.ts';
+import type { WorkerPool } from '../service/pool/worker-pool.ts';
 
 const CHECK_EVERY_MS = 1_000;
 

@@ -18,7 +18,7 @@ import {
   type UnusableCounts,
   warnUnusable,
 } from './unusable-store.ts';
-import type { WorkerPool } from '../service/worker/worker-pool.ts';
+import type { WorkerPool } from '../service/pool/worker-pool.ts';
 
 const ALL_VALUES_EVERY_MS = 10 * 60_000;
 

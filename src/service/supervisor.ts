@@ -36,7 +36,7 @@ import { openServiceDatabase, type ServiceDatabase } from './service-database.ts
 import { keepPointInTime } from '../backup/running/keep-point-in-time.ts';
 import { systemWorld } from './machine/system-world.ts';
 import { type WorkerPart, WORKER_PARTS, type WorkerSetup } from './worker/worker-messages.ts';
-import { type RunningWorkers, WorkerPool } from './worker/worker-pool.ts';
+import { type RunningWorkers, WorkerPool } from './pool/worker-pool.ts';
 import { poolSizes, type WorkerTasks } from '../database/database.ts';
 import { setOperatorAddress } from '../operator/operator-mail-store.ts';
 import { type Hold, readHold } from '../backup/store/hold.ts';
@@ -140,7 +140,7 @@ type Run = {
    * Aborted when a stop is requested. A step of the start that is abandoned then fails when the database is closed.
    */
   signal: AbortSignal;
-  /** What was started. It stops in the reverse order. */
+  /** Stops all parts that were started, in the reverse order. */
   started: AsyncDisposableStack;
   pool: WorkerPool;
   database: ServiceDatabase;

@@ -41,7 +41,7 @@ export type FaultContext = {
 const FREEZE_MS = 22_000;
 /**
  * Milliseconds of a stall, below the silence after which a supervisor kills its worker
- * (src/service/worker/frozen-worker-watch.ts).
+ * (src/service/pool/frozen-worker-watch.ts).
  */
 const STALL_MAX_MS = 6_000;
 const TAKEOVER_MS = 20_000;

@@ -18,7 +18,7 @@ import { systemWorld } from '../../service/machine/system-world.ts';
 import { JournalKeeper } from './journal-keeper.ts';
 import { pause } from '../../lib/pause.ts';
 import type { Queryable } from '../../database/database.ts';
-import type { WorkerPool } from '../../service/worker/worker-pool.ts';
+import type { WorkerPool } from '../../service/pool/worker-pool.ts';
 
 const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
 /** Pause before a failed backup is retried; the interval if that is shorter. */

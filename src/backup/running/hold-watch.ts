@@ -6,7 +6,7 @@
 import type { Logger } from 'pino';
 import { type Hold, readHold } from '../store/hold.ts';
 import type { Queryable } from '../../database/database.ts';
-import type { WorkerPool } from '../../service/worker/worker-pool.ts';
+import type { WorkerPool } from '../../service/pool/worker-pool.ts';
 
 const POLL_EVERY_MS = 1_000;
 

@@ -46,7 +46,7 @@ import { readSecretKey } from '../../secrets/secret-key-file.ts';
 import { JournalKeeper } from './journal-keeper.ts';
 import { pause } from '../../lib/pause.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
-import type { WorkerPool } from '../../service/worker/worker-pool.ts';
+import type { WorkerPool } from '../../service/pool/worker-pool.ts';
 
 const ARCHIVE_EVERY_MS = 5_000;
 /** Time without an answer after which a network file system or a bucket counts as a failure. */

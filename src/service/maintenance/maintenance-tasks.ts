@@ -31,7 +31,7 @@ import { renewStsPolicies } from '../../delivery/route/policy-watch.ts';
 import { createNetwork } from '../machine/network.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import { reportDisabledEndpoints } from '../../webhooks/disabled-watch.ts';
-import type { WorkerPool } from '../worker/worker-pool.ts';
+import type { WorkerPool } from '../pool/worker-pool.ts';
 import { NodeWatch } from './node-watch.ts';
 import { checkSpace } from './space-watch.ts';
 import type { Task } from './task-schedule.ts';

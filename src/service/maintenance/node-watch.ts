@@ -13,7 +13,7 @@ import { failpoint } from '../../lib/failpoint.ts';
 import { findOutdatedProblem } from '../../migration/schema-version.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import type { ServiceDatabase } from '../service-database.ts';
-import type { WorkerPool } from '../worker/worker-pool.ts';
+import type { WorkerPool } from '../pool/worker-pool.ts';
 
 /** Number of successful polls of this process with the same heartbeat after which a node is dead. */
 const SILENT_POLLS_MAX = 6;

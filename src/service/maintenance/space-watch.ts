@@ -6,7 +6,7 @@ import type { Config } from '../../config/config.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import type { ServiceDatabase } from '../service-database.ts';
-import type { WorkerPool } from '../worker/worker-pool.ts';
+import type { WorkerPool } from '../pool/worker-pool.ts';
 import { reportDisk, reportSize } from './space-conditions.ts';
 
 const DISK_FREE_MIN_BYTES = 1024 ** 3;

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import type { ProviderFacts } from '../../delivery/shaping/provider-view.ts';
 import { DEFAULT_SHAPING } from '../../delivery/shaping/settings.ts';
-import { createMetrics } from './worker-metrics.ts';
+import { addDeliveryGauges } from './worker-metrics.ts';
 import { ProviderLabels } from './provider-label.ts';
 
 const provider = (name: string, state: ProviderFacts['state'], open = 3): ProviderFacts => ({
@@ -23,7 +23,7 @@ test('known and listed providers have a label of their own, and all others share
     providers: { partner: { connections: 3 } },
     suffixes: [['mx.partner.example', 'partner']],
   });
-  createMetrics(registry, labels, {
+  addDeliveryGauges(registry, labels, {
     waiting: () => 0,
     unsettled: () => ({ delivery: 2, webhook: 0 }),
     runningCount: () => 0,

@@ -11,25 +11,69 @@ const SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
 ];
 
-export type ServiceMetrics = {
-  registry: Registry;
-  accepted: Counter<'environment'>;
-  acceptSeconds: Histogram;
-  /** Accepted emails that a fail-over to an asynchronous standby lost. */
-  lost: Counter;
-  /**
-   * Attempts by their status, including those whose outcome was fenced off. A recipient that ends without an attempt
-   * (expired, suppressed) does not count.
-   */
-  attempts: Counter<'status'>;
-  attemptSeconds: Histogram;
-  /** Outcomes that the database refused, by SQLSTATE. Each is kept and retried. */
-  settleFailures: Counter<'sqlstate'>;
-  visits: Counter<'result'>;
-  firstAttemptSeconds: Histogram;
-};
+/** What a worker counts and times itself. */
+export type WorkerCounters = ReturnType<typeof createWorkerCounters>;
 
-type MetricsState = {
+export function createWorkerCounters(registry: Registry) {
+  const registers = [registry];
+  const buckets = SECONDS;
+  return {
+    accepted: new Counter({
+      name: 'letterhaus_emails_accepted_total',
+      help: 'Emails accepted and committed.',
+      labelNames: ['environment'],
+      registers,
+    }),
+    acceptSeconds: new Histogram({
+      name: 'letterhaus_accept_seconds',
+      help: 'From a checked request to its commit.',
+      buckets,
+      registers,
+    }),
+    lost: new Counter({
+      name: 'letterhaus_emails_lost_total',
+      help: 'Accepted emails that a fail-over of the database lost.',
+      registers,
+    }),
+    /**
+     * Attempts by their status, including those whose outcome was fenced off. A recipient that ends without an
+     * attempt (expired, suppressed) does not count.
+     */
+    attempts: new Counter({
+      name: 'letterhaus_attempts_total',
+      help: 'Delivery attempts by the resulting status of the recipient.',
+      labelNames: ['status'],
+      registers,
+    }),
+    attemptSeconds: new Histogram({
+      name: 'letterhaus_attempt_seconds',
+      help: 'Duration of one delivery attempt, including its settlement.',
+      buckets,
+      registers,
+    }),
+    firstAttemptSeconds: new Histogram({
+      name: 'letterhaus_first_attempt_after_seconds',
+      help: 'From the commit of an email to the start of its first attempt, when handed over.',
+      buckets,
+      registers,
+    }),
+    /** Each refused outcome is kept and retried. */
+    settleFailures: new Counter({
+      name: 'letterhaus_settle_failures_total',
+      help: 'Outcomes of deliveries that the database refused to store, by SQLSTATE.',
+      labelNames: ['sqlstate'],
+      registers,
+    }),
+    visits: new Counter({
+      name: 'letterhaus_tracking_visits_total',
+      help: 'Opens and clicks of tracked emails by result.',
+      labelNames: ['result'],
+      registers,
+    }),
+  };
+}
+
+type DeliveryState = {
   waiting: () => number;
   runningCount: () => number;
   unsettled: () => { delivery: number; webhook: number };
@@ -38,17 +82,17 @@ type MetricsState = {
   providers: () => ProviderFacts[];
 };
 
-export function createMetrics(
+/** Registers gauges of what a worker delivers now. They are read at each scrape. */
+export function addDeliveryGauges(
   registry: Registry,
   labels: ProviderLabels,
-  state: MetricsState,
-): ServiceMetrics {
-  const registers = [registry];
+  state: DeliveryState,
+): void {
   const gauge = (name: string, help: string, read: () => number): void => {
     new Gauge({
       name,
       help,
-      registers,
+      registers: [registry],
       collect() {
         this.set(read());
       },
@@ -62,60 +106,6 @@ export function createMetrics(
   addUplinkGauge(registry, state.isUplinkDown);
   addUnsettledGauge(registry, state.unsettled);
   addProviderGauges(registry, labels, state.providers);
-  return {
-    registry,
-    accepted: new Counter({
-      name: 'letterhaus_emails_accepted_total',
-      help: 'Emails accepted and committed.',
-      labelNames: ['environment'],
-      registers,
-    }),
-    lost: new Counter({
-      name: 'letterhaus_emails_lost_total',
-      help: 'Accepted emails that a fail-over of the database lost.',
-      registers,
-    }),
-    acceptSeconds: new Histogram({
-      name: 'letterhaus_accept_seconds',
-      help: 'From a checked request to its commit.',
-      buckets: SECONDS,
-      registers,
-    }),
-    attempts: new Counter({
-      name: 'letterhaus_attempts_total',
-      help: 'Delivery attempts by the resulting status of the recipient.',
-      labelNames: ['status'],
-      registers,
-    }),
-    settleFailures: new Counter({
-      name: 'letterhaus_settle_failures_total',
-      help: 'Outcomes of deliveries that the database refused to store, by SQLSTATE.',
-      labelNames: ['sqlstate'],
-      registers,
-    }),
-    visits: visitCounter(registry),
-    attemptSeconds: new Histogram({
-      name: 'letterhaus_attempt_seconds',
-      help: 'Duration of one delivery attempt, including its settlement.',
-      buckets: SECONDS,
-      registers,
-    }),
-    firstAttemptSeconds: new Histogram({
-      name: 'letterhaus_first_attempt_after_seconds',
-      help: 'From the commit of an email to the start of its first attempt, when handed over.',
-      buckets: SECONDS,
-      registers,
-    }),
-  };
-}
-
-function visitCounter(registry: Registry): Counter<'result'> {
-  return new Counter({
-    name: 'letterhaus_tracking_visits_total',
-    help: 'Opens and clicks of tracked emails by result.',
-    labelNames: ['result'],
-    registers: [registry],
-  });
 }
 
 function addUnsettledGauge(

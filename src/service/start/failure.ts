@@ -5,7 +5,7 @@ import { isServerUnsuitable } from '../../database/server/connect.ts';
 import { RefusedDatabase } from '../../database/server/refused-database.ts';
 import { SecretKeyProblem } from '../../secrets/secret-key-file.ts';
 import { errorText } from '../machine/log.ts';
-import { WorkersCannotRun } from '../worker/worker-pool.ts';
+import { WorkersCannotRun } from '../pool/worker-pool.ts';
 
 /** Exit code 2: the configuration has to be changed. */
 export type ServiceFailure = { failed: string; code: string; exitCode: 1 | 2 };

@@ -1,8 +1,8 @@
 /**
  * Constructs one worker: HTTP, accept, delivery and webhooks, with one database.
  *
- * This file, server-delivery.ts and server-mail.ts construct the parts and connect them. Rooms import
- * one another only through their stores and ports. Everything else is passed here as arguments.
+ * This file and the server-*.ts files beside it construct the parts and connect them. Rooms import one another only
+ * through their stores and ports. Everything else is passed here as arguments.
  */
 import type { Registry } from 'prom-client';
 import { createHttpAccounts } from '../../accounts/http-accounts.ts';
@@ -13,7 +13,7 @@ import type { Scope } from '../../core/scope.ts';
 import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/broker-messages.ts';
 import type { MessageBuilder, MessageRecipient } from '../../delivery/message/message-builder.ts';
 import { RESEND_MOUNT } from '../../compat/resend/mount.ts';
-import { createDomainService } from '../../domains/domains.ts';
+import { createDomainService, type DomainService } from '../../domains/domains.ts';
 import { listenOnAdminSocket } from '../../http/socket/admin-socket.ts';
 import { buildApp } from '../../http/app.ts';
 import type { App, HttpServices } from '../../http/services.ts';
@@ -27,8 +27,16 @@ import type { AcceptEmail } from '../../accept/accept.ts';
 import type { DryRun } from '../../accept/dry-run.ts';
 import { AttachmentUrls } from '../../accept/content/attachment-urls.ts';
 import type { AcceptBatch } from '../../accept/email-batch.ts';
+import { type Accepting, createAccepting } from './server-accept.ts';
 import { createDelivery } from './server-delivery.ts';
 import { createInquiries } from './server-inquiries.ts';
+import type { Diagnose } from '../../emails/diagnosis/diagnosis.ts';
+import {
+  createSendingControl,
+  type MailLoop,
+  type SendingControl,
+  stopMailing,
+} from './sending-control.ts';
 import { listenForMail, type SmtpPorts } from './server-mail.ts';
 import type { Database } from '../../database/database.ts';
 import { SuppressionsMaximum } from '../../accounts/limits/maximum-store.ts';
@@ -79,58 +87,25 @@ export async function createServer(
   supervisor: SupervisorLink,
 ): Promise<WorkerServer> {
   const context = createWorkerContext(setup, supervisor.onHolder);
-  const { config, db, lease, resolver } = context;
-  const { holder, isFresh, checksRequested } = lease;
-  const leased = { holder, isFresh, checksRequested };
-  const webhooks = new WebhookLoop({ ...context, world: systemWorld, ...leased });
-  const delivery = createDelivery(context, {
-    onWebhooksQueued: () => webhooks.wake(),
-    unsettledWebhooks: () => webhooks.unsettled,
-    sendToBroker: supervisor.sendToBroker,
-  });
-  const unready = () => readiness.reasons();
-  const operatorMail = createOperatorMail(context, { accept: delivery.accept, unready });
-  const { isOverloaded } = delivery;
-  const readiness = createReadiness(context, { isOverloaded }, supervisor);
-  const unlessRefused: Readiness['runUnlessRefused'] = (work) => readiness.runUnlessRefused(work);
-  const accept: AcceptEmail = (...request) => unlessRefused(() => delivery.accept(...request));
-  const acceptBatch: AcceptBatch = (...request) =>
-    unlessRefused(() => delivery.acceptBatch(...request));
-  const notices = new NoticeSender({ ...context, world: systemWorld, accept });
-  const mailing = operatorMail === null ? [notices] : [notices, operatorMail];
-  const sending = createSending(setup, { delivery, webhooks, mailing });
-  const domains = createDomainService({ ...context, world: systemWorld });
-  const inquiries = createInquiries(context, { ...delivery, domains });
-  const dryRun: DryRun = (...request) => unlessRefused(() => inquiries.dryRun(...request));
-  const visits = createVisits(context, { webhooks, delivery });
-  const features = { accept, acceptBatch, dryRun, diagnose: inquiries.diagnose, domains, visits };
-  addMetrics(context, { webhooks, readiness });
-  const app = createApp(context, { readiness, sending, features, supervisor });
+  const parts = createParts(context, supervisor);
+  const { readiness, delivery, accepting, webhooks, sending } = parts;
+  const app = createApp(context, parts, supervisor);
 
   await app.ready();
   supervisor.onLoaded();
-  await Promise.all([db.reserve(), lease.start()]);
+  await Promise.all([context.db.reserve(), context.lease.start()]);
   readiness.start();
   sending.startUnlessOnHold();
   const closeAdmin = await listenForRequests(app, setup);
   const smtp = await listenForMail(context, {
-    accept,
+    accept: parts.accept,
     onWebhooksQueued: () => webhooks.wake(),
     refusal: () => readiness.refusal(),
     diskFull: readiness.diskFull,
     onLogIn: supervisor.onSmtpLogIn,
   });
-
-  const stop = async (): Promise<void> => {
-    readiness.stop();
-    await stopInOrder({ app, closeAdmin, smtp, delivery, webhooks, visits, mailing });
-    await lease.stop();
-    await flushCounts(context);
-    resolver.close();
-    await db.close();
-  };
   return {
-    port: setup.parts.includes('api') ? config.port : null,
+    port: setup.parts.includes('api') ? context.config.port : null,
     registry: context.registry,
     endHold: () => sending.endHold(),
     pause: (isPaused) => sending.pause(isPaused),
@@ -138,11 +113,67 @@ export async function createServer(
       delivery.dispatcher.pollSoon();
       webhooks.wake();
     },
-    reportFailover: () => delivery.logLost(),
+    reportFailover: () => accepting.logLost(),
     useSecretKeys: (secretKey) => context.secrets.replaceKeys(secretKey),
     receiveFromBroker: (messages) => delivery.connections.receive(messages),
     noteLogIn: (client) => smtp.noteLogIn(client),
-    stop,
+    stop: () => stopInOrder(context, { ...parts, app, closeAdmin, smtp }),
+  };
+}
+
+/** The parts of a worker between its context and its listeners. */
+type ServerParts = {
+  webhooks: WebhookLoop;
+  delivery: ReturnType<typeof createDelivery>;
+  accepting: Accepting;
+  readiness: Readiness;
+  /** Accepts unless the readiness has a refusal. */
+  accept: AcceptEmail;
+  acceptBatch: AcceptBatch;
+  dryRun: DryRun;
+  diagnose: Diagnose;
+  domains: DomainService;
+  visits: VisitBuffer;
+  mailing: readonly MailLoop[];
+  sending: SendingControl;
+};
+
+function createParts(context: WorkerContext, supervisor: SupervisorLink): ServerParts {
+  const { setup, lease, registry } = context;
+  const world = systemWorld;
+  const { holder, isFresh, checksRequested } = lease;
+  const webhooks = new WebhookLoop({ ...context, world, holder, isFresh, checksRequested });
+  const onWebhooksQueued = (): void => webhooks.wake();
+  const delivery = createDelivery(context, {
+    onWebhooksQueued,
+    unsettledWebhooks: () => webhooks.unsettled,
+    sendToBroker: supervisor.sendToBroker,
+  });
+  const { dispatcher } = delivery;
+  const accepting = createAccepting(context, { dispatcher, onWebhooksQueued });
+  const readiness = createReadiness(context, accepting, supervisor);
+  const unlessRefused: Readiness['runUnlessRefused'] = (work) => readiness.runUnlessRefused(work);
+  const accept: AcceptEmail = (...request) => unlessRefused(() => accepting.accept(...request));
+  const acceptBatch: AcceptBatch = (...request) =>
+    unlessRefused(() => accepting.acceptBatch(...request));
+  const domains = createDomainService({ ...context, world });
+  const inquiries = createInquiries(context, { ...delivery, domains });
+  const dryRun: DryRun = (...request) => unlessRefused(() => inquiries.dryRun(...request));
+  const mailing = createMailing(context, { accepting, accept, readiness });
+  addMetrics(registry, { lease, webhooks, readiness });
+  return {
+    webhooks,
+    delivery,
+    accepting,
+    readiness,
+    accept,
+    acceptBatch,
+    dryRun,
+    diagnose: inquiries.diagnose,
+    domains,
+    visits: createVisits(context, onWebhooksQueued),
+    mailing,
+    sending: createSendingControl(setup, { dispatcher, webhooks, mailing }),
   };
 }
 
@@ -156,8 +187,12 @@ async function listenForRequests(
 }
 
 function addMetrics(
-  { registry, lease }: WorkerContext,
-  { webhooks, readiness }: { webhooks: WebhookLoop; readiness: Readiness },
+  registry: Registry,
+  {
+    lease,
+    webhooks,
+    readiness,
+  }: Pick<WorkerContext, 'lease'> & Pick<ServerParts, 'webhooks' | 'readiness'>,
 ): void {
   addWebhookCounter(registry, () => webhooks.stats);
   addReadiness(registry, () => ({
@@ -166,141 +201,64 @@ function addMetrics(
   }));
 }
 
-/** Writes counts that are still in memory. */
-async function flushCounts(context: WorkerContext): Promise<void> {
-  const { reputation, operatorEvents } = context;
-  context.stopWatching();
-  await Promise.all([reputation.flush(), operatorEvents.flush()]);
-}
-
 function createReadiness(
   context: WorkerContext,
-  { isOverloaded }: Pick<ReturnType<typeof createDelivery>, 'isOverloaded'>,
+  { isOverloaded }: Pick<Accepting, 'isOverloaded'>,
   { refusals, onReadiness: onChange }: SupervisorLink,
 ): Readiness {
   return new Readiness({ ...context, world: systemWorld, refusals, isOverloaded, onChange });
 }
 
-type SendingControl = {
-  readonly isOnHold: boolean;
-  /** Sends mail and webhooks, unless the installation is on hold. */
-  startUnlessOnHold(): void;
-  endHold(): void;
-  /** Stops or resumes sending while the database is moved (move/move-watch.ts). */
-  pause(isPaused: boolean): void;
-};
-
-function createSending(
-  { parts, isOnHold }: WorkerSetup,
-  {
-    delivery,
-    webhooks,
-    mailing,
-  }: {
-    delivery: ReturnType<typeof createDelivery>;
-    webhooks: WebhookLoop;
-    mailing: readonly MailLoop[];
-  },
-): SendingControl {
-  let isHolding = isOnHold;
-  let isPaused = false;
-  let isBegun = false;
-  /** Runs one change after the other, because a pause takes seconds. */
-  let changing: Promise<void> = Promise.resolve();
-  const start = (): void => {
-    isBegun = true;
-    if (isPaused) return;
-    if (parts.includes('delivery')) {
-      delivery.dispatcher.start();
-      for (const one of mailing) one.start();
-    }
-    if (parts.includes('webhooks')) webhooks.start();
-  };
-  const pause = async (): Promise<void> => {
-    if (!isBegun) return;
-    await stopMailing(mailing);
-    await Promise.all([delivery.dispatcher.pause(), webhooks.pause()]);
-  };
-  const resume = (): void => {
-    if (isBegun) start();
-  };
-  return {
-    get isOnHold() {
-      return isHolding;
-    },
-    startUnlessOnHold: () => {
-      if (!isHolding) start();
-    },
-    endHold: () => {
-      if (isHolding) start();
-      isHolding = false;
-    },
-    pause: (wanted) => {
-      if (wanted === isPaused) return;
-      isPaused = wanted;
-      changing = changing.then(wanted ? pause : resume);
-    },
-  };
-}
-
-function createOperatorMail(
+/** Constructs what sends mail of the service itself: notices to senders, and mail to the operator. */
+function createMailing(
   context: WorkerContext,
-  mail: Pick<ConstructorParameters<typeof OperatorMail>[0], 'accept' | 'unready'>,
-): OperatorMail | null {
+  { accepting, accept, readiness }: Pick<ServerParts, 'accepting' | 'accept' | 'readiness'>,
+): MailLoop[] {
+  const world = systemWorld;
+  const notices = new NoticeSender({ ...context, world, accept });
   const { operatorAddress: to, operatorFrom: from } = context.config;
-  return to === null
-    ? null
-    : new OperatorMail({ ...context, ...mail, world: systemWorld, to, from });
+  if (to === null) return [notices];
+  const unready = () => readiness.reasons();
+  // Mail to the operator is accepted even while other mail is refused.
+  const operatorMail = { ...context, world, accept: accepting.accept, unready, to, from };
+  return [notices, new OperatorMail(operatorMail)];
 }
 
-function createVisits(
-  context: WorkerContext,
-  { webhooks, delivery }: { webhooks: WebhookLoop; delivery: ReturnType<typeof createDelivery> },
-): VisitBuffer {
+function createVisits(context: WorkerContext, onWebhooksQueued: () => void): VisitBuffer {
+  const { db, counters } = context;
   return new VisitBuffer({
     ...context,
     world: systemWorld,
-    write: (batch) => recordVisits(context.db, batch),
-    onWebhooksQueued: () => webhooks.wake(),
-    onResult: (result, count) => delivery.metrics.visits.inc({ result }, count),
+    write: (batch) => recordVisits(db, batch),
+    onWebhooksQueued,
+    onResult: (result, count) => counters.visits.inc({ result }, count),
   });
 }
 
-function createApp(
-  context: WorkerContext,
-  parts: {
-    readiness: Readiness;
-    sending: SendingControl;
-    features: Pick<
-      HttpServices,
-      'accept' | 'acceptBatch' | 'dryRun' | 'diagnose' | 'domains' | 'visits'
-    >;
-    supervisor: SupervisorLink;
-  },
-): App {
-  const { db, builder } = context;
-  const { readiness, sending, features, supervisor } = parts;
+function createApp(context: WorkerContext, parts: ServerParts, supervisor: SupervisorLink): App {
+  const { db, builder, config, activity, refusedLogIns } = context;
+  const { readiness, sending } = parts;
   const world = systemWorld;
-  const localUrl = ownUrl(context.config);
+  const localUrl = ownUrl(config);
   const services: HttpServices = {
     ...context,
-    ...features,
+    ...parts,
     world,
     accounts: createHttpAccounts({ ...context, world, localUrl }),
     templates: new TemplateService(context),
-    suppressionsMaximum: new SuppressionsMaximum(world, context.config.suppressionsMax),
+    suppressionsMaximum: new SuppressionsMaximum(world, config.suppressionsMax),
     attachmentUrls: new AttachmentUrls({ ...context, world }),
     webhooks: new WebhookService({ ...context, world }),
     localUrl,
     contentOf: (wanted) => composeContent(db, builder, wanted),
     unready: () => readiness.reasons(),
     readyWarnings: supervisor.warnings,
-    onResponseSent: context.activity.recordResponse,
-    onLogInRefused: (logIn) => context.refusedLogIns.note(logIn),
+    onResponseSent: activity.recordResponse,
+    onLogInRefused: (logIn) => refusedLogIns.note(logIn),
     onDatabaseFailure: () => readiness.probeDatabase(),
     isStopping: () => readiness.isStopping,
     isOnHold: () => sending.isOnHold,
-    newestBackup: () => findNewestBackup(context.config.backup, world),
+    newestBackup: () => findNewestBackup(config.backup, world),
     certificate: apiCertificate(context),
     metricsText: supervisor.metricsText,
   };
@@ -324,23 +282,23 @@ async function composeContent(
   return Buffer.concat((await builder.buildSent(message, wanted.recipient, sha256)).parts);
 }
 
-type MailLoop = { start(): void; stop(): Promise<void> };
+type Listeners = { app: App; closeAdmin: () => Promise<void>; smtp: SmtpPorts };
 
-async function stopMailing(mailing: readonly MailLoop[]): Promise<void> {
-  await Promise.all(mailing.map((one) => one.stop()));
+async function stopInOrder(context: WorkerContext, parts: ServerParts & Listeners): Promise<void> {
+  const { app, closeAdmin, smtp, mailing, delivery, accepting, webhooks, visits } = parts;
+  parts.readiness.stop();
+  await Promise.all([app.close(), closeAdmin(), smtp.close(), stopMailing(mailing)]);
+  // The dispatcher stops last, because it releases emails that are accepted while requests end.
+  await Promise.all([delivery.stop(), accepting.stop(), webhooks.stop(), visits.stop()]);
+  await context.lease.stop();
+  await flushCounts(context);
+  context.resolver.close();
+  await context.db.close();
 }
 
-async function stopInOrder(parts: {
-  app: App;
-  closeAdmin: () => Promise<void>;
-  smtp: SmtpPorts;
-  delivery: ReturnType<typeof createDelivery>;
-  webhooks: WebhookLoop;
-  visits: VisitBuffer;
-  mailing: readonly MailLoop[];
-}): Promise<void> {
-  // The dispatcher stops last, because it releases emails that are accepted while requests end.
-  const { app, closeAdmin, smtp, mailing } = parts;
-  await Promise.all([app.close(), closeAdmin(), smtp.close(), stopMailing(mailing)]);
-  await Promise.all([parts.delivery.stop(), parts.webhooks.stop(), parts.visits.stop()]);
+/** Writes counts that are still in memory. */
+async function flushCounts(context: WorkerContext): Promise<void> {
+  const { reputation, operatorEvents } = context;
+  context.stopWatching();
+  await Promise.all([reputation.flush(), operatorEvents.flush()]);
 }

@@ -8,6 +8,7 @@ import { Lease } from '../../delivery/queue/lease.ts';
 import { MessageBuilder } from '../../delivery/message/message-builder.ts';
 import { SigningKeys } from '../../delivery/message/signing-keys.ts';
 import { Activity } from '../metrics/activity-metrics.ts';
+import { createWorkerCounters, type WorkerCounters } from '../metrics/worker-metrics.ts';
 import { ProviderLabels } from '../metrics/provider-label.ts';
 import { createLog } from '../machine/log.ts';
 import { Database } from '../../database/database.ts';
@@ -33,6 +34,7 @@ export type WorkerContext = Network & {
   registry: Registry;
   labels: ProviderLabels;
   activity: Activity;
+  counters: WorkerCounters;
   refusedLogIns: RefusedLogIns;
   /** Logs refused log-ins that were only counted, and stops watching the resolver. */
   stopWatching: () => void;
@@ -75,6 +77,7 @@ export function createWorkerContext(
     registry,
     labels,
     activity,
+    counters: createWorkerCounters(registry),
     refusedLogIns,
     stopWatching: () => {
       refusedLogIns.flush();

@@ -1,5 +1,5 @@
 /**
- * The messages between the supervisor (worker-pool.ts) and its workers (worker.ts), and the request for metrics with
+ * The messages between the supervisor (service/pool/worker-pool.ts) and its workers (worker.ts), and the request for metrics with
  * its response, which both sides send.
  */
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';

@@ -5,7 +5,6 @@
 import type { Logger } from 'pino';
 import type { Database } from '../../database/database.ts';
 import type { RecentlyAccepted } from '../../database/server/failover.ts';
-import type { ServiceMetrics } from '../metrics/worker-metrics.ts';
 
 const IDS_PER_LINE = 100;
 const RETRY_AFTER_MS = 2_000;
@@ -13,15 +12,15 @@ const RETRY_AFTER_MS = 2_000;
 type LostEmailsContext = {
   db: Database;
   log: Pick<Logger, 'warn' | 'error'>;
-  metrics: Pick<ServiceMetrics, 'lost'>;
+  onLost: (count: number) => void;
 };
 
-/** Logs and counts the lost emails. While the database is unavailable, it retries. Never rejects. */
+/** Logs and reports the lost emails. While the database is unavailable, it retries. Never rejects. */
 export async function logLostEmails(
   recent: RecentlyAccepted,
   context: LostEmailsContext,
 ): Promise<void> {
-  const { db, log, metrics } = context;
+  const { db, log, onLost } = context;
   const lost = await recent.findLost(db).catch((error: unknown) => {
     log.warn(
       { err: error },
@@ -33,7 +32,7 @@ export async function logLostEmails(
     setTimeout(() => void logLostEmails(recent, context), RETRY_AFTER_MS).unref();
     return;
   }
-  metrics.lost.inc(lost.length);
+  onLost(lost.length);
   for (let from = 0; from < lost.length; from += IDS_PER_LINE) {
     log.error(
       { lost: lost.length, email_ids: lost.slice(from, from + IDS_PER_LINE) },

@@ -24,7 +24,7 @@ import {
   MetricsRequests,
   type ToWorker,
   type WorkerSetup,
-} from './worker-messages.ts';
+} from '../worker/worker-messages.ts';
 import { InTransitConnections } from './in-transit-connections.ts';
 import { FrozenWorkerWatch } from './frozen-worker-watch.ts';
 
@@ -112,7 +112,7 @@ export class WorkerPool {
     this.#readinessLog = new ReadinessLog({ log: options.log, world: systemWorld });
     this.#ready.promise.catch(() => {});
     cluster.setupPrimary({
-      exec: fileURLToPath(new URL('./worker.ts', import.meta.url)),
+      exec: fileURLToPath(new URL('../worker/worker.ts', import.meta.url)),
       execArgv: [...process.execArgv, ...chooseV8Flags(availableBytes(), options.count)],
     });
     cluster.on('exit', this.#onExit);
