@@ -66,86 +66,96 @@ type DomainServiceOptions = CheckOptions & {
   };
 };
 
-export type DomainService = ReturnType<typeof createDomainService>;
+export class DomainService {
+  readonly #options: DomainServiceOptions;
+  readonly #db: Database;
 
-export function createDomainService(options: DomainServiceOptions) {
-  const { db } = options;
-  return {
-    create: (
-      scope: DomainScope,
-      name: string,
-      settings: NewDomainSettings = {},
-    ): Promise<StoredDomain | Refusal> =>
-      createDomain(db, scope, { ...options, ...settings, name }),
+  constructor(options: DomainServiceOptions) {
+    this.#options = options;
+    this.#db = options.db;
+  }
 
-    list: (scope: DomainScope, page: Page): Promise<PageResult<StoredDomain>> =>
-      listDomains(db, scope, page),
+  create(
+    scope: DomainScope,
+    name: string,
+    settings: NewDomainSettings = {},
+  ): Promise<StoredDomain | Refusal> {
+    return createDomain(this.#db, scope, { ...this.#options, ...settings, name });
+  }
 
-    get: async (scope: DomainScope, id: string): Promise<StoredDomain | Refusal> =>
-      (isId(id) ? await findDomain(db, scope, id) : null) ?? NO_DOMAIN,
+  list(scope: DomainScope, page: Page): Promise<PageResult<StoredDomain>> {
+    return listDomains(this.#db, scope, page);
+  }
 
-    /** Returns why a domain cannot have these settings here, or null when it can. */
-    refuseChange: (scope: DomainScope, change: DomainChange): Refusal | null =>
-      refuseTracking(options.config, scope, change),
+  async get(scope: DomainScope, id: string): Promise<StoredDomain | Refusal> {
+    return (isId(id) ? await findDomain(this.#db, scope, id) : null) ?? NO_DOMAIN;
+  }
 
-    /** Changes apply to emails that are accepted from now on and do not set these fields themselves. */
-    async change(
-      scope: DomainScope,
-      id: string,
-      change: DomainChange,
-    ): Promise<StoredDomain | Refusal> {
-      const refusal = refuseTracking(options.config, scope, change);
-      if (refusal !== null) return refusal;
-      return (isId(id) ? await changeDomain(db, scope, { id, ...change }) : null) ?? NO_DOMAIN;
-    },
+  /** Returns why a domain cannot have these settings here, or null when it can. */
+  refuseChange(scope: DomainScope, change: DomainChange): Refusal | null {
+    return refuseTracking(this.#options.config, scope, change);
+  }
 
-    /** Looks up the records now and returns the result. A missing record is not an error. */
-    async verify(scope: DomainScope, id: string): Promise<StoredDomain | Refusal> {
-      const domain = isId(id) ? await findDomain(db, scope, id) : null;
-      if (!domain) return NO_DOMAIN;
-      await checkKeysOpen(options, domain);
-      const checked = await verifyDomain(options, domain);
-      if (checked === null || checked.rsaSelector === domain.rsaSelector)
-        return checked ?? NO_DOMAIN;
-      // The next keys may have replaced keys that could not be opened.
-      await checkKeysOpen(options, checked);
-      return (await findDomain(db, scope, id)) ?? NO_DOMAIN;
-    },
+  /** Changes apply to emails that are accepted from now on and do not set these fields themselves. */
+  async change(
+    scope: DomainScope,
+    id: string,
+    change: DomainChange,
+  ): Promise<StoredDomain | Refusal> {
+    const refusal = this.refuseChange(scope, change);
+    if (refusal !== null) return refusal;
+    return (isId(id) ? await changeDomain(this.#db, scope, { id, ...change }) : null) ?? NO_DOMAIN;
+  }
 
-    /**
-     * Predicts how receivers judge mail of this domain by the records in DNS. Stores nothing.
-     * @param settings.ask may refuse the look-ups (net/dns/lookup-allowance.ts)
-     * @returns null when the domain does not exist
-     */
-    async authentication(
-      scope: DomainScope,
-      settings: { id: string; dualSigned: boolean; ask: BoundedLookup },
-    ): Promise<AuthenticationFinding | null> {
-      const domain = await findDomain(db, scope, settings.id);
-      return domain && predictAuthentication(options, domain, settings);
-    },
+  /** Looks up the records now and returns the result. A missing record is not an error. */
+  async verify(scope: DomainScope, id: string): Promise<StoredDomain | Refusal> {
+    const domain = isId(id) ? await findDomain(this.#db, scope, id) : null;
+    if (!domain) return NO_DOMAIN;
+    await checkKeysOpen(this.#options, domain);
+    const checked = await verifyDomain(this.#options, domain);
+    if (checked === null || checked.rsaSelector === domain.rsaSelector) return checked ?? NO_DOMAIN;
+    // The next keys may have replaced keys that could not be opened.
+    await checkKeysOpen(this.#options, checked);
+    return (await findDomain(this.#db, scope, id)) ?? NO_DOMAIN;
+  }
 
-    /** Makes the next DKIM keys. The current keys sign until a check finds the new record. */
-    rotateDkim: (scope: DomainScope, id: string): Promise<StoredDomain | Refusal> =>
-      rotateDkim(options, scope, id),
+  /**
+   * Predicts how receivers judge mail of this domain by the records in DNS. Stores nothing.
+   * @param settings.ask may refuse the look-ups (net/dns/lookup-allowance.ts)
+   * @returns null when the domain does not exist
+   */
+  async authentication(
+    scope: DomainScope,
+    settings: { id: string; dualSigned: boolean; ask: BoundedLookup },
+  ): Promise<AuthenticationFinding | null> {
+    const domain = await findDomain(this.#db, scope, settings.id);
+    return domain && predictAuthentication(this.#options, domain, settings);
+  }
 
-    cancelDkimRotation: (scope: DomainScope, id: string): Promise<StoredDomain | Refusal> =>
-      cancelDkimRotation(db, scope, id),
+  /** Makes the next DKIM keys. The current keys sign until a check finds the new record. */
+  rotateDkim(scope: DomainScope, id: string): Promise<StoredDomain | Refusal> {
+    return rotateDkim(this.#options, scope, id);
+  }
 
-    countWaiting: (scope: DomainScope, id: string): Promise<number> => countWaiting(db, scope, id),
+  cancelDkimRotation(scope: DomainScope, id: string): Promise<StoredDomain | Refusal> {
+    return cancelDkimRotation(this.#db, scope, id);
+  }
 
-    /** Removes the domain at once. Queued recipients end as failed. */
-    async delete(scope: DomainScope, id: string): Promise<StoredDomain | Refusal> {
-      if (!isId(id)) return NO_DOMAIN;
-      const deleted = await db.transaction(async (tx) => {
-        const domain = await deleteDomain(tx, scope, id);
-        if (domain) await recordDomainEvent(tx, 'domain.deleted', domain);
-        if (domain) await clearDegraded(tx, domain, 'The domain was removed.');
-        return domain;
-      });
-      return deleted ?? NO_DOMAIN;
-    },
-  };
+  countWaiting(scope: DomainScope, id: string): Promise<number> {
+    return countWaiting(this.#db, scope, id);
+  }
+
+  /** Removes the domain at once. Queued recipients end as failed. */
+  async delete(scope: DomainScope, id: string): Promise<StoredDomain | Refusal> {
+    if (!isId(id)) return NO_DOMAIN;
+    const deleted = await this.#db.transaction(async (tx) => {
+      const domain = await deleteDomain(tx, scope, id);
+      if (domain) await recordDomainEvent(tx, 'domain.deleted', domain);
+      if (domain) await clearDegraded(tx, domain, 'The domain was removed.');
+      return domain;
+    });
+    return deleted ?? NO_DOMAIN;
+  }
 }
 
 /** Refuses tracking if links in live mail would have no https address that recipients can reach. */

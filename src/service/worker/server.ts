@@ -13,7 +13,7 @@ import type { Scope } from '../../core/scope.ts';
 import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/broker-messages.ts';
 import type { MessageBuilder, MessageRecipient } from '../../delivery/message/message-builder.ts';
 import { RESEND_MOUNT } from '../../compat/resend/mount.ts';
-import { createDomainService, type DomainService } from '../../domains/domains.ts';
+import { DomainService } from '../../domains/domains.ts';
 import { listenOnAdminSocket } from '../../http/socket/admin-socket.ts';
 import { buildApp } from '../../http/app.ts';
 import type { App, HttpServices } from '../../http/services.ts';
@@ -156,7 +156,7 @@ function createParts(context: WorkerContext, supervisor: SupervisorLink): Server
   const accept: AcceptEmail = (...request) => unlessRefused(() => accepting.accept(...request));
   const acceptBatch: AcceptBatch = (...request) =>
     unlessRefused(() => accepting.acceptBatch(...request));
-  const domains = createDomainService({ ...context, world });
+  const domains = new DomainService({ ...context, world });
   const inquiries = createInquiries(context, { ...delivery, domains });
   const dryRun: DryRun = (...request) => unlessRefused(() => inquiries.dryRun(...request));
   const mailing = createMailing(context, { accepting, accept, readiness });

@@ -1,6 +1,6 @@
 /**
- * The messages between the supervisor (service/pool/worker-pool.ts) and its workers (worker.ts), and the request for metrics with
- * its response, which both sides send.
+ * The messages between the supervisor (service/pool/worker-pool.ts) and its workers (worker.ts), and the request for
+ * metrics with its response, which both sides send.
  */
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { ArmedFailpoint } from '../../lib/failpoint.ts';
@@ -42,7 +42,7 @@ type MetricsResponse = { type: 'metrics_response'; id: number; value: unknown };
 export type ToWorker =
   | { type: 'setup'; setup: WorkerSetup }
   | { type: 'stop' }
-  /** Answered at once by the event loop, which shows that the worker is not frozen (frozen-worker-watch.ts). */
+  /** The event loop answers at once, so the worker is not frozen (service/pool/frozen-worker-watch.ts). */
   | { type: 'ping' }
   /** The machine's current reasons for refusing or not sending mail, and warnings. Sent before the setup. */
   | { type: 'readiness'; refusals: readonly Unready[]; warnings: readonly string[] }
