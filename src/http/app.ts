@@ -65,6 +65,7 @@ import { registerAddressLogRoute } from '../emails/address-log/routes.ts';
 import { registerReconciliationRoutes } from '../reconciliation/routes.ts';
 import { registerRequestRoutes } from '../requests/routes.ts';
 import { registerHoldRoutes } from '../backup/hold-routes.ts';
+import { registerResumeRoute } from '../reputation/routes.ts';
 import { registerRetentionRoutes } from '../retention/routes.ts';
 import { registerReturnPathHostRoutes } from '../domains/return-path-host-routes.ts';
 import { registerSessionRoutes } from '../accounts/sessions/routes.ts';
@@ -183,6 +184,7 @@ function registerRoutes(app: App, services: HttpServices, timeouts: HttpTimeouts
   registerReconciliationRoutes(app, services);
   registerStatusRoute(app, services);
   registerProjectSettingRoutes(app, services);
+  registerResumeRoute(app, services);
   registerInboundRoutes(app, services);
   registerProviderBlockRoutes(app, services);
   registerTlsResultRoutes(app, services);

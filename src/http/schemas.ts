@@ -155,3 +155,12 @@ export function failures<Status extends FailureStatus = never>(
   const all = [401, 403, 429, 503, ...statuses] as const;
   return Object.fromEntries(all.map((status) => [status, failure])) as Failures<Status>;
 }
+
+/** A text that is parsed. @param parse returns null for a text that is not valid */
+export const parsed = <Value>(parse: (text: string) => Value | null, message: string) =>
+  z.string().transform((text, context) => {
+    const value = parse(text);
+    if (value !== null) return value;
+    context.addIssue({ code: 'custom', message });
+    return z.NEVER;
+  });

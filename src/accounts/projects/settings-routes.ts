@@ -1,13 +1,8 @@
-/** The operator's view of projects: reads and changes their settings, and ends pauses caused by reputation. */
+/** The operator's view of projects: lists them, and reads and changes their settings. */
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
-import {
-  effectiveAlertRule,
-  type AlertRule,
-  describeAlert,
-  ratePpm,
-  showPercent,
-} from '../../reputation/alert.ts';
+import { effectiveAlertRule } from '../../reputation/alert.ts';
+import { presentAlert, presentRule } from '../../reputation/view.ts';
 import { retentionInEffect, showPeriod } from '../../core/retention.ts';
 import { isId } from '../../database/ids.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -17,36 +12,17 @@ import {
   readProjectSettings,
 } from './settings-store.ts';
 import { findProject, listAllProjects, type Project } from './project-store.ts';
-import {
-  changeQueueStep,
-  type QueuePlace,
-  WHOLE_QUEUE,
-} from '../../delivery/queue-control/change-store.ts';
-import {
-  type Alert,
-  listAlertRules,
-  listAlerts,
-  resumeSenders,
-} from '../../reputation/reputation-store.ts';
+import { listAlertRules, listAlerts } from '../../reputation/reputation-store.ts';
 import { listStorage, type StorageState } from '../storage/storage-store.ts';
 import { notFound, refuse } from '../../http/errors.ts';
 import { requireOperator } from '../../http/operators.ts';
 import { failures, idParams } from '../../http/schemas.ts';
-import {
-  projectList,
-  resumed,
-  resumeRequest,
-  settings,
-  settingsChange,
-} from './settings-schemas.ts';
+import { projectList, settings, settingsChange } from './settings-schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION } from '../sessions/http-sessions.ts';
-import { parsePlace, showPlace } from '../../delivery/queue-control/place.ts';
 
 const TAGS = ['Operator'];
 const ALERTS_MAX = 1_000;
-/** Limit on releasing mail in one request. The response then says where to continue. */
-const RELEASE_BUDGET_MS = 5_000;
 
 const NOTHING_STORED: StorageState = { usedBytes: 0, maxBytes: null };
 
@@ -54,7 +30,6 @@ export function registerProjectSettingRoutes(app: App, services: HttpServices): 
   registerList(app, services);
   registerReadSettings(app, services);
   registerChangeSettings(app, services);
-  registerResume(app, services);
 }
 
 function registerList(app: App, { db }: HttpServices): void {
@@ -82,8 +57,8 @@ function registerList(app: App, { db }: HttpServices): void {
         const isOf = ({ projectId }: { projectId: string }) => projectId === project.id;
         return {
           ...projectToWire(project),
-          reputation_alert: ruleToWire(effectiveAlertRule(rules.find(isOf))),
-          warnings: alerts.filter(isOf).map(alertToWire),
+          reputation_alert: presentRule(effectiveAlertRule(rules.find(isOf))),
+          warnings: alerts.filter(isOf).map(presentAlert),
           storage: storageToWire(stored.find(isOf) ?? NOTHING_STORED),
         };
       });
@@ -143,42 +118,6 @@ function registerChangeSettings(app: App, services: HttpServices): void {
   });
 }
 
-function registerResume(app: App, { db, world }: HttpServices): void {
-  app.post('/v1/operator/projects/:id/resume', {
-    config: { access: 'session' },
-    preHandler: requireOperator(db),
-    schema: {
-      summary: 'End the pauses of a project',
-      description:
-        'Ends pauses caused by reputation, and releases mail on hold. One request may release only part of a ' +
-        'long queue. `next` is then the position to continue from. For owners.',
-      operationId: 'resumeProject',
-      tags: TAGS,
-      security: BY_SESSION,
-      params: idParams('project'),
-      body: resumeRequest,
-      response: { 200: resumed, ...failures(400, 404, 413, 415, 422) },
-    },
-    handler: async (request, reply) => {
-      const project = await findProjectInPath(db, request);
-      if (project === null) return notFound(reply, 'project');
-      const { id: projectId } = project;
-      // The pause ends before mail is released, so no new mail is put on hold in between.
-      const domains = await resumeSenders(db, projectId);
-      const deadlineMs = world.monotonicMs() + RELEASE_BUDGET_MS;
-      let released = 0;
-      let nextPlace: QueuePlace | null = parsePlace(request.body.from);
-      do {
-        const place = { selector: { ...WHOLE_QUEUE, projectId }, from: nextPlace };
-        const step = await changeQueueStep(db, 'release', place);
-        released += step.changed;
-        nextPlace = step.next;
-      } while (nextPlace !== null && world.monotonicMs() < deadlineMs);
-      return { object: 'project_resumed' as const, domains, released, next: showPlace(nextPlace) };
-    },
-  });
-}
-
 async function findProjectInPath(
   db: Queryable,
   { params }: FastifyRequest,
@@ -206,8 +145,8 @@ async function readSettingsResponse({ db, config }: HttpServices, project: Proje
     content: retention.contentH === null ? null : showPeriod(retention.contentH),
     metadata: retention.metadataH === null ? null : showPeriod(retention.metadataH),
     kept: { content: showPeriod(kept.contentH), metadata: showPeriod(kept.metadataH) },
-    reputation_alert: ruleToWire(effectiveAlertRule(alert)),
-    warnings: alerts.map(alertToWire),
+    reputation_alert: presentRule(effectiveAlertRule(alert)),
+    warnings: alerts.map(presentAlert),
   };
 }
 
@@ -217,33 +156,6 @@ function projectToWire({ id, name, createdAt }: Project) {
 
 function storageToWire({ usedBytes, maxBytes }: StorageState) {
   return { used_bytes: usedBytes, max_bytes: maxBytes };
-}
-
-function ruleToWire({ isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: AlertRule) {
-  return {
-    on: isOn,
-    bounces: showPercent(bouncesPpm),
-    complaints: showPercent(complaintsPpm),
-    min: emailsMin,
-    pause: pauses,
-  };
-}
-
-function alertToWire(alert: Alert) {
-  const { environment, domain, kind, count, ended, thresholdPpm, since, isPaused } = alert;
-  return {
-    about: 'reputation' as const,
-    environment,
-    domain,
-    kind,
-    rate: showPercent(ratePpm(count, ended)),
-    threshold: showPercent(thresholdPpm),
-    count,
-    ended,
-    since: since.toISOString(),
-    paused: isPaused,
-    message: describeAlert(alert),
-  };
 }
 
 function parseChange(body: z.output<typeof settingsChange>): ProjectChange {

@@ -11,13 +11,7 @@ import { markDrop, restoreDrop } from './drop.ts';
 import { type QueueReader, reportProvider, reportQueue } from './report.ts';
 import { parseDomain } from '../../mail/address.ts';
 import { isId } from '../../database/ids.ts';
-import {
-  changeQueueStep,
-  type QueueChange,
-  type QueuePlace,
-  type QueueSelector,
-  WHOLE_QUEUE,
-} from './change-store.ts';
+import { type QueueChange, type QueueSelector, WHOLE_QUEUE } from './change-store.ts';
 import {
   createDrop,
   deleteDrop,
@@ -25,7 +19,7 @@ import {
   type QueueDrop,
   undoDrop,
 } from './drop-store.ts';
-import { parsePlace, showPlace } from './place.ts';
+import { changeQueue } from './change.ts';
 import { callerOf } from '../../http/access.ts';
 import { notFound, refuse } from '../../http/errors.ts';
 import { failures, idParams } from '../../http/schemas.ts';
@@ -124,23 +118,13 @@ function registerChange(
       const { from, ...selection } = request.body;
       const selector = selectorOf(request, selection);
       if (isRefusal(selector)) return refuse(reply, selector);
-      const untilMs = world.monotonicMs() + REQUEST_BUDGET_MS;
-      const sum = { found: 0, busy: 0, changed: 0 };
-      let next: QueuePlace | null = parsePlace(from);
-      do {
-        const step = await changeQueueStep(db, change, { selector, from: next });
-        sum.found += step.found;
-        sum.busy += step.busy;
-        sum.changed += step.changed;
-        next = step.next;
-      } while (next !== null && world.monotonicMs() < untilMs);
-      if (sum.found === 0 && selector.emailId !== null) return notFound(reply, 'waiting email');
+      const changed = await changeQueue({ db, world }, change, { selector, from });
+      if (changed.found === 0 && selector.emailId !== null) return notFound(reply, 'waiting email');
       return {
         object: 'queue_change' as const,
         change,
         selection: selectionText(selector),
-        ...sum,
-        next: showPlace(next),
+        ...changed,
       };
     },
   });
