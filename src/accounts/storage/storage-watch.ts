@@ -4,13 +4,17 @@
  * nearly full.
  */
 import type { Config } from '../../config/config.ts';
-import { defaultStorage, STORAGE_WARNING } from './stored-bytes.ts';
+import { defaultStorage, inMegabytes, STORAGE_WARNING } from './stored-bytes.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import { countEarlierMail } from './earlier-storage-store.ts';
-import { forgetStorage, listStorage, setStorageDefault } from './storage-store.ts';
+import {
+  forgetStorage,
+  listStorage,
+  type ProjectStorage,
+  setStorageDefault,
+} from './storage-store.ts';
 import type { ServiceDatabase } from '../../service/service-database.ts';
-import { reportStorage } from '../../service/maintenance/space-conditions.ts';
 
 type Options = {
   database: Pick<ServiceDatabase, 'db' | 'readFreeDiskBytes'>;
@@ -21,6 +25,9 @@ type Options = {
 const EARLIER_BATCH_EMAILS = 2_000;
 /** Batches in one run. The next run is due after 30 s. */
 const EARLIER_BATCHES = 40;
+
+/** The condition is reported at every run, so that of a machine that is gone ends after this time. */
+const LAPSES_AFTER_MS = 10 * 60_000;
 
 export class StorageWatch {
   readonly #options: Options;
@@ -66,4 +73,19 @@ export class StorageWatch {
     }
     this.#reported = present;
   }
+}
+
+function reportStorage(
+  operatorEvents: OperatorEvents,
+  { projectId, name, usedBytes, maxBytes }: ProjectStorage,
+): void {
+  operatorEvents.raise({
+    type: 'storage.low',
+    subject: projectId,
+    message: `The storage of project ${name} is nearly full: ${inMegabytes(usedBytes)} of ${inMegabytes(maxBytes ?? 0)}.`,
+    remedy:
+      'When it is full, its mail is refused. Raise the maximum (letterhaus projects set-storage-max), or keep its mail for less time.',
+    details: { project_id: projectId, used_bytes: usedBytes, max_bytes: maxBytes },
+    lapsesAfterMs: LAPSES_AFTER_MS,
+  });
 }

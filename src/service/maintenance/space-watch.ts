@@ -1,15 +1,19 @@
 /**
  * Refuses emails before the disk is full or the database has its largest size, because settlements need space, too.
- * The operator is notified (space-conditions.ts).
+ * Reports the conditions `disk.low` and `database.full`.
  */
+import { hostname } from 'node:os';
+import { inMegabytes } from '../../accounts/storage/stored-bytes.ts';
 import type { Config } from '../../config/config.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import type { WorkerPool } from '../pool/worker-pool.ts';
-import { reportDisk, reportSize } from './space-conditions.ts';
 
 const DISK_FREE_MIN_BYTES = 1024 ** 3;
+/** Conditions are reported at every check, so those of a machine that is gone end after this time. */
+const LAPSES_AFTER_MS = 10 * 60_000;
+const KEEP_LESS = 'keep mail for less time (LETTERHAUS_RETENTION_CONTENT)';
 const DISK_LOW = { code: 'disk_full', reason: 'the disk is nearly full' } as const;
 const DATABASE_LARGE = {
   code: 'database_full',
@@ -37,4 +41,37 @@ export async function checkSpace({
   const isLarge = bytesMax !== null && bytes !== null && bytes >= bytesMax;
   reportSize(operatorEvents, { bytes, bytesMax, isLarge });
   pool.refuseMail('database_size', isLarge ? DATABASE_LARGE : null);
+}
+
+/** @param options.freeBytes null: the disk of the database is not on this machine */
+function reportDisk(
+  operatorEvents: OperatorEvents,
+  { freeBytes, isLow }: { freeBytes: number | null; isLow: boolean },
+): void {
+  const condition = { type: 'disk.low', subject: hostname() } as const;
+  if (freeBytes === null) return;
+  if (!isLow) return operatorEvents.clear(condition);
+  operatorEvents.raise({
+    ...condition,
+    message: `The disk of the database has ${inMegabytes(freeBytes)} left; emails are refused.`,
+    remedy: `Free disk space: enlarge the disk, delete other files on it, or ${KEEP_LESS}.`,
+    details: { free_bytes: freeBytes },
+    lapsesAfterMs: LAPSES_AFTER_MS,
+  });
+}
+
+type Size = { bytes: number | null; bytesMax: number | null; isLarge: boolean };
+
+/** @param options.bytesMax null: this machine has no maximum to compare with */
+function reportSize(operatorEvents: OperatorEvents, { bytes, bytesMax, isLarge }: Size): void {
+  const condition = { type: 'database.full', subject: 'database' } as const;
+  if (bytes === null || bytesMax === null) return;
+  if (!isLarge) return operatorEvents.clear(condition);
+  operatorEvents.raise({
+    ...condition,
+    message: `The database has ${inMegabytes(bytes)} of at most ${inMegabytes(bytesMax)}; emails are refused.`,
+    remedy: `Raise LETTERHAUS_DATABASE_MAX_MB, or ${KEEP_LESS}.`,
+    details: { bytes, bytes_max: bytesMax },
+    lapsesAfterMs: LAPSES_AFTER_MS,
+  });
 }
