@@ -1,5 +1,5 @@
 /**
- * The metrics of a worker. The supervisor adds up the metrics of the workers (service/worker/worker-pool.ts), for `GET
+ * The metrics of a worker. The supervisor adds up the metrics of the workers (service/pool/worker-pool.ts), for `GET
  * /metrics` of the API and for a port of its own (listener.ts).
  */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
@@ -11,7 +11,7 @@ const SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
 ];
 
-/** What a worker counts and times itself. */
+/** Counters and histograms of a worker. */
 export type WorkerCounters = ReturnType<typeof createWorkerCounters>;
 
 export function createWorkerCounters(registry: Registry) {

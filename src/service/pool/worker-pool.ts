@@ -2,7 +2,7 @@
  * The worker processes of this machine: forks them, sends their setup, restarts dead ones, and stops all together.
  * Frozen ones are killed (frozen-worker-watch.ts). They load their code when they are forked, and begin to work when
  * `run` sends the setup. The cluster module lets them share one listening socket (in-transit-connections.ts). The
- * broker, which grants them connections to mail servers (delivery/broker/broker.ts), runs here.
+ * broker, which grants them connections to mail servers (delivery/broker/running-broker.ts), runs here.
  */
 import cluster, { type Worker } from 'node:cluster';
 import { totalmem } from 'node:os';
@@ -10,13 +10,11 @@ import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import type { Unready } from '../../core/readiness.ts';
 import type { OpensslTuning } from '../machine/openssl-tuning.ts';
-import { Broker, BrokerTimer } from '../../delivery/broker/broker.ts';
+import { RunningBroker } from '../../delivery/broker/running-broker.ts';
 import type { ClockState } from '../readiness/clock-watch.ts';
 import { type Sample, sample } from '../metrics/installation-samples.ts';
 import { systemWorld } from '../machine/system-world.ts';
-import { ProviderLog } from '../../delivery/shaping/provider-log.ts';
 import { ReadinessLog } from '../readiness/readiness-log.ts';
-import { logUplink } from '../../delivery/outage/uplink-log.ts';
 import { nextWorkerFailpoint } from '../machine/failpoints.ts';
 import {
   type FromWorker,
@@ -92,8 +90,7 @@ export class WorkerPool {
   #deaths: number[] = [];
   #isStopping = false;
   #isPaused = false;
-  #broker: Broker | null = null;
-  #brokerTimer: BrokerTimer | null = null;
+  #broker: RunningBroker | null = null;
   readonly #refusals = new Map<RefusalSource, Unready>();
   #warnings: readonly string[] = [];
   #skewMs = 0;
@@ -124,18 +121,15 @@ export class WorkerPool {
   run(setup: WorkerSetup, onDeath: OnDeath): RunningWorkers {
     this.#setup = setup;
     this.#onDeath = onDeath;
-    const providerLog = new ProviderLog({ log: this.#options.log, world: systemWorld });
-    this.#broker = new Broker({
+    this.#broker = new RunningBroker({
       settings: setup.config.shaping,
       world: systemWorld,
+      log: this.#options.log,
       send: (id, messages) => {
         const worker = cluster.workers?.[id];
         if (worker) send(worker, { type: 'broker', messages });
       },
-      onUplink: (change) => logUplink(this.#options.log, change),
-      onProvider: (change) => providerLog.noteChange(change),
     });
-    this.#brokerTimer = new BrokerTimer(this.#broker);
     for (const worker of this.#loaded.splice(0)) this.#setUp(worker, setup);
     return {
       ready: this.#ready.promise,
@@ -234,7 +228,7 @@ export class WorkerPool {
     await Promise.all(exits);
     clearTimeout(timer);
     this.#watch.stop();
-    this.#brokerTimer?.stop();
+    this.#broker?.stop();
     cluster.off('exit', this.#onExit);
   }
 
@@ -277,7 +271,6 @@ export class WorkerPool {
         break;
       case 'broker':
         this.#broker?.receive(worker.id, message.messages);
-        this.#brokerTimer?.schedule();
         break;
       case 'unready':
         this.#readinessLog.note(worker.id, message.reasons);
@@ -305,7 +298,6 @@ export class WorkerPool {
     this.#broker?.removeWorker(worker.id);
     this.#readinessLog.note(worker.id, []);
     this.#confirmSecretKeys(worker);
-    this.#brokerTimer?.schedule();
     if (this.#isStopping && code === 0) return;
     if (holder !== undefined) void this.#onDeath(holder).then(() => this.pollNow());
     if (this.#isStopping) return;

@@ -1,7 +1,7 @@
 /** Constructs the delivering half of a worker: from the queue to the settle statement. */
 import type { Logger } from 'pino';
 import { isUsableHostName } from '../../config/host-name.ts';
-import { Broker, BrokerTimer } from '../../delivery/broker/broker.ts';
+import { RunningBroker } from '../../delivery/broker/running-broker.ts';
 import { SmtpConnections } from '../../delivery/shaping/smtp-connections.ts';
 import { ContentMemory } from '../../delivery/memory/content-memory.ts';
 import {
@@ -19,10 +19,8 @@ import type { ShapingSettings } from '../../delivery/shaping/settings.ts';
 import { timeoutsWithin } from '../../net/smtp/client-session.ts';
 import { addDeliveryGauges } from '../metrics/worker-metrics.ts';
 import { addBlockGauge } from '../metrics/block-metrics.ts';
-import { ProviderLog } from '../../delivery/shaping/provider-log.ts';
 import { ProviderReport } from '../../delivery/shaping/provider-report.ts';
 import { createRouting } from './server-routing.ts';
-import { logUplink } from '../../delivery/outage/uplink-log.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 import { loadMessages } from '../../delivery/message/message-store.ts';
@@ -45,7 +43,7 @@ type DeliveryListeners = {
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
 };
 
-/** What delivering consists of, beside the dispatcher. */
+/** The parts of delivery, except the dispatcher. */
 type Parts = {
   settling: SettleStore;
   connections: SmtpConnections;
@@ -245,20 +243,14 @@ function createOwnBroker(
   { shaping: settings, log }: { shaping: ShapingSettings; log: Logger },
   send: (messages: readonly BrokerMessage[]) => void,
 ): DeliveryListeners['sendToBroker'] {
-  const providerLog = new ProviderLog({ log, world: systemWorld });
-  const broker = new Broker({
+  const broker = new RunningBroker({
     settings,
     world: systemWorld,
+    log,
     send: (_, messages) => send(messages),
-    onUplink: (change) => logUplink(log, change),
-    onProvider: (change) => providerLog.noteChange(change),
   });
-  const timer = new BrokerTimer(broker);
   broker.addWorker(ONLY_WORKER);
-  return (messages) => {
-    broker.receive(ONLY_WORKER, messages);
-    timer.schedule();
-  };
+  return (messages) => broker.receive(ONLY_WORKER, messages);
 }
 
 function countAttempt({ activity, counters }: WorkerContext, attempt: SettledAttempt): void {
