@@ -29,7 +29,7 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
     refusal: () => null,
     world: { newId },
     db: { transaction: () => assert.fail('nobody unsubscribes') },
-    onNotified: () => {},
+    onWebhooksQueued: () => {},
     onMailboxFull: () => {},
   });
   const from = parseMailbox('hello@acme.test')!;

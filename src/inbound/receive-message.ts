@@ -74,7 +74,7 @@ type ReceiveOptions = {
   world: Pick<World, 'newId'>;
   db: Pick<Database, 'transaction'>;
   /** Called after the commit when an unsubscribe request queued webhook deliveries. */
-  onNotified: () => void;
+  onWebhooksQueued: () => void;
   /** Called after the commit. The reply to the report does not wait for it. */
   onMailboxFull: (failure: Scope & { emailId: string; address: string }) => void;
 };
@@ -179,11 +179,11 @@ async function unsubscribe(
 /** Resolves when the suppression is on disk, with false when the recipient was already suppressed. */
 async function suppress(
   { projectId, environment, address, email }: SentRecipient,
-  { db, onNotified }: Pick<ReceiveOptions, 'db' | 'onNotified'>,
+  { db, onWebhooksQueued }: Pick<ReceiveOptions, 'db' | 'onWebhooksQueued'>,
 ): Promise<boolean> {
   const unsubscriber = { address, emailId: email.id };
   const { isNew } = await addUnsubscribed(db, { projectId, environment }, unsubscriber);
-  if (isNew) onNotified();
+  if (isNew) onWebhooksQueued();
   return isNew;
 }
 
