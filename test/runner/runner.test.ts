@@ -148,7 +148,9 @@ test('a changed migration runs what uses a database, a changed lockfile runs eve
   assert.ok(chosen.includes('test/support/postgres.test.ts'));
   assert.ok(!chosen.includes('src/mail/dkim.test.ts'));
   assert.deepEqual(filesFor('package-lock.json'), filesOf(everything()));
-  assert.deepEqual(filesFor('docs/no-such-file.md'), ['test/tidy.test.ts']);
+  const tidy = everything().filter(({ name }) => name === 'tidy');
+  assert.ok(filesOf(tidy).length > 1);
+  assert.deepEqual(filesFor('docs/no-such-file.md'), filesOf(tidy));
 });
 
 test('only what a file imports or names counts, not what it takes types from', () => {

@@ -1,6 +1,5 @@
 /** The rules for the files that ARCHITECTURE.md and the other documents name. */
-import type { Rule } from './rules.ts';
-import { importsOf, type SourceFile, valueImportsOf } from './source.ts';
+import { importsOf, type Rule, type SourceFile, valueImportsOf } from './source.ts';
 
 const MAP = 'ARCHITECTURE.md';
 
@@ -53,9 +52,12 @@ function leadsTo(file: SourceFile): string[] {
 
 /** The files in the numbered steps of the email's way, in order. */
 function mappedPath(files: readonly SourceFile[]): string[] {
+  return [...new Set(stepsOf(files).flatMap((step) => namedIn(step)))];
+}
+
+function stepsOf(files: readonly SourceFile[]): string[] {
   const [, way = ''] = textOf(files).split(/^## The way of one email$/m);
-  const steps = way.match(/^\d+\. [^\n]*(?:\n {3}[^\n]*)*/gm) ?? [];
-  return [...new Set(steps.flatMap((step) => namedIn(step)))];
+  return way.match(/^\d+\. [^\n]*(?:\n {3}[^\n]*)*/gm) ?? [];
 }
 
 function textOf(files: readonly SourceFile[]): string {

@@ -1,7 +1,6 @@
 /** Comments are sentences that say who does what, in lines that fit the page, about files that exist. */
 import { dirname, posix } from 'node:path';
-import type { Rule } from './rules.ts';
-import type { SourceFile } from './source.ts';
+import type { Rule, SourceFile } from './source.ts';
 
 const LINE_CHARS_MAX = 120;
 

@@ -1,6 +1,5 @@
 /** The order of imports in web/src: lib, api, ui, then the features, which do not import one another. */
-import type { Rule } from './rules.ts';
-import { importsOf, isTest } from './source.ts';
+import { importsOf, isTest, type Rule } from './source.ts';
 
 const SHARED = ['api', 'lib', 'ui'];
 const MAY_IMPORT: Record<string, readonly string[]> = {

@@ -1,8 +1,7 @@
 /** A rule of the tree as two tests: the tree keeps it, and the rule notices an offence. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Rule } from './rules.ts';
-import type { SourceFile } from './source.ts';
+import type { Rule, SourceFile } from './source.ts';
 
 /** `[path, text, offence]`: what the rule says of this file after its path; nothing if it is fine. */
 type Example = [path: string, text: string, offence?: string];

@@ -3,8 +3,7 @@
  * its SQL, its rules, its routes with their schemas, its command. The name of a file says its role.
  */
 import { dirname, posix } from 'node:path';
-import type { Rule } from './rules.ts';
-import { importsOf, isTest, layerOf, type SourceFile, typeImportsOf } from './source.ts';
+import { importsOf, isTest, layerOf, type Rule, type SourceFile, typeImportsOf } from './source.ts';
 
 /** Below the rooms: libraries of our own, rules that all rooms share, formats, protocols, the database. */
 const BASE = ['lib', 'core', 'mail', 'net', 'database'] as const;
@@ -158,6 +157,12 @@ export const roomsStaySmall =
       return isExcused && length <= FILES_MAX ? [`${room} needs no exception any more.`] : [];
     });
   };
+
+/** The root of src/ holds the entry; everything else has a folder that says what it is part of. */
+export const theRootHoldsTheEntry: Rule = (files) =>
+  files
+    .filter((file) => /^src\/[^/]+$/.test(file.path) && file.path !== 'src/main.ts')
+    .map((file) => `${file.path} lies beside main.ts; give it a folder.`);
 
 /** Names that say nothing: every file is of service to somebody and presents something. */
 const EMPTY_NAMES = /\/(service|present|utils?|helpers?|common|misc|index)\.ts$/;

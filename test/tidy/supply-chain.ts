@@ -1,12 +1,14 @@
-/** No package runs a script at installation, and none is installed in a version that nobody chose. */
-import type { Rule } from './rules.ts';
+/** The rules for what npm installs: no package runs a script, and none has a version that nobody chose. */
+import type { Rule } from './source.ts';
 
+type Versions = Record<string, string>;
 type Entry = {
   link?: true;
   dev?: true;
   integrity?: string;
   hasInstallScript?: true;
   license?: string;
+  optionalDependencies?: Versions;
 };
 type Lockfile = { packages: Record<string, Entry> };
 
@@ -44,7 +46,6 @@ export const packagesAreLocked: Rule = (files) =>
     });
   });
 
-type Versions = Record<string, string>;
 type Package = Partial<
   Record<'dependencies' | 'devDependencies' | 'optionalDependencies', Versions>
 >;
@@ -58,4 +59,27 @@ export const versionsArePinned: Rule = (files) =>
     return Object.entries(all)
       .filter(([, version]) => !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version))
       .map(([name, version]) => `${file.path}: ${name} is asked for as ${version}; pin it.`);
+  });
+
+/** Any mirror will do, and a changed address cannot hide among a hundred others. */
+export const theLockfileNamesNoRegistry: Rule = (files) =>
+  files
+    .filter((file) => /"resolved": "\w+:/.test(file.text))
+    .map((file) => `${file.path} has the address of a registry.`);
+
+/**
+ * `npm ci` refuses a lockfile that lacks an optional package, on every platform. Such a lockfile
+ * is written without a warning where a registry does not have all of them (a mirror that lags).
+ */
+export const theLockfileIsComplete: Rule = (files) =>
+  files.flatMap((file) => {
+    const { packages } = JSON.parse(file.text) as Lockfile;
+    const names = new Set(
+      Object.keys(packages).map((path) => path.replace(/^.*node_modules\//, '')),
+    );
+    const wanted = Object.values(packages).flatMap((entry) =>
+      Object.keys(entry.optionalDependencies ?? {}),
+    );
+    const missing = wanted.filter((name) => !names.has(name));
+    return missing.map((name) => `${file.path} lacks ${name}; choose versions that are complete.`);
   });

@@ -1,5 +1,5 @@
 /** The rules for the width of documents: a row of a table fits the page, else it is a list; and so does prose. */
-import type { Rule } from './rules.ts';
+import type { Rule } from './source.ts';
 
 /** After `npm run format`, which pads the cells of a column to one width. */
 const ROW_CHARS_MAX = 120;

@@ -2,8 +2,7 @@
  * One word for one thing: identifiers have the words of docs/glossary.md. The words in code type in the
  * column "Not" are refused as parts of identifiers (`heldBytes`, `TOLD`).
  */
-import type { Rule } from './rules.ts';
-import type { SourceFile } from './source.ts';
+import type { Rule, SourceFile } from './source.ts';
 
 const GLOSSARY = 'docs/glossary.md';
 

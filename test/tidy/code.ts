@@ -1,12 +1,9 @@
 /**
- * Rules that spare reviewers a search. Each takes files and gives one sentence per
- * offence; tidy.test.ts holds the tree to them and shows that each can fail.
+ * The rules for files of code, whatever they are about. Each takes files and gives one sentence per offence;
+ * code.test.ts holds the tree to them and shows that each can fail.
  */
 import { roleOf } from './rooms.ts';
-import { codeOf, importsOf, isTest } from './source.ts';
-import type { SourceFile } from './source.ts';
-
-export type Rule = (files: readonly SourceFile[]) => string[];
+import { codeOf, importsOf, isTest, type Rule } from './source.ts';
 
 /** The clock, randomness and the environment come from outside: from a World, or as a value. */
 const OUTSIDE_WORLD =
@@ -21,12 +18,6 @@ export const theOutsideWorldIsAnArgument: Rule = (files) =>
       const found = codeOf(file).match(OUTSIDE_WORLD) ?? [];
       return found.map((name) => `${file.path} reads ${name}; take a World or the value.`);
     });
-
-/** The root of src/ holds the entry; everything else has a folder that says what it is part of. */
-export const theRootHoldsTheEntry: Rule = (files) =>
-  files
-    .filter((file) => /^src\/[^/]+$/.test(file.path) && file.path !== 'src/main.ts')
-    .map((file) => `${file.path} lies beside main.ts; give it a folder.`);
 
 export const nothingIsExportedAsDefault: Rule = (files) =>
   files
@@ -101,31 +92,6 @@ export const importsHaveNoCycles: Rule = (files) => {
   for (const file of files) visit(file.path, []);
   return cycles;
 };
-
-/** Any mirror will do, and a changed address cannot hide among a hundred others. */
-export const theLockfileNamesNoRegistry: Rule = (files) =>
-  files
-    .filter((file) => /"resolved": "\w+:/.test(file.text))
-    .map((file) => `${file.path} has the address of a registry.`);
-
-/**
- * `npm ci` refuses a lockfile that lacks an optional package, on every platform. Such a lockfile
- * is written without a warning where a registry does not have all of them (a mirror that lags).
- */
-export const theLockfileIsComplete: Rule = (files) =>
-  files.flatMap((file) => {
-    const { packages } = JSON.parse(file.text) as Lockfile;
-    const names = new Set(
-      Object.keys(packages).map((path) => path.replace(/^.*node_modules\//, '')),
-    );
-    const wanted = Object.values(packages).flatMap((entry) =>
-      Object.keys(entry.optionalDependencies ?? {}),
-    );
-    const missing = wanted.filter((name) => !names.has(name));
-    return missing.map((name) => `${file.path} lacks ${name}; choose versions that are complete.`);
-  });
-
-type Lockfile = { packages: Record<string, { optionalDependencies?: Record<string, string> }> };
 
 /** Another project of this field has the name that this one had first. */
 const FORMER_NAME = new RegExp(['post', 'horn'].join(''), 'i');
