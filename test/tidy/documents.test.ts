@@ -1,7 +1,7 @@
-/** Files, tests and headings that documents name are there, and their lines fit the page. */
+/** Files, tests, headings and lists of threats that documents name are there, and their lines fit the page. */
 import { mappedFilesExist, theMapIsAStraightLine, theMapIsShort } from './architecture-map.ts';
 import { holds } from './holds.ts';
-import { linksLead, namedTestsExist } from './links.ts';
+import { linksLead, namedTestsExist, threatsAreListed } from './links.ts';
 import { CODE, pathsOf, readFiles } from './source.ts';
 import { proseFitsThePage, tablesFitThePage } from './tables.ts';
 
@@ -88,3 +88,17 @@ holds('links in documents lead to files and headings', LINKED, linksLead(PATHS),
   ['docs/b/c.md', '[a](../A.md)', 'links to ../A.md, which is not there.'],
   ['docs/b/d.md', '## X_y\n[a](../a.md#b)', 'links to ../a.md#b, which is not there.'],
 ]);
+
+holds(
+  'the list of threats is that of the pages',
+  readFiles(['docs/security{,/*}.md']),
+  threatsAreListed,
+  [
+    [
+      'docs/security.md',
+      '### [A](security/a.md)\n\n- **B**: c.\n- **D**: e.\n### [F](security/f.md)\n',
+    ],
+    ['docs/security/a.md', '# A\n## B\n', 'does not describe "D", which docs/security.md lists.'],
+    ['docs/security/f.md', '# F\n## G\n', 'describes "G", which docs/security.md does not list.'],
+  ],
+);

@@ -1,4 +1,4 @@
-/** The rules for what documents link to: tests by their title, files with their headings. */
+/** The rules for what documents link to: tests by their title, files with their headings, and the pages of threats. */
 import { posix } from 'node:path';
 import type { Rule, SourceFile } from './source.ts';
 
@@ -72,6 +72,37 @@ function anchorsOf(text: string): Set<string> {
       .replaceAll(' ', '-'),
   );
   return new Set(headings);
+}
+
+const THREATS = 'docs/security.md';
+
+/** Each threat that a page of docs/security/ describes is in the list of docs/security.md, and no other. */
+export const threatsAreListed: Rule = (files) => {
+  const list = files.find(({ path }) => path === THREATS)?.text ?? '';
+  const listed = new Map(
+    list.split(/^### /m).map((part) => {
+      const [, page = ''] = /^\[[^\]]+\]\(([^)]+)\)/.exec(part) ?? [];
+      return [from(THREATS, page), namesIn(part, /^- \*\*(.+?)\*\*:/gm)];
+    }),
+  );
+  return files
+    .filter(({ path }) => path.startsWith('docs/security/'))
+    .flatMap(({ path, text }) => {
+      const described = namesIn(text, /^## (.+)$/gm);
+      const named = listed.get(path) ?? [];
+      return [
+        ...described
+          .filter((name) => !named.includes(name))
+          .map((name) => `${path} describes "${name}", which ${THREATS} does not list.`),
+        ...named
+          .filter((name) => !described.includes(name))
+          .map((name) => `${path} does not describe "${name}", which ${THREATS} lists.`),
+      ];
+    });
+};
+
+function namesIn(text: string, pattern: RegExp): string[] {
+  return [...text.matchAll(pattern)].map(([, name = '']) => name);
 }
 
 function documentsAmong(files: readonly SourceFile[]): SourceFile[] {
