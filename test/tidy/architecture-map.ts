@@ -40,6 +40,22 @@ export const theMapIsAStraightLine: Rule = (files) => {
   });
 };
 
+/** A file that a step names without a folder is beside the file that the step names before it. */
+export const neighboursInTheMapExist: Rule = (files) => {
+  const paths = new Set(files.map(({ path }) => path));
+  return stepsOf(files).flatMap((step) => {
+    let folder = '';
+    return [...step.matchAll(/`((?:[\w-]+\/)*)([\w.-]+\.tsx?)`/g)].flatMap(
+      ([, named = '', name]) => {
+        if (named !== '') folder = named;
+        return paths.has(`src/${folder}${name}`)
+          ? []
+          : [`${MAP} names ${name} beside files of ${folder}, where it is not.`];
+      },
+    );
+  });
+};
+
 function leadsTo(file: SourceFile): string[] {
   const [header = ''] = /^\/\*\*[\s\S]*?\*\//.exec(file.text) ?? [];
   const folder = file.path.slice(0, file.path.lastIndexOf('/') + 1);

@@ -1,5 +1,10 @@
 /** Files, tests, headings and lists of threats that documents name are there, and their lines fit the page. */
-import { mappedFilesExist, theMapIsAStraightLine, theMapIsShort } from './architecture-map.ts';
+import {
+  mappedFilesExist,
+  neighboursInTheMapExist,
+  theMapIsAStraightLine,
+  theMapIsShort,
+} from './architecture-map.ts';
 import { holds } from './holds.ts';
 import { linksLead, namedTestsExist, threatsAreListed } from './links.ts';
 import { CODE, pathsOf, readFiles } from './source.ts';
@@ -49,6 +54,21 @@ holds("ARCHITECTURE.md names the files of one email's way", MAP, theMapIsShort, 
     'names 31 files on the way of one email (30 at most).',
   ],
 ]);
+
+holds(
+  'a file that a step names without its folder is beside the one before',
+  MAP,
+  neighboursInTheMapExist,
+  [
+    ['src/core/a.ts', ''],
+    ['src/core/b.ts', ''],
+    [
+      'ARCHITECTURE.md',
+      '## The way of one email\n1. `core/a.ts`, `b.ts`\n2. `core/b.ts`,\n   `c.ts`',
+      'names c.ts beside files of core/, where it is not.',
+    ],
+  ],
+);
 
 holds("one email's path leads from file to file, and never back", MAP, theMapIsAStraightLine, [
   ['src/core/a.ts', `/** Stores what b.ts delivers. */\nimport type { C } from '../mail/c.ts';`],
