@@ -4,17 +4,17 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { waitFor } from '../support/wait.ts';
-import type { FailpointPlan } from './armed-failpoints.ts';
-import { Attacker } from './attacker.ts';
+import type { FailpointPlan } from './faults/armed-failpoints.ts';
+import { Attacker } from './attacker/attacker.ts';
 import { randomFor } from './random.ts';
-import { INJECT, type FaultContext } from './faults.ts';
-import { Load } from './load.ts';
+import { INJECT, type FaultContext } from './faults/faults.ts';
+import { Load } from './load/load.ts';
 import type { ChaosNode } from './node.ts';
 import type { ChaosOptions } from './options.ts';
-import type { ReadStream } from './ledger-types.ts';
-import { type Fault, round } from './schedule.ts';
+import type { ReadStream } from './ledger/ledger-types.ts';
+import { type Fault, round } from './faults/schedule.ts';
 import type { Stage } from './stage.ts';
-import { StreamReaders } from './streams.ts';
+import { StreamReaders } from './load/streams.ts';
 
 /** Milliseconds between two faults, once two nodes are up. */
 const FAULT_EVERY_MS = { quick: 1_500, long: 5_000 };

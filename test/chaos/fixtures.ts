@@ -7,10 +7,10 @@ import { PREVIEWED_TEMPLATE } from '../support/hostile-shapes.ts';
 import { asOwner } from '../support/postgres.ts';
 import type { Service } from '../support/service.ts';
 import { newTenant } from '../support/tenants.ts';
-import type { AttackerKeys } from './attacks.ts';
-import { LEAVING_DOMAINS, LIVE_DOMAIN, SUPPRESSED_BEFORE, TEMPLATE } from './emails.ts';
-import { ENDPOINTS, type Hooks } from './webhook-endpoints.ts';
-import type { LiveKey } from './load.ts';
+import type { AttackerKeys } from './attacker/attacks.ts';
+import { LEAVING_DOMAINS, LIVE_DOMAIN, SUPPRESSED_BEFORE, TEMPLATE } from './load/emails.ts';
+import { ENDPOINTS, type Hooks } from './receivers/webhook-endpoints.ts';
+import type { LiveKey } from './load/load.ts';
 
 export type Fixtures = {
   testKey: string;
@@ -25,7 +25,7 @@ export type Fixtures = {
 
 /** Project that the first start of the service creates. */
 const OF_ACME = ['--project', 'Acme'];
-/** Limit below the number of emails that the attacker sends (attacks.ts). */
+/** Limit below the number of emails that the attacker sends (attacker/attacks.ts). */
 const TEST_LIMIT_OF_ATTACKER = '20/60';
 
 export async function createFixtures(service: Service, hooks: Hooks): Promise<Fixtures> {

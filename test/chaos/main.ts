@@ -1,23 +1,22 @@
 /**
  * `npm run chaos`: injects faults into a running service, ends them, and compares accepted requests with their effects.
- * Read it in this order: stage.ts (the processes) → director.ts (the course: faults.ts, failpoints.ts, behaviours.ts,
- * load.ts) → clock-step.ts → drain.ts → lossy-failover.ts → evidence.ts → excused.ts → ledger.ts.
+ * README.md has the order in which to read the files.
  */
-import { FailpointPlan } from './armed-failpoints.ts';
+import { FailpointPlan } from './faults/armed-failpoints.ts';
 import { randomFor } from './random.ts';
 import { Director } from './director.ts';
 import { drain } from './drain.ts';
-import { countDuplicates } from './duplicates.ts';
-import { gather } from './evidence.ts';
-import { groupBy } from './group-by.ts';
-import { stepClockBack } from './clock-step.ts';
-import { compare } from './ledger.ts';
-import type { Evidence, Finding } from './ledger-types.ts';
+import { countDuplicates } from './ledger/duplicates.ts';
+import { gather } from './ledger/evidence.ts';
+import { groupBy } from './ledger/group-by.ts';
+import { stepClockBack } from './faults/clock-step.ts';
+import { compare } from './ledger/ledger.ts';
+import type { Evidence, Finding } from './ledger/ledger-types.ts';
 import { type ChaosOptions, HELP, readOptions } from './options.ts';
-import { titleOf } from './failpoints.ts';
+import { titleOf } from './faults/failpoints.ts';
 import type { PointLine, PointsFor } from './node.ts';
-import { rewindDatabase } from './lossy-failover.ts';
-import { excuse, type Rewind } from './excused.ts';
+import { rewindDatabase } from './faults/lossy-failover.ts';
+import { excuse, type Rewind } from './ledger/excused.ts';
 import { NODES, openStage, type Stage } from './stage.ts';
 
 /** Limit on the findings of each kind that are printed. */

@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Service } from '../support/service.ts';
-import type { Disturbance } from './ledger-types.ts';
+import type { Disturbance } from './ledger/ledger-types.ts';
 
 /** Interval at which the log of a node is read and its process is checked. */
 const POLL_EVERY_MS = 25;

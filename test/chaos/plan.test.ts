@@ -1,16 +1,16 @@
 /** Tests that a seed fixes every fault, every failpoint, and the choices of the load. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FailpointPlan } from './armed-failpoints.ts';
+import { FailpointPlan } from './faults/armed-failpoints.ts';
 import { randomFor } from './random.ts';
-import { type DrawnEmail, drawRequest, mayEndAs, needsVerifiedTls } from './emails.ts';
+import { type DrawnEmail, drawRequest, mayEndAs, needsVerifiedTls } from './load/emails.ts';
 import { isBirthWithoutSupervisor, isError, settledLate } from './node.ts';
 import { readOptions } from './options.ts';
-import { endsOf, FALLBACK_DOMAINS, FAILING_DOMAINS } from './domains.ts';
-import { anyPoints, AT_STOP, refusals, shareOut, workerPoints } from './failpoints.ts';
-import { ATTACKS, type AttackerKeys } from './attacks.ts';
-import { HOSTILE_DOMAINS, hostileEndsOf } from './hostile-domains.ts';
-import { FAULTS, round } from './schedule.ts';
+import { endsOf, FALLBACK_DOMAINS, FAILING_DOMAINS } from './receivers/domains.ts';
+import { anyPoints, AT_STOP, refusals, shareOut, workerPoints } from './faults/failpoints.ts';
+import { ATTACKS, type AttackerKeys } from './attacker/attacks.ts';
+import { HOSTILE_DOMAINS, hostileEndsOf } from './attacker/hostile-domains.ts';
+import { FAULTS, round } from './faults/schedule.ts';
 import { SQL_FAILURES, SUPERVISOR_FAILPOINTS, WORKER_FAILPOINTS } from '../../src/lib/failpoint.ts';
 
 const draws = (seed: number, purpose: string): number[] => {

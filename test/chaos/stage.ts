@@ -10,11 +10,11 @@ import { type Service, type ServiceOptions, startService } from '../support/serv
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { CA_FILE } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
-import { type Clocks, DatabaseClock, makeClocks } from './clocks.ts';
+import { type Clocks, DatabaseClock, makeClocks } from './faults/clocks.ts';
 import { createFixtures, type Fixtures } from './fixtures.ts';
-import { type Hooks, startHooks } from './webhook-endpoints.ts';
+import { type Hooks, startHooks } from './receivers/webhook-endpoints.ts';
 import { ChaosNode, type NodeReport, type PointsFor } from './node.ts';
-import { helloName, type Receivers, startReceivers } from './receivers.ts';
+import { helloName, type Receivers, startReceivers } from './receivers/receivers.ts';
 
 export type Stage = AsyncDisposable &
   Fixtures & {

@@ -1,11 +1,11 @@
 /**
- * A node whose clock is wrong (chaos/clocks.ts moves `Date` in its processes): from a minute it says so, from an
+ * A node whose clock is wrong (chaos/faults/clocks.ts moves `Date` in its processes): from a minute it says so, from an
  * hour it accepts no mail, because the week in which an email is stored follows from the clock of the node.
  */
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { test } from 'node:test';
-import { makeClocks } from '../chaos/clocks.ts';
+import { makeClocks } from '../chaos/faults/clocks.ts';
 import { startService } from '../support/service.ts';
 import { idIn, openLoggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 import { eventually, waitFor } from '../support/wait.ts';

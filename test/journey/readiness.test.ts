@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, test } from 'node:test';
-import { HOUR_MS, makeClocks } from '../chaos/clocks.ts';
+import { HOUR_MS, makeClocks } from '../chaos/faults/clocks.ts';
 import { proxiedDatabase } from '../support/postgres.ts';
 import { preload } from '../support/preload.ts';
 import { type ApiResponse, startService } from '../support/service.ts';

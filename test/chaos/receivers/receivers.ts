@@ -1,14 +1,14 @@
 /**
- * Runs the receiving side: the domains of domains.ts and hostile-domains.ts with their mail servers and their DNS. Each
- * domain of domains.ts fails until its failure has met mail, then alternates with normal operation. `settle` ends all
- * failures.
+ * Runs the receiving side: the domains of domains.ts and attacker/hostile-domains.ts with their mail servers and their
+ * DNS. Each domain of domains.ts fails until its failure has met mail, then alternates with normal operation. `settle`
+ * ends all failures.
  */
-import { type FakeDns, startFakeDns } from '../support/fake-dns.ts';
-import { type FakeMx, type MxBehaviour, startFakeMx } from '../support/fake-mx.ts';
-import { startBlackHole } from '../support/black-hole.ts';
-import type { RandomSource } from './random.ts';
-import type { Copy } from './ledger-types.ts';
-import { startHostileDomains } from './hostile-domains.ts';
+import { type FakeDns, startFakeDns } from '../../support/fake-dns.ts';
+import { type FakeMx, type MxBehaviour, startFakeMx } from '../../support/fake-mx.ts';
+import { startBlackHole } from '../../support/black-hole.ts';
+import type { RandomSource } from '../random.ts';
+import type { Copy } from '../ledger/ledger-types.ts';
+import { startHostileDomains } from '../attacker/hostile-domains.ts';
 import {
   type DomainFault,
   SILENT_ADDRESS,

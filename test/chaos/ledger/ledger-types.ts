@@ -3,7 +3,7 @@
  * it.
  */
 
-import type { Skew } from './clocks.ts';
+import type { Skew } from '../faults/clocks.ts';
 
 /** One email as its client knows it. Times are in milliseconds, by the clock of this machine. */
 export type Request = {
@@ -77,7 +77,7 @@ export type ReadStream = {
   unexpectedResponses: readonly string[];
 };
 
-/** Responses of the nodes to one kind of attack (attacks.ts). */
+/** Responses of the nodes to one kind of attack (attacker/attacks.ts). */
 export type AttackResponses = {
   attack: string;
   /** Statuses that the attack may get, besides those of a busy service. */

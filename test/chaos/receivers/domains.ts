@@ -3,8 +3,8 @@
  * lasts until it has met mail, then alternates with normal operation. In the end the domain accepts everything. This
  * file fixes the allowed final statuses; receivers.ts implements the domains.
  */
-import type { FakeDns, FakeFailure } from '../support/fake-dns.ts';
-import type { MxBehaviour } from '../support/fake-mx.ts';
+import type { FakeDns, FakeFailure } from '../../support/fake-dns.ts';
+import type { MxBehaviour } from '../../support/fake-mx.ts';
 import { AFTER_DOT, type ServerFault, SERVER_FAULTS, UNVERIFIED_TLS } from './behaviours.ts';
 
 export type DomainFault =

@@ -10,8 +10,8 @@ import {
   SUPERVISOR_FAILPOINTS,
   WORKER_FAILPOINTS,
   type WorkerFailpoint,
-} from '../../src/lib/failpoint.ts';
-import type { RandomSource } from './random.ts';
+} from '../../../src/lib/failpoint.ts';
+import type { RandomSource } from '../random.ts';
 
 export type PlannedPoint = { name: Failpoint; action: FailpointAction; hit: number };
 

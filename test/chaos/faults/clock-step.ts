@@ -3,9 +3,9 @@
  * is behind has the same effect. Mail that is due by the new time must be sent at once, not when the clock has caught
  * up.
  */
-import { waitFor } from '../support/wait.ts';
-import type { Finding } from './ledger-types.ts';
-import type { Stage } from './stage.ts';
+import { waitFor } from '../../support/wait.ts';
+import type { Finding } from '../ledger/ledger-types.ts';
+import type { Stage } from '../stage.ts';
 
 const BACK_MS = 4 * 60_000;
 const DRAINED_WITHIN_MS = 90_000;

@@ -1,6 +1,6 @@
 /**
- * Excuses differences that a fail-over caused by losing the last commits (lossy-failover.ts). It is pure: it removes
- * from the evidence what may be missing or repeated, and leaves the rest to the strict rules.
+ * Excuses differences that a fail-over caused by losing the last commits (faults/lossy-failover.ts). It is pure: it
+ * removes from the evidence what may be missing or repeated, and leaves the rest to the strict rules.
  *
  * An email may be gone with its copies and webhooks when its first 202 was requested or answered in these seconds. A
  * recipient that a worker had leased then may get further copies. Webhooks of lost events may have been sent, and a

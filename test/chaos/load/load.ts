@@ -5,9 +5,9 @@
  * first column of the ledger.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { RandomSource } from './random.ts';
-import type { Cancel, Request } from './ledger-types.ts';
-import type { FirstAcceptance } from './excused.ts';
+import type { RandomSource } from '../random.ts';
+import type { Cancel, Request } from '../ledger/ledger-types.ts';
+import type { FirstAcceptance } from '../ledger/excused.ts';
 import {
   type NodeResponse,
   ask,

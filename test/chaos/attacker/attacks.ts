@@ -2,7 +2,7 @@
  * The attacks of a run, which attacker.ts performs in turn: expensive requests, mail to hostile servers
  * (hostile-domains.ts), and requests for resources of the other project.
  */
-import { PAYLOADS } from '../support/hostile-payloads.ts';
+import { PAYLOADS } from '../../support/hostile-payloads.ts';
 import {
   characterReferences,
   dryRun,
@@ -13,10 +13,10 @@ import {
   searchOfManyWords,
   signInGuess,
   translationOfUnclosed,
-} from '../support/hostile-shapes.ts';
-import { LIVE_DOMAIN } from './emails.ts';
+} from '../../support/hostile-shapes.ts';
+import { LIVE_DOMAIN } from '../load/emails.ts';
 import { HOSTILE_DOMAINS } from './hostile-domains.ts';
-import type { RandomSource } from './random.ts';
+import type { RandomSource } from '../random.ts';
 
 /** Project and keys of the attacker. */
 export type AttackerKeys = {

@@ -2,18 +2,18 @@
  * Simulates a fail-over to a standby that lacks the last commits, at the end of every run. It kills the database under
  * load and copies its cluster while it is down. The database comes back and stores more. Then it kills the database
  * again and puts the copy in its place. The commits in between are lost, although clients received their responses and
- * workers have the emails in memory. No service is restarted, and the queue must drain. excused.ts excuses the emails
- * that may be missing or repeated.
+ * workers have the emails in memory. No service is restarted, and the queue must drain. ledger/excused.ts excuses the
+ * emails that may be missing or repeated.
  */
 import { cp, rename, rm, stat } from 'node:fs/promises';
-import { isAlive, isZombie } from '../../src/database/embedded/process.ts';
-import { changeOwnerOfTree } from '../../src/database/embedded/folders.ts';
-import { childrenOf } from '../support/processes.ts';
-import { waitFor } from '../support/wait.ts';
-import { ENDPOINTS } from './webhook-endpoints.ts';
-import type { Load } from './load.ts';
-import type { Rewind } from './excused.ts';
-import type { Stage } from './stage.ts';
+import { isAlive, isZombie } from '../../../src/database/embedded/process.ts';
+import { changeOwnerOfTree } from '../../../src/database/embedded/folders.ts';
+import { childrenOf } from '../../support/processes.ts';
+import { waitFor } from '../../support/wait.ts';
+import { ENDPOINTS } from '../receivers/webhook-endpoints.ts';
+import type { Load } from '../load/load.ts';
+import type { Rewind } from '../ledger/excused.ts';
+import type { Stage } from '../stage.ts';
 
 /** Minimum of emails accepted before the copy, between copy and swap, and after the swap. */
 const EMAILS = { before: 60, between: 100, after: 40 };

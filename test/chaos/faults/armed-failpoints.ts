@@ -2,8 +2,8 @@
  * Records the failpoints that were hit, and arms each process that starts. The first processes get their node's share
  * of the list. Later processes get the rest of the whole list, and in a long run additional failpoints as well.
  */
-import { type Failpoint, SUPERVISOR_FAILPOINTS } from '../../src/lib/failpoint.ts';
-import type { RandomSource } from './random.ts';
+import { type Failpoint, SUPERVISOR_FAILPOINTS } from '../../../src/lib/failpoint.ts';
+import type { RandomSource } from '../random.ts';
 import {
   anyPoints,
   AT_STOP,

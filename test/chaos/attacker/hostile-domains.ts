@@ -2,10 +2,10 @@
  * The recipient domains of the attacker (attacker.ts), who controls their DNS and their mail servers. Each domain fails
  * from the start until `settle`. After that it accepts everything, so that all mail to it ends.
  */
-import { COMPLAINT } from '../support/hostile-shapes.ts';
-import type { FakeDns } from '../support/fake-dns.ts';
-import type { FakeMx, MxBehaviour } from '../support/fake-mx.ts';
-import { SILENT_ADDRESS } from './domains.ts';
+import { COMPLAINT } from '../../support/hostile-shapes.ts';
+import type { FakeDns } from '../../support/fake-dns.ts';
+import type { FakeMx, MxBehaviour } from '../../support/fake-mx.ts';
+import { SILENT_ADDRESS } from '../receivers/domains.ts';
 
 const ZONE = 'hostile.example';
 const named = (kind: string, count: number): string[] =>

@@ -3,15 +3,15 @@
  * events. Each reader continues at its last cursor, at any node that is up. `finish` lets them read to the end after
  * the queue has drained. The ledger compares the received events with the stored ones.
  */
-import { failureOf } from '../../sdk/src/errors.ts';
+import { failureOf } from '../../../sdk/src/errors.ts';
 import { setTimeout as delay } from 'node:timers/promises';
-import { EventSource } from '../../src/events/command-event-source.ts';
-import { OPERATOR_PROJECT_ID } from '../../src/core/operator-events.ts';
-import { waitFor } from '../support/wait.ts';
+import { EventSource } from '../../../src/events/command-event-source.ts';
+import { OPERATOR_PROJECT_ID } from '../../../src/core/operator-events.ts';
+import { waitFor } from '../../support/wait.ts';
 import { isUnavailable } from './node-requests.ts';
-import type { ReadStream } from './ledger-types.ts';
-import type { RandomSource } from './random.ts';
-import type { Stage } from './stage.ts';
+import type { ReadStream } from '../ledger/ledger-types.ts';
+import type { RandomSource } from '../random.ts';
+import type { Stage } from '../stage.ts';
 
 const PAGE_EVERY_MS = 500;
 const RESPONSE_WITHIN_MS = 8_000;

@@ -8,9 +8,9 @@ import {
   type Received,
   startReceiver,
   verified,
-} from '../support/webhook-receiver.ts';
-import type { RandomSource } from './random.ts';
-import type { WebhookSet } from './ledger-types.ts';
+} from '../../support/webhook-receiver.ts';
+import type { RandomSource } from '../random.ts';
+import type { WebhookSet } from '../ledger/ledger-types.ts';
 
 export type Endpoint = {
   path: string;

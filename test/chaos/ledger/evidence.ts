@@ -1,7 +1,7 @@
 /** Gathers the evidence of a run from the clients, the database, the receiving servers and the nodes. */
-import { OPERATOR_PROJECT_ID } from '../../src/core/operator-events.ts';
-import type { Director } from './director.ts';
-import { ENDPOINTS } from './webhook-endpoints.ts';
+import { OPERATOR_PROJECT_ID } from '../../../src/core/operator-events.ts';
+import type { Director } from '../director.ts';
+import { ENDPOINTS } from '../receivers/webhook-endpoints.ts';
 import type {
   Evidence,
   StoredEmail,
@@ -9,8 +9,8 @@ import type {
   StoredRecipient,
   WebhookSet,
 } from './ledger-types.ts';
-import { mayEndAs, needsVerifiedTls, SUPPRESSED_BEFORE } from './emails.ts';
-import type { Stage } from './stage.ts';
+import { mayEndAs, needsVerifiedTls, SUPPRESSED_BEFORE } from '../load/emails.ts';
+import type { Stage } from '../stage.ts';
 
 const EMAILS = `
 select id, (metadata->>'index')::int as index, environment, subject, open_count as "openCount",

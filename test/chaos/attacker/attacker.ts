@@ -1,16 +1,16 @@
 /**
  * A second project that attacks the service while faults go on (attacks.ts). The attacker sends each request once and
- * records its emails as the load does, so that the ledger judges both. ledger-attacker.ts has the rules for the
+ * records its emails as the load does, so that the ledger judges both. ledger/ledger-attacker.ts has the rules for the
  * responses.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { openEventStream } from '../support/event-stream.ts';
-import { type NodeResponse, ask, idsIn, leavesOpen } from './node-requests.ts';
+import { openEventStream } from '../../support/event-stream.ts';
+import { type NodeResponse, ask, idsIn, leavesOpen } from '../load/node-requests.ts';
 import { type Attack, type AttackerKeys, ATTACKS, type Turn } from './attacks.ts';
-import { subjectOf } from './emails.ts';
-import type { AttackResponses, Request } from './ledger-types.ts';
-import { idempotencyKeyOf, type LoadNode } from './load.ts';
-import type { RandomSource } from './random.ts';
+import { subjectOf } from '../load/emails.ts';
+import type { AttackResponses, Request } from '../ledger/ledger-types.ts';
+import { idempotencyKeyOf, type LoadNode } from '../load/load.ts';
+import type { RandomSource } from '../random.ts';
 
 /** First index of the attacker's emails, far above those of the load. */
 const FIRST_INDEX = 10_000_000;

@@ -3,8 +3,8 @@
  * duplicates, so none is recorded as a disturbance.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { RandomSource } from './random.ts';
-import type { Stage } from './stage.ts';
+import type { RandomSource } from '../random.ts';
+import type { Stage } from '../stage.ts';
 
 type DatabaseFaultContext = { stage: Stage; random: RandomSource; log: (line: string) => void };
 

@@ -2,7 +2,7 @@
  * Failures of a receiving server, one object each. A message that a server keeps counts as received, whatever its reply
  * is.
  */
-import type { FakePhase, MxBehaviour } from '../support/fake-mx.ts';
+import type { FakePhase, MxBehaviour } from '../../support/fake-mx.ts';
 
 export type ServerFault = {
   behaviour: MxBehaviour;

@@ -1,5 +1,5 @@
 /** Orders the faults by the seed. The exact time of a fault depends on the machine. A round has every fault once. */
-import type { RandomSource } from './random.ts';
+import type { RandomSource } from '../random.ts';
 
 export const FAULTS = [
   'kill_worker',

@@ -6,7 +6,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Env } from '../support/letterhaus.ts';
+import type { Env } from '../../support/letterhaus.ts';
 
 export type Clocks = Disposable & {
   /** Returns the environment for a start of the node. */

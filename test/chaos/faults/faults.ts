@@ -3,21 +3,21 @@
  * the keepers of the nodes. It records a fault that may cause duplicates before the injection.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { waitFor } from '../support/wait.ts';
-import type { TcpProxy } from '../support/tcp-proxy.ts';
-import type { Service } from '../support/service.ts';
+import { waitFor } from '../../support/wait.ts';
+import type { TcpProxy } from '../../support/tcp-proxy.ts';
+import type { Service } from '../../support/service.ts';
 import type { FailpointPlan } from './armed-failpoints.ts';
 import { HOUR_MS, isRefusing, JUMPS } from './clocks.ts';
-import type { RandomSource } from './random.ts';
-import type { Finding, Freeze } from './ledger-types.ts';
+import type { RandomSource } from '../random.ts';
+import type { Finding, Freeze } from '../ledger/ledger-types.ts';
 import { DATABASE_FAULTS } from './database-faults.ts';
-import { SUPPRESSED_MEANWHILE } from './emails.ts';
-import type { Attacker } from './attacker.ts';
-import type { Load } from './load.ts';
-import type { ChaosNode } from './node.ts';
+import { SUPPRESSED_MEANWHILE } from '../load/emails.ts';
+import type { Attacker } from '../attacker/attacker.ts';
+import type { Load } from '../load/load.ts';
+import type { ChaosNode } from '../node.ts';
 import type { Fault } from './schedule.ts';
-import { newLiveKey, suppress } from './fixtures.ts';
-import type { Stage } from './stage.ts';
+import { newLiveKey, suppress } from '../fixtures.ts';
+import type { Stage } from '../stage.ts';
 
 export type FaultContext = {
   stage: Stage;

@@ -1,6 +1,6 @@
 /** Draws the nth request of the load from the seed: an email, or a batch. */
-import type { RandomSource } from './random.ts';
-import { hostileEndsOf } from './hostile-domains.ts';
+import type { RandomSource } from '../random.ts';
+import { hostileEndsOf } from '../attacker/hostile-domains.ts';
 import {
   endsOf,
   UNDELIVERABLE_DOMAINS,
@@ -8,7 +8,7 @@ import {
   TEST_ONLY,
   FAILING_DOMAINS,
   HEALTHY_DOMAINS,
-} from './domains.ts';
+} from '../receivers/domains.ts';
 
 export type DrawnEmail = {
   index: number;
@@ -46,7 +46,7 @@ const LARGE = '<p>A long email.</p>\n'.repeat(5_000);
 /** Html that exceeds the socket buffers between two processes. */
 const HUGE = '<p>A very long email.</p>\n'.repeat(120_000);
 
-/** Template in both environments (stage.ts). Its subject has the same form as all others. */
+/** Template in both environments (fixtures.ts). Its subject has the same form as all others. */
 export const TEMPLATE = {
   name: 'Chaos',
   alias: 'chaos',
