@@ -86,7 +86,7 @@ insert into quota_failures (project_id, environment, address_key, email_id, fail
 select project_id, environment, after, email_id, min(failed_at) from moved group by 1, 2, 3, 4
 on conflict do nothing`;
 
-/** @param within the columns within which a form is unique */
+/** @param scopeColumns columns within which a form of an address is unique, besides the form itself */
 const moveOldest = (
   table: 'members' | 'invitations',
   scopeColumns: readonly 'organization_id'[],

@@ -1,8 +1,9 @@
-/** Comments are sentences that fit the page, and name files that exist. */
+/** Comments are sentences that fit the page, and name files and parameters that exist. */
 import {
   commentsAreSentences,
   commentsFitThePage,
   commentsNameFilesThatExist,
+  commentsNameParametersThatExist,
 } from './comments.ts';
 import { holds } from './holds.ts';
 import { CODE, readFiles } from './source.ts';
@@ -56,3 +57,24 @@ holds(
     ],
   ],
 );
+
+holds('a parameter that a comment describes is there', CODE, commentsNameParametersThatExist, [
+  [
+    'src/core/a.ts',
+    '/**\n * @param a the first\n * @param b.c,b.d of it\n */\nfunction f(a: A, b: { c: C; d: D }): void {',
+  ],
+  [
+    'src/core/b.ts',
+    '/** @param a.b half */\nexport const f =\n  ({ b }: A) =>\n  (c: C) => b + c;',
+  ],
+  [
+    'src/core/c.ts',
+    '/** @param gone the old name */\nfunction f(a: A): B {\n  const gone = 1;\n}',
+    'describes a parameter that is not there: gone.',
+  ],
+  [
+    'src/core/d.ts',
+    '/** @param options.gone a field */\nfunction f(options: { b: B }): C {',
+    'describes a parameter that is not there: options.gone.',
+  ],
+]);

@@ -1,6 +1,6 @@
-/** Comments are sentences that say who does what, in lines that fit the page, about files that exist. */
+/** Comments are sentences that say who does what, in lines that fit the page, about files and parameters that exist. */
 import { dirname, posix } from 'node:path';
-import type { Rule, SourceFile } from './source.ts';
+import { codeOf, type Rule, type SourceFile } from './source.ts';
 
 const LINE_CHARS_MAX = 120;
 
@@ -42,6 +42,56 @@ function placesOf(from: string, name: string): string[] {
     places.push(posix.join(folder, name));
   }
   return places;
+}
+
+/**
+ * Each name after `@param` is a parameter of the function below the comment, or a field of one, as in `options.port`.
+ * Any identifier of the signature counts as a parameter, and any identifier of the file as a field. The compiler checks
+ * the comments of JavaScript.
+ */
+export const commentsNameParametersThatExist: Rule = (files) =>
+  files
+    .filter(({ path }) => /\.tsx?$/.test(path))
+    .flatMap((file) =>
+      [
+        ...file.text.matchAll(/\/\*\*((?:(?!\*\/)[\s\S])*@param (?:(?!\*\/)[\s\S])*)\*\/\n/g),
+      ].flatMap(({ 0: whole, 1: comment = '', index }) => {
+        const signature = signatureIn(file.text.slice(index + whole.length));
+        return [...comment.matchAll(/@param (\S+)/g)]
+          .flatMap(([, names = '']) => names.split(','))
+          .filter((name) => !isParameter(name, { signature, file }))
+          .map((name) => `${file.path} describes a parameter that is not there: ${name}.`);
+      }),
+    );
+
+/** A parameter that is taken apart (`{ port }`) has no name of its own. */
+function isParameter(
+  name: string,
+  { signature, file }: { signature: string; file: SourceFile },
+): boolean {
+  const [parameter = '', ...fields] = name.split('.');
+  if (fields.length === 0) return wordsOf(signature).has(parameter);
+  const isNamed = wordsOf(signature).has(parameter) || /[(,]\s*\{/.test(signature);
+  const known = wordsOf(codeOf(file));
+  return isNamed && fields.every((field) => known.has(field));
+}
+
+/** The text up to the body of the function, or to the end of the statement where it has no body in braces. */
+function signatureIn(text: string): string {
+  let depth = 0;
+  let isClosed = false;
+  for (const { 0: sign, index } of text.matchAll(/[(){;]/g)) {
+    if (sign === '(') depth += 1;
+    else if (sign === ')') {
+      depth -= 1;
+      isClosed ||= depth === 0;
+    } else if (isClosed && depth === 0) return text.slice(0, index);
+  }
+  return text;
+}
+
+function wordsOf(text: string): Set<string> {
+  return new Set(text.match(/[A-Za-z_$][\w$]*/g));
 }
 
 function isComment(line: string): boolean {
