@@ -1,3 +1,7 @@
+/**
+ * Every rule for the fields of an email before anything is stored, and what a refusal says. test/api/emails.test.ts
+ * sends some of these fields over HTTP.
+ */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

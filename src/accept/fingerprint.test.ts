@@ -1,3 +1,4 @@
+/** Shows which requests under one idempotency key count as the same request. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

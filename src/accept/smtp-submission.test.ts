@@ -1,3 +1,4 @@
+/** The SMTP reply to each refusal. test/journey/submission.test.ts submits messages over SMTP. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Overloaded, REFUSAL_CODES } from '../core/refusals.ts';

@@ -1,3 +1,4 @@
+/** Shows what the service changes in a message that a client submits by SMTP, and which messages it refuses. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

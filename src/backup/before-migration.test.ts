@@ -1,3 +1,7 @@
+/**
+ * The backup that a start makes before a migration which older code cannot read, in a folder and in a bucket. Without
+ * the backup nothing is migrated.
+ */
 import assert from 'node:assert/strict';
 import { cpSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+/** Every variable: its default, its values and the sentence about a wrong one. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { DEFAULT_SHAPING } from '../delivery/shaping/settings.ts';

@@ -1,3 +1,4 @@
+/** The schedules of retries, which are compared with the tables of the documentation. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

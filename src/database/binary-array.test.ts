@@ -1,3 +1,4 @@
+/** Generated arrays in PostgreSQL's binary format, read by a real PostgreSQL. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';

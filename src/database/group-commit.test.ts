@@ -1,3 +1,4 @@
+/** Group commit without a database: the commits end when the test lets them, so that items arrive in between. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GroupCommit } from './group-commit.ts';

@@ -1,3 +1,4 @@
+/** Ids sort by time even when a clock is set back, and partitions keep accepting them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';

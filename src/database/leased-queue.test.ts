@@ -1,3 +1,6 @@
+/**
+ * Shows how far back a poll of a queue reads. src/delivery/queue/queue-claims.test.ts has claims in a real database.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LowWaterMark } from './leased-queue.ts';

@@ -1,3 +1,4 @@
+/** The daily check of all domains on a real database, with name servers that never answer. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import pino from 'pino';

@@ -1,3 +1,4 @@
+/** Shows how emails are read, listed and filtered in a real database, with outcomes that the settle store wrote. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import {

@@ -1,3 +1,4 @@
+/** The routes that read emails on a real database without a whole service. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { stubHttp } from '../../test/support/http.ts';

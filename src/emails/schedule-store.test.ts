@@ -1,3 +1,7 @@
+/**
+ * Cancels and new times while workers claim and settle the same email, over several connections. After each race the
+ * email is compared with its recipients, events and queue rows.
+ */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { newEmail, newSender, SETTLING, settlement } from '../../test/support/mail-store.ts';

@@ -1,3 +1,7 @@
+/**
+ * Shows how a search text is parsed. src/emails/email-store.test.ts has filters in the database,
+ * test/isolation/searches.test.ts their cost.
+ */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

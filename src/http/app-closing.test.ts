@@ -1,3 +1,4 @@
+/** Requests and connections at a stop. test/journey/stop.test.ts stops a whole service. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -1,3 +1,7 @@
+/**
+ * Shows what the server itself does with a request before and after a route: keys, types, sizes, errors, headers. The
+ * app has stubs behind it; test/api has the operations.
+ */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';

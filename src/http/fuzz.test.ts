@@ -1,3 +1,7 @@
+/**
+ * Generated requests to the server with stubs behind it: none may cause a 5xx. test/api/openapi-contract.test.ts has
+ * generated requests to a whole service.
+ */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** The table of least roles is compared with the operations of the OpenAPI document. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';

@@ -1,3 +1,4 @@
+/** Problems that the validator finds become sentences that a client can act on. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { z } from 'zod';

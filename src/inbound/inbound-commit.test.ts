@@ -1,3 +1,4 @@
+/** Reports share a commit: one that waits for a lock may not delay the others. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';

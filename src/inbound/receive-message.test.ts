@@ -1,3 +1,4 @@
+/** Shows which messages are kept when a client has used up its limit for mail that changes nothing. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { statusReport } from '../../test/support/reports.ts';

@@ -1,3 +1,4 @@
+/** The ring of fixed size for mail that changes nothing, in a real database that several workers fill at once. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';

@@ -1,3 +1,4 @@
+/** Failpoints and their arming. test/chaos and test/journey use them to kill real processes. */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

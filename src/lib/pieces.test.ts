@@ -1,3 +1,4 @@
+/** Bodies of many small pieces, and the memory that they take after a garbage collection. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';

@@ -1,3 +1,4 @@
+/** Turns among owners, with tasks that end when the test lets them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Turns } from './turns.ts';

@@ -1,3 +1,7 @@
+/**
+ * Shows who the author of a message is. Another library reads each From as well, because two readings of one field are
+ * an attack.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

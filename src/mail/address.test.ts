@@ -1,3 +1,4 @@
+/** One address, as clients write it: what is accepted, how it is compared, and how it is written again. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** Shows which texts count as the same address to a person, and which only look alike. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** Composed messages, parsed again by postal-mime, which shares no code with us. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

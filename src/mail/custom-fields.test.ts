@@ -1,3 +1,4 @@
+/** Header fields of clients, each with the grammar of its name: a table of accepted and of refused values. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** DKIM keys that a client brings from another service, and what the error says about a file that has none. */
 import assert from 'node:assert/strict';
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';

@@ -1,3 +1,4 @@
+/** Signatures for any message, verified by mailauth, which shares no code with us. */
 import assert from 'node:assert/strict';
 import { createPrivateKey, generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';

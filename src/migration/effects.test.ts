@@ -1,3 +1,4 @@
+/** Compares what `upgrade-check` says about each migration with the locks and rewrites that PostgreSQL makes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readFileSync } from 'node:fs';

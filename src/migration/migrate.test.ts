@@ -1,3 +1,7 @@
+/**
+ * Migrations of real databases: nodes that start at once, long readers, frozen nodes, newer schemas.
+ * test/journey/upgrade.test.ts migrates the first schema with its rows.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { cpSync, writeFileSync } from 'node:fs';

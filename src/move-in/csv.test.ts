@@ -1,3 +1,4 @@
+/** CSV as other services write it, and our own, which is read back unchanged. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

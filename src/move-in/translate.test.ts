@@ -1,3 +1,7 @@
+/**
+ * Translation of Handlebars to Liquid. What is translated is also rendered, so that the results are compared and not
+ * the text.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cpuMs } from '../../test/support/cpu.ts';

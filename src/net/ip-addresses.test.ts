@@ -1,3 +1,4 @@
+/** Shows which addresses may be connected to, by range, and which addresses count as one client. */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { test } from 'node:test';

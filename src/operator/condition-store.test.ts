@@ -1,3 +1,4 @@
+/** Conditions that several nodes report at once, in a real database: each is opened once and ended once. */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';

@@ -1,3 +1,7 @@
+/**
+ * Shows which reports an operator's mail has, and which of several nodes plans it. test/journey/operator-mail.test.ts
+ * receives one.
+ */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';

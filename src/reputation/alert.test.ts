@@ -1,3 +1,4 @@
+/** The thresholds of alerts as a function of counts. test/journey/reputation.test.ts pauses a real sender. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** A pause belongs to the name of a domain, so removing the domain does not end it. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { newSender } from '../../test/support/mail-store.ts';

@@ -1,3 +1,4 @@
+/** The number of entries that a project may add to the API log. test/api/api-log.test.ts has their content. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { EntriesPerMinute } from './http-log.ts';

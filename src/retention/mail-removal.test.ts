@@ -1,3 +1,4 @@
+/** One run of the retention with both kinds of removal, and with a clock that is a year ahead for a while. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';

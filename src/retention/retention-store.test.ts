@@ -1,3 +1,7 @@
+/**
+ * Removal of single emails in a real database, for projects with a retention of their own. week-removal-store.test.ts
+ * removes whole weeks.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

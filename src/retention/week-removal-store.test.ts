@@ -1,3 +1,7 @@
+/**
+ * Removal of whole weeks, which are partitions, in a real database: interrupted, blocked by readers, and after a clock
+ * that jumped. retention-store.test.ts removes single emails.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newEmail, newSender, type Sender } from '../../test/support/mail-store.ts';

@@ -1,3 +1,7 @@
+/**
+ * Re-sealing of stored secrets under a new key, interrupted and with writers meanwhile.
+ * test/journey/secret-rotation.test.ts rotates the key of a service.
+ */
 import assert from 'node:assert/strict';
 import { createCipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';

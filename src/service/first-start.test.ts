@@ -1,3 +1,4 @@
+/** Two nodes that initialise one empty database, and a first start that was interrupted. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { findCallers } from '../accounts/keys/key-store.ts';

@@ -1,3 +1,7 @@
+/**
+ * Shows which path stores a batch after an error, and what is logged about it. The paths fail with errors that the test
+ * sets, because a database does not fail in these ways on request.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DatabaseUnavailable } from '../database/database.ts';

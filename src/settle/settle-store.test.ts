@@ -1,3 +1,7 @@
+/**
+ * Settling on a real database: each outcome counts once, whatever workers race. fast-path.test.ts shows that both paths
+ * store the same, outcome-batches.test.ts and unsettled.test.ts what happens to refused outcomes.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { FINAL_STATUSES, STATUS_RANK, TRANSITIONS } from '../core/statuses.ts';

@@ -1,3 +1,7 @@
+/**
+ * Outcomes that the database refuses: one that is at fault blocks no other, and a store that can store nothing stops
+ * its senders. test/journey/settle-refused.test.ts shows the same with a real database.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { waitFor } from '../../test/support/wait.ts';

@@ -1,3 +1,4 @@
+/** The table of `letterhaus stats`, for terminals of several widths. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NO_COUNTS } from './counts.ts';

@@ -1,3 +1,7 @@
+/**
+ * Counts that accepting and settling write, in a real database. stats-generated.test.ts compares them with the stored
+ * mail after generated actions.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import {

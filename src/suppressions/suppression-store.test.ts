@@ -1,3 +1,4 @@
+/** Suppressions in a real database: how entries replace each other, their events and their history. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';

@@ -1,3 +1,4 @@
+/** The language of templates: what it can do, what a source or a variable may cost, and what it cannot reach. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

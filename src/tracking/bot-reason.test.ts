@@ -1,3 +1,4 @@
+/** Shows which requests for links and pixels count as those of people, and which as those of machines. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { botReasonOf, type VisitRequest } from './bot-reason.ts';

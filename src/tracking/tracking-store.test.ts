@@ -1,3 +1,4 @@
+/** Opens and clicks in a real database. visits.test.ts has what waits in memory before. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

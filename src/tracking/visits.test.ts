@@ -1,3 +1,4 @@
+/** Visits of links in memory, before they are stored: what counts, what is dropped, and what a long outage may take. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';

@@ -1,3 +1,4 @@
+/** The operator's event about a disabled webhook is written once, however many machines notice it. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import pino from 'pino';

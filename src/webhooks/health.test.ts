@@ -1,3 +1,6 @@
+/**
+ * The health of an endpoint as a table of states and outcomes, without a database. sending/sender.test.ts stores it.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EndpointHealth } from './sending/queue-store.ts';

@@ -1,3 +1,4 @@
+/** Folders that killed runs of the tests left in memory and on disk. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';

@@ -1,3 +1,4 @@
+/** The database that nearly every test uses is like that of a service. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import pg from 'pg';

@@ -1,3 +1,4 @@
+/** The charset in the type of an attachment, which decides whether a mail program shows a text correctly. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { typeByName, withCharset } from './attachment-type.ts';

@@ -1,3 +1,7 @@
+/**
+ * Downloads of attachments from HTTP servers on loopback, which these tests permit. test/api/production.test.ts shows
+ * that a service refuses such addresses.
+ */
 import assert from 'node:assert/strict';
 import { createServer, type RequestListener } from 'node:http';
 import {

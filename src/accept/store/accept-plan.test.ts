@@ -1,3 +1,7 @@
+/**
+ * PostgreSQL caches the plan of a prepared statement. A plan that it made for a small installation must stay fast when
+ * the installation has grown.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { explainingDatabase } from '../../../test/support/explaining.ts';

@@ -1,3 +1,8 @@
+/**
+ * Accepting on a real database, with two stores as two workers: what is stored, what repetitions and limits do, and
+ * what happens when the connection is lost around the commit. decision.test.ts has the rules without a database,
+ * email-batch.test.ts the batches.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';

@@ -1,3 +1,7 @@
+/**
+ * Shows how contents of emails are stored and read: compression, limits on reading, and partitions that an older schema
+ * created.
+ */
 import assert from 'node:assert/strict';
 import { cpSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

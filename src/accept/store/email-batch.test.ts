@@ -1,3 +1,7 @@
+/**
+ * Batches of emails in one commit, strict and permissive, on a real database. One connection commits and then loses the
+ * reply, as when the network ends around a commit.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';

@@ -1,3 +1,7 @@
+/**
+ * Bounces at full mailboxes, which suppressions/suppression-store.ts counts: how many of them suppress an address, and
+ * for how long.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';

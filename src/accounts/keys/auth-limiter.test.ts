@@ -1,3 +1,6 @@
+/**
+ * The counter of failed authentications in front of the database: how rarely it queries for a client that is blocked.
+ */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import type { Queryable } from '../../database/database.ts';

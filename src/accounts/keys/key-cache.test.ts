@@ -1,3 +1,7 @@
+/**
+ * Shows how long a worker remembers a key, and how many queries requests cause. The database answers when the test lets
+ * it, so that look-ups overlap.
+ */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUIDv7 } from 'node:crypto';

@@ -1,3 +1,7 @@
+/**
+ * API keys in a real database: only their hash is stored, and each is visible only in its project and environment.
+ * key-cache.test.ts has the look-ups of running requests.
+ */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { hashApiKey, parseApiKey } from './api-key.ts';

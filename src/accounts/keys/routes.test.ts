@@ -1,3 +1,7 @@
+/**
+ * The routes of API keys on a real database without a whole service. test/api/limited-keys.test.ts has keys with a
+ * domain or an expiry.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { stubHttp } from '../../../test/support/http.ts';

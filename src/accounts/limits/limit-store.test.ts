@@ -1,3 +1,4 @@
+/** Rate limits that all workers count together, in a real database, with clocks that are set back. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import type { Limit } from '../../core/limits.ts';

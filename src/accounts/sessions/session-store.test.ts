@@ -1,3 +1,7 @@
+/**
+ * Two requests of one browser that replace the token of its session at the same moment. test/api/sessions.test.ts has
+ * everything else about sessions.
+ */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';

@@ -1,3 +1,4 @@
+/** Stored passwords are compared with the reference implementation of argon2id. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Overloaded } from '../../core/refusals.ts';

@@ -1,3 +1,7 @@
+/**
+ * Shows how many lines a flood of refused log-ins may write. test/journey/refused-log-ins.test.ts has the lines that
+ * fail2ban reads.
+ */
 import assert from 'node:assert/strict';
 import { mock, type TestContext, test } from 'node:test';
 import { RefusedLogIns } from './refused-log-ins.ts';

@@ -1,3 +1,7 @@
+/**
+ * Limits on guessed passwords, by the database's counters. test/isolation/sign-in.test.ts shows the same at a service
+ * under attack.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { isRefusal, Overloaded } from '../../core/refusals.ts';

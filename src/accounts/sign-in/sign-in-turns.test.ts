@@ -1,3 +1,7 @@
+/**
+ * The order in which sign-ins are hashed while hundreds of networks guess. Turns end when the test lets them, so
+ * nothing is measured.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Overloaded } from '../../core/refusals.ts';

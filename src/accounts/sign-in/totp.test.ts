@@ -1,3 +1,7 @@
+/**
+ * Codes and recovery codes, compared with the examples of RFC 4226 and RFC 6238. test/api/totp.test.ts signs in with
+ * them.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type TOTP, URI } from 'otpauth';

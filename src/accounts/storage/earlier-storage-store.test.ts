@@ -1,3 +1,4 @@
+/** Counts mail from before projects had a maximum of storage, as after an upgrade. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';

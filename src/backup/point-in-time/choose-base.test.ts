@@ -1,3 +1,7 @@
+/**
+ * Shows which base backup a restore to a time begins with, and which files may go. test/journey/point-in-time.test.ts
+ * restores a real archive.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Base, Series } from './archive.ts';

@@ -1,3 +1,4 @@
+/** The reader of the tar files of base backups: archives in chunks of any size, and hostile ones. */
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';

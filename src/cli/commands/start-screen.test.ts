@@ -1,3 +1,4 @@
+/** Shows what the first start prints, and that a real shell can run the printed command. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -1,3 +1,4 @@
+/** Generated requests to the API that is compatible with Resend. src/http/fuzz.test.ts has those to our own. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

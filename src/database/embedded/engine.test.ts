@@ -1,3 +1,7 @@
+/**
+ * Starts real PostgreSQL servers in folders of their own: first start, next start, crash, takeover by commands, another
+ * major version.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

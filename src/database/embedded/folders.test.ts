@@ -1,3 +1,4 @@
+/** Owners and modes of folders that root creates for the user of the database. */
 import assert from 'node:assert/strict';
 import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';

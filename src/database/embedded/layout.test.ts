@@ -1,3 +1,7 @@
+/**
+ * Shows where the data directory puts the database, its sockets and its locks, who may read them, and what is refused.
+ * Some tests need root and change to another user.
+ */
 import assert from 'node:assert/strict';
 import { chmodSync, chownSync, existsSync, mkdirSync, statSync, symlinkSync } from 'node:fs';
 import { writeFileSync } from 'node:fs';

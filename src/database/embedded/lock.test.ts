@@ -1,3 +1,4 @@
+/** Real processes compete for one data directory, and some of them are killed. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

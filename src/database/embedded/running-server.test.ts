@@ -1,3 +1,4 @@
+/** A PostgreSQL server that survived its service, which was killed: the next service takes it over, or restarts it. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';

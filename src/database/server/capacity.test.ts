@@ -1,3 +1,4 @@
+/** Shows how many connections each worker gets, and what a start says when a server has too few. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';

@@ -1,3 +1,4 @@
+/** Messages in progress when a worker stops: before the final dot they end, after it they are waited for. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cutoff } from './cutoff.ts';

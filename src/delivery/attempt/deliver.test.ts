@@ -1,3 +1,7 @@
+/**
+ * One delivery from claim to settlement with an SMTP server of the tests and without a database: stops, freezes,
+ * expiry, deliveries that are given up, and a dead uplink. Whole emails are in test/journey.
+ */
 import { hash } from 'node:crypto';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

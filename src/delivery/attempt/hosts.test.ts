@@ -1,3 +1,7 @@
+/**
+ * Shows which mail server of a domain is tried next after which failure, with SMTP servers of the tests on several
+ * loopback addresses.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type FakeMx, type MxBehaviour, startFakeMx } from '../../../test/support/fake-mx.ts';

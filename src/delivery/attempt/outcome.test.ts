@@ -1,3 +1,7 @@
+/**
+ * Shows what follows for a recipient from the end of a dialogue. src/mail/replies/classify.test.ts has what replies
+ * mean.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type AttemptResult, outcomeOf } from './outcome.ts';

@@ -1,3 +1,4 @@
+/** Shows what is settled for an outcome: the time of the next attempt, and the fields of the event. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newDelivery, newMessage } from '../../../test/support/deliveries.ts';

@@ -1,3 +1,7 @@
+/**
+ * The broker with workers that obey its messages and a fake clock: how connections to a provider are granted, shared,
+ * slowed down and suspended. test/journey/shaping.test.ts shows it at a whole service.
+ */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import fc from 'fast-check';

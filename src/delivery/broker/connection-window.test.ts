@@ -1,3 +1,4 @@
+/** The number of connections that a provider may have, alone: how it grows, halves and grows again. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DEFAULT_SHAPING } from '../shaping/settings.ts';

@@ -1,3 +1,4 @@
+/** Hosts below one domain share its connections. The broker is real, and one worker asks for many connections. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Broker } from './broker.ts';

@@ -1,3 +1,7 @@
+/**
+ * Shows how the memory for contents of messages is divided among projects while uses last as long as the test lets
+ * them.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newMessage } from '../../../test/support/deliveries.ts';

@@ -1,3 +1,7 @@
+/**
+ * The order of deliveries in memory, among projects, providers and destinations. test/journey/fairness.test.ts and
+ * test/isolation show it at a whole service.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newDelivery, newMessage } from '../../../test/support/deliveries.ts';

@@ -1,3 +1,7 @@
+/**
+ * Slots for deliveries in progress while many servers are silent, without servers.
+ * test/isolation/silent-receivers.test.ts measures what others notice.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type SlotKind, type SlotHolder, Slots } from './slots.ts';

@@ -1,3 +1,7 @@
+/**
+ * The signed bytes of a message and the cache of signing keys. Signatures are verified in src/mail/dkim.test.ts and
+ * test/journey/signatures.test.ts.
+ */
 import assert from 'node:assert/strict';
 import { isAscii } from 'node:buffer';
 import { test } from 'node:test';

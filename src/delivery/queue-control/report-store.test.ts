@@ -1,3 +1,4 @@
+/** The lists of the queue report have a length limit: many small hosts may not hide a large provider. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';

@@ -1,3 +1,7 @@
+/**
+ * The dispatcher with a real queue table. Attempts end with the results that a test sets, and some statements lose
+ * their reply.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import pino from 'pino';

@@ -1,3 +1,7 @@
+/**
+ * Mail that waits for an uplink or a block to end, in a real queue table: it becomes due at once, and no other mail
+ * does.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import pino from 'pino';

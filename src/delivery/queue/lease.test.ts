@@ -1,3 +1,4 @@
+/** The lease of a worker on clocks that the test sets: when it may send, and when another worker takes over. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import pino from 'pino';

@@ -1,3 +1,7 @@
+/**
+ * Shows which rows of the real queue table a worker claims, in which order, and which node gets mail again that it
+ * attempted before.
+ */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import {

@@ -1,3 +1,7 @@
+/**
+ * Shows what transport-security-store.ts keeps in the database: MTA-STS policies, and the counts for TLS reports.
+ * src/net/tls/mta-sts.test.ts has look-ups and fetches.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';

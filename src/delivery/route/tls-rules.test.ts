@@ -1,3 +1,7 @@
+/**
+ * Shows what a worker remembers about TLS of mail servers, and the counts that it stores. test/journey/tls.test.ts
+ * shows which mail is then sent in the clear.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TlsCount } from './transport-security-store.ts';

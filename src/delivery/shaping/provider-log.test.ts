@@ -1,3 +1,4 @@
+/** Shows how many lines an outage of a provider, or thousands of silent names, may write to the log. */
 import assert from 'node:assert/strict';
 import { mock, type TestContext, test } from 'node:test';
 import { ProviderLog, type ProviderChange } from './provider-log.ts';

@@ -1,3 +1,4 @@
+/** Shows which of thousands of providers the metrics name, so that a stranger's names hide none that matters. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ProviderFacts } from './provider-view.ts';

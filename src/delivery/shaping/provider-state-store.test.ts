@@ -1,3 +1,4 @@
+/** The states of providers that machines store for each other and for the API. */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';

@@ -1,3 +1,7 @@
+/**
+ * The transition table of providers is complete, and docs/delivery.md draws it. src/delivery/broker/broker.test.ts
+ * shows which events happen.
+ */
 import { test } from 'node:test';
 import { assertDrawn, assertOnly } from '../../../test/support/state-machines.ts';
 import { PROVIDER_TRANSITIONS } from './provider-state.ts';

@@ -1,3 +1,7 @@
+/**
+ * Shows how often a pool looks for idle sessions, on a fake clock. smtp-connections.test.ts has its sessions over real
+ * sockets.
+ */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { SessionPool } from './session-pool.ts';

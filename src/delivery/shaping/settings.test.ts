@@ -1,3 +1,7 @@
+/**
+ * The limits of providers, the operator's file that changes them, and the problems that it may have. docs/shaping.md is
+ * compared with the code.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

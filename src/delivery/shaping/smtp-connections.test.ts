@@ -1,3 +1,7 @@
+/**
+ * Workers of one machine with their broker and SMTP servers of the tests: which message gets which session, and when a
+ * connection passes to another worker.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type FakeMx, startFakeMx } from '../../../test/support/fake-mx.ts';

@@ -1,3 +1,7 @@
+/**
+ * The transition table of sessions is complete, and docs/delivery.md draws it. smtp-connections.test.ts shows sessions
+ * over real sockets.
+ */
 import { test } from 'node:test';
 import { assertDrawn, assertOnly } from '../../../test/support/state-machines.ts';
 import { SESSION_TRANSITIONS } from './smtp-session.ts';

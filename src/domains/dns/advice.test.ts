@@ -1,3 +1,4 @@
+/** Advice beyond the required records, one case for each finding, with real DNS packets. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFakeDns, type FakeFailure, type FakeZone } from '../../../test/support/fake-dns.ts';

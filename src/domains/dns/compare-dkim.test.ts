@@ -1,3 +1,4 @@
+/** Published DKIM records with every kind of mistake. mailauth, which shares no code with us, decides as well. */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';

@@ -1,3 +1,4 @@
+/** The MX and SPF records of a return path, with the mistakes that people make. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compareMx } from './compare-mx.ts';

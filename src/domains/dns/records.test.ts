@@ -1,3 +1,4 @@
+/** The records that a domain must publish. Another implementation of SPF evaluates ours. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { spf } from 'mailauth/lib/spf/index.js';

@@ -1,3 +1,7 @@
+/**
+ * Shows how the status of a domain follows from one check to the next, on times that the test sets. verify.test.ts has
+ * the checks.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type DomainState, nextDomainState, nextSigningKeys } from './verify.ts';

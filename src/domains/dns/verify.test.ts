@@ -1,3 +1,7 @@
+/**
+ * A check of a domain with real DNS packets: which records are required, and what is reported about a wrong one.
+ * verify-status.test.ts has the status that follows.
+ */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';

@@ -1,3 +1,4 @@
+/** SPF records, each with its result for one address, as a table; and which of our hosts a record covers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DnsResult } from '../../net/dns/resolver.ts';

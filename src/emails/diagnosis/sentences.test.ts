@@ -1,3 +1,4 @@
+/** Shows what a diagnosis says about mail that waits. test/journey/diagnosis.test.ts asks a whole service. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StoredProviderState } from '../../delivery/shaping/provider-state-store.ts';

@@ -1,3 +1,7 @@
+/**
+ * Turns and memory for requests that read large content. test/isolation/content.test.ts shows what other projects
+ * notice.
+ */
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';

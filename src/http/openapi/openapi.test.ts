@@ -1,3 +1,7 @@
+/**
+ * The OpenAPI document is that of the schemas, valid by a linter of others, and complete.
+ * test/api/openapi-contract.test.ts compares it with responses.
+ */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';

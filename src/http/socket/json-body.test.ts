@@ -1,3 +1,7 @@
+/**
+ * JSON bodies are parsed as by JSON.parse, except that hostile nesting, names and characters are refused before they
+ * cost anything.
+ */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { cpuMs } from '../../../test/support/cpu.ts';

@@ -1,3 +1,4 @@
+/** Bytes on a socket that no HTTP client sends, and the responses to them. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** Attributes and character references, compared with what other software decodes. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { convert } from 'html-to-text';

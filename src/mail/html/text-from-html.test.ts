@@ -1,3 +1,6 @@
+/**
+ * The text part that is made from html. Its words are compared with those of html-to-text, and hostile html is timed.
+ */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** Html with tracked links differs from the original in nothing else, also where it is malformed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** Tracking of a message that came by SMTP: only the html that readers see changes, and all other octets stay. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import PostalMime from 'postal-mime';

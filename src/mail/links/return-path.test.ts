@@ -1,3 +1,4 @@
+/** Return paths cannot be forged or turned into other signed addresses. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** Structured fields in every notation that the RFCs permit. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readContentId, readContentType, readDisposition, readTransferEncoding } from './fields.ts';

@@ -1,3 +1,4 @@
+/** The only writer of header fields: any text arrives as it was, and none becomes a second field. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

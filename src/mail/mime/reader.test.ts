@@ -1,3 +1,4 @@
+/** The reader of messages from strangers, compared with another parser where the message is valid. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

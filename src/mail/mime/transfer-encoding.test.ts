@@ -1,3 +1,4 @@
+/** Encoded text, decoded by a simple decoder in this file. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

@@ -1,3 +1,7 @@
+/**
+ * Shows what replies of mail servers mean, by subject. classify-observed.test.ts has real replies of providers,
+ * rules.test.ts the examples of the rules.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

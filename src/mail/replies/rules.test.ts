@@ -1,3 +1,4 @@
+/** The rules are data. Each must match its own example, and none may be hidden by a rule before it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ruleFor } from './classify.ts';

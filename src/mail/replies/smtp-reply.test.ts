@@ -1,3 +1,4 @@
+/** The parser of replies, octet by octet: limits, mangled lines and characters that may not reach a reader. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

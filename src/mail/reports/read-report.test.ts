@@ -1,3 +1,7 @@
+/**
+ * Bounces and complaints as mail systems write them. families.test.ts has reports without fields, as real systems write
+ * them.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** DNS messages from the network, most of them hostile. resolver.test.ts has look-ups. */
 import assert from 'node:assert/strict';
 import { createSocket } from 'node:dgram';
 import { test } from 'node:test';

@@ -1,3 +1,6 @@
+/**
+ * Shows how many look-ups one request and one project may cause. test/journey/dry-run.test.ts shows it at a service.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type BoundedLookup, LookupAllowance } from './lookup-allowance.ts';

@@ -1,3 +1,4 @@
+/** Shows which hosts are tried for a domain and in which order, from zones that a DNS server of the tests answers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFakeDns, type FakeZone } from '../../../test/support/fake-dns.ts';

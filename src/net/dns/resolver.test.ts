@@ -1,3 +1,4 @@
+/** Look-ups over real packets: servers that fail, lie, are silent or truncate. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFakeDns, type FakeFailure } from '../../../test/support/fake-dns.ts';

@@ -1,3 +1,7 @@
+/**
+ * The client of webhooks and downloads over real sockets. 127.0.0.1 counts as public here, and every other address as
+ * private.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';

@@ -1,3 +1,4 @@
+/** Messages whose envelope is sent with the final dot of the one before, one after the other on one session. */
 import assert from 'node:assert/strict';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';

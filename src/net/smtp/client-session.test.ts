@@ -1,3 +1,4 @@
+/** Options, commands and extensions, without a server. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

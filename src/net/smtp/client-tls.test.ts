@@ -1,3 +1,4 @@
+/** STARTTLS and implicit TLS with real certificates. src/net/tls/tls-rule.test.ts decides which TLS is required. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';

@@ -1,3 +1,7 @@
+/**
+ * The dialogue for one message, with a server that fails in each phase. The most important result is whether the
+ * message is in doubt.
+ */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type AddressInfo, createServer } from 'node:net';

@@ -1,3 +1,7 @@
+/**
+ * The client until a session is ready, with a server that fails in each phase. client-tls.test.ts has TLS,
+ * client-transaction.test.ts the messages.
+ */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { connect, type Socket } from 'node:net';

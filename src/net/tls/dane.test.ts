@@ -1,3 +1,4 @@
+/** TLSA records against certificates. test/journey/tls-dane.test.ts sends mail to such servers. */
 import assert from 'node:assert/strict';
 import { createHash, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';

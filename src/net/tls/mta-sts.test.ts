@@ -1,3 +1,7 @@
+/**
+ * MTA-STS policies: parsing, cache and renewal, with a store and a DNS that the test controls.
+ * test/journey/tls-mta-sts.test.ts sends mail under a policy.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAddressGuard } from '../ip-addresses.ts';

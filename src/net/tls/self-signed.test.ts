@@ -1,3 +1,4 @@
+/** The self-signed certificate of the SMTP ports, as OpenSSL and real clients read it. */
 import assert from 'node:assert/strict';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { test } from 'node:test';

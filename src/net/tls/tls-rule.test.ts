@@ -1,3 +1,4 @@
+/** Shows which TLS a mail server must offer, by the wishes of the sender, DANE, MTA-STS and the provider. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DnsResult, TlsaRecord } from '../dns/resolver.ts';

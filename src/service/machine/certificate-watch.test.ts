@@ -1,3 +1,4 @@
+/** Shows when a certificate becomes a condition of the operator, on times that the test sets. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';

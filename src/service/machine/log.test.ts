@@ -1,3 +1,7 @@
+/**
+ * Shows what the formatter of the log hides. Errors come from a real PostgreSQL. test/journey/log.test.ts reads the log
+ * of a whole service.
+ */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { testDatabase } from '../../../test/support/postgres.ts';

@@ -1,3 +1,7 @@
+/**
+ * Processes that drop root, with real users: what they can still read. test/journey/privileges.test.ts has a whole
+ * service.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,3 +1,7 @@
+/**
+ * Shows why mail is refused for lack of disk, with free space that the test sets. test/journey/database-disk.test.ts
+ * has a whole service.
+ */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import pino from 'pino';

@@ -1,3 +1,4 @@
+/** Shows when a silent worker is killed, on a fake clock. test/journey/frozen-worker.test.ts freezes real ones. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FrozenWorkerWatch } from './frozen-worker-watch.ts';

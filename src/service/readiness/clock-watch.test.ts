@@ -1,3 +1,4 @@
+/** Shows when a difference of clocks counts. test/journey/clock-skew.test.ts runs a node with a wrong clock. */
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { test } from 'node:test';

@@ -1,3 +1,7 @@
+/**
+ * Shows when a database counts as unavailable, by queries that the test answers. test/journey/database-outage.test.ts
+ * cuts off a real one.
+ */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { DatabaseProbe } from './database-probe.ts';

@@ -1,3 +1,4 @@
+/** The log lines about reasons not to be ready, which come and go many times a minute. */
 import assert from 'node:assert/strict';
 import { mock, type TestContext, test } from 'node:test';
 import type { Unready } from '../../core/readiness.ts';

@@ -1,3 +1,7 @@
+/**
+ * Shows which endpoint's deliveries a worker claims next, without a database and without requests.
+ * test/isolation/webhooks.test.ts shows what other projects notice.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type EndpointClaim, EndpointQueue } from './endpoint-queue.ts';

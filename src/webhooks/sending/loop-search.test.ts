@@ -1,3 +1,7 @@
+/**
+ * Shows when the loop looks for due deliveries and how far back, on clocks that the test moves. loop.test.ts sends
+ * webhooks.
+ */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { createAddressGuard } from '../../net/ip-addresses.ts';

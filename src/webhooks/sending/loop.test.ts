@@ -1,3 +1,4 @@
+/** Webhooks from the event to the stored response: a real database, and receivers of the tests over real HTTP. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Behaviour, startReceiver, verified } from '../../../test/support/webhook-receiver.ts';

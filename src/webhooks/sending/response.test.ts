@@ -1,3 +1,4 @@
+/** Shows what a response, or the lack of one, means for a delivery and its endpoint. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { GuardedResponse } from '../../net/http/guarded-client.ts';

@@ -1,3 +1,4 @@
+/** Responses that cannot be stored at once: nothing is sent a second time, and every failure counts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startReceiver } from '../../../test/support/webhook-receiver.ts';

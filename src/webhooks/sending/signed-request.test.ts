@@ -1,3 +1,4 @@
+/** Signatures of webhooks, which the reference verifier of Standard Webhooks checks. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';

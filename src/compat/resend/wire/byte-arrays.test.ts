@@ -1,3 +1,4 @@
+/** Files that Resend's clients send as arrays of numbers, before the JSON is parsed: any JSON keeps its meaning. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** The retention of the requests that Resend's clients can list. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newSender } from '../../../../test/support/mail-store.ts';

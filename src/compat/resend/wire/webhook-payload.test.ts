@@ -1,3 +1,4 @@
+/** Events in Resend's format. The types that Resend's client declares check the shapes. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { EVENTS } from '../../../../test/support/resend-shapes.ts';

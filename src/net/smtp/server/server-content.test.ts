@@ -1,3 +1,4 @@
+/** The reader of content is compared with a slow and simple one, for any split into packets. */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { test } from 'node:test';

@@ -1,3 +1,6 @@
+/**
+ * Shows what one client can take of connections, memory and time, with real sockets; admission alone has a fake clock.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

@@ -1,3 +1,7 @@
+/**
+ * The server with whole dialogues, by nodemailer and by our own client too. server-limits.test.ts has its limits,
+ * server-tls.test.ts TLS, server-smuggling.test.ts the end of a message.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import nodemailer from 'nodemailer';
