@@ -71,6 +71,7 @@ const EVERYTHING = [
   'tsconfig.json',
   'runtime/package.json',
   'web/package.json',
+  'test/sdk/workerd/package.json',
 ];
 
 export type Chosen = { steps: Step[]; report: string };

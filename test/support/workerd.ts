@@ -1,6 +1,6 @@
 /**
  * Cloudflare Workers on this machine: the runtime `workerd` with one Worker and its own port. Its binary is an
- * optional dependency, because npm installs only the one for this platform.
+ * optional dependency of test/sdk/workerd, because npm installs only the one for this platform.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
