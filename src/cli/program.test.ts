@@ -68,7 +68,7 @@ test('bench is the benchmark of the clone, with all its options', async () => {
   assert.match(stdout, /--postfix .*--json/s);
   const typo = await letterhaus(['bench', '--only', 'starts'], {});
   assert.equal(typo.code, 2);
-  assert.match(typo.stderr, /there is no "starts"; there are start, accept/);
+  assert.match(typo.stderr, /"starts" is no row; choose from start, accept/);
 });
 
 /** Runs `letterhaus` without a process for each call, for commands that are refused before anything is opened. */
