@@ -159,10 +159,10 @@ test('an email of another project gets the same 404 as an unknown one', async ()
   const email = await accepted(await newSender(db));
   const { json } = await readerOf(await newSender(db));
   for (const part of ['', '/events', '/content']) {
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       [email.id, newId()].map((id) => json(`/v1/emails/${id}${part}`)),
     );
-    const [foreign, unknown] = answers.map(({ error, status }) => ({
+    const [foreign, unknown] = responses.map(({ error, status }) => ({
       status,
       message: (error as Json)['message'],
     }));

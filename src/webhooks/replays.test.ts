@@ -107,14 +107,14 @@ test('a replay does not send a delivery that another worker is sending', async (
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
   const late = Promise.withResolvers<Behaviour>();
-  receiver.answer = () => late.promise;
+  receiver.behaviour = () => late.promise;
   await t.startLoop();
   const eventId = await t.emit();
   await receiver.waitForCount(1);
   await t.startLoop();
   ok(await t.service.replay(t.scope, { endpointId: id, id: eventId }));
   await waitForEnd(t, await replayAll(t, id));
-  receiver.answer = 200;
+  receiver.behaviour = 200;
   const other = await t.emit();
   await receiver.waitForCount(2);
   assert.deepEqual(receiver.ids(), [eventId, other]);
@@ -196,7 +196,7 @@ test('a replay enables an endpoint that responded with 410, but not one that its
   const which = { endpointId: id, id: eventId };
   const status = async () => ok(await t.service.get(t.scope, id)).status;
   await waitFor(async () => (await status()) === 'disabled', { what: 'the 410' });
-  receiver.answer = 200;
+  receiver.behaviour = 200;
   ok(await t.service.replay(t.scope, which));
   const endpoint = ok(await t.service.get(t.scope, id));
   assert.deepEqual([endpoint.status, endpoint.disabledReason], ['enabled', null]);

@@ -29,13 +29,13 @@ async function ask(method: string, path: string, { body, headers = {} }: Sent = 
   asked.setHeader('content-type', 'application/json');
   asked.end(body === undefined ? undefined : JSON.stringify(body));
   const { promise, resolve, reject } =
-    Promise.withResolvers<[status: number | undefined, answer: string]>();
+    Promise.withResolvers<[status: number | undefined, body: string]>();
   asked.on('error', reject);
   asked.on('response', (response) => {
-    text(response).then((answer) => resolve([response.statusCode, answer]), reject);
+    text(response).then((content) => resolve([response.statusCode, content]), reject);
   });
-  const [status, answer] = await promise;
-  return { status, body: JSON.parse(answer) };
+  const [status, received] = await promise;
+  return { status, body: JSON.parse(received) };
 }
 
 const TEST = { 'letterhaus-environment': 'test' };

@@ -60,9 +60,9 @@ async function storedEmails(): Promise<number> {
 
 test('an attachment is downloaded, and sent as one whose bytes came in the request', async () => {
   const logo = { filename: 'logo.png', path: `${site}/terms.pdf`, content_id: 'logo' };
-  const answer = await send([TERMS, logo]);
-  assert.equal(answer.status, 202, answer.text);
-  assert.deepEqual(await attachmentsOf(answer), [
+  const response = await send([TERMS, logo]);
+  assert.equal(response.status, 202, response.text);
+  assert.deepEqual(await attachmentsOf(response), [
     {
       filename: 'logo.png',
       mimeType: 'image/png',
@@ -82,32 +82,37 @@ test('the file is sent as it was when the email was accepted, also when the requ
   files.set('/changing.txt', Buffer.from('first'));
   const attachments = [{ filename: 'a.txt', path: `${site}/changing.txt` }];
   const key = { 'idempotency-key': 'changing' };
-  const answer = await send(attachments, key);
-  assert.equal(answer.status, 202, answer.text);
+  const response = await send(attachments, key);
+  assert.equal(response.status, 202, response.text);
   for (const later of [Buffer.from('second'), null]) {
     if (later === null) files.delete('/changing.txt');
     else files.set('/changing.txt', later);
     const repeated = await send(attachments, key);
     assert.equal(repeated.status, 200, repeated.text);
-    assert.equal(repeated.text, answer.text);
+    assert.equal(repeated.text, response.text);
   }
-  const [attachment] = await attachmentsOf(answer);
+  const [attachment] = await attachmentsOf(response);
   assert.equal(attachment?.text, 'first');
 });
 
 test('a file that is not there refuses the email, and nothing is stored', async () => {
   const before = await storedEmails();
   const missing = { filename: 'a.txt', path: `${site}/missing` };
-  const answer = await send([TERMS, missing]);
-  assertFailure(answer, 422, 'validation_error', /^attachments\[1\]\.path: .* responded with 404/);
-  assert.deepEqual(answer.body.error.details[0].field, 'attachments[1].path');
+  const response = await send([TERMS, missing]);
+  assertFailure(
+    response,
+    422,
+    'validation_error',
+    /^attachments\[1\]\.path: .* responded with 404/,
+  );
+  assert.deepEqual(response.body.error.details[0].field, 'attachments[1].path');
   assert.equal(await storedEmails(), before);
 });
 
 test('an email that is refused anyway downloads nothing', async () => {
   const attachments = [{ filename: 'a.txt', path: `${site}/not-asked` }];
-  const answer = await post('/v1/emails', { ...EMAIL, to: 'nobody', attachments });
-  assertFailure(answer, 422, 'validation_error', /^to: /);
+  const response = await post('/v1/emails', { ...EMAIL, to: 'nobody', attachments });
+  assertFailure(response, 422, 'validation_error', /^to: /);
   assert.ok(!asked.includes('/not-asked'));
 });
 
@@ -131,15 +136,18 @@ test('a strict batch is refused with its index, a permissive one sends the rest'
 test('a dry run downloads the file and says the size of the whole message', async () => {
   files.set('/large.bin', Buffer.alloc(60_000, 'x'));
   const attachments = [{ filename: 'large.bin', path: `${site}/large.bin` }];
-  const answer = await post('/v1/emails?dry_run=true', { ...EMAIL, attachments });
-  assert.equal(answer.status, 200, answer.text);
-  assert.ok(answer.body.message.size > 80_000, answer.text);
+  const response = await post('/v1/emails?dry_run=true', { ...EMAIL, attachments });
+  assert.equal(response.status, 200, response.text);
+  assert.ok(response.body.message.size > 80_000, response.text);
 });
 
 test('the root of the API takes the filename from the path when there is none', async () => {
-  const answer = await post('/emails', { ...EMAIL, attachments: [{ path: `${site}/terms.pdf` }] });
-  assert.equal(answer.status, 200, answer.text);
-  const [attachment] = await attachmentsOf(answer);
+  const response = await post('/emails', {
+    ...EMAIL,
+    attachments: [{ path: `${site}/terms.pdf` }],
+  });
+  assert.equal(response.status, 200, response.text);
+  const [attachment] = await attachmentsOf(response);
   assert.equal(attachment?.filename, 'terms.pdf');
 });
 

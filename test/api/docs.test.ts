@@ -105,12 +105,12 @@ for (const [number, { file, text }] of curls.entries()) {
   test(`the curl in ${file} works as pasted: ${text.split('\n', 1)[0]} (${number})`, async () => {
     const addsDomain = /\/v1\/domains" /.test(text);
     if (addsDomain) await service.request('DELETE', `/v1/domains/${domainId}`);
-    const answer = await runCurl(text);
-    assert.ok([200, 201, 202].includes(answer.status), answer.text);
-    if (!['list', 'dry_run', 'rendered_template', 'stats'].includes(answer.body.object)) {
-      assert.match(answer.body.id ?? answer.body.data[0].id, UUID_V7);
+    const response = await runCurl(text);
+    assert.ok([200, 201, 202].includes(response.status), response.text);
+    if (!['list', 'dry_run', 'rendered_template', 'stats'].includes(response.body.object)) {
+      assert.match(response.body.id ?? response.body.data[0].id, UUID_V7);
     }
-    if (addsDomain) domainId = answer.body.id;
+    if (addsDomain) domainId = response.body.id;
   });
 }
 
@@ -135,11 +135,11 @@ test('the error in docs/api.md is the real error', async () => {
   const { error } = JSON.parse(shown!.text);
   const to = ['a@acme.com', 'b@acme.com', 'bob@'];
   const body = { from: 'hello@acme.com', to, subject: 'Hi', text: 'Hi' };
-  const answer = await service.request('POST', '/v1/emails', { body });
-  assertFailure(answer, 422, error.code);
-  assert.ok(answer.body.error.message.startsWith(error.message), answer.text);
-  assert.deepEqual(Object.keys(answer.body.error), Object.keys(error));
-  assert.deepEqual(Object.keys(answer.body.error.details[0]), Object.keys(error.details[0]));
+  const response = await service.request('POST', '/v1/emails', { body });
+  assertFailure(response, 422, error.code);
+  assert.ok(response.body.error.message.startsWith(error.message), response.text);
+  assert.deepEqual(Object.keys(response.body.error), Object.keys(error));
+  assert.deepEqual(Object.keys(response.body.error.details[0]), Object.keys(error.details[0]));
 });
 
 test('every endpoint that the documents name exists', async () => {
@@ -165,6 +165,6 @@ test('docs/webhooks.md lists the events that a webhook can subscribe to', async 
   });
   assert.ok(listed.length >= 14, listed.join());
   const body = { url: 'https://acme.com/all', events: listed };
-  const answer = await service.request('POST', '/v1/webhooks', { body });
-  assert.equal(answer.status, 201, answer.text);
+  const response = await service.request('POST', '/v1/webhooks', { body });
+  assert.equal(response.status, 201, response.text);
 });

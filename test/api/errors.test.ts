@@ -47,8 +47,8 @@ test('400: invalid JSON', async () => {
 
 test('400: a malformed Idempotency-Key', async () => {
   for (const key of ['', ' ', 'x'.repeat(257), 'caf\u00e9', 'a\tb']) {
-    const answer = await post(EMAIL, { headers: { 'idempotency-key': key } });
-    assertFailure(answer, 400, 'validation_error', /Idempotency-Key/);
+    const response = await post(EMAIL, { headers: { 'idempotency-key': key } });
+    assertFailure(response, 400, 'validation_error', /Idempotency-Key/);
   }
   const body = JSON.stringify(EMAIL);
   const twice = postHead(
@@ -81,9 +81,9 @@ test('401: no key, a malformed key, and one message for all keys that no longer 
   }
   const messages = new Set<string>();
   for (const { key } of [revoked, expired, unknown]) {
-    const answer = await ask(`Bearer ${key}`);
-    assertFailure(answer, 401, 'authentication_error');
-    messages.add(answer.body.error.message);
+    const response = await ask(`Bearer ${key}`);
+    assertFailure(response, 401, 'authentication_error');
+    messages.add(response.body.error.message);
   }
   assert.equal(messages.size, 1);
 });
@@ -116,9 +116,9 @@ test('405 with Allow: every path with every method that it does not take', async
     const path = template.replaceAll(/\{\w+\}/g, UNKNOWN_ID);
     const taken = Object.keys(operations).map((method) => method.toUpperCase());
     for (const method of methods.filter((one) => !taken.includes(one))) {
-      const answer = await service.request(method, path);
-      assertFailure(answer, 405, 'method_not_allowed');
-      const allow = answer.headers.get('allow')?.split(', ') ?? [];
+      const response = await service.request(method, path);
+      assertFailure(response, 405, 'method_not_allowed');
+      const allow = response.headers.get('allow')?.split(', ') ?? [];
       assert.deepEqual(
         new Set(allow.filter((one) => one !== 'HEAD')),
         new Set(taken),
@@ -138,8 +138,8 @@ test('409: the same key with another body, a domain added twice', async () => {
 });
 
 test('413: a body over 45 MB, with or without Content-Length', async () => {
-  const answer = await rawResponse(service.url, postHead('Content-Length: 50000000'));
-  assertFailure(answer, 413, 'payload_too_large');
+  const response = await rawResponse(service.url, postHead('Content-Length: 50000000'));
+  assertFailure(response, 413, 'payload_too_large');
   const chunk = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
   const withoutLength = await rawResponse(
     service.url,
@@ -155,8 +155,8 @@ test('415: another type, another charset, an encoding, no type at all', async ()
     'multipart/form-data; boundary=x',
   ];
   for (const type of [...types, 'application/json; charset=utf-16', 'json', 'application/xml']) {
-    const answer = await post(EMAIL, { headers: { 'content-type': type } });
-    assertFailure(answer, 415, 'unsupported_media_type');
+    const response = await post(EMAIL, { headers: { 'content-type': type } });
+    assertFailure(response, 415, 'unsupported_media_type');
   }
   const encoded = await post(EMAIL, { headers: { 'content-encoding': 'gzip' } });
   assertFailure(encoded, 415, 'unsupported_media_type');
@@ -165,9 +165,9 @@ test('415: another type, another charset, an encoding, no type at all', async ()
 });
 
 test('422: every problem is reported, the first one in the message', async () => {
-  const answer = await post({ from: 'hello@acme.test', to: ['a@b.test', 'bob@'], subject: '' });
-  assertFailure(answer, 422, 'validation_error', /^to\[1\]: "bob@" is not an email address/);
-  const { details } = answer.body.error;
+  const response = await post({ from: 'hello@acme.test', to: ['a@b.test', 'bob@'], subject: '' });
+  assertFailure(response, 422, 'validation_error', /^to\[1\]: "bob@" is not an email address/);
+  const { details } = response.body.error;
   assert.deepEqual(
     details.map(({ field }: { field: string }) => field),
     ['to[1]', 'subject', 'html'],
@@ -176,8 +176,8 @@ test('422: every problem is reported, the first one in the message', async () =>
 
 test('422: when all recipients are suppressed', async () => {
   await service.request('POST', '/v1/suppressions', { body: { address: 'gone@errors.test' } });
-  const answer = await post({ ...EMAIL, to: 'Gone@errors.test' });
-  assertFailure(answer, 422, 'suppressed');
+  const response = await post({ ...EMAIL, to: 'Gone@errors.test' });
+  assertFailure(response, 422, 'suppressed');
 });
 
 const CLOSE = 'Host: x\r\nConnection: close\r\n\r\n';
@@ -247,22 +247,22 @@ test('a target in absolute form is that of its path, with any port and in bracke
 
 for (const [what, bytes, status, code] of BROKEN_HTTP) {
   test(`${status}: ${what}`, async () => {
-    const answer = await rawResponse(service.url, bytes);
-    assertFailure(answer, status, code);
-    if (status === 405) assert.ok(answer.headers.get('allow'));
+    const response = await rawResponse(service.url, bytes);
+    assertFailure(response, status, code);
+    if (status === 405) assert.ok(response.headers.get('allow'));
   });
 }
 
 test('malformed data after a request on one connection is refused after its response', async () => {
-  const answers = await rawResponses(
+  const responses = await rawResponses(
     service.url,
     'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n\0\0nonsense\r\n\r\n',
   );
   assert.deepEqual(
-    answers.map(({ status }) => status),
+    responses.map(({ status }) => status),
     [200, 400],
   );
-  assertFailure(answers[1]!, 400, 'validation_error');
+  assertFailure(responses[1]!, 400, 'validation_error');
 });
 
 test('503: while the database is unavailable, with recovery afterwards', async () => {
@@ -271,8 +271,8 @@ test('503: while the database is unavailable, with recovery afterwards', async (
   const before = await countEmails();
   await service.setDatabaseReachable(false);
   const isUnready = async () => {
-    const answer = await service.request('GET', '/readyz', { key: null });
-    return answer.status === 503 && answer;
+    const response = await service.request('GET', '/readyz', { key: null });
+    return response.status === 503 && response;
   };
   const refused = [
     await send(),
@@ -284,11 +284,11 @@ test('503: while the database is unavailable, with recovery afterwards', async (
     await service.request('POST', '/v1/domains', { body: { name: 'away.test' } }),
     await waitFor(isUnready, { what: 'the service to say that it is not ready' }),
   ];
-  for (const answer of refused) {
+  for (const response of refused) {
     // test/journey/readiness.test.ts has the members that /readyz adds.
-    const { status: _status, reasons: _reasons, ...body } = answer.body;
-    assertFailure({ ...answer, body }, 503, 'service_unavailable');
-    assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+    const { status: _status, reasons: _reasons, ...body } = response.body;
+    assertFailure({ ...response, body }, 503, 'service_unavailable');
+    assert.match(response.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
   }
   assert.match(refused[0]!.body.error.message, /nothing was accepted|may have been accepted/);
   assert.equal((await service.request('GET', '/healthz', { key: null })).status, 200);
@@ -329,7 +329,7 @@ test('503: a stopping service refuses incomplete requests, and those whose file 
   const closed = once(socket, 'close');
   // The response to the first shows that the beginning of the second has been read with it.
   socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/emails HTTP/1.1\r\nHost: x\r\n');
-  await waitFor(() => text.includes('ok'), { what: 'the first answer' });
+  await waitFor(() => text.includes('ok'), { what: 'the first response' });
   const stopped = service.stop();
   // One that comes in this very moment may be left without a response until the service is gone.
   const isClosed = () =>
@@ -340,9 +340,9 @@ test('503: a stopping service refuses incomplete requests, and those whose file 
   await waitFor(isClosed, { what: 'the service to take no more connections' });
   socket.write(`Authorization: Bearer ${service.testKey}\r\n\r\n`);
   await closed;
-  const [, answer = ''] = text.split(/(?=HTTP\/1\.1 503)/);
-  assert.match(answer, /"code":"service_unavailable".*nothing was accepted/s);
-  assert.match(answer, /retry-after: \d+/i);
+  const [, response = ''] = text.split(/(?=HTTP\/1\.1 503)/);
+  assert.match(response, /"code":"service_unavailable".*nothing was accepted/s);
+  assert.match(response, /retry-after: \d+/i);
   assertFailure(await waiting, 503, 'service_unavailable', /the service is stopping/);
   assert.equal(await stopped, 0);
 });

@@ -83,9 +83,9 @@ test('the command line sends to the local service over TLS and trusts only its c
 test('clear text on the TLS port gets an error and is closed', async () => {
   const socket = connectTcp(port, '127.0.0.1');
   socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
-  const answer = await text(socket);
-  assert.match(answer, /^HTTP\/1\.1 400 /);
-  assert.match(answer, /This port serves HTTPS/);
+  const response = await text(socket);
+  assert.match(response, /^HTTP\/1\.1 400 /);
+  assert.match(response, /This port serves HTTPS/);
 });
 
 test('old versions of TLS are refused', async () => {

@@ -22,7 +22,7 @@ test('a project has a maximum of valid keys, by creation and by rotation, until 
   const create = (path: string) => service.request('POST', path, { body: { name: 'another' } });
   const full = /at most 1000 valid API keys in each environment; revoke one/;
   assertFailure(await create('/v1/api-keys'), 409, 'conflict', full);
-  assert.equal((await create('/api-keys')).status, 422, 'as the root mount answers conflicts');
+  assert.equal((await create('/api-keys')).status, 422, 'as the root mount responds to conflicts');
   const [one] = (await service.request('GET', '/v1/api-keys?limit=1')).body.data;
   const rotated = await service.request('POST', `/v1/api-keys/${one.id}/rotate`, { body: {} });
   assertFailure(rotated, 409, 'conflict', full);
@@ -77,7 +77,7 @@ test('a project has a maximum of suppressions, and an existing entry is no addit
   await service.request('DELETE', '/v1/suppressions/operator@acme.test');
   const batch = { emails: ['jo1@acme.test', 'another@acme.test'] };
   const several = await service.request('POST', '/suppressions/batch/add', { body: batch });
-  assert.equal(several.status, 422, 'as the root mount answers conflicts');
+  assert.equal(several.status, 422, 'as the root mount responds to conflicts');
   await service.request('DELETE', '/v1/suppressions/jo0@acme.test');
   await waitFor(async () => (await add('another@acme.test')).status === 201, { what: 'room' });
 });

@@ -155,8 +155,8 @@ test('examples of bodies are accepted', async () => {
     const schema = requestBody?.content['application/json']?.schema;
     const name = String(schema?.['$ref']).replace('#/components/schemas/', '');
     for (const body of document.components.schemas[name]?.examples ?? []) {
-      const answer = await service.request(method, path, { body });
-      assert.ok(![400, 422].includes(answer.status), answer.text);
+      const response = await service.request(method, path, { body });
+      assert.ok(![400, 422].includes(response.status), response.text);
     }
   }
 });
@@ -177,17 +177,17 @@ async function ask(
     /\{(\w+)\}/g,
     (_, name: string) => ids[name] ?? UNKNOWN_ID,
   );
-  const answer = await by.request(operation.method, path, options);
-  const response = operation.responses[answer.status];
-  assert.ok(response, `${operationId} answered ${answer.status}, which is not documented`);
-  const type = answer.headers.get('content-type')?.split(';')[0] ?? '';
-  const schema = response.content?.[type]?.schema;
-  assert.ok(schema, `${operationId} answered ${type}, which is not documented`);
-  const value: unknown = type === 'application/json' ? answer.body : answer.text;
+  const response = await by.request(operation.method, path, options);
+  const documented = operation.responses[response.status];
+  assert.ok(documented, `${operationId} responded ${response.status}, which is not documented`);
+  const type = response.headers.get('content-type')?.split(';')[0] ?? '';
+  const schema = documented.content?.[type]?.schema;
+  assert.ok(schema, `${operationId} responded with ${type}, which is not documented`);
+  const value: unknown = type === 'application/json' ? response.body : response.text;
   const result = checkerOf(schema).safeParse(value);
-  assert.ok(result.success, `${operationId} ${answer.status}: ${result.error?.message}`);
-  seen.add(`${operationId} ${answer.status}`);
-  return answer;
+  assert.ok(result.success, `${operationId} ${response.status}: ${result.error?.message}`);
+  seen.add(`${operationId} ${response.status}`);
+  return response;
 }
 
 test('responses about emails, keys, domains and projects are as documented', async () => {

@@ -96,9 +96,9 @@ test('attachments are downloaded from public addresses only, over https', async 
   ];
   for (const [path, message] of refusals) {
     const attachments = [{ filename: 'a.txt', path }];
-    const answer = await post('/v1/emails', { ...EMAIL, attachments });
-    assertFailure(answer, 422, 'validation_error', /^attachments\[0\]\.path: /);
-    assert.match(answer.body.error.message, message, path);
+    const response = await post('/v1/emails', { ...EMAIL, attachments });
+    assertFailure(response, 422, 'validation_error', /^attachments\[0\]\.path: /);
+    assert.match(response.body.error.message, message, path);
   }
   assert.deepEqual(asked, []);
 });

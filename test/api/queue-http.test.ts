@@ -258,8 +258,8 @@ test('the organization as a whole is for members, and a key is refused', async (
   );
   await owner.post('/v1/queue/release', { domain: 'own.test', scope: 'organization' });
   const whole = await owner.post('/v1/queue/drop', { domain: 'own.test', scope: 'organization' });
-  const dropsOf = (answer: { body: { drops: { id: string }[] } }) =>
-    answer.body.drops.map(({ id }) => id);
+  const dropsOf = (response: { body: { drops: { id: string }[] } }) =>
+    response.body.drops.map(({ id }) => id);
   assert.deepEqual(dropsOf(await owner.get('/v1/queue', inTest)), [whole.body.id]);
   assert.deepEqual(dropsOf(await get()), []);
   assertFailure(
@@ -320,9 +320,6 @@ test('the last reply of a mail server to waiting mail is shown', async () => {
   await using delivering = await startService();
   const id = await delivering.send({ to: 'full@simulator.test' });
   const ask = () => delivering.request('GET', '/v1/queue/providers/simulator');
-  const answer = await waitFor(async () => (await ask()).body.answers[0], { what: 'an answer' });
-  assert.deepEqual(
-    [answer.email_id, answer.recipient, answer.code],
-    [id, 'full@simulator.test', 452],
-  );
+  const reply = await waitFor(async () => (await ask()).body.answers[0], { what: 'a reply' });
+  assert.deepEqual([reply.email_id, reply.recipient, reply.code], [id, 'full@simulator.test', 452]);
 });

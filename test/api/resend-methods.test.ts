@@ -162,7 +162,7 @@ for (const [path, call] of Object.entries(SERVED)) {
     const response = succeeded(await call());
     const shapes: Record<string, z.ZodType> = ANSWERS;
     const shape = shapes[ALIASES[path] ?? path];
-    assert.ok(shape, 'an answer that these tests do not know');
+    assert.ok(shape, 'a response that these tests do not know');
     assert.deepEqual(problemsIn(shape, response), []);
   });
 }

@@ -96,11 +96,11 @@ const SENDING: Case[] = [
 
 for (const { name, body, sent } of SENDING) {
   test(`an email is sent: ${name}`, async () => {
-    const answer = await service.request('POST', '/emails', { body });
-    assert.equal(answer.status, 200, answer.text);
-    assert.deepEqual(Object.keys(answer.body), ['id']);
-    assert.match(answer.body.id, UUID_V7);
-    const content = await service.request('GET', `/v1/emails/${answer.body.id}/content`);
+    const response = await service.request('POST', '/emails', { body });
+    assert.equal(response.status, 200, response.text);
+    assert.deepEqual(Object.keys(response.body), ['id']);
+    assert.match(response.body.id, UUID_V7);
+    const content = await service.request('GET', `/v1/emails/${response.body.id}/content`);
     assert.match(content.text, sent ?? /^Subject: Hi\r$/m);
   });
 }
@@ -119,9 +119,9 @@ test('an email is sent: Go and Rust write empty strings beside a template', asyn
     text: '',
     template: { id: 'greeting', variables: { NAME: 'Jo' } },
   };
-  const answer = await service.request('POST', '/emails', { body });
-  assert.equal(answer.status, 200, answer.text);
-  const email = await service.email(answer.body.id);
+  const response = await service.request('POST', '/emails', { body });
+  assert.equal(response.status, 200, response.text);
+  const email = await service.email(response.body.id);
   assert.deepEqual([email.subject, email.html], ['From it', '<p>Jo</p>']);
   const senderless = await service.request('POST', '/emails', { body: { ...body, from: '' } });
   assert.deepEqual([senderless.status, senderless.body.name], [422, 'invalid_from_address']);
@@ -242,16 +242,16 @@ test('an operation that is not offered gets a 404 that says so, at every path th
 test('a file of a megabyte may be a list of numbers', async () => {
   const file = Buffer.alloc(1024 * 1024, 'content of a big file ');
   const body = { ...MINIMAL, attachments: [{ content: [...file], filename: 'big.bin' }] };
-  const answer = await service.request('POST', '/emails', { body });
-  assert.equal(answer.status, 200, answer.text);
-  const content = await service.request('GET', `/v1/emails/${answer.body.id}/content`);
+  const response = await service.request('POST', '/emails', { body });
+  assert.equal(response.status, 200, response.text);
+  const content = await service.request('GET', `/v1/emails/${response.body.id}/content`);
   assert.ok(content.text.replaceAll('\r\n', '').includes(file.toString('base64')));
 });
 
 test('numbers that are no bytes are refused', async () => {
   const body = { ...MINIMAL, attachments: [{ content: [1, 256], filename: 'a' }] };
-  const answer = await service.request('POST', '/emails', { body });
-  assert.deepEqual([answer.status, answer.body.name], [422, 'invalid_attachment']);
+  const response = await service.request('POST', '/emails', { body });
+  assert.deepEqual([response.status, response.body.name], [422, 'invalid_attachment']);
 });
 
 /** As the client writes it: the JSON type on every method, and a body that `fetch` would refuse. */
@@ -292,20 +292,20 @@ test('Node and Java: a POST without content has the JSON type and no body', asyn
 
 test('Python: a GET has the body {}', async () => {
   const id = await scheduled();
-  const answer = await raw('GET', `/emails/${id}`, '{}');
-  assert.equal(answer.status, 200);
+  const response = await raw('GET', `/emails/${id}`, '{}');
+  assert.equal(response.status, 200);
 });
 
 test('Ruby: a PATCH repeats the id in its body', async () => {
   const id = await scheduled();
   const body = JSON.stringify({ email_id: id, scheduled_at: 'in 3 days' });
-  const answer = await raw('PATCH', `/emails/${id}`, body);
-  assert.deepEqual(answer, { status: 200, body: { object: 'email', id } });
+  const response = await raw('PATCH', `/emails/${id}`, body);
+  assert.deepEqual(response, { status: 200, body: { object: 'email', id } });
 });
 
 test('a base URL with a slash at its end leads to two slashes, which are one', async () => {
-  const answer = await service.request('POST', '//emails', { body: MINIMAL });
-  assert.equal(answer.status, 200, answer.text);
+  const response = await service.request('POST', '//emails', { body: MINIMAL });
+  assert.equal(response.status, 200, response.text);
   const unknown = await service.request('GET', '//emails/nonsense');
   assert.deepEqual([unknown.status, unknown.body.name], [404, 'not_found']);
 });

@@ -141,7 +141,7 @@ test('deliveries to an endpoint are listed with their attempts, and sent again',
     (payload.data as { suppressed?: { type: string } }).suppressed?.type,
     'OnAccountSuppressionList',
   );
-  receiver.answer = 200;
+  receiver.behaviour = 200;
   const replayed = succeeded(await resend.webhooks.events.replay(which));
   assert.deepEqual(replayed, { object: 'webhook_event', id: event.id });
   await waitFor(

@@ -133,5 +133,5 @@ test('workers are queried for metrics at most once a second', async () => {
     await service.send();
     return (await accepted()) === before;
   };
-  await waitFor(isOld, { what: 'an answer from before the last email' });
+  await waitFor(isOld, { what: 'a response from before the last email' });
 });

@@ -242,13 +242,13 @@ test('while hostile variables are refused, other requests get their response', a
   });
   const list = Array.from({ length: 1_000 }, (_, index) => `item ${index}`);
   const email = { ...TO, template: { id, variables: { list } } };
-  const state: { answer: ApiResponse | null } = { answer: null };
+  const state: { response: ApiResponse | null } = { response: null };
   const refusing = post(
     '/v1/emails/batch',
     Array.from({ length: 40 }, () => email),
-  ).then((response) => (state.answer = response));
+  ).then((response) => (state.response = response));
   let answered = 0;
-  for (; state.answer === null; answered += 1) {
+  for (; state.response === null; answered += 1) {
     const { status } = await service.request('GET', '/v1/projects');
     assert.equal(status, 200);
   }

@@ -1,4 +1,4 @@
-/** Tracking of opens and clicks: who asks for it, what the message then contains, and what the links answer. */
+/** Tracking of opens and clicks: who asks for it, what the message then contains, and what the links respond. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import PostalMime from 'postal-mime';

@@ -162,7 +162,7 @@ test('a test sends one event at once and returns the result', async () => {
   assert.equal(received?.id, tested.id);
   assert.deepEqual(verified(webhook.signing_secret, received!), tested.payload);
   assert.equal(tested.type, 'webhook.test');
-  receiver.answer = 500;
+  receiver.behaviour = 500;
   const { body: failed } = await service.request('POST', path);
   assert.deepEqual([failed.status, failed.next_attempt_at], ['failed', null]);
   assert.equal((await get(`/v1/webhooks/${webhook.id}`)).failing_since, null);
@@ -184,7 +184,7 @@ test('deliveries are listed with the response, and sent again with the same id',
   assert.deepEqual([pending.id, pending.status], [received!.id, 'pending']);
   assert.ok(pending.next_attempt_at);
   assert.deepEqual((await get(`${path}?status=delivered`)).data, []);
-  receiver.answer = 200;
+  receiver.behaviour = 200;
   const replayed = await service.request('POST', `${path}/${pending.id}/replay`);
   assert.equal(replayed.status, 202, replayed.text);
   const delivered = await waitForDelivery(webhook.id, pending.id, 'delivered');

@@ -51,7 +51,7 @@ test('a failing webhook is shown, and its failed events are replayed', async () 
   await page.getByRole('heading', { name: receiver.url }).waitFor();
 
   // 410 ends a delivery at once, and disables the webhook.
-  receiver.answer = 410;
+  receiver.behaviour = 410;
   await service.send({ to: 'delivered@simulator.test' });
   const [failed] = await receiver.waitForCount(1);
   verified(secret, failed!);
@@ -60,7 +60,7 @@ test('a failing webhook is shown, and its failed events are replayed', async () 
   await page.getByRole('region', { name: 'Deliveries' }).getByText('failed').waitFor();
   await assertGood(page);
 
-  receiver.answer = 200;
+  receiver.behaviour = 200;
   await page.getByRole('button', { name: 'Enable' }).click();
   await page.getByText('enabled').waitFor();
   await page.getByRole('button', { name: 'email.delivered' }).click();

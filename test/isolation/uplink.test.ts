@@ -69,6 +69,6 @@ test('when nothing else is under way, a stranger’s dead servers delay neither 
     await resetArrives(mx, domain);
     // The stranger's next failures may begin another outage, so the test counts ends.
     const hasEnded = () => ended() > before;
-    await waitFor(hasEnded, { what: 'its answer to end that', timeoutMs: AT_ONCE_MS });
+    await waitFor(hasEnded, { what: 'its reply to end that', timeoutMs: AT_ONCE_MS });
   }
 });

@@ -62,7 +62,7 @@ test('with a nearly full disk, sends get 503 with the reason, while reading and 
   process.kill(pid, 'SIGKILL');
   const isReplaced = async () => (await service.sql('select from nodes where pid <> $1', [pid]))[0];
   await waitFor(isReplaced, { what: 'another worker' });
-  const again = await waitFor(() => post(service).catch(() => null), { what: 'an answer' });
+  const again = await waitFor(() => post(service).catch(() => null), { what: 'a response' });
   assert.equal(again.status, 503, 'the new worker knows it too');
 
   const open = () => service.sql('select type, subject from operator_conditions');

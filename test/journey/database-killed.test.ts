@@ -48,7 +48,7 @@ test('a killed database is restarted, and every email that got a 202 arrives onc
   await waitForArrivals(mx, accepted);
   await waitForEmptyQueue(service);
   await assertSettled(service, accepted);
-  assert.equal(duplicates(arrivals(mx)), 0, 'answers of mail servers were kept until they counted');
+  assert.equal(duplicates(arrivals(mx)), 0, 'replies of mail servers were kept until they counted');
   const exited = logLines(service).filter(({ msg }) => msg.startsWith('The database exited'));
   assert.deepEqual(
     exited.map(({ level }) => level),

@@ -91,7 +91,7 @@ test('a short database stall delays responses and loses nothing', async () => {
   let answered = false;
   const onAccepted = (): void => void (answered = true);
   const load = runLoad(service, { key, count: 40, from: FROM, to, onAccepted });
-  const anAcceptance = waitFor(() => answered, { what: 'an answer', timeoutMs: 1_000 });
+  const anAcceptance = waitFor(() => answered, { what: 'a response', timeoutMs: 1_000 });
   await assert.rejects(anAcceptance, 'nobody is answered before it is on disk');
   await proxy.heal();
   const { accepted } = await load;

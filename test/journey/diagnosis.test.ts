@@ -11,7 +11,7 @@ import { waitFor } from '../support/wait.ts';
 const folder = mkdtempSync(join(tmpdir(), 'letterhaus-diagnosis-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
-/** The first connection without an answer suspends a provider. */
+/** The first connection without a reply suspends a provider. */
 const SHAPING = join(folder, 'shaping.json');
 writeFileSync(SHAPING, JSON.stringify({ suspension: { after_failures: 1 } }));
 

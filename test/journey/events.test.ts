@@ -122,7 +122,7 @@ test('webhooks listen delivers every event, signed, also after an interruption',
     what: 'an attempt that is refused',
     timeoutMs: 30_000,
   });
-  receiver.answer = 204;
+  receiver.behaviour = 204;
   await loadWithKills(scene);
   const expected = await service.sql(
     `select id from events where environment = 'live' and type like 'email.%'`,

@@ -63,7 +63,7 @@ test('a report that arrives during a database outage is deferred, and settled on
 
 for (const [step, point, domain] of [
   ['before the commit', 'inbound_before_commit', 'uncommitted.test'],
-  ['between the commit and its answer', 'inbound_after_commit', 'unanswered.test'],
+  ['between the commit and its reply', 'inbound_after_commit', 'unanswered.test'],
 ] as const) {
   test(`when a worker is killed ${step}, no report is lost or settled twice`, async () => {
     const { id, returnPath } = await delivered(domain);
@@ -139,7 +139,7 @@ test('1,200 forged and mangled reports change nothing', async () => {
   const forged = returnPath.replace(/^b-.{8}/, 'b-aaaaaaaa');
   const client = await Dialogue.greeted(portOf(journey));
   let session = client;
-  const answers = new Set<string>();
+  const replies = new Set<string>();
   for (const [index, attack] of fc.sample(attacks, MESSAGES).entries()) {
     if (index % 4 === 3) {
       await session[Symbol.asyncDispose]();
@@ -157,13 +157,13 @@ test('1,200 forged and mangled reports change nothing', async () => {
     }
     await session.ask('DATA');
     session.send(`${message.replace(/^\./gm, '..')}\r\n.\r\n`);
-    const answer = (await session.readReply()) ?? '';
+    const reply = (await session.readReply()) ?? '';
     // One client may not fill the disk with what changes nothing.
-    assert.match(answer, /^(?:250|451 4\.7\.1|5\d\d) /, JSON.stringify(message));
-    answers.add(answer.slice(0, 3));
+    assert.match(reply, /^(?:250|451 4\.7\.1|5\d\d) /, JSON.stringify(message));
+    replies.add(reply.slice(0, 3));
   }
   await session[Symbol.asyncDispose]();
-  assert.ok(answers.has('250') && answers.has('451'), [...answers].join());
+  assert.ok(replies.has('250') && replies.has('451'), [...replies].join());
   assert.deepEqual(await state(), before);
   const message = statusReport({ recipient: 'jo@attacked.test' });
   assert.match(await deliverReport(portOf(journey), { to: returnPath, message }), TAKEN);

@@ -19,7 +19,7 @@ function ownServer(domain: string, behaviour: MxBehaviour = {}): Promise<MailSer
   return journey.mailServer(domain, behaviour, { provider: domain });
 }
 
-type Hostile = { at: FakePhase; answer: FakeReply; says: RegExp };
+type Hostile = { at: FakePhase; reply: FakeReply; says: RegExp };
 
 const MEGABYTE = Buffer.alloc(1024 * 1024, 'x');
 /** Limit on the bytes of a reply without an end. Sockets buffer some megabytes by themselves. */
@@ -32,53 +32,53 @@ const UNASKED = /without being asked|an unrequested reply/;
 const HOSTILE: Record<string, Hostile> = {
   'greets as a web server': {
     at: 'greeting',
-    answer: { raw: 'HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n' },
+    reply: { raw: 'HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n' },
     says: NO_REPLY,
   },
   'greets with 10 MB on one line': {
     at: 'greeting',
-    answer: { raw: MEGABYTE, times: 10 },
+    reply: { raw: MEGABYTE, times: 10 },
     says: NO_REPLY,
   },
   'greets with 10 MB of lines': {
     at: 'greeting',
-    answer: { raw: `220-${'x'.repeat(1018)}\r\n`.repeat(1024), times: 10 },
+    reply: { raw: `220-${'x'.repeat(1018)}\r\n`.repeat(1024), times: 10 },
     says: TOO_LONG,
   },
   'replies to EHLO without end': {
     at: 'ehlo',
-    answer: { raw: '250-MORE\r\n'.repeat(1000), times: Infinity },
+    reply: { raw: '250-MORE\r\n'.repeat(1000), times: Infinity },
     says: TOO_LONG,
   },
   'replies to MAIL with a line without end': {
     at: 'mail',
-    answer: { raw: MEGABYTE, times: Infinity },
+    reply: { raw: MEGABYTE, times: Infinity },
     says: NO_REPLY,
   },
   'replies to RCPT with noise without end': {
     at: 'rcpt',
-    answer: { raw: Buffer.from('\u0000\u001f\u00ff\r\n'.repeat(10_000)), times: Infinity },
+    reply: { raw: Buffer.from('\u0000\u001f\u00ff\r\n'.repeat(10_000)), times: Infinity },
     says: NO_REPLY,
   },
   'replies to RCPT with a NUL': {
     at: 'rcpt',
-    answer: { raw: '250 a\0b\r\n' },
+    reply: { raw: '250 a\0b\r\n' },
     says: /a NUL character/,
   },
   'replies to RCPT with two codes at once': {
     at: 'rcpt',
-    answer: { raw: '250-a\r\n550 b\r\n' },
+    reply: { raw: '250-a\r\n550 b\r\n' },
     says: /lines have different codes/,
   },
   'speaks before it is asked': {
     at: 'greeting',
-    answer: '220 fake.test\n250 2.1.0 Ok\n250 2.1.5 Ok\n354 Go',
+    reply: '220 fake.test\n250 2.1.0 Ok\n250 2.1.5 Ok\n354 Go',
     says: UNASKED,
   },
-  'replies to DATA twice': { at: 'data_command', answer: '354 Go\n250 2.0.0 Taken', says: UNASKED },
+  'replies to DATA twice': { at: 'data_command', reply: '354 Go\n250 2.0.0 Taken', says: UNASKED },
   'takes the message before it was sent': {
     at: 'data_command',
-    answer: '250 2.0.0 Taken',
+    reply: '250 2.0.0 Taken',
     says: /replied 250, which is not valid here/,
   },
 };
@@ -102,9 +102,9 @@ test('malformed replies defer an email with the reason and delay no other mail',
   });
   const waiting = await journey.send({ to: 'kim@trickling.test' });
   const sent = new Map<string, Sent>();
-  for (const [index, [what, { at, answer }]] of Object.entries(HOSTILE).entries()) {
+  for (const [index, [what, { at, reply }]] of Object.entries(HOSTILE).entries()) {
     const domain = `hostile${index}.test`;
-    const mx = await ownServer(domain, { phases: { [at]: answer } });
+    const mx = await ownServer(domain, { phases: { [at]: reply } });
     sent.set(what, { mx, id: await journey.send({ to: `kim@${domain}` }) });
   }
   const good = await ownServer('good.test');
@@ -138,7 +138,7 @@ test('malformed replies defer an email with the reason and delay no other mail',
   });
 });
 
-async function isLeft({ mx, id }: Sent, { at, says }: Omit<Hostile, 'answer'>): Promise<void> {
+async function isLeft({ mx, id }: Sent, { at, says }: Omit<Hostile, 'reply'>): Promise<void> {
   const { status, recipients } = await journey.attempted(id);
   const [{ smtp, reason, attempts, next_attempt_at: nextAttemptAt }] = recipients;
   assert.deepEqual([status, attempts, smtp.code], ['deferred', 1, null]);

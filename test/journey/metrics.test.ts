@@ -129,7 +129,7 @@ test('replies of the mail ports are counted by code, and log-ins there', async (
 
 test('webhook deliveries are counted by their outcome, and endpoints by their state', async () => {
   await using failing = await startReceiver();
-  failing.answer = 500;
+  failing.behaviour = 500;
   await journey.request('POST', '/v1/webhooks', { url: failing.url });
   await journey.send({ to: 'jo@good.test' });
   await becomes('webhook_attempts_total', 'result="delivered"', atLeast(1));

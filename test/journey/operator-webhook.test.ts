@@ -20,7 +20,7 @@ test("the operator's webhook gets beginnings and ends, signed with its secret, a
   const texts = { message: 'A record of acme.example is missing.', remedy: 'Publish it.' };
   await asOwner(service.address(), (db) => raiseCondition(db, { ...degraded, ...texts }));
   const [refused] = await receiver.waitForCount(1, { timeoutMs: 60_000 });
-  receiver.answer = 200;
+  receiver.behaviour = 200;
   const [, retried] = await receiver.waitForCount(2, { timeoutMs: 60_000 });
   assert.equal(retried!.id, refused!.id, 'it is retried like all others');
   verified(secretOf(1), retried!);

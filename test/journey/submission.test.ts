@@ -393,9 +393,9 @@ test('Sender and Resent fields are refused for an address that the key may not u
   for (const name of ['Sender', 'Resent-From', 'resent-sender', 'Resent-To']) {
     const headers = { [name]: 'ceo@bank.example' };
     const body = { from: 'hello@acme.example', to, subject: 'x', text: 'x', headers };
-    const answer = await journey.request('POST', '/v1/emails', body);
-    assert.equal(answer.status, 422, answer.text);
-    assert.match(answer.body.error.message, /is written by the service/);
+    const response = await journey.request('POST', '/v1/emails', body);
+    assert.equal(response.status, 422, response.text);
+    assert.match(response.body.error.message, /is written by the service/);
   }
 });
 

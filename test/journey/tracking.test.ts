@@ -153,13 +153,13 @@ test('a link that is requested very often stores few events and responds every t
   const { id, links } = await sent('flooded.test');
   let status = new Set<number>();
   for (let round = 0; round < 20; round += 1) {
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 50 }, (_, index) =>
         visit(links[0]!, { userAgent: `${BROWSER} ${round} ${index}` }),
       ),
     );
-    status = new Set([...status, ...answers.map((answer) => answer.status)]);
-    for (const answer of answers) await answer.arrayBuffer();
+    status = new Set([...status, ...responses.map((response) => response.status)]);
+    for (const response of responses) await response.arrayBuffer();
   }
   assert.deepEqual(status, new Set([302]));
   await visits(id, 50);

@@ -97,7 +97,7 @@ test('a replay releases a webhook claim that its worker does not know of', async
     (await service.sql('select from webhook_queue where holder is null')).length === 1;
   await waitFor(isBack, { what: 'the failure to be written' });
   await holdInItsName('webhook_queue');
-  receiver.answer = 204;
+  receiver.behaviour = 204;
   const [{ event_id: eventId }] = await service.sql('select event_id from webhook_queue');
   const path = `/v1/webhooks/${endpoint.id}/deliveries/${eventId}/replay`;
   const response = await service.request('POST', path);

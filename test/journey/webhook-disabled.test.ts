@@ -43,7 +43,7 @@ test('a webhook that failed for five days is in the log, the stream, the other w
   const shown = await service.cli('attention');
   assert.match(shown.stdout, new RegExp(`webhook\\.disabled +${id}`));
 
-  broken.answer = 200;
+  broken.behaviour = 200;
   await service.request('PATCH', `/v1/webhooks/${id}`, { body: { status: 'enabled' } });
   const isQuiet = async () => (await service.cli('attention')).code === 0;
   await waitFor(isQuiet, { what: 'the condition to end', timeoutMs: 60_000 });

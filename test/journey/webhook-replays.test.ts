@@ -41,7 +41,7 @@ test('a replay while new events come sends each old event once more, and each ne
 
   const begun = Promise.withResolvers<void>();
   const refused = new Set<string>();
-  receiver.answer = async ({ id }): Promise<Behaviour> => {
+  receiver.behaviour = async ({ id }): Promise<Behaviour> => {
     await begun.promise;
     if (receiver.received.length % 50 !== 0 || refused.has(id)) return 200;
     refused.add(id);

@@ -47,7 +47,7 @@ test('after a kill while webhooks are sent, each event arrives, repetitions unde
   await using receiver = await startReceiver();
   await using webhook = await register(receiver.url);
   const late = Promise.withResolvers<Behaviour>();
-  receiver.answer = () => (receiver.received.length < 10 ? 200 : late.promise);
+  receiver.behaviour = () => (receiver.received.length < 10 ? 200 : late.promise);
   const emails = await sendEmails();
   await receiver.waitForCount(12);
   await service.killGroup9();
@@ -66,7 +66,7 @@ test('after a stop while webhooks are sent, none is repeated', async () => {
   await using receiver = await startReceiver();
   await using _ = await register(receiver.url);
   const late = Promise.withResolvers<Behaviour>();
-  receiver.answer = () => (receiver.received.length < 10 ? 200 : late.promise);
+  receiver.behaviour = () => (receiver.received.length < 10 ? 200 : late.promise);
   const emails = await sendEmails();
   await receiver.waitForCount(11);
   const stopped = service.stop('SIGTERM');
@@ -94,13 +94,13 @@ test('a replay continues after a kill and sends every delivery', async () => {
   await sendEmails();
   const first = (await receiver.waitForCount(EMAILS)).map(({ id }) => id).toSorted();
   await waitFor(isDone, { what: 'every outcome' });
-  receiver.answer = 'hang';
+  receiver.behaviour = 'hang';
   const range = { since: '2026-01-01T00:00:00Z', until: '2100-01-01T00:00:00Z' };
   const { body: replay } = await service.request('POST', `${path}/replay`, { body: range });
   assert.equal(replay.total, EMAILS);
   await receiver.waitForCount(EMAILS + 1);
   await service.killGroup9();
-  receiver.answer = 200;
+  receiver.behaviour = 200;
   const before = receiver.received.length;
   await service.restart();
   const again = () => new Set(receiver.ids().slice(before));

@@ -186,7 +186,7 @@ test('a request to a busy server is repeated after its Retry-After', async () =>
     { status: 202, body: '{"object":"email","id":"1","status":"queued"}' },
   ];
   await using receiver = await startReceiver();
-  receiver.answer = () => responses.shift()!;
+  receiver.behaviour = () => responses.shift()!;
   const client = new Letterhaus({ baseUrl: receiver.url, apiKey: 'lh_test_x' });
   assert.equal((await client.emails.send(EMAIL)).status, 'queued');
   assert.equal(receiver.received.length, 3);
@@ -195,7 +195,7 @@ test('a request to a busy server is repeated after its Retry-After', async () =>
 test('a repeated request has the first body, even if the object has changed since', async () => {
   const to = ['delivered@simulator.test'];
   await using receiver = await startReceiver();
-  receiver.answer = () => {
+  receiver.behaviour = () => {
     to.push('other@simulator.test');
     return { status: 503, headers: { 'retry-after': '0' } };
   };
@@ -208,7 +208,7 @@ test('a repeated request has the first body, even if the object has changed sinc
 
 test('after the last retry a busy server results in its error', async () => {
   await using receiver = await startReceiver();
-  receiver.answer = { status: 503, headers: { 'retry-after': '0' } };
+  receiver.behaviour = { status: 503, headers: { 'retry-after': '0' } };
   const client = new Letterhaus({ baseUrl: receiver.url, apiKey: 'lh_test_x', maxRetries: 2 });
   const error = await client.emails.send(EMAIL).catch((reason) => reason);
   assert.deepEqual([error.name, error.status], ['LetterhausError', 503]);
@@ -224,7 +224,7 @@ test('a redirect, which would send the key elsewhere, is neither followed nor re
   const places = [`${elsewhere.url}/in?token=secret`, '/v2/emails', undefined];
   for (const [index, status] of [301, 302, 303, 307, 308].entries()) {
     const location = places[index % places.length];
-    receiver.answer = { status, ...(location !== undefined && { headers: { location } }) };
+    receiver.behaviour = { status, ...(location !== undefined && { headers: { location } }) };
     const error = await client.emails.send(EMAIL).catch((reason: unknown) => reason);
     assert.ok(error instanceof RedirectError && error instanceof ConnectionError, String(status));
     assert.match(error.message, /redirect.*set baseUrl/);
@@ -303,7 +303,7 @@ test('an attachment without bytes is refused with advice before the request', as
 
 test('a call ends when its signal is aborted, or at its timeout', async () => {
   await using receiver = await startReceiver();
-  receiver.answer = 'hang';
+  receiver.behaviour = 'hang';
   const options = { baseUrl: receiver.url, apiKey: 'lh_test_x', maxRetries: 0 };
   const reason = new Error('changed my mind');
   const call = new Letterhaus(options).emails.send(EMAIL, { signal: AbortSignal.abort(reason) });

@@ -78,9 +78,9 @@ export { worker as 'default' };
 
 const service = await sharedService();
 const redirecting = await startReceiver();
-redirecting.answer = { status: 307, headers: { location: service.url } };
+redirecting.behaviour = { status: 307, headers: { location: service.url } };
 const silent = await startReceiver();
-silent.answer = 'hang';
+silent.behaviour = 'hang';
 const SECRET = `whsec_${Buffer.from('a secret of 24 bytes ...').toString('base64')}`;
 const workerd = await startWorkerd({
   modules: { 'worker.js': WORKER, ...(await sdkModules()) },

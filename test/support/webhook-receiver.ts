@@ -3,7 +3,7 @@
  * connections. It records every request before it responds.
  *
  *   await using receiver = await startReceiver();
- *   receiver.answer = 500;
+ *   receiver.behaviour = 500;
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -31,15 +31,15 @@ export type Behaviour =
   | 'drip'
   /** 200, then as many bytes as the client reads. */
   | 'flood'
-  /** Closes the connection instead of answering. */
+  /** Closes the connection instead of a response. */
   | 'break off';
 
 export type Receiver = AsyncDisposable & {
   /** `http://127.0.0.1:<port>`; any path works. */
   url: string;
   port: number;
-  /** The response from now on. */
-  answer: Behaviour | ((request: Received) => Behaviour | Promise<Behaviour>);
+  /** How it responds from now on. */
+  behaviour: Behaviour | ((request: Received) => Behaviour | Promise<Behaviour>);
   readonly received: Received[];
   /** The ids of `received`, in order. */
   ids(): string[];
@@ -47,13 +47,13 @@ export type Receiver = AsyncDisposable & {
   waitForCount(count: number, options?: { timeoutMs?: number }): Promise<Received[]>;
 };
 
-export async function startReceiver(answer: Receiver['answer'] = 200): Promise<Receiver> {
+export async function startReceiver(behaviour: Receiver['behaviour'] = 200): Promise<Receiver> {
   const sockets = new Set<Socket>();
   const server = createServer((request, response) => {
     void record(request).then(async (received) => {
       receiver.received.push(received);
-      const { answer: how } = receiver;
-      respond(typeof how === 'function' ? await how(received) : how, response);
+      const { behaviour } = receiver;
+      respond(typeof behaviour === 'function' ? await behaviour(received) : behaviour, response);
     });
   });
   server.on('connection', (socket) => {
@@ -65,7 +65,7 @@ export async function startReceiver(answer: Receiver['answer'] = 200): Promise<R
   const receiver: Receiver = {
     url: `http://127.0.0.1:${port}`,
     port,
-    answer,
+    behaviour,
     received: [],
     ids: () => receiver.received.map(({ id }) => id),
     waitForCount: (count, options = {}) =>

@@ -131,8 +131,8 @@ test('a response to a disconnected client uses no memory of others', async (t) =
   const log = pino({ level: 'silent' });
   const options = { limits, log, world: systemWorld, isShared: () => true, onTimeout: () => {} };
   const connections = new ClientConnections(options);
-  const answers: ServerResponse[] = [];
-  const server = createServer((_request, response) => answers.push(response));
+  const responses: ServerResponse[] = [];
+  const server = createServer((_request, response) => responses.push(response));
   connections.observe(server);
   t.after(() => {
     connections.stop();
@@ -148,14 +148,14 @@ test('a response to a disconnected client uses no memory of others', async (t) =
       .end(GET);
   for (let round = 1; round <= 10; round += 1) {
     const client = ask();
-    await waitFor(() => answers.length === round, { what: 'the request' });
+    await waitFor(() => responses.length === round, { what: 'the request' });
     client.destroy();
-    await waitFor(() => answers.at(-1)?.destroyed, { what: 'the end of its connection' });
-    connections.countResponse(answers.at(-1)!, MB / 2);
+    await waitFor(() => responses.at(-1)?.destroyed, { what: 'the end of its connection' });
+    connections.countResponse(responses.at(-1)!, MB / 2);
   }
   ask();
-  await waitFor(() => answers.length === 11, { what: 'the last request' });
-  connections.countResponse(answers.at(-1)!, MB);
+  await waitFor(() => responses.length === 11, { what: 'the last request' });
+  connections.countResponse(responses.at(-1)!, MB);
 });
 
 function countOf(http: StubHttp): Promise<number> {

@@ -40,12 +40,12 @@ test('MAIL, RCPT and DATA are sent together, and the message in one write with i
       .on('error', () => {})
       .on('data', (chunk) => {
         received.push(String(chunk));
-        const answers = [
+        const replies = [
           '250-hi\r\n250 PIPELINING\r\n',
           '250 a\r\n250 b\r\n354 c\r\n',
           '250 d\r\n',
         ];
-        socket.write(answers[received.length - 1] ?? '221 e\r\n');
+        socket.write(replies[received.length - 1] ?? '221 e\r\n');
       });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -65,12 +65,12 @@ test('a refusal in any phase is reported with the phase, and the session continu
   await using mx = await startFakeMx();
   for (const pipelining of [true, false]) {
     for (const phase of PHASES) {
-      for (const answer of ['451 4.3.0 Later', '554 5.7.1 Never']) {
-        mx.set({ pipelining, phases: { [phase]: answer } });
+      for (const reply of ['451 4.3.0 Later', '554 5.7.1 Never']) {
+        mx.set({ pipelining, phases: { [phase]: reply } });
         using connection = await openTo(mx);
         const result = await send(connection);
-        assert.deepEqual(summary(result), { phase, code: Number(answer.slice(0, 3)) });
-        assert.ok(result.transcript.includes(`S: ${answer}`));
+        assert.deepEqual(summary(result), { phase, code: Number(reply.slice(0, 3)) });
+        assert.ok(result.transcript.includes(`S: ${reply}`));
         mx.set({ pipelining });
         assert.equal(connection.reusable, true);
         assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
@@ -175,11 +175,11 @@ test('malformed data in any phase ends the session; replies before it count', as
     { raw: '299 a\r\n199 b\r\n' },
   ];
   for (const phase of PHASES) {
-    for (const answer of nonsense.slice(0, phase === 'data' ? -1 : undefined)) {
-      mx.set({ phases: { [phase]: answer } });
+    for (const reply of nonsense.slice(0, phase === 'data' ? -1 : undefined)) {
+      mx.set({ phases: { [phase]: reply } });
       using connection = await openTo(mx);
       const result = await send(connection);
-      assert.ok(result.kind === 'failed', `${phase} ${answer.raw}`);
+      assert.ok(result.kind === 'failed', `${phase} ${reply.raw}`);
       assert.equal(result.cause, 'garbage');
       assert.equal(result.inDoubt, phase === 'data');
       assert.equal(mx.messages.length, 0);
@@ -344,11 +344,11 @@ test('a message is not delivered when the connection is lost during it', async (
 
 test('a refusal during the message counts, and the session ends', async () => {
   await using mx = await startFakeMx();
-  for (const answer of ['552 5.3.4 Too big after all', '421 4.3.2 Bye']) {
-    mx.set({ phases: { body: answer } });
+  for (const reply of ['552 5.3.4 Too big after all', '421 4.3.2 Bye']) {
+    mx.set({ phases: { body: reply } });
     using connection = await openTo(mx);
     const result = await send(connection, { message: LARGE });
-    assert.deepEqual(summary(result), { phase: 'data', code: Number(answer.slice(0, 3)) });
+    assert.deepEqual(summary(result), { phase: 'data', code: Number(reply.slice(0, 3)) });
     assert.equal(connection.reusable, false);
   }
 });

@@ -54,7 +54,7 @@ test('a target that does not respond is reported once, and posted to until it re
   );
   const line = /\/hooks does not respond \(.+\)\. This command tries again until it does\./;
   await waitFor(() => line.test(command.output.stderr), { what: 'the report of the target' });
-  target.answer = 200;
+  target.behaviour = 200;
   await waitFor(() => /->  200, /.test(command.output.stdout), {
     what: 'the event to be accepted',
     timeoutMs: 60_000,

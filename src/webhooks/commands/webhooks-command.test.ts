@@ -44,11 +44,11 @@ test('a webhook is shown, and a change affects only the given fields', async () 
 
 test('a test prints the response of the endpoint and fails when it is an error', async () => {
   assert.match(await text('test', id), /is delivered: status 200 after \d+ ms/);
-  receiver.answer = 500;
+  receiver.behaviour = 500;
   const failed = await service.cli('webhooks', 'test', id);
   assert.deepEqual([failed.code, failed.stderr], [1, '']);
   assert.match(failed.stdout, /is failed: status 500/);
-  receiver.answer = 200;
+  receiver.behaviour = 200;
 });
 
 test('deliveries are listed, one is shown with its attempts, and they are sent again', async () => {

@@ -79,7 +79,7 @@ test('a failure is retried after 5 s with the same id and a new signature', asyn
   const waitMs = failed.nextAttemptAt!.getTime() - Date.parse(failed.log[0]!.at);
   // The wait after a second failure would be minutes.
   assert.ok(waitMs >= 4_250 && waitMs < 60_000, `${waitMs} ms`);
-  receiver.answer = 204;
+  receiver.behaviour = 204;
   await t.advance('6 seconds');
   const delivered = await waitForDelivery(t, [id, eventId], hasStatus('delivered'));
   assert.deepEqual(receiver.ids(), [eventId, eventId]);
@@ -153,7 +153,7 @@ test('410 disables the endpoint, and its pending deliveries end as failed', asyn
   await t.startLoop();
   const waiting = await t.emit();
   await waitForDelivery(t, [id, waiting], ({ attempts }) => attempts === 1);
-  receiver.answer = 410;
+  receiver.behaviour = 410;
   const last = await t.emit();
   await waitForDelivery(t, [id, last], hasStatus('failed'));
   await waitForDelivery(t, [id, waiting], hasStatus('failed'));
@@ -189,7 +189,7 @@ test('one success in five days keeps an endpoint enabled', async () => {
   await t.startLoop();
   const unlucky = await t.emit();
   await waitForDelivery(t, [id, unlucky], ({ attempts }) => attempts === 1);
-  receiver.answer = ({ id: eventId }) => (eventId === unlucky ? 500 : 200);
+  receiver.behaviour = ({ id: eventId }) => (eventId === unlucky ? 500 : 200);
   await waitForDelivery(t, [id, await t.emit()], hasStatus('delivered'));
   await t.advance('6 days');
   await waitForDelivery(t, [id, unlucky], ({ attempts }) => attempts === 2);
@@ -205,7 +205,7 @@ test('disabling an endpoint ends its pending deliveries, and enabling resets its
   await waitForDelivery(t, [id, first], ({ attempts }) => attempts === 1);
   ok(await t.service.update(t.scope, id, { status: 'disabled' }));
   await waitForDelivery(t, [id, first], hasStatus('failed'));
-  receiver.answer = 200;
+  receiver.behaviour = 200;
   const endpoint = ok(await t.service.update(t.scope, id, { status: 'enabled' }));
   assert.equal(endpoint.failingSince, null);
   await waitForDelivery(t, [id, await t.emit()], hasStatus('delivered'));
@@ -306,7 +306,7 @@ test('a failing endpoint is suspended as a whole, and its backlog is sent after 
   await waitFor(async () => (await t.db.query(isSuspended)).length === 1, { what: 'a rest' });
   const attemptsBefore = receiver.received.length;
   assert.ok(attemptsBefore < 10, `${attemptsBefore} attempts`);
-  receiver.answer = 200;
+  receiver.behaviour = 200;
   await t.advance('10 seconds');
   const ids = new Set((await receiver.waitForCount(attemptsBefore + 200)).map((one) => one.id));
   assert.equal(ids.size, 200);
@@ -317,7 +317,7 @@ test('a delivery that is reclaimed after its POST is sent again with the same id
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
   const late = Promise.withResolvers<Behaviour>();
-  receiver.answer = () => (receiver.received.length === 1 ? late.promise : 200);
+  receiver.behaviour = () => (receiver.received.length === 1 ? late.promise : 200);
   const frozen = await t.startLoop();
   const eventId = await t.emit();
   await receiver.waitForCount(1);
@@ -399,7 +399,7 @@ test('a long response is cut at 4 KB, an incomplete one is a failure', async () 
   const flooded = await t.emit();
   const { log } = await waitForDelivery(t, [id, flooded], hasStatus('delivered'));
   assert.equal(log[0]?.answer?.length, 4_096);
-  receiver.answer = 'break off';
+  receiver.behaviour = 'break off';
   const broken = await t.emit();
   const delivery = await waitForDelivery(t, [id, broken], ({ attempts }) => attempts === 1);
   assert.match(delivery.log[0]?.error ?? '', /closed the connection/);

@@ -42,8 +42,8 @@ test('RET, ENVID, NOTIFY and ORCPT are accepted by their grammar, and others get
     ['BODY=BINARYMIME RET=FULL', '555 5.5.4'],
   ];
   for (const [parameters, reply] of mail) {
-    const answer = await client.ask(`MAIL FROM:<a@b.test> ${parameters}`);
-    assert.equal(answer?.slice(0, reply.length), reply, parameters);
+    const received = await client.ask(`MAIL FROM:<a@b.test> ${parameters}`);
+    assert.equal(received?.slice(0, reply.length), reply, parameters);
     await client.ask('RSET');
   }
   const rcpt: [string, string][] = [
@@ -80,8 +80,8 @@ test('RET, ENVID, NOTIFY and ORCPT are accepted by their grammar, and others get
   ];
   await client.ask('MAIL FROM:<a@b.test>');
   for (const [parameters, reply] of rcpt) {
-    const answer = await client.ask(`RCPT TO:<jo@x.test> ${parameters}`);
-    assert.equal(answer?.slice(0, reply.length), reply, parameters);
+    const received = await client.ask(`RCPT TO:<jo@x.test> ${parameters}`);
+    assert.equal(received?.slice(0, reply.length), reply, parameters);
   }
 });
 
