@@ -11,8 +11,10 @@ import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ended, endLike, whileForwarding } from './child.js';
 import { ensureDashboard } from './dashboard.js';
-import { ensureInstalled, Unusable } from './install.js';
+import { ensureInstalled, isInstalled, Unusable } from './install.js';
 
+/** The script that needs only the packages of the service. */
+export const SERVICE = 'src/main.ts';
 const OLDEST_LAUNCHER_NODE = 20;
 const OLDEST_PUBLISHED_NODE = 24;
 
@@ -32,17 +34,30 @@ const NODE_PACKAGES = {
  * @param {string[]} args
  */
 export async function bootstrap(root, script, args) {
-  await orComplain(async () => {
-    requireNode(OLDEST_LAUNCHER_NODE);
-    const node = bundledNode(root);
-    let stopped = await ensureInstalled(root, node);
-    if (startsServices(script, args)) stopped ??= await ensureDashboard(root, node);
+  await withNode(root, async (node) => {
+    let stopped = await ensureInstalled(root, node, { needsAll: script !== SERVICE });
+    const hasTools = isInstalled(root, node, 'all');
+    if (startsServices(script, args)) stopped ??= await ensureDashboard(root, node, { hasTools });
     keepCompiledCode(root);
     const argv = [resolve(root, script), ...args];
     if (stopped !== null) endLike({ code: null, signal: stopped });
     else if (isRunningIn(node)) becomeScript(node, argv);
     else await runChild(node, argv);
   });
+}
+
+/**
+ * Calls `work` with the path of the bundled Node. If the clone cannot run it, prints the reason as one sentence and
+ * exits with 1.
+ * @param {string} root the clone
+ * @param {(node: string) => Promise<void>} work
+ * @param {(sentence: string) => void} [complain]
+ */
+export async function withNode(root, work, complain) {
+  await orComplain(async () => {
+    requireNode(OLDEST_LAUNCHER_NODE);
+    await work(bundledNode(root));
+  }, complain);
 }
 
 /**
@@ -57,15 +72,19 @@ export async function runPublished(entry) {
   });
 }
 
-/** @param {() => Promise<void>} start */
-async function orComplain(start) {
+/** @param {() => Promise<void>} start @param {(sentence: string) => void} [complain] */
+async function orComplain(start, complain = printSentence) {
   try {
     await start();
   } catch (error) {
     if (!(error instanceof Unusable)) throw error;
-    process.stderr.write(`letterhaus: ${error.message}\n`);
+    complain(error.message);
     process.exitCode = 1;
   }
+}
+
+function printSentence(/** @type {string} */ sentence) {
+  process.stderr.write(`letterhaus: ${sentence}\n`);
 }
 
 /** @param {number} oldest */

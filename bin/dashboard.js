@@ -25,27 +25,44 @@ const FOLDERS = ['web/src', 'web/public', 'src/core', 'src/mail/html'];
  * Resolves when web/dist is current, or cannot be built.
  * @param {string} root the clone, with its packages installed
  * @param {string} node path of the bundled Node
+ * @param {{ hasTools: boolean }} packages whether the packages that build it are installed
  * @returns {Promise<NodeJS.Signals | null>} a signal received meanwhile, by which the caller must end
  */
-export async function ensureDashboard(root, node) {
-  const script = join(root, 'web/build.js');
-  if (!existsSync(script)) return null;
-  const stamp = stampOf(root);
-  if (isCurrent(root, stamp)) return null;
-  if (!isWritable(join(root, 'web'))) {
-    say(
-      'the dashboard is not built, and its folder is not writable for this user: start once as its owner',
-    );
+export async function ensureDashboard(root, node, { hasTools }) {
+  if (isDashboardCurrent(root)) return null;
+  if (!hasTools || !isWritable(join(root, 'web'))) {
+    const install = `${join(root, 'bin/letterhaus')} install`;
+    say(`the dashboard is not built for this version: run ${install} as the owner of the clone`);
     return null;
   }
   say('first start of this version: building the dashboard ...');
-  const folder = join(root, 'web', `.build-${process.pid}`);
-  const { code, stopped } = await runBuild(node, [script, folder]);
-  const isThere = code === 0 && putInPlace(root, folder, stamp);
-  if (!isThere && stopped === null)
+  const { isBuilt, stopped } = await buildDashboard(root, node);
+  if (!isBuilt && stopped === null)
     say('the dashboard could not be built; the service starts without it');
-  rmSync(folder, { recursive: true, force: true });
   return stopped;
+}
+
+/** @param {string} root @param {string} node */
+export async function buildDashboard(root, node) {
+  const stamp = stampOf(root);
+  const folder = join(root, 'web', `.build-${process.pid}`);
+  const { code, stopped } = await runBuild(node, [scriptOf(root), folder]);
+  const isBuilt = code === 0 && putInPlace(root, folder, stamp);
+  rmSync(folder, { recursive: true, force: true });
+  return { isBuilt, stopped };
+}
+
+/**
+ * Returns whether web/dist was built from its sources. Without sources there is nothing to build.
+ * @param {string} root
+ */
+export function isDashboardCurrent(root) {
+  return !existsSync(scriptOf(root)) || isCurrent(root, stampOf(root));
+}
+
+/** @param {string} root */
+function scriptOf(root) {
+  return join(root, 'web/build.js');
 }
 
 /** @param {string} root @param {string} stamp */

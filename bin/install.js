@@ -1,29 +1,34 @@
 /**
- * Installs the packages of package-lock.json before they are used. If a stamp in node_modules matches this platform and
- * lockfile, nothing is done. Otherwise one process installs while others wait, tests the bundled Node, and writes the
- * stamp.
+ * Installs the packages of package-lock.json before they are used: all of them, or only those that the service needs
+ * (install-command.js). If a stamp in node_modules matches this platform and lockfile, nothing is done. Otherwise one
+ * process installs while others wait, tests the bundled Node, and writes the stamp.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, mkdirSync, mkdtempSync } from 'node:fs';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { ended, whileForwarding } from './child.js';
 import { withInstallLock } from './install-lock.js';
 
 /** A reason why this clone cannot run, as one sentence for its user. */
 export class Unusable extends Error {}
 
-const INSTALL = [
-  'ci',
-  '--ignore-scripts',
-  '--include=dev',
-  '--include=optional',
-  '--no-audit',
-  '--no-fund',
-  '--loglevel=error',
-];
+const INSTALL = ['ci', '--ignore-scripts', '--include=optional', '--no-audit', '--no-fund'];
+const QUIET = '--loglevel=error';
+
+/**
+ * Packages that are installed together: `all`, those of the `service`, or those that build the `dashboard`. Node comes
+ * with each.
+ * @typedef {'all' | 'service' | 'dashboard'} Selection
+ * @type {Record<Selection, string[]>}
+ */
+const SELECTIONS = {
+  all: ['--include=dev'],
+  service: ['--omit=dev', '--include-workspace-root', '--workspace=runtime'],
+  dashboard: ['--include=dev', '--workspace=runtime', '--workspace=web'],
+};
 
 /**
  * Settings of an outer `npm start --flag` that would change what is installed, or where. Settings for access to
@@ -37,28 +42,45 @@ const DIVERTING_SETTING = new RegExp(
 );
 
 /**
- * Resolves when node_modules matches package-lock.json.
+ * Resolves when node_modules has what a script needs. A clone that was installed for the service alone stays that way
+ * until a script needs all packages.
  * @param {string} root the clone
  * @param {string} node path of the bundled Node after the installation
+ * @param {{ needsAll: boolean }} script
  * @returns {Promise<NodeJS.Signals | null>} a signal received meanwhile, by which the caller must end
  * @throws {Unusable} with the remedy as its message
  */
-export async function ensureInstalled(root, node) {
-  if (isCurrent(root, node)) return null;
-  requireGlibc();
-  requireWritable(root);
+export async function ensureInstalled(root, node, { needsAll }) {
+  const isCurrent = () =>
+    isInstalled(root, node, 'all') || (!needsAll && isInstalled(root, node, 'service'));
+  if (isCurrent()) return null;
+  requireInstallable(root);
   return await withInstallLock(root, say, async (cover) => {
-    if (isCurrent(root, node)) return null;
-    say('first start of this version: installing packages, Node and PostgreSQL (650 MB)');
-    return await install(root, node, cover);
+    if (isCurrent()) return null;
+    const selection = needsAll || !wasForService(root) ? 'all' : 'service';
+    const what = { all: 'packages, Node and PostgreSQL (900 MB)', service: 'its packages' };
+    say(`first start of this version: installing ${what[selection]}`);
+    return await installPackages(root, node, selection, cover);
   });
 }
 
-/** @param {string} root @param {string} node */
-function isCurrent(root, node) {
+/**
+ * Returns whether node_modules has this selection for this platform and lockfile.
+ * @param {string} root @param {string} node @param {Selection} selection
+ */
+export function isInstalled(root, node, selection) {
   try {
     accessSync(node, constants.X_OK);
-    return readFileSync(stampPath(root), 'utf8') === currentStamp(root);
+    return readFileSync(stampPath(root), 'utf8') === stampOf(root, selection);
+  } catch {
+    return false;
+  }
+}
+
+/** Whether the packages of an earlier version were those of the service alone. @param {string} root */
+function wasForService(root) {
+  try {
+    return readFileSync(stampPath(root), 'utf8').endsWith(' service\n');
   } catch {
     return false;
   }
@@ -69,10 +91,18 @@ function stampPath(/** @type {string} */ root) {
   return join(root, 'node_modules/.letterhaus-installed');
 }
 
-function currentStamp(/** @type {string} */ root) {
+/** @param {string} root @param {Selection} selection */
+function stampOf(root, selection) {
   const lockfile = readFileSync(join(root, 'package-lock.json'));
   const hash = createHash('sha256').update(lockfile).digest('hex');
-  return `${process.platform}-${process.arch} ${hash}\n`;
+  const suffix = selection === 'all' ? '' : ` ${selection}`;
+  return `${process.platform}-${process.arch} ${hash}${suffix}\n`;
+}
+
+/** @throws {Unusable} when nothing can be installed here @param {string} root */
+export function requireInstallable(root) {
+  requireGlibc();
+  requireWritable(root);
 }
 
 /** The binaries of Node and PostgreSQL are linked against glibc; musl fails with "not found". */
@@ -95,20 +125,25 @@ function requireWritable(/** @type {string} */ root) {
   } catch {
     throw new Unusable(
       `The packages must be installed, but ${root} is not writable for this user; ` +
-        'start once as its owner, or use a clone of your own.',
+        `run ${join(root, 'bin/letterhaus')} install as its owner, or use a clone of your own.`,
     );
   }
 }
 
-/** @param {string} root @param {string} node @param {(pid: number) => void} cover */
-async function install(root, node, cover) {
+/**
+ * Replaces node_modules by a selection.
+ * @param {string} root @param {string} node @param {Selection} selection
+ * @param {(pid: number) => void} cover from withInstallLock
+ */
+export async function installPackages(root, node, selection, cover) {
   const cache = temporaryCache();
-  const flags = cache === null ? [] : [`--cache=${cache}`];
+  const flags = [...SELECTIONS[selection], QUIET, ...(cache === null ? [] : [`--cache=${cache}`])];
   const { code, signal, stopped } = await runNpm(root, [...INSTALL, ...flags], cover);
   if (cache !== null) rmSync(cache, { recursive: true, force: true });
   if (code === 0) {
     requireWorking(node);
-    writeFileSync(stampPath(root), currentStamp(root));
+    if (selection === 'service') removeHeaders(node);
+    writeFileSync(stampPath(root), stampOf(root, selection));
   } else if (stopped === null) {
     throw new Unusable(
       `npm ci ended with ${signal ?? `exit code ${code}`}, so the packages are not installed; ` +
@@ -116,6 +151,11 @@ async function install(root, node, cover) {
     );
   }
   return stopped;
+}
+
+/** Node comes with 67 MB of header files, for compiling additions in C++. @param {string} node */
+function removeHeaders(node) {
+  rmSync(join(dirname(dirname(node)), 'include'), { recursive: true, force: true });
 }
 
 /** Creates a cache for this installation only, for a user without a home directory (nobody, many services). */
@@ -189,6 +229,6 @@ function requireWorking(node) {
 }
 
 /** Prints on standard error, because standard output belongs to the script (`start --json`). */
-function say(/** @type {string} */ sentence) {
+export function say(/** @type {string} */ sentence) {
   process.stderr.write(`letterhaus: ${sentence} ...\n`);
 }

@@ -1,11 +1,14 @@
 /**
  * Follows the README as a stranger does: clones this repository's HEAD to a new folder, with a new
  * home and a new data directory, and runs `npm start -- --once` or `npm test` there, with the
- * system's own Node. As root it can do that for an ordinary user, too. For use before a release.
+ * system's own Node. As root it can do that for an ordinary user, too. With `--run install` it does
+ * what docs/system-user.md says: `letterhaus install`, then a start from a read-only folder, by an
+ * ordinary user where root installed. For use before a release.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -14,7 +17,8 @@ const USAGE = `Usage: npm run fresh-clone -- [options]
 
   --as <root|user>    run as root, or as an ordinary user: you, or nobody when you are root; repeatable
                       (default: both as root, else you)
-  --run <start|test>  run npm start -- --once, or npm test; repeatable (default: start)
+  --run <run>         start: run npm start -- --once; test: npm test; install: letterhaus install, and
+                      start from a read-only folder; repeatable (default: start)
   --npm <version>     use this npm (through npx) instead of the installed one
   --keep              keep the clones
   --help              show this text
@@ -23,7 +27,13 @@ The clone contains only what is committed. It gets PATH, locale, proxies, certif
 of this machine, and no other setting.
 `;
 
-const RUNS: Record<string, string[]> = { start: ['start', '--', '--once'], test: ['test'] };
+const RUNS: Record<string, string[]> = {
+  start: ['npm', 'start', '--', '--once'],
+  test: ['npm', 'test'],
+  install: ['node', 'bin/letterhaus', 'install'],
+};
+/** The command that `letterhaus install` prints, with --once. */
+const INSTALLED = ['node_modules/.bin/node', 'bin/letterhaus', 'start', '--once'];
 const ROOT = join(import.meta.dirname, '..');
 const KEPT_VARIABLES =
   /^(PATH|LANG|LC_ALL|TERM|TMPDIR|\w*_proxy|npm_config_(registry|cafile|proxy|https_proxy|noproxy)|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR))$/i;
@@ -57,7 +67,7 @@ async function main(): Promise<number> {
       const startedAt = performance.now();
       const passed = await tryAs({ as, run, npm: values.npm, keep: values.keep });
       const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
-      results.push(`${passed ? '✓' : '✗'} npm ${RUNS[run]?.join(' ')} as ${as}, ${seconds} s\n`);
+      results.push(`${passed ? '✓' : '✗'} ${RUNS[run]?.join(' ')} as ${as}, ${seconds} s\n`);
       if (!passed) failures += 1;
     }
   }
@@ -68,7 +78,8 @@ async function main(): Promise<number> {
 function problemWith(accounts: string[], runs: string[]): string | null {
   if (!accounts.every((name) => ['root', 'user'].includes(name)))
     return '--as must be root or user.';
-  if (!runs.every((name) => RUNS[name] !== undefined)) return '--run must be start or test.';
+  if (!runs.every((name) => RUNS[name] !== undefined))
+    return '--run must be start, test or install.';
   return accounts.includes('root') && !isRoot() ? 'Only root can run it as root.' : null;
 }
 
@@ -82,19 +93,55 @@ async function tryAs({ as, run, npm, keep }: FreshRun): Promise<boolean> {
   const clone = join(home, 'a clone');
   try {
     makeClone(home, clone, account);
-    const [command = 'npm', ...first] = npm === undefined ? ['npm'] : ['npx', '-y', `npm@${npm}`];
-    const child = spawn(command, [...first, ...(RUNS[run] ?? [])], {
-      cwd: clone,
-      env: { ...keptVariables(), HOME: home, LETTERHAUS_DATA_DIR: join(home, 'data') },
-      stdio: ['ignore', 'inherit', 'inherit'],
-      ...account,
-    });
-    const [code] = (await once(child, 'exit')) as [number | null];
-    return code === 0;
+    const [command = 'npm', ...args] = RUNS[run] ?? [];
+    const words = command === 'npm' && npm !== undefined ? ['npx', '-y', `npm@${npm}`] : [command];
+    const place = { clone, home, dataDir: join(home, 'data') };
+    if (!(await runWords([...words, ...args], place, account))) return false;
+    return run !== 'install' || (await startInstalled(place, account));
   } finally {
     if (keep) process.stdout.write(`Kept: ${clone}\n`);
-    else rmSync(home, { recursive: true, force: true });
+    else {
+      execFileSync('chmod', ['-R', 'u+w', home]);
+      rmSync(home, { recursive: true, force: true });
+    }
   }
+}
+
+type Place = { clone: string; home: string; dataDir: string };
+
+/** @returns whether it exits with 0 */
+async function runWords(
+  [command = '', ...args]: string[],
+  { clone, home, dataDir }: Place,
+  account: Account | null,
+): Promise<boolean> {
+  const child = spawn(command, args, {
+    cwd: clone,
+    env: { ...keptVariables(), HOME: home, LETTERHAUS_DATA_DIR: dataDir },
+    stdio: ['ignore', 'inherit', 'inherit'],
+    ...account,
+  });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  return code === 0;
+}
+
+/** Where root installed, another user starts: the one of the service. */
+function startInstalled({ clone, home, dataDir }: Place, owner: Account | null): Promise<boolean> {
+  const lockfile = readFileSync(join(clone, 'node_modules/.package-lock.json'), 'utf8');
+  const { packages } = JSON.parse(lockfile) as { packages: Record<string, { link?: true }> };
+  const count = Object.entries(packages).filter(
+    ([path, { link }]) => path.startsWith('node_modules/') && !link,
+  ).length;
+  const files = readdirSync(join(clone, 'node_modules'), { recursive: true, withFileTypes: true });
+  const bytes = files
+    .filter((file) => file.isFile())
+    .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
+  process.stdout.write(`Packages: ${count}, ${(bytes / 1e6).toFixed(0)} MB\n`);
+  const user = owner ?? (isRoot() ? nobody() : null);
+  if (user !== null) execFileSync('chown', [`${user.uid}:${user.gid}`, dataDir]);
+  chmodSync(home, 0o711);
+  execFileSync('chmod', ['-R', 'a-w', clone]);
+  return runWords(INSTALLED, { clone, home: '/nonexistent', dataDir }, user);
 }
 
 /** A home that is closed to everybody else, as /root is, with the clone in it. */

@@ -23,6 +23,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/start.ts')).describeStart,
   },
   {
+    name: 'install',
+    about: 'make a clone runnable for a service: install packages, build the dashboard',
+    load: async () => (await import('./commands/install.ts')).describeInstall,
+  },
+  {
     name: 'projects',
     about: 'list and create projects, set their limits',
     load: async () => (await import('../accounts/projects/command.ts')).describeProjects,

@@ -35,7 +35,8 @@ export type Clone = AsyncDisposable & {
 type StartOptions = { env?: Record<string, string>; preload?: string; launcher?: string };
 
 const FAKE_NPM = `
-import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 const here = import.meta.dirname;
 const settings = Object.fromEntries(
@@ -43,6 +44,7 @@ const settings = Object.fromEntries(
 );
 const call = { args: process.argv.slice(2), cwd: process.cwd(), settings };
 appendFileSync(join(here, 'calls'), JSON.stringify(call) + '\\n');
+rmSync('node_modules', { recursive: true, force: true });
 process.on('SIGINT', () => {
   console.error('npm is undoing');
   process.exitCode = 130;
@@ -63,9 +65,10 @@ const poll = setInterval(() => {
 
 /**
  * `empty`: the first start has to install. Otherwise it is current, and its Node is another one
- * than the launcher's (a terminal) or the same (under npm, which puts it first on PATH).
+ * than the launcher's (a terminal) or the same (under npm, which puts it first on PATH). `service`:
+ * as `letterhaus install` left it, with another Node.
  */
-type State = 'empty' | 'other node' | 'same node';
+type State = 'empty' | 'other node' | 'same node' | 'service';
 
 /** @param script the clone's src/main.ts */
 export async function makeClone(script: string, state: State): Promise<Clone> {
@@ -116,8 +119,32 @@ async function install(root: string, state: State): Promise<void> {
     await rm(join(root, NODE_PATH));
     await symlink(process.execPath, join(root, NODE_PATH));
   }
-  await write(root, 'node_modules/.letterhaus-installed', `${PLATFORM} ${hash}\n`);
+  const suffix = state === 'service' ? ' service' : '';
+  await write(root, 'node_modules/.letterhaus-installed', `${PLATFORM} ${hash}${suffix}\n`);
 }
+
+/** Adds a dashboard that is built by copying its one source, as web/build.js builds by bundling. */
+export async function addDashboard({ root }: Clone, build = COPY): Promise<void> {
+  for (const folder of [
+    'web/src',
+    'web/public',
+    'src/core',
+    'src/http',
+    'src/mail/html',
+    'sdk/src',
+  ])
+    await mkdir(join(root, folder), { recursive: true });
+  await write(root, 'web/build.js', build);
+  await write(root, 'web/index.html', '<!doctype html>');
+  await write(root, 'src/http/roles.ts', '');
+  await write(root, 'sdk/src/api.ts', '');
+  await write(root, 'web/src/main.js', 'first');
+}
+
+const COPY = `
+import { cpSync } from 'node:fs';
+cpSync(new URL('src', import.meta.url), process.argv[2], { recursive: true });
+`;
 
 async function write(folder: string, name: string, text: string, mode = 0o644): Promise<void> {
   await mkdir(dirname(join(folder, name)), { recursive: true });

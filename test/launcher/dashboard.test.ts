@@ -1,35 +1,11 @@
 /** The dashboard is built before the first start, once for each state of its sources, and never in the way. */
 import assert from 'node:assert/strict';
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Clone, makeClone } from './clone.ts';
+import { addDashboard, type Clone, makeClone } from './clone.ts';
 
 const SERVICE = `console.log('served');`;
-
-/** Builds by copying, as web/build.js by bundling. */
-const BUILD = `
-import { cpSync } from 'node:fs';
-cpSync(new URL('src', import.meta.url), process.argv[2], { recursive: true });
-`;
-
-async function makeSources(clone: Clone, build: string): Promise<void> {
-  for (const folder of [
-    'web/src',
-    'web/public',
-    'src/core',
-    'src/http',
-    'src/mail/html',
-    'sdk/src',
-  ]) {
-    await mkdir(join(clone.root, folder), { recursive: true });
-  }
-  await writeFile(join(clone.root, 'web/build.js'), build);
-  await writeFile(join(clone.root, 'web/index.html'), '<!doctype html>');
-  await writeFile(join(clone.root, 'src/http/roles.ts'), '');
-  await writeFile(join(clone.root, 'sdk/src/api.ts'), '');
-  await writeFile(join(clone.root, 'web/src/main.js'), 'first');
-}
 
 async function builtText(clone: Clone): Promise<string> {
   return readFile(join(clone.root, 'web/dist/main.js'), 'utf8');
@@ -37,7 +13,7 @@ async function builtText(clone: Clone): Promise<string> {
 
 test('the first start builds it, a later one only when its sources have changed', async () => {
   await using clone = await makeClone(SERVICE, 'other node');
-  await makeSources(clone, BUILD);
+  await addDashboard(clone);
   const start = async (): Promise<string> => {
     const run = clone.start(['start']);
     assert.deepEqual(await run.ended, { code: 0, signal: null });
@@ -56,7 +32,7 @@ test('the first start builds it, a later one only when its sources have changed'
 
 test('other commands do not build it', async () => {
   await using clone = await makeClone(SERVICE, 'other node');
-  await makeSources(clone, BUILD);
+  await addDashboard(clone);
   const run = clone.start(['domains', 'list']);
   assert.deepEqual(await run.ended, { code: 0, signal: null });
   assert.equal(run.stderr, '');
@@ -64,7 +40,7 @@ test('other commands do not build it', async () => {
 
 test('two starts at once both serve, and leave one whole dashboard', async () => {
   await using clone = await makeClone(SERVICE, 'other node');
-  await makeSources(clone, BUILD);
+  await addDashboard(clone);
   const ends = await Promise.all([clone.start(['start']).ended, clone.start(['start']).ended]);
   assert.deepEqual(ends, [
     { code: 0, signal: null },
@@ -75,9 +51,21 @@ test('two starts at once both serve, and leave one whole dashboard', async () =>
 
 test('when it cannot be built, one line says so and the service starts', async () => {
   await using clone = await makeClone(SERVICE, 'other node');
-  await makeSources(clone, 'process.exitCode = 3;');
+  await addDashboard(clone, 'process.exitCode = 3;');
   const run = clone.start(['start']);
   assert.deepEqual(await run.ended, { code: 0, signal: null });
   assert.equal(run.stdout, 'served\n');
   assert.match(run.stderr, /the dashboard could not be built; the service starts without it\n$/);
+});
+
+test('a clone without the packages that build it says what to run, and starts', async () => {
+  await using clone = await makeClone(SERVICE, 'service');
+  await addDashboard(clone);
+  const run = clone.start(['start']);
+  assert.deepEqual(await run.ended, { code: 0, signal: null });
+  assert.equal(run.stdout, 'served\n');
+  assert.match(
+    run.stderr,
+    /^letterhaus: the dashboard is not built .*: run \S.*\/bin\/letterhaus install as the owner/,
+  );
 });

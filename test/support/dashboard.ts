@@ -23,7 +23,7 @@ const PAGE_TIMEOUT_MS = 30_000;
 
 /** Builds the files that the service serves. */
 export async function buildDashboard(): Promise<void> {
-  await ensureDashboard(ROOT, process.execPath);
+  await ensureDashboard(ROOT, process.execPath, { hasTools: true });
 }
 
 type Cookies = Parameters<BrowserContext['addCookies']>[0];

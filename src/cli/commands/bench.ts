@@ -5,6 +5,8 @@ import type { Command } from 'commander';
 import { addExamples, type Cli, printFailure, usageFailure } from '../command.ts';
 
 const BENCH = fileURLToPath(new URL('../../../bench/main.ts', import.meta.url));
+/** Installs the packages for tests first, which a clone for a service does not have. */
+const LAUNCHER = fileURLToPath(new URL('../../../bin/run.js', import.meta.url));
 
 export function describeBench(command: Command, cli: Cli): void {
   addExamples(command, ['bench --quick', 'bench --postfix --rounds 3']);
@@ -20,6 +22,7 @@ export function describeBench(command: Command, cli: Cli): void {
         return;
       }
       // Replaces this process, so signals, terminal and exit code are the benchmark's own.
-      process.execve?.(process.execPath, [process.execPath, BENCH, ...words], process.env);
+      const argv = [process.execPath, LAUNCHER, 'bench/main.ts', ...words];
+      process.execve?.(process.execPath, argv, process.env);
     });
 }
