@@ -13,11 +13,12 @@ export function profileFile(env: Env): string {
   return join(folder, 'letterhaus/profile.json');
 }
 
+/** Returns null without a profile, also in the home of another user: `runuser` and `sudo -E` keep HOME. */
 export function readProfile(env: Env): Profile | null {
   try {
     return JSON.parse(readFileSync(profileFile(env), 'utf8')) as Profile;
   } catch (error) {
-    if (/ENOENT|ENOTDIR/.test((error as NodeJS.ErrnoException).code ?? '')) return null;
+    if (/ENOENT|ENOTDIR|EACCES/.test((error as NodeJS.ErrnoException).code ?? '')) return null;
     throw error;
   }
 }

@@ -1,10 +1,12 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { choosePort, portTurns } from './choose-port.ts';
 
 const host = '127.0.0.1';
+const FIRST_ORDINARY_PORT = '/proc/sys/net/ipv4/ip_unprivileged_port_start';
 
 const takenPort = () => listenOn(0);
 
@@ -60,4 +62,18 @@ test('an address of another machine is reported as a problem of HOST', async () 
     portTurns(1),
   );
   assert.match('problem' in chosen ? chosen.problem : '', /^HOST: 192\.0\.2\.1 is not an address/);
+});
+
+test('a port that only root may use names the capability and the page', async () => {
+  const isLinux = existsSync(FIRST_ORDINARY_PORT);
+  const first = isLinux ? Number(readFileSync(FIRST_ORDINARY_PORT, 'utf8')) : 0;
+  const asRoot = process.geteuid?.() === 0;
+  if (asRoot) process.seteuid?.(65_534);
+  const wish = { host, port: 1, isPortConfigured: true };
+  const chosen = await choosePort(wish, portTurns(1)).finally(() => asRoot && process.seteuid?.(0));
+  if (first <= 1) return assert.deepEqual(chosen, { port: 1 }, 'this machine has no such ports');
+  assert.match(
+    'problem' in chosen ? chosen.problem : '',
+    /^PORT: this user may not listen on port 1\. .* CAP_NET_BIND_SERVICE, as docs\/system-user\.md shows/,
+  );
 });

@@ -82,7 +82,7 @@ function explain(code: string, { host, port, names = DEFAULT_NAMES }: PortReques
     case 'EADDRINUSE':
       return `${names.port}: port ${port} is in use by another program; stop it or choose another port.`;
     case 'EACCES':
-      return `${names.port}: this user may not listen on port ${port}; choose one above 1023.`;
+      return `${names.port}: this user may not listen on port ${port}. Give the service the capability CAP_NET_BIND_SERVICE, as docs/system-user.md shows, or choose a port above 1023.`;
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
       return `${names.host}: ${host} is not an address of this machine; use 127.0.0.1, or 0.0.0.0 for all.`;

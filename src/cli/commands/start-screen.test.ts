@@ -39,6 +39,9 @@ test('the first screen shows address, key, the link for the owner, data and how 
   for (const part of ['http://127.0.0.1:3000/v1', 'lh_test_x', link, '/srv/letterhaus', 'Ctrl-C']) {
     assert.ok(text.includes(part), part);
   }
+  for (const next of ['emails list', 'limits', 'domains add', 'docs/system-user.md']) {
+    assert.ok(text.includes(next), `the first screen names ${next} as a next step`);
+  }
 });
 
 test('a later start prints one line, and reports another port', () => {

@@ -18,6 +18,7 @@ import { mostSimilar } from '../../lib/similar.ts';
 import { FIRST_DOMAIN, type FirstStart } from '../../service/first-start.ts';
 import { type ReadyInfo, runService } from '../../service/supervisor.ts';
 import { type WorkerPart, WORKER_PARTS } from '../../service/worker/worker-messages.ts';
+import { isOutputKept, keepFirstScreen } from './first-start-file.ts';
 
 type StartOptions = { once?: true; workers?: number; only?: WorkerPart[]; json?: true };
 
@@ -92,7 +93,10 @@ function readyLine(info: ReadyInfo): string {
 
 function readyScreen(info: ReadyInfo, config: Config, cli: Cli): string {
   const screen = { info, config, program: cli.program };
-  return info.firstStart === null ? laterScreen(screen) : firstScreen(screen, info.firstStart);
+  if (info.firstStart === null) return laterScreen(screen);
+  const first = firstScreen(screen, info.firstStart);
+  if (!isOutputKept(cli)) return first;
+  return laterScreen(screen) + keepFirstScreen(info.dataDir, first, cli.program);
 }
 
 function parseWorkers(text: string): number {
@@ -144,9 +148,18 @@ Send a first email; with a test key the delivery is simulated and no mail leaves
 
 ${curlCommand(info.url, testKey)}
 
-See its status:          ${program} emails list
-Send real mail:          ${program} domains add yourdomain.com
-Stop:                    Ctrl-C
+Then:
+
+${indent(
+  facts([
+    ['See its status', `${program} emails list`],
+    ['See your limits', `${program} limits`],
+    ['Send by SMTP', 'LETTERHAUS_SUBMISSION_PORTS=2587 (docs/smtp.md)'],
+    ['Send real mail', `${program} domains add yourdomain.com`],
+    ['Run it as a service', 'docs/system-user.md'],
+    ['Stop', 'Ctrl-C'],
+  ]),
+)}
 ${inboundNote(screen)}`;
 }
 
