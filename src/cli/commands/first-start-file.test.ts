@@ -40,7 +40,7 @@ test('when the file cannot be written, the output says which commands make anoth
   mkdirSync(join(dataDir, 'first-start.txt/in-the-way'), { recursive: true });
   const printed = keepFirstScreen(dataDir, SCREEN, 'letterhaus');
   assert.match(printed, /could not be written to .*first-start\.txt \(.*\)/);
-  assert.match(printed, /letterhaus keys create --mode test, and letterhaus owner link\n$/);
+  assert.match(printed, /letterhaus keys create --environment test, and letterhaus owner link\n$/);
   assert.doesNotMatch(printed, /lh_test_x/);
   assert.deepEqual(readdirSync(dataDir), ['first-start.txt']);
 });

@@ -32,7 +32,7 @@ export function keepFirstScreen(dataDir: string, screen: string, program: string
     rmSync(unfinished, { force: true });
     return (
       `The test key and the link to sign in could not be written to ${file} (${(error as Error).message}), ` +
-      `and are not printed here. Create others: ${program} keys create --mode test, and ${program} owner link\n`
+      `and are not printed here. Create others: ${program} keys create --environment test, and ${program} owner link\n`
     );
   }
 }
