@@ -222,16 +222,4 @@ function addProcess(registry: Registry): void {
       this.set(label, process.memoryUsage.rss());
     },
   });
-  let before = performance.eventLoopUtilization();
-  new Gauge({
-    name: 'letterhaus_event_loop_utilization_ratio',
-    help: 'The share of time in which the event loop of the busiest worker worked, since the last scrape.',
-    registers,
-    aggregator: 'max',
-    collect() {
-      const now = performance.eventLoopUtilization();
-      this.set(performance.eventLoopUtilization(now, before).utilization);
-      before = now;
-    },
-  });
 }

@@ -10,6 +10,7 @@ import { SigningKeys } from '../../delivery/message/signing-keys.ts';
 import { Activity } from '../metrics/activity-metrics.ts';
 import { createWorkerCounters, type WorkerCounters } from '../metrics/worker-metrics.ts';
 import { ProviderLabels } from '../metrics/provider-label.ts';
+import { addRuntime } from '../metrics/runtime-metrics.ts';
 import { createLog } from '../machine/log.ts';
 import { Database } from '../../database/database.ts';
 import { addReputationCounts, ReputationCounters } from '../../reputation/reputation-store.ts';
@@ -54,6 +55,7 @@ export function createWorkerContext(
   const registry = new Registry();
   const labels = new ProviderLabels(config.shaping);
   const activity = new Activity(registry, labels);
+  addRuntime(registry);
   const reputation = new ReputationCounters((counts) => addReputationCounts(db, counts));
   const onSettled = (settlement: Settlement): void => {
     reputation.count(settlement);
