@@ -1,36 +1,11 @@
 /** Every command has examples in `--help`, and each is a command line that works as it stands. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Command } from 'commander';
-import { shellWords } from '../../test/support/shell-words.ts';
-import { systemWorld } from '../service/machine/system-world.ts';
-import { type Cli, examplesOf } from './command.ts';
-import { createProgram } from './program.ts';
+import { commandsBelow, loadProgram, parseCommandLine } from '../../test/support/command-lines.ts';
+import { examplesOf } from './command.ts';
 
 let printed = '';
-const keep = (text: string) => void (printed += text);
-const cli: Cli = { env: {}, world: systemWorld, program: 'letterhaus', out: keep, err: keep };
-
-function* commandsBelow(command: Command, words: readonly string[] = []): Generator<Found> {
-  yield { command, words };
-  for (const part of command.commands) yield* commandsBelow(part, [...words, part.name()]);
-}
-type Found = { command: Command; words: readonly string[] };
-
-const load = () => createProgram(cli, { json: false, isLoaded: () => true });
-
-/** @returns the command that the words select, without running it; a commander error is thrown */
-async function parsed(line: string): Promise<Command | null> {
-  const program = await load();
-  let ran: Command | null = null;
-  for (const { command } of commandsBelow(program)) {
-    // `bench` passes its words to the benchmark, which has a parser of its own.
-    if (examplesOf(command).length > 0) command.action(() => void (ran = command));
-  }
-  await program.parseAsync(shellWords(line), { from: 'user' });
-  return ran;
-}
-
+const load = () => loadProgram((text) => void (printed += text));
 const all = [...commandsBelow(await load())];
 
 test('every command shows an example of itself in --help', () => {
@@ -59,7 +34,7 @@ test('--help ends with the examples, with the name of the program', async () => 
 for (const { command, words } of all) {
   for (const example of examplesOf(command)) {
     test(`the example is accepted: letterhaus ${example}`, async () => {
-      const ran = await parsed(example);
+      const ran = await parseCommandLine(example);
       assert.notEqual(ran, null);
       const isLeaf = command.commands.length === 0;
       if (isLeaf) assert.equal(ran!.name(), words.at(-1));
@@ -76,6 +51,6 @@ test('an example with an unknown option, a wrong value or a missing one would no
     'keys revoke one two',
     'keys reveal one',
   ]) {
-    await assert.rejects(parsed(line), { name: 'CommanderError' }, line);
+    await assert.rejects(parseCommandLine(line), { name: 'CommanderError' }, line);
   }
 });

@@ -1,12 +1,12 @@
 /**
  * `/metrics` of a running service counts each event, which the test provokes. The names follow the
- * rules of `promtool check metrics`, are those of docs/monitoring.md, and the alert rules in deploy/ use no others.
+ * rules of `promtool check metrics`, and are those of docs/monitoring.md (test/tidy/alarm-kit.test.ts: the alarm rules
+ * and dashboards use no others).
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { Browser } from '../support/browser.ts';
+import { documentedMetrics } from '../support/documented-metrics.ts';
 import { startJourney } from '../support/journey.ts';
 import { Dialogue } from '../support/smtp-dialogue.ts';
 import { openLoggedIn, logIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
@@ -25,8 +25,6 @@ const journey = await startJourney(
 );
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;
-const ROOT = join(import.meta.dirname, '../..');
-const read = (file: string) => readFileSync(join(ROOT, file), 'utf8');
 
 type Family = { type: string; help: string; samples: { labels: string; value: number }[] };
 
@@ -228,44 +226,25 @@ test('the names of metrics follow the rules of Prometheus, and labels name no re
   }
 });
 
-type Documented = { name: string; type: string; isAlways: boolean };
-
-/** The lists below "Metrics": "- `name{label}`, `other` (gauge): meaning". */
-function documented(): Documented[] {
-  const [, section = ''] = read('docs/monitoring.md').split(/^## Metrics$/m);
-  const items = section.replaceAll(/\n {2,}/g, ' ').split('\n');
-  return items.flatMap((item) => {
-    const [, names = '', type = '', meaning = ''] =
-      /^- (.*?) \((counter|gauge|histogram)\): (.*)$/.exec(item) ?? [];
-    const isAlways = !/present (?:while|where|after)/.test(meaning);
-    return [...names.matchAll(/`(\w+)/g)].map(([, name]) => ({
-      name: `letterhaus_${name}`,
-      type,
-      isAlways,
-    }));
-  });
+/** Without `le`, which all histograms have. */
+function labelNames(labels: string): string[] {
+  const names = [...labels.matchAll(/(?:^|,)(\w+)="/g)].map(([, name = '']) => name);
+  return names.filter((name) => name !== 'le');
 }
 
-test('docs/monitoring.md lists every metric with its type, and no other', async () => {
+test('docs/monitoring.md lists every metric with its type and labels, and no other', async () => {
   await becomes('database_up', '', (value) => value === 1);
   const found = await families();
-  const table = documented();
-  const types = new Map(table.map(({ name, type }) => [name, type]));
-  for (const [name, { type }] of found) assert.equal(types.get(name), type, name);
+  const table = documentedMetrics();
+  const documented = new Map(table.map((metric) => [metric.name, metric]));
+  for (const [name, { type, samples }] of found) {
+    assert.equal(documented.get(name)?.type, type, name);
+    const labels = new Set(samples.flatMap((sample) => labelNames(sample.labels)));
+    if (samples.length === 0) continue;
+    assert.deepEqual([...labels].toSorted(), documented.get(name)?.labels.toSorted(), name);
+  }
   for (const { name, isAlways } of table) {
     if (isAlways) assert.ok(found.has(name), `${name} is documented and not there`);
-  }
-});
-
-test('the alert rules use metrics that exist', () => {
-  const rules = read('deploy/prometheus-alerts.yml');
-  const names = new Set(documented().map(({ name }) => name));
-  const used = new Set(rules.match(/letterhaus_\w+/g));
-  assert.ok(used.size > 15);
-  for (const name of used) assert.ok(names.has(name), name);
-  const alerts = rules.match(/- alert: /g)?.length ?? 0;
-  for (const part of [/^ {8}expr: /gm, /severity: (?:page|ticket|info) /g, /^ {10}summary: /gm]) {
-    assert.equal(rules.match(part)?.length, alerts, String(part));
   }
 });
 

@@ -29,7 +29,7 @@ function allSteps(): Step[] {
     types('types-web', 'those of the dashboard', 'web'),
     tool('lint', 'correctness, with types', ['oxlint', '--type-aware']),
     tool('dead-code', 'unused files, exports, packages', ['knip', '--no-progress']),
-    tests('tidy', 'layers, sizes, documents', ['test/tidy']),
+    tests('tidy', 'layers, sizes, documents, alarms', ['test/tidy']),
     tests('unit', 'pure code and statements', [
       'src',
       'web/src',

@@ -91,7 +91,11 @@ holds('a row of a table fits the page', DOCUMENTS, tablesFitThePage, [
   ['docs/b.md', `${'| a '.repeat(29)}|\n${'a '.repeat(99)}`],
 ]);
 
-const PROSE = readFiles(['*.md', 'docs/{,decisions/,security/}*.md', '{src/**,web}/README.md']);
+const PROSE = readFiles([
+  '*.md',
+  'docs/{,alarms/,decisions/,security/}*.md',
+  '{src/**,web}/README.md',
+]);
 holds('a line of prose fits the page', PROSE, proseFitsThePage, [
   ['a.md', `a\n\n${'word '.repeat(25)}`, 'has a line of prose that is too long in line 3.'],
   ['b.md', `\`\`\`\n${'a '.repeat(99)}\n\`\`\`\n\n    ${'a '.repeat(99)}\n| ${'a '.repeat(99)}`],
