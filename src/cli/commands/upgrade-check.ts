@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { megabytes } from '../../backup/places/backup-place.ts';
 import { readConfig } from '../../config/config.ts';
-import type { Env } from '../../config/env-file.ts';
 import { DatabaseUnavailable, sqlStateOf } from '../../database/database.ts';
 import { withReadOnlySession } from '../../migration/upgrade-facts.ts';
 import {
@@ -20,6 +19,7 @@ import {
 } from '../command.ts';
 import { withAddress } from '../store.ts';
 import { table } from '../table.ts';
+import { usableVariables } from '../usable-variables.ts';
 import {
   type MigrationReport,
   MOMENT_BYTES,
@@ -69,17 +69,6 @@ async function run(cli: Cli, options: UpgradeOptions): Promise<CommandResult> {
     }),
   );
   return isFailure(outcome) ? unreadable(outcome) : outcome;
-}
-
-/** Splits off the variables with problems, which would end a start, so that the rest can be checked. */
-function usableVariables(env: Env): { problems: string[]; env: Env } {
-  const read = readConfig(env);
-  if (read.ok) return { problems: [], env };
-  const names = read.problems.map((problem) => problem.split(':', 1)[0]);
-  const isWhere = names.some((name) => name === 'DATABASE_URL' || name === 'LETTERHAUS_DATA_DIR');
-  if (isWhere) return { problems: [], env };
-  const rest = Object.entries(env).filter(([name]) => !names.includes(name));
-  return { problems: read.problems, env: Object.fromEntries(rest) };
 }
 
 /** Exit code 1 means that something needs attention, so a database that cannot be read has another. */
