@@ -130,6 +130,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('../retention/command.ts')).describeRetention,
   },
   {
+    name: 'doctor',
+    about: 'check network, DNS, machine, database and domains before and while mail flows',
+    load: async () => (await import('../doctor/doctor-command.ts')).describeDoctor,
+  },
+  {
     name: 'attention',
     about: 'list conditions that need an operator, since when, and what to do',
     load: async () => (await import('../operator/attention-command.ts')).describeAttention,

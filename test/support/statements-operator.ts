@@ -15,6 +15,7 @@ import {
   findReenabledEndpoints,
   findUnreportedEndpoints,
 } from '../../src/webhooks/disabled-store.ts';
+import * as doctor from '../../src/doctor/doctor-store.ts';
 import * as blocks from '../../src/delivery/blocks/block-store.ts';
 import * as days from '../../src/reconciliation/day-store.ts';
 import {
@@ -59,6 +60,14 @@ export async function useConditions({ db }: Stage): Promise<void> {
   await clearCondition(db, condition);
   await findUnreportedEndpoints(db, 10);
   await findReenabledEndpoints(db);
+}
+
+/** Reads what `letterhaus doctor` reads. */
+export async function useDoctor({ db }: Stage): Promise<void> {
+  await doctor.readServerSettings(db);
+  await doctor.readNotedBackup(db);
+  await doctor.listLiveDomains(db, null, 10);
+  await doctor.readDomainVolume(db, 'acme.com');
 }
 
 /** Runs the daily reconciliation. */

@@ -59,7 +59,17 @@ const IN_ROOM: Partial<Record<Role, readonly string[]>> = { store: ['rules'] };
 export const PORTS: Record<string, readonly string[]> = {
   accept: ['accept-refusals.ts', 'accept.ts', 'draft.ts'],
   accounts: ['keys/auth-limiter.ts', 'keys/key-cache.ts', 'storage/storage-account.ts'],
+  backup: ['backup-age.ts', 'newest-backup.ts', 'places/locate-place.ts'],
   delivery: ['hand-over.ts', 'shaping/provider-state.ts'],
+  domains: [
+    'dns/advice.ts',
+    'dns/authentication.ts',
+    'dns/dmarc-records.ts',
+    'dns/records.ts',
+    'dns/verify.ts',
+    'dns/zone-names.ts',
+    'domain-check.ts',
+  ],
   'move-in': [
     'csv.ts',
     'entries.ts',
@@ -69,7 +79,7 @@ export const PORTS: Record<string, readonly string[]> = {
   ],
   operator: ['operator-event-log.ts'],
   reputation: ['alert.ts'],
-  secrets: ['secret-box.ts', 'secret-keys.ts'],
+  secrets: ['secret-box.ts', 'secret-key-file.ts', 'secret-keys.ts'],
   templates: ['liquid.ts', 'templates.ts', 'variables.ts', 'work.ts'],
   webhooks: ['sending/signed-request.ts'],
 };

@@ -46,6 +46,11 @@ export async function queryServer(query: Omit<DnsQuery, 'edns'>): Promise<QueryR
   return queryOnce({ ...query, edns: false });
 }
 
+/** Queries one server over TCP only, as after a truncated response. */
+export function queryServerOverTcp(query: Omit<DnsQuery, 'edns'>): Promise<QueryResult> {
+  return queryOverTcp({ ...query, edns: true });
+}
+
 async function queryOnce(query: DnsQuery): Promise<QueryResult> {
   const overUdp = await queryOverUdp(query);
   return overUdp.kind === 'truncated' ? queryOverTcp(query) : overUdp;

@@ -138,7 +138,7 @@ type FetchOptions = {
  * name comes from a recipient's address, so the address guard applies.
  * @param domain the recipient's, in lower-case A-labels
  */
-async function fetchStsPolicy(
+export async function fetchStsPolicy(
   domain: string,
   { port, ...options }: FetchOptions,
 ): Promise<FetchedPolicy> {

@@ -1,0 +1,61 @@
+/** The report of the doctor, for people and for programs. */
+import type { Cli } from '../cli/command.ts';
+import { table } from '../cli/table.ts';
+import { type Finding, LEVELS } from './finding.ts';
+import type { CheckReport } from './run-checks.ts';
+
+const DOCUMENT = 'docs/doctor.md';
+
+type ReportedFinding = Finding & { id: string; title: string };
+
+/** Returns all findings, the worst first. Findings of one level have the order of the checks. */
+function sortedFindings(reports: readonly CheckReport[]): ReportedFinding[] {
+  return reports
+    .flatMap(({ id, title, findings }) => findings.map((finding) => ({ id, title, ...finding })))
+    .toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level));
+}
+
+/** Counts checks by their worst finding. */
+function countChecks(reports: readonly CheckReport[]) {
+  const countOf = (level: CheckReport['level']): number =>
+    reports.filter((report) => report.level === level).length;
+  return {
+    red: countOf('red'),
+    yellow: countOf('yellow'),
+    unknown: countOf('unknown'),
+    green: countOf('green'),
+  };
+}
+
+export function reportJson(reports: readonly CheckReport[]) {
+  return {
+    object: 'doctor_report',
+    checks: countChecks(reports),
+    findings: sortedFindings(reports).map(({ id, title, ...finding }) => ({
+      check: id,
+      title,
+      ...finding,
+      docs: `${DOCUMENT}#${id}`,
+    })),
+  };
+}
+
+/** Lists what is not green. Only a finding begins a row with its level; its other sentences follow below. */
+export function reportText(cli: Cli, reports: readonly CheckReport[]): string {
+  const findings = sortedFindings(reports).filter(({ level }) => level !== 'green');
+  const { red, yellow, unknown, green } = countChecks(reports);
+  const summary = `${red} red, ${yellow} yellow, ${unknown} unknown; ${green} of ${reports.length} checks are green.`;
+  if (findings.length === 0) return summary;
+  const list = table(cli, {
+    columns: ['LEVEL', 'CHECK', { heading: 'FINDING', wraps: true }],
+    rows: findings.flatMap(rowsOf),
+    none: '',
+  });
+  return `${list}\n\n${summary}\n${DOCUMENT} says more about each check.`;
+}
+
+function rowsOf({ level, id, found, meaning, remedy, command }: ReportedFinding): string[][] {
+  const below = [meaning, remedy, command === null ? null : `$ ${command}`];
+  const rows = below.flatMap((text) => (text === null ? [] : [['', '', text]]));
+  return [[level, id, found], ...rows];
+}

@@ -1,0 +1,176 @@
+/** Checks of sending domains: a healthy domain, and one fault at a time in its DNS or in its counts. */
+import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
+import { after, test } from 'node:test';
+import { openForChecks, startDoctorLab } from '../../../test/support/doctor-lab.ts';
+import { newSender } from '../../../test/support/mail-store.ts';
+import { testDatabase } from '../../../test/support/postgres.ts';
+import { readInstallationHosts, recordSetupOf } from '../../domains/domain-check.ts';
+import { requiredRecords } from '../../domains/dns/records.ts';
+import { addReputationCounts } from '../../reputation/reputation-store.ts';
+import { listLiveDomains } from '../doctor-store.ts';
+import type { Finding } from '../finding.ts';
+import * as bulk from './bulk-senders.ts';
+import * as policies from './policies.ts';
+import { DOMAIN_RECORDS } from './records.ts';
+
+const NAME = 'acme.com';
+const DMARC = 'v=DMARC1; p=reject; rua=mailto:dmarc@acme.com';
+const env = { LETTERHAUS_PUBLIC_URL: 'https://mail.acme.com' };
+
+const lab = await startDoctorLab();
+after(() => lab[Symbol.asyncDispose]());
+const stored = await testDatabase();
+after(() => stored[Symbol.asyncDispose]());
+const opened = await openForChecks(stored.address);
+after(() => opened[Symbol.asyncDispose]());
+const { database } = opened;
+const sender = await newSender(stored.db);
+await publish();
+
+/** Gives the domain of the sender a key, and publishes its records as its owner does. */
+async function publish(): Promise<void> {
+  const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
+  const key = publicKey.export({ type: 'spki', format: 'der' }).toString('base64');
+  await stored.sql('update domains set rsa_public_key = $1', [key]);
+  const { config } = lab.context();
+  const [domain] = await listLiveDomains(stored.db, NAME, 1);
+  const hosts = await readInstallationHosts(stored.db, config);
+  for (const { type, name, value, priority, required } of requiredRecords(
+    recordSetupOf(domain!, hosts),
+  )) {
+    if (required)
+      lab.dns.set(name, type, [priority === undefined ? value : `${priority} ${value}`]);
+  }
+  lab.dns.set(NAME, 'MX', ['10 mx.acme.com']);
+  lab.dns.set('mx.acme.com', 'A', ['127.0.0.1']);
+  lab.dns.set(`_dmarc.${NAME}`, 'TXT', [DMARC]);
+}
+
+const levelsOf = (findings: readonly Finding[]) => findings.map(({ level }) => level);
+
+test('a healthy domain has only green findings', async () => {
+  const { DOMAIN_DMARC, DOMAIN_REPLIES, DOMAIN_MTA_STS, DOMAIN_TLS_REPORTS, DOMAIN_BIMI } =
+    policies;
+  for (const check of [
+    DOMAIN_RECORDS,
+    DOMAIN_DMARC,
+    DOMAIN_REPLIES,
+    DOMAIN_MTA_STS,
+    DOMAIN_TLS_REPORTS,
+    DOMAIN_BIMI,
+    bulk.BULK_GMAIL,
+    bulk.BULK_YAHOO,
+    bulk.BULK_MICROSOFT,
+  ]) {
+    for (const { level, found } of await lab.run(check, { database, env })) {
+      assert.equal(level, 'green', `${check.id}: ${found}`);
+    }
+  }
+});
+
+test('a missing record is red with its value, and red for a bulk sender of each company', async () => {
+  const [domain] = await listLiveDomains(stored.db, NAME, 1);
+  const name = `${domain!.rsaSelector}._domainkey.${NAME}`;
+  const value = `v=DKIM1; k=rsa; p=${domain!.rsaPublicKey}`;
+  lab.dns.set(name, 'TXT', []);
+  const [missing] = await lab.run(DOMAIN_RECORDS, { database, env });
+  const small = await lab.run(bulk.BULK_GMAIL, { database, env });
+  const counts = { ...sender, domain: NAME, ended: 6_000, bounced: 0, complained: 0 };
+  await addReputationCounts(stored.db, [counts]);
+  const large = await lab.run(bulk.BULK_MICROSOFT, { database, env });
+  lab.dns.set(name, 'TXT', [value]);
+  assert.equal(missing?.level, 'red');
+  assert.match(missing?.found ?? '', /^There is no TXT record at one\._domainkey\.acme\.com/);
+  assert.ok(missing?.remedy?.includes(`has to be "${value}"`), missing?.remedy ?? '');
+  assert.equal(missing?.command, 'letterhaus domains verify acme.com');
+  const signature = /^The DKIM signature of acme\.com fails/;
+  assert.equal(small.find(({ found }) => signature.test(found))?.level, 'yellow');
+  assert.equal(large.find(({ found }) => signature.test(found))?.level, 'red');
+});
+
+test('too many complaints are red for each company that counts them', async () => {
+  const counts = { ...sender, domain: NAME, ended: 1_000, bounced: 0, complained: 60 };
+  await addReputationCounts(stored.db, [counts]);
+  const findings = await lab.run(bulk.BULK_YAHOO, { database, env });
+  const complaint = findings.find(({ found }) => /recipients complained/.test(found));
+  assert.equal(complaint?.level, 'red');
+  assert.match(complaint?.found ?? '', /^60 of \d+ recipients .* The limit is 0\.3 %/);
+});
+
+test('without an https address or reverse DNS, the requirement is named', async () => {
+  const plain = { LETTERHAUS_PUBLIC_URL: undefined };
+  const findings = await lab.run(bulk.BULK_GMAIL, { database, env: plain });
+  const links = findings.find(({ found }) => /one-click/.test(found));
+  assert.equal(links?.level, 'red', 'the domain is a bulk sender by now');
+  lab.dns.set('1.0.0.127.in-addr.arpa', 'PTR', []);
+  const nameless = await lab.run(bulk.BULK_GMAIL, { database, env });
+  lab.dns.set('1.0.0.127.in-addr.arpa', 'PTR', ['lab.mx.test']);
+  const reverse = nameless.find(({ found }) => /reverse DNS/.test(found));
+  assert.deepEqual([reverse?.level, reverse?.remedy], ['red', 'Read the check `reverse_dns`.']);
+});
+
+test('DMARC that is missing, without action, without reports or with a foreign report address is named', async () => {
+  const check = async (texts: string[]) => {
+    lab.dns.set(`_dmarc.${NAME}`, 'TXT', texts);
+    const findings = await lab.run(policies.DOMAIN_DMARC, { database });
+    lab.dns.set(`_dmarc.${NAME}`, 'TXT', [DMARC]);
+    return findings.map(({ level, found }) => `${level}: ${found}`).join('\n');
+  };
+  assert.match(await check([]), /^yellow: There is no DMARC record at _dmarc\.acme\.com/);
+  assert.match(await check([DMARC, DMARC]), /^yellow: There are 2 DMARC records/);
+  const weak = await check(['v=DMARC1; p=none; rua=mailto:dmarc@acme.com']);
+  assert.match(weak, /^yellow: The DMARC policy at _dmarc\.acme\.com is "none"/);
+  assert.match(await check(['v=DMARC1; p=reject']), /^yellow: The DMARC record .* no reports/);
+  const foreign = 'v=DMARC1; p=reject; rua=mailto:acme@reports.example';
+  const name = 'acme.com._report._dmarc.reports.example';
+  assert.match(await check([foreign]), new RegExp(`has not agreed: ${name} is missing`));
+  lab.dns.set(name, 'TXT', ['v=DMARC1']);
+  assert.match(await check([foreign]), /^green: /);
+});
+
+test('a domain without a mail server, or with a broken MTA-STS, TLS report or BIMI record is named', async () => {
+  const only = async (check: typeof DOMAIN_RECORDS) => (await lab.run(check, { database }))[0];
+  lab.dns.set(NAME, 'MX', ['0 .']);
+  const replies = await only(policies.DOMAIN_REPLIES);
+  lab.dns.set(NAME, 'MX', ['10 mx.acme.com']);
+  assert.match(replies?.found ?? '', /accepts no mail \(null MX\)/);
+
+  lab.dns.set(`_mta-sts.${NAME}`, 'TXT', ['v=STSv1; id=20261126']);
+  lab.dns.set(`mta-sts.${NAME}`, 'A', ['127.0.0.1']);
+  const policy = await lab.run(policies.DOMAIN_MTA_STS, {
+    database,
+    env: { LETTERHAUS_MTA_STS_PORT: '9' },
+  });
+  assert.deepEqual(levelsOf(policy), ['red']);
+  assert.match(policy[0]?.found ?? '', /cannot be fetched/);
+  const reports = await only(policies.DOMAIN_TLS_REPORTS);
+  assert.match(reports?.found ?? '', /has MTA-STS without TLS reports/);
+  lab.dns.set(`_mta-sts.${NAME}`, 'TXT', ['v=STSv1']);
+  assert.match((await only(policies.DOMAIN_MTA_STS))?.found ?? '', /record .* is not valid/);
+  lab.dns.remove(`_mta-sts.${NAME}`);
+
+  lab.dns.set(`_smtp._tls.${NAME}`, 'TXT', ['v=TLSRPTv1']);
+  const invalid = await only(policies.DOMAIN_TLS_REPORTS);
+  lab.dns.remove(`_smtp._tls.${NAME}`);
+  assert.match(invalid?.remedy ?? '', /v=TLSRPTv1; rua=mailto:tls-reports@acme\.com/);
+
+  const logo = 'v=BIMI1; l=https://acme.com/logo.svg';
+  lab.dns.set(`default._bimi.${NAME}`, 'TXT', [`${logo}; a=`]);
+  const bimi = await only(policies.DOMAIN_BIMI);
+  lab.dns.remove(`default._bimi.${NAME}`);
+  assert.match(bimi?.found ?? '', /names no certificate/);
+});
+
+test('a domain that DNS does not answer for is unknown, and one that is not stored is red', async () => {
+  lab.dns.setFailure(`_dmarc.${NAME}`, 'servfail');
+  const silent = await lab.run(policies.DOMAIN_DMARC, { database });
+  lab.dns.setFailure(`_dmarc.${NAME}`, null);
+  assert.deepEqual(levelsOf(silent), ['unknown']);
+  const [other] = await lab.run(DOMAIN_RECORDS, { database, domain: 'other.example' });
+  assert.deepEqual([other?.level, other?.command], ['red', 'letterhaus domains add other.example']);
+  const [closed] = await lab.run(DOMAIN_RECORDS, { domain: NAME });
+  assert.equal(closed?.level, 'unknown');
+  const [none] = await lab.run(policies.DOMAIN_DMARC);
+  assert.match(none?.remedy ?? '', /letterhaus doctor DOMAIN/);
+});

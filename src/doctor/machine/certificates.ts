@@ -1,0 +1,54 @@
+/** The certificates of the API and of the mail ports: dates, names, chain and key. */
+import type { CheckContext } from '../check-context.ts';
+import { type Finding, green, red, unknown, yellow } from '../finding.ts';
+import type { Check } from '../run-checks.ts';
+
+const DAY_MS = 24 * 3_600_000;
+const URGENT_MS = 7 * DAY_MS;
+
+export const CERTIFICATES: Check = {
+  id: 'certificates',
+  title: 'Certificates',
+  run({ config, machine, world }) {
+    const { refusals, conditions, served } = machine.findCertificateProblems();
+    const findings = [
+      ...refusals.map(refused),
+      ...conditions.map((condition) => fromCondition(condition, world.now())),
+    ];
+    if (config.submissionPorts.length > 0 && config.tlsFiles === null) findings.push(selfSigned());
+    if (findings.length > 0) return findings;
+    if (served.length === 0) {
+      return [unknown('No certificate is configured. A proxy may have one.')];
+    }
+    return [green(`The certificate of ${served.join(' and of ')} is valid.`)];
+  },
+};
+
+function refused(problem: string): Finding {
+  return red(problem, {
+    subject: problem.split(':', 1)[0] ?? null,
+    meaning: 'The next start fails.',
+    remedy: 'Give the paths of a valid certificate and of its key (docs/tls.md).',
+  });
+}
+
+function selfSigned(): Finding {
+  return yellow('The ports for submission have a self-signed certificate.', {
+    meaning: 'Applications that verify it refuse to connect.',
+    remedy: 'Set LETTERHAUS_TLS_CERT and LETTERHAUS_TLS_KEY (docs/tls.md).',
+  });
+}
+
+type Condition = ReturnType<
+  CheckContext['machine']['findCertificateProblems']
+>['conditions'][number];
+
+function fromCondition({ type, message, remedy, details = {} }: Condition, nowMs: number): Finding {
+  const endsAtMs = Date.parse(String(details['ends_at']));
+  const isUrgent = type === 'certificate.mismatch' || endsAtMs - nowMs < URGENT_MS;
+  return (isUrgent ? red : yellow)(message, {
+    subject: typeof details['file'] === 'string' ? details['file'] : null,
+    meaning: 'Clients that verify it refuse to connect, now or at its end.',
+    remedy,
+  });
+}

@@ -1,0 +1,91 @@
+/** The queue, and what the running service itself has reported to its operator. */
+import { ageText } from '../../backup/backup-age.ts';
+import type { ConditionType } from '../../core/operator-events.ts';
+import { readQueueDepth } from '../../delivery/queue-control/depth-store.ts';
+import { readProviderStates } from '../../delivery/shaping/provider-state-store.ts';
+import { listConditions } from '../../operator/condition-store.ts';
+import { withTables } from '../check-context.ts';
+import { type Finding, green, red, yellow } from '../finding.ts';
+import type { Check } from '../run-checks.ts';
+
+const LATE_S = 900;
+const VERY_LATE_S = 4 * 3_600;
+const CONDITIONS_SHOWN = 20;
+
+export const QUEUE: Check = {
+  id: 'queue',
+  title: 'Queue',
+  run: (context) =>
+    withTables(context, async (db) => {
+      const depths = await readQueueDepth(db, []);
+      const waiting = depths.reduce((sum, { depth }) => sum + depth, 0);
+      const onHold = depths.reduce((sum, { held }) => sum + held, 0);
+      const oldestS = Math.max(0, ...depths.map((depth) => depth.oldestS));
+      const findings: Finding[] = [];
+      if (oldestS >= LATE_S) {
+        const report = oldestS >= VERY_LATE_S ? red : yellow;
+        findings.push(
+          report(`Mail that is due has waited for ${ageText(oldestS * 1_000)}.`, {
+            meaning: `Mail to ${recipients(waiting)} waits, and some of it too long.`,
+            remedy: 'Check that the service runs, and which provider the mail waits for.',
+            command: 'letterhaus queue',
+          }),
+        );
+      }
+      if (onHold > 0) {
+        findings.push(
+          yellow(`Mail to ${recipients(onHold)} is on hold.`, {
+            meaning: 'It waits until an operator releases it.',
+            remedy: 'Release it, or drop it.',
+            command: 'letterhaus queue',
+          }),
+        );
+      }
+      const states = await readProviderStates(db);
+      for (const { provider, state, reason } of states) {
+        if (state !== 'suspended') continue;
+        findings.push(
+          yellow(`${provider} is suspended: ${reason ?? 'no server answered'}.`, {
+            subject: provider,
+            meaning: 'Mail to it waits, and is tried again by itself.',
+            remedy: 'If it stays so, read the check `outgoing_port_25`, or try the provider now.',
+            command: 'letterhaus providers',
+          }),
+        );
+      }
+      if (findings.length > 0) return findings;
+      return [green(`Mail to ${recipients(waiting)} waits, and none for too long.`)];
+    }),
+};
+
+function recipients(count: number): string {
+  return count === 1 ? '1 recipient' : `${count} recipients`;
+}
+
+/** Conditions in which mail is refused, stopped or lost. */
+const URGENT: ReadonlySet<ConditionType> = new Set([
+  'provider.blocked',
+  'disk.low',
+  'database.full',
+  'secret_key.unusable',
+  'dns.unavailable',
+  'reconciliation.difference',
+]);
+
+export const CONDITIONS: Check = {
+  id: 'conditions',
+  title: 'Open conditions',
+  run: (context) =>
+    withTables(context, async (db) => {
+      const conditions = await listConditions(db, CONDITIONS_SHOWN);
+      if (conditions.length === 0) return [green('The service has reported nothing to act on.')];
+      return conditions.map(({ type, subject, message, remedy, since }) =>
+        (URGENT.has(type) ? red : yellow)(message, {
+          subject,
+          meaning: `The condition ${type} is open since ${since.toISOString().slice(0, 16)}Z.`,
+          remedy,
+          command: 'letterhaus attention',
+        }),
+      );
+    }),
+};
