@@ -6,7 +6,7 @@ import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
 
 const MB = 1024 ** 2;
-/** Below this, the service refuses mail (service/maintenance/maintenance.ts). */
+/** Below this, the service refuses mail (service/maintenance/space-watch.ts). */
 const LOW_BYTES = 1024 * MB;
 const SOON_LOW_BYTES = 5 * 1024 * MB;
 const FREE_FILES_MIN = 10_000;
