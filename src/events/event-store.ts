@@ -1,5 +1,5 @@
 /**
- * Stores events. Every statement that changes a status inserts its event and the webhook deliveries (`FAN_OUT`), so
+ * Stores events. Every statement that changes a status inserts its event and the webhook deliveries (`fanOut`), so
  * that they commit together. Most rooms that change an email insert its event in their own statement. `recordEvent` is
  * for single changes of domains, suppressions, webhooks and alerts.
  */
@@ -35,30 +35,54 @@ export function emailEventData(
   };
 }
 
+/** The events of a fan-out. All are SQL; `e` is a row with the project and environment of an event. */
+type FanOutEvents = {
+  from: string;
+  id: string;
+  subjectId: string;
+  seq: string;
+  type: string;
+  now: string;
+  /** Looks up endpoints once for each row `row` of `from`, then joins the events `e` of this row. */
+  perGroup?: { row: string; join: string };
+};
+
 /**
  * SQL of the fan-out to webhooks: a delivery and a queue row for every enabled endpoint that subscribes to the event.
- * Part of the statements that change a status, so that change, event and deliveries commit together.
- *
- * Needs a step `t` with the time and a step `new_events` that returns the events' columns. `offset 0` in the lateral
- * look-up forces one index probe per event.
+ * Part of the statements that change a status, so that change, event and deliveries commit together. `offset 0` in
+ * the lateral look-up forces one index probe per event.
  */
-export const FAN_OUT = `
+export function fanOut(events: FanOutEvents): string {
+  const { from, id, subjectId, seq, type, now, perGroup = { row: 'e', join: '' } } = events;
+  return `
 new_webhook_deliveries as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
-  select e.project_id, e.environment, w.id, e.id, e.subject_id, e.seq, e.type, t.now
-    from t, new_events e
+  select e.project_id, e.environment, w.id, ${id}, ${subjectId}, ${seq}, ${type}, ${now}
+    from ${from}
    cross join lateral (
       select w.id from webhook_endpoints w
-       where w.project_id = e.project_id and w.environment = e.environment
-         and w.status = 'enabled' and (w.events is null or e.type = any(w.events)) offset 0) w
-  returning project_id, endpoint_id, event_id
+       where w.project_id = ${perGroup.row}.project_id and w.environment = ${perGroup.row}.environment
+         and w.status = 'enabled' and (w.events is null or ${type} = any(w.events)) offset 0) w
+   ${perGroup.join}
+  returning project_id, endpoint_id, event_id, created_at
 ),
 queued_webhooks as (
   insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
-  select project_id, endpoint_id, event_id, t.now from new_webhook_deliveries, t
+  select project_id, endpoint_id, event_id, created_at from new_webhook_deliveries
   returning 1
 )`;
+}
+
+/** For statements with a step `t` that has the time and a step `new_events` that returns the columns of events. */
+export const FAN_OUT = fanOut({
+  from: 't, new_events e',
+  id: 'e.id',
+  subjectId: 'e.subject_id',
+  seq: 'e.seq',
+  type: 'e.type',
+  now: 't.now',
+});
 
 /**
  * Fields of an event that come from the email's row `m`, as JSON without the last brace. These columns never change,

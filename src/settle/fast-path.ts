@@ -15,7 +15,8 @@ import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
 import { binaryArray, literalArray } from '../database/binary-array.ts';
 import type { Queryable, Statement } from '../database/database.ts';
 import type { Settlement } from './settlement.ts';
-import { latencyClass, SENDER_DOMAIN } from '../stats/stats-store.ts';
+import { fanOut } from '../events/event-store.ts';
+import { countSettled } from '../stats/stats-store.ts';
 
 /** Accepted by the recipient's server, or by a relay. */
 const FAST_STATUSES = ['delivered', 'sent'] as const;
@@ -80,32 +81,19 @@ new_events as (
   select e.project_id, e.environment, e.id, e.seq, ($10::uuid[])[e.ord], '${type}', e.position, e.now,
          ($11::json[])[e.ord], ($12::json[])[e.ord]
     from email e
-),
--- The same as FAN_OUT (events/event-store.ts).
-new_webhook_deliveries as (
-  insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
-                                  type, created_at)
-  select e.project_id, e.environment, w.id, ($10::uuid[])[e.ord], e.id, e.seq, '${type}', e.now
-    from email e
-   cross join lateral (
-      select w.id from webhook_endpoints w
-       where w.project_id = e.project_id and w.environment = e.environment
-         and w.status = 'enabled' and (w.events is null or '${type}' = any(w.events)) offset 0) w
-  returning project_id, endpoint_id, event_id, created_at
-),
-queued_webhooks as (
-  insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
-  select project_id, endpoint_id, event_id, created_at from new_webhook_deliveries
-  returning 1
-),
--- The same as COUNT_SETTLED (stats/stats-store.ts).
-new_counts as (
-  insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
-                            latency_class, recipients)
-  select e.project_id, e.environment, e.now, '${status}', ${SENDER_DOMAIN}, e.key_id,
-         ($9::text[])[e.ord], e.tags, ${latencyClass('e.now')}, 1
-    from email e
-)
+),${fanOut({
+  from: 'email e',
+  id: '($10::uuid[])[e.ord]',
+  subjectId: 'e.id',
+  seq: 'e.seq',
+  type: `'${type}'`,
+  now: 'e.now',
+})},${countSettled({
+  from: 'email e',
+  now: 'e.now',
+  status: `'${status}'`,
+  provider: '($9::text[])[e.ord]',
+})}
 select array_agg(e.ord::int) as ords, (select count(*) from queued_webhooks)::int as "queuedWebhooks"
   from email e
  -- The checks of the full path: each of the three steps has one row for each email.

@@ -16,7 +16,7 @@ import {
 } from '../suppressions/suppression-store.ts';
 import { FAN_OUT } from '../events/event-store.ts';
 import { QUEUE_NOTICES } from '../notices/notice-store.ts';
-import { COUNT_SETTLED } from '../stats/stats-store.ts';
+import { countSettled } from '../stats/stats-store.ts';
 import { STATUS_RANK, isFinal } from '../core/statuses.ts';
 import { addressKey } from '../mail/address.ts';
 import type { Queryable } from '../database/database.ts';
@@ -146,7 +146,14 @@ new_events as (
     join numbered n on n.project_id = s.project_id and n.environment = s.environment
                    and n.suppress_key = s.address_key and n.email_id = s.source_email_id
   returning project_id, environment, subject_id, seq, id, type
-),${COUNT_SETTLED}`;
+),${countSettled({
+  from: 't, numbered n join email e on e.id = n.email_id',
+  now: 't.now',
+  status: 'n.status',
+  provider: 'n.counted_provider',
+  // A late report says nothing about the time to delivery.
+  timedIf: `n.status in ('delivered', 'sent') and not n.late`,
+})}`;
 
 /**
  * Checked before the commit: each outcome whose queue row is leased to this worker is stored, and the event count of

@@ -27,28 +27,43 @@ import { ADVISORY_LOCKS } from '../database/advisory-locks.ts';
 import type { Database, Queryable } from '../database/database.ts';
 
 /** The domain of a stored address. A quoted local part may also contain an @. */
-export const SENDER_DOMAIN = `split_part(e.from_address, '@', -1)`;
+const SENDER_DOMAIN = `split_part(e.from_address, '@', -1)`;
 
 /** The latency class of a delivery that is stored now: its time since the email was due. */
-export const latencyClass = (now: string): string =>
+const latencyClass = (now: string): string =>
   `width_bucket(extract(epoch from ${now} - greatest(e.created_at, e.scheduled_at))::float8,
                 '{${LATENCY_BOUNDS_S.join()}}'::float8[])`;
 
+/** A step of the accept statements. All are SQL; `from` has the scope, key and time of the emails. */
+export const countAccepted = (
+  accepted: Record<'from' | 'domain' | 'tags' | 'emails' | 'recipients' | 'suppressed', string>,
+): string => `
+new_counts as (
+  insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, emails,
+                            recipients, suppressed)
+  select project_id, environment, now, 'accepted', ${accepted.domain}, key_id, ${accepted.tags},
+         ${accepted.emails}, ${accepted.recipients}, ${accepted.suppressed}
+    from ${accepted.from}
+)`;
+
 /**
- * A step of the settle statement, after `t`, `numbered` and `email`. A late report does not count for the time to
- * delivery.
+ * A step of the settle statements. All are SQL; `from` has the emails as `e`.
+ * @param settled.timedIf condition for counting the time to delivery
  */
-export const COUNT_SETTLED = `
+export const countSettled = (
+  settled: Record<'from' | 'now' | 'status' | 'provider', string> & { timedIf?: string },
+): string => {
+  const { from, now, status, provider, timedIf } = settled;
+  const latency = latencyClass(now);
+  return `
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
                             latency_class, recipients)
-  select n.project_id, n.environment, t.now, n.status, ${SENDER_DOMAIN}, e.key_id,
-         n.counted_provider, e.tags,
-         case when n.status in ('delivered', 'sent') and not n.late then
-           ${latencyClass('t.now')} end,
-         1
-    from t, numbered n join email e on e.id = n.email_id
+  select e.project_id, e.environment, ${now}, ${status}, ${SENDER_DOMAIN}, e.key_id,
+         ${provider}, e.tags, ${timedIf ? `case when ${timedIf} then ${latency} end` : latency}, 1
+    from ${from}
 )`;
+};
 
 /** A step of the cancel statement. Needs `counted` with the email, and `change` with the number of its recipients. */
 export const COUNT_CANCELED = `

@@ -28,6 +28,8 @@ import {
   openWindows,
 } from './limits/limit-windows.ts';
 import type { AcceptRow, NewEmail } from './new-email.ts';
+import { fanOut } from '../../events/event-store.ts';
+import { countAccepted } from '../../stats/stats-store.ts';
 import { holdsBack } from '../../suppressions/held-back-store.ts';
 import type { Statement } from '../../database/database.ts';
 
@@ -199,24 +201,16 @@ new_events as (
   insert into events (project_id, environment, subject_id, seq, type, created_at, ${EVENT.names})
   select project_id, environment, id, 1, 'email.queued', now, ${EVENT.values} from accepted
 ),
--- The same as FAN_OUT (events/event-store.ts), but endpoints are looked up once for a group, not for each event.
-new_webhook_deliveries as (
-  insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
-                                  type, created_at)
-  select a.project_id, a.environment, w.id, ${EVENT.byName['id']}, a.id, 1, 'email.queued', a.now
-    from email_group g
-   cross join lateral (
-      select w.id from webhook_endpoints w
-       where w.project_id = g.project_id and w.environment = g.environment
-         and w.status = 'enabled' and (w.events is null or 'email.queued' = any(w.events)) offset 0) w
-    join accepted a on a.group_number = g.group_number
-  returning project_id, endpoint_id, event_id, created_at
-),
-queued_webhooks as (
-  insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
-  select project_id, endpoint_id, event_id, created_at from new_webhook_deliveries
-  returning 1
-),
+-- Endpoints are looked up once for a group, not for each event.
+${fanOut({
+  from: 'email_group g',
+  perGroup: { row: 'g', join: 'join accepted e on e.group_number = g.group_number' },
+  id: EVENT.byName['id']!,
+  subjectId: 'e.id',
+  seq: '1',
+  type: `'email.queued'`,
+  now: 'e.now',
+})},
 counted as materialized (
   select g.*, c.count, c.email_numbers
     from email_group g
@@ -226,11 +220,14 @@ counted as materialized (
    where c.count > 0
 ),
 -- The full path inserts a row for each email; the sums are the same.
-new_counts as (
-  insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, emails,
-                            recipients, suppressed)
-  select project_id, environment, now, 'accepted', domain, key_id, tags, count, count, 0 from counted
-),
+${countAccepted({
+  from: 'counted',
+  domain: 'domain',
+  tags: 'tags',
+  emails: 'count',
+  recipients: 'count',
+  suppressed: '0',
+})},
 `;
 
 const countingSql = (hasBlocks: boolean): string => `

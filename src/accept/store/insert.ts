@@ -26,6 +26,7 @@ import {
 import { type Facts, storedTracking, tlsOf, type Decision } from './decision.ts';
 import type { NewEmail, NewRecipient } from './new-email.ts';
 import { FAN_OUT } from '../../events/event-store.ts';
+import { countAccepted } from '../../stats/stats-store.ts';
 import {
   CURRENT_COUNTS,
   defaultLimits,
@@ -207,14 +208,14 @@ new_events as (
          event_data
     from recipient where event_data is not null
   returning project_id, environment, subject_id, seq, id, type
-),${FAN_OUT},
-new_counts as (
-  insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, emails,
-                            recipients, suppressed)
-  select project_id, environment, now, 'accepted', ${DECISION_SQL['domain']}, key_id, ${EMAIL.byName['tags']},
-         1, open + suppressed, suppressed
-    from accepted
-),${SPENDING}
+),${FAN_OUT},${countAccepted({
+  from: 'accepted',
+  domain: DECISION_SQL['domain']!,
+  tags: EMAIL.byName['tags']!,
+  emails: '1',
+  recipients: 'open + suppressed',
+  suppressed: 'suppressed',
+})},${SPENDING}
 select guard.holds, (select count(*) from queued_webhooks)::int as "queuedWebhooks"
   from guard
  where (select assert_equal((select count(*) from remembered),
