@@ -5,6 +5,11 @@ export type Environment = (typeof ENVIRONMENTS)[number];
 
 export type Scope = { projectId: string; environment: Environment };
 
+/** Returns the scope as one string, for a key of a map or of a lock order. */
+export function scopeKey({ projectId, environment }: Scope): string {
+  return `${projectId} ${environment}`;
+}
+
 export const PERMISSIONS = ['full_access', 'sending_access'] as const;
 export type Permission = (typeof PERMISSIONS)[number];
 

@@ -3,7 +3,7 @@
  * clients, contains no secret, and grants no access beyond the key's.
  */
 import { hash } from 'node:crypto';
-import type { Scope } from '../core/scope.ts';
+import { type Scope, scopeKey } from '../core/scope.ts';
 import type { StreamPoint } from './stream-store.ts';
 import { NO_ID } from '../retention/retention-store.ts';
 
@@ -45,8 +45,8 @@ export function parseCursor(text: string, scope: Scope): StreamPoint | null {
   };
 }
 
-function checkOf(body: Buffer, { projectId, environment }: Scope): Buffer {
-  const text = `${projectId} ${environment} ${body.toString('hex')}`;
+function checkOf(body: Buffer, scope: Scope): Buffer {
+  const text = `${scopeKey(scope)} ${body.toString('hex')}`;
   return hash('sha256', text, 'buffer').subarray(0, CHECK_BYTES);
 }
 

@@ -6,7 +6,7 @@
  * matter for a rate over a day.
  */
 import type { OutcomeCounts, AlertKind, ProjectAlertRule } from './alert.ts';
-import type { Scope } from '../core/scope.ts';
+import { type Scope, scopeKey } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import type { Settlement } from '../settle/settlement.ts';
 import { BufferedSums } from '../database/buffered-sums.ts';
@@ -232,7 +232,7 @@ export class ReputationCounters {
   constructor(write: (counts: readonly ReputationCount[]) => Promise<void>) {
     this.#sums = new BufferedSums({
       write,
-      kindOf: ({ projectId, environment, domain }) => `${projectId} ${environment} ${domain}`,
+      kindOf: (count) => `${scopeKey(count)} ${count.domain}`,
       merge: (sum, { ended, bounced, complained }) => {
         sum.ended += ended;
         sum.bounced += bounced;

@@ -10,6 +10,7 @@
  * timeout, so that they do not delay other projects. Large limits get blocks (limits/limit-blocks.ts).
  */
 import { Overloaded } from '../../core/refusals.ts';
+import { scopeKey } from '../../core/scope.ts';
 import {
   type CommitOptions,
   commitOneByOne,
@@ -28,7 +29,6 @@ import {
   emailsOf,
   idempotencyKeyOf,
   isBatch,
-  limitKeyOf,
   type NewEmail,
   repeatKeyOf,
   toRepetition,
@@ -129,7 +129,7 @@ export class AcceptStore {
   }
 
   #commitsFor(request: AcceptRequest): Commits {
-    if (this.#busyLimits.has(limitKeyOf(request))) return this.#busyCommits;
+    if (this.#busyLimits.has(scopeKey(request))) return this.#busyCommits;
     return emailsOf(request).every(isForFastPath) ? this.#fastCommits : this.#fullCommits;
   }
 
@@ -140,7 +140,7 @@ export class AcceptStore {
   ): Promise<CommittedRows[]> {
     try {
       // A request may have joined this batch before its project was found to be locked.
-      const isBusy = requests.some((request) => this.#busyLimits.has(limitKeyOf(request)));
+      const isBusy = requests.some((request) => this.#busyLimits.has(scopeKey(request)));
       return isBusy ? await this.#commitByProject(requests) : await commit();
     } catch (error) {
       if (isLockTimeout(error)) return this.#commitByProject(requests);
@@ -175,25 +175,22 @@ export class AcceptStore {
   /** Commits project by project, so that a locked row fails only its own project. */
   async #commitByProject(requests: readonly AcceptRequest[]): Promise<CommittedRows[]> {
     const committed = new Map<AcceptRequest, CommittedRows>();
-    for (const [limitKey, own] of Map.groupBy(requests, limitKeyOf)) {
-      const rows = await this.#commitProject(limitKey, own);
+    for (const [key, own] of Map.groupBy(requests, scopeKey)) {
+      const rows = await this.#commitProject(key, own);
       own.forEach((request, index) => committed.set(request, rows[index]!));
     }
     return requests.map((request) => committed.get(request)!);
   }
 
   /** Rejects single results and never throws: others of the batch may be committed, and would be stored twice. */
-  async #commitProject(
-    limitKey: string,
-    requests: readonly AcceptRequest[],
-  ): Promise<CommittedRows[]> {
+  async #commitProject(key: string, requests: readonly AcceptRequest[]): Promise<CommittedRows[]> {
     const options = { ...this.#options, lockTimeoutMs: SHORT_LOCK_TIMEOUT_MS };
     try {
       const committed = await commitOnFullPath(this.#db, requests, options);
-      this.#busyLimits.delete(limitKey);
+      this.#busyLimits.delete(key);
       return committed;
     } catch (error) {
-      if (isLockTimeout(error)) this.#busyLimits.add(limitKey);
+      if (isLockTimeout(error)) this.#busyLimits.add(key);
       const mayRetry = requests.length > 1 && !(error instanceof DatabaseUnavailable);
       return mayRetry
         ? commitOneByOne(this.#db, requests, options)

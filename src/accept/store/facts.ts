@@ -7,7 +7,7 @@
  *
  * The fast path (fast-path-sql.ts) uses the same conditions. In the texts, `i` is the requested email and `t` the time.
  */
-import type { Scope } from '../../core/scope.ts';
+import { type Scope, scopeKey } from '../../core/scope.ts';
 import { domainOf } from '../../mail/address.ts';
 import type { EmailFacts, Facts, LimitWindow, RecipientSuppression } from './decision.ts';
 import type { NewEmail } from './new-email.ts';
@@ -161,8 +161,7 @@ function groupEmails(emails: readonly NewEmail[]): { groups: NewEmail[]; groupNu
   const numbers = new Map<string, number>();
   const groups: NewEmail[] = [];
   const groupNumbers = emails.map((email) => {
-    const { projectId, environment, keyId, from } = email;
-    const text = `${projectId} ${environment} ${keyId} ${domainOf(from.address)}`;
+    const text = `${scopeKey(email)} ${email.keyId} ${domainOf(email.from.address)}`;
     const number = numbers.get(text) ?? groups.push(email);
     numbers.set(text, number);
     return number;
@@ -174,8 +173,7 @@ function groupEmails(emails: readonly NewEmail[]): { groups: NewEmail[]; groupNu
 function windowsOf(rows: readonly GroupRow[], groups: readonly NewEmail[]): LimitWindow[] {
   const windows = new Map<string, LimitWindow>();
   return rows.map(({ emails, recipients, hasBlocks, isToFill }, index) => {
-    const { projectId, environment } = groups[index]!;
-    const scope = `${projectId} ${environment}`;
+    const scope = scopeKey(groups[index]!);
     const window = windows.get(scope) ?? { emails, recipients, hasBlocks, isToFill };
     windows.set(scope, window);
     return window;

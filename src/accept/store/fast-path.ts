@@ -8,6 +8,7 @@
  * recipients, known idempotency keys, paused domains, and limits without capacity for the whole batch.
  * fast-path.test.ts compares both paths.
  */
+import { scopeKey } from '../../core/scope.ts';
 import { domainOf, formatMailbox } from '../../mail/address.ts';
 import { parseTracking } from '../../mail/links/tracking-link.ts';
 import {
@@ -19,7 +20,7 @@ import {
   type StatementVariants,
   valuesOf,
 } from './fast-path-sql.ts';
-import { type AcceptRow, type EmailBatch, limitKeyOf, type NewEmail } from './new-email.ts';
+import type { AcceptRow, EmailBatch, NewEmail } from './new-email.ts';
 import type { FullPathOptions } from './full-path.ts';
 import { commitAccepted } from './insert.ts';
 import { binaryArray, literalArray } from '../../database/binary-array.ts';
@@ -127,7 +128,7 @@ function groupRecords(
     const group = groupOf(email, hasLease);
     const text = JSON.stringify(group);
     byText.set(text, group);
-    counts.set(limitKeyOf(email), (counts.get(limitKeyOf(email)) ?? 0) + 1);
+    counts.set(scopeKey(email), (counts.get(scopeKey(email)) ?? 0) + 1);
     return text;
   });
   // The lock order of the full path: project and environment come first in the text, and both sort by bytes.
@@ -135,7 +136,8 @@ function groupRecords(
   const numbers = new Map(sorted.map((text, index) => [text, index + 1]));
   const groups = sorted.map((text, index) => {
     const group = byText.get(text)!;
-    const projectEmails = counts.get(`${group.project_id} ${group.environment}`);
+    const scope = { projectId: group.project_id, environment: group.environment };
+    const projectEmails = counts.get(scopeKey(scope));
     return { ...group, group_number: index + 1, project_emails: projectEmails };
   });
   return { groups, groupNumbers: texts.map((text) => numbers.get(text)!) };
@@ -165,14 +167,14 @@ function acceptRowsOf(
 ): (AcceptRow | null)[] {
   const storedCounts = new Map<string, number>();
   for (const { email_numbers: numbers } of groups) {
-    const limitKey = limitKeyOf(emails[numbers[0]! - 1]!);
-    storedCounts.set(limitKey, (storedCounts.get(limitKey) ?? 0) + numbers.length);
+    const key = scopeKey(emails[numbers[0]! - 1]!);
+    storedCounts.set(key, (storedCounts.get(key) ?? 0) + numbers.length);
   }
   const rows = emails.map((): AcceptRow | null => null);
   for (const group of groups) {
     for (const number of group.email_numbers) {
       const email = emails[number - 1]!;
-      const remaining = group.remaining - storedCounts.get(limitKeyOf(email))!;
+      const remaining = group.remaining - storedCounts.get(scopeKey(email))!;
       rows[number - 1] = acceptRowOf(email, { ...group, remaining }, holder);
     }
   }

@@ -3,7 +3,7 @@
  * by which requests are grouped, and the row that the paths return for each email.
  */
 import type { LimitState } from '../../core/limits.ts';
-import type { Environment, Scope } from '../../core/scope.ts';
+import { type Environment, scopeKey } from '../../core/scope.ts';
 import type { Address, Mailbox } from '../../mail/address.ts';
 import type { Email } from '../../mail/email.ts';
 import type { Tracking } from '../../mail/links/tracking-link.ts';
@@ -114,15 +114,10 @@ export function emailsOf(request: AcceptRequest): readonly NewEmail[] {
   return isBatch(request) ? request.emails : [request];
 }
 
-/** Returns the key of the limit that counts the emails of a project and environment. */
-export function limitKeyOf({ projectId, environment }: Scope): string {
-  return `${projectId} ${environment}`;
-}
-
 /** Returns a key that repeated requests share. The store accepts one of them; null: no idempotency key. */
 export function idempotencyKeyOf(request: AcceptRequest): string | null {
   if (request.idempotency === null) return null;
-  return `${limitKeyOf(request)} ${request.idempotency.key} `;
+  return `${scopeKey(request)} ${request.idempotency.key}`;
 }
 
 /**
@@ -131,7 +126,7 @@ export function idempotencyKeyOf(request: AcceptRequest): string | null {
  */
 export function repeatKeyOf(request: AcceptRequest): string | null {
   const key = idempotencyKeyOf(request);
-  return key === null ? null : `${key}${request.keyId} ${request.idempotency?.fingerprint}`;
+  return key === null ? null : `${key} ${request.keyId} ${request.idempotency?.fingerprint}`;
 }
 
 /** Returns the rows of a repeated request, from the first one's. */

@@ -8,7 +8,7 @@
  * has no maximum, and mail servers and recipients can always add suppressions.
  */
 import { MaximumReached } from '../../core/refusals.ts';
-import type { Scope } from '../../core/scope.ts';
+import { type Scope, scopeKey } from '../../core/scope.ts';
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
 
@@ -104,7 +104,7 @@ export class SuppressionsMaximum {
    * @throws MaximumReached when there are too many
    */
   async check(tx: Queryable, scope: Scope, added: number): Promise<void> {
-    const key = `${scope.projectId} ${scope.environment}`;
+    const key = scopeKey(scope);
     const known = this.#counts.get(key);
     const count = known && this.#isValid(known) ? known : await this.#count(tx, scope, added);
     this.#counts.set(key, count);

@@ -7,7 +7,7 @@
  * environment, and on the time of the whole request. Beyond a limit the result is `unknown` with the reason. A
  * look-up that exceeds the time is not aborted, because deliveries share it; it counts until it ends.
  */
-import type { Scope } from '../../core/scope.ts';
+import { type Scope, scopeKey } from '../../core/scope.ts';
 import type { World } from '../../lib/world.ts';
 
 export type LookUpResult<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
@@ -49,14 +49,14 @@ export class LookupAllowance {
     this.#bounds = { ...DEFAULT_BOUNDS, ...bounds };
   }
 
-  forRequest({ projectId, environment }: Scope): BoundedLookup {
+  forRequest(scope: Scope): BoundedLookup {
     const { perRequestMax, requestTimeoutMs } = this.#bounds;
     const timeout = AbortSignal.timeout(requestTimeoutMs);
     let left = perRequestMax;
     return async (domain, lookUp) => {
       if (left === 0) return unknown(`one request looks up at most ${perRequestMax} domains`);
       left -= 1;
-      const usage = this.#usageOf(`${projectId} ${environment}`);
+      const usage = this.#usageOf(scopeKey(scope));
       const limitReached = this.#reachedLimit(usage, domain);
       if (limitReached !== null) return unknown(limitReached);
       usage.domainsInMinute.add(domain);

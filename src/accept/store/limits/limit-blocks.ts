@@ -24,7 +24,7 @@
  * project.
  */
 import type { LimitState } from '../../../core/limits.ts';
-import type { Scope } from '../../../core/scope.ts';
+import { type Scope, scopeKey } from '../../../core/scope.ts';
 import {
   defaultLimits,
   type LimitDefaults,
@@ -36,7 +36,6 @@ import {
   SHORT_LOCK_TIMEOUT_MS,
   withLockTimeout,
 } from './limit-windows.ts';
-import { limitKeyOf } from '../new-email.ts';
 import type { Queryable } from '../../../database/database.ts';
 
 /** Limit on concurrent commits of one project. More workers than that share the limit row. */
@@ -200,11 +199,11 @@ export class LimitsWithBlocks {
   readonly #limitKeys = new Set<string>();
 
   has(scope: Scope): boolean {
-    return this.#limitKeys.has(limitKeyOf(scope));
+    return this.#limitKeys.has(scopeKey(scope));
   }
 
   add(scope: Scope): void {
-    this.#limitKeys.add(limitKeyOf(scope));
+    this.#limitKeys.add(scopeKey(scope));
   }
 
   /**
@@ -215,7 +214,7 @@ export class LimitsWithBlocks {
     if (state === null || this.has(scope) || !needsBlocks(state)) return;
     this.add(scope);
     makeBlocks(db, scope, SHORT_LOCK_TIMEOUT_MS).catch(() =>
-      this.#limitKeys.delete(limitKeyOf(scope)),
+      this.#limitKeys.delete(scopeKey(scope)),
     );
   }
 }

@@ -7,7 +7,7 @@
  * statements cannot deadlock.
  */
 import type { Limit } from '../../../core/limits.ts';
-import type { Scope } from '../../../core/scope.ts';
+import { type Scope, scopeKey } from '../../../core/scope.ts';
 import { literalArray } from '../../../database/binary-array.ts';
 
 /** Lock timeout for statements that must not wait long for a locked limit row. */
@@ -32,8 +32,7 @@ export type LimitDemand = Scope & { emails: number; recipients: number };
 
 /** Returns the parameters $5 to $8, in the order in which rows are locked. */
 export function demandValues(wanted: readonly LimitDemand[]): unknown[] {
-  const order = ({ projectId, environment }: Scope) => `${projectId} ${environment}`;
-  const sorted = wanted.toSorted((one, other) => (order(one) < order(other) ? -1 : 1));
+  const sorted = wanted.toSorted((one, other) => (scopeKey(one) < scopeKey(other) ? -1 : 1));
   return [
     literalArray(sorted.map(({ projectId }) => projectId)),
     literalArray(sorted.map(({ environment }) => environment)),
