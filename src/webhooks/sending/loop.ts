@@ -6,7 +6,7 @@
  * Guarantees: each event is sent at least once, with one id for all retries. Deliveries are claimed under this
  * worker's lease, which fences every outcome (database/leased-queue.ts). An unreachable, slow or overloaded
  * endpoint does not delay other endpoints, even those of its project (endpoint-queue.ts, suspensions in
- * webhooks/health.ts). The number and bytes of running deliveries are limited.
+ * webhooks/endpoint-health.ts). The number and bytes of running deliveries are limited.
  *
  * Each poll searches endpoints, advances running replays by one step (replay-store.ts), claims (endpoint-queue.ts)
  * and sends (sender.ts, attempt.ts).

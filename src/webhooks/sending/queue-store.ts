@@ -12,7 +12,8 @@ import { EVENT_DATA, EVENT_EMAIL } from '../../events/event-store.ts';
 import type { Queryable } from '../../database/database.ts';
 import { createLeasedTable } from '../../database/leased-table.ts';
 import type { DeliveryStatus, LoggedAttempt } from '../delivery-store.ts';
-import type { EndpointStatus, PayloadFormat, SealedSecrets } from '../endpoint-store.ts';
+import type { PayloadFormat, SealedSecrets } from '../endpoint-store.ts';
+import { type EndpointHealth, type HealthFacts, SUSPENSION_FAILURES } from '../endpoint-health.ts';
 
 export type Endpoint = {
   projectId: string;
@@ -83,9 +84,6 @@ export type ClaimedDelivery = SealedSecrets & {
   /** JSON text with the same bytes for each attempt. */
   data: string | null;
 };
-
-/** After this many failures in a row, an endpoint gets one attempt at a time, between suspensions. */
-export const SUSPENSION_FAILURES = 5;
 
 // Lateral look-ups with a limit force one index probe each.
 const CLAIM = `
@@ -192,19 +190,11 @@ export async function endClosedEndpoint(
   return row?.ended ?? 0;
 }
 
-export type EndpointFacts = {
+export type EndpointFacts = HealthFacts & {
   projectId: string;
   endpointId: string;
   /** Changes with every change of the endpoint. */
   version: string;
-  status: EndpointStatus;
-  disabledReason: string | null;
-  failures: number;
-  /** Time of the first failure in a row, in ISO 8601; null when the last attempt succeeded. */
-  failingSince: string | null;
-  failingForMs: number;
-  /** True also when the suspension is over. */
-  wasSuspended: boolean;
 };
 
 const HEALTH = `
@@ -227,15 +217,6 @@ export function readHealth(
     endpoints.map(({ endpointId }) => endpointId),
   ]);
 }
-
-export type EndpointHealth = {
-  failures: number;
-  isFailing: boolean;
-  /** Not null disables the endpoint. */
-  disabledReason: string | null;
-  /** Milliseconds from now; null does not change the suspension. */
-  suspendedMs: number | null;
-};
 
 export type WebhookSettlement = Pick<
   ClaimedDelivery,

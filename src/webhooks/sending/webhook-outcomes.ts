@@ -2,9 +2,9 @@
  * Settles the outcomes of webhooks (group commit and fencing are in settle/outcome-batches.ts).
  *
  * A success ends a delivery. After a failure it is due again, or it ends when its retries are used up or the endpoint
- * is disabled. The health of an endpoint is decided without a lock: this file reads it, webhooks/health.ts decides,
- * and the decision is stored only if the endpoint has not changed. Otherwise both steps are repeated. The random pause
- * before each repetition grows, so that workers with outcomes of one endpoint do not collide again.
+ * is disabled. The health of an endpoint is decided without a lock: this file reads it, webhooks/endpoint-health.ts
+ * decides, and the decision is stored only if the endpoint has not changed. Otherwise both steps are repeated. The
+ * random pause before each repetition grows, so that workers with outcomes of one endpoint do not collide again.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -15,12 +15,11 @@ import type { Queryable } from '../../database/database.ts';
 import type { Extent } from '../../settle/unsettled.ts';
 import {
   type EndpointFacts,
-  type EndpointHealth,
   readHealth,
   settleWebhooks,
   type WebhookSettlement,
 } from './queue-store.ts';
-import { nextHealth, type AttemptTally } from '../health.ts';
+import { nextHealth, type AttemptTally, type EndpointHealth } from '../endpoint-health.ts';
 
 export type WebhookOutcome = Omit<WebhookSettlement, 'status'> & {
   /** `gone` means that the endpoint refuses all further webhooks (410). */

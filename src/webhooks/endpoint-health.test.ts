@@ -3,15 +3,18 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { EndpointHealth } from './sending/queue-store.ts';
-import { nextHealth, type AttemptTally } from './health.ts';
+import {
+  nextHealth,
+  type AttemptTally,
+  type EndpointHealth,
+  type HealthFacts,
+} from './endpoint-health.ts';
 
 const DAYS_MS = 24 * 3600_000;
 const [SINCE, GONE] = [
   '2026-11-21T08:30:00.123Z',
   'It responded with 410 Gone: it accepts no more webhooks.',
 ];
-type HealthFacts = Parameters<typeof nextHealth>[0];
 const HEALTHY: HealthFacts = {
   status: 'enabled',
   disabledReason: null,

@@ -2,11 +2,28 @@
  * The health of a webhook endpoint. Failures in a row suspend it; a 410 or five days of failures disable it. Pure:
  * sending/webhook-outcomes.ts reads the facts and stores the decision.
  */
-import {
-  type EndpointFacts,
-  type EndpointHealth,
-  SUSPENSION_FAILURES,
-} from './sending/queue-store.ts';
+import type { EndpointStatus } from './endpoint-store.ts';
+
+/** An endpoint as it is stored. */
+export type HealthFacts = {
+  status: EndpointStatus;
+  disabledReason: string | null;
+  failures: number;
+  /** Time of the first failure in a row, in ISO 8601; null when the last attempt succeeded. */
+  failingSince: string | null;
+  failingForMs: number;
+  /** True also when the suspension is over. */
+  wasSuspended: boolean;
+};
+
+export type EndpointHealth = {
+  failures: number;
+  isFailing: boolean;
+  /** Not null disables the endpoint. */
+  disabledReason: string | null;
+  /** Milliseconds from now; null does not change the suspension. */
+  suspendedMs: number | null;
+};
 
 /** Summary of the attempts that are settled together. */
 export type AttemptTally = {
@@ -19,7 +36,8 @@ export type AttemptTally = {
   attempt: number;
 };
 
-type HealthFacts = Omit<EndpointFacts, 'projectId' | 'endpointId' | 'version'>;
+/** After this many failures in a row, an endpoint gets one attempt at a time, between suspensions. */
+export const SUSPENSION_FAILURES = 5;
 
 const DISABLED_AFTER_MS = 5 * 24 * 3600_000;
 const SUSPENDED_FIRST_MS = 5_000;
