@@ -20,7 +20,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'start',
     about: 'start the service',
-    load: async () => (await import('./commands/start.ts')).describeStart,
+    load: async () => (await import('./commands/start-command.ts')).describeStart,
   },
   {
     name: 'install',
@@ -162,7 +162,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'bench',
     about: 'measure the service on this machine',
-    load: async () => (await import('./commands/bench.ts')).describeBench,
+    load: async () => (await import('./commands/bench-command.ts')).describeBench,
   },
   {
     name: 'secrets',
@@ -172,12 +172,12 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'migrate',
     about: "migrate the database to this version's schema",
-    load: async () => (await import('./commands/migrate.ts')).describeMigrate,
+    load: async () => (await import('./commands/migrate-command.ts')).describeMigrate,
   },
   {
     name: 'upgrade-check',
     about: 'show what an upgrade to this version would do, and change nothing',
-    load: async () => (await import('./commands/upgrade-check.ts')).describeUpgradeCheck,
+    load: async () => (await import('./commands/upgrade-check-command.ts')).describeUpgradeCheck,
   },
   {
     name: 'backup',
@@ -202,12 +202,12 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'login',
     about: 'save the address and the key of a service for further commands',
-    load: async () => (await import('./commands/login.ts')).describeLogin,
+    load: async () => (await import('./commands/login-command.ts')).describeLogin,
   },
   {
     name: 'logout',
     about: 'forget the saved service',
-    load: async () => (await import('./commands/login.ts')).describeLogout,
+    load: async () => (await import('./commands/login-command.ts')).describeLogout,
   },
   {
     name: 'completion',

@@ -1,6 +1,6 @@
 /**
  * Reports what an upgrade to this version would do to the running installation. Everything is read in one session that
- * cannot write. cli/commands/upgrade-check.ts prints it; docs/upgrading.md explains it.
+ * cannot write. cli/commands/upgrade-check-command.ts prints it; docs/upgrading.md explains it.
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';

@@ -25,7 +25,7 @@ import { newSettlement } from '../settle/settlement.ts';
 import { recordVisits } from '../tracking/tracking-store.ts';
 import { findDelivery } from '../webhooks/delivery-store.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
-import { claimWebhooks } from '../webhooks/sending/queue-store.ts';
+import { claimWebhooks } from '../webhooks/sending/webhook-queue-store.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

@@ -2,7 +2,7 @@
  * Checks access to a route before the body is read, as its `config` (services.ts) requires: the key, its permission,
  * its domain, then type and size of the body. A route without `config` gets all checks, so an omission is safe.
  * Most operations take a session in place of a key (accounts/sessions/http-sessions.ts). The operator of this machine
- * needs neither (socket/admin-socket.ts).
+ * needs neither (socket/admin-requests.ts).
  */
 import type {
   FastifyReply,
@@ -29,7 +29,7 @@ import {
   TOO_LARGE,
 } from './errors.ts';
 import { createLimitHeadersHook } from '../accounts/limits/http-limits.ts';
-import { admitOperator } from './socket/admin-socket.ts';
+import { admitOperator } from './socket/admin-requests.ts';
 import { isLocalOperator, isFromLocalOperator } from './socket/local-operator.ts';
 import { LEAST_ROLES, OPERATOR_KEY_OPERATIONS, LOCAL_OPERATOR_OPERATIONS } from './roles.ts';
 import type { App, HttpServices } from './services.ts';

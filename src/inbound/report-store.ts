@@ -16,7 +16,7 @@ import {
 } from '../database/database.ts';
 import { GroupCommit } from '../database/group-commit.ts';
 import { queueNotices } from '../notices/notice-store.ts';
-import { storeFull } from '../settle/full-path.ts';
+import { storeFull } from '../settle/settle-full-path.ts';
 import type { Settlement } from '../settle/settlement.ts';
 import type { Environment } from '../core/scope.ts';
 import { type Address, type Mailbox, parseMailbox } from '../mail/address.ts';

@@ -26,7 +26,7 @@ import {
   type QueueWalkStep,
   saveQueueWalked,
   walkQueueStep,
-} from './queue-store.ts';
+} from './queue-walk-store.ts';
 import {
   countOutcomes,
   findDayStart,

@@ -9,7 +9,7 @@
  */
 import { DatabaseUnavailable, sqlStateOf, whenAvailable } from '../database/database.ts';
 import { GroupCommit, type GroupCommitOptions } from '../database/group-commit.ts';
-import { SettleHealth } from './health.ts';
+import { SettleHealth } from './settle-health.ts';
 import {
   type Extent,
   isAssertion,

@@ -2,17 +2,18 @@
  * Settles deliveries of mail: group commits of outcomes, each on one of two paths. outcome-batches.ts contains group
  * commit and fencing.
  *
- * A short statement (fast-path.ts) stores most outcomes, in a commit of its own. The full path (full-path.ts) stores
- * the others and those that the fast path skips. Both queue webhook deliveries. `onWebhooksQueued` is called after
- * such a commit: service/worker/server.ts connects it to `webhooks.wake()` (webhooks/sending/loop.ts).
+ * A short statement (settle-fast-path.ts) stores most outcomes, in a commit of its own. The full path
+ * (settle-full-path.ts) stores the others and those that the fast path skips. Both queue webhook deliveries.
+ * `onWebhooksQueued` is called after such a commit: service/worker/server.ts connects it to `webhooks.wake()`
+ * (webhooks/sending/loop.ts).
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../lib/failpoint.ts';
 import type { World } from '../lib/world.ts';
 import type { Queryable } from '../database/database.ts';
 import { OutcomeBatches, type CommitContext } from './outcome-batches.ts';
-import { fastOutcomesOf, storeFast } from './fast-path.ts';
-import { storeFull } from './full-path.ts';
+import { fastOutcomesOf, storeFast } from './settle-fast-path.ts';
+import { storeFull } from './settle-full-path.ts';
 import type { Settlement } from './settlement.ts';
 import type { Extent } from './unsettled.ts';
 

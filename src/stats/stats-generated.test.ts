@@ -28,7 +28,7 @@ import { type DayStep, readAccepted, walkDayStep } from '../reconciliation/recon
 import { Findings } from '../reconciliation/findings.ts';
 import { NO_ID } from '../retention/retention-store.ts';
 import { cancelEmail } from '../emails/schedule-store.ts';
-import { storeFull } from '../settle/full-path.ts';
+import { storeFull } from '../settle/settle-full-path.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 import { foldStats, readStats } from './stats-store.ts';
 import { addSuppression } from '../suppressions/suppression-store.ts';

@@ -30,7 +30,7 @@ import { storeEmails } from '../accept/store/full-path.ts';
 import { newId } from '../database/ids.ts';
 import { registerWorker } from '../delivery/queue/worker-store.ts';
 import { forgetExpired } from '../retention/retention-store.ts';
-import { storeFull } from '../settle/full-path.ts';
+import { storeFull } from '../settle/settle-full-path.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 import type { Settlement } from '../settle/settlement.ts';
 import { foldStats, readStats, type StatsRow } from './stats-store.ts';

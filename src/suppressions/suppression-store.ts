@@ -1,6 +1,6 @@
 /**
- * Suppressed addresses per project and environment. settle/full-path.ts adds the entries that a reply causes. This
- * file writes single entries and files, each with its event and history entry (history-store.ts) in one statement.
+ * Suppressed addresses per project and environment. settle/settle-full-path.ts adds the entries that a reply causes.
+ * This file writes single entries and files, each with its event and history entry (history-store.ts) in one statement.
  * An expired entry counts as absent. Its expiry adds no history entry, because the first entry states the time. Entries
  * of simulator addresses hold back nothing (held-back-store.ts).
  *

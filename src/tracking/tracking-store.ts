@@ -2,8 +2,8 @@
  * Stores opens and clicks of tracked emails as events, with their webhook deliveries in the same commit.
  *
  * Their number is bounded: each recipient has a limit of stored opens and of stored clicks, and nothing is stored
- * after the email was removed. The statement locks the emails first, in the order of ids like settle/full-path.ts, so
- * the numbers of an email's events have no gap.
+ * after the email was removed. The statement locks the emails first, in the order of ids like
+ * settle/settle-full-path.ts, so the numbers of an email's events have no gap.
  */
 import type { EventType } from '../core/events.ts';
 import type { TrackedRecipient } from '../mail/links/tracking-link.ts';

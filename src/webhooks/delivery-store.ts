@@ -1,6 +1,6 @@
 /**
  * The log of webhook deliveries: one per event and endpoint, with its attempts. A delivery is stored with its event
- * (events/event-store.ts) and updated with each outcome (sending/queue-store.ts). replay-store.ts queues it
+ * (events/event-store.ts) and updated with each outcome (sending/webhook-queue-store.ts). replay-store.ts queues it
  * again; retention/retention-store.ts deletes it.
  */
 import type { Scope } from '../core/scope.ts';

@@ -1,5 +1,5 @@
 /**
- * Compares webhook endpoints that the service has disabled (sending/queue-store.ts) with the open conditions
+ * Compares webhook endpoints that the service has disabled (sending/webhook-queue-store.ts) with the open conditions
  * `webhook.disabled`. The statement that settles outcomes runs too often to report them itself.
  */
 import type { Scope } from '../core/scope.ts';

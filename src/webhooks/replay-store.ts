@@ -1,7 +1,7 @@
 /**
  * Replays: stored webhook deliveries are queued again, one by one or by time range, with the same ids and a new retry
  * schedule. A replayed delivery is queued like any other, so one worker at a time sends it
- * (sending/queue-store.ts).
+ * (sending/webhook-queue-store.ts).
  *
  * Any worker queues a range in steps (`advanceReplays`). A step and the cursor of its replay commit together. At most
  * DUE_MAX deliveries of an endpoint are due at a time. New events wait only for these, and an endpoint with an outage
@@ -13,7 +13,7 @@ import { newId } from '../database/ids.ts';
 import { type DeliveryRange, type DeliveryStatus, findDeliveryIds } from './delivery-store.ts';
 import { batchDelete } from '../database/expiry.ts';
 
-// Lock order: the queue row first, then the delivery, as in sending/queue-store.ts.
+// Lock order: the queue row first, then the delivery, as in sending/webhook-queue-store.ts.
 const replaySql = (condition: string, isFirst: string) => `
 wanted as materialized (
   select d.project_id, d.endpoint_id, d.event_id from webhook_deliveries d

@@ -1,4 +1,4 @@
-/** The socket by which the operator of the machine uses the API without a key (src/http/socket/admin-socket.ts). */
+/** The socket by which the operator of the machine uses the API without a key (src/http/socket/admin-requests.ts). */
 import assert from 'node:assert/strict';
 import { readFileSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { request } from 'node:http';

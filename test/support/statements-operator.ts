@@ -22,7 +22,7 @@ import {
   claimQueueWalk,
   saveQueueWalked,
   walkQueueStep,
-} from '../../src/reconciliation/queue-store.ts';
+} from '../../src/reconciliation/queue-walk-store.ts';
 import * as outcomes from '../../src/reconciliation/outcome-store.ts';
 import { Findings } from '../../src/reconciliation/findings.ts';
 import * as proof from '../../src/reconciliation/reconciliation-store.ts';

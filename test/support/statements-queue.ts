@@ -29,7 +29,7 @@ import {
   countByIndex,
   readLastReplies,
   readQueue,
-} from '../../src/delivery/queue-control/report-store.ts';
+} from '../../src/delivery/queue-control/queue-report-store.ts';
 import type { Exercise, Stage } from './statements.ts';
 
 const NOBODY_ID = '00000000-0000-0000-0000-000000000000';

@@ -5,7 +5,7 @@ import { newId } from '../../src/database/ids.ts';
 import type { Page } from '../../src/database/page.ts';
 import * as deliveries from '../../src/webhooks/delivery-store.ts';
 import * as endpoints from '../../src/webhooks/endpoint-store.ts';
-import * as webhooks from '../../src/webhooks/sending/queue-store.ts';
+import * as webhooks from '../../src/webhooks/sending/webhook-queue-store.ts';
 import {
   type WebhookOutcome,
   WebhookOutcomes,

@@ -40,7 +40,7 @@ import {
   forgetHistory,
   shortenHistories,
 } from '../../src/suppressions/history-store.ts';
-import { WEBHOOKS } from '../../src/webhooks/sending/queue-store.ts';
+import { WEBHOOKS } from '../../src/webhooks/sending/webhook-queue-store.ts';
 import { BUSY_ADDRESS } from './fill.ts';
 import {
   addUp,

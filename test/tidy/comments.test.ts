@@ -38,7 +38,7 @@ holds('a line of a comment fits the page', CODE, commentsFitThePage, [
 
 const PATHS = new Set([...CODE, ...readFiles(['sdk/**/*.ts'])].map(({ path }) => path));
 holds('a file that a comment names is there', CODE, commentsNameFilesThatExist(PATHS), [
-  ['src/core/a.ts', '/** Stored by settle/full-path.ts. */'],
+  ['src/core/a.ts', '/** Stored by settle/settle-full-path.ts. */'],
   ['src/core/b.ts', '// See gone/gone.ts.\n', 'names gone/gone.ts, which is not there.'],
 ]);
 
@@ -49,7 +49,10 @@ holds(
   MIGRATIONS,
   commentsNameFilesThatExist(PATHS),
   [
-    ['migrations/9000.do.a.sql', '-- Read by settle/full-path.ts,\n-- row by row.\nselect 1;'],
+    [
+      'migrations/9000.do.a.sql',
+      '-- Read by settle/settle-full-path.ts,\n-- row by row.\nselect 1;',
+    ],
     [
       'migrations/9001.do.b.sql',
       'select 1;\n-- Read by\n-- gone/gone.ts.\n',

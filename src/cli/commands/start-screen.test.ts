@@ -2,7 +2,7 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { curlCommand, firstScreen, laterScreen, type StartScreen } from './start.ts';
+import { curlCommand, firstScreen, laterScreen, type StartScreen } from './start-command.ts';
 
 const SCREEN: StartScreen = {
   info: {

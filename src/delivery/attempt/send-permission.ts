@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import type { Queryable } from '../../database/database.ts';
 import type { World } from '../../lib/world.ts';
 import type { Transaction } from '../../net/smtp/client.ts';
-import type { SettleHealth } from '../../settle/health.ts';
+import type { SettleHealth } from '../../settle/settle-health.ts';
 import type { Delivery } from '../memory/delivery.ts';
 import { readStopReasons } from '../queue/queue-store.ts';
 import type { Cutoff } from './cutoff.ts';

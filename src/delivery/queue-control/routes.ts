@@ -8,7 +8,7 @@
 import type { FastifyRequest } from 'fastify';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import { markDrop, restoreDrop } from './drop.ts';
-import { type QueueReader, reportProvider, reportQueue } from './report.ts';
+import { type QueueReader, reportProvider, reportQueue } from './queue-report.ts';
 import { parseDomain } from '../../mail/address.ts';
 import { isId } from '../../database/ids.ts';
 import { type QueueChange, type QueueSelector, WHOLE_QUEUE } from './change-store.ts';

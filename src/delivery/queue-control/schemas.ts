@@ -1,6 +1,6 @@
-/** Schemas of the queue report (delivery/queue-control/report.ts) and of the changes. */
+/** Schemas of the queue report (delivery/queue-control/queue-report.ts) and of the changes. */
 import { z } from 'zod';
-import { QUEUE_LIMITS } from './report.ts';
+import { QUEUE_LIMITS } from './queue-report.ts';
 import { LIMIT_SOURCES } from '../shaping/settings.ts';
 import { doc, environment, idSchema, label, shown, time } from '../../http/schemas.ts';
 

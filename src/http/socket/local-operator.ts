@@ -1,4 +1,4 @@
-/** Recognises requests of the operator of this machine (admin-socket.ts). */
+/** Recognises requests of the operator of this machine (admin-requests.ts). */
 import type { Socket } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import type { SessionState } from '../../accounts/sessions/session-store.ts';

@@ -14,7 +14,7 @@ import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/broker-
 import type { MessageBuilder, MessageRecipient } from '../../delivery/message/message-builder.ts';
 import { RESEND_MOUNT } from '../../compat/resend/mount.ts';
 import { DomainService } from '../../domains/domains.ts';
-import { listenOnAdminSocket } from '../../http/socket/admin-socket.ts';
+import { listenOnAdminSocket } from '../../http/socket/admin-requests.ts';
 import { buildApp } from '../../http/app.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { ownUrl } from '../machine/own-host.ts';

@@ -21,7 +21,7 @@ export type WorkerSetup = {
   /** User to switch to; null: the worker keeps its user. */
   user: User | null;
   instance: string;
-  /** Path of the socket for the command line (http/socket/admin-socket.ts). */
+  /** Path of the socket for the command line (service/admin-socket.ts). */
   adminSocket: string;
   parts: readonly WorkerPart[];
   /** On hold, neither mail nor webhooks are sent until `hold_ended`. */

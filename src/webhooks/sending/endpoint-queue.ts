@@ -7,7 +7,7 @@
  * counts against the limits of waiting attempts. One project may have a quarter of those. So an endpoint that responds
  * after 14 s delays neither other projects nor quick endpoints of its own project.
  */
-import type { Endpoint } from './queue-store.ts';
+import type { Endpoint } from './webhook-queue-store.ts';
 
 /** How many deliveries of an endpoint to claim. */
 export type EndpointClaim = Endpoint & {

@@ -28,7 +28,7 @@ import {
   type WebhookClaim,
   type WebhookKey,
   WEBHOOKS,
-} from './queue-store.ts';
+} from './webhook-queue-store.ts';
 import { QUICK_MS, WebhookSender } from './sender.ts';
 
 export type WebhookLoopOptions = Omit<AttemptDependencies, 'agents'> & {

@@ -7,7 +7,7 @@ import { SETTLING } from '../../../test/support/mail-store.ts';
 import { webhookTest } from '../../../test/support/webhooks.ts';
 import type { Queryable, Statement } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
-import { claimWebhooks } from './queue-store.ts';
+import { claimWebhooks } from './webhook-queue-store.ts';
 import { WebhookOutcomes } from './webhook-outcomes.ts';
 
 test('a response that the database refuses to store is kept, and the webhook is not sent again', async () => {

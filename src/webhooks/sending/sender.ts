@@ -9,7 +9,7 @@ import { createHttpAgents, type HttpAgents } from '../../net/http/guarded-client
 import type { Queryable } from '../../database/database.ts';
 import { SecretUnopenable } from '../../secrets/secret-box.ts';
 import { markAndLogUnusable } from '../../secrets/unusable-store.ts';
-import type { ClaimedDelivery } from './queue-store.ts';
+import type { ClaimedDelivery } from './webhook-queue-store.ts';
 import { attemptWebhook, type AttemptDependencies } from './attempt.ts';
 import type { AttemptOutcome } from './response.ts';
 import type { Pace } from './endpoint-queue.ts';

@@ -18,7 +18,7 @@ import {
   readHealth,
   settleWebhooks,
   type WebhookSettlement,
-} from './queue-store.ts';
+} from './webhook-queue-store.ts';
 import { nextHealth, type AttemptTally, type EndpointHealth } from '../endpoint-health.ts';
 
 export type WebhookOutcome = Omit<WebhookSettlement, 'status'> & {

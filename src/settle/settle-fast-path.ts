@@ -3,10 +3,10 @@
  * the worker that leases the recipient. It costs PostgreSQL little more than half of the full path's CPU
  * (docs/decisions/0004-accept-and-settle.md).
  *
- * The full path (full-path.ts) remains the specification. The fast path stores an outcome exactly as the full path
- * would, or skips it: when the recipient is not leased, or its email is locked at the moment. If anything else is
+ * The full path (settle-full-path.ts) remains the specification. The fast path stores an outcome exactly as the full
+ * path would, or skips it: when the recipient is not leased, or its email is locked at the moment. If anything else is
  * wrong with one outcome, the fast path stores nothing. The full path then decides, in a commit of its own.
- * fast-path.test.ts compares both paths.
+ * settle-fast-path.test.ts compares both paths.
  *
  * The ids are sorted, so that every statement locks emails in the same order.
  */

@@ -1,7 +1,7 @@
 /** Shows when senders are told to stop because outcomes cannot be stored. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SettleHealth } from './health.ts';
+import { SettleHealth } from './settle-health.ts';
 
 test('settling is healthy until the database is unavailable, and again once a batch is stored', async () => {
   const health = new SettleHealth();

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
-import { readQueue } from './report-store.ts';
+import { readQueue } from './queue-report-store.ts';
 
 test('a large provider is in the lists of the queue even when many single hosts have more mail', async () => {
   await using database = await testDatabase();

@@ -16,7 +16,7 @@ import {
   type QueueCounts,
   type QueueScope,
   readQueue,
-} from './report-store.ts';
+} from './queue-report-store.ts';
 import { nameInFile } from '../shaping/settings-file.ts';
 import {
   type ExplainedLimit,

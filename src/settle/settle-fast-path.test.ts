@@ -12,9 +12,9 @@ import type { NewEmail } from '../accept/store/new-email.ts';
 import { storeEmails } from '../accept/store/full-path.ts';
 import { newId } from '../database/ids.ts';
 import { type Queryable, sqlStateOf } from '../database/database.ts';
-import { storeFull } from './full-path.ts';
+import { storeFull } from './settle-full-path.ts';
 import type { Settlement } from './settlement.ts';
-import { fastOutcomesOf, storeFast } from './fast-path.ts';
+import { fastOutcomesOf, storeFast } from './settle-fast-path.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
 
 const database = await testDatabase();
