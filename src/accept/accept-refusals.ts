@@ -40,11 +40,11 @@ export function refusalFor(
   if (outcome === 'limited' && limit !== null) {
     return limitRefusal('sending', limit, email.recipients.length);
   }
-  const refusal = reasonOf(outcome, email);
+  const refusal = refusalWithoutLimit(outcome, email);
   return outcome === 'unknown' || limit === null ? refusal : { ...refusal, limit };
 }
 
-function reasonOf(outcome: RefusedKind, email: NewEmail): Refusal {
+function refusalWithoutLimit(outcome: RefusedKind, email: NewEmail): Refusal {
   switch (outcome) {
     case 'key_refused':
       return { refused: 'authentication_error', message: KEY_REFUSED };

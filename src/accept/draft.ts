@@ -97,7 +97,8 @@ const ATTACHMENTS_MAX = 100;
 const FILENAME_MAX_BYTES = 255;
 
 export const MESSAGE_MAX_BYTES = 30 * 1024 * 1024;
-const TOO_LARGE = 'The message would be larger than 30 MB; send smaller attachments, or links.';
+const MESSAGE_TOO_LARGE =
+  'The message would be larger than 30 MB; send smaller attachments, or links.';
 
 export function parseDraft(input: DraftInput, rules: DraftRules): EmailDraft | Refusal {
   const problems: FieldProblem[] = [];
@@ -132,7 +133,8 @@ export function parseDraft(input: DraftInput, rules: DraftRules): EmailDraft | R
 
   const email: Email = { from, ...fields };
   const sizeBytes = estimateSizeBytes(email);
-  if (sizeBytes > MESSAGE_MAX_BYTES) return refuseFields([{ field: '', message: TOO_LARGE }]);
+  if (sizeBytes > MESSAGE_MAX_BYTES)
+    return refuseFields([{ field: '', message: MESSAGE_TOO_LARGE }]);
   const recipients = recipientsOf({ ...lists, bcc });
   return { email, bcc, recipients, emailId: null, scheduledAt, expiresInS, sizeBytes };
 }

@@ -157,12 +157,12 @@ function responseOf(message: IncomingMessage): Response {
 
 export function noResponse(origin: string, error: unknown): Failure {
   return unavailable(
-    `No response from the service at ${origin} (${reasonOf(error)}); check that it runs there.`,
+    `No response from the service at ${origin} (${failureReason(error)}); check that it runs there.`,
   );
 }
 
 /** Returns why there was no response, as part of a sentence. */
-export function reasonOf(error: unknown): string {
+export function failureReason(error: unknown): string {
   const { message, cause } = error as Error & { cause?: unknown };
-  return cause instanceof Error ? reasonOf(cause) : message;
+  return cause instanceof Error ? failureReason(cause) : message;
 }

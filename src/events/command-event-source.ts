@@ -6,7 +6,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { LetterhausError } from '../../sdk/src/errors.ts';
 import type { Api } from '../cli/api.ts';
-import { reasonOf } from '../cli/connection.ts';
+import { failureReason } from '../cli/connection.ts';
 
 export type SourceEvent = {
   id: string;
@@ -106,7 +106,7 @@ function isPermanent(error: unknown): error is LetterhausError {
 
 function outageSentence(error: unknown): string {
   if (error instanceof LetterhausError) return error.message;
-  return `The service does not respond (${reasonOf(error)}).`;
+  return `The service does not respond (${failureReason(error)}).`;
 }
 
 /** @throws LetterhausError when something else than a service responds, such as a website */

@@ -26,7 +26,7 @@ import {
   encodingProblemOf,
   refuseEncoding,
   sendProblem,
-  TOO_LARGE,
+  BODY_TOO_LARGE,
 } from './errors.ts';
 import { createLimitHeadersHook } from '../accounts/limits/http-limits.ts';
 import { admitOperator } from './socket/admin-requests.ts';
@@ -257,7 +257,8 @@ const pass: onRequestHookHandler = (_request, _reply, done) => done();
 const refuseBody: onRequestHookHandler = (request, reply, done) => {
   const { headers, method, routeOptions } = request;
   if (method === 'GET' || method === 'HEAD') return done();
-  if (Number(headers['content-length']) > BODY_MAX_BYTES) return void sendProblem(reply, TOO_LARGE);
+  if (Number(headers['content-length']) > BODY_MAX_BYTES)
+    return void sendProblem(reply, BODY_TOO_LARGE);
   const encodingProblem = routeOptions.config.takesAnyBody ? null : encodingProblemOf(request);
   if (encodingProblem !== null) return void refuseEncoding(reply, encodingProblem);
   done();

@@ -66,7 +66,7 @@ const UNAVAILABLE_RETRY_S = 5;
 const ENCODING_CHARACTERS_MAX = 60;
 export const BODY_MAX_BYTES = 45 * 1024 * 1024;
 
-export const TOO_LARGE: HttpProblem = {
+export const BODY_TOO_LARGE: HttpProblem = {
   status: 413,
   code: 'payload_too_large',
   message: 'The body is larger than 45 MB; send smaller attachments.',
@@ -91,7 +91,7 @@ export const STOPPING: HttpProblem = {
 };
 
 const FASTIFY_PROBLEMS: Readonly<Record<string, HttpProblem>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: TOO_LARGE,
+  FST_ERR_CTP_BODY_TOO_LARGE: BODY_TOO_LARGE,
   FST_ERR_CTP_INVALID_MEDIA_TYPE: NOT_JSON,
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: malformed('The body is shorter than its Content-Length.'),
   ERR_TINY_PIECES: malformed('The body arrives in pieces of a few bytes; send larger chunks.'),

@@ -243,7 +243,8 @@ export function readRow(
   if (text.includes('\u{fffd}')) return { problem: 'The address is not in UTF-8' };
   const address = parseAddress(text);
   if (address === null) return { problem: explainAddress(text) };
-  const reason = reasonOf(cell('reason')) ?? (cell('reason') === '' ? defaultReason : null);
+  const reason =
+    suppressionReasonOf(cell('reason')) ?? (cell('reason') === '' ? defaultReason : null);
   if (reason === null) {
     return { problem: `${quoted(cell('reason'))} is not one of ${SUPPRESSION_REASONS.join(', ')}` };
   }
@@ -254,7 +255,7 @@ export function readRow(
   return { address, reason, createdAt, expiresAt };
 }
 
-function reasonOf(text: string): SuppressionReason | null {
+function suppressionReasonOf(text: string): SuppressionReason | null {
   const wanted = text.toLowerCase();
   return SUPPRESSION_REASONS.find((reason) => reason === wanted) ?? null;
 }

@@ -178,7 +178,7 @@ async function moveTo(
     beforePause: target.flush,
     onProgress: reportProgress(cli, json),
   };
-  return outcomeOf(await moveDatabase(options), toPlace);
+  return moveCommandResult(await moveDatabase(options), toPlace);
 }
 
 /** Checks the key first: a node with another key could not follow. @throws SecretKeyProblem */
@@ -258,7 +258,7 @@ async function dataFolderOf(address: DatabaseAddress): Promise<string | null> {
   }
 }
 
-function outcomeOf(
+function moveCommandResult(
   { wasCopied, rows, bytes, pauseMs, lockMs }: MoveResult,
   toPlace: string,
 ): CommandResult {

@@ -34,12 +34,12 @@ export function undoCommand(
       sealed: sealDestination(secrets, destinationOf(databaseUrl, findOrCreateInstanceId(dataDir))),
       openNew,
     });
-    return outcomeOf(cli, departure);
+    return undoCommandResult(cli, departure);
   };
   return withAddress(cli, work, { mayBeOld: true });
 }
 
-function outcomeOf({ program }: Cli, { place, at }: Departure): CommandResult {
+function undoCommandResult({ program }: Cli, { place, at }: Departure): CommandResult {
   return {
     data: { object: 'move', undone: true, from: place, moved_at: at.toISOString() },
     text: [

@@ -216,7 +216,7 @@ function throughRelay(wanted: Wanted): Wanted {
     : wanted;
 }
 
-function outcomeOf(wanted: Wanted, email: NewEmail): Settlement {
+function settlementOf(wanted: Wanted, email: NewEmail): Settlement {
   const { status, text, late } = wanted;
   const suppress = { reason: 'hard_bounce', days: 7, eventId: newId() } as const;
   return settlement(email, {
@@ -313,7 +313,7 @@ test('both paths give the same results and leave the same rows', async () => {
         const batch = outcomes
           .filter(({ email }) => email < emails.length)
           .map((one) => (hasRelay ? throughRelay(one) : one))
-          .map((one) => outcomeOf(one, emails[one.email]!));
+          .map((one) => settlementOf(one, emails[one.email]!));
         if (batch.length === 0) continue;
         await db.accepting.transaction(async (tx) => {
           const tried = async (write: typeof full): Promise<object> => {

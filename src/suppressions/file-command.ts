@@ -18,7 +18,7 @@ import {
   type CommandResult,
   usageFailure,
 } from '../cli/command.ts';
-import { reasonOf } from '../cli/connection.ts';
+import { failureReason } from '../cli/connection.ts';
 import { FORMAT_NAMES } from '../move-in/suppression-services.ts';
 import { SUPPRESSION_REASONS, type SuppressionReason } from './suppression-store.ts';
 
@@ -140,7 +140,7 @@ function importProblem(error: unknown, upload: Upload): Failure | null {
   }
   if (!(error instanceof ConnectionError) || sentBytes === 0) return null;
   const failed =
-    `The import was interrupted (${reasonOf(error)}). What the service has stored stays; ` +
+    `The import was interrupted (${failureReason(error)}). What the service has stored stays; ` +
     'import the file again, which adds only what is missing.';
   return { failed, code: 'service_unavailable', exitCode: 1 };
 }
@@ -232,7 +232,7 @@ function countLines(piece: Uint8Array): number {
 /** Returns null for bugs. */
 function exportProblem(error: unknown, file: string): Failure | null {
   if (error instanceof ConnectionError) {
-    const failed = `The export was interrupted (${reasonOf(error)}), and ${file} is not complete; repeat the command.`;
+    const failed = `The export was interrupted (${failureReason(error)}), and ${file} is not complete; repeat the command.`;
     return { failed, code: 'service_unavailable', exitCode: 1 };
   }
   const problem = fileProblem(file, error);

@@ -15,7 +15,7 @@ export const RESERVED = new Set(
   'true false nil null empty blank and or not contains in forloop'.split(' '),
 );
 
-const TOO_LARGE = `has more than ${VALUES_MAX} characters in its values`;
+const VALUES_TOO_LARGE = `has more than ${VALUES_MAX} characters in its values`;
 
 /** A number in JSON, but with leading zeros allowed. */
 const NUMBER_TEXT = /^-?\d{1,32}(\.\d{1,32})?(e[+-]?\d{1,3})?$/i;
@@ -40,7 +40,7 @@ export function checkDeclarations(
     const problem = variable.default === undefined ? null : typeProblem(type, variable.default);
     if (problem !== null) problems.push({ field: `${at}.default`, message: problem });
   }
-  if (exceedsSize(variables, VALUES_MAX)) problems.push({ field, message: TOO_LARGE });
+  if (exceedsSize(variables, VALUES_MAX)) problems.push({ field, message: VALUES_TOO_LARGE });
   return problems;
 }
 
@@ -59,7 +59,7 @@ export function assignVariables(
   const problems: FieldProblem[] = [];
   const values: Record<string, unknown> = {};
   const known = new Map(variables.map((variable) => [variable.name, variable]));
-  if (exceedsSize(given, VALUES_MAX)) return { problems: [{ field, message: TOO_LARGE }] };
+  if (exceedsSize(given, VALUES_MAX)) return { problems: [{ field, message: VALUES_TOO_LARGE }] };
   for (const name of Object.keys(given)) {
     if (known.has(name)) continue;
     const message = 'is not a variable of this template; check the spelling';

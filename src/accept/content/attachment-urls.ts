@@ -200,9 +200,10 @@ class DownloadedFiles {
 
   /** @throws Overloaded unless the request itself is too large */
   #refuseTooLarge(): DownloadProblem {
-    if (this.#bytes > REQUEST_MAX_BYTES) return { message: TOO_LARGE };
+    if (this.#bytes > REQUEST_MAX_BYTES) return { message: ATTACHMENTS_TOO_LARGE };
     throw new Overloaded('too many large requests are in progress');
   }
 }
 
-const TOO_LARGE = 'exceeds the limit of a request: 45 MB, in base64, for all attachments';
+const ATTACHMENTS_TOO_LARGE =
+  'exceeds the limit of a request: 45 MB, in base64, for all attachments';

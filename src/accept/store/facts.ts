@@ -37,7 +37,7 @@ export const VERIFIED_DOMAIN = `
        where d.project_id = i.project_id and d.environment = i.environment and d.name = i.domain
          and d.deleted_at is null and d.status = 'verified' limit 1`;
 
-const SUPPRESSED = `
+const SUPPRESSED_RECIPIENTS = `
   select json_agg(json_build_array(r.ord, s.reason, wire_time(s.expires_at)) order by r.ord)
     from unnest($9::int[], $10::text[]) with ordinality as r(group_number, address_key, ord)
    cross join lateral (
@@ -76,7 +76,7 @@ select t.now, t.now::text as "exactNow", wire_time(t.now) as time,
          'tracksClicks', d.track_clicks, 'isPaused', d.is_paused) end as domain,
        ${limitCountJson('', 'w.length')} as emails, ${limitCountJson('recipients_', 'w.recipients_length')} as recipients,
        w.has_blocks as "hasBlocks", b.is_to_fill as "isToFill",
-       case when i.group_number = 1 then (${SUPPRESSED}) end as suppressed,
+       case when i.group_number = 1 then (${SUPPRESSED_RECIPIENTS}) end as suppressed,
        case when i.group_number = 1 then (${EARLIER}) end as earlier
   from (select now() + skew as now from clock) t
  cross join unnest($5::uuid[], $6::text[], $7::uuid[], $8::text[]) with ordinality

@@ -330,10 +330,10 @@ function suppressedEventJson({ email, recipient, seq }: AcceptedRecipient): stri
 }
 
 /** Outcome of a recipient that is suppressed when the email is accepted. */
-const SUPPRESSED = { status: 'suppressed', smtp: null, reason: null } as const;
+const SUPPRESSED_OUTCOME = { status: 'suppressed', smtp: null, reason: null } as const;
 
 function noticeJson({ email, recipient, seq }: AcceptedRecipient): string | null {
   if (seq === null || !email.dsn) return null;
-  const notice = noticeFor(email.dsn, recipient.address, SUPPRESSED);
+  const notice = noticeFor(email.dsn, recipient.address, SUPPRESSED_OUTCOME);
   return notice ? JSON.stringify(notice.facts) : null;
 }

@@ -2,7 +2,7 @@
  * `letterhaus restore`: fills an empty data directory, or the empty database of DATABASE_URL, from a backup. The
  * installation is on hold until `letterhaus release`.
  */
-import { restoredOutcome } from './restore-outcome.ts';
+import { restoreResult } from './restore-result.ts';
 import type { Command } from 'commander';
 import { fileToRead, locate } from '../places/locate-place.ts';
 import { megabytes, PlaceProblem } from '../places/backup-place.ts';
@@ -120,7 +120,7 @@ async function restore(
       await migrateAsStartDoes(cli, { address, config });
       const { databaseUrl } = config;
       writeDatabaseNote(dataDir, databaseUrl === null ? 'embedded' : withoutPassword(databaseUrl));
-      return outcomeOf(cli, facts, replayed);
+      return backupRestoreResult(cli, facts, replayed);
     } catch (error) {
       return backupFailure(error);
     }
@@ -154,13 +154,13 @@ async function migrateAsStartDoes(
   });
 }
 
-function outcomeOf(
+function backupRestoreResult(
   { program }: Cli,
   { header, rows }: BackupFacts,
   { suppressions, keys }: ReplayCounts,
 ): CommandResult {
   const { takenAt, open, version } = header;
-  return restoredOutcome(
+  return restoreResult(
     program,
     { takenAt, open, version, rows, emails: rows['emails'] ?? 0 },
     { suppressions, keys },

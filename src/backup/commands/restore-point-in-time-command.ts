@@ -2,7 +2,7 @@
  * `letterhaus restore --point-in-time TIME PLACE`: restores the embedded database of an empty data directory to that
  * time, from the archive that the service keeps. The installation is on hold afterwards.
  */
-import { restoredOutcome } from './restore-outcome.ts';
+import { restoreResult } from './restore-result.ts';
 import { archiveAt } from '../places/locate-place.ts';
 import { megabytes, PlaceProblem } from '../places/backup-place.ts';
 import {
@@ -79,7 +79,7 @@ export async function restorePointInTime(
     if (isOperators) return usageFailure(error.message);
     throw error;
   }
-  return outcomeOf(cli, plan, recovered!);
+  return recoveryResult(cli, plan, recovered!);
 }
 
 function requireKnownSchema({ base: { schema, version } }: RestorePlan): void {
@@ -122,13 +122,13 @@ async function settleDatabase(
   }
 }
 
-function outcomeOf(
+function recoveryResult(
   { program }: Cli,
   { at, base: { version } }: RestorePlan,
   { emails, open, replayed: { suppressions, keys } }: RecoveredMail,
 ): CommandResult {
   const backup = { takenAt: at.toISOString(), open, version, rows: { emails }, emails };
-  return restoredOutcome(program, backup, { suppressions, keys });
+  return restoreResult(program, backup, { suppressions, keys });
 }
 
 function reportProgress({ world, err }: Cli): FillProgress {

@@ -10,7 +10,7 @@ function refusalSentence({ provider, about, subject }: BlockKey): string {
     : `${provider} refuses all mail from the domain ${subject} at present`;
 }
 
-function reasonOf(block: BlockKey) {
+function reasonOfBlock(block: BlockKey) {
   const remedy =
     block.about === 'address'
       ? 'The operator must ask the provider to end it (letterhaus providers list)'
@@ -21,12 +21,12 @@ function reasonOf(block: BlockKey) {
 
 /** Returns the outcome of mail that is not tried, because a block applies to it. */
 export function deferredByBlock(block: BlockKey): Outcome {
-  return withoutReply('deferred', reasonOf(block));
+  return withoutReply('deferred', reasonOfBlock(block));
 }
 
 /** Returns the outcome of mail that was refused because of a block. Its recipient is not suppressed. */
 export function refusedByBlock(outcome: Outcome, block: BlockKey): Outcome {
-  return { ...deferredByRefusal(outcome), reason: reasonOf(block) };
+  return { ...deferredByRefusal(outcome), reason: reasonOfBlock(block) };
 }
 
 /** Returns the outcome of a first refusal because of us: deferred, because a later attempt may be accepted. */

@@ -11,7 +11,7 @@ import {
   JSON_TYPE,
   malformed,
   PATH_TOO_LONG,
-  TOO_LARGE,
+  BODY_TOO_LARGE,
 } from '../errors.ts';
 import type { HttpServices } from '../services.ts';
 import { plainAddress } from '../../net/ip-addresses.ts';
@@ -146,7 +146,7 @@ function problemOf(error: ParserError): HttpProblem {
     case 'HPE_HEADER_OVERFLOW':
       return isRequestLineTooLong(error.rawPacket) ? PATH_TOO_LONG : HEADERS_TOO_LARGE;
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return TOO_LARGE;
+      return BODY_TOO_LARGE;
     default:
       return MALFORMED;
   }

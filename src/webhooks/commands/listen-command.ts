@@ -18,7 +18,7 @@ import {
 } from '../sending/signed-request.ts';
 import { type Api, apiCommand, type ApiOptions } from '../../cli/api.ts';
 import type { Cli, ExitCode } from '../../cli/command.ts';
-import { reasonOf } from '../../cli/connection.ts';
+import { failureReason } from '../../cli/connection.ts';
 import { EventSource, type SourceEvent } from '../../events/command-event-source.ts';
 import { formatEvent, parseEvents } from '../../events/command.ts';
 
@@ -147,7 +147,7 @@ class Forwarder {
       await response.body?.cancel();
       return response.status;
     } catch (error) {
-      return reasonOf(error);
+      return failureReason(error);
     }
   }
 

@@ -11,7 +11,7 @@ type RestoredBackup = {
   rows: Readonly<Record<string, number>>;
 };
 
-export function restoredOutcome(
+export function restoreResult(
   program: string,
   { takenAt, version, open, emails, rows }: RestoredBackup,
   { suppressions, keys }: ReplayCounts,
