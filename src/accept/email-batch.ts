@@ -12,15 +12,9 @@ import type { Caller } from '../core/scope.ts';
 import { domainOf } from '../mail/address.ts';
 import type { AcceptRows, DecisionKind, EmailBatch, NewEmail } from './store/new-email.ts';
 import { refusalFor, refuseOtherDomain, type SendingRefusal } from './accept-refusals.ts';
-import {
-  type AcceptOptions,
-  type AcceptResult,
-  resultOfRepetition,
-  newEmail,
-  refuseForStorage,
-  storeReserved,
-  finishAccept,
-} from './accept.ts';
+import { type AcceptOptions, finishAccept, storeReserved } from './accept.ts';
+import { type AcceptResult, refuseForStorage, resultOfRepetition } from './accept-results.ts';
+import { newEmail } from './email-of-draft.ts';
 import type { EmailDraft } from './draft.ts';
 
 export const BATCH_MAX = 100;

@@ -9,7 +9,7 @@ import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { isRefusal, Overloaded, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
-import { type AcceptResult, findRepetition } from './accept.ts';
+import { type AcceptResult, findRepetition } from './accept-results.ts';
 import type { NamedAttachment, RequestDownloads } from './content/attachment-urls.ts';
 import { type DraftInput, type DraftRules, type EmailDraft, parseDraft } from './draft.ts';
 import {

@@ -1,7 +1,7 @@
 /**
  * The routes that send: `POST /v1/emails` and `POST /v1/emails/batch`. They check the shape of a request and make
  * drafts, with rendered templates and downloaded files (http-draft.ts, draft.ts). accept.ts stores one email, and
- * dry-run.ts only predicts what would happen to it.
+ * dry-run/dry-run.ts only predicts what would happen to it.
  *
  * Emails of a batch are checked one by one, so that a permissive batch can send the valid ones. email-batch.ts accepts
  * them in one commit.
@@ -9,10 +9,10 @@
 import type { FastifyReply, FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z, type ZodType } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
-import type { AcceptResult } from './accept.ts';
+import type { AcceptResult } from './accept-results.ts';
 import type { EmailDraft } from './draft.ts';
-import { type DryRunResult, presentDryRun } from './dry-run.ts';
-import { acceptedEmailOrDryRun, noQuery, sendQuery } from './dry-run-schemas.ts';
+import { type DryRunResult, presentDryRun } from './dry-run/dry-run.ts';
+import { acceptedEmailOrDryRun, noQuery, sendQuery } from './dry-run/dry-run-schemas.ts';
 import { BATCH_MAX, BATCH_VALIDATIONS, type BatchValidation } from './email-batch.ts';
 import { fingerprintOf, isIdempotencyKey } from './fingerprint.ts';
 import { createDraftMaker, type DraftMaker, findRepetitionOfRequest } from './http-draft.ts';

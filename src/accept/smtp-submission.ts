@@ -26,7 +26,8 @@ import type {
   SmtpServerLimits,
   SmtpSession,
 } from '../net/smtp/server/smtp-server.ts';
-import type { AcceptEmail, AcceptResult } from './accept.ts';
+import type { AcceptEmail } from './accept.ts';
+import type { AcceptResult } from './accept-results.ts';
 import type { DraftRules } from './draft.ts';
 import { recipientUrls, type UrlSettings } from './content/recipient-urls.ts';
 import {

@@ -23,7 +23,7 @@ import type { DomainService } from '../domains/domains.ts';
 import type { AcceptEmail } from '../accept/accept.ts';
 import type { AttachmentUrls } from '../accept/content/attachment-urls.ts';
 import type { Diagnose } from '../emails/diagnosis/diagnosis.ts';
-import type { DryRun } from '../accept/dry-run.ts';
+import type { DryRun } from '../accept/dry-run/dry-run.ts';
 import type { AcceptBatch } from '../accept/email-batch.ts';
 import type { Database } from '../database/database.ts';
 import type { SuppressionsMaximum } from '../accounts/limits/maximum-store.ts';

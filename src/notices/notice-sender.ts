@@ -16,7 +16,8 @@ import type { World } from '../lib/world.ts';
 import { messageIdOf } from '../mail/compose.ts';
 import { EMAIL_DEFAULTS } from '../mail/email.ts';
 import { composeNotice, type NoticeFacts, noticeSender, NOTICE_SUBJECTS } from '../mail/notice.ts';
-import type { AcceptEmail, AcceptResult } from '../accept/accept.ts';
+import type { AcceptEmail } from '../accept/accept.ts';
+import type { AcceptResult } from '../accept/accept-results.ts';
 import type { EmailDraft } from '../accept/draft.ts';
 import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
 import {

@@ -15,7 +15,8 @@ import { isRefusal } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import { type Address, domainOf, formatMailbox } from '../mail/address.ts';
-import type { AcceptEmail, AcceptResult } from '../accept/accept.ts';
+import type { AcceptEmail } from '../accept/accept.ts';
+import type { AcceptResult } from '../accept/accept-results.ts';
 import { parseDraft } from '../accept/draft.ts';
 import {
   deletePlannedMail,

@@ -57,7 +57,7 @@ const IN_ROOM: Partial<Record<Role, readonly string[]>> = { store: ['rules'] };
 
 /** Files that a room offers to the rules of other rooms. Its other files are private. */
 export const PORTS: Record<string, readonly string[]> = {
-  accept: ['accept-refusals.ts', 'accept.ts', 'draft.ts'],
+  accept: ['accept-refusals.ts', 'accept-results.ts', 'accept.ts', 'draft.ts'],
   accounts: ['keys/auth-limiter.ts', 'keys/key-cache.ts', 'storage/storage-account.ts'],
   backup: ['backup-age.ts', 'newest-backup.ts', 'places/locate-place.ts'],
   delivery: ['hand-over.ts', 'shaping/provider-state.ts'],

@@ -8,7 +8,7 @@
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
-import type { AcceptResult } from '../../accept/accept.ts';
+import type { AcceptResult } from '../../accept/accept-results.ts';
 import type { EmailDraft } from '../../accept/draft.ts';
 import { cancel, reschedule } from '../../emails/schedule.ts';
 import { type EmailDetail, listEmails } from '../../emails/email-store.ts';

@@ -1,4 +1,4 @@
-/** Formats the result of a dry run (accept/dry-run.ts) as text. */
+/** Formats the result of a dry run (accept/dry-run/dry-run.ts) as text. */
 import type { DryRun } from '../../../sdk/src/api.ts';
 import type { AuthenticationFinding, RouteFinding } from '../../core/findings.ts';
 import type { Cli } from '../../cli/command.ts';

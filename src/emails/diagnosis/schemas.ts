@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { WAIT_LIMITS } from './sentences.ts';
 import { DOMAIN_STATUSES } from '../../domains/domain-store.ts';
 import { doc, idSchema, time } from '../../http/schemas.ts';
-import { authentication, mailRoute } from '../../accept/dry-run-schemas.ts';
+import { authentication, mailRoute } from '../../accept/dry-run/dry-run-schemas.ts';
 import { reason, smtp, status } from '../schemas.ts';
 
 const attempt = z.object({

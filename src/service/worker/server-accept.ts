@@ -1,10 +1,6 @@
 /** Constructs the accepting half of a worker: from a checked draft to the commit. */
-import {
-  type AcceptEmail,
-  type AcceptOptions,
-  type AcceptResult,
-  createAccept,
-} from '../../accept/accept.ts';
+import { type AcceptEmail, type AcceptOptions, createAccept } from '../../accept/accept.ts';
+import type { AcceptResult } from '../../accept/accept-results.ts';
 import { type AcceptBatch, createAcceptBatch } from '../../accept/email-batch.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { logLostEmails } from '../../accept/store/lost-emails.ts';

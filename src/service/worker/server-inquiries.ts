@@ -5,9 +5,9 @@ import type { Environment } from '../../core/scope.ts';
 import { type FindRoute, SIMULATED_ROUTE } from '../../delivery/route/route-finding.ts';
 import type { DomainService } from '../../domains/domains.ts';
 import { LookupAllowance } from '../../net/dns/lookup-allowance.ts';
-import type { AcceptOptions } from '../../accept/accept.ts';
+import type { NewEmailOptions } from '../../accept/email-of-draft.ts';
 import { createDiagnose, type Diagnose } from '../../emails/diagnosis/diagnosis.ts';
-import { createDryRun, type DryRun } from '../../accept/dry-run.ts';
+import { createDryRun, type DryRun } from '../../accept/dry-run/dry-run.ts';
 import { rehearse } from '../../accept/store/full-path.ts';
 import type { Database, Queryable } from '../../database/database.ts';
 import { systemWorld } from '../machine/system-world.ts';
@@ -18,7 +18,7 @@ type DiagnosisParts = {
   domains: DomainService;
   isDatabaseStuck: () => boolean;
 };
-type InquiryParts = DiagnosisParts & { dispatcher: AcceptOptions['handOver'] };
+type InquiryParts = DiagnosisParts & { dispatcher: NewEmailOptions['handOver'] };
 
 export function createInquiries(
   context: WorkerContext,

@@ -24,7 +24,7 @@ import { addWebhookCounter } from '../metrics/activity-metrics.ts';
 import { addReadiness } from '../metrics/worker-metrics.ts';
 import { Readiness } from '../readiness/readiness.ts';
 import type { AcceptEmail } from '../../accept/accept.ts';
-import type { DryRun } from '../../accept/dry-run.ts';
+import type { DryRun } from '../../accept/dry-run/dry-run.ts';
 import { AttachmentUrls } from '../../accept/content/attachment-urls.ts';
 import type { AcceptBatch } from '../../accept/email-batch.ts';
 import { type Accepting, createAccepting } from './server-accept.ts';

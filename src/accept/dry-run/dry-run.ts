@@ -7,23 +7,28 @@
  *
  * DNS look-ups have a time limit (net/dns/lookup-allowance.ts). A result that DNS does not return in time is `unknown`.
  */
-import { type AuthenticationFinding, type RouteFinding, unknownRoute } from '../core/findings.ts';
+import {
+  type AuthenticationFinding,
+  type RouteFinding,
+  unknownRoute,
+} from '../../core/findings.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { LimitState } from '../core/limits.ts';
-import type { Caller } from '../core/scope.ts';
-import { Turns } from '../lib/turns.ts';
-import { domainOf } from '../mail/address.ts';
-import type { HeaderField } from '../mail/mime/header.ts';
-import { trackedEvents } from '../mail/links/tracking-link.ts';
-import { lintEmail, type LintFinding } from '../mail/html/lint-email.ts';
-import { readHeader } from '../mail/mime/reader.ts';
-import type { BoundedLookup, LookupAllowance } from '../net/dns/lookup-allowance.ts';
-import type { Rehearsal } from './store/full-path.ts';
-import type { StoredMessage } from '../delivery/message/message-store.ts';
-import type { NewEmail, NewRecipient } from './store/new-email.ts';
-import { refuseOtherDomain, type SendingRefusal } from './accept-refusals.ts';
-import { type AcceptOptions, newEmail, acceptResultOf, toStoredMessage } from './accept.ts';
-import type { EmailDraft } from './draft.ts';
+import type { LimitState } from '../../core/limits.ts';
+import type { Caller } from '../../core/scope.ts';
+import { Turns } from '../../lib/turns.ts';
+import { domainOf } from '../../mail/address.ts';
+import type { HeaderField } from '../../mail/mime/header.ts';
+import { trackedEvents } from '../../mail/links/tracking-link.ts';
+import { lintEmail, type LintFinding } from '../../mail/html/lint-email.ts';
+import { readHeader } from '../../mail/mime/reader.ts';
+import type { BoundedLookup, LookupAllowance } from '../../net/dns/lookup-allowance.ts';
+import type { Rehearsal } from '../store/full-path.ts';
+import type { StoredMessage } from '../../delivery/message/message-store.ts';
+import type { NewEmail, NewRecipient } from '../store/new-email.ts';
+import { refuseOtherDomain, type SendingRefusal } from '../accept-refusals.ts';
+import { acceptResultOf } from '../accept-results.ts';
+import { newEmail, type NewEmailOptions, toStoredMessage } from '../email-of-draft.ts';
+import type { EmailDraft } from '../draft.ts';
 
 export type DryRunReport = {
   /** `replay`: the Idempotency-Key was used for the same email; `replayOf` has that email's id. */
@@ -55,7 +60,7 @@ export type DryRun = (
   idempotency: NewEmail['idempotency'],
 ) => Promise<DryRunResult>;
 
-export type DryRunOptions = Pick<AcceptOptions, 'world' | 'handOver'> & {
+export type DryRunOptions = NewEmailOptions & {
   rehearse: (email: NewEmail) => Promise<Rehearsal>;
   /** Returns the bytes of the message for one recipient, in pieces. */
   compose: (

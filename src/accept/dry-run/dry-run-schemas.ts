@@ -1,9 +1,9 @@
 /** Schemas of dry runs. Also the schemas of DNS findings (core/findings.ts), which diagnoses share. */
 import { z } from 'zod';
-import { LINT_CODES } from '../mail/html/lint-email.ts';
-import { SUPPRESSION_REASONS } from '../suppressions/suppression-store.ts';
-import { doc, idSchema, time } from '../http/schemas.ts';
-import { acceptedEmail } from '../emails/schemas.ts';
+import { LINT_CODES } from '../../mail/html/lint-email.ts';
+import { SUPPRESSION_REASONS } from '../../suppressions/suppression-store.ts';
+import { doc, idSchema, time } from '../../http/schemas.ts';
+import { acceptedEmail } from '../../emails/schemas.ts';
 
 export const sendQuery = z.strictObject({
   dry_run: doc(
