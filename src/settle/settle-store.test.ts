@@ -1,6 +1,6 @@
 /**
- * Settling on a real database: each outcome counts once, whatever workers race. fast-path.test.ts shows that both paths
- * store the same, outcome-batches.test.ts and unsettled.test.ts what happens to refused outcomes.
+ * Settling on a real database: each outcome counts once, whatever workers race. settle-fast-path.test.ts shows that
+ * both paths store the same, outcome-batches.test.ts and unsettled.test.ts what happens to refused outcomes.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
