@@ -1,4 +1,4 @@
-/** Shows what processes log and store about a condition, also while the database is away. */
+/** Shows what processes log and store about a condition, also while the database is unavailable. */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
