@@ -8,7 +8,6 @@ import { letterhausHere } from '../../../test/support/letterhaus.ts';
 import { migratedDatabase } from '../../../test/support/postgres.ts';
 import { startForgetfulEngine } from '../../../test/support/unsynced-engine.ts';
 import type { Finding } from '../finding.ts';
-import type { Check } from '../run-checks.ts';
 import { CLOCK } from './clock.ts';
 import * as server from './server.ts';
 

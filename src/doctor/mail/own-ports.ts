@@ -24,7 +24,7 @@ export const INBOUND_PORT: Check = {
   id: 'inbound_port',
   title: 'Port for bounces',
   async run(context) {
-    const { inboundPort, hostname } = context.config;
+    const { inboundPort } = context.config;
     if (inboundPort === null) {
       return [
         yellow('LETTERHAUS_INBOUND_PORT is not set.', {
