@@ -52,8 +52,8 @@ export async function startReceiver(behaviour: Receiver['behaviour'] = 200): Pro
   const server = createServer((request, response) => {
     void record(request).then(async (received) => {
       receiver.received.push(received);
-      const { behaviour: present } = receiver;
-      respond(typeof present === 'function' ? await present(received) : present, response);
+      const { behaviour: current } = receiver;
+      respond(typeof current === 'function' ? await current(received) : current, response);
     });
   });
   server.on('connection', (socket) => {
