@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import type { EventType } from '../../src/core/events.ts';
+import { RESEND_FORMATS } from '../../src/compat/resend/wire/webhook-payload.ts';
 import { isRefusal, type Refusal } from '../../src/core/refusals.ts';
 import type { Scope } from '../../src/core/scope.ts';
 import { type AddressGuard, createAddressGuard } from '../../src/net/ip-addresses.ts';
@@ -59,7 +60,9 @@ export async function webhookTest(
 ): Promise<WebhookTest> {
   const { db, ...database } = await testDatabase();
   const resolver = createResolver({ servers: ['127.0.0.1:9'], world, budgetMs: 200 });
-  const outbound = { world, log, resolver, guard, secrets: new SecretBox('x'.repeat(32)) };
+  const secrets = new SecretBox('x'.repeat(32));
+  const otherFormats = RESEND_FORMATS;
+  const outbound = { world, log, resolver, guard, secrets, otherFormats };
   const service = new WebhookService({ db, ...outbound });
   const { id: organizationId } = await createOrganization(db, 'Acme');
   const { id: projectId } = await createProject(db, organizationId, 'Acme');

@@ -84,9 +84,8 @@ export const PORTS: Record<string, readonly string[]> = {
   webhooks: ['sending/signed-request.ts'],
 };
 
-/** Imports against the direction: a webhook in the format of Resend, and the start of the command line. */
+/** Imports against the direction: the start of the command line. */
 const EXCEPTIONS: Record<string, readonly string[]> = {
-  'src/webhooks/sending/signed-request.ts': ['src/compat/resend/wire/webhook-payload.ts'],
   'src/main.ts': ['src/cli/program.ts'],
 };
 

@@ -10,7 +10,12 @@ import type { EventType } from '../../core/events.ts';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import type { WebhookDelivery } from '../../webhooks/delivery-store.ts';
 import type { WebhookEndpoint } from '../../webhooks/endpoint-store.ts';
-import { resendTypesOf, resendTypeOf, parseSubscription } from './wire/webhook-payload.ts';
+import {
+  parseSubscription,
+  RESEND_FORMATS,
+  resendTypeOf,
+  resendTypesOf,
+} from './wire/webhook-payload.ts';
 import { formatPayload } from '../../webhooks/sending/signed-request.ts';
 import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
@@ -137,7 +142,8 @@ function registerGetEvent(app: App, { webhooks }: HttpServices): void {
         object: 'webhook_event',
         ...toResendEvent(found),
         next_attempt_at: found.nextAttemptAt?.toISOString() ?? null,
-        payload: event && (JSON.parse(formatPayload(event, endpoint.format)) as unknown),
+        payload:
+          event && (JSON.parse(formatPayload(event, endpoint.format, RESEND_FORMATS)) as unknown),
       };
     },
   });

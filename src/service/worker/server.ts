@@ -13,6 +13,7 @@ import type { Scope } from '../../core/scope.ts';
 import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/broker-messages.ts';
 import type { MessageBuilder, MessageRecipient } from '../../delivery/message/message-builder.ts';
 import { RESEND_MOUNT } from '../../compat/resend/mount.ts';
+import { RESEND_FORMATS } from '../../compat/resend/wire/webhook-payload.ts';
 import { DomainService } from '../../domains/domains.ts';
 import { listenOnAdminSocket } from '../../http/socket/admin-requests.ts';
 import { buildApp } from '../../http/app.ts';
@@ -142,7 +143,14 @@ function createParts(context: WorkerContext, supervisor: SupervisorLink): Server
   const { setup, lease, registry } = context;
   const world = systemWorld;
   const { holder, isFresh, checksRequested } = lease;
-  const webhooks = new WebhookLoop({ ...context, world, holder, isFresh, checksRequested });
+  const webhooks = new WebhookLoop({
+    ...context,
+    world,
+    holder,
+    isFresh,
+    checksRequested,
+    otherFormats: RESEND_FORMATS,
+  });
   const onWebhooksQueued = (): void => webhooks.wake();
   const delivery = createDelivery(context, {
     onWebhooksQueued,
@@ -248,7 +256,7 @@ function createApp(context: WorkerContext, parts: ServerParts, supervisor: Super
     templates: new TemplateService(context),
     suppressionsMaximum: new SuppressionsMaximum(world, config.suppressionsMax),
     attachmentUrls: new AttachmentUrls({ ...context, world }),
-    webhooks: new WebhookService({ ...context, world }),
+    webhooks: new WebhookService({ ...context, world, otherFormats: RESEND_FORMATS }),
     localUrl,
     contentOf: (wanted) => composeContent(db, builder, wanted),
     unready: () => readiness.reasons(),

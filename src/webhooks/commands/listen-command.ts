@@ -11,8 +11,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { InvalidArgumentError, type Command } from 'commander';
 import type { EventType } from '../../core/events.ts';
 import {
-  formatPayload,
   formatSecret,
+  ownPayload,
   SECRET_BYTES,
   signedHeaders,
 } from '../sending/signed-request.ts';
@@ -134,7 +134,7 @@ class Forwarder {
 
   async #post({ id, type, created_at: createdAt, data }: SourceEvent): Promise<PostResult> {
     const { cli, target, secret, signal } = this.#options;
-    const body = formatPayload({ type, createdAt, data: JSON.stringify(data) });
+    const body = ownPayload({ type, createdAt, data: JSON.stringify(data) });
     const timestampS = Math.floor(cli.world.now() / 1_000);
     try {
       const response = await fetch(target, {

@@ -14,7 +14,7 @@ import type { SecretBox } from '../../secrets/secret-box.ts';
 import type { StoredEvent } from '../delivery-store.ts';
 import type { PayloadFormat, SealedSecrets } from '../endpoint-store.ts';
 import { outcomeOfResponse, type ResponseOutcome } from './response.ts';
-import { formatPayload, signedHeaders } from './signed-request.ts';
+import { formatPayload, type OtherFormats, signedHeaders } from './signed-request.ts';
 
 export type AttemptDependencies = {
   world: World;
@@ -22,6 +22,7 @@ export type AttemptDependencies = {
   resolver: Pick<Resolver, 'a' | 'aaaa'>;
   guard: AddressGuard;
   agents?: HttpAgents;
+  otherFormats: OtherFormats;
 };
 
 type WebhookRequest = SealedSecrets & {
@@ -52,9 +53,9 @@ function post(
   dependencies: AttemptDependencies,
   request: WebhookRequest,
 ): Promise<GuardedResponse> {
-  const { world, guard, resolver, agents } = dependencies;
+  const { world, guard, resolver, agents, otherFormats } = dependencies;
   const { eventId, url, event, format } = request;
-  const body = formatPayload(event, format);
+  const body = formatPayload(event, format, otherFormats);
   const timestampS = Math.floor(world.now() / 1000);
   const secrets = openSecrets(dependencies, request);
   return guardedRequest({

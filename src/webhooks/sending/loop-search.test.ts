@@ -36,6 +36,7 @@ function scene(t: TestContext) {
     secrets: new SecretBox('x'.repeat(32)),
     resolver: { a: () => assert.fail(), aaaa: () => assert.fail() },
     guard: createAddressGuard({ allowPrivate: true }),
+    otherFormats: { resend: () => assert.fail() },
     holder: () => 'worker',
     isFresh: () => true,
     checksRequested: () => 0,

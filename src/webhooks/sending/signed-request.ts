@@ -6,7 +6,6 @@
  * read.
  */
 import { createHmac } from 'node:crypto';
-import { resendPayload } from '../../compat/resend/wire/webhook-payload.ts';
 import type { StoredEvent } from '../delivery-store.ts';
 import type { PayloadFormat } from '../endpoint-store.ts';
 
@@ -14,10 +13,21 @@ import type { PayloadFormat } from '../endpoint-store.ts';
 export const SECRET_BYTES = 32;
 const SECRET_PREFIX = 'whsec_';
 
+/** Formats of other services. The service passes them, so this room knows none of them. */
+export type OtherFormats = Readonly<
+  Record<Exclude<PayloadFormat, 'letterhaus'>, (event: StoredEvent) => string>
+>;
+
 /** Returns the request body. It contains `data` byte for byte, except in another service's format. */
-export function formatPayload(event: StoredEvent, format: PayloadFormat = 'letterhaus'): string {
-  if (format === 'resend') return resendPayload(event);
-  const { type, createdAt, data } = event;
+export function formatPayload(
+  event: StoredEvent,
+  format: PayloadFormat,
+  otherFormats: OtherFormats,
+): string {
+  return format === 'letterhaus' ? ownPayload(event) : otherFormats[format](event);
+}
+
+export function ownPayload({ type, createdAt, data }: StoredEvent): string {
   return `{"type":${JSON.stringify(type)},"created_at":"${createdAt}","data":${data}}`;
 }
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { EVENTS } from '../../../../test/support/resend-shapes.ts';
 import { EVENT_TYPES } from '../../../core/events.ts';
-import { resendTypesOf, resendPayload, parseSubscription } from './webhook-payload.ts';
+import { resendTypesOf, RESEND_FORMATS, parseSubscription } from './webhook-payload.ts';
 
 const EMAIL = {
   email_id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
@@ -18,7 +18,7 @@ const EMAIL = {
 
 const createdAt = '2026-11-21T08:30:00.123Z';
 const payloadOf = (type: string, data: object) =>
-  JSON.parse(resendPayload({ type, createdAt, data: JSON.stringify(data) })) as {
+  JSON.parse(RESEND_FORMATS.resend({ type, createdAt, data: JSON.stringify(data) })) as {
     type: string;
     data: Record<string, unknown>;
   };

@@ -8,6 +8,7 @@
 import { getDomain } from 'tldts';
 import type { EventType, ProjectEventType } from '../../../core/events.ts';
 import type { StoredEvent } from '../../../webhooks/delivery-store.ts';
+import type { OtherFormats } from '../../../webhooks/sending/signed-request.ts';
 import { suppressionId } from '../../../suppressions/suppression-store.ts';
 
 /** Resend's name of each type of a project, in the order of Resend's list. Null: Resend has none. */
@@ -66,7 +67,7 @@ export function resendTypeOf(type: string): string {
   return TYPE_NAMES.get(type) ?? type;
 }
 
-export function resendPayload({ type, createdAt, data: json }: StoredEvent): string {
+function resendPayload({ type, createdAt, data: json }: StoredEvent): string {
   const data = JSON.parse(json) as Data;
   const name = resendTypeOf(type);
   return JSON.stringify({
@@ -75,6 +76,9 @@ export function resendPayload({ type, createdAt, data: json }: StoredEvent): str
     data: payloadDataOf(name, data, createdAt),
   });
 }
+
+/** The format of endpoints that were registered at the root of the API. */
+export const RESEND_FORMATS: OtherFormats = { resend: resendPayload };
 
 type Data = Readonly<Record<string, unknown>>;
 
