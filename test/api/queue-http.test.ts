@@ -258,8 +258,8 @@ test('the organization as a whole is for members, and a key is refused', async (
   );
   await owner.post('/v1/queue/release', { domain: 'own.test', scope: 'organization' });
   const whole = await owner.post('/v1/queue/drop', { domain: 'own.test', scope: 'organization' });
-  const dropsOf = ({ body }: { body: { drops: { id: string }[] } }) =>
-    body.drops.map(({ id }) => id);
+  const dropsOf = (list: { body: { drops: { id: string }[] } }) =>
+    list.body.drops.map(({ id }) => id);
   assert.deepEqual(dropsOf(await owner.get('/v1/queue', inTest)), [whole.body.id]);
   assert.deepEqual(dropsOf(await get()), []);
   assertFailure(
