@@ -133,14 +133,33 @@ function writeArtefacts(version: string, notes: string): string {
   const source = join(folder, `${name}.tar.gz`);
   git('archive', '--format=tar.gz', `--prefix=${name}/`, `--output=${source}`, `v${version}`);
   run('npm', ['pack', '--silent', '--pack-destination', folder], 'sdk');
-  const sbom = ['sbom', '--package-lock-only', '--omit=dev', '--sbom-format=cyclonedx'];
-  writeFileSync(join(folder, `${name}.cdx.json`), run('npm', sbom));
+  writeFileSync(join(folder, `${name}.cdx.json`), serviceSbom());
   writeFileSync(join(folder, 'NOTES.md'), `${notes}\n`);
   const sums = readdirSync(folder)
     .toSorted()
     .map((file) => `${sha256(readFileSync(join(folder, file)))}  ${file}\n`);
   writeFileSync(join(folder, 'SHA256SUMS'), sums.join(''));
   return folder;
+}
+
+type Component = { 'bom-ref': string; properties?: { name: string }[] };
+type Sbom = { components: Component[]; dependencies: { ref: string; dependsOn: string[] }[] };
+
+/**
+ * Lists the packages that are not only for tests and tools. `npm sbom --omit=dev` would also omit every package that
+ * one of those requires as a peer, such as fastify.
+ */
+function serviceSbom(): string {
+  const text = run('npm', ['sbom', '--package-lock-only', '--sbom-format=cyclonedx']);
+  const sbom = JSON.parse(text) as Sbom;
+  const isForTests = ({ properties = [] }: Component) =>
+    properties.some(({ name }) => name === 'cdx:npm:package:development');
+  const left = new Set(sbom.components.filter(isForTests).map((each) => each['bom-ref']));
+  const components = sbom.components.filter((each) => !isForTests(each));
+  const dependencies = sbom.dependencies
+    .filter(({ ref }) => !left.has(ref))
+    .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((on) => !left.has(on)) }));
+  return `${JSON.stringify({ ...sbom, components, dependencies }, null, 2)}\n`;
 }
 
 function nextSteps(version: string, folder: string): string {
