@@ -25,7 +25,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'install',
     about: 'make a clone runnable for a service: install packages, build the dashboard',
-    load: async () => (await import('./commands/install.ts')).describeInstall,
+    load: async () => (await import('./commands/install-command.ts')).describeInstall,
   },
   {
     name: 'projects',
