@@ -25,6 +25,8 @@ export type Machine = {
   localIps: readonly string[];
   /** `/etc/hosts`, except in tests. */
   hostsFile: string;
+  /** Web servers of others, whose clocks are right. */
+  timeHosts: readonly string[];
   /** Processes that `letterhaus start` starts without --workers. */
   workers: number;
   /** The service of the data directory runs now. */

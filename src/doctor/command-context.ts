@@ -25,6 +25,8 @@ import type { CheckContext, DatabaseAccess, Disk, Machine } from './check-contex
 import { readClockState } from './database/clock.ts';
 
 const HOSTS_FILE = '/etc/hosts';
+/** The hosts of the MTA-STS policies of large receivers. */
+const TIME_HOSTS = ['mta-sts.gmail.com', 'mta-sts.outlook.com', 'mta-sts.yahoo.com'];
 
 /** Shorter than those of deliveries, so that a run with a silent resolver ends within a minute or two. */
 const LOOK_UP_TIMES = { queryTimeoutMs: 3_000, budgetMs: 8_000 };
@@ -112,6 +114,7 @@ function machineOf(config: Config, world: Cli['world']): Machine {
   return {
     localIps: interfaces.filter(({ internal }) => !internal).map(({ address }) => address),
     hostsFile: HOSTS_FILE,
+    timeHosts: TIME_HOSTS,
     workers: availableParallelism(),
     isServiceRunning: readRunning(dataDir)?.kind === 'service',
     workersStayRoot: databaseUrl !== null && stayRoot(databaseUrl, dataDir),

@@ -102,6 +102,7 @@ export async function startDoctorLab(): Promise<DoctorLab> {
   const machine: Machine = {
     localIps: ['127.0.0.1'],
     hostsFile,
+    timeHosts: [],
     workers: 1,
     isServiceRunning: false,
     workersStayRoot: false,

@@ -1,8 +1,10 @@
 /**
- * The clock of this machine. Signatures, ids and codes of authenticator apps contain its time. The database has a clock
- * of its own only on another machine, so here the doctor also asks whether the system keeps the clock by NTP.
+ * The clock of this machine. Signatures, ids and codes of authenticator apps contain its time. It is compared with that
+ * of the database, which is the same clock when both are on one machine, and with the header `Date` of web servers of
+ * large receivers. The system says whether NTP keeps it.
  */
 import { execFile } from 'node:child_process';
+import { request } from 'node:https';
 import { promisify } from 'node:util';
 import { readClockMs } from '../../delivery/queue/worker-store.ts';
 import type { CheckContext } from '../check-context.ts';
@@ -11,6 +13,7 @@ import type { Check } from '../run-checks.ts';
 
 const SKEW_WRONG_MS = 60_000;
 const SKEW_URGENT_MS = 300_000;
+const RESPONSE_WITHIN_MS = 8_000;
 const TIMEDATECTL_WITHIN_MS = 3_000;
 const REMEDY = 'Let NTP set the clocks: systemd-timesyncd or chrony.';
 
@@ -18,34 +21,97 @@ export const CLOCK: Check = {
   id: 'clock',
   title: 'Clock',
   async run(context) {
-    return [...(await compareWithDatabase(context)), await checkSynchronization(context)];
+    const findings = [compareWithDatabase, compareWithHosts, checkSynchronization];
+    return Promise.all(findings.map((find) => find(context)));
   },
 };
 
-async function compareWithDatabase({ database, world }: CheckContext): Promise<Finding[]> {
+async function compareWithDatabase({ database, world }: CheckContext): Promise<Finding> {
   if (database.kind !== 'open') {
-    return [unknown(`The clock cannot be compared with that of the database: ${database.reason}`)];
+    return unknown(`The clock cannot be compared with that of the database: ${database.reason}`);
   }
   const startedMs = world.now();
   const databaseMs = await readClockMs(database.db);
-  const endedMs = world.now();
-  if (databaseMs === null) return [];
-  // The database read its clock at some time between, so only the rest is a difference.
-  const skewMs = Math.max(0, startedMs - databaseMs) - Math.max(0, databaseMs - endedMs);
+  if (databaseMs === null) return unknown('The database did not return its time.');
+  return judgeSkew(
+    skewOf({ startedMs, otherMs: databaseMs, endedMs: world.now() }),
+    'the database',
+  );
+}
+
+/** Asks for policies that a delivery to these receivers asks for, too. */
+async function compareWithHosts(context: CheckContext): Promise<Finding> {
+  const { timeHosts } = context.machine;
+  const read = await Promise.all(timeHosts.map((host) => readSkew(context, host)));
+  const skews = read
+    .filter((skew) => skew !== null)
+    .toSorted((a, b) => Math.abs(a.skewMs) - Math.abs(b.skewMs));
+  // The second of three counts, because the clock of one host may be wrong.
+  const skew = skews[Math.floor((skews.length - 1) / 2)];
+  if (skew !== undefined) return judgeSkew(skew.skewMs, skew.host);
+  return unknown(`No web server answered with its time (${timeHosts.join(', ')}).`, {
+    remedy: 'Compare the clock with that of another machine.',
+    command: 'date -u',
+  });
+}
+
+async function readSkew(
+  { config, resolver, world }: CheckContext,
+  host: string,
+): Promise<{ host: string; skewMs: number } | null> {
+  const addresses = await resolver.a(host);
+  const address = addresses.kind === 'records' ? addresses.records[0] : undefined;
+  if (address === undefined) return null;
+  const startedMs = world.now();
+  const date = await readDate({ host, address, port: config.mtaStsPort });
+  const otherMs = Date.parse(date ?? '');
+  if (Number.isNaN(otherMs)) return null;
+  return { host, skewMs: skewOf({ startedMs, otherMs, endedMs: world.now() }) };
+}
+
+type TimeServer = { host: string; address: string; port: number };
+
+/** Returns the header `Date` of a server with a valid certificate; null: it did not respond. Never rejects. */
+function readDate({ host, address, port }: TimeServer): Promise<string | null> {
+  return new Promise((resolve) => {
+    const sent = request({
+      host: address,
+      port,
+      servername: host,
+      headers: { host },
+      method: 'HEAD',
+      path: '/.well-known/mta-sts.txt',
+      agent: false,
+      signal: AbortSignal.timeout(RESPONSE_WITHIN_MS),
+    });
+    sent.once('error', () => resolve(null));
+    sent.once('response', (response) => {
+      response.resume();
+      resolve(response.headers.date ?? null);
+    });
+    sent.end();
+  });
+}
+
+/** The other clock was read at some time between, so only the rest is a difference. Positive: we are ahead. */
+function skewOf(read: { startedMs: number; otherMs: number; endedMs: number }): number {
+  const { startedMs, otherMs, endedMs } = read;
+  return Math.max(0, startedMs - otherMs) - Math.max(0, otherMs - endedMs);
+}
+
+function judgeSkew(skewMs: number, other: string): Finding {
   const seconds = Math.round(Math.abs(skewMs) / 1_000);
   if (Math.abs(skewMs) < SKEW_WRONG_MS) {
-    return [green('The clocks of this machine and of the database agree within a minute.')];
+    return green(`The clocks of this machine and of ${other} agree within a minute.`);
   }
   const direction = skewMs > 0 ? 'ahead of' : 'behind';
   const report = Math.abs(skewMs) < SKEW_URGENT_MS ? yellow : red;
-  return [
-    report(`The clock of this machine is ${seconds} s ${direction} that of the database.`, {
-      meaning:
-        'Receivers reject signatures with a time in the future, and from an hour on no mail is accepted.',
-      remedy: `${REMEDY} Check both machines.`,
-      command: 'timedatectl',
-    }),
-  ];
+  return report(`The clock of this machine is ${seconds} s ${direction} that of ${other}.`, {
+    meaning:
+      'Receivers reject signatures with a time in the future, and from an hour on no mail is accepted.',
+    remedy: REMEDY,
+    command: 'timedatectl',
+  });
 }
 
 async function checkSynchronization({ machine }: CheckContext): Promise<Finding> {

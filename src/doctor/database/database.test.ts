@@ -2,14 +2,20 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { readFileSync } from 'node:fs';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { openForChecks, startDoctorLab } from '../../../test/support/doctor-lab.ts';
 import { temporaryFolder } from '../../../test/support/embedded.ts';
 import { letterhausHere } from '../../../test/support/letterhaus.ts';
 import { migratedDatabase } from '../../../test/support/postgres.ts';
+import { startPolicyServer } from '../../../test/support/policy-server.ts';
 import { startForgetfulEngine } from '../../../test/support/unsynced-engine.ts';
 import type { Finding } from '../finding.ts';
 import { CLOCK } from './clock.ts';
 import * as server from './server.ts';
+
+const ca = new URL('../../../test/support/certs/ca.pem', import.meta.url);
+setDefaultCACertificates([...getCACertificates(), readFileSync(ca, 'utf8')]);
 
 const lab = await startDoctorLab();
 after(() => lab[Symbol.asyncDispose]());
@@ -23,13 +29,7 @@ const levelsOf = (findings: readonly Finding[]) => findings.map(({ level }) => l
 
 test('a healthy database has only green findings', async () => {
   const { DATABASE, DATABASE_DURABILITY, DATABASE_CONNECTIONS, DATABASE_WRAPAROUND } = server;
-  for (const check of [
-    DATABASE,
-    DATABASE_DURABILITY,
-    DATABASE_CONNECTIONS,
-    DATABASE_WRAPAROUND,
-    CLOCK,
-  ]) {
+  for (const check of [DATABASE, DATABASE_DURABILITY, DATABASE_CONNECTIONS, DATABASE_WRAPAROUND]) {
     for (const { level, found } of await lab.run(check, { database })) {
       assert.equal(level, 'green', `${check.id}: ${found}`);
     }
@@ -82,20 +82,51 @@ test('a PostgreSQL without further updates is named', async () => {
   assert.match(findings.at(-1)?.found ?? '', /gets no more updates since 20\d\d-/);
 });
 
+const MINUTE_MS = 60_000;
+
+/** `hosts` has the header `Date` of each web server; empty: the right time. */
+type ClockOfTest = { skewMs?: number; hosts?: string[]; kept?: 'yes' | 'no' };
+
+/** Runs the check with a clock that is off, and with web servers that send their time. */
+async function checkClock({ skewMs = 0, hosts = [''], kept = 'yes' }: ClockOfTest) {
+  await using policies = await startPolicyServer();
+  for (const [at, date] of hosts.entries()) {
+    lab.dns.set(`mta-sts.sts${at + 1}.test`, 'A', ['127.0.0.1']);
+    policies.set(`sts${at + 1}.test`, date === '' ? {} : { headers: { date } });
+  }
+  return await lab.run(CLOCK, {
+    database,
+    config: { mtaStsPort: policies.port },
+    world: { now: () => Date.now() + skewMs },
+    machine: {
+      timeHosts: hosts.map((_, at) => `mta-sts.sts${at + 1}.test`),
+      readClockState: () => Promise.resolve(kept),
+    },
+  });
+}
+
+test('a clock that agrees with the database and with web servers is green', async () => {
+  const findings = await checkClock({});
+  assert.deepEqual(levelsOf(findings), ['green', 'green', 'green'], JSON.stringify(findings));
+});
+
 test('a clock that is minutes off is yellow, then red, and one that nothing keeps is yellow', async () => {
-  const skewed = async (skewMs: number) => {
-    const now = () => Date.now() + skewMs;
-    return (await lab.run(CLOCK, { database, world: { now } }))[0];
-  };
-  const [ahead, behind] = [await skewed(7 * 60_000), await skewed(-2 * 60_000)];
-  assert.equal(ahead?.level, 'red');
-  assert.match(ahead?.found ?? '', /is 4[12]\d s ahead of that of the database/);
-  assert.match(ahead?.remedy ?? '', /NTP/);
-  assert.equal(behind?.level, 'yellow');
-  assert.match(behind?.found ?? '', /is 1[12]\d s behind/);
-  const machine = { readClockState: () => Promise.resolve('no' as const) };
-  const [, kept] = await lab.run(CLOCK, { database, machine });
-  assert.deepEqual([kept?.level, kept?.command], ['yellow', 'timedatectl set-ntp true']);
+  const ahead = await checkClock({ skewMs: 7 * MINUTE_MS });
+  assert.deepEqual(levelsOf(ahead), ['red', 'red', 'green']);
+  assert.match(ahead[0]?.found ?? '', /is 4[12]\d s ahead of that of the database/);
+  assert.match(ahead[1]?.found ?? '', /is 4[12]\d s ahead of that of mta-sts\.sts1\.test/);
+  assert.match(ahead[0]?.remedy ?? '', /NTP/);
+  const behind = await checkClock({ skewMs: -2 * MINUTE_MS, kept: 'no' });
+  assert.deepEqual(levelsOf(behind), ['yellow', 'yellow', 'yellow']);
+  assert.match(behind[0]?.found ?? '', /is 1[12]\d s behind/);
+  assert.equal(behind[2]?.command, 'timedatectl set-ntp true');
+});
+
+test('of three web servers one may be wrong, and without any the clock is unknown', async () => {
+  const outvoted = await checkClock({ hosts: ['', 'Thu, 01 Jan 2015 00:00:00 GMT', ''] });
+  assert.deepEqual(levelsOf(outvoted), ['green', 'green', 'green']);
+  const silent = await checkClock({ hosts: [] });
+  assert.deepEqual(levelsOf(silent), ['green', 'unknown', 'green']);
 });
 
 test('a database that does not answer is red once, and unknown for the checks that need it', async () => {
