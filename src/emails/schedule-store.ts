@@ -10,7 +10,7 @@ import type { Database, Queryable } from '../database/database.ts';
 import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 import { STATUS_RANK } from '../core/statuses.ts';
 import type { EmailRef } from './email-store.ts';
-import { FAN_OUT } from '../events/event-store.ts';
+import { FAN_OUT_OF_NEW_EVENTS } from '../events/event-store.ts';
 import { newId } from '../database/ids.ts';
 import { IS_FREE } from '../delivery/queue/queue-store.ts';
 import { COUNT_CANCELED } from '../stats/stats-store.ts';
@@ -80,7 +80,7 @@ new_events as (
     from t, counted c, change x
   returning project_id, environment, subject_id, seq, id, type
 ),
-${FAN_OUT}
+${FAN_OUT_OF_NEW_EVENTS}
 select (select count(*) from canceled)::int as canceled, ${UNCANCELABLE_COUNTS}
  where (select assert_equal((select count(*) from canceled), (select count(*) from free),
                             'recipients canceled of those that are free'))`;
@@ -159,7 +159,7 @@ new_events as (
     from t, counted c, change x
   returning project_id, environment, subject_id, seq, id, type
 ),
-${FAN_OUT}
+${FAN_OUT_OF_NEW_EVENTS}
 select case when not p.is_here then 'left' when p.is_too_far then 'too_far'
             when p.is_same then 'same' else 'moved' end as kind, ${UNCANCELABLE_COUNTS}
   from present p`;

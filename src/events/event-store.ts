@@ -75,7 +75,7 @@ queued_webhooks as (
 }
 
 /** For statements with a step `t` that has the time and a step `new_events` that returns the columns of events. */
-export const FAN_OUT = fanOut({
+export const FAN_OUT_OF_NEW_EVENTS = fanOut({
   from: 't, new_events e',
   id: 'e.id',
   subjectId: 'e.subject_id',
@@ -118,7 +118,7 @@ new_events as (
   select $1, $2, $3, 1, $3, $4, t.now, $5::json from t
   returning project_id, environment, subject_id, seq, id, type
 ),
-${FAN_OUT}
+${FAN_OUT_OF_NEW_EVENTS}
 select count(*)::int as "queuedWebhooks" from queued_webhooks`;
 
 /**

@@ -13,7 +13,7 @@ import {
   OPERATOR_PROJECT_ID,
 } from '../core/operator-events.ts';
 import type { Environment, Scope } from '../core/scope.ts';
-import { FAN_OUT } from '../events/event-store.ts';
+import { FAN_OUT_OF_NEW_EVENTS } from '../events/event-store.ts';
 import { newId } from '../database/ids.ts';
 import { QUEUE_MAIL } from './operator-mail-store.ts';
 import type { Queryable } from '../database/database.ts';
@@ -49,7 +49,7 @@ new_events as (
               || substr(replace($1::text, '-', ''), 13))::uuid as id) i
   returning project_id, environment, subject_id, seq, id, type
 ),
-${FAN_OUT},${QUEUE_MAIL}`;
+${FAN_OUT_OF_NEW_EVENTS},${QUEUE_MAIL}`;
 
 const RAISE = `
 with t as materialized (select app_now() as now),

@@ -14,7 +14,7 @@ import {
   SUPPRESSION_JSON,
   UNLESS_OUTLASTED,
 } from '../suppressions/suppression-store.ts';
-import { FAN_OUT } from '../events/event-store.ts';
+import { FAN_OUT_OF_NEW_EVENTS } from '../events/event-store.ts';
 import { QUEUE_NOTICES } from '../notices/notice-store.ts';
 import { countSettled } from '../stats/stats-store.ts';
 import { STATUS_RANK, isFinal } from '../core/statuses.ts';
@@ -168,7 +168,7 @@ const ASSERTIONS = `
                             (select count(*) from change),
                             'emails whose event count is that of their last event'))`;
 
-const SETTLE_BATCH = `${STEPS},${FAN_OUT}
+const SETTLE_BATCH = `${STEPS},${FAN_OUT_OF_NEW_EVENTS}
 select n.ord, (select count(*) from queued_webhooks)::int as "queuedWebhooks"
   from numbered n${ASSERTIONS}`;
 

@@ -12,7 +12,7 @@ import { hash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from '../database/database.ts';
-import { recordEvent, FAN_OUT } from '../events/event-store.ts';
+import { recordEvent, FAN_OUT_OF_NEW_EVENTS } from '../events/event-store.ts';
 import { isSimulated } from './held-back-store.ts';
 import type { SuppressionsMaximum } from '../accounts/limits/maximum-store.ts';
 import type { PageResult } from '../database/page.ts';
@@ -367,7 +367,7 @@ new_events as (
     from t, added s join input i on i.address_key collate "C" = s.address_key
   returning project_id, environment, subject_id, seq, id, type
 ),
-${FAN_OUT}
+${FAN_OUT_OF_NEW_EVENTS}
 select (select count(*) from added)::int as added, (select count(*) from queued_webhooks)::int as "queuedWebhooks",
        (select coalesce(array_agg(i.ord), '{}') from input i, t where i.expires_at <= t.now) as expired`;
 

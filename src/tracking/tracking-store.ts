@@ -7,7 +7,7 @@
  */
 import type { EventType } from '../core/events.ts';
 import type { TrackedRecipient } from '../mail/links/tracking-link.ts';
-import { FAN_OUT } from '../events/event-store.ts';
+import { FAN_OUT_OF_NEW_EVENTS } from '../events/event-store.ts';
 import { COUNT_VISITS } from '../stats/stats-store.ts';
 import type { Database } from '../database/database.ts';
 
@@ -112,7 +112,7 @@ new_events as (
        where v.project_id = s.project_id and v.subject_id = s.email_id and v.seq = 1 offset 0) f
   returning project_id, environment, subject_id, seq, id, type
 ),
-${FAN_OUT},${COUNT_VISITS}
+${FAN_OUT_OF_NEW_EVENTS},${COUNT_VISITS}
 select (select count(*) from new_events)::int as stored,
        (select count(*) from queued_webhooks)::int as "queuedWebhooks"`;
 

@@ -25,7 +25,7 @@ import {
 } from './columns.ts';
 import { type Facts, storedTracking, tlsOf, type Decision } from './decision.ts';
 import type { NewEmail, NewRecipient } from './new-email.ts';
-import { FAN_OUT } from '../../events/event-store.ts';
+import { FAN_OUT_OF_NEW_EVENTS } from '../../events/event-store.ts';
 import { countAccepted } from '../../stats/stats-store.ts';
 import {
   CURRENT_COUNTS,
@@ -208,7 +208,7 @@ new_events as (
          event_data
     from recipient where event_data is not null
   returning project_id, environment, subject_id, seq, id, type
-),${FAN_OUT},${countAccepted({
+),${FAN_OUT_OF_NEW_EVENTS},${countAccepted({
   from: 'accepted',
   domain: DECISION_SQL['domain']!,
   tags: EMAIL.byName['tags']!,
