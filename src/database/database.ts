@@ -101,12 +101,12 @@ export const HOT_SETTINGS: SessionSettings = {
   jit: 'off',
 };
 /** A statement that waits for a locked row fails within a second, so the rest of the batch continues. */
-const SETTLE_SETTINGS: SessionSettings = { ...HOT_SETTINGS, lock_timeout: '1s' };
-/** Ends the transaction of a frozen worker, which would otherwise keep its locks. */
+const SHORT_LOCK_SETTINGS: SessionSettings = { ...HOT_SETTINGS, lock_timeout: '1s' };
 export const COMMON_SETTINGS: SessionSettings = {
   synchronous_commit: 'on',
   TimeZone: 'UTC',
   lock_timeout: '10s',
+  // Ends the transaction of a frozen worker, which would otherwise keep its locks.
   idle_in_transaction_session_timeout: '20s',
 };
 
@@ -159,7 +159,7 @@ export class Database implements Queryable {
         queryTimeoutMs: timeoutMs + 1_000,
       });
     const accepting = openPool(sizes.accept, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
-    const settling = openPool(sizes.settle, SETTLE_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
+    const settling = openPool(sizes.settle, SHORT_LOCK_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
     const heartbeat = openPool(sizes.heartbeat, HOT_SETTINGS, 'heartbeat', HEARTBEAT_TIMEOUT_MS);
     const sendingWebhooks = openPool(
       sizes.webhooks,
@@ -168,7 +168,7 @@ export class Database implements Queryable {
       STATEMENT_TIMEOUT_MS,
     );
     const receiving = openPool(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
-    const checking = openPool(sizes.check, SETTLE_SETTINGS, 'check', STATEMENT_TIMEOUT_MS);
+    const checking = openPool(sizes.check, SHORT_LOCK_SETTINGS, 'check', STATEMENT_TIMEOUT_MS);
     this.#readers = openPool(sizes.read, {}, 'read', STATEMENT_TIMEOUT_MS);
     this.#longReads = new Turns({ count: sizes.read - 1, perOwner: sizes.read - 2 });
     this.accepting = accepting;

@@ -25,7 +25,7 @@ import {
   classificationOf,
 } from '../mail/replies/meanings.ts';
 import type { SentRecipient } from './report-store.ts';
-import { newSettlement, type Settlement } from '../settle/settlement.ts';
+import { newSettlement, type NewSuppression, type Settlement } from '../settle/settlement.ts';
 
 /**
  * Days of suppression when the report names another address: the forwarding is broken, but the mailbox that was
@@ -46,7 +46,7 @@ type Change = {
   status: StoredStatus;
   reason: object | null;
   smtp: object | null;
-  suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
+  suppress: NewSuppression | null;
   mailboxFull?: boolean;
 };
 

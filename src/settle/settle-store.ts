@@ -42,8 +42,7 @@ export class SettleStore extends OutcomeBatches<Settlement, boolean> {
     super({
       ...options,
       fencedResult: false,
-      commitFull: (batch, context) =>
-        commitSettlements(db, batch, { ...context, onWebhooksQueued }),
+      commitFull: (batch, context) => commitFull(db, batch, { ...context, onWebhooksQueued }),
       commitFast: (batch, holder) => commitFast(db, batch, { holder, onWebhooksQueued }),
       shorten: shortenSettlement,
       describe: ({ emailId, position, status }) => ({ email_id: emailId, position, status }),
@@ -92,7 +91,7 @@ async function commitFast(
 }
 
 /** Stores a batch in one transaction. @returns which outcomes counted */
-export async function commitSettlements(
+export async function commitFull(
   db: Queryable,
   batch: readonly Settlement[],
   { holder, onWebhooksQueued, extent }: CommitContext & { onWebhooksQueued: () => void },

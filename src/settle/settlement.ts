@@ -8,6 +8,9 @@ import type { Dsn } from '../mail/dsn-parameters.ts';
 import { type NextServer, type Notice, noticeFor } from '../mail/notice.ts';
 import { emailEventData } from '../events/event-store.ts';
 
+/** Puts an address on the suppression list. `days` null: without expiry. */
+export type NewSuppression = { reason: 'hard_bounce' | 'complaint'; days: number | null };
+
 export type Settlement = {
   projectId: string;
   environment: Environment;
@@ -26,13 +29,7 @@ export type Settlement = {
   reason: object | null;
   retryMs: number | null;
   provider: string;
-  /** Puts the address on the suppression list. `days` null: without expiry. */
-  suppress: {
-    address: string;
-    reason: 'hard_bounce' | 'complaint';
-    days: number | null;
-    eventId: string;
-  } | null;
+  suppress: (NewSuppression & { address: string; eventId: string }) | null;
   /** A report that arrived after the recipient had ended. */
   late: boolean;
   /** Notice to the envelope sender, who requested it. */
@@ -41,7 +38,7 @@ export type Settlement = {
 
 /** The outcome of an attempt, or of a report that arrived later. */
 type OutcomeChange = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
-  suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
+  suppress: NewSuppression | null;
   /** How the next server handles requested notices. */
   nextServer?: NextServer;
 };

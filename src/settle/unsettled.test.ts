@@ -85,7 +85,7 @@ test('outcomes of one email that are refused because of its rows block nothing',
   await store.unsettled.stop(0);
 });
 
-test('refusals because of the rows of more than 3 emails in succession block the store', async () => {
+test('refusals because of the rows of more than 3 emails in succession stall the store', async () => {
   const store = newStore();
   store.refuses = () => '23514';
   for (let item = 1; item <= 3; item += 1) {
@@ -97,7 +97,7 @@ test('refusals because of the rows of more than 3 emails in succession block the
   await store.unsettled.stop(0);
 });
 
-test('refusals because of rows do not block the store while others store outcomes', async () => {
+test('refusals because of rows do not stall the store while others store outcomes', async () => {
   const store = newStore();
   store.refuses = () => '23514';
   for (let item = 1; item <= 5; item += 1) {

@@ -20,6 +20,9 @@ import { waitAtMost } from '../lib/at-most.ts';
 import type { World } from '../lib/world.ts';
 import { isLockTimeout, sqlStateOf } from '../database/database.ts';
 
+/**
+ * The stored part of an outcome: all of it, all but the texts of the remote server, or only status and event.
+ */
 export type Extent = 'all' | 'without_details' | 'bare';
 
 export type UnsettledOptions<Item, Result> = {
@@ -149,25 +152,28 @@ export class Unsettled<Item, Result> {
     );
   }
 
-  async #writeBisected(part: readonly Item[], course: BatchProgress<Item, Result>): Promise<void> {
-    if (course.results.size === 0 && course.failures >= FAILED_STATEMENTS_MAX) {
+  async #writeBisected(
+    part: readonly Item[],
+    progress: BatchProgress<Item, Result>,
+  ): Promise<void> {
+    if (progress.results.size === 0 && progress.failures >= FAILED_STATEMENTS_MAX) {
       for (const item of part) this.#keep(item, null);
       return;
     }
     try {
       const stored = await this.#options.write(part, 'all');
-      part.forEach((item, index) => course.results.set(item, stored[index]!));
+      part.forEach((item, index) => progress.results.set(item, stored[index]!));
       return;
     } catch (error) {
-      course.failures += 1;
+      progress.failures += 1;
       if (part.length === 1) {
         this.#keep(part[0]!, error);
         return;
       }
     }
     const middle = Math.ceil(part.length / 2);
-    await this.#writeBisected(part.slice(0, middle), course);
-    await this.#writeBisected(part.slice(middle), course);
+    await this.#writeBisected(part.slice(0, middle), progress);
+    await this.#writeBisected(part.slice(middle), progress);
   }
 
   /** @param error null: no attempt was made */

@@ -20,6 +20,7 @@ import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../../mail/replies/
 import type { MailHosts } from '../../net/dns/mx.ts';
 import type { SmtpTlsFacts } from '../../net/smtp/client.ts';
 import type { TlsPolicyName } from '../../net/tls/tls-rule.ts';
+import type { NewSuppression } from '../../settle/settlement.ts';
 import type { Delivery } from '../memory/delivery.ts';
 import type { SignedMessage } from '../message/message-builder.ts';
 
@@ -72,8 +73,8 @@ export type Outcome = {
   status: StoredStatus;
   reason: Reason | null;
   smtp: SmtpFacts | null;
-  /** null: the reason is not the mailbox. `days`: time to suppress; null: without end. */
-  suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
+  /** null: the reason is not the mailbox. */
+  suppress: NewSuppression | null;
   slowDown: boolean;
   /** True after a 5xx that is temporary in practice, or in doubt: deferred with a longer first wait. */
   retrySlowly?: boolean;

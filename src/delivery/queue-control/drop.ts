@@ -21,7 +21,7 @@ import {
   type QueueDrop,
   restoreDropStep,
 } from './drop-store.ts';
-import { commitSettlements } from '../../settle/settle-store.ts';
+import { commitFull } from '../../settle/settle-store.ts';
 import { DROPPED } from '../attempt/outcomes-without-reply.ts';
 import { settlementOf } from '../attempt/settle-outcome.ts';
 
@@ -59,7 +59,7 @@ export async function* dropFromQueue(
         if (!message) throw new Error(`queued email ${recipient.emailId} has no content`);
         return settlementOf({ ...recipient, message }, DROPPED, { attempt: null, world });
       });
-      const settled = await commitSettlements(db.settling, settlements, {
+      const settled = await commitFull(db.settling, settlements, {
         holder,
         onWebhooksQueued: () => {},
         extent: 'all',
