@@ -7,12 +7,12 @@ import { KEY_REFUSED, type Refusal, refuseFields } from '../core/refusals.ts';
 import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 import type { Caller } from '../core/scope.ts';
 import { domainOf } from '../mail/address.ts';
-import type { AcceptRow, NewEmail } from './store/new-email.ts';
+import type { EmailResult, NewEmail } from './store/new-email.ts';
 
 /** A refusal with the state of the limit that the response's headers show. */
 export type SendingRefusal = Refusal & { limit?: LimitState };
 
-export type RefusedKind = Exclude<AcceptRow['outcome'], 'accepted' | 'replayed'>;
+export type RefusedKind = Exclude<EmailResult['outcome'], 'accepted' | 'repeated'>;
 
 export const TOO_FAR_AHEAD = `is more than ${SCHEDULE_DAYS_MAX} days ahead; choose an earlier time`;
 

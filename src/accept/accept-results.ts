@@ -8,17 +8,17 @@ import type { Caller, Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import { refusalFor, type SendingRefusal } from './accept-refusals.ts';
 import { findEarlierRequest } from './store/facts.ts';
-import type { AcceptRow, NewEmail } from './store/new-email.ts';
+import type { EmailResult, NewEmail } from './store/new-email.ts';
 
 export type AcceptResult =
   /** `body` is the exact JSON text of the response. `limit` is null when its state is unknown. */
-  | { kind: 'accepted' | 'replayed'; body: string; limit: LimitState | null }
+  | { kind: 'accepted' | 'repeated'; body: string; limit: LimitState | null }
   | (SendingRefusal & { kind: 'refused' });
 
-export function acceptResultOf(row: AcceptRow, email: NewEmail): AcceptResult {
+export function acceptResultOf(row: EmailResult, email: NewEmail): AcceptResult {
   const { limit, outcome, response } = row;
   if (outcome === 'accepted') return { kind: 'accepted', body: response ?? '', limit };
-  if (outcome === 'replayed') return resultOfRepetition(row, email.idempotency);
+  if (outcome === 'repeated') return resultOfRepetition(row, email.idempotency);
   return { kind: 'refused', ...refusalFor(outcome, email, limit) };
 }
 
@@ -34,12 +34,12 @@ export async function findRepetition(
 
 /** Returns the first response, or a conflict if the key was used with another request. */
 export function resultOfRepetition(
-  earlier: Pick<AcceptRow, 'fingerprint' | 'response' | 'limit'>,
+  earlier: Pick<EmailResult, 'fingerprint' | 'response' | 'limit'>,
   idempotency: NewEmail['idempotency'],
 ): AcceptResult {
   const { fingerprint, response, limit } = earlier;
   if (fingerprint === idempotency?.fingerprint) {
-    return { kind: 'replayed', body: response ?? '', limit };
+    return { kind: 'repeated', body: response ?? '', limit };
   }
   return {
     kind: 'refused',

@@ -14,7 +14,7 @@ import type { Caller } from '../core/scope.ts';
 import { domainOf } from '../mail/address.ts';
 import type { AcceptStore } from './store/accept-store.ts';
 import { AcceptedUnknown } from './store/lost-commits.ts';
-import type { AcceptRow, AcceptRows, NewEmail } from './store/new-email.ts';
+import type { EmailResult, EmailResults, NewEmail } from './store/new-email.ts';
 import type { EmailHandOver } from '../delivery/hand-over.ts';
 import type { Queryable } from '../database/database.ts';
 import { refuseOtherDomain } from './accept-refusals.ts';
@@ -33,7 +33,7 @@ export type AcceptEmail = (
 export type AcceptOptions = NewEmailOptions & {
   store: AcceptStore;
   handOver: EmailHandOver;
-  storage: Pick<StorageAccount, 'take' | 'takeAll' | 'giveBack'>;
+  storage: Pick<StorageAccount, 'take' | 'takeAll' | 'release'>;
   db: Queryable;
   /** Called for each email once it is committed. */
   onAccepted: (email: Pick<NewEmail, 'projectId' | 'environment' | 'id'>) => void;
@@ -56,20 +56,20 @@ export function createAccept(options: AcceptOptions): AcceptEmail {
   };
 }
 
-/** Stores emails for which storage is reserved. Gives back the reservation of each email that was not stored. */
+/** Stores emails for which storage is reserved. Releases the reservation of each email that was not stored. */
 export async function storeReserved(
   emails: readonly NewEmail[],
   { storage }: Pick<AcceptOptions, 'storage'>,
-  store: () => Promise<AcceptRows>,
-): Promise<AcceptRows> {
+  store: () => Promise<EmailResults>,
+): Promise<EmailResults> {
   try {
     const rows = await store();
     for (const [index, email] of emails.entries()) {
-      if (rows[index]?.outcome !== 'accepted') storage.giveBack(email);
+      if (rows[index]?.outcome !== 'accepted') storage.release(email);
     }
     return rows;
   } catch (error) {
-    if (!(error instanceof AcceptedUnknown)) for (const email of emails) storage.giveBack(email);
+    if (!(error instanceof AcceptedUnknown)) for (const email of emails) storage.release(email);
     throw error;
   }
 }
@@ -78,7 +78,7 @@ export async function storeReserved(
 export function finishAccept(
   email: NewEmail,
   draft: EmailDraft,
-  { row, options }: { row: AcceptRow; options: AcceptOptions },
+  { row, options }: { row: EmailResult; options: AcceptOptions },
 ): void {
   failpoint('accept_before_hand_over');
   if (row.holder !== null) handOverEmail(email, draft, { row, holder: row.holder, options });
@@ -89,7 +89,7 @@ export function finishAccept(
 function handOverEmail(
   email: NewEmail,
   draft: EmailDraft,
-  { row, holder, options }: { row: AcceptRow; holder: string; options: AcceptOptions },
+  { row, holder, options }: { row: EmailResult; holder: string; options: AcceptOptions },
 ): void {
   const { domainId } = row;
   const open = email.recipients.filter(

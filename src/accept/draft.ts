@@ -81,7 +81,10 @@ export type DraftRules = {
   trackingUrl?: string | null;
 };
 
-/** Adds a problem. `message` continues the sentence that begins with the field's name. */
+/**
+ * Adds a problem. `message` continues the sentence that begins with the field's name. For `''`, it is a whole
+ * sentence about the message.
+ */
 export type AddProblem = (field: string, message: string) => void;
 
 export const RECIPIENTS_MAX = 50;

@@ -10,7 +10,7 @@ import { batchLimitRefusal } from '../core/limits.ts';
 import { type FieldProblem, isRefusal, refuseFields } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import { domainOf } from '../mail/address.ts';
-import type { AcceptRows, DecisionKind, EmailBatch, NewEmail } from './store/new-email.ts';
+import type { EmailResults, DecisionKind, EmailBatch, NewEmail } from './store/new-email.ts';
 import { refusalFor, refuseOtherDomain, type SendingRefusal } from './accept-refusals.ts';
 import { type AcceptOptions, finishAccept, storeReserved } from './accept.ts';
 import { type AcceptResult, refuseForStorage, resultOfRepetition } from './accept-results.ts';
@@ -96,7 +96,7 @@ function responseOf(
   const errors = [...refused];
   for (const [at, { index, email }] of items.entries()) {
     const outcome = outcomes[at]!;
-    if (outcome === 'accepted' || outcome === 'replayed') data.push({ id: email.id });
+    if (outcome === 'accepted' || outcome === 'repeated') data.push({ id: email.id });
     else errors.push({ index, refusal: refusalFor(outcome, email, null) });
   }
   errors.sort((a, b) => a.index - b.index);
@@ -111,7 +111,7 @@ function responseOf(
 }
 
 function batchResultOf(
-  rows: AcceptRows,
+  rows: EmailResults,
   items: readonly Item[],
   { validation, idempotency }: Parameters<AcceptBatch>[2],
 ): AcceptResult {
@@ -121,7 +121,7 @@ function batchResultOf(
   if (rows.some(({ outcome }) => outcome === 'accepted')) {
     return { kind: 'accepted', body: response ?? '', limit };
   }
-  if (first.outcome === 'replayed') return resultOfRepetition(first, idempotency);
+  if (first.outcome === 'repeated') return resultOfRepetition(first, idempotency);
   const isKeyRefused = rows.every(({ outcome }) => outcome === 'key_refused');
   if (validation === 'permissive' && !isKeyRefused) {
     return { kind: 'accepted', body: response ?? '', limit };
@@ -139,7 +139,7 @@ const CHECKS = [
   'unknown',
 ] as const;
 
-function refuseStored(rows: AcceptRows, items: readonly Item[]): AcceptResult {
+function refuseStored(rows: EmailResults, items: readonly Item[]): AcceptResult {
   const check = CHECKS.find((name) => rows.some(({ outcome }) => outcome === name)) ?? 'unknown';
   const { limit } = rows.find(({ outcome }) => outcome === check)!;
   if (check === 'limited' && limit !== null) {

@@ -10,7 +10,7 @@ import type { StoredMessage } from '../delivery/message/message-store.ts';
 import type { EmailHandOver } from '../delivery/hand-over.ts';
 import { emailEventData } from '../events/event-store.ts';
 import type { EmailDraft } from './draft.ts';
-import type { AcceptRow, NewEmail, NewRecipient } from './store/new-email.ts';
+import type { EmailResult, NewEmail, NewRecipient } from './store/new-email.ts';
 
 export type NewEmailOptions = {
   world: Pick<World, 'newId'>;
@@ -89,7 +89,7 @@ function uniqueRecipients(
 export function toStoredMessage(
   email: NewEmail,
   draft: EmailDraft,
-  decided: Pick<AcceptRow, 'createdAt' | 'dualSigned' | 'tls' | 'tracking'> & {
+  decided: Pick<EmailResult, 'createdAt' | 'dualSigned' | 'tls' | 'tracking'> & {
     domainId: string;
     startsAt: Date;
   },

@@ -129,7 +129,7 @@ class TemplateRendering {
     const { db, config } = this.#services;
     const known = this.#refusals.get(domain);
     const refusal =
-      known ?? refuseEarly(db, this.#caller, { domain, defaultLimit: config.limits.sending });
+      known ?? refuseEarly(db, this.#caller, { domain, configuredLimit: config.limits.sending });
     this.#refusals.set(domain, refusal);
     return refusal;
   }
@@ -142,13 +142,13 @@ class TemplateRendering {
 async function refuseEarly(
   db: Queryable,
   caller: Caller,
-  { domain, defaultLimit }: { domain: string; defaultLimit: Limit },
+  { domain, configuredLimit }: { domain: string; configuredLimit: Limit },
 ): Promise<SendingRefusal | null> {
   const refusal = refuseOtherDomain(caller, domain);
   if (refusal !== null) return refusal;
   const [isVerified, limit] = await Promise.all([
     isVerifiedDomain(db, { ...caller, name: domain }),
-    peekLimit(db, { ...caller, category: 'sending' }, defaultLimit),
+    peekLimit(db, { ...caller, category: 'sending' }, configuredLimit),
   ]);
   if (!isVerified) return unverifiedDomainRefusal(domain);
   return limit.remaining === 0 ? limitRefusal('sending', limit) : null;

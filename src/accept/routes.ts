@@ -57,9 +57,9 @@ export function registerSendRoute(app: App, services: HttpServices): void {
       if (isDry && !(await countTowardsLimit(services, request, reply, 'dry_runs'))) return reply;
       const draft = await createDraftMaker(services, request)(body);
       if (isRefusal(draft)) {
-        const emails = isDry ? [] : [body];
+        if (isDry) return refuse(reply, draft);
         const repetition = await findRepetitionOfRequest(services, request, {
-          emails,
+          emails: [body],
           idempotency,
         });
         return repetition === null ? refuse(reply, draft) : sendResult(reply, repetition);
@@ -104,7 +104,7 @@ function sendDryRun(reply: FastifyReply, result: DryRunResult): FastifyReply {
 export function sendResult(reply: FastifyReply, result: AcceptResult): FastifyReply {
   if (result.kind === 'refused') return refuse(reply, result);
   if (result.limit !== null) setLimitHeaders(reply, result.limit);
-  if (result.kind === 'replayed') reply.header('idempotent-replayed', 'true');
+  if (result.kind === 'repeated') reply.header('idempotent-replayed', 'true');
   return reply
     .code(result.kind === 'accepted' ? 202 : 200)
     .header('content-type', JSON_TYPE)

@@ -198,7 +198,7 @@ function replyWithResult(result: AcceptResult): SubmissionResult {
   const { id } = JSON.parse(result.body) as { id: string };
   // Mail libraries look for Postfix's words and read the rest of the line as the id.
   const reply = serverReply(250, '2.0.0', `Ok: queued as ${id}`);
-  if (result.kind === 'replayed') reply.firstLine = 'Accepted before';
+  if (result.kind === 'repeated') reply.firstLine = 'Accepted before';
   return { reply, emailId: id };
 }
 

@@ -131,14 +131,14 @@ select coalesce(p.domains_max, $3::int) as max,
 
 /**
  * Reads how many domains a project may have and has.
- * @param defaultMax limit of projects that have no limit of their own
+ * @param configuredMax limit of projects that have no limit of their own
  */
 export async function domainCapacity(
   db: Queryable,
   { projectId, environment, name }: Scope & { name: string },
-  defaultMax: number,
+  configuredMax: number,
 ): Promise<{ max: number; used: number; isThere: boolean }> {
-  const values = [projectId, environment, defaultMax, name];
+  const values = [projectId, environment, configuredMax, name];
   const [row] = await db.query<{ max: number; used: number; isThere: boolean }>(CAPACITY, values);
   if (!row) throw new Error('the project was not returned');
   return row;

@@ -265,7 +265,7 @@ test('an Idempotency-Key is 1-256 printable ASCII characters', async () => {
   const accept: HttpServices['accept'] = async (_caller, _draft, idempotency) => {
     keys.push(idempotency);
     return {
-      kind: 'replayed',
+      kind: 'repeated',
       body: JSON.stringify(SENT),
       limit: { limit: 1, remaining: 0, resetS: 1, windowS: 1 },
     };

@@ -4,7 +4,7 @@ import { addressKey, domainOf } from '../../src/mail/address.ts';
 import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
 import { newId } from '../../src/database/ids.ts';
 import type { AcceptStore } from '../../src/accept/store/accept-store.ts';
-import type { AcceptRow, EmailBatch, NewEmail } from '../../src/accept/store/new-email.ts';
+import type { EmailResult, EmailBatch, NewEmail } from '../../src/accept/store/new-email.ts';
 import type { Database } from '../../src/database/database.ts';
 import { insertDomain } from '../../src/domains/domain-store.ts';
 import { createKey } from '../../src/accounts/keys/key-store.ts';
@@ -119,7 +119,7 @@ export function emailBatch(
 export async function acceptAll(
   store: AcceptStore,
   emails: readonly NewEmail[],
-): Promise<{ rows: AcceptRow[]; count: (outcome: string) => number }> {
+): Promise<{ rows: EmailResult[]; count: (outcome: string) => number }> {
   const rows = await Promise.all(emails.map((email) => store.accept(email)));
   return {
     rows,

@@ -84,7 +84,7 @@ export function createDryRun(options: DryRunOptions): DryRun {
     const row = await options.rehearse(email);
     const outcome = acceptResultOf(row, email);
     if (outcome.kind === 'refused') return outcome;
-    if (outcome.kind === 'replayed') return { kind: 'described', report: describeRepetition(row) };
+    if (outcome.kind === 'repeated') return { kind: 'described', report: describeRepetition(row) };
     const { domainId } = row;
     if (domainId === null) throw new Error('an email without a domain is refused');
     const message = toStoredMessage(email, draft, { ...row, domainId });

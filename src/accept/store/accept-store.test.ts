@@ -132,7 +132,7 @@ for (const [name, limit] of [
       ]);
       const rows = results.flatMap((result) => result.rows);
       assert.equal(rows.filter((row) => row.outcome === 'accepted').length, 1);
-      assert.equal(rows.filter((row) => row.outcome === 'replayed').length, 49);
+      assert.equal(rows.filter((row) => row.outcome === 'repeated').length, 49);
       assert.equal(new Set(rows.map((row) => row.response)).size, 1);
     });
     assert.equal(await countOf('emails', sender.projectId), 1);
@@ -147,7 +147,7 @@ test('a key that was used with another body is detected by its fingerprint', asy
   const again = await store.accept(
     newEmail(sender, { idempotency: { key: 'k', fingerprint: 'bb' } }),
   );
-  assert.equal(again.outcome, 'replayed');
+  assert.equal(again.outcome, 'repeated');
   assert.equal(again.fingerprint, 'aa');
 });
 
@@ -163,7 +163,7 @@ test('a key expires after 24 hours and then makes a new email', async () => {
   const later = await store.accept(newEmail(sender, { idempotency }));
   assert.equal(later.outcome, 'accepted');
   const repetition = await store.accept(newEmail(sender, { idempotency }));
-  assert.equal(repetition.outcome, 'replayed');
+  assert.equal(repetition.outcome, 'repeated');
   assert.equal(repetition.response, later.response);
 });
 
@@ -454,7 +454,7 @@ test('a worker that freezes between reading the facts and storing delays no othe
     assert.deepEqual((await acceptAll(store, [newEmail(sender)])).count('accepted'), 1);
     thaw();
     const row = await late;
-    assert.deepEqual([row.outcome, row.response], ['replayed', first.response]);
+    assert.deepEqual([row.outcome, row.response], ['repeated', first.response]);
   });
   assert.equal(await countOf('emails', sender.projectId), 2);
 });

@@ -2,7 +2,7 @@
  * Group commit of accepted emails. The fast path (fast-path.ts) stores most emails with one statement. The full path
  * (full-path.ts) decides the others, in commits of its own.
  *
- * Guarantee: a result `accepted` or `replayed` means that email, recipients, first event and idempotency key are one
+ * Guarantee: a result `accepted` or `repeated` means that email, recipients, first event and idempotency key are one
  * committed transaction on disk. The emails of one batch request are one commit. If the connection is lost around the
  * commit, lost-commits.ts asks the database whether the emails are stored.
  *
@@ -23,8 +23,8 @@ import { LimitsWithBlocks } from './limits/limit-blocks.ts';
 import { SHORT_LOCK_TIMEOUT_MS } from './limits/limit-windows.ts';
 import {
   type AcceptRequest,
-  type AcceptRow,
-  type AcceptRows,
+  type EmailResult,
+  type EmailResults,
   type EmailBatch,
   emailsOf,
   idempotencyKeyOf,
@@ -39,7 +39,7 @@ import { GroupCommit } from '../../database/group-commit.ts';
 
 export type AcceptStoreOptions = Omit<CommitOptions, 'limitsWithBlocks' | 'lockTimeoutMs'>;
 
-type Commits = GroupCommit<AcceptRequest, AcceptRows>;
+type Commits = GroupCommit<AcceptRequest, EmailResults>;
 
 /** Limit on the memory of emails that wait for their commit. Beyond it, requests are refused. */
 const PENDING_BYTES_MAX = 96 * 1024 * 1024;
@@ -59,7 +59,7 @@ export class AcceptStore {
   readonly #busyLimits = new Set<string>();
   readonly #limitsWithBlocks = new LimitsWithBlocks();
   /** Commits of requests with an idempotency key. A repeated request waits for the first one's commit. */
-  readonly #commitsByRepeatKey = new Map<string, Promise<AcceptRows>>();
+  readonly #commitsByRepeatKey = new Map<string, Promise<EmailResults>>();
 
   constructor(db: Queryable, options: AcceptStoreOptions) {
     this.#db = db;
@@ -94,12 +94,12 @@ export class AcceptStore {
    * @throws DatabaseUnavailable when nothing was stored
    * @throws AcceptedUnknown when it may have been stored
    */
-  async accept(email: NewEmail): Promise<AcceptRow> {
+  async accept(email: NewEmail): Promise<EmailResult> {
     const [row] = await this.#add(email);
     return row!;
   }
 
-  acceptBatch(batch: EmailBatch): Promise<AcceptRows> {
+  acceptBatch(batch: EmailBatch): Promise<EmailResults> {
     return this.#add(batch);
   }
 
@@ -110,7 +110,7 @@ export class AcceptStore {
     return pendingItems >= PENDING_ITEMS_MAX || pendingBytes + bytes > PENDING_BYTES_MAX;
   }
 
-  async #add(request: AcceptRequest): Promise<AcceptRows> {
+  async #add(request: AcceptRequest): Promise<EmailResults> {
     const repeatKey = repeatKeyOf(request);
     const firstCommit = repeatKey === null ? undefined : this.#commitsByRepeatKey.get(repeatKey);
     if (firstCommit) return toRepetition(await firstCommit, request);
@@ -122,7 +122,7 @@ export class AcceptStore {
     return commit;
   }
 
-  #shareCommit(repeatKey: string, commit: Promise<AcceptRows>): void {
+  #shareCommit(repeatKey: string, commit: Promise<EmailResults>): void {
     this.#commitsByRepeatKey.set(repeatKey, commit);
     const forget = (): void => void this.#commitsByRepeatKey.delete(repeatKey);
     commit.then(forget, forget);

@@ -11,7 +11,7 @@ import { type FastPathOptions, storeBatchFast, storeEmailsFast } from './fast-pa
 import { storeBatch, storeEmails } from './full-path.ts';
 import type { LimitsWithBlocks } from './limits/limit-blocks.ts';
 import { findRowsOfLostCommit } from './lost-commits.ts';
-import { type AcceptRequest, type AcceptRows, isBatch, isEmail } from './new-email.ts';
+import { type AcceptRequest, type EmailResults, isBatch, isEmail } from './new-email.ts';
 
 export type CommitOptions = Pick<
   FastPathOptions,
@@ -25,7 +25,7 @@ export type CommitOptions = Pick<
 };
 
 /** One row per email of a request; a promise if the rows must be read after a lost connection. */
-export type CommittedRows = AcceptRows | Promise<AcceptRows>;
+export type CommittedRows = EmailResults | Promise<EmailResults>;
 
 type StorePath<Rows> = (
   db: Queryable,
@@ -79,7 +79,7 @@ export function rejectionOf(reason: unknown): Promise<never> {
   return rejection;
 }
 
-async function commitOrFind<Rows extends AcceptRows | null>(
+async function commitOrFind<Rows extends EmailResults | null>(
   db: Queryable,
   requests: readonly AcceptRequest[],
   { options, store }: { options: CommitOptions; store: StorePath<Rows> },
@@ -97,14 +97,14 @@ async function commitOrFind<Rows extends AcceptRows | null>(
   }
 }
 
-const storeOnFastPath: StorePath<AcceptRows | null> = async (db, requests, options) => {
+const storeOnFastPath: StorePath<EmailResults | null> = async (db, requests, options) => {
   const [first] = requests;
   if (first && isBatch(first)) return [await storeBatchFast(db, first, options)];
   const rows = await storeEmailsFast(db, requests.filter(isEmail), options);
   return rows.map((row) => row && [row]);
 };
 
-const storeOnFullPath: StorePath<AcceptRows> = async (db, requests, options) => {
+const storeOnFullPath: StorePath<EmailResults> = async (db, requests, options) => {
   const [first] = requests;
   if (first && isBatch(first)) return [await storeBatch(db, first, options)];
   const rows = await storeEmails(db, requests.filter(isEmail), options);

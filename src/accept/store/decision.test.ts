@@ -9,7 +9,7 @@ import {
   type EmailFacts,
   type Facts,
   type LimitWindow,
-  rowsOf,
+  resultsOf,
 } from './decision.ts';
 import type { NewEmail } from './new-email.ts';
 
@@ -33,7 +33,7 @@ const DOMAIN = {
   isPaused: false,
 };
 const KNOWN: Omit<EmailFacts, 'window'> = {
-  isKeyValid: true,
+  isApiKeyValid: true,
   domain: DOMAIN,
   suppressed: [],
   earlierRequest: null,
@@ -56,7 +56,7 @@ const inHours = (hours: number) => ({ scheduledAt: new Date(NOW.getTime() + hour
 
 const KEY = { idempotency: { key: 'order 1', fingerprint: 'aa' } };
 const EARLIER = { earlierRequest: { fingerprint: 'bb', response: 'earlier' } };
-const REFUSED_KEY = { isKeyValid: false };
+const REFUSED_KEY = { isApiKeyValid: false };
 const NO_DOMAIN = { domain: null };
 
 const SINGLE: [what: string, email: NewEmail, facts: Partial<EmailFacts>, outcome: string][] = [
@@ -68,12 +68,12 @@ const SINGLE: [what: string, email: NewEmail, facts: Partial<EmailFacts>, outcom
     { ...REFUSED_KEY, ...EARLIER },
     'key_refused',
   ],
-  ['the idempotency key was used', email(KEY), EARLIER, 'replayed'],
+  ['the idempotency key was used', email(KEY), EARLIER, 'repeated'],
   [
     'a repetition comes before all other refusals',
     email({ ...KEY, ...inHours(24 * 40) }),
     { ...EARLIER, ...NO_DOMAIN, ...holding(0) },
-    'replayed',
+    'repeated',
   ],
   ['it is 30 days ahead', email(inHours(24 * 30)), {}, 'accepted'],
   ['it is more than 30 days ahead', email(inHours(24 * 30 + 1)), NO_DOMAIN, 'schedule_refused'],
@@ -136,7 +136,7 @@ test('a refused email takes no capacity, and the headers have the remaining numb
   const window = windowOf(5, 2);
   const facts = factsOf(window, NO_DOMAIN, {}, {});
   const decisions = decide(emails, facts);
-  const rows = rowsOf(emails, decisions, { now: NOW, holder: 'h' });
+  const rows = resultsOf(emails, decisions, { now: NOW, holder: 'h' });
   const states = rows.map(({ outcome, limit }) => [outcome, limit?.remaining, limit?.counts]);
   assert.deepEqual(states, [
     ['domain_refused', 4, undefined],
@@ -158,7 +158,7 @@ test('an accepted email has its response, its settings and its lease', () => {
   const facts = factsOf(windowOf(9), {}, {}, { domain: { ...DOMAIN, isPaused: true } });
   const emails = [now, { ...later, mayHandOver: false }, paused];
   const decisions = decide(emails, facts);
-  const [row, scheduled, onHold] = rowsOf(emails, decisions, { now: NOW, holder: 'h' });
+  const [row, scheduled, onHold] = resultsOf(emails, decisions, { now: NOW, holder: 'h' });
   assert.equal(
     row?.response,
     `{"id":"${now.id}","status":"queued","created_at":"${NOW.toISOString()}"}`,
@@ -188,7 +188,7 @@ test('a strict batch is stored as a whole or not stored', () => {
   const beyond = decideBatch(batch, factsOf(windowOf(2), {}, {}, {}));
   assert.equal(outcomesOf(beyond), 'batch_refused batch_refused limited');
   const again = decideBatch(batch, factsOf(windowOf(3), EARLIER, {}, REFUSED_KEY));
-  assert.equal(outcomesOf(again), 'replayed replayed key_refused');
+  assert.equal(outcomesOf(again), 'repeated repeated key_refused');
 });
 
 test('a permissive batch stores the valid emails, and its key with the first of them', () => {

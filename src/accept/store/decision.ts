@@ -9,7 +9,14 @@ import type { LimitState } from '../../core/limits.ts';
 import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
 import type { Email } from '../../mail/email.ts';
 import { parseTracking } from '../../mail/links/tracking-link.ts';
-import type { AcceptRow, EmailBatch, Idempotency, NewEmail, DecisionKind } from './new-email.ts';
+import {
+  type DecisionKind,
+  type EmailBatch,
+  type EmailResult,
+  fillResponse,
+  type Idempotency,
+  type NewEmail,
+} from './new-email.ts';
 import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
 
 /** The database's state about emails, at one moment. */
@@ -22,7 +29,7 @@ export type Facts = {
 };
 
 export type EmailFacts = {
-  isKeyValid: boolean;
+  isApiKeyValid: boolean;
   domain: SendingDomain | null;
   /** Shared by all emails of a project and environment. */
   window: LimitWindow;
@@ -88,7 +95,7 @@ export function decideBatch(batch: EmailBatch, facts: Facts): Decision[] {
   const earlier = idempotency && facts.byEmail[0]!.earlierRequest;
   if (earlier) {
     return decisions.map((one) =>
-      one.outcome === 'key_refused' ? one : { ...one, ...earlier, outcome: 'replayed' },
+      one.outcome === 'key_refused' ? one : { ...one, ...earlier, outcome: 'repeated' },
     );
   }
   const isStored = ({ outcome }: Decision) => outcome === 'accepted';
@@ -117,14 +124,12 @@ function decideOne(email: NewEmail, facts: EmailFacts, { now, time }: Facts): De
     fingerprint: null,
     key: null,
   };
-  if (!facts.isKeyValid) return { ...common, outcome: 'key_refused' };
-  if (earlier) return { ...common, ...earlier, outcome: 'replayed' };
+  if (!facts.isApiKeyValid) return { ...common, outcome: 'key_refused' };
+  if (earlier) return { ...common, ...earlier, outcome: 'repeated' };
   if (aheadMs > SCHEDULE_DAYS_MAX * DAY_MS) return { ...common, outcome: 'schedule_refused' };
   if (facts.domain === null) return { ...common, outcome: 'domain_refused' };
   if (openCount === 0 && !email.acceptsSuppressed) return { ...common, outcome: 'suppressed' };
-  const response = email.response
-    .replaceAll('@created_at', time)
-    .replaceAll('@status', common.isScheduled ? 'scheduled' : 'queued');
+  const response = fillResponse(email, { createdAt: time, isScheduled: common.isScheduled });
   const { idempotency } = email;
   return {
     ...common,
@@ -173,11 +178,11 @@ export function isHandedOver({ mayHandOver }: NewEmail, { facts }: Decision): bo
 }
 
 /** @param options.holder the lease under which accepted recipients are stored; null: none */
-export function rowsOf(
+export function resultsOf(
   emails: readonly NewEmail[],
   decisions: readonly Decision[],
   { now, holder }: { now: Date; holder: string | null },
-): AcceptRow[] {
+): EmailResult[] {
   const accepted = decisions.filter(({ outcome }) => outcome === 'accepted');
   const byWindow = Map.groupBy(accepted, ({ facts }) => facts.window);
   return decisions.map((decision, index) => {

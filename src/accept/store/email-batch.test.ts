@@ -9,7 +9,7 @@ import { address } from '../../../test/support/deliveries.ts';
 import { emailBatch, newEmail, newSender, type Sender } from '../../../test/support/mail-store.ts';
 import { AcceptStore } from './accept-store.ts';
 import { AcceptedUnknown } from './lost-commits.ts';
-import type { AcceptRow } from './new-email.ts';
+import type { EmailResult } from './new-email.ts';
 import { newId } from '../../database/ids.ts';
 import {
   APP_ROLE,
@@ -37,7 +37,7 @@ function newStore(accepting: Queryable = db.accepting, unknown: string[] = []): 
 const emailsOf = (sender: Sender, count: number) =>
   Array.from({ length: count }, () => newEmail(sender));
 
-const outcomes = (rows: readonly AcceptRow[]) => rows.map(({ outcome }) => outcome);
+const outcomes = (rows: readonly EmailResult[]) => rows.map(({ outcome }) => outcome);
 
 async function countOf(table: string, { projectId }: Sender): Promise<number> {
   const [row] = await db.query<{ count: number }>(
@@ -138,7 +138,7 @@ for (const [name, limit] of [
     await own.close();
     const first = results.map(([row]) => row?.outcome);
     assert.equal(first.filter((outcome) => outcome === 'accepted').length, 1);
-    assert.equal(first.filter((outcome) => outcome === 'replayed').length, 19);
+    assert.equal(first.filter((outcome) => outcome === 'repeated').length, 19);
     assert.equal(new Set(results.map(([row]) => row?.response)).size, 1);
     assert.equal(await countOf('emails', sender), 10);
     assert.equal(await usedBy(sender), 10);
@@ -152,12 +152,12 @@ test('batches and single emails share idempotency keys', async () => {
   const other = (key: string) => ({ key, fingerprint: 'bb' });
   await store.acceptBatch(emailBatch(emailsOf(sender, 2), { idempotency: one! }));
   const single = await store.accept(newEmail(sender, { idempotency: other('one') }));
-  assert.deepEqual([single.outcome, single.fingerprint], ['replayed', 'aa']);
+  assert.deepEqual([single.outcome, single.fingerprint], ['repeated', 'aa']);
   await store.accept(newEmail(sender, { idempotency: two! }));
   const rows = await store.acceptBatch(
     emailBatch(emailsOf(sender, 2), { idempotency: other('two') }),
   );
-  assert.deepEqual(outcomes(rows), ['replayed', 'replayed']);
+  assert.deepEqual(outcomes(rows), ['repeated', 'repeated']);
   assert.equal(rows[0]?.fingerprint, 'aa');
   assert.equal(await countOf('emails', sender), 3);
 });
@@ -174,7 +174,7 @@ test('a key expires after 24 hours and can then be used for a new batch', async 
   const later = await send();
   assert.deepEqual(outcomes(later), ['accepted', 'accepted']);
   const repetition = await send();
-  assert.deepEqual(outcomes(repetition), ['replayed', 'replayed']);
+  assert.deepEqual(outcomes(repetition), ['repeated', 'repeated']);
   assert.equal(repetition[0]?.response, later[0]?.response);
 });
 
@@ -227,7 +227,7 @@ test('when the connection is lost after the commit of a permissive batch, a repe
   );
   const again = emailBatch(emailsOf(sender, 3), { idempotency, permissive: true });
   const rows = await store.acceptBatch(again);
-  assert.deepEqual(outcomes(rows), ['replayed', 'replayed', 'replayed']);
+  assert.deepEqual(outcomes(rows), ['repeated', 'repeated', 'repeated']);
   assert.deepEqual(
     JSON.parse(rows[0]?.response ?? ''),
     emails.map(({ id }) => ({ id, outcome: 'accepted' })),

@@ -15,8 +15,8 @@ import { holdsBack } from '../../suppressions/held-back-store.ts';
 import { BLOCKS_IN_FACTS } from './limits/limit-blocks.ts';
 import {
   CURRENT_COUNTS,
-  defaultLimits,
-  type LimitDefaults,
+  configuredLimitValues,
+  type ConfiguredLimits,
   limitWindow,
   openWindows,
 } from './limits/limit-windows.ts';
@@ -24,7 +24,7 @@ import { binaryArray, literalArray } from '../../database/binary-array.ts';
 import type { Queryable } from '../../database/database.ts';
 import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
 
-export const VALID_KEY = `
+export const VALID_API_KEY = `
       select k.id from api_keys k
        where k.project_id = i.project_id and k.id = i.key_id and k.environment = i.environment
          and k.revoked_at is null and (k.expires_at is null or k.expires_at > t.now)
@@ -70,7 +70,7 @@ const FACTS = {
   name: 'accept_facts',
   text: `
 select t.now, t.now::text as "exactNow", wire_time(t.now) as time,
-       i.group_number::int as "groupNumber", k.id is not null as "isKeyValid",
+       i.group_number::int as "groupNumber", k.id is not null as "isApiKeyValid",
        case when d.id is not null then json_build_object(
          'id', d.id, 'dualSigned', d.ed25519_verified, 'tls', d.tls, 'tracksOpens', d.track_opens,
          'tracksClicks', d.track_clicks, 'isPaused', d.is_paused) end as domain,
@@ -85,19 +85,19 @@ select t.now, t.now::text as "exactNow", wire_time(t.now) as time,
  cross join lateral (${openWindows('w')}) o
  cross join lateral (select ${CURRENT_COUNTS}) c
  cross join lateral (${BLOCKS_IN_FACTS}) b
-  left join lateral (${VALID_KEY}) k on true
+  left join lateral (${VALID_API_KEY}) k on true
   left join lateral (${VERIFIED_DOMAIN}) d on true`,
 };
 
 type GroupRow = Pick<Facts, 'now' | 'exactNow' | 'time'> &
-  Pick<EmailFacts, 'isKeyValid' | 'domain'> &
+  Pick<EmailFacts, 'isApiKeyValid' | 'domain'> &
   LimitWindow & {
     groupNumber: number;
     suppressed: [ord: number, SuppressionReason, expiresAt: string | null][] | null;
     earlier: [ord: number, fingerprint: string, response: string][] | null;
   };
 
-type FactsQuery = LimitDefaults & {
+type FactsQuery = ConfiguredLimits & {
   emails: readonly NewEmail[];
   /** The idempotency key of each email. A batch has one key, at the first email. */
   keys: readonly (string | null)[];
@@ -118,7 +118,7 @@ export async function readFacts(db: Queryable, query: FactsQuery): Promise<Facts
   });
   const text = (items: readonly string[]) => binaryArray('text', items);
   const rows = await db.query<GroupRow>(isPrepared ? FACTS : FACTS.text, [
-    ...defaultLimits(query),
+    ...configuredLimitValues(query),
     literalArray(groups.map(({ projectId }) => projectId)),
     literalArray(groups.map(({ environment }) => environment)),
     literalArray(groups.map(({ keyId }) => keyId)),
@@ -137,20 +137,20 @@ export async function readFacts(db: Queryable, query: FactsQuery): Promise<Facts
     const { index, position } = recipients[ord - 1]!;
     suppressedOf.get(index)!.push({ position, reason, expires_at });
   }
-  const used = new Map(
+  const earlierByEmail = new Map(
     (earlier ?? []).map(([ord, fingerprint, response]) => [
       keyed[ord - 1]!.index,
       { fingerprint, response },
     ]),
   );
   const byEmail = groupNumbers.map((groupNumber, index): EmailFacts => {
-    const { isKeyValid, domain } = rows[groupNumber - 1]!;
+    const { isApiKeyValid, domain } = rows[groupNumber - 1]!;
     return {
-      isKeyValid,
+      isApiKeyValid,
       domain,
       window: windows[groupNumber - 1]!,
       suppressed: suppressedOf.get(index)!,
-      earlierRequest: used.get(index) ?? null,
+      earlierRequest: earlierByEmail.get(index) ?? null,
     };
   });
   return { now, time, exactNow, byEmail };

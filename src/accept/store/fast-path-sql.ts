@@ -17,17 +17,17 @@ import {
   QUEUE_COLUMNS,
   RECIPIENT_COLUMNS,
 } from './columns.ts';
-import { VALID_KEY, VERIFIED_DOMAIN } from './facts.ts';
+import { VALID_API_KEY, VERIFIED_DOMAIN } from './facts.ts';
 import { BLOCKS_IN_VIEW, FREE_BLOCK } from './limits/limit-blocks.ts';
 import {
   CURRENT_COUNTS,
-  defaultLimits,
+  configuredLimitValues,
   LIMIT_PARAMETERS,
-  type LimitDefaults,
+  type ConfiguredLimits,
   limitWindow,
   openWindows,
 } from './limits/limit-windows.ts';
-import type { AcceptRow, NewEmail } from './new-email.ts';
+import type { EmailResult, NewEmail } from './new-email.ts';
 import { fanOut } from '../../events/event-store.ts';
 import { countAccepted } from '../../stats/stats-store.ts';
 import { holdsBack } from '../../suppressions/held-back-store.ts';
@@ -54,9 +54,9 @@ const REMAINING_WITH_BLOCKS = `
               when c.started_at = m.started_at then w.max - c.used + s.permits
               else w.max - c.used end`;
 
-export type Key = { key: string; fingerprint: string; response: string };
+export type IdempotencyRow = { key: string; fingerprint: string; response: string };
 
-const KEY_COLUMNS: readonly Column<Key | null>[] = [
+const KEY_COLUMNS: readonly Column<IdempotencyRow | null>[] = [
   { name: 'key', type: 'text', value: (one) => one && one.key },
   { name: 'fingerprint', type: 'text', value: (one) => one && one.fingerprint },
   { name: 'response', type: 'text', value: (one) => one && one.response },
@@ -115,7 +115,7 @@ with email_group as materialized (
    ${hasBlocks ? WINDOW_OR_BLOCK : WINDOW}
    cross join lateral (${openWindows('w')}) o
    cross join lateral (select ${CURRENT_COUNTS}) c
-   cross join lateral (${VALID_KEY}) k
+   cross join lateral (${VALID_API_KEY}) k
    cross join lateral (${VERIFIED_DOMAIN}) d
    where i.project_emails <= w.max - c.used and i.project_emails <= w.recipients_max - c.recipients_used
      and not d.is_paused
@@ -259,7 +259,7 @@ export type GroupRow = {
   email_numbers: number[];
   domain_id: string;
   dual_signed: boolean;
-  tls: AcceptRow['tls'];
+  tls: EmailResult['tls'];
   tracking: string | null;
   created_at: Date;
   time: string;
@@ -291,18 +291,18 @@ export const FAST_WITH_KEYS = statementVariants('accept_fast_with_keys', WITH_KE
 export const FAST_BATCH = statementVariants('accept_fast_batch', BATCH);
 
 type StatementInput = {
-  limits: LimitDefaults;
+  limits: ConfiguredLimits;
   shared: Record<SharedParameter, unknown>;
   emails: readonly NewEmail[];
   /** null for the statement without keys. */
-  keys: readonly (Key | null)[] | null;
+  keys: readonly (IdempotencyRow | null)[] | null;
 };
 
 /** Returns the values of a statement, in the order in which its parameters are numbered above. */
 export function valuesOf({ limits, shared, emails, keys }: StatementInput): unknown[] {
   const recipients = emails.map((email) => email.recipients[0]!);
   return [
-    ...defaultLimits(limits),
+    ...configuredLimitValues(limits),
     ...SHARED_PARAMETERS.map((name) => shared[name]),
     ...arraysOf(PASSED_EMAIL_COLUMNS, emails),
     ...arraysOf(CONTENT_COLUMNS, emails),

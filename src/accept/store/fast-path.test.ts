@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { address } from '../../../test/support/deliveries.ts';
 import { emailBatch, newEmail, newSender, type Sender } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import type { AcceptRow, NewEmail } from './new-email.ts';
+import type { EmailResult, NewEmail } from './new-email.ts';
 import {
   type FastPathOptions,
   isForFastPath,
@@ -298,13 +298,13 @@ async function rowsOf(tx: Queryable, stage: Stage): Promise<Record<string, unkno
   return found;
 }
 
-type Result = { answers: AcceptRow[]; queuedWebhooks: boolean; rows: Record<string, unknown> };
+type Result = { answers: EmailResult[]; queuedWebhooks: boolean; rows: Record<string, unknown> };
 
 /** Stores from the current state, reads the rows, and rolls back. */
 async function tried(
   tx: Queryable,
   stage: Stage,
-  store: (onWebhooksQueued: () => void) => Promise<AcceptRow[]>,
+  store: (onWebhooksQueued: () => void) => Promise<EmailResult[]>,
 ): Promise<Result> {
   let queuedWebhooks = false;
   await tx.query('savepoint tried');
@@ -327,7 +327,7 @@ async function shortThenFull(
   tx: Queryable,
   emails: readonly NewEmail[],
   options: FastPathOptions,
-): Promise<AcceptRow[]> {
+): Promise<EmailResult[]> {
   assert.ok(emails.every(isForFastPath));
   const before = await permitsOf(tx);
   const short = await storeEmailsFast(tx, emails, options);

@@ -16,11 +16,11 @@ import {
   FAST_WITH_KEYS,
   FAST_WITHOUT_KEYS,
   type GroupRow,
-  type Key,
+  type IdempotencyRow,
   type StatementVariants,
   valuesOf,
 } from './fast-path-sql.ts';
-import type { AcceptRow, EmailBatch, NewEmail } from './new-email.ts';
+import { type EmailBatch, type EmailResult, fillResponse, type NewEmail } from './new-email.ts';
 import type { FullPathOptions } from './full-path.ts';
 import { commitAccepted } from './insert.ts';
 import { binaryArray, literalArray } from '../../database/binary-array.ts';
@@ -53,7 +53,7 @@ export async function storeEmailsFast(
   db: Queryable,
   emails: readonly NewEmail[],
   options: FastPathOptions,
-): Promise<(AcceptRow | null)[]> {
+): Promise<(EmailResult | null)[]> {
   const hasKeys = emails.some(({ idempotency }) => idempotency !== null);
   const statement = hasKeys ? FAST_WITH_KEYS : FAST_WITHOUT_KEYS;
   const keys = emails.map(
@@ -67,7 +67,7 @@ export async function storeBatchFast(
   db: Queryable,
   batch: EmailBatch,
   options: FastPathOptions,
-): Promise<AcceptRow[] | null> {
+): Promise<EmailResult[] | null> {
   const { emails, idempotency } = batch;
   const response = batch.respond(emails.map(() => 'accepted'));
   const keys = [idempotency && { ...idempotency, response }];
@@ -79,14 +79,14 @@ export async function storeBatchFast(
 
 type FastPathInput = FastPathOptions & {
   emails: readonly NewEmail[];
-  keys: readonly (Key | null)[] | null;
+  keys: readonly (IdempotencyRow | null)[] | null;
 };
 
 async function runStatement(
   db: Queryable,
   { plain, withBlocks }: StatementVariants,
   { emails, keys, ...options }: FastPathInput,
-): Promise<(AcceptRow | null)[]> {
+): Promise<(EmailResult | null)[]> {
   const statement = options.hasBlocks ? withBlocks : plain;
   const shared = sharedValues(emails, options.holder);
   const values = valuesOf({ limits: options, shared, emails, keys });
@@ -164,27 +164,27 @@ function acceptRowsOf(
   emails: readonly NewEmail[],
   groups: readonly GroupRow[],
   holder: string | null,
-): (AcceptRow | null)[] {
+): (EmailResult | null)[] {
   const storedCounts = new Map<string, number>();
   for (const { email_numbers: numbers } of groups) {
     const key = scopeKey(emails[numbers[0]! - 1]!);
     storedCounts.set(key, (storedCounts.get(key) ?? 0) + numbers.length);
   }
-  const rows = emails.map((): AcceptRow | null => null);
+  const rows = emails.map((): EmailResult | null => null);
   for (const group of groups) {
     for (const number of group.email_numbers) {
       const email = emails[number - 1]!;
       const remaining = group.remaining - storedCounts.get(scopeKey(email))!;
-      rows[number - 1] = acceptRowOf(email, { ...group, remaining }, holder);
+      rows[number - 1] = resultOf(email, { ...group, remaining }, holder);
     }
   }
   return rows;
 }
 
-function acceptRowOf(email: NewEmail, group: GroupRow, holder: string | null): AcceptRow {
+function resultOf(email: NewEmail, group: GroupRow, holder: string | null): EmailResult {
   return {
     outcome: 'accepted',
-    response: email.response.replaceAll('@created_at', group.time).replaceAll('@status', 'queued'),
+    response: fillResponse(email, { createdAt: group.time, isScheduled: false }),
     fingerprint: email.idempotency?.fingerprint ?? null,
     domainId: group.domain_id,
     dualSigned: group.dual_signed,

@@ -18,14 +18,14 @@ import {
   type Facts,
   limitState,
   type RecipientSuppression,
-  rowsOf,
+  resultsOf,
   type Decision,
 } from './decision.ts';
-import type { AcceptRow, EmailBatch, NewEmail } from './new-email.ts';
+import type { EmailResult, EmailBatch, NewEmail } from './new-email.ts';
 import { readFacts } from './facts.ts';
 import { type Accepted, insertAccepted, type InsertOptions } from './insert.ts';
 import { shareLimits } from './limits/limit-blocks.ts';
-import type { LimitDefaults, LimitDemand } from './limits/limit-windows.ts';
+import type { ConfiguredLimits, LimitDemand } from './limits/limit-windows.ts';
 import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
 
 export type FullPathOptions = InsertOptions & {
@@ -50,7 +50,7 @@ export function storeEmails(
   db: Queryable,
   emails: readonly NewEmail[],
   options: FullPathOptions,
-): Promise<AcceptRow[]> {
+): Promise<EmailResult[]> {
   const request = {
     emails,
     keys: emails.map(({ idempotency }) => idempotency?.key ?? null),
@@ -65,7 +65,7 @@ export function storeBatch(
   db: Queryable,
   batch: EmailBatch,
   options: FullPathOptions,
-): Promise<AcceptRow[]> {
+): Promise<EmailResult[]> {
   const request = {
     emails: batch.emails,
     keys: [batch.idempotency?.key ?? null],
@@ -79,7 +79,7 @@ async function decideAndStore(
   db: Queryable,
   request: FullPathRequest,
   options: FullPathOptions,
-): Promise<AcceptRow[]> {
+): Promise<EmailResult[]> {
   const { emails, keys, roundsMax } = request;
   const { holder, onBlocksFound } = options;
   for (let round = 0; round < roundsMax; round += 1) {
@@ -88,7 +88,7 @@ async function decideAndStore(
     for (const [index, { window }] of facts.byEmail.entries()) {
       if (window.hasBlocks) onBlocksFound?.(emails[index]!);
     }
-    const rows = rowsOf(emails, decisions, { now: facts.now, holder });
+    const rows = resultsOf(emails, decisions, { now: facts.now, holder });
     const accepted = emails.flatMap((email, index): Accepted[] => {
       const decision = decisions[index]!;
       return decision.outcome === 'accepted'
@@ -132,7 +132,7 @@ async function markUndone<Result>(work: Promise<Result>): Promise<Result> {
   }
 }
 
-export type Rehearsal = AcceptRow & {
+export type Rehearsal = EmailResult & {
   limit: LimitState;
   /** The domain is paused: the email would be put on hold. */
   isPaused: boolean;
@@ -145,12 +145,12 @@ export type Rehearsal = AcceptRow & {
 export async function rehearse(
   db: Queryable,
   email: NewEmail,
-  options: LimitDefaults,
+  options: ConfiguredLimits,
 ): Promise<Rehearsal> {
   const keys = [email.idempotency?.key ?? null];
   const facts = await readFacts(db, { ...options, emails: [email], keys, isPrepared: false });
   const decisions = decide([email], facts);
-  const [row] = rowsOf([email], decisions, { now: facts.now, holder: null });
+  const [row] = resultsOf([email], decisions, { now: facts.now, holder: null });
   const [decision] = decisions;
   const { domain, suppressed } = decision!.facts;
   return {

@@ -29,8 +29,8 @@ import { FAN_OUT_OF_NEW_EVENTS } from '../../events/event-store.ts';
 import { countAccepted } from '../../stats/stats-store.ts';
 import {
   CURRENT_COUNTS,
-  defaultLimits,
-  type LimitDefaults,
+  configuredLimitValues,
+  type ConfiguredLimits,
   limitWindow,
   openWindows,
   DEMANDS,
@@ -224,7 +224,7 @@ select guard.holds, (select count(*) from queued_webhooks)::int as "queuedWebhoo
 
 const INSERT: Statement = { name: 'accept_insert', text: `${GUARD},${STORING}` };
 
-export type InsertOptions = LimitDefaults & {
+export type InsertOptions = ConfiguredLimits & {
   /** null: the connection's own lock timeout. */
   lockTimeoutMs?: number | null;
   onWebhooksQueued: () => void;
@@ -240,7 +240,7 @@ export async function insertAccepted(
   const emails = accepted.map(({ email }) => email);
   const recipients = accepted.flatMap(recipientsOf);
   const values = [
-    ...defaultLimits(options),
+    ...configuredLimitValues(options),
     ...demandValues(demands),
     lockTimeoutMs,
     facts.exactNow,

@@ -7,9 +7,10 @@ import type { DatabaseUnavailable, Queryable } from '../../database/database.ts'
 import type { QueuedEmail } from '../../delivery/queue/queue-store.ts';
 import {
   type AcceptRequest,
-  type AcceptRow,
-  type AcceptRows,
+  type EmailResult,
+  type EmailResults,
   emailsOf,
+  fillResponse,
   isBatch,
   type NewEmail,
 } from './new-email.ts';
@@ -22,7 +23,7 @@ export class AcceptedUnknown extends Error {
 const SEARCH_WITHIN_MS = 4_000;
 const SEARCH_PAUSE_MS = 400;
 
-/** Reads the columns of an AcceptRow that insert.ts stored. Change both together. */
+/** Reads the columns of an EmailResult that insert.ts stored. Change both together. */
 const FIND_EMAILS = `
 select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
        e.scheduled_at is not null as is_scheduled, e.domain_id, e.dual_signed,
@@ -47,7 +48,7 @@ type FoundEmail = {
   is_scheduled: boolean;
   domain_id: string;
   dual_signed: boolean;
-  tls: AcceptRow['tls'];
+  tls: EmailResult['tls'];
   tracking: string | null;
   suppressed_positions: number[] | null;
   is_on_hold: boolean;
@@ -66,7 +67,7 @@ export async function findRowsOfLostCommit(
     onUnknown: (emails: readonly QueuedEmail[]) => void;
     cause: DatabaseUnavailable;
   },
-): Promise<readonly AcceptRows[]> {
+): Promise<readonly EmailResults[]> {
   const [first] = requests;
   const batch = first && isBatch(first) ? first : null;
   const emails = requests.flatMap(emailsOf);
@@ -90,7 +91,7 @@ export async function findStoredEmails(
   db: Queryable,
   emails: readonly NewEmail[],
   holder: string | null,
-): Promise<AcceptRow[] | null> {
+): Promise<EmailResult[] | null> {
   const timeUp = AbortSignal.timeout(SEARCH_WITHIN_MS);
   const late = new Promise<[]>((resolve) => timeUp.addEventListener('abort', () => resolve([])));
   while (!timeUp.aborted) {
@@ -103,23 +104,21 @@ export async function findStoredEmails(
     const found = await Promise.race([search.catch(() => []), late]);
     if (found.length === 0) continue;
     const byId = new Map(found.map((row) => [row.id, row]));
-    return emails.map((email) => acceptRowOf(email, byId.get(email.id), holder));
+    return emails.map((email) => resultOf(email, byId.get(email.id), holder));
   }
   return null;
 }
 
 /** A batch is one transaction: if others of the batch are stored, a missing email was refused. */
-function acceptRowOf(
+function resultOf(
   email: NewEmail,
   found: FoundEmail | undefined,
   holder: string | null,
-): AcceptRow {
+): EmailResult {
   if (found === undefined) return REFUSED_FOR_UNKNOWN_REASON;
   return {
     outcome: 'accepted',
-    response: email.response
-      .replace('@created_at', found.created_at)
-      .replace('@status', found.is_scheduled ? 'scheduled' : 'queued'),
+    response: fillResponse(email, { createdAt: found.created_at, isScheduled: found.is_scheduled }),
     fingerprint: null,
     domainId: found.domain_id,
     dualSigned: found.dual_signed,
@@ -132,7 +131,7 @@ function acceptRowOf(
   };
 }
 
-const REFUSED_FOR_UNKNOWN_REASON: AcceptRow = {
+const REFUSED_FOR_UNKNOWN_REASON: EmailResult = {
   outcome: 'unknown',
   response: null,
   fingerprint: null,

@@ -25,7 +25,7 @@ export type NewEmail = Email & {
   recipients: readonly NewRecipient[];
   /** `data` of the email.queued event. A scheduled email changes it to email.scheduled. */
   eventData: object;
-  /** Body of the response. `@created_at` and `@status` are placeholders for values of the database. */
+  /** Body of the response. `@created_at` and `@status` are placeholders (`fillResponse`). */
   response: string;
   /** True when this worker leases the recipients at once, without a poll of the queue. */
   mayHandOver: boolean;
@@ -63,7 +63,7 @@ export type EmailBatch = Pick<
 
 export type DecisionKind =
   | 'accepted'
-  | 'replayed'
+  | 'repeated'
   | 'key_refused'
   | 'schedule_refused'
   | 'domain_refused'
@@ -72,13 +72,13 @@ export type DecisionKind =
   /** Valid, but not stored, because the batch is refused as a whole. */
   | 'batch_refused';
 
-export type AcceptRow = {
+export type EmailResult = {
   outcome:
     | DecisionKind
     /** Not stored. The reason was lost with the connection, so the client should retry. */
     | 'unknown';
   response: string | null;
-  /** Hex fingerprint; when replayed, the first request's. */
+  /** Hex fingerprint; when repeated, the first request's. */
   fingerprint: string | null;
   domainId: string | null;
   dualSigned: boolean;
@@ -98,7 +98,7 @@ export type AcceptRow = {
 };
 
 /** The rows of one request, in the order of its emails. */
-export type AcceptRows = readonly AcceptRow[];
+export type EmailResults = readonly EmailResult[];
 
 export type AcceptRequest = NewEmail | EmailBatch;
 
@@ -108,6 +108,16 @@ export function isBatch(request: AcceptRequest): request is EmailBatch {
 
 export function isEmail(request: AcceptRequest): request is NewEmail {
   return !isBatch(request);
+}
+
+/** Returns the response with the values of the database in place of its placeholders. */
+export function fillResponse(
+  { response }: Pick<NewEmail, 'response'>,
+  { createdAt, isScheduled }: { createdAt: string; isScheduled: boolean },
+): string {
+  return response
+    .replaceAll('@created_at', createdAt)
+    .replaceAll('@status', isScheduled ? 'scheduled' : 'queued');
 }
 
 export function emailsOf(request: AcceptRequest): readonly NewEmail[] {
@@ -130,10 +140,10 @@ export function repeatKeyOf(request: AcceptRequest): string | null {
 }
 
 /** Returns the rows of a repeated request, from the first one's. */
-export function toRepetition(rows: AcceptRows, { idempotency }: AcceptRequest): AcceptRow[] {
+export function toRepetition(rows: EmailResults, { idempotency }: AcceptRequest): EmailResult[] {
   const isAccepted = rows.some(({ outcome }) => outcome === 'accepted');
   const fingerprint = idempotency?.fingerprint ?? null;
   return rows.map((row) =>
-    isAccepted ? { ...row, outcome: 'replayed', fingerprint, holder: null } : row,
+    isAccepted ? { ...row, outcome: 'repeated', fingerprint, holder: null } : row,
   );
 }

@@ -40,7 +40,7 @@ export class StorageAccount {
     this.#db = db;
     this.#world = world;
     this.#timer = setInterval(() => {
-      this.#release().catch((error: unknown) => {
+      this.#releaseUnused().catch((error: unknown) => {
         log.warn(
           { err: error },
           'reserved storage could not be given back; it counts as used until retention deletes its day',
@@ -68,17 +68,17 @@ export class StorageAccount {
     return null;
   }
 
-  giveBack(email: Sized): void {
+  release(email: Sized): void {
     this.#addReserved(this.#needOf(email));
   }
 
-  /** Gives back unused bytes, if the database is reachable. */
+  /** Releases unused bytes, if the database is reachable. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#release().catch(() => {});
+    await this.#releaseUnused().catch(() => {});
   }
 
-  async #release(): Promise<void> {
+  async #releaseUnused(): Promise<void> {
     const unused = [...this.#reserved.values()].filter(({ bytes }) => bytes > 0);
     this.#reserved.clear();
     this.#fullProjects.clear();

@@ -87,7 +87,7 @@ function readAcceptedBody(
   result: Exclude<AcceptResult, { kind: 'refused' }>,
 ): unknown {
   if (result.limit !== null) setLimitHeaders(reply, result.limit);
-  if (result.kind === 'replayed') reply.header('idempotent-replayed', 'true');
+  if (result.kind === 'repeated') reply.header('idempotent-replayed', 'true');
   return JSON.parse(result.body);
 }
 

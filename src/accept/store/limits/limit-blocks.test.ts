@@ -13,7 +13,7 @@ import {
 import { asOwner, testDatabase } from '../../../../test/support/postgres.ts';
 import { waitFor } from '../../../../test/support/wait.ts';
 import { AcceptStore } from '../accept-store.ts';
-import type { AcceptRow, NewEmail } from '../new-email.ts';
+import type { EmailResult, NewEmail } from '../new-email.ts';
 import { shareLimits } from './limit-blocks.ts';
 import { peekLimit, setLimit } from '../../../accounts/limits/limit-store.ts';
 import { APP_ROLE, Database, type Queryable, type Statement } from '../../../database/database.ts';
@@ -182,7 +182,11 @@ const SITUATION = fc.record({
   requests: fc.array(REQUEST, { minLength: 30, maxLength: 120 }),
 });
 
-type Answered = { rows: readonly AcceptRow[]; emails: readonly NewEmail[]; kind: Request['kind'] };
+type Answered = {
+  rows: readonly EmailResult[];
+  emails: readonly NewEmail[];
+  kind: Request['kind'];
+};
 
 async function ask(sender: Sender, { worker, kind, emails: count }: Request): Promise<Answered> {
   const store = workerOf(worker);
@@ -365,5 +369,5 @@ test('requests with one idempotency key at several workers make one email', asyn
     workers.map((worker) => worker.accept(newEmail(sender, { idempotency }))),
   );
   const outcomes = rows.map(({ outcome }) => outcome).toSorted();
-  assert.deepEqual(outcomes, ['accepted', 'replayed', 'replayed', 'replayed']);
+  assert.deepEqual(outcomes, ['accepted', 'repeated', 'repeated', 'repeated']);
 });

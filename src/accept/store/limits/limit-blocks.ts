@@ -26,8 +26,8 @@
 import type { LimitState } from '../../../core/limits.ts';
 import { type Scope, scopeKey } from '../../../core/scope.ts';
 import {
-  defaultLimits,
-  type LimitDefaults,
+  configuredLimitValues,
+  type ConfiguredLimits,
   limitWindow,
   openWindows,
   type LimitDemand,
@@ -129,11 +129,11 @@ update limit_windows l
 export async function shareLimits(
   db: Queryable,
   wanted: readonly LimitDemand[],
-  options: LimitDefaults & { lockTimeoutMs?: number | null },
+  options: ConfiguredLimits & { lockTimeoutMs?: number | null },
 ): Promise<void> {
   if (wanted.length === 0) return;
   await db.query(SHARE_LIMITS, [
-    ...defaultLimits(options),
+    ...configuredLimitValues(options),
     ...demandValues(wanted),
     options.lockTimeoutMs ?? null,
   ]);

@@ -3,7 +3,7 @@
  * has two limits: on emails and on recipients.
  *
  * In the texts, `i` is the request, `t` has the time and `w` is the row. The parameters $1 to $4 of every statement
- * are the configured limits (`defaultLimits`). Rows are locked in the order of project and environment, so that
+ * are the configured limits (`configuredLimitValues`). Rows are locked in the order of project and environment, so that
  * statements cannot deadlock.
  */
 import type { Limit } from '../../../core/limits.ts';
@@ -13,16 +13,16 @@ import { literalArray } from '../../../database/binary-array.ts';
 /** Lock timeout for statements that must not wait long for a locked limit row. */
 export const SHORT_LOCK_TIMEOUT_MS = 100;
 
-export type LimitDefaults = {
+export type ConfiguredLimits = {
   limit: Limit;
   /** null: 50 recipients per email, the maximum of an email. */
   recipientLimit?: Limit | null;
 };
 
-/** The number of parameters that `defaultLimits` returns. A statement's own parameters follow them. */
+/** The number of parameters that `configuredLimitValues` returns. A statement's own parameters follow them. */
 export const LIMIT_PARAMETERS = 4;
 
-export function defaultLimits({ limit, recipientLimit }: LimitDefaults): unknown[] {
+export function configuredLimitValues({ limit, recipientLimit }: ConfiguredLimits): unknown[] {
   const recipients = [recipientLimit?.max ?? null, recipientLimit?.windowS ?? null];
   return [limit.max, limit.windowS, ...recipients];
 }
