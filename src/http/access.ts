@@ -56,7 +56,7 @@ type KeyCheck = Pick<HttpAccounts, 'limiter' | 'keyUsage'> & {
   onAdmitted: (request: FastifyRequest) => void;
 };
 
-function requireKey({ find, limiter, keyUsage, onAdmitted }: KeyCheck): onRequestHookHandler {
+function createKeyHook({ find, limiter, keyUsage, onAdmitted }: KeyCheck): onRequestHookHandler {
   const admit = (request: FastifyRequest, caller: Caller): void => {
     request.caller = caller;
     keyUsage.record(caller);
@@ -129,19 +129,19 @@ export function registerAccessChecks(
   };
   const keyCheck = { ...accounts, onAdmitted };
   const identities = { sessions, services, onAdmitted };
-  const needsKey = requireKey({ ...keyCheck, find: (text) => keys.findUncached(text) });
+  const requireKey = createKeyHook({ ...keyCheck, find: (text) => keys.findUncached(text) });
   // The accept statement checks the key again, so a cached caller is sufficient here.
-  const needsKeyToSend = requireKey({ ...keyCheck, find: (text) => keys.find(text) });
+  const requireKeyToSend = createKeyHook({ ...keyCheck, find: (text) => keys.find(text) });
   const openBodyAccount = createBodyAccounting();
-  const setsLimitHeaders = createLimitHeadersHook(services);
+  const setLimitHeaders = createLimitHeadersHook(services);
   app.addHook('onRoute', (route) => {
     const { limit, checkUpload, refuseAll } = route.config ?? {};
     const callerChecks = callerChecksOf(route, {
       ...identities,
-      needsKey: limit === 'sending' ? needsKeyToSend : needsKey,
+      requireKey: limit === 'sending' ? requireKeyToSend : requireKey,
     });
     const checks = [...callerChecks, ...permissionChecksOf(route)];
-    if (limit) route.onSend = setsLimitHeaders;
+    if (limit) route.onSend = setLimitHeaders;
     if (refuseAll) {
       route.onRequest = [...checks, (_request, reply) => void refuse(reply, refuseAll)];
     } else if (checkUpload) {
@@ -190,7 +190,7 @@ const refuseOperators: onRequestHookHandler = (request, reply, done) => {
 };
 
 type Identities = Pick<HttpAccounts, 'sessions'> & {
-  needsKey: onRequestHookHandler;
+  requireKey: onRequestHookHandler;
   onAdmitted: (request: FastifyRequest) => void;
   services: HttpServices;
 };
@@ -220,21 +220,21 @@ function callerChecksOf(
 /** Requires a key, or a session if the operation has a role (roles.ts). */
 function keyOrSessionChecks(
   { config = {}, schema }: HttpRoute,
-  { sessions, needsKey, onAdmitted }: Omit<Identities, 'services'>,
+  { sessions, requireKey, onAdmitted }: Omit<Identities, 'services'>,
 ): onRequestHookHandler[] {
   const { access = 'full_access', limit } = config;
   const leastRole = LEAST_ROLES.get(schema?.operationId ?? '');
   const needsSendingKey = limit === 'sending';
-  const needsRole = leastRole && sessions.requireRole({ leastRole, needsSendingKey, onAdmitted });
+  const requireRole = leastRole && sessions.requireRole({ leastRole, needsSendingKey, onAdmitted });
   if (access === 'session') {
-    if (needsRole === undefined) throw new Error(`${schema?.operationId} has no role`);
+    if (requireRole === undefined) throw new Error(`${schema?.operationId} has no role`);
     const hasKey: RequestTest = ({ headers }) => headers.authorization !== undefined;
-    return [when(hasKey, needsKey, pass), sessions.requireSession, needsRole];
+    return [when(hasKey, requireKey, pass), sessions.requireSession, requireRole];
   }
-  if (needsRole === undefined) return [needsKey];
+  if (requireRole === undefined) return [requireKey];
   const hasCookie: RequestTest = (request) => sessions.hasSessionCookie(request);
   const isSignedOut: RequestTest = (request) => sessions.isFromSignedOutPage(request);
-  return [when(isSignedOut, sessions.refuseSignedOut, when(hasCookie, needsRole, needsKey))];
+  return [when(isSignedOut, sessions.refuseSignedOut, when(hasCookie, requireRole, requireKey))];
 }
 
 type RequestTest = (request: FastifyRequest) => boolean;

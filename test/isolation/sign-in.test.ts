@@ -69,8 +69,8 @@ test('wrong passwords from one network do not lock an account for its owner else
 
 test('guesses from many networks are slowed down, and the owner can sign in from a new place', async () => {
   await service.clock.advance({ minutes: 61 });
-  const brakedAfter = 5 * FAILURES_MAX;
-  for (let network = 0; network < brakedAfter; network += 1) {
+  const reducedAfter = 5 * FAILURES_MAX;
+  for (let network = 0; network < reducedAfter; network += 1) {
     assertFailure(await guessAt(`10.0.${network}.1`), 401, 'authentication_error');
   }
   assertFailure(await guessAt('10.1.0.1'), 401, 'authentication_error');

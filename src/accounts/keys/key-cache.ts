@@ -4,7 +4,7 @@
  * the background before it expires, so requests do not wait. Other requests use `findUncached`, which always
  * queries, so a revocation by any worker takes effect on the next request.
  *
- * Keys that are requested during a look-up share the next one.
+ * While a query runs, further keys wait. The next query finds all of them.
  */
 import { LRUCache } from 'lru-cache';
 import { hashApiKey, parseApiKey } from './api-key.ts';
@@ -13,7 +13,7 @@ import type { World } from '../../lib/world.ts';
 import { findCallers } from './key-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** Counted from before the look-up is sent, so a result is never older than this. */
+/** Milliseconds for which a found caller is used, from the moment before its query was sent. */
 const VALID_MS = 900;
 const REFRESH_MS = 500;
 const ENTRIES_MAX = 10_000;

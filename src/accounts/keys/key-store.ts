@@ -187,7 +187,7 @@ select made.id, made.project_id as "projectId", made.environment, made.name, mad
 export type RotatedKey = { key: ApiKey; text: string; previousExpiresAt: Date };
 
 /**
- * Creates a key with the name and limits of an existing one. The old key expires after `overlapS` or at its own
+ * Creates a key with the name and restrictions of an existing one. The old key expires after `overlapS` or at its own
  * expiry, whichever is earlier. Returns null when there is no key with this id, or it has expired.
  */
 export async function rotateKey(

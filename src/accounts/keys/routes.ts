@@ -195,7 +195,7 @@ function registerRotate(app: App, { db, accounts }: HttpServices): void {
     schema: {
       summary: 'Rotate an API key',
       description:
-        'Creates a key with the same name and limits, which is returned only here. The old key stays valid ' +
+        'Creates a key with the same name and restrictions, which is returned only here. The old key stays valid ' +
         'for `expires_in` seconds, at most until its own expiry. A repeated request creates one more key. ' +
         'Revoke the key that you did not receive.',
       operationId: 'rotateApiKey',
@@ -224,7 +224,7 @@ function registerRotate(app: App, { db, accounts }: HttpServices): void {
   });
 }
 
-/** Returns the limits of a key as stored, or a refusal when they are invalid or exceed those of the caller. */
+/** Returns the restrictions of a key as stored, or a refusal when they are invalid or exceed those of the caller. */
 export function parseNewKey(caller: Caller, requested: RequestedKey): NewKey | Refusal {
   const { name, permission } = requested;
   const domain = requested.domain === null ? null : parseDomain(requested.domain);
@@ -251,13 +251,13 @@ function givenFieldsOf(
 
 /** The caller has full access here, so the new key can exceed only its domain or its expiry. */
 function refuseBroaderKey({ domain, expiresAt }: Caller): Refusal {
-  const limits = [
+  const restrictions = [
     domain === null ? '' : ` for ${domain}`,
     expiresAt === null ? '' : ` until ${expiresAt.toISOString()}`,
   ].join('');
   return {
     refused: 'authorization_error',
-    message: `The calling key is valid${limits} only and cannot make a key with more access; use a key without these limits.`,
+    message: `The calling key is valid${restrictions} only and cannot make a key with more access; use a key without these restrictions.`,
   };
 }
 

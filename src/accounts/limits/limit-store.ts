@@ -33,15 +33,19 @@ returning coalesce(max, $4)::int as max, used, coalesce(window_s, $5)::int as wi
 
 /**
  * Counts one dry run, verification, added domain, or test or replay of a webhook, if the limit allows it.
- * @param byDefault applies if the project has no limit of its own
+ * @param configuredLimit applies if the project has no limit of its own
  */
 export async function countRequest(
   db: Queryable,
   scope: Scope & { category: RequestCategory },
-  byDefault: Limit,
+  configuredLimit: Limit,
 ): Promise<CountResult> {
   const values = [scope.projectId, scope.environment, scope.category];
-  const [row] = await db.query<Window>(TAKE, [...values, byDefault.max, byDefault.windowS]);
+  const [row] = await db.query<Window>(TAKE, [
+    ...values,
+    configuredLimit.max,
+    configuredLimit.windowS,
+  ]);
   if (!row) throw new Error('the limit was not returned');
   return countResultOf(row);
 }
@@ -65,11 +69,15 @@ select coalesce(max, $4)::int as max, coalesce(window_s, $5)::int as window_s,
 export async function peekLimit(
   db: Queryable,
   scope: Scope & { category: ScopeCategory },
-  byDefault: Limit,
+  configuredLimit: Limit,
 ): Promise<LimitState> {
   const values = [scope.projectId, scope.environment, scope.category];
-  const [row] = await db.query<Window>(PEEK, [...values, byDefault.max, byDefault.windowS]);
-  const { max, windowS } = byDefault;
+  const [row] = await db.query<Window>(PEEK, [
+    ...values,
+    configuredLimit.max,
+    configuredLimit.windowS,
+  ]);
+  const { max, windowS } = configuredLimit;
   return countResultOf(row ?? { max, used: 0, reset_s: windowS, window_s: windowS }).limit;
 }
 
@@ -119,19 +127,19 @@ export type ListedLimit<Category extends AnyCategory = AnyCategory> = LimitState
 
 /**
  * Reads all limits of a project and environment, without counting.
- * @param byDefault in the order of the result; null when there is no limit by default
+ * @param configuredLimits in the order of the result; null when none is configured
  */
 export async function listLimits<Category extends AnyCategory>(
   db: Queryable,
   { projectId, environment }: Scope,
-  byDefault: readonly (readonly [Category, Limit | null])[],
+  configuredLimits: readonly (readonly [Category, Limit | null])[],
 ): Promise<ListedLimit<Category>[]> {
   const rows = await db.query<Window & Pick<ListedLimit<Category>, 'category' | 'isOwn'>>(LIST, [
     projectId,
     environment,
-    byDefault.map(([category]) => category),
-    byDefault.map(([, limit]) => limit?.max ?? null),
-    byDefault.map(([, limit]) => limit?.windowS ?? null),
+    configuredLimits.map(([category]) => category),
+    configuredLimits.map(([, limit]) => limit?.max ?? null),
+    configuredLimits.map(([, limit]) => limit?.windowS ?? null),
   ]);
   return rows.map((row) => ({
     ...countResultOf(row).limit,

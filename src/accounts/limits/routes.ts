@@ -39,9 +39,11 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
     },
     handler: async (request) => {
       const caller = callerOf(request);
-      const byDefault = CATEGORIES.map((name) => [name, config.limits[settingOf(name)]] as const);
+      const configuredLimits = CATEGORIES.map(
+        (name) => [name, config.limits[settingOf(name)]] as const,
+      );
       const [listed, domains, own, storage] = await Promise.all([
-        listLimits(db, caller, byDefault),
+        listLimits(db, caller, configuredLimits),
         domainCapacity(db, { ...caller, name: '' }, config.domainsMax),
         findRetention(db, caller.projectId),
         readStorage(db, caller.projectId),

@@ -44,7 +44,7 @@ const LAST_OWNER: Refusal = {
 
 const LOCAL_OPERATOR = { role: 'owner' } as const;
 
-export const IS_MEMBER: Refusal = {
+export const ALREADY_MEMBER: Refusal = {
   refused: 'conflict',
   message: 'Somebody signs in with this address already.',
 };
@@ -110,7 +110,7 @@ export async function inviteMember(
   }
   if (role === 'owner' && actorRole !== 'owner') return ONLY_OWNERS;
   const emailKey = addressKey(address);
-  if ((await findMemberByEmail(db, emailKey)) !== null) return IS_MEMBER;
+  if ((await findMemberByEmail(db, emailKey)) !== null) return ALREADY_MEMBER;
   await checkMembersMax(db, { organizationId, emailKey });
   const { text, sha256 } = makeToken();
   const newInvitation = { organizationId, email: address, emailKey, role, sha256 };

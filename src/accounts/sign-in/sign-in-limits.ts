@@ -22,8 +22,8 @@ import { AuthLimiter } from '../keys/auth-limiter.ts';
 import type { TurnOwner } from './sign-in-turns.ts';
 
 const DAY_S = 86_400;
-/** The brake starts after `failures` × the limit in `windows` windows, and then allows `part` of the limit. */
-const BRAKE = { failures: 5, windows: 60, part: 1 / 5 } as const;
+/** After `failures` × the limit in `windows` windows, an account is under attack. Then `part` of the limit is left. */
+const ACCOUNT_UNDER_ATTACK = { failures: 5, windows: 60, part: 1 / 5 } as const;
 
 /** Who guesses. `turnOwner` is the owner of the turn for hashing (sign-in-turns.ts). */
 export type Guesser = { turnOwner: TurnOwner } & (
@@ -54,16 +54,16 @@ export function signedInMember(memberId: string): Guesser {
 export class SignInLimits {
   readonly #limiter: AuthLimiter;
   readonly #everywhere: AuthLimiter;
-  readonly #brakedMax: number;
+  readonly #reducedMax: number;
 
   constructor(db: Queryable, world: Pick<World, 'monotonicMs'>, limit: Limit) {
     const { max, windowS } = limit;
     this.#limiter = new AuthLimiter(db, world, limit);
     this.#everywhere = new AuthLimiter(db, world, {
-      max: max * BRAKE.failures,
-      windowS: Math.min(DAY_S, windowS * BRAKE.windows),
+      max: max * ACCOUNT_UNDER_ATTACK.failures,
+      windowS: Math.min(DAY_S, windowS * ACCOUNT_UNDER_ATTACK.windows),
     });
-    this.#brakedMax = Math.max(1, Math.floor(max * BRAKE.part));
+    this.#reducedMax = Math.max(1, Math.floor(max * ACCOUNT_UNDER_ATTACK.part));
   }
 
   /**
@@ -92,8 +92,8 @@ export class SignInLimits {
     }
     if (guesser.kind !== 'stranger' || last === null) return null;
     const { allowed } = await this.#everywhere.count(guesser.account);
-    const isBraked = !allowed && last.limit - last.remaining > this.#brakedMax;
-    return isBraked ? signInLimitRefusal({ ...last, remaining: 0 }) : null;
+    const isBeyondReduced = !allowed && last.limit - last.remaining > this.#reducedMax;
+    return isBeyondReduced ? signInLimitRefusal({ ...last, remaining: 0 }) : null;
   }
 
   async #uncount(guesser: Guesser): Promise<void> {

@@ -29,7 +29,7 @@ export class SignInTurns {
    * @throws Overloaded when no place is left
    */
   requireFreePlace({ isKnown, owner }: TurnOwner): void {
-    this.#listOf(isKnown).findReplaceable(owner);
+    this.#listOf(isKnown).requirePlace(owner);
   }
 
   /**
@@ -89,7 +89,8 @@ class WaitingList {
   }
 
   wait(owner: string): Promise<void> {
-    const replaced = this.findReplaceable(owner);
+    this.requirePlace(owner);
+    const replaced = this.#replaceable();
     if (replaced !== null) {
       this.#waiting.pop();
       replaced.refuse(tooManySignIns());
@@ -106,15 +107,15 @@ class WaitingList {
     return this.#waiting.shift();
   }
 
-  /**
-   * Returns the request that a newcomer of this owner replaces; null when places are free.
-   * @throws Overloaded when the newcomer's rank is not lower
-   */
-  findReplaceable(owner: string): Waiting | null {
-    if (this.#waiting.length < this.#places) return null;
-    const last = this.#waiting.at(-1)!;
-    if (last.rank <= this.#rankOf(owner)) throw tooManySignIns();
-    return last;
+  /** @throws Overloaded when no place is free, and no request has a higher rank than a newcomer of this owner */
+  requirePlace(owner: string): void {
+    const replaceable = this.#replaceable();
+    if (replaceable !== null && replaceable.rank <= this.#rankOf(owner)) throw tooManySignIns();
+  }
+
+  /** Returns the request that a newcomer with a lower rank replaces; null when places are free. */
+  #replaceable(): Waiting | null {
+    return this.#waiting.length < this.#places ? null : this.#waiting.at(-1)!;
   }
 
   countWrongPassword(owner: string): void {

@@ -23,7 +23,7 @@ import { createLink, findLink, useLink } from './link-store.ts';
 import { findInvitation, useInvitation } from '../members/invitation-store.ts';
 import type { AuthLimiter } from '../keys/auth-limiter.ts';
 import type { Device, Devices } from './devices.ts';
-import { IS_MEMBER } from '../members/members.ts';
+import { ALREADY_MEMBER } from '../members/members.ts';
 import { passwordProblem, type Passwords } from './passwords.ts';
 import type { SecondFactor } from './second-factor.ts';
 import {
@@ -54,7 +54,7 @@ const ACCOUNT_GONE: Refusal = {
   refused: 'not_found',
   message: 'This account no longer exists.',
 };
-const HAS_OWNER: Refusal = {
+const ALREADY_OWNED: Refusal = {
   refused: 'conflict',
   message: 'This installation already has an owner. Sign in, or ask for an invitation.',
 };
@@ -156,10 +156,10 @@ export class SignIn {
       await lockMembers(tx);
       if ((await useLink(tx, { sha256, purpose: 'owner' })) === null) return LINK_EXPIRED;
       const organizationId = await findOrganization(tx);
-      if (organizationId === null || (await hasOwner(tx))) return HAS_OWNER;
+      if (organizationId === null || (await hasOwner(tx))) return ALREADY_OWNED;
       const identity = { organizationId, email: address, emailKey: addressKey(address), name };
       const owner = await createMember(tx, { ...identity, role: 'owner', password: checked.hash });
-      if (owner === null) return HAS_OWNER;
+      if (owner === null) return ALREADY_OWNED;
       return this.#startSession(tx, { id: owner.id, password: checked.hash }, origin);
     });
   }
@@ -183,7 +183,7 @@ export class SignIn {
       const { organizationId, email, role } = invitation;
       const identity = { organizationId, email, emailKey: addressKey(email), name, role };
       const member = await createMember(tx, { ...identity, password: checked.hash });
-      if (member === null) return IS_MEMBER;
+      if (member === null) return ALREADY_MEMBER;
       return this.#startSession(tx, { id: member.id, password: checked.hash }, origin);
     });
   }
