@@ -31,7 +31,7 @@ import type { Stage } from './statements.ts';
 export async function useBlocks({ db }: Stage): Promise<void> {
   const key = { provider: 'google', about: 'domain', subject: 'acme.example' } as const;
   const rules = { afterRefusals: 1, firstMs: 0, longestMs: 1_000 };
-  const refusal = { senderDomain: key.subject, subject: key.about, category: 'reputation' };
+  const refusal = { senderDomain: key.subject, refusedKind: key.about, category: 'reputation' };
   await blocks.countRefusal(db, key, { ...refusal, reply: 'blocked', isProbe: false, rules });
   await blocks.takeProbe(db, key, { senderDomain: key.subject, firstMs: 0 });
   await blocks.leaveProbe(db, key, 0);

@@ -13,7 +13,7 @@ test('a stop ends messages before their final dot and waits for the others', asy
   const waited = cutoff.untilCut(sent.promise, () => dot.sent);
   cutoff.cutUnsent();
   assert.equal(await unsent, 'unsent');
-  assert.equal(cutoff.isClosed, true);
+  assert.equal(cutoff.hasBegun, true);
   sent.resolve('250 taken');
   assert.equal(await waited, '250 taken');
 });

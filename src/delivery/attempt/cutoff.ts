@@ -17,7 +17,7 @@ export class Cutoff {
   readonly #attempts = new LiveSet<RunningAttempt>();
   #stage: 'none' | 'unsent' | 'all' = 'none';
 
-  get isClosed(): boolean {
+  get hasBegun(): boolean {
     return this.#stage !== 'none';
   }
 
@@ -45,7 +45,7 @@ export class Cutoff {
       },
     };
     this.#attempts.add(running);
-    if (this.isClosed) running.cut({ includingSent: this.#stage === 'all' });
+    if (this.hasBegun) running.cut({ includingSent: this.#stage === 'all' });
     const giveUp = (): void => {
       if (!hasSentDot()) cut.resolve('given_up');
     };

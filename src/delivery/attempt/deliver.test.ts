@@ -235,7 +235,7 @@ function newSlotlessDelivery() {
   });
   const slots = new Slots({ slotlessBytesMax: Infinity });
   const slot = slots.start('trial', 'project', delivery.weightBytes);
-  slots.leaveSlot(slot);
+  slots.leaveSlotIfSlow(slot);
   return { ...delivery, slot };
 }
 

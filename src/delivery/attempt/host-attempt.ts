@@ -39,7 +39,7 @@ type HostAttemptOptions = {
  * Times that a server may refuse a session because of our other connections: four halvings reduce a window of 20 to
  * one.
  */
-const CROWDED_MAX = 4;
+const TOO_MANY_CONNECTIONS_RETRIES_MAX = 4;
 const TLS_HAS_WORKED =
   'TLS worked with it in the last 3 days, so plain text is used only after TLS has failed for an hour.';
 
@@ -86,7 +86,7 @@ export class HostAttempt {
   }
 
   #afterFailure(failure: FailedSession): HostResult | null {
-    if (failure.isCrowded && this.#crowdedTimes < CROWDED_MAX) {
+    if (failure.isCrowded && this.#crowdedTimes < TOO_MANY_CONNECTIONS_RETRIES_MAX) {
       this.#crowdedTimes += 1;
       return null;
     }

@@ -93,7 +93,7 @@ class HostSequence {
       return null;
     }
     if (await this.#isBlocked(candidate)) return null;
-    return this.#note(
+    return this.#recordResult(
       await this.#attemptAt({ provider, host, address }, rule, hasOthers),
       candidate,
     );
@@ -123,7 +123,10 @@ class HostSequence {
     return new HostAttempt(server, options).run();
   }
 
-  #note(result: HostResult | Unavailable, { provider, address }: Candidate): HostResult | null {
+  #recordResult(
+    result: HostResult | Unavailable,
+    { provider, address }: Candidate,
+  ): HostResult | null {
     if (result.kind === 'unavailable') {
       this.#delayMs = Math.min(this.#delayMs, result.delayMs);
       return null;
@@ -166,7 +169,7 @@ function candidatesOf(
 ): Candidate[] {
   const candidates: Candidate[] = [];
   let leftMax = ADDRESSES_MAX;
-  const hostsWithRules = openFirst(hosts, connections, route).map((host) => {
+  const hostsWithRules = withIdleSessionsFirst(hosts, connections, route).map((host) => {
     return { ...host, rule: route.ruleFor(host) };
   });
   const lastUsable = hostsWithRules.findLastIndex(({ rule }) => rule.mode !== 'barred');
@@ -205,15 +208,15 @@ function firstAlive(
 }
 
 /** Sorts hosts with an idle session first among those of equal preference, because a new session costs more. */
-function openFirst(
+function withIdleSessionsFirst(
   { hosts, provider }: KnownHosts,
   connections: SmtpConnections,
   { transaction }: RouteAttempt,
 ): readonly MxHost[] {
   if (hosts.length === 1) return hosts;
-  const open = connections.idleHosts(provider, transaction);
-  if (open.size === 0) return hosts;
-  const rank = ({ name }: MxHost): number => (open.has(name) ? 0 : 1);
+  const idle = connections.idleHosts(provider, transaction);
+  if (idle.size === 0) return hosts;
+  const rank = ({ name }: MxHost): number => (idle.has(name) ? 0 : 1);
   return hosts.toSorted(
     (host, next) => host.preference - next.preference || rank(host) - rank(next),
   );

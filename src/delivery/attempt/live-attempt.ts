@@ -32,7 +32,7 @@ import {
   ASCII_FORM,
   assertUnchanged,
   DEFAULT_FORM,
-  hasAsciiForm,
+  canBeAscii,
   type MessageBuilder,
   type MessageForm,
   type SignedMessage,
@@ -76,7 +76,7 @@ type Progress = RouteAttempt['progress'] & {
   message: SignedMessage | null;
   hosts: MailHosts | null;
   /** Set when a large message was loaded; its content is no longer in memory. */
-  hasAsciiForm: boolean;
+  largeHasAsciiForm: boolean;
 };
 
 const NO_SESSION: Progress['session'] = {
@@ -127,7 +127,7 @@ class LiveAttempt {
       session: NO_SESSION,
       message: null,
       hosts: null,
-      hasAsciiForm: false,
+      largeHasAsciiForm: false,
     };
     this.#startedAt = new Date(world.now());
   }
@@ -192,7 +192,7 @@ class LiveAttempt {
     const { startedMs, message } = this.#progress;
     const outcome = outcomeOf(result, viaRelay ? 'sent' : 'delivered');
     if (this.#delivery.message.dsn !== undefined) outcome.nextServer = this.#nextServerOf(result);
-    this.#reportToProvider(result, outcome);
+    this.#recordForProvider(result, outcome);
     const durationMs = world.monotonicMs() - startedMs;
     const facts = { message, startedAt: this.#startedAt, durationMs };
     const attempt = attemptRecord(this.#delivery, result, facts);
@@ -205,8 +205,8 @@ class LiveAttempt {
     return reportsSuccess && this.#options.takesReports ? 'passed_on' : 'relayed';
   }
 
-  /** Adjusts the connections of the provider by the outcome, and notes its refusal for the blocks. */
-  #reportToProvider(result: AttemptResult, outcome: Outcome): void {
+  /** Records the outcome in the limits and blocks of the provider. */
+  #recordForProvider(result: AttemptResult, outcome: Outcome): void {
     const { connections } = this.#options;
     const { hosts } = this.#progress;
     if (result.kind === 'unroutable') {
@@ -219,8 +219,8 @@ class LiveAttempt {
     const provider = providerAt(hosts, result.via.mx);
     adjustWindow(connections, { provider, source: result.source }, outcome);
     if (result.kind !== 'replied') return;
-    const about = refusalSubject(result, domainOf(this.#delivery.message.from.address));
-    this.#blocks.noteReply({ provider, source: result.source, ip: result.via.ip, about });
+    const refusedKind = refusalSubject(result, domainOf(this.#delivery.message.from.address));
+    this.#blocks.noteReply({ provider, source: result.source, ip: result.via.ip, refusedKind });
   }
 
   async #buildAndSend(): Promise<AttemptResult | Unavailable> {
@@ -238,7 +238,7 @@ class LiveAttempt {
     const wanted = { destination, demand, sts } as const;
     const result = await this.#sendTo(hosts, wanted, DEFAULT_FORM);
     if (lacksSmtpUtf8(result)) {
-      return this.#hasAsciiForm() ? this.#sendTo(hosts, wanted, ASCII_FORM) : result;
+      return this.#mayRetryInAscii() ? this.#sendTo(hosts, wanted, ASCII_FORM) : result;
     }
     if (result.kind !== 'failed' || result.cause !== 'tls') return result;
     const newerPolicy = await tls.newerPolicy(wanted);
@@ -246,9 +246,11 @@ class LiveAttempt {
     return this.#sendTo(hosts, { ...wanted, ...newerPolicy }, DEFAULT_FORM);
   }
 
-  #hasAsciiForm(): boolean {
+  #mayRetryInAscii(): boolean {
     const { content } = this.#delivery;
-    return content === null ? this.#progress.hasAsciiForm : hasAsciiForm(content, this.#delivery);
+    return content === null
+      ? this.#progress.largeHasAsciiForm
+      : canBeAscii(content, this.#delivery);
   }
 
   async #sendTo(
@@ -302,7 +304,7 @@ class LiveAttempt {
         const message = await builder.build(content, this.#delivery, form);
         putMessage(transaction, message);
         this.#progress.message = { ...message, parts: [] };
-        this.#progress.hasAsciiForm = message.smtpUtf8 && hasAsciiForm(content, this.#delivery);
+        this.#progress.largeHasAsciiForm = message.smtpUtf8 && canBeAscii(content, this.#delivery);
         return send().finally(() => (transaction.message = []));
       });
   }

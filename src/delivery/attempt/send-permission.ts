@@ -72,7 +72,7 @@ export class SendPermission {
     const { holder, slot } = this.#delivery;
     const { lease } = this.#options;
     const isGivenUp = slot?.signal.aborted === true;
-    return !this.#cutoff.isClosed && !isGivenUp && lease.isFresh() && lease.holder() === holder;
+    return !this.#cutoff.hasBegun && !isGivenUp && lease.isFresh() && lease.holder() === holder;
   }
 
   #ageMs(): number {

@@ -25,8 +25,8 @@ type ServerReply = {
   provider: string;
   source: string;
   ip: string | null;
-  /** The subject of its refusal; null: the reply refuses neither address nor domain. */
-  about: RefusalSubject | null;
+  /** Null when it refuses neither address nor domain. */
+  refusedKind: RefusalSubject | null;
 };
 type Server = { provider: string; address: string; envelopeFrom: string };
 export type BlockedServer = { block: BlockKey; delayMs: number };
@@ -36,7 +36,7 @@ export type KnownBlock = ProviderBlock & { probeAtMs: number; firstOfSenderAtMs:
 /** A refusal because of the address or the domain. `isProbe`: the message was the probe of a block. */
 export type BlockRefusal = {
   senderDomain: string;
-  subject: RefusalSubject;
+  refusedKind: RefusalSubject;
   isProbe: boolean;
 } & Pick<ProviderBlock, 'category' | 'reply'>;
 
@@ -101,11 +101,11 @@ export class AttemptBlocks {
       void this.#leaveProbes(keys);
       return disposition;
     }
-    if (reply.about === null) {
+    if (reply.refusedKind === null) {
       await this.#leaveProbes([]);
       return disposition;
     }
-    return { ...disposition, ...(await this.#countRefusal(outcome, reply.about, keys)) };
+    return { ...disposition, ...(await this.#countRefusal(outcome, reply.refusedKind, keys)) };
   }
 
   /** Ends the probes of an attempt that failed with an error. */
@@ -115,16 +115,16 @@ export class AttemptBlocks {
 
   async #countRefusal(
     outcome: Outcome,
-    subject: RefusalSubject,
+    refusedKind: RefusalSubject,
     keys: readonly BlockKey[],
   ): Promise<{ outcome: Outcome; retryMs?: number }> {
     const category = outcome.reason?.category ?? 'reputation';
-    const affected = keys.filter(({ about }) => subject === 'unclear' || subject === about);
+    const affected = keys.filter(({ about }) => refusedKind === 'unclear' || refusedKind === about);
     const counted = [];
     for (const key of affected) {
       const isProbe = this.#isProbeOf(key);
       const reply = this.#withoutRecipient(outcome.smtp?.message ?? '');
-      const refusal = { senderDomain: this.#senderDomain, subject, isProbe, category, reply };
+      const refusal = { senderDomain: this.#senderDomain, refusedKind, isProbe, category, reply };
       const row = await this.#blocks.countRefusal(key, refusal);
       if (row) counted.push(row);
     }

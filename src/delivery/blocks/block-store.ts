@@ -83,7 +83,7 @@ select ${columns('$8')} from counted b, t`;
 
 type CountedRefusal = {
   senderDomain: string;
-  subject: RefusalSubject;
+  refusedKind: RefusalSubject;
   category: string;
   reply: string;
   isProbe: boolean;
@@ -97,7 +97,7 @@ export async function countRefusal(
 ): Promise<ProviderBlock> {
   const { senderDomain, category, reply, isProbe, rules } = refusal;
   // An unclear reply counts for the domain until several domains are refused.
-  const isClear = refusal.subject === about || about === 'domain';
+  const isClear = refusal.refusedKind === about || about === 'domain';
   const { firstMs, longestMs, afterRefusals } = rules;
   const [row] = await db.query<ProviderBlock>({ name: 'count_refusal', text: REFUSE }, [
     provider,

@@ -144,7 +144,7 @@ test('a provider that answered another worker comes first, and each change is re
     delivery.slot!.markGreeted();
     queue.endDelivery(delivery);
   }
-  for (const delivery of first) assert.ok(queue.leaveSlot(delivery));
+  for (const delivery of first) assert.ok(queue.leaveSlotIfSlow(delivery));
   assert.deepEqual(changes, [['alive.net', false]]);
 });
 
@@ -157,7 +157,7 @@ test('deliveries without a session leave their slots, and their provider returns
   addAll(queue, deliveriesOf('a', many(300, 'x.net')));
   const started = startAll(queue);
   assert.equal(started.length, 256);
-  for (const delivery of started) assert.ok(queue.leaveSlot(delivery));
+  for (const delivery of started) assert.ok(queue.leaveSlotIfSlow(delivery));
   assert.equal(queue.runningCount, 256);
   assert.equal(startAll(queue).length, 44);
   addAll(queue, deliveriesOf('a', many(200, 'x.net')));

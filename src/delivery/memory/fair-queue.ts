@@ -34,8 +34,8 @@ export const WEIGHT_BYTES = 24 * 1024;
 /** Limit on memory for claims; the remainder is for mail that the accept path hands over. */
 const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
 /** Above the first limit, the projects with the most mail release deliveries down to the second. */
-const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
-const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
+const RELEASE_ABOVE_BYTES = 0.9 * MEMORY_BYTES_MAX;
+const RELEASE_DOWN_TO_BYTES = 0.8 * MEMORY_BYTES_MAX;
 const SLOTLESS_BYTES_MAX = 0.5 * MEMORY_BYTES_MAX;
 /** Deliveries that a tenant queue may always have, however much memory its project uses. */
 const QUEUE_DELIVERIES_MIN = 4;
@@ -100,10 +100,10 @@ export class FairQueue {
    * Takes a delivery that waits for its server out of its slot. The dispatcher calls this every SILENT_AFTER_MS.
    * @returns whether the delivery has no slot now
    */
-  leaveSlot(delivery: Delivery): boolean {
+  leaveSlotIfSlow(delivery: Delivery): boolean {
     if (delivery.slot === undefined || !this.#attempts.has(delivery)) return true;
     const hadSlot = delivery.slot.slotKind !== null;
-    const hasLeft = this.#slots.leaveSlot(delivery.slot);
+    const hasLeft = this.#slots.leaveSlotIfSlow(delivery.slot);
     if (hadSlot && hasLeft) this.#notePrompt(delivery.provider, false);
     return hasLeft;
   }
@@ -112,7 +112,7 @@ export class FairQueue {
   endAttempt(delivery: Delivery): void {
     if (!this.#attempts.delete(delivery)) return;
     const { provider } = this.#queueOf(delivery);
-    provider.attemptCount = subtractCount(provider.attemptCount, 1);
+    provider.attemptCount = changeCount(provider.attemptCount, -1);
     const { hasSession, slotKind } = delivery.slot!;
     if (hasSession && slotKind !== null) this.#notePrompt(delivery.provider, true);
     this.openProvider(delivery.provider);
@@ -142,7 +142,7 @@ export class FairQueue {
   /** Makes parked tenant queues ready, in turn, as far as the provider's window allows. */
   openProvider(name: string): void {
     const provider = this.#providers.get(name);
-    if (!provider || provider.isClosed) return;
+    if (!provider || provider.awaitsRoute) return;
     let free = this.#rules.windowOf(name) - provider.attemptCount;
     for (const queue of provider.parked) {
       if (free <= 0) return;
@@ -155,7 +155,7 @@ export class FairQueue {
   /** Starts no delivery of the provider until `reopenProvider`. */
   closeProvider(name: string): void {
     const provider = this.#providers.get(name);
-    if (provider) provider.isClosed = true;
+    if (provider) provider.awaitsRoute = true;
   }
 
   /**
@@ -165,7 +165,7 @@ export class FairQueue {
   reopenProvider(name: string, newName: string): Delivery[] {
     const provider = this.#providers.get(name);
     if (!provider) return [];
-    provider.isClosed = false;
+    provider.awaitsRoute = false;
     this.openProvider(name);
     if (newName === name) return [];
     const moved = this.takeQueued(name);
@@ -177,7 +177,7 @@ export class FairQueue {
   }
 
   isProviderClosed(name: string): boolean {
-    return this.#providers.get(name)?.isClosed ?? false;
+    return this.#providers.get(name)?.awaitsRoute ?? false;
   }
 
   /** Returns providers that were found suspended with deliveries in memory since the last call. */
@@ -257,11 +257,11 @@ export class FairQueue {
     return this.#takeBeyond(queue, this.#queueClaimsMax(name));
   }
 
-  /** Takes out the newest deliveries of the projects with the most mail, when the memory is above CROWDED_BYTES. */
+  /** Takes out the newest deliveries of the projects with the most mail, above RELEASE_ABOVE_BYTES. */
   takeFromLargest(): Delivery[] {
     const taken: Delivery[] = [];
-    if (this.weightBytes <= CROWDED_BYTES) return taken;
-    while (this.weightBytes > UNCROWDED_BYTES) {
+    if (this.weightBytes <= RELEASE_ABOVE_BYTES) return taken;
+    while (this.weightBytes > RELEASE_DOWN_TO_BYTES) {
       const project = largest(this.#projects.values(), ({ queues }) => queuedBytesOf(queues));
       const queue = project && largest(project.queues, ({ deliveries }) => deliveries.length);
       if (!queue || queue.deliveries.length === 0) break;
@@ -294,8 +294,8 @@ export class FairQueue {
     for (;;) {
       const queue = turns.takeNext();
       if (queue === null) return null;
-      const { name, isClosed, attemptCount } = queue.provider;
-      const hasWindow = !isClosed && attemptCount < this.#rules.windowOf(name);
+      const { name, awaitsRoute, attemptCount } = queue.provider;
+      const hasWindow = !awaitsRoute && attemptCount < this.#rules.windowOf(name);
       const isSuspended = hasWindow && this.#rules.suspendedForMs(name) > 0;
       if (hasWindow && !isSuspended) return queue;
       if (isSuspended) this.#suspended.add(name);
@@ -346,7 +346,7 @@ export class FairQueue {
   /** Takes out the newest deliveries of a tenant queue beyond the first `keep`. */
   #takeBeyond(queue: TenantQueue, keep: number): Delivery[] {
     const deliveries = queue.deliveries.splice(keep);
-    this.queuedCount = subtractCount(this.queuedCount, deliveries.length);
+    this.queuedCount = changeCount(this.queuedCount, -deliveries.length);
     for (const delivery of deliveries) this.#addWeight(queue, -delivery.weightBytes);
     if (queue.deliveries.length === 0) {
       for (const slotKind of SLOT_KINDS) queue.project.turns[slotKind].delete(queue);
@@ -357,15 +357,21 @@ export class FairQueue {
   }
 
   #addWeight(queue: TenantQueue, bytes: number): void {
-    queue.weightBytes = subtractCount(queue.weightBytes, -bytes);
-    queue.project.weightBytes = subtractCount(queue.project.weightBytes, -bytes);
-    this.weightBytes = subtractCount(this.weightBytes, -bytes);
+    queue.weightBytes = changeCount(queue.weightBytes, bytes);
+    queue.project.weightBytes = changeCount(queue.project.weightBytes, bytes);
+    this.weightBytes = changeCount(this.weightBytes, bytes);
   }
 
   #queueOf({ provider: name, message: { projectId } }: Delivery): TenantQueue {
     let provider = this.#providers.get(name);
     if (!provider) {
-      provider = { name, queues: new Map(), parked: new Set(), attemptCount: 0, isClosed: false };
+      provider = {
+        name,
+        queues: new Map(),
+        parked: new Set(),
+        attemptCount: 0,
+        awaitsRoute: false,
+      };
       this.#providers.set(name, provider);
     }
     let queue = provider.queues.get(projectId);
@@ -406,7 +412,8 @@ type Provider = {
   /** Tenant queues with deliveries that cannot start now, in turn. */
   parked: Set<TenantQueue>;
   attemptCount: number;
-  isClosed: boolean;
+  /** Its route is being looked up, so none of its deliveries starts. */
+  awaitsRoute: boolean;
 };
 
 export type TenantQueue = {
@@ -451,10 +458,11 @@ function largest<Item>(items: Iterable<Item>, measure: (item: Item) => number): 
 }
 
 /**
- * Returns a count reduced by `by`.
+ * Returns a count changed by `by`.
  * @throws when it would fall below 0: deliveries were counted wrongly, so no count is reliable
  */
-function subtractCount(count: number, by: number): number {
-  if (count < by) throw new Error(`a count of the fair queue would be ${count - by}`);
-  return count - by;
+function changeCount(count: number, by: number): number {
+  const changed = count + by;
+  if (changed < 0) throw new Error(`a count of the fair queue would be ${changed}`);
+  return changed;
 }

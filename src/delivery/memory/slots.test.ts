@@ -23,7 +23,7 @@ function startAll(slots: Slots, project: string, slotKind: SlotKind = 'trial'): 
 function wait(slots: Slots, project: string, count: number): SlotHolder[] {
   return Array.from({ length: count }, () => {
     const holder = slots.start('trial', project, 24 * KIB);
-    assert.ok(slots.leaveSlot(holder));
+    assert.ok(slots.leaveSlotIfSlow(holder));
     return holder;
   });
 }
@@ -38,7 +38,7 @@ test('when other projects use all their slots, a project without deliveries stil
 test('a delivery to a silent server leaves its slot, which others can use', () => {
   const slots = newSlots();
   const holders = startAll(slots, 'a');
-  for (const holder of holders) assert.ok(slots.leaveSlot(holder));
+  for (const holder of holders) assert.ok(slots.leaveSlotIfSlow(holder));
   assert.equal(slots.slotlessCount, 128);
   assert.equal(startAll(slots, 'a').length, 128);
   for (const holder of holders) slots.end(holder);
@@ -49,7 +49,7 @@ test('a session keeps its slot for five checks', () => {
   const slots = newSlots();
   const holder = slots.start('prompt', 'a', 24 * KIB);
   holder.markGreeted();
-  const left = Array.from({ length: 6 }, () => slots.leaveSlot(holder));
+  const left = Array.from({ length: 6 }, () => slots.leaveSlotIfSlow(holder));
   assert.deepEqual(left, [false, false, false, false, true, true]);
 });
 
@@ -84,7 +84,7 @@ test('the memory of slotless deliveries is limited, and a project with few gives
 test('deliveries with a session are never given up, so others keep their slots', () => {
   const slots = newSlots();
   for (const holder of wait(slots, 'a', 500)) holder.markGreeted();
-  assert.equal(slots.leaveSlot(slots.start('trial', 'a', 24 * KIB)), false);
+  assert.equal(slots.leaveSlotIfSlow(slots.start('trial', 'a', 24 * KIB)), false);
 });
 
 test('every second turn goes to the queue that came last', () => {

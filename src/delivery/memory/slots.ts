@@ -108,7 +108,7 @@ export class Slots {
    * every SILENT_AFTER_MS.
    * @returns whether the delivery has no slot now
    */
-  leaveSlot(holder: SlotHolder): boolean {
+  leaveSlotIfSlow(holder: SlotHolder): boolean {
     if (holder.slotKind === null) return true;
     holder.checks += 1;
     if (holder.hasSession && holder.checks < SLOW_AFTER_CHECKS) return false;

@@ -13,7 +13,7 @@ import { newId } from '../../database/ids.ts';
 import { SecretBox } from '../../secrets/secret-box.ts';
 import {
   assertUnchanged,
-  hasAsciiForm,
+  canBeAscii,
   MessageBuilder,
   type SignedMessage,
 } from './message-builder.ts';
@@ -134,9 +134,9 @@ test('a message to ASCII and other recipients has an ASCII form, and can be show
   for (const sent of [full, ascii]) {
     assert.equal((await builder.buildSent(message, recipient, sent.sha256)).sha256, sent.sha256);
   }
-  const hasForm = (changes: object) => hasAsciiForm(messageTo(changes), recipient);
-  assert.ok(hasAsciiForm(message, recipient) && hasForm({ to: [kim], cc: [jo] }));
-  assert.equal(hasAsciiForm(message, { ...recipient, address: jo.address }), false);
+  const hasForm = (changes: object) => canBeAscii(messageTo(changes), recipient);
+  assert.ok(canBeAscii(message, recipient) && hasForm({ to: [kim], cc: [jo] }));
+  assert.equal(canBeAscii(message, { ...recipient, address: jo.address }), false);
   for (const changes of [{ to: [kim] }, { to: [jo], from: jo }, { to: [jo], replyTo: [jo] }]) {
     assert.equal(hasForm(changes), false);
   }

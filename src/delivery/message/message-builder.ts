@@ -2,7 +2,7 @@
  * Builds the bytes on the wire. A message is composed and signed once per email, and has the same bytes for every
  * recipient and retry unless its published DKIM keys change. With hosted unsubscribe links or tracking, each
  * recipient has a separate message. A server without SMTPUTF8 gets the message in an ASCII form, if it has one
- * (hasAsciiForm).
+ * (canBeAscii).
  *
  * Guarantee: a message is a pure function of its stored content and the signing keys. Date, `t=` and `x=` are stored
  * times, and the boundary is derived from the id. `buildSent` finds the keys by the hash of the attempt, so `GET
@@ -114,7 +114,7 @@ export class MessageBuilder {
   ): Promise<SignedMessage> {
     const current = await this.build(message, recipient);
     if (sha256 === null || current.sha256 === sha256) return current;
-    const forms = hasAsciiForm(message, recipient) ? BOTH_FORMS : [DEFAULT_FORM];
+    const forms = canBeAscii(message, recipient) ? BOTH_FORMS : [DEFAULT_FORM];
     for (const signWith of await this.#keys.possible(message)) {
       const candidates = forms.map((form) =>
         this.#buildWith(message, recipient, { signWith, form }),
@@ -238,7 +238,7 @@ export class MessageBuilder {
  * recipients in its header need SMTPUTF8, or unencoded texts of a client. Addresses in From and Reply-To have no
  * ASCII form.
  */
-export function hasAsciiForm(message: StoredMessage, { address }: MessageRecipient): boolean {
+export function canBeAscii(message: StoredMessage, { address }: MessageRecipient): boolean {
   const { submitted, from, to, cc, replyTo } = message;
   if (needsSmtpUtf8(address)) return false;
   if (submitted !== null) return withAsciiHeader(submitted.raw) !== null;

@@ -94,7 +94,7 @@ export class Claims {
     return this.#claimFairly(holder);
   }
 
-  #claimFrom(): Date {
+  #earliestDueAt(): Date {
     return new Date(Math.max(0, this.#lowWater.nextStartMs(LOW_WATER_MARGIN_MS)));
   }
 
@@ -106,7 +106,7 @@ export class Claims {
       holder,
       max,
       readMax: CLAIM_MAX,
-      from: this.#claimFrom(),
+      from: this.#earliestDueAt(),
       fullProjects: this.#fairQueue.fullProjects(),
       fullQueues: queues.map(({ projectId, provider }) => tenantQueueKey(projectId, provider)),
     });
@@ -120,7 +120,7 @@ export class Claims {
   }
 
   async #claimFairly(holder: string): Promise<ClaimResult> {
-    const from = this.#claimFrom();
+    const from = this.#earliestDueAt();
     const found = await findQueues(this.#db, {
       project: this.#lastProject,
       projects: WALK_PROJECTS_MAX,

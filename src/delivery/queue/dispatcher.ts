@@ -121,7 +121,7 @@ export class Dispatcher implements EmailHandOver {
 
   start(): void {
     this.#isRunning = true;
-    if (this.#cutoff.isClosed) this.#cutoff = new Cutoff(); // the last one was closed by a pause
+    if (this.#cutoff.hasBegun) this.#cutoff = new Cutoff(); // after a pause, the last one cuts every attempt
     this.#queue.start();
   }
 
@@ -316,7 +316,10 @@ export class Dispatcher implements EmailHandOver {
   async #run(delivery: Delivery): Promise<void> {
     const { deliver, log } = this.#options;
     this.#queue.noteWork();
-    const slotTimer = setInterval(() => this.#leaveSlot(delivery, slotTimer), SILENT_AFTER_MS);
+    const slotTimer = setInterval(
+      () => this.#leaveSlotIfSlow(delivery, slotTimer),
+      SILENT_AFTER_MS,
+    );
     try {
       // A lock timeout is thrown. The delivery is then released, or found again by the leased queue.
       const result = await whenAvailable(() => deliver(delivery, this.#cutoff), {
@@ -340,8 +343,8 @@ export class Dispatcher implements EmailHandOver {
   }
 
   /** Checks a delivery each second. One that waits for a silent server leaves its slot to others. */
-  #leaveSlot(delivery: Delivery, slotTimer: NodeJS.Timeout): void {
-    if (this.#fairQueue.leaveSlot(delivery)) clearInterval(slotTimer);
+  #leaveSlotIfSlow(delivery: Delivery, slotTimer: NodeJS.Timeout): void {
+    if (this.#fairQueue.leaveSlotIfSlow(delivery)) clearInterval(slotTimer);
     this.#startReady();
   }
 

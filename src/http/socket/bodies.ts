@@ -48,11 +48,15 @@ export class BodyBudget {
     return Math.min(ownBytes, this.#totalBytes - this.#usedBytes);
   }
 
-  /**
-   * Counts bytes of an owner.
-   * @param bytes negative to release
-   */
   take(owner: string, bytes: number): void {
+    this.#change(owner, bytes);
+  }
+
+  release(owner: string, bytes: number): void {
+    this.#change(owner, -bytes);
+  }
+
+  #change(owner: string, bytes: number): void {
     this.#usedBytes += bytes;
     const used = (this.#usedBy.get(owner) ?? 0) + bytes;
     if (used === 0) this.#usedBy.delete(owner);
@@ -75,7 +79,7 @@ export class BodyAccount {
     this.#owner = owner;
     reply.raw.once('close', () => {
       this.#isClosed = true;
-      budget.take(owner, -this.#takenBytes);
+      budget.release(owner, this.#takenBytes);
       this.#closing?.abort(DISCONNECTED);
     });
   }
