@@ -1,7 +1,7 @@
 /**
  * The webhook loop searches endpoints with due deliveries, claims for each in rotation, and sends. It searches as
  * soon as this process has queued a delivery, otherwise once a second, and every two seconds while there is nothing
- * to send.
+ * to send. A search covers new deliveries, every two seconds those of the last 20 s, and every minute everything.
  *
  * Guarantees: each event is sent at least once, with one id for all retries. Deliveries are claimed under this
  * worker's lease, which fences every outcome (database/leased-queue.ts). An unreachable, slow or overloaded
@@ -141,7 +141,7 @@ export class WebhookLoop {
     const isBehind = this.#lowWater.resetIfClockWentBack(databaseMs);
     if (!isBehind) this.#lowWater.raiseTo(databaseMs);
     for (const endpoint of endpoints) {
-      if (endpoint.isClosed) this.#closed.set(endpoint.endpointId, endpoint);
+      if (endpoint.isEnded) this.#closed.set(endpoint.endpointId, endpoint);
       else this.#endpoints.add(endpoint);
     }
     const hasQueued = hasReplays && (await advanceReplays(db));

@@ -37,7 +37,7 @@ due as materialized (
 )
 select d.project_id as "projectId", d.endpoint_id as "endpointId",
        floor(extract(epoch from d.low_water) * 1000)::float8 as "lowWaterMs",
-       e.status is distinct from 'enabled' as "isClosed",
+       e.status is distinct from 'enabled' as "isEnded",
        floor(extract(epoch from t.now) * 1000)::float8 as "nowMs",
        exists (select from webhook_replays where status = 'running') as "hasReplays"
   from t left join due d on true
@@ -45,7 +45,7 @@ select d.project_id as "projectId", d.endpoint_id as "endpointId",
 
 export type DueEndpoint = Endpoint & {
   /** The endpoint is disabled or deleted, so its pending deliveries end. */
-  isClosed: boolean;
+  isEnded: boolean;
 };
 
 /**
