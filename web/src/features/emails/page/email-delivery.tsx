@@ -11,7 +11,7 @@ import { Timeline } from './email-timeline.tsx';
 import { DelayReason, ReceiverDns } from './email-diagnosis.tsx';
 import { EmailWebhooks } from './email-webhooks.tsx';
 
-type Judged = Diagnosis['recipients'][number];
+type RecipientDiagnosis = Diagnosis['recipients'][number];
 
 export function EmailDelivery({
   email,
@@ -22,7 +22,7 @@ export function EmailDelivery({
 }): ReactNode {
   const api = useApi();
   const timeline = useQuery(api.query('listEmailEvents', { path: { id: email.id } }));
-  const judged = new Map(diagnosis.data?.recipients.map((one) => [one.address, one]));
+  const diagnosisOf = new Map(diagnosis.data?.recipients.map((one) => [one.address, one]));
   return (
     <div className="space-y-6 p-4">
       <Section title="Recipients">
@@ -31,7 +31,7 @@ export function EmailDelivery({
             <RecipientRow
               key={recipient.address}
               recipient={recipient}
-              judged={judged.get(recipient.address)}
+              diagnosis={diagnosisOf.get(recipient.address)}
               since={email.scheduled_at ?? email.created_at}
               expiresAt={diagnosis.data?.expires_at}
             />
@@ -70,21 +70,21 @@ function Section({ title, children }: { title: string; children: ReactNode }): R
   );
 }
 
-const FINE = new Set(['delivered', 'sent']);
+const HAS_THE_EMAIL = new Set(['delivered', 'sent']);
 
 /** Unfolded unless the recipient has the email. */
 function RecipientRow(props: {
   recipient: Recipient;
-  judged: Judged | undefined;
+  diagnosis: RecipientDiagnosis | undefined;
   since: string;
   /** undefined: not known yet. */
   expiresAt: string | undefined;
 }): ReactNode {
-  const { recipient, judged, since, expiresAt } = props;
+  const { recipient, diagnosis, since, expiresAt } = props;
   const { address, kind, status, attempts, completed_at: ended } = recipient;
   return (
     <li>
-      <details open={!FINE.has(status)} className="group">
+      <details open={!HAS_THE_EMAIL.has(status)} className="group">
         <summary className="flex flex-wrap items-center gap-x-3 gap-y-1 px-3 py-2 marker:content-['']">
           <StatusBadge status={status} />
           <span className="min-w-0 grow font-mono text-xs break-all">{address}</span>
@@ -95,20 +95,20 @@ function RecipientRow(props: {
           </span>
         </summary>
         <div className="space-y-2 px-3 pb-3 text-sm">
-          {judged && <p>{judged.what_happened}</p>}
-          {!judged && recipient.smtp && <p>{recipient.smtp.message}</p>}
-          {(judged?.next_step ?? recipient.reason?.advice) && (
-            <p className="font-medium">{judged?.next_step ?? recipient.reason?.advice}</p>
+          {diagnosis && <p>{diagnosis.what_happened}</p>}
+          {!diagnosis && recipient.smtp && <p>{recipient.smtp.message}</p>}
+          {(diagnosis?.next_step ?? recipient.reason?.advice) && (
+            <p className="font-medium">{diagnosis?.next_step ?? recipient.reason?.advice}</p>
           )}
-          {judged?.held_by && expiresAt !== undefined && (
+          {diagnosis?.held_by && expiresAt !== undefined && (
             <DelayReason
-              delay={judged.held_by}
-              provider={judged.route?.provider ?? null}
+              delay={diagnosis.held_by}
+              provider={diagnosis.route?.provider ?? null}
               expiresAt={expiresAt}
             />
           )}
-          {judged?.route && <ReceiverDns route={judged.route} />}
-          <Facts recipient={recipient} provider={judged?.route?.provider ?? null} />
+          {diagnosis?.route && <ReceiverDns route={diagnosis.route} />}
+          <Facts recipient={recipient} provider={diagnosis?.route?.provider ?? null} />
         </div>
       </details>
     </li>

@@ -6,9 +6,9 @@ import type { Diagnosis } from '../../../../../sdk/src/api.ts';
 import { useApi } from '../../../api/scope.ts';
 import { Time } from '../../../ui/time.tsx';
 
-type Judged = Diagnosis['recipients'][number];
-type Delay = NonNullable<Judged['held_by']>;
-type Route = NonNullable<Judged['route']>;
+type RecipientDiagnosis = Diagnosis['recipients'][number];
+type Delay = NonNullable<RecipientDiagnosis['held_by']>;
+type Route = NonNullable<RecipientDiagnosis['route']>;
 
 const LIMITS: Readonly<Record<Delay['limit'], string>> = {
   attempt: 'Being delivered',
