@@ -5,7 +5,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { isIP } from 'node:net';
+import { isIPv4 } from 'node:net';
 import { hostname, networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
 import {
@@ -36,6 +36,7 @@ import { MAIL_RETRY_WAITS_MS, parseRetryWaitMs } from '../core/retry.ts';
 import type * as ShapingFile from '../delivery/shaping/settings-file.ts';
 import { type ShapingSettings, DEFAULT_SHAPING } from '../delivery/shaping/settings.ts';
 import type { Source } from '../delivery/shaping/sources.ts';
+import { isLoopback } from '../net/ip-addresses.ts';
 import { parseSecretKeys } from '../secrets/secret-keys.ts';
 
 export type Config = Readonly<
@@ -239,7 +240,8 @@ function readSources(
   const parse = (text: string): Source | null => {
     const [ip = '', name, ...rest] = text.split('=').map((part) => part.trim());
     const heloName = name === undefined ? identity.hostname : parseHostName(name);
-    const isLocal = localIps.includes(ip) || isLoopback4(ip);
+    // All of 127.0.0.0/8 belongs to this machine, even if its interfaces do not list it.
+    const isLocal = localIps.includes(ip) || (isIPv4(ip) && isLoopback(ip));
     return isLocal && heloName !== null && rest.length === 0 ? { ip, heloName } : null;
   };
   const rule = `write addresses that this machine has (${localIps.join(', ')}), each alone or with its name in EHLO, such as 192.0.2.7=mail1.example.com`;
@@ -250,11 +252,6 @@ function readSources(
     read.addProblem('LETTERHAUS_SOURCE_IPS', `${repeated} occurs twice; keep one.`);
   }
   return Object.freeze(sources);
-}
-
-/** All of 127.0.0.0/8 belongs to this machine, even if its interfaces do not list it. */
-function isLoopback4(ip: string): boolean {
-  return isIP(ip) === 4 && ip.startsWith('127.');
 }
 
 const LIMIT_RULE = 'write requests per seconds, such as 100/60 (at most 86400 seconds)';

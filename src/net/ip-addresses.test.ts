@@ -6,6 +6,7 @@ import {
   clientOf,
   networkOf,
   createAddressGuard,
+  isLoopback,
   isPublicAddress,
   sharedAddresses,
 } from './ip-addresses.ts';
@@ -184,6 +185,22 @@ test('an address of loopback or a trusted network stands for many clients, any o
   }
   for (const address of ['192.0.2.8', '::2', '2001:db9::1', 'fe80::1%eth0', 'nonsense', '']) {
     assert.equal(isShared(address), false, address);
+  }
+});
+
+test('only addresses of loopback lead to this machine', () => {
+  for (const address of ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1']) {
+    assert.equal(isLoopback(address), true, address);
+  }
+  for (const address of [
+    '10.0.0.1',
+    '0.0.0.0',
+    '::',
+    '::2',
+    '127.0.0.1.example.com',
+    'localhost',
+  ]) {
+    assert.equal(isLoopback(address), false, address);
   }
 });
 

@@ -1,6 +1,6 @@
 /**
  * IP addresses: to which of them this service may connect (`AddressGuard`), and which client an address identifies
- * (`clientOf`, `sharedAddresses`).
+ * (`clientOf`, `sharedAddresses`), and whether it leads to this machine (`isLoopback`).
  *
  * Customers choose webhook URLs, and recipients choose MX records. Both can point at 127.0.0.1, at a cloud's
  * metadata service or at an internal database (SSRF). Every outgoing connection is checked by its address, never by
@@ -172,13 +172,18 @@ export function networkOf(address: string): string {
   return client.replace(/^((?:[^:]+:){2}[^:]+):.*$/, '$1::');
 }
 
+const LOOPBACK = ['127.0.0.0/8', '::1'] as const;
+
+/** Returns whether an address leads to this machine. A host name, such as `localhost`, is no address. */
+export const isLoopback = sharedAddresses([]);
+
 /**
  * Returns whether many clients share an address, so that limits per client do not apply. These are addresses in the
  * given networks (`10.0.0.0/8` or an address), and loopback, where an unconfigured proxy may run.
  */
 export function sharedAddresses(networks: readonly string[]): (address: string) => boolean {
   const shared = new BlockList();
-  for (const network of ['127.0.0.0/8', '::1', ...networks]) {
+  for (const network of [...LOOPBACK, ...networks]) {
     const [ip = '', bits] = network.split('/');
     const bitsMax = isIPv4(ip) ? 32 : 128;
     shared.addSubnet(ip, bits === undefined ? bitsMax : Number(bits), familyOf(ip));

@@ -12,7 +12,7 @@
  *     client-tls.ts          handshake and certificate
  *     client-wire.ts         bytes, replies, timeouts
  */
-import { BlockList, connect, isIPv6, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { failpoint } from '../../lib/failpoint.ts';
 import type { SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import {
@@ -29,6 +29,7 @@ import {
   type SmtpTranscript,
   Transcript,
 } from './client-session.ts';
+import { isLoopback } from '../ip-addresses.ts';
 import { missingProof, secureSocket } from './client-tls.ts';
 import { SmtpConnection } from './client-connection.ts';
 import { type ReplyOrFailure, isFailure, SmtpWire, type WireFailure } from './client-wire.ts';
@@ -58,9 +59,6 @@ const ABORTED = 'The connection was aborted before the session was ready.';
 const SOURCE_ERRORS = /^(?:EADDRNOTAVAIL|EADDRINUSE|ENETUNREACH|EAFNOSUPPORT|EINVAL|EACCES|EPERM)$/;
 /** 2yz codes with a specific meaning in RFC 5321 and 4954. Any other 2yz is success (§4.2). */
 const SPECIFIC_CODES: ReadonlySet<number> = new Set([211, 214, 220, 221, 235, 250, 251, 252]);
-const LOOPBACK = new BlockList();
-LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
-LOOPBACK.addAddress('::1', 'ipv6');
 
 /** Opens a session. Never rejects because of the network or the server. */
 export async function connectSmtp(options: SmtpOptions): Promise<ConnectResult> {
@@ -218,6 +216,7 @@ function continueWithoutTls({ options, transcript }: Handshake, reason: string):
 async function authenticate(handshake: Handshake): Promise<HandshakeEnd> {
   const { options, transcript } = handshake;
   if (options.auth === undefined) return null;
+  // A password may leave without TLS only if it stays within this machine.
   if (handshake.tls === null && !isLoopback(options.address)) {
     const message = 'The relay offers no TLS, and a password is not sent in plain text.';
     return failHandshake(transcript, 'auth', { cause: 'tls', message });
@@ -249,11 +248,6 @@ function requireCode(
 function failHandshake(transcript: Transcript, phase: SmtpPhase, reason: WireFailure): SmtpFailure {
   transcript.addNote(reason.message);
   return { kind: 'failed', phase, ...reason, transcript: transcript.take() };
-}
-
-/** Returns whether a password may be sent in plain text: only within this machine. */
-export function isLoopback(address: string): boolean {
-  return LOOPBACK.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
 }
 
 /**
