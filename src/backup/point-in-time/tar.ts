@@ -58,7 +58,7 @@ function parseHeader(head: Buffer): Entry | null {
   return { name, bytes: sizeOf(head), kind: type === '5' ? 'folder' : 'file' };
 }
 
-/** Reads octal digits, or for files of 8 GB and more a binary number with the first bit set. */
+/** Reads octal digits, or for files of 8 GiB and more a binary number with the first bit set. */
 function sizeOf(head: Buffer): number {
   const field = head.subarray(124, 136);
   if ((field[0]! & 0x80) !== 0) return Number(field.readBigUInt64BE(4));

@@ -54,7 +54,7 @@ const SILENCE_MAX_MS = 60_000;
 const WATCH_EVERY_MS = 10_000;
 const STOP_WITHIN_MS = 5_000;
 const BASE_RETRY_MS = 10 * 60_000;
-/** Below 1 GB mail is refused. The WAL is given up before that. */
+/** Below 1 GiB mail is refused. The WAL is given up before that. */
 const DISK_FREE_MIN_BYTES = 2 * 1024 ** 3;
 
 export type PointInTimeOptions = {
