@@ -3,11 +3,12 @@ import { importsOf, type Rule, type SourceFile, valueImportsOf } from './source.
 
 const MAP = 'ARCHITECTURE.md';
 
+/** Pages of docs/security/ name whole paths, other documents also paths below src/. */
 export const mappedFilesExist: Rule = (files) => {
   const paths = new Set(files.map(({ path }) => path));
   const documents = files.filter(({ path }) => path.endsWith('.md'));
   return documents.flatMap(({ path: document, text }) =>
-    namedIn(text)
+    (document.startsWith('docs/security/') ? pathsIn(text) : namedIn(text))
       .filter((path) => !paths.has(path))
       .map((path) => `${document} names ${path}, which is not there.`),
   );
@@ -81,9 +82,11 @@ function textOf(files: readonly SourceFile[]): string {
 }
 
 /** `accept/draft.ts` and `src/main.ts` alike as paths in the tree. */
-function namedIn(text = ''): string[] {
+function namedIn(text?: string): string[] {
+  return pathsIn(text).map((name) => (/^(src|test|bench|web)\//.test(name) ? name : `src/${name}`));
+}
+
+function pathsIn(text = ''): string[] {
   const names = text.matchAll(/`((?:[\w-]+\/)+[\w.-]+\.tsx?)`/g);
-  return [...names].map(([, name = '']) =>
-    /^(src|test|bench|web)\//.test(name) ? name : `src/${name}`,
-  );
+  return [...names].map(([, name = '']) => name);
 }

@@ -45,6 +45,7 @@ holds('the files that the guides name are there', GUIDES, mappedFilesExist, [
   ['ARCHITECTURE.md', '`mail/a.ts`, `test/b.ts`', 'names test/b.ts, which is not there.'],
   ['CONTRIBUTING.md', '`src/core/b.ts`', 'names src/core/b.ts, which is not there.'],
   ['docs/decisions/a.md', '`mail/c.ts`', 'names src/mail/c.ts, which is not there.'],
+  ['docs/security/a.md', '`src/mail/a.ts`, `mail/a.ts`', 'names mail/a.ts, which is not there.'],
   ['src/mail/a.ts', ''],
 ]);
 holds("ARCHITECTURE.md names the files of one email's way", MAP, theMapIsShort, [
