@@ -10,7 +10,8 @@ import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import type { WorkerPool } from '../pool/worker-pool.ts';
 
-const DISK_FREE_MIN_BYTES = 1024 ** 3;
+/** With less free space on the disk of the database, the service refuses emails. */
+export const DISK_FREE_MIN_BYTES = 1024 ** 3;
 /** Conditions are reported at every check, so those of a machine that is gone end after this time. */
 const LAPSES_AFTER_MS = 10 * 60_000;
 const KEEP_LESS = 'keep mail for less time (LETTERHAUS_RETENTION_CONTENT)';
