@@ -12,7 +12,8 @@ import type { Unready } from '../../core/readiness.ts';
 import type { OpensslTuning } from '../machine/openssl-tuning.ts';
 import { RunningBroker } from '../../delivery/broker/running-broker.ts';
 import type { ClockState } from '../readiness/clock-watch.ts';
-import { type Sample, sample } from '../metrics/installation-samples.ts';
+import type { Sample } from '../metrics/installation-samples.ts';
+import { type ArchivedTimes, type BackupState, poolMetrics } from '../metrics/pool-metrics.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import { ReadinessLog } from '../readiness/readiness-log.ts';
 import { nextWorkerFailpoint } from '../machine/failpoints.ts';
@@ -94,7 +95,7 @@ export class WorkerPool {
   readonly #refusals = new Map<RefusalSource, Unready>();
   #warnings: readonly string[] = [];
   #skewMs = 0;
-  #backup: { goodAtMs: number; failures: number } | null = null;
+  #backup: BackupState | null = null;
   #pointInTime: ArchivedTimes | null = null;
   #metrics: Promise<string> | null = null;
   #installationSamples: () => readonly Sample[] = () => [];
@@ -345,55 +346,16 @@ export class WorkerPool {
   }
 
   #ownMetrics(): Metrics {
-    const count = (name: string, help: string, value: number) =>
-      sample('counter', { name: `letterhaus_${name}`, help }, value);
-    const gauge = (name: string, help: string, value: number) =>
-      sample('gauge', { name: `letterhaus_${name}`, help }, value);
-    return [
-      gauge('workers', 'Worker processes that run.', runningWorkers().length),
-      gauge('workers_wanted', 'Worker processes that should run.', this.#options.count),
-      count('workers_died_total', 'Workers that ended unexpectedly.', this.#diedCount),
-      count(
-        'workers_killed_total',
-        'Workers that were killed because they did not answer.',
-        this.#watch.killedCount,
-      ),
-      gauge(
-        'clock_skew_seconds',
-        'By how much the clock of this machine is ahead of that of its database.',
-        Math.round(this.#skewMs / 1_000),
-      ),
-      gauge(
-        'on_hold',
-        'Whether the installation is on hold after a restore: 1 while nothing is sent.',
-        this.#setup?.isOnHold === true ? 1 : 0,
-      ),
-      ...this.#backupMetrics(),
-      ...(this.#pointInTime === null ? [] : pointInTimeMetrics(this.#pointInTime)),
-    ];
-  }
-
-  #backupMetrics(): Metrics {
-    if (this.#backup === null) return [];
-    const { goodAtMs, failures } = this.#backup;
-    return [
-      sample(
-        'gauge',
-        {
-          name: 'letterhaus_backup_last_success_timestamp_seconds',
-          help: 'The time of the newest backup that was read back and is good; 0: there is none.',
-        },
-        Math.round(goodAtMs / 1_000),
-      ),
-      sample(
-        'counter',
-        {
-          name: 'letterhaus_backup_failures_total',
-          help: 'Scheduled backups that failed since the start.',
-        },
-        failures,
-      ),
-    ];
+    return poolMetrics({
+      running: runningWorkers().length,
+      wanted: this.#options.count,
+      died: this.#diedCount,
+      killed: this.#watch.killedCount,
+      skewMs: this.#skewMs,
+      isOnHold: this.#setup?.isOnHold === true,
+      backup: this.#backup,
+      pointInTime: this.#pointInTime,
+    });
   }
 
   async #sendMetrics(worker: Worker, id: number): Promise<void> {
@@ -403,26 +365,6 @@ export class WorkerPool {
   #sendAll(message: ToWorker): void {
     for (const worker of runningWorkers()) send(worker, message);
   }
-}
-
-/** Milliseconds since 1970; 0: never. */
-type ArchivedTimes = { coveredMs: number; baseMs: number };
-
-function pointInTimeMetrics({ coveredMs, baseMs }: ArchivedTimes): Metrics {
-  const gauge = (name: string, help: string, ms: number) =>
-    sample('gauge', { name: `letterhaus_point_in_time_${name}`, help }, Math.floor(ms / 1_000));
-  return [
-    gauge(
-      'covered_timestamp_seconds',
-      'The last time to which a restore is possible; 0: none.',
-      coveredMs,
-    ),
-    gauge(
-      'base_timestamp_seconds',
-      'The time of the newest base backup; 0: there is none.',
-      baseMs,
-    ),
-  ];
 }
 
 /** Merges the metrics of all workers. The library is loaded for the first scrape: it takes 25 ms of CPU time. */
