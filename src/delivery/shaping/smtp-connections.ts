@@ -16,6 +16,7 @@ import type { World } from '../../lib/world.ts';
 import { classifyReply } from '../../mail/replies/classify.ts';
 import type { BlockKey } from '../blocks/block-store.ts';
 import type { BrokerMessage, WorkerMessage } from '../broker/broker-messages.ts';
+import { BrokerOutbox } from './broker-outbox.ts';
 import { ProviderView } from './provider-view.ts';
 import type { SmtpSession } from './smtp-session.ts';
 import type { PoolContext, SessionPool, SessionRequest } from './session-pool.ts';
@@ -86,7 +87,6 @@ const NO_SESSION_DELAY_MS = 2_000;
  */
 const WAITING_MIN = 16;
 const SWEEP_EVERY_MS = 1_000;
-const GROWTH_BATCHED_FOR_MS = 10;
 
 export class SmtpConnections {
   readonly uplink: UplinkView;
@@ -97,12 +97,8 @@ export class SmtpConnections {
   readonly #unusableSources: TimedMemory;
   #sweeper: NodeJS.Timeout | undefined;
   #isClosed = false;
-  #outbox: WorkerMessage[] = [];
-  #isFlushing = false;
-  /** Pools whose number of waiting deliveries changed since the last message to the broker. */
-  readonly #poolsWithNewDemand = new Set<SessionPool>();
+  readonly #outbox: BrokerOutbox;
   readonly #context: PoolContext;
-  readonly #acceptedWhileBusy = new Map<SessionPool, number>();
   #onChange: (provider: string) => void = () => {};
   #onPrompt: (provider: string) => void = () => {};
 
@@ -111,12 +107,10 @@ export class SmtpConnections {
     this.#deadHosts = new TimedMemory(options.world);
     this.#hostsWithoutAnnouncing = new TimedMemory(options.world);
     this.#unusableSources = new TimedMemory(options.world);
-    const send = (message: WorkerMessage): void => this.#send(message);
+    this.#outbox = new BrokerOutbox(options.send);
+    const send = (message: WorkerMessage): void => this.#outbox.send(message);
     this.uplink = new UplinkView(options.shaping.uplink, { clock: options.world, send });
-    const onWaitingChange = (pool: SessionPool): void => {
-      this.#poolsWithNewDemand.add(pool);
-      this.#flushSoon();
-    };
+    const onWaitingChange = (pool: SessionPool): void => this.#outbox.noteDemand(pool);
     this.#context = { world: options.world, send, onWaitingChange };
   }
 
@@ -198,16 +192,14 @@ export class SmtpConnections {
 
   /** Notifies the other workers that the provider began or stopped giving sessions at once. */
   notifyPromptChange(provider: string, isPrompt: boolean): void {
-    this.#send({ kind: 'prompt', providers: [provider], isPrompt });
+    this.#outbox.send({ kind: 'prompt', providers: [provider], isPrompt });
   }
 
   /** Records an accepted message. If all connections were busy, the window grows by one, up to the limit. */
   recordAccepted(provider: string, source: string): void {
     const pool = this.#provider(provider).pool(source);
     if (!pool.wasBusy || pool.window >= pool.limits.connections) return;
-    if (this.#acceptedWhileBusy.size === 0)
-      setTimeout(() => this.#sendGrowth(), GROWTH_BATCHED_FOR_MS);
-    this.#acceptedWhileBusy.set(pool, (this.#acceptedWhileBusy.get(pool) ?? 0) + 1);
+    this.#outbox.countAccepted(pool);
   }
 
   /**
@@ -219,7 +211,7 @@ export class SmtpConnections {
   }
 
   reportUnreached(provider: string, addresses: readonly string[], reason: string): void {
-    this.#send({ kind: 'unreached', provider, addresses, reason });
+    this.#outbox.send({ kind: 'unreached', provider, addresses, reason });
   }
 
   markDead(address: string, { timedOut }: { timedOut: boolean }): void {
@@ -227,7 +219,7 @@ export class SmtpConnections {
     // The broker sends the final time later. Until then mail must not wait for minutes.
     const deadForMs = this.uplink.isDown ? Math.min(standardMs, this.uplink.retryMs) : standardMs;
     this.#deadHosts.remember(address, deadForMs);
-    this.#send({ kind: 'host', address, deadForMs });
+    this.#outbox.send({ kind: 'host', address, deadForMs });
   }
 
   deadForMs(address: string): number {
@@ -316,12 +308,12 @@ export class SmtpConnections {
   #reportSlowdown(slowdown: Omit<SlowMessage, 'kind' | 'pace'>): void {
     const known = findSlowdown(slowdown.provider, slowdown.reason);
     const pace = known && { messagesPerMinute: known.messagesPerMinute, forMs: known.forMs };
-    this.#send({ kind: 'slow', ...slowdown, pace });
+    this.#outbox.send({ kind: 'slow', ...slowdown, pace });
   }
 
   #reportReached(provider: string, address: string): void {
     this.#deadHosts.remember(address, 0);
-    this.#send({ kind: 'reached', provider, address });
+    this.#outbox.send({ kind: 'reached', provider, address });
   }
 
   #smtpOptions(target: SmtpTarget, source: string): SmtpOptions {
@@ -365,34 +357,6 @@ export class SmtpConnections {
         this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
     }
     return provider;
-  }
-
-  #send(message: WorkerMessage): void {
-    this.#outbox.push(message);
-    this.#flushSoon();
-  }
-
-  /** Sends one batch per turn of the event loop. A delivery that stops and resumes waiting within it sends nothing. */
-  #flushSoon(): void {
-    if (this.#isFlushing) return;
-    this.#isFlushing = true;
-    setImmediate(() => {
-      this.#isFlushing = false;
-      const messages = [
-        ...this.#outbox,
-        ...[...this.#poolsWithNewDemand].flatMap((pool) => pool.takeDemandMessage() ?? []),
-      ];
-      this.#outbox = [];
-      this.#poolsWithNewDemand.clear();
-      if (messages.length > 0) this.#options.send(messages);
-    });
-  }
-
-  #sendGrowth(): void {
-    for (const [{ provider, source }, count] of this.#acceptedWhileBusy) {
-      this.#send({ kind: 'accepted', provider, source, count });
-    }
-    this.#acceptedWhileBusy.clear();
   }
 
   #sweep(): void {
