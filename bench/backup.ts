@@ -14,6 +14,7 @@ import { machineMs } from './parts/machine-clock.ts';
 import { DOMAINS, Rig } from './parts/rig.ts';
 import { endToEndRound } from './rates.ts';
 import { alignColumns } from './report.ts';
+import { MIB } from '../src/lib/units.ts';
 
 export type BackupBenchOptions = { emails: number; workers: number };
 
@@ -26,7 +27,6 @@ update contents set large_html = left(large_html, 10240) ||
 const CONNECTIONS = 32;
 /** Seconds of load that the benchmark posts at a time. They are few, so that the load ends soon after the backup. */
 const SLICE_S = 2;
-const MEGABYTE = 1024 ** 2;
 
 type Made = { rows: Record<string, number>; bytes: number };
 
@@ -50,7 +50,7 @@ export async function measureBackup(
     const row = (what: string, { seconds }: Timed, meanwhile: string): string[] => [
       what,
       seconds.toFixed(1),
-      show(bytes / MEGABYTE / seconds),
+      show(bytes / MIB / seconds),
       meanwhile,
     ];
     return `${alignColumns([
@@ -58,7 +58,7 @@ export async function measureBackup(
       row('backup', backup, `${show(load.perSecond)} of ${show(load.fullPerSecond)}`),
       row('check', check, ''),
       row('restore', restore, ''),
-    ])}\n${check.answer.rows['emails']} emails, ${show(bytes / MEGABYTE)} MB of rows, a file of ${show(statSync(file).size / MEGABYTE)} MB\n`;
+    ])}\n${check.answer.rows['emails']} emails, ${show(bytes / MIB)} MB of rows, a file of ${show(statSync(file).size / MIB)} MB\n`;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

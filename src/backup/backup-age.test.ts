@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ageText, overdueCondition } from './backup-age.ts';
+import { HOUR_MS } from '../lib/units.ts';
 
-const HOUR_MS = 3600_000;
 const NOW_MS = Date.parse('2026-11-25T12:00:00Z');
 
 test('a backup is overdue when the newest is older than two intervals', () => {

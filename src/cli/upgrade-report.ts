@@ -23,6 +23,7 @@ import { readInstanceId } from '../secrets/secret-key-file.ts';
 import type { Cli } from './command.ts';
 import { type NodeState, findRunningNodes } from '../operator/running-nodes.ts';
 import type { Place } from './store.ts';
+import { DAY_MS } from '../lib/units.ts';
 
 export type MigrationReport = Migration & {
   /** Its existing tables. */
@@ -195,8 +196,6 @@ function adviseNodes(nodes: readonly NodeReport[]): string[] {
     `The nodes on ${hosts} do not know what the database will require: they settle their work and end. Have this version ready on them.`,
   ];
 }
-
-const DAY_MS = 24 * 3600_000;
 
 async function adviseBackup(
   { db, cli, options }: Reading,

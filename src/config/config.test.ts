@@ -5,8 +5,8 @@ import { DEFAULT_SHAPING } from '../delivery/shaping/settings.ts';
 import { MAIL_RETRY_WAITS_MS } from '../core/retry.ts';
 import { type Config, readConfig, type System } from './config.ts';
 import type { Env } from './env-file.ts';
+import { DAY_MS } from '../lib/units.ts';
 
-const DAY_MS = 86_400_000;
 const SYSTEM: System = {
   isRoot: false,
   hostname: 'build-7',

@@ -11,8 +11,8 @@ import {
   simulatedRetryDelayMs,
   webhookRetryDelayMs,
 } from './retry.ts';
+import { MINUTE_MS } from '../lib/units.ts';
 
-const MINUTE_MS = 60_000;
 /** The middle of the random range: no jitter. */
 const EVEN = 0.5;
 

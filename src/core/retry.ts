@@ -2,9 +2,7 @@
  * The retry schedules of mail and webhooks. The caller adds the time and a random number. An endpoint may ask for a
  * longer wait with Retry-After (webhooks/sending/response.ts).
  */
-
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
+import { HOUR_MS, MINUTE_MS } from '../lib/units.ts';
 
 /** Waits after the 1st, 2nd, … failed attempt, unless LETTERHAUS_RETRY_WAITS is set. The last one repeats. */
 export const MAIL_RETRY_WAITS_MS: readonly number[] = [

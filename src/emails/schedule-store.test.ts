@@ -20,6 +20,7 @@ import { claimOldest } from '../delivery/queue/claim-store.ts';
 import { RECIPIENTS } from '../delivery/queue/queue-store.ts';
 import { cancelEmail, rescheduleEmail } from './schedule-store.ts';
 import { SettleStore } from '../settle/settle-store.ts';
+import { DAY_MS } from '../lib/units.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -27,7 +28,6 @@ const { db } = database;
 beforeEach(() => db.query('delete from queue'));
 const sender = await newSender(db);
 
-const DAY_MS = 86_400_000;
 const fromNow = (ms: number) => new Date(Math.floor(Date.now()) + ms);
 
 async function accepted(

@@ -18,6 +18,7 @@ import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import { EVENT_DATA, EVENT_EMAIL } from './event-store.ts';
 import { NO_ID } from '../retention/retention-store.ts';
+import { HOUR_MS } from '../lib/units.ts';
 
 export type StreamPoint = {
   /** The order of the event at this position; of the beginning: zeros. */
@@ -253,7 +254,6 @@ function pointOf(row: ScannedRow, { history }: DatabaseState): StreamPoint {
   };
 }
 
-const HOUR_MS = 3600_000;
 /** Retention works by weeks and by the clock of the process that made an id, so it is approximate. */
 const RETENTION_SLACK_MS = 24 * HOUR_MS;
 

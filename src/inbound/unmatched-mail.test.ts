@@ -13,9 +13,9 @@ import {
   listInbound,
   InboundMessageStore,
 } from './inbound-message-store.ts';
+import { MIB } from '../lib/units.ts';
 
-const MB = 1024 ** 2;
-const RING = { ringBytesMax: 32 * MB };
+const RING = { ringBytesMax: 32 * MIB };
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -80,7 +80,7 @@ for (const [count, contentBytes] of [
   test(`${count} messages of ${contentBytes} octets from three workers use no more disk than the ring has`, async () => {
     const ids = await flood({ count, contentBytes });
     const bytes = await diskBytes();
-    assert.ok(bytes <= RING.ringBytesMax * 1.02, `${bytes / MB} MB`);
+    assert.ok(bytes <= RING.ringBytesMax * 1.02, `${bytes / MIB} MB`);
     const kept = await keptIds();
     assert.ok(kept.length < ids.length, 'the oldest messages are gone');
     // The newest messages are kept. Of the eight segments, only the newest one may be small.

@@ -4,8 +4,7 @@ import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Pieces } from './pieces.ts';
-
-const MB = 1024 * 1024;
+import { MIB } from './units.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -40,9 +39,9 @@ test('small pieces of more than a block keep their order', () => {
 test('a body of one byte at a time takes the memory of its bytes', () => {
   const pieces = new Pieces();
   const before = usedBytes();
-  const read = Buffer.alloc(MB, 'x');
+  const read = Buffer.alloc(MIB, 'x');
   for (let at = 0; at < read.length; at += 1) pieces.add(read.subarray(at, at + 1));
-  assert.ok(usedBytes() - before < 4 * MB);
+  assert.ok(usedBytes() - before < 4 * MIB);
   assert.ok(pieces.take().equals(read));
 });
 
@@ -54,6 +53,6 @@ test('many unfinished bodies take little memory', () => {
     pieces.add(Buffer.from(' '));
     return pieces;
   });
-  assert.ok(usedBytes() - before < 3 * MB);
+  assert.ok(usedBytes() - before < 3 * MIB);
   assert.ok(begun.every(({ bytes }) => bytes === 2));
 });

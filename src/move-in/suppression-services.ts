@@ -18,6 +18,7 @@ import { MEANINGS } from '../mail/replies/meanings.ts';
 import { classifyReported } from '../mail/reports/classify-report.ts';
 import type { ImportedSuppression, SuppressionReason } from '../suppressions/suppression-store.ts';
 import { COLUMNS_WITHOUT_NAMES, invalidTime, quoted, readRow, timeOf } from './csv.ts';
+import { DAY_MS } from '../lib/units.ts';
 
 export const IMPORT_FORMATS = [
   'letterhaus',
@@ -242,8 +243,6 @@ type Bounce = Names & {
   status: string | null;
   given: SuppressionReason | null;
 };
-
-const DAY_MS = 86_400_000;
 
 /** With the reason hard_bounce given, a bounce with an unknown reply counts as one. */
 function readBounce(fields: Fields, { text, status, given, ...names }: Bounce): ReadEntry {

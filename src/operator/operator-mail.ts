@@ -9,7 +9,7 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
-import type { OperatorEvents } from '../core/operator-events.ts';
+import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../core/operator-events.ts';
 import type { UnreadyCode } from '../core/readiness.ts';
 import { isRefusal } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
@@ -36,8 +36,6 @@ const POLL_EVERY_MS = 2_000;
 /** Milliseconds between checks whether mail could be sent, while none is queued. */
 const SENDER_CHECK_EVERY_MS = 60_000;
 const REPORTS_SHOWN_MAX = 50;
-/** Longer than the time between reports, because every check reports the condition. */
-const LAPSES_AFTER_MS = 10 * 60_000;
 /**
  * In these states other mail is refused, to keep space for outcomes or because nothing can be signed. Mail about these
  * states, a few kilobytes an hour, is accepted.
@@ -169,7 +167,7 @@ export class OperatorMail {
     this.#options.operatorEvents.raise({
       ...CONDITION,
       ...problem,
-      lapsesAfterMs: LAPSES_AFTER_MS,
+      lapsesAfterMs: CONDITION_LAPSES_AFTER_MS,
     });
   }
 }

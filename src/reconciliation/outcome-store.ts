@@ -12,8 +12,8 @@ import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import type { ProjectDay } from './reconciliation-store.ts';
 import { NO_ID } from '../retention/retention-store.ts';
+import { DAY_MS } from '../lib/units.ts';
 
-const DAY_MS = 86_400_000;
 /** Times of successive transactions differ by far less. */
 const EVENT_DISORDER_MS = 10 * 60_000;
 

@@ -21,11 +21,11 @@ import { ENVIRONMENTS } from '../core/scope.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../core/statuses.ts';
 import { firstUuidAt } from '../database/ids.ts';
 import type { Database, Queryable } from '../database/database.ts';
+import { DAY_MS } from '../lib/units.ts';
 
 /** A project's mail of a day. @property day in the format 2026-11-25 */
 export type ProjectDay = { projectId: string; day: string };
 
-const DAY_MS = 86_400_000;
 /**
  * An id has the time of its node. A node accepts no mail when its clock differs by an hour or more
  * (service/readiness/clock-watch.ts).

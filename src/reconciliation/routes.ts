@@ -28,12 +28,12 @@ import { isOperator, NOT_OPERATOR, requireOperator } from '../http/operators.ts'
 import { failures, idSchema, listOf, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
+import { DAY_MS } from '../lib/units.ts';
 
 const TAGS = ['Operator'];
 const DIFFERENCES_MAX = 100;
 const DAYS_MAX = 1_000;
 const DEFAULT_DAYS = 14;
-const DAY_MS = 86_400_000;
 /** After this time the response is incomplete. */
 const CHECK_TIME_MAX_MS = 20_000;
 

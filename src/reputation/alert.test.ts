@@ -13,8 +13,7 @@ import {
   type ActiveAlert,
   DEFAULT_ALERT_RULE as rule,
 } from './alert.ts';
-
-const MINUTE_MS = 60_000;
+import { MINUTE_MS } from '../lib/units.ts';
 
 type Situation = { kind?: AlertKind; active?: ActiveAlert | null; own?: Partial<AlertRule> };
 

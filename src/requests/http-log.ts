@@ -12,10 +12,10 @@ import { isFromLocalOperator } from '../http/socket/local-operator.ts';
 import { outlineOf } from './body-outline.ts';
 import { WriteBehind } from '../lib/write-behind.ts';
 import type { Access, App, HttpServices } from '../http/services.ts';
+import { MINUTE_MS } from '../lib/units.ts';
 
 /** Limit per project in this process, so that a program in a loop does not fill the disk. */
 const ENTRIES_PER_MINUTE = 100;
-const MINUTE_MS = 60_000;
 const PATH_MAX = 300;
 const MESSAGE_MAX = 1_000;
 const USER_AGENT_MAX = 200;

@@ -30,6 +30,7 @@ import {
   readAllowance,
   maxWeeksToRemove,
 } from './clock-store.ts';
+import { HOUR_MS } from '../lib/units.ts';
 
 type Removal = {
   removed: string[];
@@ -43,7 +44,6 @@ const MARK = 'letterhaus: past its retention, to be removed';
 const LOCK_TIMEOUT_MS = 2_000;
 /** Before a week is removed, all its emails are read to find one that has not ended. */
 const STATEMENT_TIMEOUT_MS = 10 * 60_000;
-const HOUR_MS = 3600_000;
 
 /** Emails are removed first: from then on the week is invisible, even if the rest is interrupted. */
 const METADATA: readonly PartitionedTable[] = ['emails', 'recipients', 'events', 'contents'];

@@ -26,12 +26,12 @@ import {
 } from '../cli/command.ts';
 import { type Store, withStore } from '../cli/store.ts';
 import { describeStartOver } from './start-over-command.ts';
+import { DAY_MS } from '../lib/units.ts';
 
 /**
  * Days until the old key may go: bounces are accepted for 45 days after delivery, and mail can wait in the queue for 5.
  */
 const RETURN_PATHS_DAYS = 50;
-const DAY_MS = 24 * 3600_000;
 const KEY_BYTES = 32;
 const CHECK_NODES_EVERY_MS = 500;
 /** A worker without a heartbeat for this time is dead (delivery/queue/worker-store.ts). */

@@ -3,6 +3,7 @@
  * them. All times are in UTC.
  */
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
+import { HOUR_MS } from '../lib/units.ts';
 
 export const STATS_GRANULARITIES = ['hour', 'day'] as const;
 export type StatsGranularity = (typeof STATS_GRANULARITIES)[number];
@@ -55,7 +56,6 @@ export const STATS_VALUES_MAX = { domain: 500, provider: 200, tag: 200, key: 200
  */
 export const TAG_VALUES_MAX = 50;
 
-const HOUR_MS = 3_600_000;
 const PERIOD_MS: Readonly<Record<StatsGranularity, number>> = { hour: HOUR_MS, day: 24 * HOUR_MS };
 const PERIODS_MAX: Readonly<Record<StatsGranularity, number>> = { hour: 31 * 24, day: 400 };
 const DEFAULT_PERIODS: Readonly<Record<StatsGranularity, number>> = { hour: 24, day: 30 };

@@ -21,6 +21,7 @@ import { clientOf, networkOf } from '../net/ip-addresses.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 import type { TrackedVisit } from './tracking-store.ts';
 import { botReasonOf, type BotReason, type VisitRequest } from './bot-reason.ts';
+import { MINUTE_MS } from '../lib/units.ts';
 
 export type Visit = VisitRequest & { link: TrackedLink; ip: string };
 
@@ -40,7 +41,6 @@ export type VisitBufferOptions = {
   onResult: (result: VisitResult, count: number) => void;
 };
 
-const MINUTE_MS = 60_000;
 export const VISITS_PER_MINUTE = 600;
 /** Limit on the clients and links that are remembered. The least recently used go first. */
 const REMEMBERED_MAX = 10_000;

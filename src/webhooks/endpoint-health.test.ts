@@ -9,8 +9,8 @@ import {
   type EndpointHealth,
   type HealthFacts,
 } from './endpoint-health.ts';
+import { DAY_MS } from '../lib/units.ts';
 
-const DAYS_MS = 24 * 3600_000;
 const [SINCE, GONE] = [
   '2026-11-21T08:30:00.123Z',
   'It responded with 410 Gone: it accepts no more webhooks.',
@@ -27,7 +27,7 @@ const failing = (failures: number, days = 0): HealthFacts => ({
   ...HEALTHY,
   failures,
   failingSince: SINCE,
-  failingForMs: days * DAYS_MS,
+  failingForMs: days * DAY_MS,
 });
 const SUCCESS: AttemptTally = {
   hasSucceeded: true,

@@ -4,13 +4,13 @@ import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, UNKNOWN_ID } from '../support/api.ts';
 import { startService } from '../support/service.ts';
 import { idIn, openLoggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
+import { DAY_MS } from '../../src/lib/units.ts';
 
 const service = await startService({
   env: { ...SUBMISSION_ENV, LETTERHAUS_LIMIT_SENDING: '1000/60' },
 });
 after(() => service[Symbol.asyncDispose]());
 
-const DAY_MS = 86_400_000;
 const fromNow = (ms: number): string => new Date(Date.now() + ms).toISOString();
 
 type By = { key?: string };

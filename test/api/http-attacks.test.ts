@@ -8,8 +8,7 @@ import { readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
-
-const MB = 1024 * 1024;
+import { MIB } from '../../src/lib/units.ts';
 
 const service = await startService({ args: ['--workers', '1'] });
 after(() => service[Symbol.asyncDispose]());
@@ -54,7 +53,7 @@ async function sendStatuses(count: number, key = service.testKey): Promise<Recor
 }
 
 async function statusOfLarge(): Promise<number> {
-  const text = 'x'.repeat(20 * MB);
+  const text = 'x'.repeat(20 * MIB);
   const body = { from: 'a@acme.test', to: 'delivered@simulator.test', subject: 'Hi', text };
   return (await service.request('POST', '/v1/emails', { body })).status;
 }
@@ -95,7 +94,7 @@ test('announced bodies of one key use no memory of other projects', async () => 
   const json = 'Content-Type: application/json';
   const attackers = Array.from({ length: 16 }, () =>
     attack(
-      ['POST /v1/emails HTTP/1.1', authorization, json, `Content-Length: ${45 * MB}`],
+      ['POST /v1/emails HTTP/1.1', authorization, json, `Content-Length: ${45 * MIB}`],
       'x'.repeat(1_000),
     ),
   );
@@ -116,8 +115,8 @@ test('incomplete bodies of one key use at most half of the memory', async () => 
   const { key } = await otherProjectsKey();
   const authorization = `Authorization: Bearer ${key}`;
   const json = 'Content-Type: application/json';
-  const length = `Content-Length: ${16 * MB + 1}`;
-  const almost = ' '.repeat(16 * MB);
+  const length = `Content-Length: ${16 * MIB + 1}`;
+  const almost = ' '.repeat(16 * MIB);
   const attackers = Array.from({ length: 8 }, () =>
     attack(['POST /v1/emails HTTP/1.1', authorization, json, length], almost),
   );

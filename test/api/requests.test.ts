@@ -5,8 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { assertFailure, EMAIL, rawResponse, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
 import { type RequestOptions, startService } from '../support/service.ts';
 import { sharedService } from '../support/shared-service.ts';
-
-const MB = 1024 * 1024;
+import { MIB } from '../../src/lib/units.ts';
 
 const service = await sharedService();
 const sendingKey = await makeKey({ permission: 'sending_access' });
@@ -137,11 +136,11 @@ test('a message over 30 MB is 422, a body over 45 MB is 413', async () => {
     filename: 'large.bin',
     content: Buffer.alloc(sizeBytes, 'a').toString('base64'),
   });
-  const large = await post({ ...EMAIL, attachments: [attachment(23 * MB)] });
+  const large = await post({ ...EMAIL, attachments: [attachment(23 * MIB)] });
   assertFailure(large, 422, 'validation_error', /30 MB/);
-  const tooLarge = await post({ ...EMAIL, html: 'x'.repeat(45 * MB) });
+  const tooLarge = await post({ ...EMAIL, html: 'x'.repeat(45 * MIB) });
   assertFailure(tooLarge, 413, 'payload_too_large', /45 MB/);
-  const good = await post({ ...EMAIL, attachments: [attachment(20 * MB)] });
+  const good = await post({ ...EMAIL, attachments: [attachment(20 * MIB)] });
   assert.equal(good.status, 202, good.text);
 });
 
@@ -199,7 +198,7 @@ test('the key is checked before the permission, and both before the body', async
   assertFailure(sending, 403, 'authorization_error');
   const large = await service.request('POST', '/v1/domains', {
     key: sendingKey,
-    body: 'x'.repeat(46 * MB),
+    body: 'x'.repeat(46 * MIB),
   });
   assertFailure(large, 403, 'authorization_error');
 });
@@ -207,7 +206,7 @@ test('the key is checked before the permission, and both before the body', async
 test('size and type are checked before JSON, and JSON before the schema', async () => {
   const typed = await post('{', { headers: { 'content-type': 'text/plain' } });
   assertFailure(typed, 415, 'unsupported_media_type');
-  assertFailure(await post('{'.repeat(46 * MB)), 413, 'payload_too_large');
+  assertFailure(await post('{'.repeat(46 * MIB)), 413, 'payload_too_large');
   assertFailure(await post('{"subjekt": 1'), 400, 'validation_error', /JSON/);
 });
 

@@ -4,11 +4,10 @@ import assert from 'node:assert/strict';
 import { assertFailure, EMAIL } from '../support/api.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
+import { DAY_MS } from '../../src/lib/units.ts';
 
 const service = await startService({ args: ['--workers', '2'] });
 after(() => service[Symbol.asyncDispose]());
-
-const DAY_MS = 86_400_000;
 
 /** A time on the clock of the database. */
 async function fromNow(ms: number): Promise<string> {

@@ -6,8 +6,8 @@ import { assertFailure, EMAIL } from '../support/api.ts';
 import { type ApiResponse, type RequestOptions, startService } from '../support/service.ts';
 import { openLoggedIn, SUBMISSION_ENV, submit } from '../support/submission.ts';
 import { waitFor } from '../support/wait.ts';
+import { MIB } from '../../src/lib/units.ts';
 
-const MB = 1024 ** 2;
 const MAX_MB = 64;
 
 const service = await startService({
@@ -34,7 +34,7 @@ async function neighbour(): Promise<string> {
 const other = await neighbour();
 
 /** An attachment that makes a message of 20 MB. */
-const CONTENT = Buffer.alloc(14 * MB, 'x').toString('base64');
+const CONTENT = Buffer.alloc(14 * MIB, 'x').toString('base64');
 const inDays = (days: number): string => new Date(Date.now() + days * 24 * 3_600_000).toISOString();
 
 const large = (days = 25) => ({
@@ -57,7 +57,7 @@ async function begin(): Promise<void> {
   await service.sql('delete from storage');
   await service.sql('delete from storage_days');
   await service.restart();
-  await waitFor(async () => (await storageOf()).max_bytes === MAX_MB * MB, {
+  await waitFor(async () => (await storageOf()).max_bytes === MAX_MB * MIB, {
     what: 'the default maximum',
   });
 }
@@ -83,7 +83,7 @@ test('large scheduled emails fill the storage of their project alone, from two w
 
 test('small emails stop at the maximum, too, and a repeated request gets its first response', async () => {
   await begin();
-  await service.sql('update projects set storage_bytes_max = $1 where id = $2', [MB, first.id]);
+  await service.sql('update projects set storage_bytes_max = $1 where id = $2', [MIB, first.id]);
   const headers = { 'idempotency-key': randomUUID() };
   const before = await send(EMAIL, { headers });
   assert.equal(before.status, 202);
@@ -95,7 +95,7 @@ test('small emails stop at the maximum, too, and a repeated request gets its fir
     if (responses.every(({ status }) => status === 409)) break;
   }
   assert.ok(accepted > 15 && accepted <= 50, `${accepted} of 24 KB were accepted`);
-  assert.ok((await storageOf()).used_bytes <= MB);
+  assert.ok((await storageOf()).used_bytes <= MIB);
   const again = await send(EMAIL, { headers });
   assert.deepEqual([again.status, again.text], [200, before.text]);
   await service.send({}, { key: other });
@@ -137,7 +137,7 @@ test('a project that is nearly full is in the log and in the list of projects', 
 test('by default a project may store half of what the database may take', async () => {
   await using own = await startService({ env: { LETTERHAUS_DATABASE_MAX_MB: '400' } });
   const max = async () => (await own.request('GET', '/v1/limits')).body.storage.max_bytes;
-  await waitFor(async () => (await max()) === 200 * MB, { what: 'the default maximum' });
+  await waitFor(async () => (await max()) === 200 * MIB, { what: 'the default maximum' });
 });
 
 test('an email that is refused for another reason takes no room, nor does one that was deleted', async () => {

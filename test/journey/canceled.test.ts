@@ -9,8 +9,8 @@ import { arrivals } from '../support/load.ts';
 import { FROM, newScene, type Scene, to } from '../support/scene.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
+import { DAY_MS } from '../../src/lib/units.ts';
 
-const DAY_MS = 86_400_000;
 const fromNow = (ms: number): string => new Date(Date.now() + ms).toISOString();
 
 type Actors = Pick<Scene, 'service' | 'mx' | 'key'>;

@@ -9,8 +9,7 @@ import { makeClocks } from '../chaos/faults/clocks.ts';
 import { startService } from '../support/service.ts';
 import { idIn, openLoggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 import { eventually, waitFor } from '../support/wait.ts';
-
-const DAY_MS = 24 * 3_600_000;
+import { DAY_MS } from '../../src/lib/units.ts';
 
 test('a node that is 200 days behind accepts no mail and says why, until its clock is right', async () => {
   using clocks = makeClocks();

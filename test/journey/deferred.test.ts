@@ -4,11 +4,11 @@ import assert from 'node:assert/strict';
 import { MAIL_RETRY_WAITS_MS } from '../../src/core/retry.ts';
 import { startJourney } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
+import { MINUTE_MS } from '../../src/lib/units.ts';
 
 const journey = await startJourney({}, { args: ['--workers', '2'] });
 after(() => journey[Symbol.asyncDispose]());
 
-const MINUTE_MS = 60_000;
 const GREYLISTED = '451 4.7.1 Greylisted, try again later';
 
 test('greylisted mail is sent again as the same message and delivered', async () => {

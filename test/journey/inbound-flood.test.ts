@@ -5,8 +5,8 @@ import { test } from 'node:test';
 import { type Journey, startJourney } from '../support/journey.ts';
 import { deliverReport, statusReport } from '../support/reports.ts';
 import { Dialogue } from '../support/smtp-dialogue.ts';
+import { MIB } from '../../src/lib/units.ts';
 
-const MB = 1024 ** 2;
 const RING_MB = 32;
 const ENV = {
   LETTERHAUS_INBOUND_PORT: '0',
@@ -48,7 +48,7 @@ test('a flood of unmatched mail uses a fixed amount of disk, and bounces are sti
     return row.bytes;
   };
   let keptBytes = 0;
-  for (let round = 0; keptBytes < (RING_MB + 8) * MB; round += 1) {
+  for (let round = 0; keptBytes < (RING_MB + 8) * MIB; round += 1) {
     for (let address = 1; address <= 9; address += 1) {
       const kept = await flood(portOf(journey), `127.0.9.${address}`);
       // 1 MB a minute of one client, 8 MB of all.
@@ -59,8 +59,8 @@ test('a flood of unmatched mail uses a fixed amount of disk, and bounces are sti
     await service.restart();
   }
   const bytes = await diskBytes();
-  assert.ok(bytes <= RING_MB * MB * 1.02, `${bytes / MB} MB`);
-  assert.ok(bytes >= (RING_MB / 2) * MB, `${bytes / MB} MB`);
+  assert.ok(bytes <= RING_MB * MIB * 1.02, `${bytes / MIB} MB`);
+  assert.ok(bytes >= (RING_MB / 2) * MIB, `${bytes / MIB} MB`);
 
   const message = statusReport({ recipient: 'jo@flooded.test' });
   const to = mx.messages[0]?.envelopeFrom ?? '';

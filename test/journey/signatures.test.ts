@@ -5,6 +5,7 @@ import { Resolver } from 'node:dns/promises';
 import { authenticate } from 'mailauth';
 import { startJourney } from '../support/journey.ts';
 import { idIn, openLoggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
+import { DAY_S } from '../../src/lib/units.ts';
 
 const journey = await startJourney(SUBMISSION_ENV);
 after(() => journey[Symbol.asyncDispose]());
@@ -24,8 +25,6 @@ async function signedIn(raw: Buffer): Promise<string[][]> {
     return (signingHeaders?.keys ?? '').toLowerCase().split(/\s*[:,]\s*/);
   });
 }
-
-const DAY_S = 86_400;
 
 const hashesOf = async (id: string): Promise<string[]> =>
   (await journey.timeline(id)).flatMap(({ attempt }) => attempt?.message_sha256 ?? []);

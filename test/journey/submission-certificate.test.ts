@@ -9,8 +9,7 @@ import { connect } from 'node:tls';
 import { makeSelfSigned } from '../../src/net/tls/self-signed.ts';
 import { startService } from '../support/service.ts';
 import { eventually, waitFor } from '../support/wait.ts';
-
-const HOUR_MS = 3_600_000;
+import { HOUR_MS } from '../../src/lib/units.ts';
 
 test('a certificate that ends or is for another name is reported until it is renewed, without a restart', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'letterhaus-tls-'));

@@ -19,8 +19,7 @@ import {
   type AttachmentUrlOptions,
   type NamedAttachment,
 } from './attachment-urls.ts';
-
-const MB = 1024 * 1024;
+import { MIB } from '../../lib/units.ts';
 
 const closing: (() => void)[] = [];
 after(() => closing.forEach((close) => close()));
@@ -194,7 +193,7 @@ test('a path beside content is refused, because one of them would be lost', asyn
 });
 
 test('the download of an endless file stops at the limit of a request', async () => {
-  const chunk = Buffer.alloc(MB);
+  const chunk = Buffer.alloc(MIB);
   let isClosed = false;
   const server = await fileServer((_request, response) => {
     const write = () => {
@@ -223,13 +222,13 @@ test('a file in pieces of one byte is refused, because each costs as much as a l
 });
 
 test('a file counts once for each email that has it', async () => {
-  const file = Buffer.alloc(12 * MB);
+  const file = Buffer.alloc(12 * MIB);
   const server = await fileServer((_request, response) => response.end(file));
   let takenBytes = 0;
   const request = requestOf(urlsWith(), (bytes) => (takenBytes += bytes) > 0);
   for (let email = 1; email <= 2; email += 1) {
     assert.ok(!isRefusal(await request.download([named(server)])));
-    assert.equal(Math.round(takenBytes / MB), 16 * email);
+    assert.equal(Math.round(takenBytes / MIB), 16 * email);
   }
   assert.match(
     messageOf(await request.download([named(server)])),

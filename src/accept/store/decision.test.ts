@@ -12,9 +12,9 @@ import {
   resultsOf,
 } from './decision.ts';
 import type { NewEmail } from './new-email.ts';
+import { HOUR_MS } from '../../lib/units.ts';
 
 const NOW = new Date('2026-11-26T12:00:00.123Z');
-const HOUR_MS = 3_600_000;
 const SENDER = { projectId: 'p', environment: 'live', keyId: 'k', domainId: 'd' } as const;
 
 const count = (left: number) => ({ max: 10, left, leftInRow: left, resetS: 30, windowS: 60 });

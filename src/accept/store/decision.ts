@@ -18,6 +18,7 @@ import {
   type NewEmail,
 } from './new-email.ts';
 import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
 /** The database's state about emails, at one moment. */
 export type Facts = {
@@ -79,8 +80,6 @@ export type Decision = {
   /** The idempotency key to store with the email. */
   key: (Idempotency & { response: string }) | null;
 };
-
-const DAY_MS = 86_400_000;
 
 export function decide(emails: readonly NewEmail[], facts: Facts): Decision[] {
   return refuseBeyondLimits(

@@ -10,6 +10,7 @@ import { forgetExpired } from '../../retention/retention-store.ts';
 import { newId } from '../../database/ids.ts';
 import { createOrganization, createProject } from '../../accounts/projects/project-store.ts';
 import { noteQuotaFailure, findSuppression } from '../../suppressions/suppression-store.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -21,7 +22,6 @@ async function newScope(): Promise<Scope> {
   return { projectId: id, environment: 'live' };
 }
 
-const DAY_MS = 86_400_000;
 const address = 'full@acme.com';
 
 const fail = (scope: Scope, emailId = newId(), to = address) =>

@@ -15,8 +15,8 @@ import {
 } from '../../cli/api.ts';
 import { type Cli, EXAMPLE_ID, type CommandResult, parseName } from '../../cli/command.ts';
 import { shortTime, table } from '../../cli/table.ts';
+import { DAY_S } from '../../lib/units.ts';
 
-const DAY_S = 86_400;
 const OVERLAP_MAX_S = 30 * DAY_S;
 const UNIT_MS = { h: 3_600_000, d: 86_400_000 };
 

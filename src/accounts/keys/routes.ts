@@ -38,11 +38,10 @@ import {
 } from './key-store.ts';
 import { checkKeysMax } from '../limits/maximum-store.ts';
 import { findProject } from '../projects/project-store.ts';
+import { DAY_S } from '../../lib/units.ts';
 
 const TAGS = ['API keys'];
 const NOUN = 'API key';
-
-const DAY_S = 86_400;
 
 export function registerKeyRoutes(app: App, services: HttpServices): void {
   registerCurrentKey(app, services);

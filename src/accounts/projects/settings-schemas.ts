@@ -4,8 +4,7 @@ import { alert, alertRule, alertRuleChange } from '../../reputation/schemas.ts';
 import { parsePeriodH } from '../../core/retention.ts';
 import { SET_CATEGORIES } from './settings-store.ts';
 import { environment, idSchema, listOf, parsed, time } from '../../http/schemas.ts';
-
-const MEGABYTE = 1024 ** 2;
+import { MIB } from '../../lib/units.ts';
 
 const storage = z.object({
   used_bytes: z.int().describe('Bytes of stored and scheduled emails.'),
@@ -90,8 +89,8 @@ export const settingsChange = z
     domains_max: z.int().min(1).max(1_000_000).nullable().optional(),
     storage_max_bytes: z
       .int()
-      .min(32 * MEGABYTE)
-      .max(1e9 * MEGABYTE)
+      .min(32 * MIB)
+      .max(1e9 * MIB)
       .nullable()
       .optional()
       .describe('Maximum of stored mail in bytes, at least 32 MB. Null restores the default.'),

@@ -20,8 +20,8 @@ import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
 import { AuthLimiter } from '../keys/auth-limiter.ts';
 import type { TurnOwner } from './sign-in-turns.ts';
+import { DAY_S } from '../../lib/units.ts';
 
-const DAY_S = 86_400;
 /** After `failures` × the limit in `windows` windows, an account is under attack. Then `part` of the limit is left. */
 const ACCOUNT_UNDER_ATTACK = { failures: 5, windows: 60, part: 1 / 5 } as const;
 

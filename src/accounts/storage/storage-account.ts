@@ -13,6 +13,7 @@ import type { NewEmail } from '../../accept/store/new-email.ts';
 import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
 import type { Queryable } from '../../database/database.ts';
 import { releaseStorage, type Reservation, reserveStorage } from './storage-store.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
 const CHUNK_BYTES = 4 * 1024 ** 2;
 /** Emails of this size or more reserve their own bytes. */
@@ -20,7 +21,6 @@ const SMALL_BYTES = 1024 ** 2;
 /** Milliseconds for which a full project is refused without another query. */
 const REFUSED_FOR_MS = 1_000;
 const RELEASE_EVERY_MS = 60_000;
-const DAY_MS = 24 * 3_600_000;
 
 type Sized = Pick<NewEmail, 'projectId' | 'scheduledAt'> & Parameters<typeof storedBytes>[0];
 type FullProject = { neededBytes: number; untilMs: number; refusal: Refusal };

@@ -5,7 +5,7 @@
  */
 import type { Config } from '../../config/config.ts';
 import { defaultStorage, inMegabytes, STORAGE_WARNING } from './stored-bytes.ts';
-import type { OperatorEvents } from '../../core/operator-events.ts';
+import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../../core/operator-events.ts';
 import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import { countEarlierMail } from './earlier-storage-store.ts';
 import {
@@ -25,9 +25,6 @@ type Options = {
 const EARLIER_BATCH_EMAILS = 2_000;
 /** Batches in one run. The next run is due after 30 s. */
 const EARLIER_BATCHES = 40;
-
-/** The condition is reported at every run, so that of a machine that is gone ends after this time. */
-const LAPSES_AFTER_MS = 10 * 60_000;
 
 export class StorageWatch {
   readonly #options: Options;
@@ -86,6 +83,6 @@ function reportStorage(
     remedy:
       'When it is full, its mail is refused. Raise the maximum (letterhaus projects set-storage-max), or keep its mail for less time.',
     details: { project_id: projectId, used_bytes: usedBytes, max_bytes: maxBytes },
-    lapsesAfterMs: LAPSES_AFTER_MS,
+    lapsesAfterMs: CONDITION_LAPSES_AFTER_MS,
   });
 }

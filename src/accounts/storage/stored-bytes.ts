@@ -1,6 +1,7 @@
 /** The maximum of stored mail per project: its default, which bytes count, and the refusal. */
 import type { Refusal } from '../../core/refusals.ts';
 import type { Email } from '../../mail/email.ts';
+import { MIB } from '../../lib/units.ts';
 
 /** Bytes counted for the rows of a recipient: its delivery, timeline and index entries. */
 export const RECIPIENT_BYTES = 3 * 1024;
@@ -37,8 +38,6 @@ export const STORAGE_WARNING = 0.8;
 /** Fraction of the database's disk, or of the database's maximum, that a project may fill by default. */
 const DEFAULT_SHARE = 0.5;
 
-const MEGABYTE = 1024 ** 2;
-
 export function storedBytes(email: Email & { recipients: readonly unknown[] }): number {
   return email.recipients.length * RECIPIENT_BYTES + sum(COUNTED, (bytesOf) => bytesOf(email));
 }
@@ -74,5 +73,5 @@ export function storageRefusal(
 
 /** Rounds up, so that a few bytes do not show as 0. */
 export function inMegabytes(bytes: number): string {
-  return `${Math.ceil(bytes / MEGABYTE).toLocaleString('en')} MB`;
+  return `${Math.ceil(bytes / MIB).toLocaleString('en')} MB`;
 }

@@ -19,6 +19,7 @@ import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { anyCase, HIDDEN } from './wire/shared-schemas.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
 /** Each metric with its event type; null never occurs. `isUnique` counts recipients instead of events. */
 const METRICS: Readonly<Record<string, { type: string | null; isUnique: boolean }>> = {
@@ -38,7 +39,6 @@ const METRICS: Readonly<Record<string, { type: string | null; isUnique: boolean 
   unique_clicked: { type: 'email.clicked', isUnique: true },
 };
 
-const DAY_MS = 86_400_000;
 const DEFAULT_DAYS = 6;
 const NOT_A_TIME = 'must be a date or a time in ISO 8601';
 const YEAR_9999_MS = Date.UTC(9999, 0);

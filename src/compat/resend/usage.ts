@@ -9,8 +9,7 @@ import { type EndedCounts, countEnded } from '../../reputation/reputation-store.
 import { callerOf } from '../../http/access.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { HIDDEN } from './wire/shared-schemas.ts';
-
-const DAY_S = 86_400;
+import { DAY_S } from '../../lib/units.ts';
 
 /** Clients decode 32-bit numbers, some of them signed. More than this counts as unlimited. */
 const COUNT_MAX = 2 ** 31 - 1;

@@ -20,6 +20,7 @@ import {
 import type { Layout } from './layout.ts';
 import { killServerOf } from './pid-file.ts';
 import { EngineProblem } from './problem.ts';
+import { MIB } from '../../lib/units.ts';
 
 /** Name of the bootstrap superuser, and of the service's database. */
 export const SUPERUSER = 'letterhaus';
@@ -167,7 +168,7 @@ function archivedWal({ diskBytes }: Sizing): string {
     'wal_level = replica',
     'max_wal_senders = 2',
     'max_replication_slots = 4',
-    `max_slot_wal_keep_size = ${clamp(1_024, diskBytes / MB / 10, 32_768)}MB`,
+    `max_slot_wal_keep_size = ${clamp(1_024, diskBytes / MIB / 10, 32_768)}MB`,
   ].join('\n');
 }
 
@@ -185,7 +186,6 @@ export type Sizing = {
   diskBytes: number;
 };
 
-const MB = 1024 ** 2;
 /** Connections for commands, backups, psql, and the three that PostgreSQL reserves for superusers. */
 const EXTRA_CONNECTIONS = 33;
 const CONNECTIONS_MIN = 100;
@@ -196,12 +196,12 @@ const CONNECTIONS_MIN = 100;
  * to that much: 8 GB take ten minutes at 14 MB/s, which is how long a start waits (postmaster.ts).
  */
 export function sizedSettings({ connections, memoryBytes, diskBytes }: Sizing): string {
-  const memoryMb = Math.floor(memoryBytes / MB);
+  const memoryMb = Math.floor(memoryBytes / MIB);
   return [
     `max_connections = ${Math.max(CONNECTIONS_MIN, connections + EXTRA_CONNECTIONS)}`,
     `shared_buffers = ${clamp(64, memoryMb / 16, 1_024)}MB`,
     `effective_cache_size = ${clamp(256, memoryMb / 2, 65_536)}MB`,
-    `max_wal_size = ${clamp(512, diskBytes / MB / 25, 8_192)}MB`,
+    `max_wal_size = ${clamp(512, diskBytes / MIB / 25, 8_192)}MB`,
   ].join('\n');
 }
 

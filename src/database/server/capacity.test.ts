@@ -11,10 +11,10 @@ import {
   type WorkerTasks,
 } from '../database.ts';
 import { memoryLimitBytes, sizedSettings } from '../embedded/cluster.ts';
+import { GIB } from '../../lib/units.ts';
 
 const EVERYTHING: WorkerTasks = SINGLE_WORKER;
 const SENDING_ONLY: WorkerTasks = { ...EVERYTHING, receives: false };
-const GB = 1024 ** 3;
 
 test('a worker keeps connections only for its work, and fewer readers beside many workers', () => {
   assert.equal(connectionNeeds(EVERYTHING).perWorker, 14);
@@ -36,26 +36,26 @@ test('a worker keeps connections only for its work, and fewer readers beside man
 test('the embedded database has connections for every worker and a share of memory and disk', () => {
   for (const workers of [1, 2, 16, 64, 256]) {
     const { connectionsMax: connections } = connectionNeeds({ ...EVERYTHING, workers });
-    const text = sizedSettings({ connections, memoryBytes: 8 * GB, diskBytes: 100 * GB });
+    const text = sizedSettings({ connections, memoryBytes: 8 * GIB, diskBytes: 100 * GIB });
     const max = Number(/max_connections = (\d+)/.exec(text)?.[1]);
     assert.ok(max >= connections + 30 && max >= 100, `${max} for ${workers} workers`);
   }
   const sized = (memoryBytes: number, diskBytes: number) =>
     sizedSettings({ connections: 10, memoryBytes, diskBytes }).split('\n').slice(1);
-  assert.deepEqual(sized(GB / 2, 4 * GB), [
+  assert.deepEqual(sized(GIB / 2, 4 * GIB), [
     'shared_buffers = 64MB',
     'effective_cache_size = 256MB',
     'max_wal_size = 512MB',
   ]);
-  assert.equal(sized(8 * GB, 50 * GB)[2], 'max_wal_size = 2048MB');
-  assert.deepEqual(sized(64 * GB, 4_000 * GB), [
+  assert.equal(sized(8 * GIB, 50 * GIB)[2], 'max_wal_size = 2048MB');
+  assert.deepEqual(sized(64 * GIB, 4_000 * GIB), [
     'shared_buffers = 1024MB',
     'effective_cache_size = 32768MB',
     'max_wal_size = 8192MB',
   ]);
-  assert.equal(memoryLimitBytes(8 * GB, 0), 8 * GB);
-  assert.equal(memoryLimitBytes(8 * GB, 2 ** 63), 8 * GB);
-  assert.equal(memoryLimitBytes(8 * GB, 2 * GB), 2 * GB);
+  assert.equal(memoryLimitBytes(8 * GIB, 0), 8 * GIB);
+  assert.equal(memoryLimitBytes(8 * GIB, 2 ** 63), 8 * GIB);
+  assert.equal(memoryLimitBytes(8 * GIB, 2 * GIB), 2 * GIB);
 });
 
 test('a database with too few connections is reported with figures, and refused below the minimum', async () => {

@@ -8,13 +8,12 @@ import { newMessage } from '../../../test/support/deliveries.ts';
 import { newId } from '../../database/ids.ts';
 import { headOf, type StoredMessage } from '../message/message-store.ts';
 import { ContentMemory } from './content-memory.ts';
-
-const MB = 1024 * 1024;
+import { MIB } from '../../lib/units.ts';
 
 type Large = { message: StoredMessage; contentBytes: number };
 
 function large(megabytes: number, projectId = newId()): Large {
-  return { message: newMessage({ projectId }), contentBytes: megabytes * MB };
+  return { message: newMessage({ projectId }), contentBytes: megabytes * MIB };
 }
 
 /** Creates contents that record the loaded messages in `loaded`. */

@@ -16,13 +16,13 @@ import type { Delivery } from '../memory/delivery.ts';
 import { EarlyRetries } from './early-retries.ts';
 import { DEFAULT_SHAPING } from '../shaping/settings.ts';
 import { UplinkView } from '../outage/uplink-view.ts';
+import { HOUR_MS } from '../../lib/units.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
 const { uplink: RULES } = DEFAULT_SHAPING;
-const HOUR_MS = 3600_000;
 const PHASE_MS = 60_000;
 
 class Scene {

@@ -10,6 +10,7 @@
 import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
 import { type Queryable, whenAvailable } from '../../database/database.ts';
+import { UNAVAILABLE_PAUSE_MS } from '../../database/leased-queue.ts';
 import { bringForward, type DelayedClaim } from './early-retries-store.ts';
 import type { Delivery } from '../memory/delivery.ts';
 import type { UplinkChange } from '../outage/uplink.ts';
@@ -28,7 +29,6 @@ export type DelayedDelivery = Pick<Delivery, 'message' | 'position' | 'claim' | 
 /** A delivery with a delay. `decidedMs`: the time of the decision, which precedes its commit. */
 type NotedDelivery = DelayedClaim & { provider: string; decidedMs: number };
 
-const UNAVAILABLE_PAUSE_MS = 1_000;
 const REMEMBERED_MAX = 10_000;
 const BATCH_ROWS = 500;
 /** Retries are spread, and slower when more mail waits: at most about 200 a second per worker. */

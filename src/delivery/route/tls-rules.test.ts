@@ -7,10 +7,8 @@ import { test } from 'node:test';
 import type { TlsCount } from './transport-security-store.ts';
 import { TlsCounters } from './tls-counters.ts';
 import { TlsMemory } from './tls-memory.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../lib/units.ts';
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
 const HOST = 'mx.a.test';
 
 function atTime() {

@@ -6,6 +6,7 @@
  * provider publishes all of its own. The supervisor sends the settings to workers, so they must survive JSON.
  */
 import type { BlockRules } from '../blocks/block-store.ts';
+import { HOUR_MS } from '../../lib/units.ts';
 
 /** Limits for one source and one provider, over all workers of this machine. */
 export type ProviderLimits = {
@@ -56,8 +57,6 @@ type Slowdown = {
   messagesPerMinute: number;
   forMs: number;
 };
-
-const HOUR_MS = 3600_000;
 
 const SLOWDOWNS: readonly Slowdown[] = [
   // Yahoo "[TSS04] Messages from x.x.x.x temporarily deferred due to user complaints".

@@ -12,9 +12,9 @@ import { SmtpConnections, type SendRequest } from './smtp-connections.ts';
 import type { SmtpTarget } from '../route/smtp-target.ts';
 import { type ShapingSettings, DEFAULT_SHAPING } from './settings.ts';
 import type { Source } from './sources.ts';
+import { HOUR_MS } from '../../lib/units.ts';
 
 const PROVIDER = 'receiver.test';
-const HOUR_MS = 3600_000;
 
 const world = {
   now: () => Date.now(),

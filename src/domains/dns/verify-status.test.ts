@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type DomainState, nextDomainState, nextSigningKeys } from './verify.ts';
+import { HOUR_MS } from '../../lib/units.ts';
 
-const HOUR_MS = 3_600_000;
 const START = new Date('2026-11-21T08:00:00Z');
 const after = (hours: number) => new Date(START.getTime() + hours * HOUR_MS);
 

@@ -8,8 +8,7 @@ import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { Overloaded } from '../../core/refusals.ts';
 import { reserveResponse, readInTurn } from './http-content-reads.ts';
-
-const MB = 1024 * 1024;
+import { MIB } from '../../lib/units.ts';
 
 function requestOf(owner: string) {
   const raw = new EventEmitter() as ServerResponse;
@@ -23,15 +22,15 @@ function count(projectId: string, bytes: number) {
 }
 
 test('large responses count until they are sent, with a limit for each project', () => {
-  const open = [count('a', 40 * MB), count('a', 20 * MB)];
-  assert.throws(() => count('a', 10 * MB), Overloaded);
+  const open = [count('a', 40 * MIB), count('a', 20 * MIB)];
+  assert.throws(() => count('a', 10 * MIB), Overloaded);
   count('a', 100_000);
-  open.push(count('b', 60 * MB), count('c', 60 * MB));
-  assert.throws(() => count('d', 30 * MB), Overloaded);
+  open.push(count('b', 60 * MIB), count('c', 60 * MIB));
+  assert.throws(() => count('d', 30 * MIB), Overloaded);
   for (const { isSent } of open) isSent();
-  count('a', 150 * MB).isSent();
-  count('a', 60 * MB).isSent();
-  count('d', 30 * MB).isSent();
+  count('a', 150 * MIB).isSent();
+  count('a', 60 * MIB).isSent();
+  count('d', 30 * MIB).isSent();
 });
 
 test('a project runs one read at a time, and a closed request reads nothing', async () => {

@@ -11,11 +11,11 @@ import { type EmailDetail, type EmailRef, findEmail } from '../email-store.ts';
 import type { Queryable } from '../../database/database.ts';
 import { BodyAccount, BodyBudget } from '../../http/socket/bodies.ts';
 import { JSON_TYPE } from '../../http/errors.ts';
+import { MIB } from '../../lib/units.ts';
 
-const MB = 1024 * 1024;
 const WAITING_MAX = 20;
 /** Limits on responses in memory: clients may read them slowly. */
-const RESPONSE_LIMITS = { totalBytes: 192 * MB, ownerBytes: 64 * MB };
+const RESPONSE_LIMITS = { totalBytes: 192 * MIB, ownerBytes: 64 * MIB };
 /** Smaller responses do not count. */
 const COUNTED_BYTES_MIN = 256 * 1024;
 

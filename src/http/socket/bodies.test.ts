@@ -7,8 +7,8 @@ import { stubHttp, type StubHttp } from '../../../test/support/http.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { markAdminSocket } from './local-operator.ts';
 import { createBodyAccounting, type BodyAccount } from './bodies.ts';
+import { MIB } from '../../lib/units.ts';
 
-const MB = 1024 * 1024;
 const EMAIL = { from: 'a@acme.com', to: 'jo@mail.org', subject: 'Hi', html: '<p>Hi</p>' };
 
 /** Returns the account that the hook opens for the body of a request; null when it refuses the request. */
@@ -32,11 +32,11 @@ test('a command on this machine has space for its body while others use up all o
   for (const caller of [{ projectId: 'shop' }, null]) {
     const hook = createBodyAccounting();
     const account = accountOf(hook, { socket: stranger, caller });
-    let piece = 64 * MB;
+    let piece = 64 * MIB;
     while (piece >= 1) if (account?.take(piece) !== true) piece /= 2;
     assert.equal(accountOf(hook, { socket: stranger, caller }), null);
-    assert.equal(accountOf(hook, { socket: command, caller })?.take(40 * MB), true);
-    assert.equal(accountOf(hook, { socket: command, caller })?.take(40 * MB), false);
+    assert.equal(accountOf(hook, { socket: command, caller })?.take(40 * MIB), true);
+    assert.equal(accountOf(hook, { socket: command, caller })?.take(40 * MIB), false);
   }
 });
 
@@ -60,11 +60,11 @@ function begin(
 
 /** Sends all but one byte of a body of 40 MB, which leaves 8 MB for the project and half of the budget for others. */
 async function fill(http: StubHttp, key: string): Promise<Socket> {
-  const body = ' '.repeat(40 * MB);
-  const holding = begin(http, { head: `Content-Length: ${40 * MB + 1}`, key, body });
+  const body = ' '.repeat(40 * MIB);
+  const holding = begin(http, { head: `Content-Length: ${40 * MIB + 1}`, key, body });
   const headers = { authorization: `Bearer ${key}` };
   const isFull = async () =>
-    (await http.post('/v1/emails', 'x'.repeat(9 * MB), headers)).status === 503;
+    (await http.post('/v1/emails', 'x'.repeat(9 * MIB), headers)).status === 503;
   await waitFor(isFull, { what: 'the share of the project to be used up' });
   return holding;
 }
@@ -73,14 +73,14 @@ test('bodies beyond the share of a project get 503 before they are read, until o
   await using http = await stubHttp();
   const { full } = http.keys;
   const holding = await fill(http, full);
-  const refused = begin(http, { head: `Content-Length: ${20 * MB}`, key: full });
+  const refused = begin(http, { head: `Content-Length: ${20 * MIB}`, key: full });
   await waitFor(() => refused.received.endsWith('}}'), { what: 'an answer without the body' });
   assert.match(refused.received, /^HTTP\/1\.1 503 /);
   assert.match(refused.received, /retry-after: \d+/i);
   assert.match(refused.received, /Nothing was accepted: too many large requests are in progress/);
   assert.equal((await http.post('/v1/emails', EMAIL)).status, 202, 'small ones pass');
 
-  const large = { ...EMAIL, html: 'x'.repeat(20 * MB) };
+  const large = { ...EMAIL, html: 'x'.repeat(20 * MIB) };
   const other = { authorization: `Bearer ${http.keys.live}` };
   assert.equal((await http.post('/v1/emails', large, other)).status, 202, 'and other projects');
   for (const socket of [holding, refused]) socket.destroy();
@@ -91,10 +91,10 @@ test('bodies beyond the share of a project get 503 before they are read, until o
 
 test('announced bodies that are not sent use no memory', async () => {
   await using http = await stubHttp();
-  const head = `Content-Length: ${45 * MB}`;
+  const head = `Content-Length: ${45 * MIB}`;
   const silent = Array.from({ length: 10 }, () => begin(http, { head, key: http.keys.full }));
   await Promise.all(silent.map((socket) => once(socket, 'connect')));
-  const large = { ...EMAIL, html: 'x'.repeat(20 * MB) };
+  const large = { ...EMAIL, html: 'x'.repeat(20 * MIB) };
   assert.equal((await http.post('/v1/emails', large)).status, 202);
   for (const socket of silent) socket.destroy();
 });
@@ -104,9 +104,9 @@ test('a body in chunks counts as it comes', async () => {
   const { full } = http.keys;
   const holding = await fill(http, full);
   const chunked = begin(http, { head: 'Transfer-Encoding: chunked', key: full });
-  const chunk = Buffer.alloc(MB, ' ');
+  const chunk = Buffer.alloc(MIB, ' ');
   for (let sent = 0; sent < 10; sent += 1) {
-    chunked.write(`${MB.toString(16)}\r\n`);
+    chunked.write(`${MIB.toString(16)}\r\n`);
     chunked.write(chunk);
     chunked.write('\r\n');
   }
@@ -142,7 +142,7 @@ test('a body in chunks of one byte is refused and its connection closed, because
 
 test('requests with a response no longer count', async () => {
   await using http = await stubHttp();
-  const body = JSON.stringify({ ...EMAIL, html: 'x'.repeat(MB) });
+  const body = JSON.stringify({ ...EMAIL, html: 'x'.repeat(MIB) });
   for (let sent = 0; sent < 100; sent += 1) {
     assert.notEqual((await http.post('/v1/emails', body)).status, 503);
   }

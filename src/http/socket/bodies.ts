@@ -22,15 +22,14 @@ import { Overloaded } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
 import { clientOf } from '../../net/ip-addresses.ts';
 import { isFromLocalOperator } from './local-operator.ts';
-
-const MB = 1024 * 1024;
+import { MIB } from '../../lib/units.ts';
 
 /** Space for two bodies of maximum size, one of them per project. Parsing a body takes up to four times its size. */
-const KEYED = { totalBytes: 96 * MB, ownerBytes: 48 * MB };
+const KEYED = { totalBytes: 96 * MIB, ownerBytes: 48 * MIB };
 /** Space for one body of maximum size, from a command on this machine. */
-const OPERATOR = { totalBytes: 48 * MB, ownerBytes: 48 * MB };
+const OPERATOR = { totalBytes: 48 * MIB, ownerBytes: 48 * MIB };
 /** Space for bodies of at most 16 KB each. */
-const PUBLIC = { totalBytes: 2 * MB, ownerBytes: MB / 4 };
+const PUBLIC = { totalBytes: 2 * MIB, ownerBytes: MIB / 4 };
 
 export class BodyBudget {
   readonly #totalBytes: number;

@@ -14,11 +14,11 @@ import { waitFor } from '../../../test/support/wait.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 import { CONNECTION_LIMITS, ClientConnections } from './client-connections.ts';
 import type { HttpServices } from '../services.ts';
+import { MIB } from '../../lib/units.ts';
 
 const QUICK = { headersMs: 300, requestMs: 600, silenceMs: 300, closeMs: 100 };
 const SLOW = { headersMs: 60_000, requestMs: 60_000, silenceMs: 60_000, closeMs: 100 };
 const EMAIL = { from: 'a@acme.com', to: 'jo@mail.org', subject: 'Hi', html: '<p>Hi</p>' };
-const MB = 1024 * 1024;
 const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
 
 type Client = { socket: Socket; received: string; isClosed: boolean };
@@ -88,7 +88,7 @@ const destroyAll = (clients: readonly Client[]) =>
   clients.forEach(({ socket }) => socket.destroy());
 
 test('unread responses are dropped with their connection, and other clients are served', async () => {
-  const unreadBytes = { anonymous: 1_000 * MB, known: MB };
+  const unreadBytes = { anonymous: 1_000 * MIB, known: MIB };
   const connections = { readMs: 300, checkEveryMs: 50, unreadBytes };
   await using http = await stubHttp({ timeouts: SLOW, connections });
   const deaf = await deafClients(http, 20);
@@ -99,8 +99,8 @@ test('unread responses are dropped with their connection, and other clients are 
 });
 
 test('responses that are read too slowly are dropped', async () => {
-  const unreadBytes = { anonymous: 1_000 * MB, known: MB };
-  const connections = { readMs: 2_000, readBytesPerS: 100 * MB, checkEveryMs: 50, unreadBytes };
+  const unreadBytes = { anonymous: 1_000 * MIB, known: MIB };
+  const connections = { readMs: 2_000, readBytesPerS: 100 * MIB, checkEveryMs: 50, unreadBytes };
   await using http = await stubHttp({ timeouts: SLOW, connections });
   const [slow] = await deafClients(http, 1);
   assert.ok(slow);
@@ -112,7 +112,7 @@ test('responses that are read too slowly are dropped', async () => {
 });
 
 test('beyond the limit for unread responses their clients are disconnected, and memory stays bounded', async () => {
-  const unreadBytes = { anonymous: 4 * MB, known: 4 * MB };
+  const unreadBytes = { anonymous: 4 * MIB, known: 4 * MIB };
   const connections = { readMs: 60_000, checkEveryMs: 50, unreadBytes };
   await using http = await stubHttp({ timeouts: SLOW, connections });
   const deaf = [];
@@ -127,7 +127,7 @@ test('beyond the limit for unread responses their clients are disconnected, and 
 });
 
 test('a response to a disconnected client uses no memory of others', async (t) => {
-  const limits = { ...CONNECTION_LIMITS, unreadBytes: { anonymous: MB, known: MB } };
+  const limits = { ...CONNECTION_LIMITS, unreadBytes: { anonymous: MIB, known: MIB } };
   const log = pino({ level: 'silent' });
   const options = { limits, log, world: systemWorld, isShared: () => true, onTimeout: () => {} };
   const connections = new ClientConnections(options);
@@ -151,11 +151,11 @@ test('a response to a disconnected client uses no memory of others', async (t) =
     await waitFor(() => responses.length === round, { what: 'the request' });
     client.destroy();
     await waitFor(() => responses.at(-1)?.destroyed, { what: 'the end of its connection' });
-    connections.countResponse(responses.at(-1)!, MB / 2);
+    connections.countResponse(responses.at(-1)!, MIB / 2);
   }
   ask();
   await waitFor(() => responses.length === 11, { what: 'the last request' });
-  connections.countResponse(responses.at(-1)!, MB);
+  connections.countResponse(responses.at(-1)!, MIB);
 });
 
 function countOf(http: StubHttp): Promise<number> {

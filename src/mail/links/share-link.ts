@@ -4,7 +4,7 @@
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { ENVIRONMENTS, type Scope } from '../../core/scope.ts';
-import { UUID_BYTES, uuidBytes, uuidText } from '../../lib/uuid.ts';
+import { UUID_BYTES, uuidBytes, uuidText } from './uuid.ts';
 
 /** The purpose of the secret, for SecretBox.derive. */
 export const SHARE = 'share links';

@@ -7,7 +7,7 @@
  * links of tracked emails. It is deterministic: every attempt sends the same bytes.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { UUID_BYTES, uuidBytes, uuidText } from '../../lib/uuid.ts';
+import { UUID_BYTES, uuidBytes, uuidText } from './uuid.ts';
 
 export type Tracking = {
   /** Null: as the domain's setting says. In a stored email it is never null. */

@@ -9,7 +9,7 @@
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto';
 import { type Address, parseAddress, parseDomain } from '../address.ts';
-import { UUID_BYTES, uuidBytes, uuidText } from '../../lib/uuid.ts';
+import { UUID_BYTES, uuidBytes, uuidText } from './uuid.ts';
 
 export type Unsubscriber = {
   /** Lower-case UUIDs. */

@@ -9,6 +9,7 @@
  */
 import { type Scope, scopeKey } from '../../core/scope.ts';
 import type { World } from '../../lib/world.ts';
+import { MINUTE_MS } from '../../lib/units.ts';
 
 export type LookUpResult<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
 
@@ -32,7 +33,6 @@ const DEFAULT_BOUNDS: LookupBounds = {
   atOnceMax: 22,
   requestTimeoutMs: 3_000,
 };
-const MINUTE_MS = 60_000;
 
 /** A domain that is looked up again within the minute counts once, because its results are cached. */
 type LookupUsage = { domainsInMinute: Set<string>; atOnce: number };

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { startFakeDns, type FakeFailure } from '../../../test/support/fake-dns.ts';
 import { createResolver, reverseName, type Resolver } from './resolver.ts';
 import { parseServer } from './dns-query.ts';
+import { HOUR_MS } from '../../lib/units.ts';
 
 /** Creates a resolver without a cache, and with short times if a test waits for them. */
 function resolverFor(
@@ -24,8 +25,6 @@ function handClock(): { now: number; monotonicMs: () => number } {
   const clock = { now: 1_000_000, monotonicMs: () => clock.now };
   return clock;
 }
-
-const HOUR_MS = 3_600_000;
 
 test('every record type is read from real packets', async () => {
   await using dns = await startFakeDns({

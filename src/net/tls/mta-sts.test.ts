@@ -14,6 +14,7 @@ import {
   StsCache,
   type StsPolicy,
 } from './mta-sts.ts';
+import { MINUTE_MS } from '../../lib/units.ts';
 
 const lines = (...all: string[]): string => all.join('\r\n');
 
@@ -118,7 +119,6 @@ test('a policy with lines of blanks is parsed in linear time', () => {
   assert.ok(performance.now() - start < 500);
 });
 
-const MINUTE_MS = 60_000;
 const policy: StsPolicy = { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 86_400 };
 const NOTHING: StoredSts = { cached: null, failedAgoMs: null };
 const STORED: StoredSts = {

@@ -7,9 +7,9 @@ import { test, type TestContext } from 'node:test';
 import type { NewCondition } from '../../core/operator-events.ts';
 import { makeSelfSigned } from '../../net/tls/self-signed.ts';
 import { CertificateWatch, certificateUses } from './certificate-watch.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
 const NOW_MS = Date.parse('2026-11-21T08:00:00Z');
-const DAY_MS = 24 * 3_600_000;
 
 const NAMES = {
   host: '127.0.0.1',

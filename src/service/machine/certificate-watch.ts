@@ -9,7 +9,11 @@ import type { X509Certificate } from 'node:crypto';
 import { hostname as machineName } from 'node:os';
 import { isIP } from 'node:net';
 import type { Config } from '../../config/config.ts';
-import type { NewCondition, OperatorEvents } from '../../core/operator-events.ts';
+import {
+  CONDITION_LAPSES_AFTER_MS,
+  type NewCondition,
+  type OperatorEvents,
+} from '../../core/operator-events.ts';
 import type { World } from '../../lib/world.ts';
 import {
   API_VARIABLES,
@@ -19,13 +23,11 @@ import {
   MAIL_VARIABLES,
   readPair,
 } from './certificates.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
-const DAY_MS = 24 * 3_600_000;
 const EXPIRING_MS = 21 * DAY_MS;
 /** A renewal replaces two files one after the other, so a mismatch counts from the second check on. */
 const UNUSABLE_LOOKS = 2;
-/** Time after which the conditions of a machine that is gone end. */
-const LAPSES_AFTER_MS = 10 * 60_000;
 const NAMES_SHOWN = 5;
 
 export type CertificateUse = {
@@ -85,7 +87,13 @@ export class CertificateWatch {
     const subject = subjectOf(use);
     if (finding === null) return operatorEvents.clear({ type, subject });
     const details = { certificate: use.of, file: use.files.cert, ...finding.details };
-    operatorEvents.raise({ ...finding, type, subject, details, lapsesAfterMs: LAPSES_AFTER_MS });
+    operatorEvents.raise({
+      ...finding,
+      type,
+      subject,
+      details,
+      lapsesAfterMs: CONDITION_LAPSES_AFTER_MS,
+    });
   }
 }
 

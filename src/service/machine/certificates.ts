@@ -10,11 +10,11 @@ import { createSecureContext, type SecureContext } from 'node:tls';
 import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
 import { makeSelfSigned } from '../../net/tls/self-signed.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
 export type CertificateFiles = { cert: string; key: string };
 
 const LOOK_EVERY_MS = 2_000;
-const DAY_MS = 24 * 3_600_000;
 const OWN_VALID_MS = 3_650 * DAY_MS;
 const OWN_VALID_BEFORE_MS = DAY_MS;
 const RENEW_BEFORE_MS = 30 * DAY_MS;

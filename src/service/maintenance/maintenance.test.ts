@@ -9,8 +9,7 @@ import type { Unready } from '../../core/readiness.ts';
 import type { Statement } from '../../database/database.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { Maintenance, type MaintenanceOptions } from './maintenance.ts';
-
-const GB = 1024 ** 3;
+import { GIB } from '../../lib/units.ts';
 
 function newConditions(): OperatorEvents & { open: Set<string> } {
   const open = new Set<string>();
@@ -79,9 +78,9 @@ async function refusalsWith(
   return reasons;
 }
 
-test('emails are refused with that reason while less than 1 GB is free', async () => {
+test('emails are refused with that reason while less than 1 GiB is free', async () => {
   const why = 'the disk is nearly full';
-  assert.deepEqual(await refusalsWith([2 * GB, GB - 1, 0, GB, 2 * GB]), [
+  assert.deepEqual(await refusalsWith([2 * GIB, GIB - 1, 0, GIB, 2 * GIB]), [
     null,
     why,
     why,
@@ -96,9 +95,9 @@ test('the disk of a remote database is not checked', async () => {
 
 test('emails are refused while the database has its maximum size', async () => {
   const why = 'the database has reached its largest size';
-  const sizes = [1 * GB, 2 * GB, 3 * GB, 1 * GB];
+  const sizes = [1 * GIB, 2 * GIB, 3 * GIB, 1 * GIB];
   const looks = sizes.map(() => null);
-  assert.deepEqual(await refusalsWith(looks, { sizes, databaseBytesMax: 2 * GB }), [
+  assert.deepEqual(await refusalsWith(looks, { sizes, databaseBytesMax: 2 * GIB }), [
     null,
     why,
     why,

@@ -5,15 +5,13 @@
 import { hostname } from 'node:os';
 import { inMegabytes } from '../../accounts/storage/stored-bytes.ts';
 import type { Config } from '../../config/config.ts';
-import type { OperatorEvents } from '../../core/operator-events.ts';
+import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../../core/operator-events.ts';
 import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import type { WorkerPool } from '../pool/worker-pool.ts';
 
 /** With less free space on the disk of the database, the service refuses emails. */
 export const DISK_FREE_MIN_BYTES = 1024 ** 3;
-/** Conditions are reported at every check, so those of a machine that is gone end after this time. */
-const LAPSES_AFTER_MS = 10 * 60_000;
 const KEEP_LESS = 'keep mail for less time (LETTERHAUS_RETENTION_CONTENT)';
 const DISK_LOW = { code: 'disk_full', reason: 'the disk is nearly full' } as const;
 const DATABASE_LARGE = {
@@ -57,7 +55,7 @@ function reportDisk(
     message: `The disk of the database has ${inMegabytes(freeBytes)} left; emails are refused.`,
     remedy: `Free disk space: enlarge the disk, delete other files on it, or ${KEEP_LESS}.`,
     details: { free_bytes: freeBytes },
-    lapsesAfterMs: LAPSES_AFTER_MS,
+    lapsesAfterMs: CONDITION_LAPSES_AFTER_MS,
   });
 }
 
@@ -73,6 +71,6 @@ function reportSize(operatorEvents: OperatorEvents, { bytes, bytesMax, isLarge }
     message: `The database has ${inMegabytes(bytes)} of at most ${inMegabytes(bytesMax)}; emails are refused.`,
     remedy: `Raise LETTERHAUS_DATABASE_MAX_MB, or ${KEEP_LESS}.`,
     details: { bytes, bytes_max: bytesMax },
-    lapsesAfterMs: LAPSES_AFTER_MS,
+    lapsesAfterMs: CONDITION_LAPSES_AFTER_MS,
   });
 }

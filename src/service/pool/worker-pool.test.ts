@@ -1,13 +1,12 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { chooseV8Flags } from './worker-pool.ts';
-
-const GB = 1024 ** 3;
+import { GIB } from '../../lib/units.ts';
 
 test('the heap of workers may grow far only where each has 2 GB of memory', () => {
   const growing = (memory: number, workers: number) =>
     chooseV8Flags(memory, workers).find((flag) => flag.startsWith('--heap-growing-percent='));
-  assert.equal(growing(4 * GB, 2), '--heap-growing-percent=300');
-  assert.equal(growing(4 * GB, 3), '--heap-growing-percent=75');
-  assert.equal(growing(0.5 * GB, 1), '--heap-growing-percent=75');
+  assert.equal(growing(4 * GIB, 2), '--heap-growing-percent=300');
+  assert.equal(growing(4 * GIB, 3), '--heap-growing-percent=75');
+  assert.equal(growing(0.5 * GIB, 1), '--heap-growing-percent=75');
 });

@@ -7,7 +7,7 @@
  */
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
-import type { OperatorEvents } from '../../core/operator-events.ts';
+import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../../core/operator-events.ts';
 import type { World } from '../../lib/world.ts';
 import { readClockMs } from '../../delivery/queue/worker-store.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -16,8 +16,6 @@ const REPORT_FROM_MS = 60_000;
 const REFUSE_FROM_MS = 3_600_000;
 /** A level ends below this share of its limit, so that a clock at the limit is not reported repeatedly. */
 const ENDS_BELOW_SHARE = 0.8;
-/** Time after which the condition of a machine that is gone ends. */
-const LAPSES_AFTER_MS = 10 * 60_000;
 
 export type ClockState = {
   /** Least amount by which this machine is ahead; negative: behind. */
@@ -66,7 +64,7 @@ export class ClockWatch {
     const details = { skew_s: Math.round(skewMs / 1_000) };
     const message = `The ${describeSkew(skewMs, `of ${host}`)}.`;
     const remedy = this.#remedy();
-    const lapsesAfterMs = LAPSES_AFTER_MS;
+    const lapsesAfterMs = CONDITION_LAPSES_AFTER_MS;
     operatorEvents.raise({ ...condition, message, remedy, details, lapsesAfterMs });
     if (this.#level === before || before === 'right') return;
     log.warn({ event: condition.type, subject: host, remedy, ...details }, message);

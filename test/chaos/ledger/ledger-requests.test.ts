@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compareRequests } from './ledger-requests.ts';
 import type { Evidence } from './ledger-types.ts';
+import { HOUR_MS } from '../../../src/lib/units.ts';
 
 const ADDRESS = 'jo@a.test';
-const HOUR_MS = 3_600_000;
 
 const request = {
   environment: 'live' as const,
