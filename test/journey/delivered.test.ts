@@ -52,18 +52,20 @@ test('a delivered email arrives as it was written', async () => {
   assert.equal(Date.parse(email.date ?? ''), Math.floor(Date.parse(createdAt) / 1000) * 1000);
 });
 
-test('a delivered email shows the reply of the server and the bytes that arrived', async () => {
-  const mx = await journey.mailServer('replied.test', {
+const TAGS = [{ name: 'kind', value: 'receipt' }];
+const METADATA = { order: '42' };
+
+/** Delivers an email to a server whose reply has two lines. */
+async function deliverTo(domain: string) {
+  const mx = await journey.mailServer(domain, {
     phases: { data: '250-2.0.0 Taken\n250 2.0.0 queued as 4711' },
   });
-  const tags = [{ name: 'kind', value: 'receipt' }];
-  const metadata = { order: '42' };
   const id = await journey.send({
-    to: 'kim@replied.test',
+    to: `kim@${domain}`,
     subject: 'Hi',
     html: 'Hi',
-    tags,
-    metadata,
+    tags: TAGS,
+    metadata: METADATA,
   });
   const email = await journey.ended(id);
   const smtp = {
@@ -75,6 +77,11 @@ test('a delivered email shows the reply of the server and the bytes that arrived
     tls: null,
     tls_policy: 'none',
   };
+  return { id, mx, email, smtp };
+}
+
+test('a delivered email shows the reply of the server', async () => {
+  const { id, email, smtp } = await deliverTo('replied.test');
   const [recipient] = email.recipients;
   const { completed_at: completedAt, ...rest } = recipient;
   assert.deepEqual(rest, {
@@ -91,14 +98,17 @@ test('a delivered email shows the reply of the server and the bytes that arrived
   assert.equal(email.sent_at, completedAt);
   assert.equal(email.completed_at, completedAt);
   assert.equal(email.message_id, `<${id}@acme.example>`);
+});
 
+test('the events of a delivered email have its subject, tags and metadata', async () => {
+  const { id, email, smtp } = await deliverTo('events.test');
   const [queued, delivered] = await journey.timeline(id);
   assert.equal(queued.type, 'email.queued');
   assert.equal(delivered.type, 'email.delivered');
-  assert.equal(delivered.recipient, 'kim@replied.test');
+  assert.equal(delivered.recipient, 'kim@events.test');
   assert.deepEqual(delivered.data.smtp, smtp);
   for (const event of [queued, delivered]) {
-    assert.deepEqual([event.data.tags, event.data.metadata], [tags, metadata]);
+    assert.deepEqual([event.data.tags, event.data.metadata], [TAGS, METADATA]);
     assert.deepEqual([event.data.subject, event.data.message_id], ['Hi', email.message_id]);
   }
   const common = 'email_id from message_id metadata status subject tags to'.split(' ');
@@ -107,13 +117,17 @@ test('a delivered email shows the reply of the server and the bytes that arrived
     Object.keys(delivered.data).toSorted(),
     [...common, 'recipient', 'smtp'].toSorted(),
   );
-  const { attempt } = delivered;
+});
+
+test('a delivered email shows the dialogue and the bytes that arrived', async () => {
+  const { id, mx } = await deliverTo('dialogue.test');
+  const [, { attempt }] = await journey.timeline(id);
   const dialogue = attempt.transcript.join('\n');
   const parts = [
     'S: 220 fake.test',
     `C: EHLO ${OWN_NAME}`,
     'C: MAIL FROM:<b-',
-    'C: RCPT TO:<kim@replied.test>',
+    'C: RCPT TO:<kim@dialogue.test>',
     'C: DATA',
     'S: 354',
     'S: 250',
