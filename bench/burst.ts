@@ -14,7 +14,7 @@ export type BurstOptions = { workers: number; count: number };
 const HTML_BYTES = 2_048;
 const PACED_S = 10;
 const PACED_CONNECTIONS = 512;
-const LOOK_EVERY_MS = 20;
+const CHECK_EVERY_MS = 20;
 
 /** @throws when a response is not a 202, or an email does not arrive */
 export async function measureBurst(
@@ -64,6 +64,6 @@ async function burst(rig: Rig, count: number): Promise<number> {
 /** @returns seconds until all recipients have ended */
 async function drained(rig: Rig): Promise<number> {
   const startedMs = machineMs();
-  while ((await rig.open()) > 0) await delay(LOOK_EVERY_MS);
+  while ((await rig.open()) > 0) await delay(CHECK_EVERY_MS);
   return (machineMs() - startedMs) / 1000;
 }

@@ -58,7 +58,7 @@ const BATCH_CONNECTIONS = 8;
 const SMTP_CONNECTIONS = 20;
 /** Time without progress after which the measurement fails. */
 const STUCK_MS = 30_000;
-const LOOK_EVERY_MS = 10;
+const CHECK_EVERY_MS = 10;
 
 /** Measures from the first request to the last 202. The service runs with `--only api`. */
 export async function acceptRound(rig: Rig, load: RateOptions): Promise<Rate> {
@@ -105,7 +105,7 @@ export async function endToEndRound(
   const cpu = startCpu({ supervisor: rig.pid, sink: sink.pid });
   const posted = await postAll(rig, load);
   await arrived(sink, before.messages + count);
-  while ((await rig.open()) > 0) await delay(LOOK_EVERY_MS);
+  while ((await rig.open()) > 0) await delay(CHECK_EVERY_MS);
   const settledMs = machineMs();
   const spent = cpu(posted.use, count);
   const after = await sink.totals();

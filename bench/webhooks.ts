@@ -50,7 +50,7 @@ select count(*)::int as delivered from webhook_deliveries
 
 /** Time without progress after which the measurement fails. */
 const STUCK_MS = 60_000;
-const LOOK_EVERY_MS = 10;
+const CHECK_EVERY_MS = 10;
 
 export type WebhookRates = { alone: Rate[]; besideDead: Rate[] };
 
@@ -117,7 +117,7 @@ async function until(isDone: () => Promise<boolean>, what: string): Promise<void
   const endMs = machineMs() + STUCK_MS;
   while (!(await isDone())) {
     if (machineMs() > endMs) throw new Error(`${what} did not come within ${STUCK_MS / 1000} s`);
-    await delay(LOOK_EVERY_MS);
+    await delay(CHECK_EVERY_MS);
   }
 }
 

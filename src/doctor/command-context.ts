@@ -165,8 +165,8 @@ function findCertificateProblems(
     clear: () => {},
   };
   const watch = new CertificateWatch(uses, { operatorEvents, world });
-  watch.look();
-  watch.look();
+  watch.check();
+  watch.check();
   return {
     refusals,
     conditions: refusals.length > 0 ? [] : [...conditions.values()],

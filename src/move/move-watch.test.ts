@@ -6,7 +6,7 @@ import type { MoveState } from './source-store.ts';
 import type { Queryable } from '../database/database.ts';
 import { watchMove } from './move-watch.ts';
 
-const LOOK_EVERY_MS = 500;
+const CHECK_EVERY_MS = 500;
 
 type Watched = {
   /** Sets the state in the database from now on; null: it cannot be read. */
@@ -36,10 +36,10 @@ function watched(t: TestContext): Watched {
     pauses,
     watch,
     pass: async (ms) => {
-      for (let passedMs = 0; passedMs < ms; passedMs += LOOK_EVERY_MS) {
+      for (let passedMs = 0; passedMs < ms; passedMs += CHECK_EVERY_MS) {
         await untilRead();
-        nowMs += LOOK_EVERY_MS;
-        t.mock.timers.tick(LOOK_EVERY_MS);
+        nowMs += CHECK_EVERY_MS;
+        t.mock.timers.tick(CHECK_EVERY_MS);
       }
       await untilRead();
     },

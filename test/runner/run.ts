@@ -137,15 +137,15 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
   return results;
 }
 
-/** Share of the time of all cores over LOOK_MS. Cores are never idle for less, because tests wait for one another. */
+/** Share of the time of all cores over MEASURE_MS. Cores are never idle for less, because tests wait for one another. */
 const IDLE_SHARE = 0.15;
-const LOOK_MS = 500;
+const MEASURE_MS = 500;
 
 /** @returns true when cores have been idle; false once it is over */
 async function coresAreIdle(isOver: () => boolean): Promise<boolean> {
   while (!isOver()) {
     const before = coreTimes();
-    await delay(LOOK_MS);
+    await delay(MEASURE_MS);
     const after = coreTimes();
     if (after.idle - before.idle > IDLE_SHARE * (after.all - before.all)) return !isOver();
   }

@@ -35,8 +35,8 @@ export async function waitFor<T>(
   }
 }
 
-function pauseMs(lookMs: number, waitedMs: number): number {
-  const pause = Math.max(POLL_MS, lookMs * PAUSE_SHARE, waitedMs * WAITED_SHARE);
+function pauseMs(checkMs: number, waitedMs: number): number {
+  const pause = Math.max(POLL_MS, checkMs * PAUSE_SHARE, waitedMs * WAITED_SHARE);
   return Math.min(POLL_MS_MAX, pause);
 }
 

@@ -45,41 +45,41 @@ function watched(t: TestContext, changed: Partial<Parameters<typeof certificateU
       clear: ({ type }) => void open.delete(type),
     },
   });
-  const look = (): string[] => {
-    watch.look();
+  const check = (): string[] => {
+    watch.check();
     return [...open.keys()].toSorted();
   };
-  return { files, clock, open, write, look };
+  return { files, clock, open, write, check };
 }
 
 test('a certificate is reported from 21 days before its end until it is renewed', (t) => {
-  const { clock, open, write, look } = watched(t);
-  assert.deepEqual(look(), []);
+  const { clock, open, write, check } = watched(t);
+  assert.deepEqual(check(), []);
   clock.ms += 68 * DAY_MS;
-  assert.deepEqual(look(), []);
+  assert.deepEqual(check(), []);
   clock.ms += DAY_MS;
-  assert.deepEqual(look(), ['certificate.expiring']);
+  assert.deepEqual(check(), ['certificate.expiring']);
   const { subject, message, details, lapsesAfterMs } = open.get('certificate.expiring')!;
   assert.equal(subject, `${hostname()}, mail`);
   assert.match(message, /ends on 2027-02-19, in 21 days\.$/);
   assert.equal(details?.['ends_at'], '2027-02-19T08:00:00.000Z');
   assert.ok(lapsesAfterMs! > 60_000, 'it ends when this machine is removed');
   clock.ms += 22 * DAY_MS;
-  assert.deepEqual(look(), ['certificate.expiring']);
+  assert.deepEqual(check(), ['certificate.expiring']);
   assert.match(open.get('certificate.expiring')!.message, / ended on 2027-02-19/);
   write('mail.example.org', 90);
-  assert.deepEqual(look(), []);
+  assert.deepEqual(check(), []);
 });
 
 test('a certificate for another name is reported with both names; a wildcard matches the name', (t) => {
-  const { open, write, look } = watched(t);
+  const { open, write, check } = watched(t);
   write('other.example.org', 90);
-  assert.deepEqual(look(), ['certificate.mismatch']);
+  assert.deepEqual(check(), ['certificate.mismatch']);
   const { message, details } = open.get('certificate.mismatch')!;
   assert.match(message, /is for other\.example\.org, and clients connect to mail\.example\.org/);
   assert.deepEqual(details?.['missing'], ['mail.example.org']);
   write('*.example.org', 90);
-  assert.deepEqual(look(), []);
+  assert.deepEqual(check(), []);
 });
 
 test('the API needs the names of the public and of the tracking URL, or that of HOST', (t) => {
@@ -87,44 +87,46 @@ test('the API needs the names of the public and of the tracking URL, or that of 
     publicUrl: 'https://mail.example.org:8443',
     trackingUrl: 'https://links.example.org',
   };
-  const { open, look } = watched(t, urls);
-  assert.deepEqual(look(), ['certificate.mismatch']);
+  const { open, check } = watched(t, urls);
+  assert.deepEqual(check(), ['certificate.mismatch']);
   assert.deepEqual(open.get('certificate.mismatch')?.details?.['missing'], ['links.example.org']);
-  assert.deepEqual(watched(t, { host: 'api.example.org' }).look(), ['certificate.mismatch']);
-  assert.deepEqual(watched(t, { publicUrl: 'https://192.0.2.7' }).look(), ['certificate.mismatch']);
+  assert.deepEqual(watched(t, { host: 'api.example.org' }).check(), ['certificate.mismatch']);
+  assert.deepEqual(watched(t, { publicUrl: 'https://192.0.2.7' }).check(), [
+    'certificate.mismatch',
+  ]);
   const behindProxy = { publicUrl: 'https://x.example.org', trustedProxies: ['127.0.0.1'] };
-  assert.deepEqual(watched(t, behindProxy).look(), []);
-  assert.deepEqual(watched(t, { host: '0.0.0.0' }).look(), []);
+  assert.deepEqual(watched(t, behindProxy).check(), []);
+  assert.deepEqual(watched(t, { host: '0.0.0.0' }).check(), []);
 });
 
 test('unusable files count at the second check, because a renewal replaces one after the other', (t) => {
-  const { files, open, write, look } = watched(t);
+  const { files, open, write, check } = watched(t);
   write('mail.example.org', 10);
-  assert.deepEqual(look(), ['certificate.expiring']);
+  assert.deepEqual(check(), ['certificate.expiring']);
   const before = readFileSync(files.key);
   write('mail.example.org', 90);
   writeFileSync(files.key, before);
-  assert.deepEqual(look(), ['certificate.expiring'], 'the renewal may be half done');
-  assert.deepEqual(look(), ['certificate.expiring', 'certificate.mismatch']);
+  assert.deepEqual(check(), ['certificate.expiring'], 'the renewal may be half done');
+  assert.deepEqual(check(), ['certificate.expiring', 'certificate.mismatch']);
   assert.match(
     open.get('certificate.mismatch')!.message,
     /LETTERHAUS_TLS_KEY: .* is not the key of/,
   );
   rmSync(files.cert);
-  assert.deepEqual(look(), ['certificate.expiring', 'certificate.mismatch']);
+  assert.deepEqual(check(), ['certificate.expiring', 'certificate.mismatch']);
   assert.match(open.get('certificate.mismatch')!.message, /cert\.pem does not exist/);
   write('mail.example.org', 90);
-  assert.deepEqual(look(), []);
+  assert.deepEqual(check(), []);
 });
 
 test('a file without the issuer of its first certificate is reported', (t) => {
   const certs = join(import.meta.dirname, '../../../test/support/certs');
   const pem = (name: string) => readFileSync(join(certs, name), 'utf8');
-  const { files, open, look } = watched(t, { hostname: 'other.test' });
+  const { files, open, check } = watched(t, { hostname: 'other.test' });
   const withChain = (...names: string[]): string[] => {
     writeFileSync(files.cert, ['other-name.pem', ...names].map(pem).join(''));
     writeFileSync(files.key, pem('other-name.pem'));
-    return look();
+    return check();
   };
   assert.deepEqual(withChain('ca.pem'), []);
   assert.deepEqual(withChain('trusted.pem'), ['certificate.mismatch']);
@@ -134,9 +136,9 @@ test('a file without the issuer of its first certificate is reported', (t) => {
 });
 
 test('a certificate counts as ended when that of its issuer has ended', (t) => {
-  const { files, clock, look } = watched(t);
+  const { files, clock, check } = watched(t);
   const validity = { fromMs: clock.ms, untilMs: clock.ms + 10 * DAY_MS };
   const issuer = makeSelfSigned('mail.example.org', validity).certificate;
   writeFileSync(files.cert, readFileSync(files.cert, 'utf8') + issuer);
-  assert.deepEqual(look(), ['certificate.expiring']);
+  assert.deepEqual(check(), ['certificate.expiring']);
 });

@@ -27,7 +27,7 @@ import { DAY_MS } from '../../lib/units.ts';
 
 const EXPIRING_MS = 21 * DAY_MS;
 /** A renewal replaces two files one after the other, so a mismatch counts from the second check on. */
-const UNUSABLE_LOOKS = 2;
+const UNUSABLE_CHECKS = 2;
 const NAMES_SHOWN = 5;
 
 export type CertificateUse = {
@@ -40,8 +40,8 @@ export type CertificateUse = {
 };
 
 type CertificateCondition = 'certificate.expiring' | 'certificate.mismatch';
-type Finding = Pick<NewCondition, 'message' | 'remedy' | 'details'>;
-type Findings = Record<CertificateCondition, Finding | null>;
+type CertificateProblem = Pick<NewCondition, 'message' | 'remedy' | 'details'>;
+type CertificateProblems = Record<CertificateCondition, CertificateProblem | null>;
 
 const SERVED = {
   api: { what: 'the API', variables: API_VARIABLES, nameVariable: 'LETTERHAUS_PUBLIC_URL' },
@@ -51,44 +51,48 @@ const SERVED = {
 type WatchOptions = { operatorEvents: OperatorEvents; world: Pick<World, 'now'> };
 
 /** @property pair null: no usable certificate since the start */
-type Seen = { pair: CertificatePair | null; unusableLooks: number };
+type Seen = { pair: CertificatePair | null; unusableChecks: number };
 
 export class CertificateWatch {
   readonly #seen: ReadonlyMap<CertificateUse, Seen>;
   readonly #options: WatchOptions;
 
   constructor(uses: readonly CertificateUse[], options: WatchOptions) {
-    this.#seen = new Map(uses.map((use) => [use, { pair: null, unusableLooks: 0 }]));
+    this.#seen = new Map(uses.map((use) => [use, { pair: null, unusableChecks: 0 }]));
     this.#options = options;
   }
 
-  look(): void {
-    for (const [use, seen] of this.#seen) this.#lookAt(use, seen);
+  check(): void {
+    for (const [use, seen] of this.#seen) this.#checkUse(use, seen);
   }
 
-  #lookAt(use: CertificateUse, seen: Seen): void {
+  #checkUse(use: CertificateUse, seen: Seen): void {
     const read = readPair(use.files, SERVED[use.of].variables);
     const isUnusable = 'problem' in read;
-    seen.unusableLooks = isUnusable ? seen.unusableLooks + 1 : 0;
+    seen.unusableChecks = isUnusable ? seen.unusableChecks + 1 : 0;
     // While the files cannot be used, the service uses the pair that it read before.
     if (!isUnusable) seen.pair = read;
     if (seen.pair === null) return;
-    const findings = findingsOf(use, seen.pair, this.#options.world.now());
-    if (isUnusable && seen.unusableLooks >= UNUSABLE_LOOKS) {
-      findings['certificate.mismatch'] = unusable(use, read);
+    const problems = findProblems(use, seen.pair, this.#options.world.now());
+    if (isUnusable && seen.unusableChecks >= UNUSABLE_CHECKS) {
+      problems['certificate.mismatch'] = unusable(use, read);
     }
     for (const type of ['certificate.expiring', 'certificate.mismatch'] as const) {
-      this.#report(use, type, findings[type]);
+      this.#report(use, type, problems[type]);
     }
   }
 
-  #report(use: CertificateUse, type: CertificateCondition, finding: Finding | null): void {
+  #report(
+    use: CertificateUse,
+    type: CertificateCondition,
+    problem: CertificateProblem | null,
+  ): void {
     const { operatorEvents } = this.#options;
     const subject = subjectOf(use);
-    if (finding === null) return operatorEvents.clear({ type, subject });
-    const details = { certificate: use.of, file: use.files.cert, ...finding.details };
+    if (problem === null) return operatorEvents.clear({ type, subject });
+    const details = { certificate: use.of, file: use.files.cert, ...problem.details };
     operatorEvents.raise({
-      ...finding,
+      ...problem,
       type,
       subject,
       details,
@@ -97,14 +101,18 @@ export class CertificateWatch {
   }
 }
 
-function findingsOf(use: CertificateUse, { chain }: CertificatePair, nowMs: number): Findings {
+function findProblems(
+  use: CertificateUse,
+  { chain }: CertificatePair,
+  nowMs: number,
+): CertificateProblems {
   return {
     'certificate.expiring': expiring(use, endOfChain(chain), nowMs),
     'certificate.mismatch': wrongName(use, chain[0]) ?? wrongChain(use, chain),
   };
 }
 
-function expiring(use: CertificateUse, end: Date, nowMs: number): Finding | null {
+function expiring(use: CertificateUse, end: Date, nowMs: number): CertificateProblem | null {
   const leftMs = end.getTime() - nowMs;
   if (leftMs > EXPIRING_MS) return null;
   const endsAt = end.toISOString();
@@ -121,7 +129,7 @@ function expiring(use: CertificateUse, end: Date, nowMs: number): Finding | null
   return { message, remedy, details: { ends_at: endsAt } };
 }
 
-function wrongName(use: CertificateUse, certificate: X509Certificate): Finding | null {
+function wrongName(use: CertificateUse, certificate: X509Certificate): CertificateProblem | null {
   const missing = use.names.filter((name) => !covers(certificate, name));
   if (missing.length === 0) return null;
   const { variables, nameVariable } = SERVED[use.of];
@@ -136,7 +144,10 @@ function wrongName(use: CertificateUse, certificate: X509Certificate): Finding |
 }
 
 /** Clients that know only the root need the certificate between it and ours. */
-function wrongChain(use: CertificateUse, chain: CertificatePair['chain']): Finding | null {
+function wrongChain(
+  use: CertificateUse,
+  chain: CertificatePair['chain'],
+): CertificateProblem | null {
   const [certificate, ...others] = chain;
   if (others.length === 0 || others.some((one) => certificate.checkIssued(one))) return null;
   return {
@@ -146,7 +157,7 @@ function wrongChain(use: CertificateUse, chain: CertificatePair['chain']): Findi
   };
 }
 
-function unusable(use: CertificateUse, { problem }: { problem: string }): Finding {
+function unusable(use: CertificateUse, { problem }: { problem: string }): CertificateProblem {
   return {
     message: `${nameOf(use)} cannot be read again: ${problem}`,
     remedy:

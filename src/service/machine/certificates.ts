@@ -14,7 +14,7 @@ import { DAY_MS } from '../../lib/units.ts';
 
 export type CertificateFiles = { cert: string; key: string };
 
-const LOOK_EVERY_MS = 2_000;
+const CHECK_EVERY_MS = 2_000;
 const OWN_VALID_MS = 3_650 * DAY_MS;
 const OWN_VALID_BEFORE_MS = DAY_MS;
 const RENEW_BEFORE_MS = 30 * DAY_MS;
@@ -128,31 +128,31 @@ export class ReloadedCertificate {
   #pems: Pems | null = null;
   #context: SecureContext | null = null;
   #seen = '';
-  #lookedAtMs = -Infinity;
+  #checkedAtMs = -Infinity;
 
   constructor(files: CertificateFiles, options: ReloadedOptions) {
     this.#files = files;
     this.#options = options;
-    this.#look();
+    this.#loadIfChanged();
   }
 
   /** Returns the context for one handshake; null while there is no valid certificate. */
   context(): SecureContext | null {
-    this.#look();
+    this.#loadIfChanged();
     return this.#context;
   }
 
   /** Returns the files in PEM. The object is a new one after the files have changed. */
   pems(): Pems | null {
-    this.#look();
+    this.#loadIfChanged();
     return this.#pems;
   }
 
-  #look(): void {
+  #loadIfChanged(): void {
     const { world, log, of } = this.#options;
     const nowMs = world.monotonicMs();
-    if (nowMs - this.#lookedAtMs < LOOK_EVERY_MS) return;
-    this.#lookedAtMs = nowMs;
+    if (nowMs - this.#checkedAtMs < CHECK_EVERY_MS) return;
+    this.#checkedAtMs = nowMs;
     try {
       const seen = `${stamp(this.#files.cert)} ${stamp(this.#files.key)}`;
       if (seen !== this.#seen) this.#load();

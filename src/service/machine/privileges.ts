@@ -86,7 +86,7 @@ export function userBeside(
   return letsAllIn ? choosePrivateOwner(dataDir) : { uid, gid };
 }
 
-const LOOK_EVERY_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
 
 /** Parent of the copies: in memory where possible, so that keys are not on the disk twice. */
 const IN_MEMORY = '/run';
@@ -112,12 +112,12 @@ export class SharedFiles implements Disposable {
     this.#user = user;
     this.#log = log;
     this.#removeLeftovers();
-    this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+    this.#timer = setInterval(() => this.#copyChanged(), CHECK_EVERY_MS).unref();
   }
 
   share({ cert, key }: CertificateFiles): CertificateFiles {
     this.#folder ??= this.#makeFolder();
-    this.#look([cert, key]);
+    this.#copyChanged([cert, key]);
     return { cert: this.#copyOf(cert), key: this.#copyOf(key) };
   }
 
@@ -151,7 +151,7 @@ export class SharedFiles implements Disposable {
     return join(this.#folder ?? '', shortHash(file));
   }
 
-  #look(files: Iterable<string> = this.#seen.keys()): void {
+  #copyChanged(files: Iterable<string> = this.#seen.keys()): void {
     for (const file of files) {
       try {
         const { ino, size, mtimeMs } = statSync(file);

@@ -115,7 +115,7 @@ function secretTasks(context: TaskContext): Task[] {
       name: 'checking certificates',
       everyMs: 5 * SECONDS,
       atStart: true,
-      run: async () => certificateWatch.look(),
+      run: async () => certificateWatch.check(),
     },
     {
       name: 'checking secrets',

@@ -66,7 +66,7 @@ export class InstallationMetrics implements Disposable {
   constructor(options: InstallationMetricsOptions) {
     this.#options = options;
     this.#labels = new ProviderLabels(options.config.shaping);
-    this.#look();
+    this.#readRegularly();
   }
 
   [Symbol.dispose](): void {
@@ -74,7 +74,7 @@ export class InstallationMetrics implements Disposable {
     clearTimeout(this.#timer);
   }
 
-  #look(): void {
+  #readRegularly(): void {
     this.#beganMs = systemWorld.monotonicMs();
     void this.#read().finally(() => {
       if (this.#isStopped) return;
@@ -82,7 +82,7 @@ export class InstallationMetrics implements Disposable {
       // A failure took as long as its timeout, and says nothing about the next reading.
       const shareMs = this.#hasFailed ? 0 : Math.min(READ_EVERY_MAX_MS, tookMs / READ_SHARE);
       const waitMs = Math.max(READ_EVERY_MS, shareMs);
-      this.#timer = setTimeout(() => this.#look(), waitMs).unref();
+      this.#timer = setTimeout(() => this.#readRegularly(), waitMs).unref();
     });
   }
 

@@ -204,7 +204,7 @@ export class WorkerPool {
   }
 
   pollNow(): void {
-    this.#sendAll({ type: 'look' });
+    this.#sendAll({ type: 'poll_now' });
   }
 
   /** Makes workers log which of their emails the database lacks after a fail-over. */

@@ -36,26 +36,26 @@ test('a wrong clock is a condition with its remedy, and mail is refused from an 
     },
     onCheck: (state) => (last = state),
   });
-  const look = async (ms: number): Promise<ClockState | null> => {
+  const check = async (ms: number): Promise<ClockState | null> => {
     skewMs = ms;
     nowMs += 2_500;
     reports.length = 0;
     await watch.check();
     return last;
   };
-  assert.deepEqual(await look(30_000), { skewMs: 30_000, refusal: null });
+  assert.deepEqual(await check(30_000), { skewMs: 30_000, refusal: null });
   assert.deepEqual(reports, [`${hostname()} is right`]);
-  await look(90_000);
-  assert.deepEqual(await look(91_000), { skewMs: 91_000, refusal: null });
+  await check(90_000);
+  assert.deepEqual(await check(91_000), { skewMs: 91_000, refusal: null });
   assert.equal(reports.length, 1);
   assert.match(reports[0]!, /^The clock of \S+ is 91 seconds ahead of .*NTP/);
   assert.deepEqual(lines, [], 'the beginning of the condition is logged with the condition');
-  const refused = await look(-200 * 86_400_000);
+  const refused = await check(-200 * 86_400_000);
   const behind = 'the clock of this machine is 200 days behind that of its database';
   assert.equal(refused?.refusal, behind);
-  await look(-200 * 86_400_000);
+  await check(-200 * 86_400_000);
   assert.match(reports.join(), /No mail is accepted here until it is right/);
   assert.deepEqual(lines, [`The clock of ${hostname()} is 200 days behind that of its database.`]);
-  assert.equal((await look(0))?.refusal, null);
+  assert.equal((await check(0))?.refusal, null);
   assert.deepEqual(reports, [`${hostname()} is right`]);
 });

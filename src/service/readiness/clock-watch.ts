@@ -43,14 +43,14 @@ export class ClockWatch {
 
   /** @throws when the database does not answer; the previous state remains */
   async check(): Promise<void> {
-    const { db, world, onCheck: onLook } = this.#options;
+    const { db, world, onCheck } = this.#options;
     const begunMs = world.now();
     const databaseMs = await readClockMs(db);
     if (databaseMs === null) return;
     const skewMs = leastSkewMs({ begunMs, databaseMs, endedMs: world.now() });
     this.#report(skewMs);
     const isRefusing = this.#level === 'refusing';
-    onLook({ skewMs, refusal: isRefusing ? `the ${describeSkew(skewMs)}` : null });
+    onCheck({ skewMs, refusal: isRefusing ? `the ${describeSkew(skewMs)}` : null });
   }
 
   /** The condition logs its begin and end. This logs a change from one wrong level to the other. */

@@ -25,7 +25,7 @@ function probeBy(t: { after(work: () => void): void }) {
   return {
     questions: () => asked.length,
     code: () => probe.problem?.code ?? null,
-    look: () => probe.probeNow(),
+    probeNow: () => probe.probeNow(),
     answer: async (acceptsWrites = true) => {
       asked.at(-1)?.resolve([{ acceptsWrites }]);
       await settled();
@@ -40,7 +40,7 @@ function probeBy(t: { after(work: () => void): void }) {
 
 test('one lost connection does not make the database unavailable: it is queried again at once', async (t) => {
   const probe = probeBy(t);
-  probe.look();
+  probe.probeNow();
   await probe.fail(new Error('connection reset'));
   assert.deepEqual([probe.questions(), probe.code()], [2, null]);
   await probe.answer();
@@ -49,7 +49,7 @@ test('one lost connection does not make the database unavailable: it is queried 
 
 test('two failures in a row make it unavailable, and the first answer ends that', async (t) => {
   const probe = probeBy(t);
-  probe.look();
+  probe.probeNow();
   await probe.fail(new Error('connection refused'));
   await probe.fail(new Error('connection refused'));
   assert.equal(probe.code(), 'database_unavailable');
@@ -60,7 +60,7 @@ test('two failures in a row make it unavailable, and the first answer ends that'
 
 test('a slow answer changes nothing, and none for three seconds makes it unavailable', async (t) => {
   const probe = probeBy(t);
-  probe.look();
+  probe.probeNow();
   probe.tick(2_900);
   assert.equal(probe.code(), null);
   await probe.answer();
@@ -76,7 +76,7 @@ test('a slow answer changes nothing, and none for three seconds makes it unavail
 
 test('a database that accepts no writes has a reason of its own', async (t) => {
   const probe = probeBy(t);
-  probe.look();
+  probe.probeNow();
   await probe.answer(false);
   assert.equal(probe.code(), 'database_read_only');
   probe.tick(1_000);

@@ -49,8 +49,8 @@ export type ToWorker =
   | { type: 'hold_ended' }
   /** true: finish running work, and neither claim nor send until false (move/move-watch.ts). */
   | { type: 'paused'; isPaused: boolean }
-  /** Work of a dead worker was released: poll now. */
-  | { type: 'look' }
+  /** Work of a dead worker was released. */
+  | { type: 'poll_now' }
   /** The database is another server than before, which may lack the last commits. */
   | { type: 'failed_over' }
   | { type: 'broker'; messages: readonly BrokerMessage[] }

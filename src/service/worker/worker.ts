@@ -63,7 +63,7 @@ process.on('message', (message: ToWorker) => {
       ({ isPaused } = message);
       server?.pause(isPaused);
       break;
-    case 'look':
+    case 'poll_now':
       server?.pollNow();
       break;
     case 'failed_over':
