@@ -213,7 +213,7 @@ test('waiting mail is not sent to an address that was suppressed in another spel
     fullQueues: [],
   });
   assert.deepEqual(
-    new Map(claimed.map((one) => [one.address, one.suppressed])),
+    new Map(claimed.map((one) => [one.address, one.isSuppressed])),
     new Map([
       ['JÖRG@dest.test', true],
       ['JÖ@dest.test', false],

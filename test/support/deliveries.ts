@@ -47,9 +47,9 @@ export function newDelivery(to = 'jo@example.net', changes: Partial<Delivery> = 
     holder: newId(),
     leasedSinceMs: 0,
     expiresAtMs: 1_000_000,
-    suppressed: false,
-    domainDeleted: false,
-    domainUnverified: false,
+    isSuppressed: false,
+    isDomainDeleted: false,
+    isDomainUnverified: false,
     ...changes,
   };
 }

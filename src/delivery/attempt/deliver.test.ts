@@ -51,7 +51,7 @@ function deliverTo(
 ): Deliver {
   return createDeliver({
     db: {
-      query: async <Row>() => [{ suppressed: false, domainDeleted: false }] as Row[],
+      query: async <Row>() => [{ isSuppressed: false, isDomainDeleted: false }] as Row[],
       transaction: () => assert.fail('no mailbox is full'),
     },
     world,
@@ -205,7 +205,7 @@ test('mail that expires while its domain is not verified names that as the reaso
   const delivery = newDelivery('jo@receiver.test', {
     attempts: 3,
     expiresAtMs: 0,
-    domainUnverified: true,
+    isDomainUnverified: true,
   });
   const settled: Settlement[] = [];
   await deliverTo(mx, delivery, settled)(delivery, new Cutoff());
@@ -298,7 +298,7 @@ test('while the uplink is down, a failure blames us once, counts no attempt and 
   assert.equal(retryMs, 1_000);
 
   const db = {
-    query: async <Row>() => [{ suppressed: false, domainDeleted: false, ...reason }] as Row[],
+    query: async <Row>() => [{ isSuppressed: false, isDomainDeleted: false, ...reason }] as Row[],
     transaction: () => assert.fail('no mailbox is full'),
   };
   connections.receive([{ kind: 'host', address: mx.address, deadForMs: 0 }]);

@@ -89,18 +89,18 @@ async function outcomeBeforeAttempt(
   const { db, world, hasHostName } = options;
   const nowMs = world.monotonicMs();
   if (nowMs >= delivery.expiresAtMs) return expiredOutcome(delivery, options);
-  if (delivery.domainDeleted) return DOMAIN_REMOVED;
-  if (delivery.suppressed) return SUPPRESSED;
-  if (delivery.domainUnverified) return DOMAIN_UNVERIFIED;
+  if (delivery.isDomainDeleted) return DOMAIN_REMOVED;
+  if (delivery.isSuppressed) return SUPPRESSED;
+  if (delivery.isDomainUnverified) return DOMAIN_UNVERIFIED;
   if (delivery.contentMissing === true) return missingContentOutcome(delivery, options);
   if (!hasHostName && delivery.message.environment === 'live') return NO_HOST_NAME;
   if (nowMs - delivery.leasedSinceMs < RECHECK_AFTER_MS) return null;
-  const { domainDeleted, suppressed } = await readStopReasons(db, {
+  const { isDomainDeleted, isSuppressed } = await readStopReasons(db, {
     ...delivery.message,
     address: delivery.address,
   });
-  if (domainDeleted) return DOMAIN_REMOVED;
-  return suppressed ? SUPPRESSED : null;
+  if (isDomainDeleted) return DOMAIN_REMOVED;
+  return isSuppressed ? SUPPRESSED : null;
 }
 
 function missingContentOutcome({ message }: Delivery, { log }: DeliverOptions): Outcome {
@@ -112,10 +112,10 @@ function missingContentOutcome({ message }: Delivery, { log }: DeliverOptions): 
 }
 
 async function expiredOutcome(
-  { message, position, attempts, provider, domainUnverified }: Delivery,
+  { message, position, attempts, provider, isDomainUnverified }: Delivery,
   { db, connections, blocks }: DeliverOptions,
 ): Promise<Outcome> {
-  if (domainUnverified) return EXPIRED_UNVERIFIED;
+  if (isDomainUnverified) return EXPIRED_UNVERIFIED;
   if (connections.uplink.isDown) return EXPIRED_WITHOUT_UPLINK;
   const block = blocks.blockOf({ provider, message });
   if (block !== null) return expiredByBlock(block);

@@ -90,8 +90,8 @@ export class SendPermission {
     const { db, log } = this.#options;
     const { message, address } = this.#delivery;
     try {
-      const { suppressed, domainDeleted } = await readStopReasons(db, { ...message, address });
-      return suppressed || domainDeleted;
+      const { isSuppressed, isDomainDeleted } = await readStopReasons(db, { ...message, address });
+      return isSuppressed || isDomainDeleted;
     } catch (error) {
       log.warn(
         { err: error, email_id: message.id },

@@ -24,9 +24,9 @@ export type Delivery = Pick<
   dueAtMs: number;
   /** Bytes that the delivery counts in memory, without the content of a large message; a whole number. */
   weightBytes: number;
-  suppressed: boolean;
-  domainDeleted: boolean;
-  domainUnverified: boolean;
+  isSuppressed: boolean;
+  isDomainDeleted: boolean;
+  isDomainUnverified: boolean;
   /** Set by `FairQueue` while the delivery runs: its slot, or its wait outside of the slots. */
   slot?: SlotHolder;
 };

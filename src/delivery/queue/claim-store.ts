@@ -27,10 +27,10 @@ export type ClaimedRecipient = {
   /** Approximate bytes of the stored message, known before it is loaded. */
   sizeBytes: number;
   remainingMs: number;
-  suppressed: boolean;
-  domainDeleted: boolean;
+  isSuppressed: boolean;
+  isDomainDeleted: boolean;
   /** True when the domain lost its verification after the email was accepted. */
-  domainUnverified: boolean;
+  isDomainUnverified: boolean;
   /** True when the sending domain is paused and no operator has released the email. */
   isPaused: boolean;
 };
@@ -51,8 +51,8 @@ taken as materialized (
          exists (select from suppressions s
                   where s.project_id = c.project_id and s.environment = c.environment
                     and s.address_key = ${addressKeySql('r')}
-                    and ${holdsBack('app_now()')}) as suppressed,
-         d.deleted_at is not null as "domainDeleted", d.status <> 'verified' as "domainUnverified",
+                    and ${holdsBack('app_now()')}) as "isSuppressed",
+         d.deleted_at is not null as "isDomainDeleted", d.status <> 'verified' as "isDomainUnverified",
          d.paused_at is not null and not c.passes_pause as "isPaused"
     from claimed c
    cross join lateral (

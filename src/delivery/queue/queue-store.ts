@@ -65,18 +65,18 @@ export async function releaseEmails(
 const STOPPED_NOW = `
 select exists (select from suppressions s
                 where s.project_id = $1 and s.environment = $2 and s.address_key = $3
-                  and ${holdsBack('app_now()')}) as suppressed,
+                  and ${holdsBack('app_now()')}) as "isSuppressed",
        exists (select from domains d
                 where d.project_id = $1 and d.id = $4
-                  and d.deleted_at is not null) as "domainDeleted"`;
+                  and d.deleted_at is not null) as "isDomainDeleted"`;
 
 export async function readStopReasons(
   db: Queryable,
   recipient: Scope & { address: string; domainId: string },
-): Promise<{ suppressed: boolean; domainDeleted: boolean }> {
+): Promise<{ isSuppressed: boolean; isDomainDeleted: boolean }> {
   const { projectId, environment, address, domainId } = recipient;
   const values = [projectId, environment, addressKey(address), domainId];
-  const [row] = await db.query<{ suppressed: boolean; domainDeleted: boolean }>(
+  const [row] = await db.query<{ isSuppressed: boolean; isDomainDeleted: boolean }>(
     { name: 'stopped_now', text: STOPPED_NOW },
     values,
   );

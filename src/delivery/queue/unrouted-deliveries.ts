@@ -28,9 +28,9 @@ export function deliveriesOfEmail(
     leasedSinceMs,
     dueAtMs: message.createdAt.getTime(),
     expiresAtMs: leasedSinceMs + lifetimeMs,
-    suppressed: false,
-    domainDeleted: false,
-    domainUnverified: false,
+    isSuppressed: false,
+    isDomainDeleted: false,
+    isDomainUnverified: false,
   };
   return recipients.map((recipient) => ({ ...recipient, ...common }));
 }

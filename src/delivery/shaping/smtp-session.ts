@@ -94,7 +94,7 @@ export class SmtpSession {
   }
 
   get host(): string {
-    return this.#connection!.facts.host;
+    return this.#connection!.server.host;
   }
 
   get hasPipelining(): boolean {
@@ -102,7 +102,7 @@ export class SmtpSession {
   }
 
   get isReusable(): boolean {
-    return this.#connection?.reusable === true;
+    return this.#connection?.isReusable === true;
   }
 
   get messagesLeft(): number {

@@ -93,7 +93,7 @@ test('a hundred messages on one session each get their own reply', async () => {
     mx.messages.map(({ recipients, raw }) => [recipients, String(raw)]),
     messages.map(({ recipient, message }) => [[recipient], String(message)]),
   );
-  assert.equal(connection.reusable, true);
+  assert.equal(connection.isReusable, true);
 });
 
 test('a refusal of one message does not affect the next', async () => {
@@ -113,10 +113,10 @@ test('a connection kept for an announced message carries no other', async () => 
   await using mx = await startFakeMx();
   using connection = await openTo(mx);
   await connection.send(FIRST, followedBy(SECOND));
-  assert.deepEqual([connection.reusable, connection.hasAnnounced], [false, true]);
+  assert.deepEqual([connection.isReusable, connection.hasAnnounced], [false, true]);
   await assert.rejects(connection.send(messageTo('third@full.test')), /busy/);
   assert.deepEqual(summary(await connection.send(SECOND)), DELIVERED);
-  assert.deepEqual([connection.reusable, connection.hasAnnounced], [true, false]);
+  assert.deepEqual([connection.isReusable, connection.hasAnnounced], [true, false]);
 });
 
 test('a message that the server would refuse, or that may not be sent, is not announced', async () => {
@@ -174,7 +174,7 @@ test('an announced message does not wait long for a slow one', async () => {
   await announcedNow.promise;
   assert.deepEqual(summary(await connection.send(SECOND)), { phase: 'mail', cause: 'closed' });
   assert.deepEqual(summary(await first), { phase: 'data', cause: 'timeout' });
-  assert.equal(connection.reusable, false);
+  assert.equal(connection.isReusable, false);
 });
 
 test('a server that discards commands after the final dot is detected, and nothing is lost', async () => {

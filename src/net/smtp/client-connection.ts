@@ -13,11 +13,11 @@ import { runTransaction } from './client-transaction.ts';
 const ANNOUNCED_WAIT_MS = 5_000;
 
 /**
- * Sends one message at a time; one more can be announced. The connection is reusable unless the server left its state
+ * Sends one message at a time; one more can be announced. The connection can be reused unless the server left its state
  * uncertain.
  */
 export class SmtpConnection {
-  readonly facts: { host: string; address: string };
+  readonly server: { host: string; address: string };
   /** Null: plain text. */
   readonly tls: SmtpTlsFacts | null;
   messagesSent = 0;
@@ -25,7 +25,7 @@ export class SmtpConnection {
   onIdleClose: (() => void) | null = null;
 
   readonly #session: Session;
-  #busy = false;
+  #isBusy = false;
   /** Called when the message before an announced one has a result. */
   #onTurn: (() => void) | null = null;
   /** The announced message was not sent in time, so the session cannot be used any more. */
@@ -33,25 +33,25 @@ export class SmtpConnection {
 
   constructor(
     session: Session,
-    facts: { host: string; address: string },
+    server: { host: string; address: string },
     tls: SmtpTlsFacts | null,
   ) {
     this.#session = session;
-    this.facts = facts;
+    this.server = server;
     this.tls = tls;
     session.wire.onEnd = () => {
-      if (!this.#busy) this.onIdleClose?.();
+      if (!this.#isBusy) this.onIdleClose?.();
     };
   }
 
   /** True while another message may be sent: none is being sent or announced. */
-  get reusable(): boolean {
+  get isReusable(): boolean {
     const { wire, announced } = this.#session;
-    return !this.#busy && !this.#isUnusable && announced === null && wire.failure === null;
+    return !this.#isBusy && !this.#isUnusable && announced === null && wire.failure === null;
   }
 
   get isBusy(): boolean {
-    return this.#busy;
+    return this.#isBusy;
   }
 
   /** True if a message may be announced while another is being sent. */
@@ -65,7 +65,7 @@ export class SmtpConnection {
   }
 
   /**
-   * Sends one message to one recipient. Never rejects because of the server. The connection must be reusable, or the
+   * Sends one message to one recipient. Never rejects because of the server. The connection must be `isReusable`, or the
    * transaction the announced one. An announced one that cannot begin within ANNOUNCED_WAIT_MS fails in the phase
    * `mail` and is not sent.
    * @param pickNext returns the transaction to announce after this one
@@ -75,17 +75,17 @@ export class SmtpConnection {
     pickNext: PickNext | null = null,
   ): Promise<TransactionResult> {
     const { announced } = this.#session;
-    if ((this.#busy || announced !== null) && announced !== transaction) {
+    if ((this.#isBusy || announced !== null) && announced !== transaction) {
       throw new Error('This connection is busy with another message.');
     }
-    if (this.#busy && !(await this.#waitForTurn())) return this.#failAnnounced();
-    this.#busy = true;
+    if (this.#isBusy && !(await this.#waitForTurn())) return this.#failAnnounced();
+    this.#isBusy = true;
     try {
       const result = await runTransaction(this.#session, transaction, pickNext);
       if (!('local' in result)) this.messagesSent += 1;
       return result;
     } finally {
-      this.#busy = false;
+      this.#isBusy = false;
       if (this.#isUnusable) this.destroy();
       this.#onTurn?.();
     }
@@ -117,15 +117,15 @@ export class SmtpConnection {
     this.#isUnusable = true;
     this.#session.announced = null;
     const message = 'The previous message on this connection took too long.';
-    const facts = { phase: 'mail', cause: 'closed', message } as const;
-    return { kind: 'failed', ...facts, inDoubt: false, transcript: [`(${message})`] };
+    const ending = { phase: 'mail', cause: 'closed', message } as const;
+    return { kind: 'failed', ...ending, inDoubt: false, transcript: [`(${message})`] };
   }
 
   /** Sends QUIT, waits up to 5 s, and closes. Never rejects. */
   async close(): Promise<void> {
     this.onIdleClose = null;
-    if (this.reusable) {
-      this.#busy = true;
+    if (this.isReusable) {
+      this.#isBusy = true;
       await sendCommand(this.#session, 'quit', { line: 'QUIT' });
     }
     this.destroy();

@@ -72,7 +72,7 @@ test('a refusal in any phase is reported with the phase, and the session continu
         assert.deepEqual(summary(result), { phase, code: Number(reply.slice(0, 3)) });
         assert.ok(result.transcript.includes(`S: ${reply}`));
         mx.set({ pipelining });
-        assert.equal(connection.reusable, true);
+        assert.equal(connection.isReusable, true);
         assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
       }
     }
@@ -100,7 +100,7 @@ test('the session ends when a server refuses RSET', async () => {
   using connection = await openTo(mx);
   await send(connection);
   assert.deepEqual(summary(await send(connection)), { phase: 'rset', cause: 'garbage' });
-  assert.equal(connection.reusable, false);
+  assert.equal(connection.isReusable, false);
 });
 
 test('a lone dot completes a DATA that was accepted for a refused recipient', async () => {
@@ -120,7 +120,7 @@ test('421 in any phase is the reply and ends the session', async () => {
     mx.set({ phases: { [phase]: '421 4.3.2 Shutting down' } });
     using connection = await openTo(mx);
     assert.deepEqual(summary(await send(connection)), { phase, code: 421 });
-    assert.equal(connection.reusable, false);
+    assert.equal(connection.isReusable, false);
   }
 });
 
@@ -133,7 +133,7 @@ test('a timeout is reported with its phase; only after the final dot the message
       const result = await send(connection);
       assert.deepEqual(summary(result), { phase, cause: 'timeout' });
       assert.equal(result.kind === 'failed' && result.inDoubt, phase === 'data');
-      assert.equal(connection.reusable, false);
+      assert.equal(connection.isReusable, false);
     }
   }
 });
@@ -194,7 +194,7 @@ test('a reply without an end counts by its first line, and ends the session', as
       mx.set({ phases: { [phase]: { raw, times: Infinity } } });
       using connection = await openTo(mx);
       const result = await send(connection);
-      assert.equal(connection.reusable, false);
+      assert.equal(connection.isReusable, false);
       if (phase === 'data') assert.deepEqual(summary(result), { phase, code: 250 });
       else {
         assert.ok(result.kind === 'failed' && result.cause === 'garbage', phase);
@@ -221,14 +221,14 @@ test('the first of two replies to the final dot counts, and the session ends', a
   await using mx = await startFakeMx({ phases: { data: '250 Taken\n250 Taken twice' } });
   using connection = await openTo(mx);
   assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
-  assert.equal(connection.reusable, false);
+  assert.equal(connection.isReusable, false);
 });
 
 test('a 250 in place of 354 does not start the message', async () => {
   await using mx = await startFakeMx({ phases: { data_command: '250 Ok' } });
   using connection = await openTo(mx);
   assert.deepEqual(summary(await send(connection)), { phase: 'data_command', cause: 'garbage' });
-  assert.equal(connection.reusable, false);
+  assert.equal(connection.isReusable, false);
 });
 
 test('a message larger than the SIZE limit fails without being sent', async () => {
@@ -306,7 +306,7 @@ test('a worker that may not proceed sends neither DATA nor the dot', async () =>
       assert.ok(result.kind === 'failed' && result.cause === 'withheld' && !result.inDoubt);
       assert.equal(asked, allowed + 1);
       assert.equal(result.phase, allowed === 0 ? 'data_command' : 'body');
-      assert.equal(connection.reusable, false);
+      assert.equal(connection.isReusable, false);
       const lines = mx.sessions.at(-1)?.lines ?? [];
       if (allowed === 0) assert.ok(!lines.includes('C: DATA'));
     }
@@ -349,7 +349,7 @@ test('a refusal during the message counts, and the session ends', async () => {
     using connection = await openTo(mx);
     const result = await send(connection, { message: LARGE });
     assert.deepEqual(summary(result), { phase: 'data', code: Number(reply.slice(0, 3)) });
-    assert.equal(connection.reusable, false);
+    assert.equal(connection.isReusable, false);
   }
 });
 

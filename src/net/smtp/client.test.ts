@@ -16,9 +16,9 @@ import { waitFor } from '../../../test/support/wait.ts';
 test('a session reports its server and its encryption', async () => {
   await using mx = await startFakeMx({}, { address: '127.0.0.2' });
   using connection = await openTo(mx);
-  assert.deepEqual(connection.facts, { host: 'mx.test', address: '127.0.0.2' });
+  assert.deepEqual(connection.server, { host: 'mx.test', address: '127.0.0.2' });
   assert.equal(connection.tls, null);
-  assert.equal(connection.reusable, true);
+  assert.equal(connection.isReusable, true);
   assert.deepEqual(mx.sessions[0]?.lines.slice(0, 2), [
     'S: 220 fake.test ESMTP',
     'C: EHLO out.letterhaus.test',
@@ -28,7 +28,7 @@ test('a session reports its server and its encryption', async () => {
 test('a chosen source address is the one the server sees', async () => {
   await using mx = await startFakeMx();
   using connection = await openTo(mx, { localAddress: '127.0.0.9' });
-  assert.ok(connection.reusable);
+  assert.ok(connection.isReusable);
   assert.equal(mx.sessions[0]?.socket.remoteAddress, '127.0.0.9');
 });
 
@@ -282,7 +282,7 @@ test('one connection carries many messages', async () => {
   using connection = await openTo(mx);
   for (let i = 0; i < 50; i++) {
     assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
-    assert.equal(connection.reusable, true);
+    assert.equal(connection.isReusable, true);
   }
   assert.equal(connection.messagesSent, 50);
   assert.equal(mx.messages.length, 50);
@@ -293,7 +293,7 @@ test('a connection carries one message at a time', async () => {
   await using mx = await startFakeMx();
   using connection = await openTo(mx);
   const first = send(connection);
-  assert.equal(connection.reusable, false);
+  assert.equal(connection.isReusable, false);
   await assert.rejects(send(connection), /busy/);
   assert.deepEqual(summary(await first), { phase: 'data', code: 250 });
 });
@@ -313,7 +313,7 @@ test('an idle connection that the server ends is not used again', async () => {
     const closed = idleClose(connection);
     end(mx.sessions.at(-1)!.socket);
     await closed;
-    assert.equal(connection.reusable, false);
+    assert.equal(connection.isReusable, false);
     const result = await send(connection);
     assert.ok(result.kind === 'failed' && result.phase === 'mail' && !result.inDoubt);
   }
@@ -337,7 +337,7 @@ test('closing sends QUIT without notifying the owner', async () => {
   assert.ok(mx.sessions[0]?.lines.includes('C: QUIT'));
   await waitFor(() => mx.sessions[0]?.ended, { what: 'the end of the session' });
   assert.equal(idleCloses, 0);
-  assert.equal(connection.reusable, false);
+  assert.equal(connection.isReusable, false);
   await connection.close();
 });
 
@@ -345,7 +345,7 @@ test('closing does not wait for the reply to QUIT', async () => {
   await using mx = await startFakeMx({ phases: { quit: {} } });
   using connection = await openTo(mx, { timeouts: { quit: SILENCE_MS } });
   await connection.close();
-  assert.equal(connection.reusable, false);
+  assert.equal(connection.isReusable, false);
 });
 
 test('dropping a connection ends the message on it as failed', async () => {

@@ -4,7 +4,7 @@
  *     connect → greeting → EHLO (HELO) → STARTTLS → EHLO → AUTH → ready
  *
  * The result contains the last phase and the reason for stopping. The caller decides whether to try the next MX, to
- * retry later, or to continue without TLS. It also checks the address; nothing is resolved here.
+ * retry later, or to continue without TLS. The caller also resolves and checks the address.
  *
  *     client-session.ts      options, results, commands, transcript, extensions of the server
  *     client-connection.ts   a ready session, for one message after the other
@@ -86,8 +86,8 @@ async function runHandshake(handshake: Handshake): Promise<ConnectResult> {
   }
   failpoint('smtp_after_hello');
   const { host, address } = handshake.options;
-  const facts = { host, address };
-  return { kind: 'ready', connection: new SmtpConnection(handshake, facts, handshake.tls) };
+  const server = { host, address };
+  return { kind: 'ready', connection: new SmtpConnection(handshake, server, handshake.tls) };
 }
 
 /** RFC 5321 §4.1.1.10: a client sends QUIT before it closes a working session. */
