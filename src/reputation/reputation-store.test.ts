@@ -35,7 +35,7 @@ test('a pause survives removing and adding the domain', async () => {
   };
   const numbers = { count: 50, ended: 500, thresholdPpm: 50_000, isPaused: true };
   const domain = 'acme.com';
-  await saveAlert(db, { ...scope, domain, kind: 'bounce', ...numbers }, 'not');
+  await saveAlert(db, { ...scope, domain, kind: 'bounce', ...numbers }, 'clear');
   await pauseSender(db, { ...scope, domain });
 
   await removeAndAdd();

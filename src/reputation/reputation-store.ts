@@ -124,19 +124,19 @@ values ($1, $2, $3, $4, app_now(), $5, $6, $7, $9)
 on conflict (project_id, environment, domain, kind) do update
    set count = excluded.count, ended = excluded.ended, threshold_ppm = excluded.threshold_ppm,
        below_since = case when $8 = 'keep' then g.below_since
-                          when $8 = 'better' then coalesce(g.below_since, app_now()) end
+                          when $8 = 'start' then coalesce(g.below_since, app_now()) end
 returning ${COLUMNS}, xmax = 0 as "isNew"`;
 
 /**
  * Creates or updates an alert.
  * @param alert.isPaused used for a new alert
- * @param below `better`: the share is clearly lower, since now at the latest; `not`: it is not; `keep`: unchanged
+ * @param below what happens to the time since which the share is clearly lower; `start` keeps a time that is set
  * @returns `isNew` only for the caller that created it, which sends the notification
  */
 export async function saveAlert(
   tx: Queryable,
   alert: Omit<Alert, 'since'>,
-  below: 'better' | 'not' | 'keep',
+  below: 'clear' | 'keep' | 'start',
 ): Promise<Alert & { isNew: boolean }> {
   const { projectId, environment, domain, kind, count, ended, thresholdPpm, isPaused } = alert;
   const numbers = [count, ended, thresholdPpm];

@@ -34,7 +34,12 @@ const REMEDY =
   'Ask the sender where its addresses come from; `letterhaus projects set-reputation-alert --pause` puts its mail on hold ' +
   '(docs/reputation.md).';
 
-const BELOW = { raises: 'not', stays: 'keep', gets_better: 'better', gets_worse: 'not' } as const;
+const BELOW = {
+  raises: 'clear',
+  stays: 'keep',
+  gets_better: 'start',
+  gets_worse: 'clear',
+} as const;
 
 export class ReputationWatch {
   readonly #db: Database;

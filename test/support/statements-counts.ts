@@ -36,7 +36,7 @@ export async function useReputation({ db, sender }: Stage): Promise<void> {
     thresholdPpm: 50_000,
     isPaused: true,
   } as const;
-  for (const below of ['not', 'better', 'keep'] as const) {
+  for (const below of ['clear', 'start', 'keep'] as const) {
     await reputation.saveAlert(db, alert, below);
   }
   await reputation.listAlerts(db, { projectId, limit: 100 });
