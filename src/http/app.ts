@@ -350,7 +350,7 @@ function loggedClient({ routeOptions, ip }: FastifyRequest): string | undefined 
 
 function logRequest(log: HttpServices['log'], request: FastifyRequest, reply: FastifyReply): void {
   const { url: route = null } = request.routeOptions;
-  const facts = {
+  const logFields = {
     method: request.method,
     route,
     status: reply.statusCode,
@@ -359,7 +359,7 @@ function logRequest(log: HttpServices['log'], request: FastifyRequest, reply: Fa
     client: isFromLocalOperator(request) ? 'command' : loggedClient(request),
     project_id: request.caller?.projectId,
   };
-  log.info(facts, 'request');
+  log.info(logFields, 'request');
 }
 
 function tlsOptions(certificate: Certificate, handshakeMs: number): ServerOptions {

@@ -125,14 +125,14 @@ export class NoticeSender {
     const result = await this.#accept(notice, draft);
     if (result.kind === 'refused' && TEMPORARY_REFUSALS.has(result.refused)) return;
     await endNotice(db, notice);
-    const facts = { email_id: emailId, project_id: projectId, notice: kind };
+    const logFields = { email_id: emailId, project_id: projectId, notice: kind };
     if (result.kind === 'refused') {
       log.warn(
-        { ...facts, reason: result.message },
+        { ...logFields, reason: result.message },
         'a delivery notice was refused and is not sent',
       );
     } else {
-      log.info(facts, 'a delivery notice was accepted for sending');
+      log.info(logFields, 'a delivery notice was accepted for sending');
     }
   }
 

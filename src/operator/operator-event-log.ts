@@ -174,13 +174,16 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
     report.isLogged = true;
     const { log } = this.#options;
     const { type, subject, details } = report.condition;
-    const facts = { ...details, event: type, subject };
+    const logFields = { ...details, event: type, subject };
     if (report.kind === 'raised') {
       const { message, remedy } = report.condition;
-      log.warn({ ...facts, remedy }, message);
+      log.warn({ ...logFields, remedy }, message);
     } else {
       const { endsAs, ended } = CONDITIONS[type];
-      log.info({ ...facts, event: endsAs, state: 'cleared' }, report.condition.endMessage ?? ended);
+      log.info(
+        { ...logFields, event: endsAs, state: 'cleared' },
+        report.condition.endMessage ?? ended,
+      );
     }
   }
 }

@@ -186,8 +186,8 @@ export class WebhookService {
       status,
       attempt: logged,
     });
-    const facts = { endpoint_id: endpointId, event_id: id, type: event.type, outcome: status };
-    log.info({ ...facts, status: attempt.status, latency_ms: attempt.latency_ms }, 'webhook');
+    const logFields = { endpoint_id: endpointId, event_id: id, type: event.type, outcome: status };
+    log.info({ ...logFields, status: attempt.status, latency_ms: attempt.latency_ms }, 'webhook');
     return this.findDelivery(scope, { endpointId, id });
   }
 }

@@ -127,7 +127,7 @@ export class OutcomeSettler {
     return durationMs;
   }
 
-  /** Logs an attempt, or an end without one. Unknown facts are left out. */
+  /** Logs an attempt, or an end without one. Fields without a value are left out. */
   #logAttempt(
     { message, position, attempts, provider, address }: Delivery,
     { status, smtp, reason }: Outcome,
@@ -135,7 +135,7 @@ export class OutcomeSettler {
   ): void {
     const { log, logRecipients } = this.#options;
     if (!log.isLevelEnabled('info')) return;
-    const facts = {
+    const logFields = {
       email_id: message.id,
       project_id: message.projectId,
       environment: message.environment,
@@ -152,7 +152,7 @@ export class OutcomeSettler {
       duration_ms: durationMs === null ? null : Math.round(durationMs),
       ...loggedRecipient(logRecipients, { address, reply: smtp?.message ?? null }),
     };
-    log.info(withoutNulls(facts), 'attempt');
+    log.info(withoutNulls(logFields), 'attempt');
   }
 
   async #settleComplaint(delivery: Delivery): Promise<void> {
@@ -161,8 +161,8 @@ export class OutcomeSettler {
   }
 }
 
-function withoutNulls(facts: object): object {
-  return Object.fromEntries(Object.entries(facts).filter(([, fact]) => fact !== null));
+function withoutNulls(logFields: object): object {
+  return Object.fromEntries(Object.entries(logFields).filter(([, value]) => value !== null));
 }
 
 type SettlementOptions = {

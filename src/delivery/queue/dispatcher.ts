@@ -7,9 +7,8 @@
  * fences every outcome (database/leased-queue.ts).
  *
  * The dispatcher looks up the provider first. Otherwise thousands of domains at one dead provider would each get an
- * attempt. A delivery that cannot start soon is released to the table: its provider is suspended, or its tenant queue
- * or the memory is full.
- * memory/fair-queue.ts decides the order; delivery/attempt/deliver.ts does the work.
+ * attempt. It releases a delivery that cannot start soon to the table: the provider is suspended, or the tenant queue
+ * or the memory is full. memory/fair-queue.ts decides the order; delivery/attempt/deliver.ts makes the attempt.
  */
 import type { Logger } from 'pino';
 import { waitAtMost } from '../../lib/at-most.ts';
@@ -160,8 +159,8 @@ export class Dispatcher implements EmailHandOver {
       this.#startReady();
       this.#pollForMore(delivery);
     } catch (error) {
-      const facts = { err: error, email_id: delivery.message.id };
-      this.#options.log.error(facts, 'the fair queue could not record the end of an attempt');
+      const logFields = { err: error, email_id: delivery.message.id };
+      this.#options.log.error(logFields, 'the fair queue could not record the end of an attempt');
     }
   }
 
@@ -357,8 +356,8 @@ export class Dispatcher implements EmailHandOver {
     try {
       this.#fairQueue.endDelivery(delivery);
     } catch (error) {
-      const facts = { err: error, email_id: delivery.message.id };
-      this.#options.log.error(facts, 'the fair queue could not record the end of a delivery');
+      const logFields = { err: error, email_id: delivery.message.id };
+      this.#options.log.error(logFields, 'the fair queue could not record the end of a delivery');
     }
   }
 

@@ -86,8 +86,8 @@ export class ProviderLog {
   ): void {
     this.#ongoing[state].set(provider, this.#options.world.monotonicMs());
     const { event, remedy, begins } = LINES[state];
-    const facts = { provider, reason: reason === null ? undefined : withoutAddresses(reason) };
-    this.#options.log.warn({ event, state: 'raised', ...facts, remedy }, begins);
+    const logFields = { provider, reason: reason === null ? undefined : withoutAddresses(reason) };
+    this.#options.log.warn({ event, state: 'raised', ...logFields, remedy }, begins);
   }
 
   #mayBegin(state: LoggedState, provider: string): boolean {

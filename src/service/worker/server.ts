@@ -154,7 +154,7 @@ function createParts(context: WorkerContext, supervisor: SupervisorLink): Server
   const onWebhooksQueued = (): void => webhooks.wake();
   const delivery = createDelivery(context, {
     onWebhooksQueued,
-    unsettledWebhooks: () => webhooks.unsettled,
+    unsettledWebhooks: () => webhooks.keptCount,
     sendToBroker: supervisor.sendToBroker,
   });
   const { dispatcher } = delivery;

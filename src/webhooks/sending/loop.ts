@@ -113,9 +113,9 @@ export class WebhookLoop {
     return { ...this.#sender.counts, runningCount: this.#sender.running.size };
   }
 
-  /** Outcomes in memory that the database refuses to store. */
-  get unsettled(): number {
-    return this.#sender.unsettled;
+  /** Number of outcomes in memory that the database refuses to store. */
+  get keptCount(): number {
+    return this.#sender.keptCount;
   }
 
   async #claim(holder: string): Promise<number> {

@@ -17,13 +17,13 @@ test('a response that the database refuses to store is kept, and the webhook is 
   const loop = await t.startLoop();
   await t.change(`alter table webhook_deliveries add constraint broken check (status = 'pending')`);
   const first = await t.emit();
-  await waitFor(() => loop.unsettled === 1, { what: 'the outcome to be kept' });
+  await waitFor(() => loop.keptCount === 1, { what: 'the outcome to be kept' });
   const behind = await t.emit();
   await t.change('alter table webhook_deliveries drop constraint broken');
   const left = () => t.db.query('select from webhook_queue');
   await waitFor(async () => (await left()).length === 0, { what: 'both to be delivered' });
   assert.deepEqual(receiver.ids(), [first, behind]);
-  assert.equal(loop.unsettled, 0);
+  assert.equal(loop.keptCount, 0);
 });
 
 test('workers that settle failures of one endpoint at the same time count each of them once', async () => {

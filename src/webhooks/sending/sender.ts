@@ -78,7 +78,7 @@ export class WebhookSender {
     yield* this.#outcomes.kept();
   }
 
-  get unsettled(): number {
+  get keptCount(): number {
     return this.#outcomes.keptCount;
   }
 
@@ -128,8 +128,8 @@ export class WebhookSender {
       });
       return release([claimed], UNSIGNED_DELAY_MS);
     }
-    const facts = { err: error, endpoint_id: endpointId, event_id: eventId };
-    log.error(facts, 'a webhook attempt ended in an error');
+    const logFields = { err: error, endpoint_id: endpointId, event_id: eventId };
+    log.error(logFields, 'a webhook attempt ended in an error');
     return release([claimed], ERROR_DELAY_MS);
   }
 
