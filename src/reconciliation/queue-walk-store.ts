@@ -6,7 +6,7 @@
 import { OPEN_STATUSES } from '../core/statuses.ts';
 import type { Queryable } from '../database/database.ts';
 import type { ProjectDay } from './reconciliation-store.ts';
-import { QUEUE_START, type QueuePlace } from '../delivery/queue-control/change-store.ts';
+import { QUEUE_START, type QueueCursor } from '../delivery/queue-control/change-store.ts';
 
 const OPEN = OPEN_STATUSES.map((status) => `'${status}'`).join();
 
@@ -62,14 +62,14 @@ export type QueueWalkStep = {
   /** Days whose queue rows contradict their recipients. */
   days: ProjectDay[];
   /** null after the last step. */
-  next: QueuePlace | null;
+  next: QueueCursor | null;
 };
 
 export async function walkQueueStep(
   db: Queryable,
-  from: QueuePlace = QUEUE_START,
+  from: QueueCursor = QUEUE_START,
 ): Promise<QueueWalkStep> {
-  type Row = { passed: number; last: QueuePlace; days: ProjectDay[] };
+  type Row = { passed: number; last: QueueCursor; days: ProjectDay[] };
   const [row] = await db.query<Row>(STEP, [from.projectId, from.emailId, from.position]);
   if (!row) throw new Error('a step over the queue returned nothing');
   return { days: row.days, next: row.passed < STEP_ROWS ? null : row.last };

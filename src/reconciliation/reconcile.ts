@@ -53,7 +53,7 @@ import {
   saveRemoved,
   walkDayStep,
 } from './reconciliation-store.ts';
-import { QUEUE_START, type QueuePlace } from '../delivery/queue-control/change-store.ts';
+import { QUEUE_START, type QueueCursor } from '../delivery/queue-control/change-store.ts';
 
 export type ReconcileContext = {
   db: Database;
@@ -95,7 +95,7 @@ export async function reconcile(
 
 /** Makes days due whose queue rows contradict their recipients. */
 async function checkQueue({ db, pauseBetweenSteps }: ReconcileContext): Promise<void> {
-  let from: QueuePlace | null = QUEUE_START;
+  let from: QueueCursor | null = QUEUE_START;
   while (from !== null) {
     const step: QueueWalkStep = await walkQueueStep(db, from);
     for (const day of step.days) await scheduleDay(db, day);

@@ -46,13 +46,13 @@ export type QueueStep = {
   busy: number;
   changed: number;
   /** Start of the next step; null: this was the last one. */
-  next: QueuePlace | null;
+  next: QueueCursor | null;
 };
 
-export type QueuePlace = { projectId: string; emailId: string; position: number };
+export type QueueCursor = { projectId: string; emailId: string; position: number };
 
 const NO_ID = '00000000-0000-0000-0000-000000000000';
-export const QUEUE_START: QueuePlace = { projectId: NO_ID, emailId: NO_ID, position: -1 };
+export const QUEUE_START: QueueCursor = { projectId: NO_ID, emailId: NO_ID, position: -1 };
 
 const STEP_ROWS = 2_000;
 
@@ -154,9 +154,9 @@ const CHANGE_STEPS: Readonly<Record<QueueChange | MarkChange, string>> = {
   restore: changeStatement(CHANGES.restore),
 };
 
-type StepRow = { found: number; busy: number; changed: number; seen: number } & QueuePlace;
+type StepRow = { found: number; busy: number; changed: number; seen: number } & QueueCursor;
 
-type StepRequest = { selector: QueueSelector; from: QueuePlace };
+type StepRequest = { selector: QueueSelector; from: QueueCursor };
 
 export async function changeQueueStep(
   db: Queryable,
@@ -225,7 +225,7 @@ export async function claimStep(
   return { step: stepOf(row!, CLAIM_STEP_ROWS), claimed: row!.taken ?? [] };
 }
 
-function valuesOf(selector: QueueSelector, from: QueuePlace, rows: number): unknown[] {
+function valuesOf(selector: QueueSelector, from: QueueCursor, rows: number): unknown[] {
   const { emailId, lastEmailId, domain, provider, projectId, environment } = selector;
   const { organizationId, dropId } = selector;
   const start = startOf(projectId, from);
@@ -246,7 +246,7 @@ function valuesOf(selector: QueueSelector, from: QueuePlace, rows: number): unkn
 }
 
 /** Skips to the first row of the project, so that rows of others are not read. */
-function startOf(projectId: string | null, from: QueuePlace): QueuePlace {
+function startOf(projectId: string | null, from: QueueCursor): QueueCursor {
   return projectId !== null && from.projectId < projectId ? { ...QUEUE_START, projectId } : from;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Changes waiting mail for a request: in steps, until all is changed or the time of the request is over. The client
- * then continues from a place in the queue, which is text for it: `next` in responses, `from` in requests.
+ * then continues from a cursor of the queue, which is text for it: `next` in responses, `from` in requests.
  */
 import { isId } from '../../database/ids.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -9,7 +9,7 @@ import {
   changeQueueStep,
   QUEUE_START,
   type QueueChange,
-  type QueuePlace,
+  type QueueCursor,
   type QueueSelector,
 } from './change-store.ts';
 
@@ -32,7 +32,7 @@ export async function changeQueue(
 ): Promise<ChangedQueue> {
   const untilMs = world.monotonicMs() + REQUEST_BUDGET_MS;
   const sum = { found: 0, busy: 0, changed: 0 };
-  let from: QueuePlace | null = parsePlace(wanted.from);
+  let from: QueueCursor | null = parseCursor(wanted.from);
   do {
     const step = await changeQueueStep(db, change, { selector: wanted.selector, from });
     sum.found += step.found;
@@ -40,15 +40,15 @@ export async function changeQueue(
     sum.changed += step.changed;
     from = step.next;
   } while (from !== null && world.monotonicMs() < untilMs);
-  return { ...sum, next: from && showPlace(from) };
+  return { ...sum, next: from && showCursor(from) };
 }
 
-function parsePlace(text: string | undefined): QueuePlace {
+function parseCursor(text: string | undefined): QueueCursor {
   const [projectId = '', emailId = '', position = ''] = text?.split('/') ?? [];
-  const isPlace = isId(projectId) && isId(emailId);
-  return isPlace ? { projectId, emailId, position: Number(position) } : QUEUE_START;
+  const isCursor = isId(projectId) && isId(emailId);
+  return isCursor ? { projectId, emailId, position: Number(position) } : QUEUE_START;
 }
 
-function showPlace({ projectId, emailId, position }: QueuePlace): string {
+function showCursor({ projectId, emailId, position }: QueueCursor): string {
   return `${projectId}/${emailId}/${position}`;
 }

@@ -10,7 +10,7 @@ import { findProject } from '../../accounts/projects/project-store.ts';
 import {
   changeQueueStep,
   QUEUE_START,
-  type QueuePlace,
+  type QueueCursor,
   type QueueSelector,
   claimStep,
   WHOLE_QUEUE,
@@ -132,9 +132,9 @@ test('a drop that an older version partly marked is marked from the start', asyn
 /** Puts all matching mail on hold, and counts it and the steps. */
 async function walk(selector: Partial<QueueSelector>): Promise<{ found: number; steps: number }> {
   const sum = { found: 0, steps: 0 };
-  let from: QueuePlace | null = QUEUE_START;
+  let from: QueueCursor | null = QUEUE_START;
   while (from !== null) {
-    const part: { selector: QueueSelector; from: QueuePlace } = {
+    const part: { selector: QueueSelector; from: QueueCursor } = {
       selector: { ...WHOLE_QUEUE, ...selector },
       from,
     };

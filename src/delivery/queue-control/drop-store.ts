@@ -13,7 +13,7 @@ import type { Database, Queryable } from '../../database/database.ts';
 import {
   markQueueStep,
   QUEUE_START,
-  type QueuePlace,
+  type QueueCursor,
   type QueueSelector,
   type QueueStep,
   WHOLE_QUEUE,
@@ -40,7 +40,7 @@ export type QueueDrop = {
   undoneAt: Date | null;
   isDue: boolean;
   /** Start of the next step; null: all is marked. */
-  next: QueuePlace | null;
+  next: QueueCursor | null;
 };
 
 type Row = Omit<QueueDrop, 'next'> & {
@@ -56,7 +56,7 @@ const COLUMNS = `
   drops_at <= app_now() as "isDue",
   next_project_id as "nextProjectId", next_email_id as "nextEmailId", next_position as "nextPosition"`;
 
-/** Reads a row. A place without a project was stored by an older version (migration 34), so marking starts again. */
+/** Reads a row. A cursor without a project was stored by an older version (migration 34), so marking starts again. */
 function dropOf({ nextProjectId, nextEmailId, nextPosition, ...drop }: Row): QueueDrop {
   if (nextEmailId === null || nextPosition === null) return { ...drop, next: null };
   if (nextProjectId === null) return { ...drop, next: QUEUE_START };
@@ -118,8 +118,8 @@ export function markDropStep(
     if (drop.next === null) return drop;
     const step = { dropId: id, selector: selectorOf(drop), from: drop.next };
     const { next, found, busy, changed } = await markQueueStep(tx, 'mark', step);
-    const place = [next?.projectId ?? null, next?.emailId ?? null, next?.position ?? null];
-    const [saved] = await tx.query<Row>(SAVE_PROGRESS, [id, ...place, found, busy, changed]);
+    const cursor = [next?.projectId ?? null, next?.emailId ?? null, next?.position ?? null];
+    const [saved] = await tx.query<Row>(SAVE_PROGRESS, [id, ...cursor, found, busy, changed]);
     return dropOf(saved!);
   });
 }
@@ -166,7 +166,7 @@ export async function undoDrop(
 export function restoreDropStep(
   db: Queryable,
   drop: QueueDrop,
-  from: QueuePlace,
+  from: QueueCursor,
 ): Promise<QueueStep> {
   return markQueueStep(db, 'restore', { dropId: drop.id, selector: selectorOfMarked(drop), from });
 }

@@ -8,7 +8,7 @@ import { expireWorker, incrementHeartbeat, registerWorker } from '../queue/worke
 import type { Database } from '../../database/database.ts';
 import {
   QUEUE_START,
-  type QueuePlace,
+  type QueueCursor,
   type QueueSelector,
   type QueueStep,
   claimStep,
@@ -45,7 +45,7 @@ export async function* dropFromQueue(
   const holder = world.newId();
   await registerWorker(db, { id: holder, instance: world.newId(), ...process });
   try {
-    let from: QueuePlace | null = QUEUE_START;
+    let from: QueueCursor | null = QUEUE_START;
     while (from !== null) {
       if ((await incrementHeartbeat(db, holder)) === null)
         throw new Error('the lease of this drop expired');
@@ -98,7 +98,7 @@ export async function restoreDrop(
   mayContinue: () => boolean,
 ): Promise<number | null> {
   let restored = 0;
-  let from: QueuePlace | null = QUEUE_START;
+  let from: QueueCursor | null = QUEUE_START;
   while (from !== null) {
     if (!mayContinue()) return null;
     const step: QueueStep = await restoreDropStep(db, drop, from);

@@ -36,7 +36,7 @@ import {
 import type { App, HttpServices } from '../../http/services.ts';
 
 const TAGS = ['Queue'];
-/** Milliseconds that a request may work. Then the response has the place to continue from. */
+/** Milliseconds that a request may work. Then the response has the cursor to continue from. */
 const REQUEST_BUDGET_MS = 5_000;
 
 export function registerQueueRoutes(app: App, services: HttpServices): void {
