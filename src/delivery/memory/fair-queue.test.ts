@@ -28,28 +28,28 @@ function many(count: number, domain: string): string[] {
   return Array.from({ length: count }, (_, index) => `n${index}@${domain}`);
 }
 
-function addAll(providers: FairQueue, deliveries: readonly Delivery[]): void {
-  for (const delivery of deliveries) providers.add(delivery);
+function addAll(queue: FairQueue, deliveries: readonly Delivery[]): void {
+  for (const delivery of deliveries) queue.add(delivery);
 }
 
-function names(providers: FairQueue, count: number): (string | undefined)[] {
-  return Array.from({ length: count }, () => providers.startNext()?.address);
+function names(queue: FairQueue, count: number): (string | undefined)[] {
+  return Array.from({ length: count }, () => queue.startNext()?.address);
 }
 
 test('within a project a backlog for one destination does not delay another', () => {
-  const providers = newFairQueue();
-  addAll(providers, deliveriesOf('a', [...many(5, 'slow.net'), 'one@quick.net']));
-  assert.deepEqual(names(providers, 3), ['n0@slow.net', 'one@quick.net', 'n1@slow.net']);
+  const queue = newFairQueue();
+  addAll(queue, deliveriesOf('a', [...many(5, 'slow.net'), 'one@quick.net']));
+  assert.deepEqual(names(queue, 3), ['n0@slow.net', 'one@quick.net', 'n1@slow.net']);
 });
 
 test('projects are served in turn, regardless of the number of their destinations', () => {
-  const providers = newFairQueue();
+  const queue = newFairQueue();
   addAll(
-    providers,
+    queue,
     deliveriesOf('a', ['a1@one.net', 'a2@two.net', 'a3@three.net', 'a4@four.net', 'a5@one.net']),
   );
-  addAll(providers, deliveriesOf('b', ['b1@one.net', 'b2@one.net']));
-  assert.deepEqual(names(providers, 5), [
+  addAll(queue, deliveriesOf('b', ['b1@one.net', 'b2@one.net']));
+  assert.deepEqual(names(queue, 5), [
     'a1@one.net',
     'b1@one.net',
     'a4@four.net',
@@ -59,46 +59,46 @@ test('projects are served in turn, regardless of the number of their destination
 });
 
 test('within a destination the oldest delivery comes first', () => {
-  const providers = newFairQueue();
+  const queue = newFairQueue();
   for (const dueAtMs of [30, 10, 20, 5]) {
-    addAll(providers, deliveriesOf('a', [`at${dueAtMs}@x.net`], { dueAtMs }));
+    addAll(queue, deliveriesOf('a', [`at${dueAtMs}@x.net`], { dueAtMs }));
   }
-  assert.deepEqual(names(providers, 4), ['at5@x.net', 'at10@x.net', 'at20@x.net', 'at30@x.net']);
+  assert.deepEqual(names(queue, 4), ['at5@x.net', 'at10@x.net', 'at20@x.net', 'at30@x.net']);
 });
 
 test('a provider runs no more deliveries than its window, and projects share it', () => {
-  const providers = newFairQueue(2);
-  addAll(providers, deliveriesOf('a', many(5, 'x.net')));
-  addAll(providers, deliveriesOf('b', ['b@x.net']));
-  const [first, second] = [providers.startNext()!, providers.startNext()!];
+  const queue = newFairQueue(2);
+  addAll(queue, deliveriesOf('a', many(5, 'x.net')));
+  addAll(queue, deliveriesOf('b', ['b@x.net']));
+  const [first, second] = [queue.startNext()!, queue.startNext()!];
   assert.deepEqual([first.address, second.address], ['n0@x.net', 'b@x.net']);
-  assert.equal(providers.startNext(), null);
-  providers.endDelivery(second);
-  assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
+  assert.equal(queue.startNext(), null);
+  queue.endDelivery(second);
+  assert.deepEqual(names(queue, 2), ['n1@x.net', undefined]);
 });
 
 test('a provider starts the next attempt while the outcome of another is settled', () => {
-  const providers = newFairQueue(1);
-  addAll(providers, deliveriesOf('a', many(3, 'x.net')));
-  const first = providers.startNext()!;
-  assert.equal(providers.startNext(), null);
-  providers.endAttempt(first);
-  providers.endAttempt(first);
-  assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
-  assert.equal(providers.runningCount, 2);
-  providers.endDelivery(first);
-  assert.equal(providers.startNext(), null, 'the attempt freed only one place');
-  assert.equal(providers.runningCount, 1);
+  const queue = newFairQueue(1);
+  addAll(queue, deliveriesOf('a', many(3, 'x.net')));
+  const first = queue.startNext()!;
+  assert.equal(queue.startNext(), null);
+  queue.endAttempt(first);
+  queue.endAttempt(first);
+  assert.deepEqual(names(queue, 2), ['n1@x.net', undefined]);
+  assert.equal(queue.runningCount, 2);
+  queue.endDelivery(first);
+  assert.equal(queue.startNext(), null, 'the attempt freed only one place');
+  assert.equal(queue.runningCount, 1);
 });
 
 test('a provider is served at once when its window grows', () => {
   let window = 1;
-  const providers = newFairQueue(() => window);
-  addAll(providers, deliveriesOf('a', many(3, 'x.net')));
-  assert.deepEqual(names(providers, 2), ['n0@x.net', undefined]);
+  const queue = newFairQueue(() => window);
+  addAll(queue, deliveriesOf('a', many(3, 'x.net')));
+  assert.deepEqual(names(queue, 2), ['n0@x.net', undefined]);
   window = 2;
-  providers.openProvider('x.net');
-  assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
+  queue.openProvider('x.net');
+  assert.deepEqual(names(queue, 2), ['n1@x.net', undefined]);
 });
 
 function startAll(queue: FairQueue): Delivery[] {
@@ -108,11 +108,11 @@ function startAll(queue: FairQueue): Delivery[] {
 }
 
 test('a project leaves as many slots as it takes', () => {
-  const providers = newFairQueue(10_000);
-  addAll(providers, deliveriesOf('a', many(600, 'hangs.net')));
-  assert.equal(startAll(providers).length, 128);
-  addAll(providers, deliveriesOf('b', ['b@x.net']));
-  assert.equal(providers.startNext()?.address, 'b@x.net');
+  const queue = newFairQueue(10_000);
+  addAll(queue, deliveriesOf('a', many(600, 'hangs.net')));
+  assert.equal(startAll(queue).length, 128);
+  addAll(queue, deliveriesOf('b', ['b@x.net']));
+  assert.equal(queue.startNext()?.address, 'b@x.net');
 });
 
 test('mail to a provider that answered has separate slots and comes first in its project', () => {
@@ -165,92 +165,88 @@ test('deliveries without a session leave their slots, and their provider returns
 });
 
 test('mail with an unknown route waits and moves to its provider after the look-up', () => {
-  const providers = newFairQueue(2);
-  addAll(providers, deliveriesOf('a', ['a@one.net', 'b@two.net', 'c@three.net']));
-  for (const name of ['one.net', 'two.net', 'three.net']) providers.closeProvider(name);
-  assert.equal(providers.startNext(), null);
-  for (const name of ['one.net', 'two.net', 'three.net'])
-    providers.reopenProvider(name, 'provider');
-  assert.deepEqual(names(providers, 3), ['a@one.net', 'b@two.net', undefined]);
-  assert.equal(providers.queuedCount, 1);
+  const queue = newFairQueue(2);
+  addAll(queue, deliveriesOf('a', ['a@one.net', 'b@two.net', 'c@three.net']));
+  for (const name of ['one.net', 'two.net', 'three.net']) queue.closeProvider(name);
+  assert.equal(queue.startNext(), null);
+  for (const name of ['one.net', 'two.net', 'three.net']) queue.reopenProvider(name, 'provider');
+  assert.deepEqual(names(queue, 3), ['a@one.net', 'b@two.net', undefined]);
+  assert.equal(queue.queuedCount, 1);
 });
 
 test('a suspended provider starts nothing and is reported once, and its deliveries can be taken out', () => {
   const suspended = new Set(['dead.net']);
-  const providers = new FairQueue({
+  const queue = new FairQueue({
     windowOf: () => 10,
     suspendedForMs: (provider) => (suspended.has(provider) ? 1_000 : 0),
     notifyPromptChange: () => {},
   });
-  addAll(providers, deliveriesOf('a', ['a@dead.net', 'b@alive.net', 'c@dead.net']));
-  assert.deepEqual(names(providers, 2), ['b@alive.net', undefined]);
+  addAll(queue, deliveriesOf('a', ['a@dead.net', 'b@alive.net', 'c@dead.net']));
+  assert.deepEqual(names(queue, 2), ['b@alive.net', undefined]);
   assert.deepEqual(
-    [providers.takeSuspendedProviders(), providers.takeSuspendedProviders()],
+    [queue.takeSuspendedProviders(), queue.takeSuspendedProviders()],
     [['dead.net'], []],
   );
   assert.deepEqual(
-    providers.takeQueued('dead.net').map(({ address }) => address),
+    queue.takeQueued('dead.net').map(({ address }) => address),
     ['a@dead.net', 'c@dead.net'],
   );
-  assert.equal(providers.queuedCount, 0);
+  assert.equal(queue.queuedCount, 0);
 });
 
 test('a backlog of one queue leaves memory for another queue and for another project', () => {
-  const providers = newFairQueue();
+  const queue = newFairQueue();
   let added = 0;
-  while (providers.hasSpaceFor('a', ['dead.net'], 24 * 1024)) {
-    addAll(providers, deliveriesOf('a', [`n${added}@dead.net`]));
+  while (queue.hasSpaceFor('a', ['dead.net'], 24 * 1024)) {
+    addAll(queue, deliveriesOf('a', [`n${added}@dead.net`]));
     added += 1;
   }
   assert.ok(added > 500 && added < 1_000, `${added}`);
-  assert.ok(providers.hasSpaceFor('a', ['alive.net'], 24 * 1024));
-  assert.ok(providers.hasSpaceFor('b', ['dead.net'], 24 * 1024));
+  assert.ok(queue.hasSpaceFor('a', ['alive.net'], 24 * 1024));
+  assert.ok(queue.hasSpaceFor('b', ['dead.net'], 24 * 1024));
 });
 
 test('deliveries of a project with thousands of destinations are released before others are refused', () => {
-  const providers = newFairQueue();
+  const queue = newFairQueue();
   let givenBack = 0;
   for (let index = 0; index < 10_000; index += 1) {
     const domain = `d${index}.net`;
-    assert.ok(providers.hasSpaceFor('a', [domain], 24 * 1024));
-    addAll(providers, deliveriesOf('a', [`x@${domain}`]));
-    const back = providers.takeFromLargest();
+    assert.ok(queue.hasSpaceFor('a', [domain], 24 * 1024));
+    addAll(queue, deliveriesOf('a', [`x@${domain}`]));
+    const back = queue.takeFromLargest();
     givenBack += back.length;
-    assert.ok(providers.hasSpaceFor('b', ['x.net'], 24 * 1024));
+    assert.ok(queue.hasSpaceFor('b', ['x.net'], 24 * 1024));
   }
   assert.ok(givenBack > 8_000, `${givenBack}`);
-  addAll(providers, deliveriesOf('b', ['b@x.net']));
+  addAll(queue, deliveriesOf('b', ['b@x.net']));
   assert.deepEqual(
-    names(providers, 2).map((name) => name === 'b@x.net'),
+    names(queue, 2).map((name) => name === 'b@x.net'),
     [false, true],
   );
 });
 
 test('a queue takes from the table as much as its window can use, and nothing beyond its share', () => {
-  const providers = newFairQueue((provider) => (provider === 'fast.net' ? 20 : 1));
-  assert.equal(providers.claimLimit('a', 'fast.net'), 256);
-  assert.equal(providers.claimLimit('a', 'slow.net'), 16);
-  addAll(providers, deliveriesOf('a', many(16, 'slow.net')));
-  assert.equal(providers.claimLimit('a', 'slow.net'), 0);
-  assert.deepEqual(providers.fullQueues(), [{ projectId: 'a', provider: 'slow.net' }]);
-  assert.ok(providers.claimLimit('b', 'slow.net') > 0);
+  const queue = newFairQueue((provider) => (provider === 'fast.net' ? 20 : 1));
+  assert.equal(queue.claimLimit('a', 'fast.net'), 256);
+  assert.equal(queue.claimLimit('a', 'slow.net'), 16);
+  addAll(queue, deliveriesOf('a', many(16, 'slow.net')));
+  assert.equal(queue.claimLimit('a', 'slow.net'), 0);
+  assert.deepEqual(queue.fullQueues(), [{ projectId: 'a', provider: 'slow.net' }]);
+  assert.ok(queue.claimLimit('b', 'slow.net') > 0);
 });
 
 test('all counts return to zero at the end', () => {
-  const providers = newFairQueue(10);
+  const queue = newFairQueue(10);
   const deliveries = [
     ...deliveriesOf('a', ['a@x.net', 'b@x.net']),
     ...deliveriesOf('b', ['c@y.net']),
   ];
-  addAll(providers, deliveries);
-  assert.equal(providers.queuedCount, 3);
-  assert.equal(providers.weightBytes, 3 * 24 * 1024);
-  for (const delivery of deliveries) assert.notEqual(providers.startNext(), null, delivery.address);
-  for (const delivery of deliveries) providers.endDelivery(delivery);
-  assert.deepEqual(
-    [providers.queuedCount, providers.weightBytes, providers.runningCount],
-    [0, 0, 0],
-  );
+  addAll(queue, deliveries);
+  assert.equal(queue.queuedCount, 3);
+  assert.equal(queue.weightBytes, 3 * 24 * 1024);
+  for (const delivery of deliveries) assert.notEqual(queue.startNext(), null, delivery.address);
+  for (const delivery of deliveries) queue.endDelivery(delivery);
+  assert.deepEqual([queue.queuedCount, queue.weightBytes, queue.runningCount], [0, 0, 0]);
 });
 
 test('a delivery that does not run cannot end, and a running one cannot start again', () => {
@@ -278,11 +274,11 @@ test('a count that would fall below zero is an error, not a negative number', ()
 });
 
 test('draining takes out only deliveries that have not started', () => {
-  const providers = newFairQueue(1);
+  const queue = newFairQueue(1);
   const deliveries = deliveriesOf('a', ['a@x.net', 'b@x.net', 'c@y.net']);
-  addAll(providers, deliveries);
-  assert.equal(providers.startNext(), deliveries[0]);
-  assert.deepEqual(new Set(providers.takeAllQueued()), new Set([deliveries[1], deliveries[2]]));
-  assert.equal(providers.startNext(), null);
-  assert.equal(providers.runningCount, 1);
+  addAll(queue, deliveries);
+  assert.equal(queue.startNext(), deliveries[0]);
+  assert.deepEqual(new Set(queue.takeAllQueued()), new Set([deliveries[1], deliveries[2]]));
+  assert.equal(queue.startNext(), null);
+  assert.equal(queue.runningCount, 1);
 });

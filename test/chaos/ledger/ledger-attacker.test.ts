@@ -27,7 +27,7 @@ test('a request of the attacker that had to be refused and was not is found', ()
 
 test('an attack that makes the service fail is found', () => {
   for (const status of [400, 500, 502]) {
-    assert.deepEqual(kinds({ answers: [answer(404), answer(status)] }), ['unexpected_answer']);
+    assert.deepEqual(kinds({ answers: [answer(404), answer(status)] }), ['unexpected_response']);
   }
 });
 

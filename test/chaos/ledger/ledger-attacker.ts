@@ -25,7 +25,7 @@ function responsesAreAllowed({ attack, allowed, answers }: AttackResponses): Fin
     ...(isExercised ? [] : [finding('fault_not_exercised', `attack: ${attack}`)]),
     ...wrong.map(({ status, count, example }) =>
       finding(
-        status < 400 ? 'attacker_not_refused' : 'unexpected_answer',
+        status < 400 ? 'attacker_not_refused' : 'unexpected_response',
         `attack: ${attack}: ${count} times ${status}, ${example}`,
       ),
     ),

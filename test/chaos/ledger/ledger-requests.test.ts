@@ -114,5 +114,5 @@ test('an event that a reader of the stream missed, or got twice, is found', () =
 
 test('a reader of the event stream that was refused is found', () => {
   const refused = { ...stream, unexpectedResponses: ['429 for /v1/events'] };
-  assert.deepEqual(kinds({ streams: [refused] }), ['unexpected_answer']);
+  assert.deepEqual(kinds({ streams: [refused] }), ['unexpected_response']);
 });

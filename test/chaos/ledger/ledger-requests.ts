@@ -83,7 +83,9 @@ function streamsAreComplete({ streams }: Evidence): Finding[] {
         .filter((id) => !got.has(id))
         .map((id) => finding('event_not_streamed', `${reader}: ${id}`)),
       ...again.map((id) => finding('event_streamed_twice', `${reader}: ${id}`)),
-      ...unexpectedResponses.map((answer) => finding('unexpected_answer', `${reader}: ${answer}`)),
+      ...unexpectedResponses.map((answer) =>
+        finding('unexpected_response', `${reader}: ${answer}`),
+      ),
     ];
   });
 }

@@ -181,7 +181,7 @@ export type FindingKind =
   | 'webhook_unexpected'
   | 'webhook_changed'
   | 'webhook_not_verified'
-  | 'unexpected_answer'
+  | 'unexpected_response'
   | 'attacker_not_refused'
   | 'shown_to_attacker'
   | 'accepted_with_revoked_key'

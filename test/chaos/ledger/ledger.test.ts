@@ -443,7 +443,7 @@ test('an unexpected response, and a revoked key that still works, are found', ()
     wrong(({ requests }) => ({
       requests: [{ ...requests[0]!, unexpectedResponses: ['500'] }, ...requests.slice(1)],
     })),
-    ['unexpected_answer'],
+    ['unexpected_response'],
   );
   assert.deepEqual(
     wrong(() => ({ acceptedWithRevokedKey: [1] })),

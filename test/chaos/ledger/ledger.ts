@@ -49,7 +49,7 @@ function requestsAreKept(evidence: Evidence): Finding[] {
           ? [finding('stored_though_refused', `${index}: ${[...ours].join(', ')}`)]
           : []),
         ...request.unexpectedResponses.map((answer) =>
-          finding('unexpected_answer', `${index}: ${answer}`),
+          finding('unexpected_response', `${index}: ${answer}`),
         ),
       ];
     }),
