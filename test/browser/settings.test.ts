@@ -107,7 +107,7 @@ test('a webhook is changed, gets another secret, and is disabled', async () => {
 
   await page.getByRole('button', { name: 'Disable' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click();
-  await page.getByText('It was disabled in the dashboard or through the API.').waitFor();
+  await page.getByText('This webhook was disabled in the dashboard or through the API.').waitFor();
   const { status } = (await service.request('GET', `/v1/webhooks/${webhook.id}`)).body;
   assert.equal(status, 'disabled');
 

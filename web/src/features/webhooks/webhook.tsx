@@ -130,12 +130,13 @@ function Disabled({ webhook }: { webhook: Webhook }): ReactNode {
   return (
     <div className="m-4 mb-0 max-w-prose rounded-lg border border-line">
       <p className="px-4 pt-4">
-        {webhook.disabled_reason ?? 'It was disabled in the dashboard or through the API.'} It
-        receives no events.
+        {webhook.disabled_reason ??
+          'This webhook was disabled in the dashboard or through the API.'}{' '}
+        It receives no events.
       </p>
       <Allowed to="updateWebhook">
         <ChangeForm change={enable} action="Enable">
-          This resets its failure count.
+          Enabling resets the failure count.
         </ChangeForm>
       </Allowed>
     </div>
