@@ -38,7 +38,7 @@ export type Api = {
   /** Client for requests with the id of an object, which need no project and no environment. */
   byId: Letterhaus;
   /** Clients for a list: one for each environment, with --all-projects of each project. */
-  all(): Promise<Part[]>;
+  all(): Promise<ScopedClient[]>;
   /** Sends a request that the SDK does not make, such as for a stream. @throws LetterhausError, ConnectionError */
   request: (path: string, init?: RequestInit) => Promise<Response>;
   /** Client for another project (`*` for all) or environment. Works only on the machine of the service. */
@@ -57,7 +57,7 @@ type ScopeOfResponse = {
   status: number;
 };
 
-type Part = { client: Letterhaus; environment: Environment };
+type ScopedClient = { client: Letterhaus; environment: Environment };
 
 /**
  * The environment without --environment. `both`: a list shows both. `of_id`: the object's; the option does not exist.
@@ -143,8 +143,8 @@ function withApi<Options extends ApiOptions, Args extends unknown[]>({
 }: ApiCommand<Options, Args>) {
   return async (cli: Cli, options: Options, args: Args): Promise<CommandResult | ExitCode> => {
     const { key, url } = options;
-    const place = { key, url: hasOtherUrl ? undefined : url };
-    const connection = connect(cli, place, { takesKeyOfEnv, onlyHere: rule === 'none' });
+    const target = { key, url: hasOtherUrl ? undefined : url };
+    const connection = connect(cli, target, { takesKeyOfEnv, onlyHere: rule === 'none' });
     if (isFailure(connection)) return connection;
     const { project, environment, allProjects } = options;
     if (connection.key !== null && (project ?? environment ?? allProjects) !== undefined) {
@@ -290,11 +290,11 @@ export async function nullIfNotFound<Result>(request: Promise<Result>): Promise<
 }
 
 export async function listInAll<Row>(
-  parts: readonly Part[],
+  clients: readonly ScopedClient[],
   list: (client: Letterhaus) => AsyncIterable<Row>,
 ): Promise<(Row & { environment: Environment })[]> {
   const rows: (Row & { environment: Environment })[] = [];
-  for (const { client, environment } of parts) {
+  for (const { client, environment } of clients) {
     for await (const row of list(client)) rows.push({ ...row, environment });
   }
   return rows;

@@ -1,8 +1,8 @@
 /**
  * Constructs one worker: HTTP, accept, delivery and webhooks, with one database.
  *
- * This file and the server-*.ts files beside it construct the parts and connect them. Rooms import one another only
- * through their stores and ports. Everything else is passed here as arguments.
+ * This file and the server-*.ts files beside it construct the components and connect them. Rooms import one another
+ * only through their stores and ports. Everything else is passed here as arguments.
  */
 import type { Registry } from 'prom-client';
 import { createHttpAccounts } from '../../accounts/http-accounts.ts';
@@ -88,9 +88,9 @@ export async function createServer(
   supervisor: SupervisorLink,
 ): Promise<WorkerServer> {
   const context = createWorkerContext(setup, supervisor.onHolder);
-  const parts = createParts(context, supervisor);
-  const { readiness, delivery, accepting, webhooks, sending } = parts;
-  const app = createApp(context, parts, supervisor);
+  const components = createComponents(context, supervisor);
+  const { readiness, delivery, accepting, webhooks, sending } = components;
+  const app = createApp(context, components, supervisor);
 
   await app.ready();
   supervisor.onLoaded();
@@ -99,7 +99,7 @@ export async function createServer(
   sending.startUnlessOnHold();
   const closeAdmin = await listenForRequests(app, setup);
   const smtp = await listenForMail(context, {
-    accept: parts.accept,
+    accept: components.accept,
     onWebhooksQueued: () => webhooks.wake(),
     refusal: () => readiness.refusal(),
     diskFull: readiness.diskFull,
@@ -118,12 +118,12 @@ export async function createServer(
     useSecretKeys: (secretKey) => context.secrets.replaceKeys(secretKey),
     receiveFromBroker: (messages) => delivery.connections.receive(messages),
     noteLogIn: (client) => smtp.noteLogIn(client),
-    stop: () => stopInOrder(context, { ...parts, app, closeAdmin, smtp }),
+    stop: () => stopInOrder(context, { ...components, app, closeAdmin, smtp }),
   };
 }
 
-/** The parts of a worker between its context and its listeners. */
-type ServerParts = {
+/** What a worker constructs between its context and its listeners. */
+type ServerComponents = {
   webhooks: WebhookLoop;
   delivery: ReturnType<typeof createDelivery>;
   accepting: Accepting;
@@ -139,7 +139,7 @@ type ServerParts = {
   sending: SendingControl;
 };
 
-function createParts(context: WorkerContext, supervisor: SupervisorLink): ServerParts {
+function createComponents(context: WorkerContext, supervisor: SupervisorLink): ServerComponents {
   const { setup, lease, registry } = context;
   const world = systemWorld;
   const { holder, isFresh, checksRequested } = lease;
@@ -200,7 +200,7 @@ function addMetrics(
     lease,
     webhooks,
     readiness,
-  }: Pick<WorkerContext, 'lease'> & Pick<ServerParts, 'webhooks' | 'readiness'>,
+  }: Pick<WorkerContext, 'lease'> & Pick<ServerComponents, 'webhooks' | 'readiness'>,
 ): void {
   addWebhookCounter(registry, () => webhooks.stats);
   addReadiness(registry, () => ({
@@ -220,7 +220,7 @@ function createReadiness(
 /** Constructs what sends mail of the service itself: notices to senders, and mail to the operator. */
 function createMailing(
   context: WorkerContext,
-  { accepting, accept, readiness }: Pick<ServerParts, 'accepting' | 'accept' | 'readiness'>,
+  { accepting, accept, readiness }: Pick<ServerComponents, 'accepting' | 'accept' | 'readiness'>,
 ): MailLoop[] {
   const world = systemWorld;
   const notices = new NoticeSender({ ...context, world, accept });
@@ -243,14 +243,18 @@ function createVisits(context: WorkerContext, onWebhooksQueued: () => void): Vis
   });
 }
 
-function createApp(context: WorkerContext, parts: ServerParts, supervisor: SupervisorLink): App {
+function createApp(
+  context: WorkerContext,
+  components: ServerComponents,
+  supervisor: SupervisorLink,
+): App {
   const { db, builder, config, activity, refusedLogIns } = context;
-  const { readiness, sending } = parts;
+  const { readiness, sending } = components;
   const world = systemWorld;
   const localUrl = ownUrl(config);
   const services: HttpServices = {
     ...context,
-    ...parts,
+    ...components,
     world,
     accounts: createHttpAccounts({ ...context, world, localUrl }),
     templates: new TemplateService(context),
@@ -292,9 +296,12 @@ async function composeContent(
 
 type Listeners = { app: App; closeAdmin: () => Promise<void>; smtp: SmtpPorts };
 
-async function stopInOrder(context: WorkerContext, parts: ServerParts & Listeners): Promise<void> {
-  const { app, closeAdmin, smtp, mailing, delivery, accepting, webhooks, visits } = parts;
-  parts.readiness.stop();
+async function stopInOrder(
+  context: WorkerContext,
+  components: ServerComponents & Listeners,
+): Promise<void> {
+  const { app, closeAdmin, smtp, mailing, delivery, accepting, webhooks, visits } = components;
+  components.readiness.stop();
   await Promise.all([app.close(), closeAdmin(), smtp.close(), stopMailing(mailing)]);
   // The dispatcher stops last, because it releases emails that are accepted while requests end.
   await Promise.all([delivery.stop(), accepting.stop(), webhooks.stop(), visits.stop()]);
