@@ -89,7 +89,7 @@ export type ConcludedAttempt = {
   outcome: Outcome;
   /** The attempt in the form of the timeline; null: nothing was attempted. */
   attempt: object | null;
-  /** On the monotonic clock; null: nothing was attempted. */
+  /** When the attempt began, on the monotonic clock; null: nothing was attempted. */
   startedMs: number | null;
   /** True when a complaint follows the outcome, for a test key. */
   thenComplains?: boolean;

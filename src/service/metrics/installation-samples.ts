@@ -137,7 +137,7 @@ function queueSamples(queue: readonly ProviderDepth[]): Samples {
     ),
     gauge(
       'queue_provider_depth',
-      'The depth by provider.',
+      'Recipients that have not ended, by provider.',
       by((one) => one.depth),
     ),
     gauge(

@@ -26,7 +26,7 @@ export function createWorkerCounters(registry: Registry) {
     }),
     acceptSeconds: new Histogram({
       name: 'letterhaus_accept_seconds',
-      help: 'From a checked request to its commit.',
+      help: 'Seconds from a checked request to its commit.',
       buckets,
       registers,
     }),
@@ -176,7 +176,7 @@ function addProviderGauges(
   );
   gauge(
     'letterhaus_provider_window',
-    { help: 'Connections that are currently allowed.', aggregator: 'max' },
+    { help: 'Connections that a provider may have now, by provider.', aggregator: 'max' },
     ({ window }) => window,
   );
   gauge(

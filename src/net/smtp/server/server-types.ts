@@ -102,16 +102,16 @@ export type SmtpServerLimits = {
   /** RFC 5321 §4.5.3.1.8 requires 100. */
   recipientsPerMessage: number;
   messagesPerClientAndMinute: number;
-  /** From a reply to the end of the next command. */
+  /** Limits the time from a reply to the end of the next command. */
   commandTimeoutMs: number;
   /** Interval in which content must arrive again, at 1,000 octets a second or more. */
   dataTimeoutMs: number;
-  /** From the 354 to the end of the content. */
+  /** Limits the time from the 354 to the end of the content. */
   messageTimeoutMs: number;
   tlsTimeoutMs: number;
-  /** From the connection to the log-in, with handshakes and greeting, on ports with log-in. */
+  /** Limits the time from the connection to the log-in, with handshakes and greeting, on ports with log-in. */
   logInTimeoutMs: number;
-  /** From the connection; a message in progress is completed. */
+  /** Limits the time from the connection on; a message in progress is completed. */
   sessionTimeoutMs: number;
 };
 
