@@ -59,7 +59,7 @@ export type DatabaseAccess =
 
 export type OpenDatabase = Extract<DatabaseAccess, { kind: 'open' }>;
 
-/** Returns a finding for each database that is not open, in place of what the check would find. */
+/** Runs the check if the database is open; otherwise returns one `unknown` with the reason. */
 export async function withDatabase(
   { database }: Pick<CheckContext, 'database'>,
   check: (database: OpenDatabase) => Promise<readonly Finding[]>,
@@ -68,7 +68,7 @@ export async function withDatabase(
   return [unknown(`The database cannot be read: ${database.reason}`)];
 }
 
-/** Does the same for checks that read tables of this version. */
+/** Also requires the schema of this version. */
 export function withTables(
   context: Pick<CheckContext, 'database'>,
   check: (db: Queryable) => Promise<readonly Finding[]>,

@@ -19,8 +19,9 @@ import { type Check, type CheckReport, runChecks } from './run-checks.ts';
 
 type Options = { only?: readonly Check[]; list?: true };
 
-const NOTES = `Run it on the machine of the service, with the variables of the service. It changes nothing, sends
-no mail, and works with and without a running service. The exit code is 1 when a finding is red.`;
+const NOTES = `Run it on the machine of the service, with the variables of the service. It changes no setting
+and no data, sends no mail, and works with and without a running service. It writes one temporary file
+and removes it. The exit code is 1 when a finding is red.`;
 
 export function describeDoctor(doctor: Command, cli: Cli): void {
   const described = doctor

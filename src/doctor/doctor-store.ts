@@ -9,7 +9,7 @@ export type ServerSettings = {
   fullPageWrites: string;
   dataChecksums: string;
   autovacuum: string;
-  /** Setting of sessions that do not set it. The service does. */
+  /** True on a standby, which accepts no writes. */
   isReadOnly: boolean;
   connectionsMax: number;
   /** Connections for superusers and other reserved ones. */

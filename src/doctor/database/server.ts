@@ -41,7 +41,7 @@ export const DATABASE: Check = {
     }
     if (lastDay !== undefined && Date.parse(lastDay) < world.now()) {
       findings.push(
-        yellow(`PostgreSQL ${version} gets no more updates since ${lastDay}.`, {
+        yellow(`PostgreSQL ${version} has had no updates since ${lastDay}.`, {
           meaning: 'Faults that others find stay in it.',
           remedy: 'Move to a newer version (docs/moving-database.md).',
         }),
@@ -171,7 +171,7 @@ export const DATABASE_SPEED: Check = {
         await db.query('select 1');
         times.push(context.world.monotonicMs() - startedMs);
       }
-      // Other checks use the same connection, so the shorter half shows the way to the server.
+      // Other checks use the same connection, so the lower quartile is the round trip alone.
       const ms = times.toSorted((a, b) => a - b)[ROUND_TRIPS / 4] ?? 0;
       const found = `A short statement takes ${ms.toFixed(1)} ms.`;
       if (ms <= SLOW_ROUND_TRIP_MS) return [green(found)];

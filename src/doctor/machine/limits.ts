@@ -36,7 +36,7 @@ export const MEMORY: Check = {
   title: 'Memory',
   async run({ machine: { workers } }) {
     const bytes = Math.min(totalmem(), (await containerLimit()) ?? Infinity);
-    const found = `${Math.round(bytes / MB)} MB of memory are there for the database and ${workers} workers.`;
+    const found = `The database and ${workers} workers share ${Math.round(bytes / MB)} MB of memory.`;
     if (bytes >= MEMORY_BYTES_MIN) return [green(found)];
     return [
       yellow(found, {

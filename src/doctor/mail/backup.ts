@@ -78,7 +78,7 @@ function judgeAge(
   ageMs: number,
   { place, dueEveryMs }: { place: string; dueEveryMs: number },
 ): Finding {
-  const found = `The last backup is ${ageText(ageMs)} old (${place}).`;
+  const found = `The newest backup is ${ageText(ageMs)} old (${place}).`;
   if (ageMs <= dueEveryMs) return green(found, place);
   return (ageMs > OLD_MS ? red : yellow)(found, {
     subject: place,

@@ -125,7 +125,7 @@ test('a backup is red after a week, yellow when it is late, and named when it is
     writeFileSync(join(to, `letterhaus-${time}.backup`), '');
     const [age, disk] = await lab.run(BACKUP, { env, world });
     assert.equal(age?.level, level, age?.found ?? '');
-    if (level === 'red') assert.match(age?.found ?? '', /^The last backup is 9 days old/);
+    if (level === 'red') assert.match(age?.found ?? '', /^The newest backup is 9 days old/);
     assert.match(disk?.found ?? '', /are on the disk of the database/);
   }
 });

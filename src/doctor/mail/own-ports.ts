@@ -101,7 +101,8 @@ async function tryToRelay(context: CheckContext, port: Port): Promise<Finding> {
   return red(`Port ${port.port} accepts mail for ${STRANGER} without a log-in.`, {
     subject,
     meaning: 'Spammers find open relays within hours, and receivers then block the address.',
-    remedy: 'Stop the program that listens there. It is not this service, or it stands before it.',
+    remedy:
+      'Stop the program that listens there. Either another program has the port, or a proxy in front of the service accepts the mail.',
     command: `ss -ltnp 'sport = :${port.port}'`,
   });
 }

@@ -73,6 +73,9 @@ test('mail that waits too long, mail on hold and a suspended provider are named'
     'yellow: Mail to 1 recipient is on hold.',
     'yellow: google is suspended: no server answered.',
   ]);
+  const [onHold] = await lab.run(QUEUE, { database });
+  assert.match(onHold?.meaning ?? '', /until it is released or its pause ends, and it expires/);
+  assert.match(onHold?.remedy ?? '', /end the pause .* set-reputation-alert PROJECT --resume\.$/);
 });
 
 test('conditions that stop mail are red, and the others yellow', async () => {

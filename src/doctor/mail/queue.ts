@@ -35,8 +35,10 @@ export const QUEUE: Check = {
       if (onHold > 0) {
         findings.push(
           yellow(`Mail to ${recipients(onHold)} is on hold.`, {
-            meaning: 'It waits until an operator releases it.',
-            remedy: 'Release it, or drop it.',
+            meaning:
+              'It is not sent until it is released or its pause ends, and it expires meanwhile.',
+            remedy:
+              'Release or drop it, or end the pause of a domain: letterhaus projects set-reputation-alert PROJECT --resume.',
             command: 'letterhaus queue',
           }),
         );

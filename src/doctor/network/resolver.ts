@@ -163,7 +163,7 @@ function validating({ config, dnsServers }: CheckContext): Finding {
   if (config.dnsTrustAd && remote.length === 0) return green(found);
   if (config.dnsTrustAd) {
     return yellow(`${found} Its answers cross a network.`, {
-      meaning: 'Who can change packets on that way can forge answers that count as validated.',
+      meaning: 'Anyone who can change packets on the way can forge answers.',
       remedy: REMEDY,
     });
   }
