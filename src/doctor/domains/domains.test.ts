@@ -111,10 +111,14 @@ test('without an https address or reverse DNS, the requirement is named', async 
 });
 
 test('DMARC that is missing, without action, without reports or with a foreign report address is named', async () => {
-  const check = async (texts: string[]) => {
+  const checkDmarc = async (texts: string[]) => {
     lab.dns.set(`_dmarc.${NAME}`, 'TXT', texts);
     const findings = await lab.run(policies.DOMAIN_DMARC, { database });
     lab.dns.set(`_dmarc.${NAME}`, 'TXT', [DMARC]);
+    return findings;
+  };
+  const check = async (texts: string[]) => {
+    const findings = await checkDmarc(texts);
     return findings.map(({ level, found }) => `${level}: ${found}`).join('\n');
   };
   assert.match(await check([]), /^yellow: There is no DMARC record at _dmarc\.acme\.com/);
@@ -122,6 +126,9 @@ test('DMARC that is missing, without action, without reports or with a foreign r
   const weak = await check(['v=DMARC1; p=none; rua=mailto:dmarc@acme.com']);
   assert.match(weak, /^yellow: The DMARC policy at _dmarc\.acme\.com is "none"/);
   assert.match(await check(['v=DMARC1; p=reject']), /^yellow: The DMARC record .* no reports/);
+  const [quoted] = await checkDmarc([`"${DMARC}"`]);
+  assert.match(quoted?.found ?? '', /does not start with "v=DMARC1;", so receivers ignore it\.$/);
+  assert.match(quoted?.remedy ?? '', /^Write its text without quotation marks, and start it with/);
   const foreign = 'v=DMARC1; p=reject; rua=mailto:acme@reports.example';
   const name = 'acme.com._report._dmarc.reports.example';
   assert.match(await check([foreign]), new RegExp(`has not agreed: ${name} is missing`));

@@ -1,5 +1,5 @@
 /** The sending domains that the doctor checks: the one that its user names, or the live ones of all projects. */
-import { adviseOn, type Advice } from '../../domains/dns/advice.ts';
+import { type AdviceFinding, adviseOn } from '../../domains/dns/advice.ts';
 import type { StoredDomain } from '../../domains/domain-store.ts';
 import type { CheckContext } from '../check-context.ts';
 import { listLiveDomains } from '../doctor-store.ts';
@@ -47,11 +47,11 @@ function withoutDomains({ database }: CheckContext): Finding {
   });
 }
 
-const advices = new WeakMap<CheckContext, Map<string, Promise<Advice[]>>>();
+const advices = new WeakMap<CheckContext, Map<string, Promise<AdviceFinding[]>>>();
 
 /** Returns the advice of the check of domains (domains/dns/advice.ts), looked up once for each domain and run. */
-export function adviceFor(context: CheckContext, name: string): Promise<Advice[]> {
-  const known = advices.get(context) ?? new Map<string, Promise<Advice[]>>();
+export function adviceFor(context: CheckContext, name: string): Promise<AdviceFinding[]> {
+  const known = advices.get(context) ?? new Map<string, Promise<AdviceFinding[]>>();
   advices.set(context, known);
   const { resolver: lookups, config } = context;
   const { hostname, sources } = config;
@@ -60,13 +60,8 @@ export function adviceFor(context: CheckContext, name: string): Promise<Advice[]
   return advice;
 }
 
-/** Makes two sentences of a message in the form `there is no record: add it`. */
-export function splitMessage(message: string): { found: string; remedy: string } {
-  const [, found = message, remedy = 'Correct it'] = /^(.*?): (.*)$/s.exec(message) ?? [];
-  return { found: sentence(found), remedy: sentence(remedy) };
-}
-
-function sentence(text: string): string {
-  const start = text.slice(0, 1).toUpperCase() + text.slice(1);
+/** Makes a sentence of a clause, as the check of domains writes them. */
+export function sentence(clause: string): string {
+  const start = clause.slice(0, 1).toUpperCase() + clause.slice(1);
   return /[.?!]$/.test(start) ? start : `${start}.`;
 }

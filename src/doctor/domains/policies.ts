@@ -6,7 +6,7 @@ import { fetchStsPolicy, policyNames, readStsRecord } from '../../net/tls/mta-st
 import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
-import { adviceFor, forEachDomain, splitMessage } from './live-domains.ts';
+import { adviceFor, forEachDomain, sentence } from './live-domains.ts';
 
 const DAY_S = 86_400;
 const REPORT_DOMAINS_MAX = 5;
@@ -215,7 +215,9 @@ async function findAdvice(
   about: 'dmarc' | 'replies' | 'mta_sts',
 ): Promise<{ found: string; remedy: string }[]> {
   const advice = await adviceFor(context, name);
-  return advice.filter((one) => one.about === about).map(({ message }) => splitMessage(message));
+  return advice
+    .filter((one) => one.about === about)
+    .map(({ found, remedy }) => ({ found: sentence(found), remedy: sentence(remedy) }));
 }
 
 function noAnswer(subject: string, message: string): Finding {

@@ -1,19 +1,19 @@
 /** The records that authorise this installation to send for each domain, as receivers find them. */
 import { readInstallationHosts, recordSetupOf } from '../../domains/domain-check.ts';
 import { type CheckedRecord, requiredRecords } from '../../domains/dns/records.ts';
-import { checkDomain } from '../../domains/dns/verify.ts';
+import { checkRecords } from '../../domains/dns/verify.ts';
 import type { StoredDomain } from '../../domains/domain-store.ts';
 import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
-import { forEachDomain, splitMessage } from './live-domains.ts';
+import { forEachDomain, sentence } from './live-domains.ts';
 
 export const DOMAIN_RECORDS: Check = {
   id: 'domain_records',
   title: 'Records of each domain',
   run: (context) =>
     forEachDomain(context, async ({ name, stored }) => {
-      if (stored !== null) return checkRecords(context, stored);
+      if (stored !== null) return checkStored(context, stored);
       const { database } = context;
       if (database.kind !== 'open') {
         const found = `The keys of ${name} cannot be read: ${database.reason}`;
@@ -30,15 +30,14 @@ export const DOMAIN_RECORDS: Check = {
     }),
 };
 
-async function checkRecords(context: CheckContext, domain: StoredDomain): Promise<Finding[]> {
+async function checkStored(context: CheckContext, domain: StoredDomain): Promise<Finding[]> {
   const { database, config, resolver } = context;
   if (database.kind !== 'open') return [];
   const installation = await readInstallationHosts(database.db, config);
   const expected = requiredRecords(recordSetupOf(domain, installation));
-  const { hostname, sources } = config;
   const { name } = domain;
-  const found = await checkDomain(expected, { name, installation, hostname, sources, resolver });
-  const findings = found.records.flatMap((record) => judge(record, domain));
+  const records = await checkRecords(expected, { name, installation, resolver });
+  const findings = records.flatMap((record) => judge(record, domain));
   if (domain.isKeyUnusable) {
     findings.push(
       red(`The secret key does not decrypt the DKIM keys of ${name}.`, {
@@ -56,10 +55,10 @@ async function checkRecords(context: CheckContext, domain: StoredDomain): Promis
 function judge(record: CheckedRecord, { name: domain }: StoredDomain): Finding[] {
   const { type, name, value, priority, required, status, problem } = record;
   const subject = name;
-  if (status === 'dns_error') return [unknown(splitMessage(problem ?? '').found, { subject })];
+  if (status === 'dns_error') return [unknown(splitProblem(problem ?? '').found, { subject })];
   // The keys beside the one that signs now are optional, and so is Ed25519.
   if (problem === null || (!required && status !== 'mismatch')) return [];
-  const { found, remedy } = splitMessage(problem);
+  const { found, remedy } = splitProblem(problem);
   const text = priority === undefined ? `"${value}"` : `${priority} ${value}`;
   const command = `letterhaus domains verify ${domain}`;
   if (status === 'verified') {
@@ -75,4 +74,10 @@ function judge(record: CheckedRecord, { name: domain }: StoredDomain): Finding[]
       command,
     }),
   ];
+}
+
+/** Makes two sentences of a problem in the form `there is no record: add it`. */
+function splitProblem(problem: string): { found: string; remedy: string } {
+  const [, found = problem, remedy = 'Correct it'] = /^(.*?): (.*)$/s.exec(problem) ?? [];
+  return { found: sentence(found), remedy: sentence(remedy) };
 }

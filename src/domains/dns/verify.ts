@@ -17,7 +17,7 @@ import { compareMx } from './compare-mx.ts';
 import { compareSpf, mechanismsOf } from './compare-spf.ts';
 import type { RecordComparison } from './record-comparison.ts';
 import { type DnsLookups, zonesOf } from './zone-names.ts';
-import { type Advice, adviseOn, type Source } from './advice.ts';
+import { type Advice, adviseOn, type Source, toAdvice } from './advice.ts';
 import {
   type CheckedRecord,
   type ExpectedRecord,
@@ -59,11 +59,20 @@ export async function checkDomain(
   context: CheckContext,
 ): Promise<DomainCheck> {
   const lookups = freshLookups(context.resolver);
-  const [records, advice] = await Promise.all([
-    Promise.all(expected.map((record) => checkRecord(record, { ...context, lookups }))),
+  const [records, findings] = await Promise.all([
+    checkRecords(expected, context),
     adviseOn({ ...context, sources: context.sources ?? [], lookups }),
   ]);
-  return summarize(records, advice);
+  return summarize(records, findings.map(toAdvice));
+}
+
+/** The same without advice. */
+export function checkRecords(
+  expected: readonly ExpectedRecord[],
+  context: Pick<CheckContext, 'name' | 'installation' | 'resolver'>,
+): Promise<CheckedRecord[]> {
+  const lookups = freshLookups(context.resolver);
+  return Promise.all(expected.map((record) => checkRecord(record, { ...context, lookups })));
 }
 
 /**
