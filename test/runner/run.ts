@@ -137,7 +137,7 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
   return results;
 }
 
-/** Share of the time of all cores over MEASURE_MS. Cores are never idle for less, because tests wait for one another. */
+/** Share of the time of all cores over MEASURE_MS. For less, cores are never idle: tests wait for one another. */
 const IDLE_SHARE = 0.15;
 const MEASURE_MS = 500;
 

@@ -65,8 +65,8 @@ export class SmtpConnection {
   }
 
   /**
-   * Sends one message to one recipient. Never rejects because of the server. The connection must be `isReusable`, or the
-   * transaction the announced one. An announced one that cannot begin within ANNOUNCED_WAIT_MS fails in the phase
+   * Sends one message to one recipient. Never rejects because of the server. The connection must be `isReusable`, or
+   * the transaction the announced one. An announced one that cannot begin within ANNOUNCED_WAIT_MS fails in the phase
    * `mail` and is not sent.
    * @param pickNext returns the transaction to announce after this one
    */

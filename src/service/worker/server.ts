@@ -122,7 +122,7 @@ export async function createServer(
   };
 }
 
-/** What a worker constructs between its context and its listeners. */
+/** A worker constructs these between its context and its listeners. */
 type ServerComponents = {
   webhooks: WebhookLoop;
   delivery: ReturnType<typeof createDelivery>;
