@@ -4,6 +4,7 @@ import { asPrefix, isInBucket, parseBucketUrl } from '../backup/places/locate-pl
 import { requirePassphrase } from '../backup/sealed-key.ts';
 import type { S3Access } from '../net/s3/transport.ts';
 import type { EnvReader } from './env-reader.ts';
+import { DAY_MS, HOUR_MS } from '../lib/units.ts';
 
 export type BackupConfig = {
   /** The folder or s3://bucket/prefix of scheduled backups; null for none. */
@@ -28,13 +29,13 @@ type PointInTimeConfig = {
   keepMs: number;
 };
 
-const DEFAULT_EVERY_MS = 6 * 3600_000;
+const DEFAULT_EVERY_MS = 6 * HOUR_MS;
 const DEFAULT_KEEP = 28;
 const DEFAULT_REGION = 'us-east-1';
 const UNIT_MS = { m: 60_000, h: 3600_000, d: 86_400_000 };
 const EVERY_MS_MIN = 60_000;
-const DEFAULT_BASE_EVERY_MS = 7 * 86_400_000;
-const DEFAULT_POINT_IN_TIME_KEEP_MS = 14 * 86_400_000;
+const DEFAULT_BASE_EVERY_MS = 7 * DAY_MS;
+const DEFAULT_POINT_IN_TIME_KEEP_MS = 14 * DAY_MS;
 const PERIOD_RULE = 'write 30m, 6h or 1d';
 
 /** Reads the variables. Scheduled backups contain the sealed secret key, so a place for them needs a sealing key. */

@@ -3,6 +3,7 @@
  * sending/webhook-outcomes.ts reads the facts and stores the decision.
  */
 import type { EndpointStatus } from './endpoint-store.ts';
+import { DAY_MS } from '../lib/units.ts';
 
 /** An endpoint as it is stored. */
 export type HealthFacts = {
@@ -39,7 +40,7 @@ export type AttemptTally = {
 /** After this many failures in a row, an endpoint gets one attempt at a time, between suspensions. */
 export const SUSPENSION_FAILURES = 5;
 
-const DISABLED_AFTER_MS = 5 * 24 * 3600_000;
+const DISABLED_AFTER_MS = 5 * DAY_MS;
 const SUSPENDED_FIRST_MS = 5_000;
 const SUSPENDED_MAX_MS = 5 * 60_000;
 

@@ -8,12 +8,13 @@ import { type S3Access, type S3Timing } from '../../net/s3/transport.ts';
 import { beginUpload } from '../../net/s3/upload.ts';
 import { objectJournal } from './bucket-journal.ts';
 import { type BackupPlace, type Destination, PlaceProblem, backupTimeMs } from './backup-place.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
 /**
  * Age of an unfinished upload after which it is aborted. Uploads may take hours, and stores do not say whether one is
  * active.
  */
-const ABANDONED_AFTER_MS = 24 * 3600_000;
+const ABANDONED_AFTER_MS = DAY_MS;
 
 export type ObjectsOptions = {
   access: S3Access;

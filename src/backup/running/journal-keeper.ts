@@ -6,13 +6,14 @@ import type { Logger } from 'pino';
 import { type BackupPlace, backupTimeMs } from '../places/backup-place.ts';
 import { readDatabaseTime, type JournalRow, readJournalRows } from '../store/journal-rows.ts';
 import type { Queryable } from '../../database/database.ts';
+import { DAY_MS, HOUR_MS } from '../../lib/units.ts';
 
 /** A statement ends after 20 s. By then, rows with an earlier time are committed. */
 const OVERLAP_MS = 25_000;
 /** Time range of one statement. Keys are kept for a day; older ranges have only suppressions. */
 const WINDOW_MS = 5 * 60_000;
-const OLD_WINDOW_MS = 24 * 3600_000;
-const KEYS_FOR_MS = 26 * 3600_000;
+const OLD_WINDOW_MS = DAY_MS;
+const KEYS_FOR_MS = 26 * HOUR_MS;
 
 type JournalKeeperOptions = {
   db: Queryable;

@@ -25,6 +25,7 @@ import type { Postmaster, ServerSetup } from './postmaster.ts';
 import { EngineProblem } from './problem.ts';
 import type { Clock } from './process.ts';
 import { startPostmaster } from './running-server.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
 export type Recovery = {
   dataDir: string;
@@ -41,7 +42,7 @@ export type Recovery = {
 };
 
 /** The WAL of a week may have to be replayed. */
-const START_TIMEOUT_MS = 7 * 86_400_000;
+const START_TIMEOUT_MS = 7 * DAY_MS;
 const REPORT_EVERY_MS = 2_000;
 const TAIL_BYTES = 1_000;
 const SIZING = { connections: 0, memoryBytes: 1024 ** 3, diskBytes: 25 * 1024 ** 3 };

@@ -22,6 +22,7 @@ import type { SmtpConnections } from '../shaping/smtp-connections.ts';
 import type { FairQueue } from '../memory/fair-queue.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
 /** Limit on one statement's claims. When this many are due there is a backlog. */
 const CLAIM_MAX = 128;
@@ -33,7 +34,7 @@ const LOW_WATER_MARGIN_MS = 60_000;
 const UNKNOWN_PROVIDER_MAX = 2;
 const UNKNOWN_PROVIDERS_MAX = 32;
 const QUEUES_WITH_MORE_MAX = 1_000;
-const START_SPREAD_MS = 2 * 365 * 24 * 3600_000;
+const START_SPREAD_MS = 2 * 365 * DAY_MS;
 const FIRST_PROJECT = '00000000-0000-0000-0000-000000000000';
 
 type ClaimResult = {

@@ -8,11 +8,12 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
+import { DAY_MS, HOUR_MS } from '../../lib/units.ts';
 
-const REDUCED_FOR_MS = 3 * 24 * 3600_000;
+const REDUCED_FOR_MS = 3 * DAY_MS;
 const BROKEN_FOR_MS = 10 * 60_000;
-const WORKED_FOR_MS = 3 * 24 * 3600_000;
-const REQUIRED_WHILE_FAILING_MS = 3600_000;
+const WORKED_FOR_MS = 3 * DAY_MS;
+const REQUIRED_WHILE_FAILING_MS = HOUR_MS;
 const REMEMBERED_MAX = 10_000;
 
 type HostTls = {

@@ -26,6 +26,7 @@ import type { SlotHolder } from '../memory/slots.ts';
 import { type Source, sourcesFor } from './sources.ts';
 import { sessionKeyOf, type SmtpTarget } from '../route/smtp-target.ts';
 import { UplinkView } from '../outage/uplink-view.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
 type SlowMessage = Extract<WorkerMessage, { kind: 'slow' }>;
 type ProviderMessage = Exclude<BrokerMessage, { kind: 'host' | 'prompt' | 'uplink' }>;
@@ -77,7 +78,7 @@ const DEAD_AFTER_TIMEOUT_MS = 15 * 60_000;
 /** Milliseconds. Most servers that greylist accept a retry from the same address within this time. */
 const SOURCE_UNUSABLE_FOR_MS = 15 * 60_000;
 /** Milliseconds without announced messages for a server that did not answer one. */
-const NO_ANNOUNCING_FOR_MS = 3 * 24 * 3600_000;
+const NO_ANNOUNCING_FOR_MS = 3 * DAY_MS;
 /** Milliseconds that a delivery waits for a connection before it leaves memory to others. */
 const SESSION_WITHIN_MS = 30_000;
 const NO_SESSION_DELAY_MS = 2_000;

@@ -10,6 +10,7 @@ import type { World } from '../../lib/world.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { AddressGuard } from '../ip-addresses.ts';
 import { guardedRequest } from '../http/guarded-client.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
 /** Results of RFC 8460 §4.3 for a policy that was announced but not obtained. */
 export type StsResult = 'sts-policy-fetch-error' | 'sts-policy-invalid' | 'sts-webpki-invalid';
@@ -38,7 +39,7 @@ const POLICY_BYTES_MAX = 65_536;
 const RECHECK_MS = 5 * 60_000;
 /** Interval of checks after a DNS failure and after failed deliveries. */
 const RECHECK_SOON_MS = 60_000;
-const REFETCH_AFTER_MS = 24 * 3600_000;
+const REFETCH_AFTER_MS = DAY_MS;
 const REFETCH_AFTER_FAILURE_MS = 5 * 60_000;
 const DNS_BUDGET_MS = 5_000;
 /** Limit on domains in memory; the least recently used are evicted first. */

@@ -2,6 +2,7 @@
 import { webhookRetryDelayMs } from '../../core/retry.ts';
 import type { GuardedResponse } from '../../net/http/guarded-client.ts';
 import type { WebhookOutcome } from './webhook-outcomes.ts';
+import { DAY_MS, HOUR_MS } from '../../lib/units.ts';
 
 export type AttemptOutcome = Pick<WebhookOutcome, 'kind' | 'retryMs' | 'suspendMs' | 'attempt'>;
 type Attempt = NonNullable<AttemptOutcome['attempt']>;
@@ -11,8 +12,8 @@ export type ResponseOutcome = AttemptOutcome & { attempt: Attempt };
 
 /** Responses of an overloaded endpoint: their Retry-After applies to all of its deliveries. */
 const OVERLOADED_STATUSES = [429, 502, 503, 504];
-const RETRY_AFTER_MAX_MS = 24 * 3600_000;
-const SUSPENSION_MAX_MS = 3600_000;
+const RETRY_AFTER_MAX_MS = DAY_MS;
+const SUSPENSION_MAX_MS = HOUR_MS;
 /** Limit on the error text, because a certificate can name any number of hosts. */
 const ERROR_KEPT_CHARACTERS = 500;
 

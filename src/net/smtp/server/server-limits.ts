@@ -2,11 +2,12 @@
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../../lib/world.ts';
 import { closingReply, type ServerReply, type SmtpServerLimits } from './server-types.ts';
+import { DAY_MS } from '../../../lib/units.ts';
 
 const WINDOW_MS = 60_000;
 /** Limit on counted clients. Beyond it, all counts are reset. */
 const CLIENTS_MAX = 50_000;
-const KNOWN_FOR_MS = 24 * 3600_000;
+const KNOWN_FOR_MS = DAY_MS;
 /** Milliseconds until a log-in is announced again, because other workers may have restarted. */
 const ANNOUNCED_EVERY_MS = 600_000;
 const KNOWN_MAX = 20_000;
