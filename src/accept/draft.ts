@@ -22,6 +22,7 @@ import { isContentId, isMediaType } from '../mail/mime/header.ts';
 import { TRACKED_HTML_MAX_LENGTH, type Tracking } from '../mail/links/tracking-link.ts';
 import { formatHostedLink, PUBLIC_URL_MAX_LENGTH } from '../mail/links/unsubscribe-link.ts';
 import { typeByName, withCharset } from './content/attachment-type.ts';
+import { MIB } from '../lib/units.ts';
 
 export type EmailDraft = {
   email: Email;
@@ -99,7 +100,7 @@ const URL_MAX_LENGTH = 900;
 const ATTACHMENTS_MAX = 100;
 const FILENAME_MAX_BYTES = 255;
 
-export const MESSAGE_MAX_BYTES = 30 * 1024 * 1024;
+export const MESSAGE_MAX_BYTES = 30 * MIB;
 const MESSAGE_TOO_LARGE =
   'The message would be larger than 30 MB; send smaller attachments, or links.';
 

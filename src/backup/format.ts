@@ -14,6 +14,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib';
+import { MIB } from '../lib/units.ts';
 
 const MAGIC_NAME = 'letterhaus backup ';
 const FORMAT = 1;
@@ -23,9 +24,9 @@ const KINDS = { header: 0x48, data: 0x44, end: 0x45, trailer: 0x5a } as const;
 export type RecordKind = keyof typeof KINDS;
 
 const HEAD_BYTES = 9;
-export const BLOCK_BYTES = 1024 ** 2;
+export const BLOCK_BYTES = MIB;
 /** Largest payload: an incompressible block, or the header of a database with many weeks. */
-const PAYLOAD_BYTES_MAX = 16 * 1024 ** 2;
+const PAYLOAD_BYTES_MAX = 16 * MIB;
 /** A fast level: most bytes are contents, which the database has already compressed. */
 const LEVEL = { params: { [constants.ZSTD_c_compressionLevel]: 3 } };
 

@@ -23,7 +23,7 @@ import { readInstanceId } from '../secrets/secret-key-file.ts';
 import type { Cli } from './command.ts';
 import { type NodeState, findRunningNodes } from '../operator/running-nodes.ts';
 import type { Place } from './store.ts';
-import { DAY_MS } from '../lib/units.ts';
+import { DAY_MS, MIB } from '../lib/units.ts';
 
 export type MigrationReport = Migration & {
   /** Its existing tables. */
@@ -217,7 +217,7 @@ async function adviseBackup(
 }
 
 /** Limit on the bytes that migrations process within a moment. */
-export const MOMENT_BYTES = 64 * 1024 ** 2;
+export const MOMENT_BYTES = 64 * MIB;
 
 function adviseWork(migrations: readonly MigrationReport[]): string[] {
   return migrations

@@ -9,6 +9,7 @@ import { mostSimilar } from '../lib/similar.ts';
 import type { Env } from './env-file.ts';
 import { parseServer } from '../net/dns/dns-query.ts';
 import { splitDatabaseUrl } from '../database/server/address.ts';
+import { MIB } from '../lib/units.ts';
 
 export class EnvReader {
   readonly problems: string[] = [];
@@ -115,7 +116,7 @@ const MEGABYTES_MAX = 1e9;
 
 export function parseMegabytes(text: string): number | null {
   const megabytes = /^\d{1,10}$/.test(text) ? Number(text) : NaN;
-  return megabytes >= MEGABYTES_MIN && megabytes <= MEGABYTES_MAX ? megabytes * 1024 ** 2 : null;
+  return megabytes >= MEGABYTES_MIN && megabytes <= MEGABYTES_MAX ? megabytes * MIB : null;
 }
 
 /** Accepts at most 600 s, the longest timeout of RFC 5321 (after the final dot). */

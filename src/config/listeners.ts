@@ -12,6 +12,7 @@ import {
   parsePublicUrl,
   parseTimeoutMs,
 } from './env-reader.ts';
+import { MIB } from '../lib/units.ts';
 
 export type HttpConfig = {
   host: string;
@@ -124,7 +125,7 @@ export type SmtpConfig = {
 const SUBMISSIONS_PORT = 465;
 
 const MAIL_PORT_RULE = 'write a number from 1 to 65535, 0 for any, or off';
-const UNMATCHED_BYTES_MAX = 256 * 1024 ** 2;
+const UNMATCHED_BYTES_MAX = 256 * MIB;
 
 const UNMATCHED_RULE = 'write megabytes, from 32 to 1000000000';
 const TIMEOUT_RULE = 'write seconds, from 1 to 600';

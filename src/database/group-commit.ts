@@ -4,10 +4,11 @@
  * One fsync commits many items: without load nothing waits, and under load batches are full. A minimum pace prevents
  * many small batches.
  */
+import { MIB } from '../lib/units.ts';
 
 /** More items per batch only add latency (measured). */
 const BATCH_ITEMS_MAX = 64;
-const BATCH_BYTES_MAX = 8 * 1024 * 1024;
+const BATCH_BYTES_MAX = 8 * MIB;
 /** Size of an item that shares its batch with no other. */
 const OWN_BATCH_BYTES = BATCH_BYTES_MAX + 1;
 

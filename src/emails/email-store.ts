@@ -18,6 +18,7 @@ import {
 import { EVENT_DATA, EVENT_EMAIL } from '../events/event-store.ts';
 import { type Page, type PageResult, cutToPage } from '../database/page.ts';
 import { firstUuidAt } from '../database/ids.ts';
+import { MIB } from '../lib/units.ts';
 
 export type EmailSummary = {
   id: string;
@@ -129,7 +130,7 @@ const NEXT_ATTEMPT_AT = `case when q.held then null
                        else r.next_attempt_at end`;
 
 /** The text parts precede the attachments, so this is enough to show an email. */
-const RAW_BYTES_READ = 2 * 1024 * 1024;
+const RAW_BYTES_READ = 2 * MIB;
 
 /** One of the two columns is null (accept/store/columns.ts). */
 const HTML = 'coalesce(c.html, c.large_html)';

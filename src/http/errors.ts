@@ -22,6 +22,7 @@ import { rootFormatOf } from './root-format.ts';
 import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 import { SecretUnopenable } from '../secrets/secret-box.ts';
+import { MIB } from '../lib/units.ts';
 
 const STATUS_OF_CODE = {
   validation_error: 422,
@@ -64,7 +65,7 @@ export const JSON_TYPE = 'application/json; charset=utf-8';
 
 const UNAVAILABLE_RETRY_S = 5;
 const ENCODING_CHARACTERS_MAX = 60;
-export const BODY_MAX_BYTES = 45 * 1024 * 1024;
+export const BODY_MAX_BYTES = 45 * MIB;
 
 export const BODY_TOO_LARGE: HttpProblem = {
   status: 413,

@@ -2,6 +2,7 @@
  * Limits unmatched mail per minute, for each client and in total, because any sender can send it and it uses the disk.
  */
 import type { World } from '../lib/world.ts';
+import { MIB } from '../lib/units.ts';
 
 type MailVolume = { messages: number; bytes: number };
 
@@ -13,8 +14,8 @@ const NO_MAIL: MailVolume = { messages: 0, bytes: 0 };
 
 /** Limits of each worker. */
 export const UNMATCHED_LIMITS: UnmatchedLimits = {
-  perClient: { messages: 120, bytes: 1024 * 1024 },
-  total: { messages: 600, bytes: 8 * 1024 * 1024 },
+  perClient: { messages: 120, bytes: MIB },
+  total: { messages: 600, bytes: 8 * MIB },
 };
 
 export class UnmatchedRate {

@@ -18,6 +18,7 @@ import {
 } from './dsn-parameters.ts';
 import { addressField, dateText, headerField, headerLine } from './mime/header.ts';
 import { encodeText } from './mime/transfer-encoding.ts';
+import { MIB } from '../lib/units.ts';
 
 /** A recipient gets at most one notice of each kind. */
 export type NoticeKind = 'success' | 'failure' | 'delay';
@@ -64,7 +65,7 @@ const ACTION_OF_KIND = { success: 'delivered', failure: 'failed', delay: 'delaye
 const CLASS_OF_KIND = { success: '2', failure: '5', delay: '4' } as const;
 const DIAGNOSTIC_MAX = 500;
 /** Limit on a message that is returned whole, even with RET=FULL. */
-const RETURNED_BYTES_MAX = 10 * 1024 * 1024;
+const RETURNED_BYTES_MAX = 10 * MIB;
 export const NOTICE_SUBJECTS: Readonly<Record<NoticeFacts['action'], string>> = {
   delivered: 'Delivered: your message has arrived',
   relayed: 'Relayed: your message was passed on',

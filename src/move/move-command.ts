@@ -39,6 +39,7 @@ import {
   usageFailure,
 } from '../cli/command.ts';
 import { type Place, withAddress } from '../cli/store.ts';
+import { MIB } from '../lib/units.ts';
 
 export function describeMove(command: Command, cli: Cli): void {
   runnable(
@@ -151,7 +152,7 @@ async function showPlan({ from, url, fromPlace, toPlace }: PlannedMove): Promise
 }
 
 /** Speeds measured on two cores, by the size of the tables on disk (docs/decisions/0037-move.md). */
-const COPY_BYTES_PER_S = 6 * 1024 ** 2;
+const COPY_BYTES_PER_S = 6 * MIB;
 const COUNTED_PER_S = 2_000_000;
 const LOCK_S = 1;
 

@@ -19,6 +19,7 @@ import type { World } from '../../lib/world.ts';
 import type { AddressGuard } from '../../net/ip-addresses.ts';
 import type { Resolver } from '../../net/dns/resolver.ts';
 import { checkOutboundUrl, guardedDownload } from '../../net/http/guarded-client.ts';
+import { MIB } from '../../lib/units.ts';
 
 const PROJECT_MAX = 4;
 const PROJECT_WAITING_MAX = 64;
@@ -26,7 +27,7 @@ const PROCESS_MAX = 256;
 const REQUEST_MS = 30_000;
 const DOWNLOAD_MIN_MS = 10;
 /** Limit on base64 in one request, like the limit on a request's body (http/app.ts). */
-const REQUEST_MAX_BYTES = 45 * 1024 * 1024;
+const REQUEST_MAX_BYTES = 45 * MIB;
 
 export type AttachmentUrlOptions = {
   guard: AddressGuard;

@@ -36,13 +36,14 @@ import {
 import { isForFastPath } from './fast-path.ts';
 import { DatabaseUnavailable, isLockTimeout, type Queryable } from '../../database/database.ts';
 import { GroupCommit } from '../../database/group-commit.ts';
+import { MIB } from '../../lib/units.ts';
 
 export type AcceptStoreOptions = Omit<CommitOptions, 'limitsWithBlocks' | 'lockTimeoutMs'>;
 
 type Commits = GroupCommit<AcceptRequest, EmailResults>;
 
 /** Limit on the memory of emails that wait for their commit. Beyond it, requests are refused. */
-const PENDING_BYTES_MAX = 96 * 1024 * 1024;
+const PENDING_BYTES_MAX = 96 * MIB;
 /** High enough for 10,000 concurrent requests at one worker. */
 const PENDING_ITEMS_MAX = 20_000;
 /** Longest delay that grouping adds to a request. It halves the number of commits at medium load (bench/README.md). */

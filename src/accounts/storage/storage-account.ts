@@ -13,11 +13,11 @@ import type { NewEmail } from '../../accept/store/new-email.ts';
 import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
 import type { Queryable } from '../../database/database.ts';
 import { releaseStorage, type Reservation, reserveStorage } from './storage-store.ts';
-import { DAY_MS } from '../../lib/units.ts';
+import { DAY_MS, MIB } from '../../lib/units.ts';
 
-const CHUNK_BYTES = 4 * 1024 ** 2;
+const CHUNK_BYTES = 4 * MIB;
 /** Emails of this size or more reserve their own bytes. */
-const SMALL_BYTES = 1024 ** 2;
+const SMALL_BYTES = MIB;
 /** Milliseconds for which a full project is refused without another query. */
 const REFUSED_FOR_MS = 1_000;
 const RELEASE_EVERY_MS = 60_000;

@@ -16,6 +16,7 @@ import {
   PlaceProblem,
   backupTimeMs,
 } from './backup-place.ts';
+import { MIB } from '../../lib/units.ts';
 
 const UNFINISHED = '.unfinished';
 const MAGIC = 'letterhaus backup ';
@@ -120,7 +121,7 @@ export function pipeDestination(stream: Writable): Destination {
 
 export async function* readBackupFile(path: string): AsyncGenerator<Buffer> {
   try {
-    for await (const chunk of createReadStream(path, { highWaterMark: 1024 ** 2 })) {
+    for await (const chunk of createReadStream(path, { highWaterMark: MIB })) {
       yield chunk as Buffer;
     }
   } catch (error) {

@@ -47,6 +47,7 @@ import { JournalKeeper } from './journal-keeper.ts';
 import { pause } from '../../lib/pause.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 import type { WorkerPool } from '../../service/pool/worker-pool.ts';
+import { GIB } from '../../lib/units.ts';
 
 const ARCHIVE_EVERY_MS = 5_000;
 /** Time without an answer after which a network file system or a bucket counts as a failure. */
@@ -55,7 +56,7 @@ const WATCH_EVERY_MS = 10_000;
 const STOP_WITHIN_MS = 5_000;
 const BASE_RETRY_MS = 10 * 60_000;
 /** Below 1 GiB mail is refused. The WAL is given up before that. */
-const DISK_FREE_MIN_BYTES = 2 * 1024 ** 3;
+const DISK_FREE_MIN_BYTES = 2 * GIB;
 
 export type PointInTimeOptions = {
   config: Config;

@@ -15,6 +15,7 @@ import { type Layout, SOCKET_PORT } from './layout.ts';
 import { readPidFile } from './pid-file.ts';
 import { EngineProblem } from './problem.ts';
 import { type Clock, poll, isStillRunning } from './process.ts';
+import { MIB } from '../../lib/units.ts';
 
 /** Crash recovery replays up to max_wal_size, possibly from a slow disk. */
 const START_TIMEOUT_MS = 600_000;
@@ -211,7 +212,7 @@ export async function ensureDatabase(socketDir: string): Promise<string> {
   });
 }
 
-const LOG_BYTES_MAX = 8 * 1024 * 1024;
+const LOG_BYTES_MAX = 8 * MIB;
 const REASON_BYTES_MAX = 2_000;
 
 export function rotateLargeLog(file: string): void {

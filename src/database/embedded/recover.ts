@@ -25,7 +25,7 @@ import type { Postmaster, ServerSetup } from './postmaster.ts';
 import { EngineProblem } from './problem.ts';
 import type { Clock } from './process.ts';
 import { startPostmaster } from './running-server.ts';
-import { DAY_MS } from '../../lib/units.ts';
+import { DAY_MS, GIB } from '../../lib/units.ts';
 
 export type Recovery = {
   dataDir: string;
@@ -45,7 +45,7 @@ export type Recovery = {
 const START_TIMEOUT_MS = 7 * DAY_MS;
 const REPORT_EVERY_MS = 2_000;
 const TAIL_BYTES = 1_000;
-const SIZING = { connections: 0, memoryBytes: 1024 ** 3, diskBytes: 25 * 1024 ** 3 };
+const SIZING = { connections: 0, memoryBytes: GIB, diskBytes: 25 * GIB };
 
 /** @throws EngineProblem when there is a database, or the server is of another major version */
 export async function recoverCluster(recovery: Recovery): Promise<void> {

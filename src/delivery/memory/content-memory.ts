@@ -14,14 +14,15 @@ import type { World } from '../../lib/world.ts';
 import type { MessageHead, StoredMessage } from '../message/message-store.ts';
 import type { Unavailable } from '../shaping/smtp-connections.ts';
 import type { Delivery } from './delivery.ts';
+import { MIB } from '../../lib/units.ts';
 
 /** Limit on a small message, which counts as WEIGHT_BYTES in memory (delivery/memory/fair-queue.ts). */
 const SMALL_BYTES_MAX = 24 * 1024;
 const MEDIUM_BYTES_MAX = 256 * 1024;
-const LARGE_CAPACITY_BYTES = 40 * 1024 * 1024;
-const CAPACITY_BYTES = LARGE_CAPACITY_BYTES + 8 * 1024 * 1024;
+const LARGE_CAPACITY_BYTES = 40 * MIB;
+const CAPACITY_BYTES = LARGE_CAPACITY_BYTES + 8 * MIB;
 /** Limit on contents that were just accepted and that no server is ready for yet. The oldest are dropped first. */
-const KEPT_BYTES_MAX = 16 * 1024 * 1024;
+const KEPT_BYTES_MAX = 16 * MIB;
 const RETRY_WHEN_FULL_MS = 5_000;
 
 type ContentMemoryOptions = {

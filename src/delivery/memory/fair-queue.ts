@@ -18,6 +18,7 @@ import { LiveSet } from '../../lib/live-set.ts';
 import type { Delivery } from './delivery.ts';
 import { type SlotKind, Slots } from './slots.ts';
 import { TurnOrder } from './turn-order.ts';
+import { MIB } from '../../lib/units.ts';
 
 export type ProviderRules = {
   /** Returns how many attempts of the provider may run at once on this worker; 1 or more. */
@@ -28,7 +29,7 @@ export type ProviderRules = {
   notifyPromptChange(provider: string, isPrompt: boolean): void;
 };
 
-const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
+const MEMORY_BYTES_MAX = 48 * MIB;
 /** Bytes that a delivery counts: at most 2,048 fit. No content in memory is larger (content-memory.ts). */
 export const WEIGHT_BYTES = 24 * 1024;
 /** Limit on memory for claims; the remainder is for mail that the accept path hands over. */

@@ -18,6 +18,7 @@ import { Overloaded } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
 import { clientOf } from '../../net/ip-addresses.ts';
 import { isUpload } from './bodies.ts';
+import { MIB } from '../../lib/units.ts';
 
 export type ConnectionLimits = {
   connections: number;
@@ -42,7 +43,7 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
   connections: 8_192,
   connectionsOfClient: 512,
   pipelined: 100,
-  unreadBytes: { anonymous: 16 * 1024 * 1024, known: 128 * 1024 * 1024 },
+  unreadBytes: { anonymous: 16 * MIB, known: 128 * MIB },
   requestsOfClient: 64,
   responseMs: 120_000,
   readMs: 20_000,

@@ -4,6 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { DnsResult } from './dns-message.ts';
+import { MIB } from '../../lib/units.ts';
 
 export type CacheLimits = {
   /** Minimum lifetime: a TTL of 0 must not cause a look-up per email. */
@@ -23,7 +24,7 @@ export const CACHE_DEFAULTS: CacheLimits = {
   maxTtlMs: 3_600_000,
   negativeTtlMs: 300_000,
   staleMs: 6 * 3_600_000,
-  maxBytes: 8 * 1024 * 1024,
+  maxBytes: 8 * MIB,
 };
 
 type CacheEntry<T> = { result: DnsResult<T>; expiresMs: number };

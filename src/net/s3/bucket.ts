@@ -1,9 +1,10 @@
 /** The operations on a bucket that backups need. Objects are read in ranges, so a broken read is resumed. */
 import { S3Problem } from './problems.ts';
 import { S3Transport, type S3TransportOptions } from './transport.ts';
+import { MIB } from '../../lib/units.ts';
 
 /** Size of ranges and parts. Two to four of them are in memory. S3 requires parts of at least 5 MB. */
-const PIECE_BYTES = 8 * 1024 ** 2;
+const PIECE_BYTES = 8 * MIB;
 /** Ends a list of a store that returns the same page again and again. */
 const PAGES_MAX = 10_000;
 

@@ -11,6 +11,7 @@ import { createHash } from 'node:crypto';
 import type * as Undici from 'undici';
 import type { World } from '../../lib/world.ts';
 import { problemFor, type S3Failure, type S3Problem } from './problems.ts';
+import { MIB } from '../../lib/units.ts';
 
 export type S3Access = {
   /** The URL of the store, with buckets in its path; null: AWS, with buckets in the host name. */
@@ -64,7 +65,7 @@ const TIMING: S3Timing = {
 };
 /** Number of retries until the store has responded once, so that a wrong address is reported soon. */
 const RETRIES_BEFORE_FIRST_RESPONSE = 2;
-const BYTES_MAX = 4 * 1024 ** 2;
+const BYTES_MAX = 4 * MIB;
 
 /** Loaded by the first request, because most processes make none. */
 async function load() {

@@ -26,6 +26,7 @@ import {
 } from '../worker/worker-messages.ts';
 import { InTransitConnections } from './in-transit-connections.ts';
 import { FrozenWorkerWatch } from './frozen-worker-watch.ts';
+import { GIB } from '../../lib/units.ts';
 
 /** The message contains the trace of the worker, so this error needs none. */
 export class WorkersCannotRun extends Error {}
@@ -57,7 +58,7 @@ const NOT_FOR_WORKERS = {
 /** A service whose workers die this often within a minute cannot run. */
 const DEATHS_PER_MINUTE_MAX = 20;
 /** Memory per worker from which on less CPU time is worth more memory. */
-const LARGE_HEAP_BYTES = 2 * 1024 ** 3;
+const LARGE_HEAP_BYTES = 2 * GIB;
 
 /**
  * Returns how workers collect garbage (docs/decisions/0019-garbage-collection.md). They collect on the thread that made

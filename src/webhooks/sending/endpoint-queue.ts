@@ -8,6 +8,7 @@
  * after 14 s delays neither other projects nor quick endpoints of its own project.
  */
 import type { Endpoint } from './webhook-queue-store.ts';
+import { MIB } from '../../lib/units.ts';
 
 /** How many deliveries of an endpoint to claim. */
 export type EndpointClaim = Endpoint & {
@@ -36,7 +37,7 @@ const WAITING_MAX = 1_000;
 const WAITING_OF_PROJECT_MAX = WAITING_MAX / 4;
 /** Waiting attempts that every project may have, whatever the total is. */
 const WAITING_GUARANTEED = 4;
-const BYTES_MAX = 16 * 1024 * 1024;
+const BYTES_MAX = 16 * MIB;
 const BYTES_OF_PROJECT_MAX = BYTES_MAX / 4;
 /** Limit on the quick endpoints that are remembered while nothing is due for them. */
 const QUICK_REMEMBERED_MAX = 10_000;

@@ -9,11 +9,12 @@
 import type { ContentBudget, UnfinishedMessage } from './server-limits.ts';
 import type { SmtpMessage } from './server-types.ts';
 import type { SmtpServerWire } from './server-wire.ts';
+import { GIB } from '../../../lib/units.ts';
 
 /** Dropped content is read up to this multiple of the size limit. */
 const READ_FACTOR = 2;
 /** Limit on a message when the service keeps only its beginning. */
-const TRUNCATED_BYTES_MAX = 1024 ** 3;
+const TRUNCATED_BYTES_MAX = GIB;
 /** Smaller pieces are joined: a buffer per octet would need a hundred times the memory. */
 const JOINED_PIECE_BYTES = 16 * 1024;
 const CR = 13;

@@ -2,6 +2,7 @@
 import type { SecureContext } from 'node:tls';
 import type { World } from '../../../lib/world.ts';
 import type { MailDsn, RcptDsn } from '../../../mail/dsn-parameters.ts';
+import { MIB } from '../../../lib/units.ts';
 
 /** A reply. `text` is converted to printable ASCII, in lines within the limit of SMTP. */
 export type ServerReply = {
@@ -121,7 +122,7 @@ export const SMTP_SERVER_LIMITS: SmtpServerLimits = {
   connectionsPerClient: 50,
   anonymousPerClient: 20,
   newPerClientAndMinute: 120,
-  contentBytes: 64 * 1024 * 1024,
+  contentBytes: 64 * MIB,
   messagesPerSession: 1_000,
   errorsPerSession: 20,
   recipientsPerMessage: 100,
