@@ -1,19 +1,19 @@
 /**
- * Commands that work on the database, with or without a running service. They use the configuration of
- * the service and migrate the schema as `letterhaus start` does.
+ * Commands that work on the database, with or without a running service. They use the configuration of the service and
+ * migrate the schema as `letterhaus start` does.
  */
 import packageFile from '../../package.json' with { type: 'json' };
 import { type Cli, type Failure, type CommandResult, usageFailure } from './command.ts';
 import { type Config, readConfig } from '../config/config.ts';
 import { isServerUnsuitable } from '../database/server/connect.ts';
 import { Database, type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
-import { findNewDatabaseProblem, readKnownPlace } from '../database/server/database-note.ts';
+import { findNewDatabaseProblem, readKnownDatabase } from '../database/server/database-note.ts';
 import { connectRunning, type EngineOptions } from '../database/embedded/engine.ts';
 import { EngineProblem } from '../database/embedded/problem.ts';
 import { type BackUpBeforeMigration, migrate, type MigrationResult } from '../migration/migrate.ts';
 import { RefusedDatabase } from '../database/server/refused-database.ts';
 import { readSecretKey, SecretKeyProblem } from '../secrets/secret-key-file.ts';
-import { EMBEDDED_PLACE, settingForPlace } from '../database/server/move-marks.ts';
+import { EMBEDDED_NAME, settingForDatabase } from '../database/server/move-marks.ts';
 
 export type Store = { db: Database; config: Config; migrated: MigrationResult };
 
@@ -29,7 +29,7 @@ export function withStore(
   return withAddress(cli, ({ address, config }) => withDatabase(address, { cli, config, work }));
 }
 
-export type Place = {
+export type ConfiguredDatabase = {
   /** The address for the owner of the database. */
   address: DatabaseAddress;
   config: Config;
@@ -43,7 +43,7 @@ export type Place = {
  */
 export async function withAddress(
   cli: Cli,
-  work: (place: Place) => Promise<CommandResult>,
+  work: (database: ConfiguredDatabase) => Promise<CommandResult>,
   options: Pick<EngineOptions, 'mayReplaceLost'> & { mayBeOld?: boolean } = {},
 ): Promise<CommandResult> {
   const read = readConfig(cli.env);
@@ -55,10 +55,10 @@ export async function withAddress(
       return await work({ address, config, isInService: false });
     }
     const { mayReplaceLost = false, mayBeOld = mayReplaceLost } = options;
-    const place = readKnownPlace(config.dataDir);
-    if (!mayBeOld && place !== null && place !== EMBEDDED_PLACE) {
+    const databaseName = readKnownDatabase(config.dataDir);
+    if (!mayBeOld && databaseName !== null && databaseName !== EMBEDDED_NAME) {
       return usageFailure(
-        `The database of ${config.dataDir} is not the embedded one, but ${place}: ${settingForPlace(place)}.`,
+        `The database of ${config.dataDir} is not the embedded one, but ${databaseName}: ${settingForDatabase(databaseName)}.`,
       );
     }
     await using engine = await connectRunning({

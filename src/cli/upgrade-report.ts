@@ -22,7 +22,7 @@ import { checkSecretKey } from '../secrets/key-check-store.ts';
 import { readInstanceId } from '../secrets/secret-key-file.ts';
 import type { Cli } from './command.ts';
 import { type NodeState, findRunningNodes } from '../operator/running-nodes.ts';
-import type { Place } from './store.ts';
+import type { ConfiguredDatabase } from './store.ts';
 import { DAY_MS, MIB } from '../lib/units.ts';
 
 export type MigrationReport = Migration & {
@@ -61,7 +61,12 @@ export type UpgradeOptions = {
 
 export class NothingToUpgrade extends Error {}
 
-type Reading = { db: Queryable; cli: Cli; place: Place; options: UpgradeOptions };
+type Reading = {
+  db: Queryable;
+  cli: Cli;
+  database: ConfiguredDatabase;
+  options: UpgradeOptions;
+};
 
 /** @throws NothingToUpgrade, RefusedDatabase for a database that was moved or is incomplete, DatabaseUnavailable */
 export async function reportUpgrade(reading: Reading): Promise<UpgradeReport> {
@@ -122,10 +127,10 @@ async function sizedMigrations(
 }
 
 async function reportNodes(
-  { db, cli: { world }, place }: Reading,
+  { db, cli: { world }, database }: Reading,
   required: number,
 ): Promise<NodeReport[]> {
-  const own = readInstanceId(place.config.dataDir);
+  const own = readInstanceId(database.config.dataDir);
   return (await findRunningNodes(db, world)).map((node) => ({
     ...node,
     ends: node.schemaKnown < required,
@@ -135,10 +140,10 @@ async function reportNodes(
 
 /** Returns the newest backup in the folder of backups, or the recorded one of `letterhaus backup`, if it is newer. */
 async function lastBackup(
-  { place }: Reading,
+  { database }: Reading,
   { lastBackupAt, lastBackupPlace }: facts.InstallationFacts,
 ): Promise<LastBackup | null> {
-  const folder = backupPlaceName(place.config);
+  const folder = backupPlaceName(database.config);
   // A bucket may not answer, so the recorded backup suffices there.
   const list = isInBucket(folder) ? Promise.resolve([]) : folderPlace(folder).list();
   const newest = (await list.catch(() => [])).at(-1);
@@ -154,8 +159,8 @@ type Standing = { server: facts.ServerFacts; required: number };
 
 /** Returns every reason for which a start of this version would exit. */
 async function whyRefused(reading: Reading, { server, required }: Standing): Promise<string[]> {
-  const { db, place } = reading;
-  const { config } = place;
+  const { db, database } = reading;
+  const { config } = database;
   const checks = [
     () => refuseServer(db, { acceptAnyDurability: config.acceptDatabaseDurability }),
     () => checkSecretKey(db, { dataDir: config.dataDir, configured: config.secretKey }),
@@ -166,12 +171,12 @@ async function whyRefused(reading: Reading, { server, required }: Standing): Pro
   }
   const outdated = findOutdatedProblem(required);
   if (outdated !== null) refusals.push(outdated);
-  if (config.databaseUrl === null) refusals.push(...otherEngine(server));
+  if (config.databaseUrl === null) refusals.push(...engineRefusals(server));
   return refusals;
 }
 
-/** Returns null when the engine of this version can run the cluster, or else a sentence that says why not. */
-function otherEngine({ dataDirectory, major }: facts.ServerFacts): string[] {
+/** Returns a sentence if the engine of this version cannot run the cluster; else nothing. */
+function engineRefusals({ dataDirectory, major }: facts.ServerFacts): string[] {
   if (dataDirectory === null) return [];
   try {
     requireMajor(dataDirectory, findEngine(DEFAULT_SEARCH, major).major);
@@ -237,7 +242,7 @@ function adviseSpace({ neededBytes, freeBytes: free }: UpgradeReport['space']): 
 
 /** @param database `bytes` is its size: a compressed backup without indexes is smaller */
 async function adviseBackupFirst(
-  { place: { config } }: Reading,
+  { database: { config } }: Reading,
   database: { migrations: readonly Migration[]; bytes: number },
 ): Promise<string[]> {
   const { migrations, bytes } = database;

@@ -3,7 +3,7 @@
  * A row has the new address, sealed by the secret key, so that only nodes of this installation can follow. One
  * transaction commits both.
  */
-import { DEPARTURE_TABLE, type Departure, EMBEDDED_PLACE } from '../database/server/move-marks.ts';
+import { DEPARTURE_TABLE, type Departure, EMBEDDED_NAME } from '../database/server/move-marks.ts';
 import type { Queryable } from '../database/database.ts';
 import type { SecretBox } from '../secrets/secret-box.ts';
 
@@ -30,16 +30,16 @@ const READ_ONLY = '25006';
 export async function raiseFence(
   tx: Queryable,
   tables: readonly string[],
-  { moveId, place, sealed }: Omit<Departure, 'at'>,
+  { moveId, databaseName, sealed }: Omit<Departure, 'at'>,
 ): Promise<void> {
-  const where = place === EMBEDDED_PLACE ? 'the embedded database of a node' : place;
+  const where = databaseName === EMBEDDED_NAME ? 'the embedded database of a node' : databaseName;
   const sentence = `this database was moved to ${where}`.replaceAll("'", "''");
   await tx.query(
     `create table ${DEPARTURE_TABLE} (move_id uuid not null, place text not null, sealed bytea not null, at timestamptz not null)`,
   );
   await tx.query(`insert into ${DEPARTURE_TABLE} values ($1, $2, $3, now())`, [
     moveId,
-    place,
+    databaseName,
     sealed,
   ]);
   await tx.query(`

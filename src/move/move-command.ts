@@ -25,7 +25,7 @@ import { withoutPassword } from '../database/server/address.ts';
 import { openUnderLock } from '../database/embedded/engine.ts';
 import { prepareDataDir } from '../database/embedded/layout.ts';
 import { tryArrivalLock } from '../database/embedded/lock.ts';
-import { EMBEDDED_PLACE, settingForPlace } from '../database/server/move-marks.ts';
+import { EMBEDDED_NAME, settingForDatabase } from '../database/server/move-marks.ts';
 import { checkSecretKey } from '../secrets/key-check-store.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { findOrCreateInstanceId, requireSecretKey } from '../secrets/secret-key-file.ts';
@@ -38,7 +38,7 @@ import {
   runnable,
   usageFailure,
 } from '../cli/command.ts';
-import { type Place, withAddress } from '../cli/store.ts';
+import { type ConfiguredDatabase, withAddress } from '../cli/store.ts';
 import { MIB } from '../lib/units.ts';
 
 export function describeMove(command: Command, cli: Cli): void {
@@ -74,7 +74,7 @@ type Options = {
   json?: boolean;
 };
 
-async function readPlace(file: string | undefined): Promise<string | undefined | Failure> {
+async function readTarget(file: string | undefined): Promise<string | undefined | Failure> {
   try {
     return (await readContent(file))?.trim();
   } catch (error) {
@@ -84,7 +84,7 @@ async function readPlace(file: string | undefined): Promise<string | undefined |
 
 async function run(cli: Cli, options: Options): Promise<CommandResult> {
   const { undo = false, newIsLost = false } = options;
-  const to = options.to ?? (await readPlace(options.toFile));
+  const to = options.to ?? (await readTarget(options.toFile));
   if (typeof to === 'object') return to;
   if (undo) {
     if (to !== undefined)
@@ -92,16 +92,16 @@ async function run(cli: Cli, options: Options): Promise<CommandResult> {
     const { undoCommand } = await import('./undo-command.ts');
     return undoCommand(cli, { isNewLost: newIsLost });
   }
-  const url = to === undefined || to === EMBEDDED_PLACE ? null : parseDatabaseUrl(to);
-  if (to === undefined || (url === null && to !== EMBEDDED_PLACE))
-    return usageFailure(INVALID_PLACE);
-  const work = async (from: Place): Promise<CommandResult> => {
-    const toPlace = url === null ? EMBEDDED_PLACE : withoutPassword(url);
-    const fromPlace = placeText(from.config);
-    if (toPlace === fromPlace) return usageFailure(`The database is at ${toPlace} already.`);
+  const url = to === undefined || to === EMBEDDED_NAME ? null : parseDatabaseUrl(to);
+  if (to === undefined || (url === null && to !== EMBEDDED_NAME))
+    return usageFailure(INVALID_TARGET);
+  const work = async (from: ConfiguredDatabase): Promise<CommandResult> => {
+    const toName = url === null ? EMBEDDED_NAME : withoutPassword(url);
+    const fromName = databaseNameOf(from.config);
+    if (toName === fromName) return usageFailure(`The database is at ${toName} already.`);
     armSupervisor(from.config.failpoints);
     try {
-      const move = { from, url, fromPlace, toPlace };
+      const move = { from, url, fromName, toName };
       return options.dryRun === true ? await showPlan(move) : await moveTo(cli, move, options);
     } catch (error) {
       if (error instanceof MoveProblem) {
@@ -113,36 +113,41 @@ async function run(cli: Cli, options: Options): Promise<CommandResult> {
   return withAddress(cli, work, { mayBeOld: true });
 }
 
-const INVALID_PLACE =
+const INVALID_TARGET =
   'Write --to postgres://user:password@host:5432/name (through a socket: postgres://user@localhost/name?host=/folder), or embedded.';
 
-function placeText({ databaseUrl }: Config): string {
-  return databaseUrl === null ? EMBEDDED_PLACE : withoutPassword(databaseUrl);
+function databaseNameOf({ databaseUrl }: Config): string {
+  return databaseUrl === null ? EMBEDDED_NAME : withoutPassword(databaseUrl);
 }
 
 /** A null `url` means the data directory of this node. */
-type PlannedMove = { from: Place; url: string | null; fromPlace: string; toPlace: string };
+type PlannedMove = {
+  from: ConfiguredDatabase;
+  url: string | null;
+  fromName: string;
+  toName: string;
+};
 
-async function showPlan({ from, url, fromPlace, toPlace }: PlannedMove): Promise<CommandResult> {
+async function showPlan({ from, url, fromName, toName }: PlannedMove): Promise<CommandResult> {
   const { config, address } = from;
   const to = url === null ? null : { connectionString: url };
   const movePlan = await planMove({
     from: address,
     to,
-    fromPlace,
-    toPlace,
+    fromName,
+    toName,
     acceptAnyDurability: config.acceptDatabaseDurability,
     requireSpace: (bytes) => requireSpace(to, { bytes, config }),
   });
   return {
-    data: { object: 'move', ...movePlan, from: fromPlace, to: toPlace },
+    data: { object: 'move', ...movePlan, from: fromName, to: toName },
     text: text(movePlan),
   };
 
   function text({ bytes, rows, open }: MovePlan): string {
     const count = Object.values(rows).reduce((sum, one) => sum + one, 0);
     return [
-      `From ${fromPlace} to ${toPlace}:`,
+      `From ${fromName} to ${toName}:`,
       `${megabytes(bytes)} in ${count} rows, ${rows['emails'] ?? 0} emails with ${open} recipients that have not ended.`,
       `The copy takes about ${secondsText(bytes / COPY_BYTES_PER_S)}, while mail flows.`,
       `Then nothing is sent until running deliveries have ended, and requests that write wait about ${secondsText(LOCK_S + count / COUNTED_PER_S)}.`,
@@ -161,7 +166,7 @@ async function moveTo(
   move: PlannedMove,
   { json = false }: Options,
 ): Promise<CommandResult> {
-  const { from, url, fromPlace, toPlace } = move;
+  const { from, url, fromName, toName } = move;
   const { config, address } = from;
   const secretKey = await requireKeyOfDatabase(address, config);
   const dataDir = prepareDataDir(config.dataDir);
@@ -170,8 +175,8 @@ async function moveTo(
   const options: MoveOptions = {
     from: address,
     to: target.address,
-    fromPlace,
-    toPlace,
+    fromName,
+    toName,
     sealed: sealDestination(new SecretBox(secretKey), destination),
     acceptAnyDurability: config.acceptDatabaseDurability,
     world: cli.world,
@@ -179,15 +184,15 @@ async function moveTo(
     beforePause: target.flush,
     onProgress: reportProgress(cli, json),
   };
-  return moveCommandResult(await moveDatabase(options), toPlace);
+  return moveCommandResult(await moveDatabase(options), toName);
 }
 
 /** Checks the key first: a node with another key could not follow. @throws SecretKeyProblem */
 async function requireKeyOfDatabase(address: DatabaseAddress, config: Config): Promise<string> {
   const client = await connectAsOwner(address, 'move');
   try {
-    const place = { dataDir: config.dataDir, configured: config.secretKey };
-    await checkSecretKey(clientQueries(client), place);
+    const key = { dataDir: config.dataDir, configured: config.secretKey };
+    await checkSecretKey(clientQueries(client), key);
   } finally {
     await client.end();
   }
@@ -261,19 +266,19 @@ async function dataFolderOf(address: DatabaseAddress): Promise<string | null> {
 
 function moveCommandResult(
   { wasCopied, rows, bytes, pauseMs, lockMs }: MoveResult,
-  toPlace: string,
+  toName: string,
 ): CommandResult {
   const text = [
     wasCopied
-      ? `Moved ${rows['emails'] ?? 0} emails, ${megabytes(bytes)}, to ${toPlace}. Sending paused for ${secondsText(pauseMs / 1_000)}, writing for ${secondsText(lockMs / 1_000)}.`
-      : `The move to ${toPlace} is complete.`,
-    `Running nodes follow automatically. For the next start, ${settingForPlace(toPlace)}.`,
+      ? `Moved ${rows['emails'] ?? 0} emails, ${megabytes(bytes)}, to ${toName}. Sending paused for ${secondsText(pauseMs / 1_000)}, writing for ${secondsText(lockMs / 1_000)}.`
+      : `The move to ${toName} is complete.`,
+    `Running nodes follow automatically. For the next start, ${settingForDatabase(toName)}.`,
     'The old database is unchanged and takes no more writes; docs/moving-database.md says how to go back.',
   ].join('\n');
   return {
     data: {
       object: 'move',
-      to: toPlace,
+      to: toName,
       rows,
       bytes,
       pause_ms: Math.round(pauseMs),

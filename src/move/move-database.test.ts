@@ -24,8 +24,8 @@ function optionsFor(from: Given, to: Given, more: Partial<MoveOptions> = {}): Mo
   return {
     from: from.address,
     to: to.address,
-    fromPlace: 'old',
-    toPlace: 'new',
+    fromName: 'old',
+    toName: 'new',
     sealed: sealDestination(SECRETS, { url: to.url }),
     acceptAnyDurability: true,
     world: systemWorld,

@@ -1,5 +1,6 @@
 /**
- * Moves the database of an installation to another place while it runs, in an order that cannot lose anything:
+ * Moves the database of an installation to another server, or to or from the embedded one, while the installation
+ * runs, in an order that cannot lose anything:
  *
  *     log      the old database logs which rows change
  *     copy     all rows of one snapshot, while mail flows
@@ -44,8 +45,8 @@ export type MoveProgress = (at: { step: MoveStep; copying?: CopyProgress }) => v
 export type MoveOptions = {
   from: DatabaseAddress;
   to: DatabaseAddress;
-  fromPlace: string;
-  toPlace: string;
+  fromName: string;
+  toName: string;
   sealed: Buffer;
   acceptAnyDurability: boolean;
   world: Pick<World, 'monotonicMs' | 'newId'>;
@@ -84,7 +85,7 @@ export async function moveDatabase(options: MoveOptions): Promise<MoveResult> {
   if (departure !== null) return completeMove(departure, options);
   await using source = await MoveSource.open(from);
   await using target = await openTarget(to, options);
-  await target.refuseData(options.fromPlace);
+  await target.refuseData(options.fromName);
   await target.requireConnections(await source.countSessions());
   onProgress({ step: 'log' });
   const bytes = await copySnapshot(source, target, options);
@@ -105,10 +106,10 @@ export async function moveDatabase(options: MoveOptions): Promise<MoveResult> {
   }
   const rows = await requireSameCounts(source, target);
   const moveId = world.newId();
-  await target.commitRows({ moveId, fromPlace: options.fromPlace });
+  await target.commitRows({ moveId, fromName: options.fromName });
   failpoint('move_after_complete');
   onProgress({ step: 'depart' });
-  await source.depart({ moveId, place: options.toPlace, sealed: options.sealed });
+  await source.depart({ moveId, databaseName: options.toName, sealed: options.sealed });
   failpoint('move_after_depart');
   await target.open();
   onProgress({ step: 'open' });
@@ -133,7 +134,7 @@ async function readDepartureOf(address: DatabaseAddress): Promise<Departure | nu
 
 /** Opens the target of an interrupted move. @throws DatabaseMoved when nothing is left to do */
 async function completeMove(departure: Departure, options: MoveOptions): Promise<MoveResult> {
-  if (departure.place !== options.toPlace) throw new DatabaseMoved(departure);
+  if (departure.databaseName !== options.toName) throw new DatabaseMoved(departure);
   await using target = await openTarget(options.to, options);
   if (!(await target.isFilledBy(departure.moveId))) throw new DatabaseMoved(departure);
   await target.open();
@@ -142,13 +143,13 @@ async function completeMove(departure: Departure, options: MoveOptions): Promise
 
 async function openTarget(
   address: DatabaseAddress,
-  options: Pick<MoveOptions, 'toPlace' | 'acceptAnyDurability'>,
+  options: Pick<MoveOptions, 'toName' | 'acceptAnyDurability'>,
 ): Promise<MoveTarget> {
   try {
     return await MoveTarget.open(address, options);
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable)) throw error;
-    throw new MoveProblem(`The target ${options.toPlace} cannot be used: ${error.message}.`);
+    throw new MoveProblem(`The target ${options.toName} cannot be used: ${error.message}.`);
   }
 }
 
@@ -248,7 +249,7 @@ async function requireSameCounts(
 
 type MovePlanOptions = Pick<
   MoveOptions,
-  'from' | 'to' | 'fromPlace' | 'toPlace' | 'acceptAnyDurability' | 'requireSpace'
+  'from' | 'to' | 'fromName' | 'toName' | 'acceptAnyDurability' | 'requireSpace'
 >;
 
 export type MovePlan = { bytes: number; rows: Record<string, number>; open: number };
@@ -260,11 +261,11 @@ export async function planMove(
     to: DatabaseAddress | null;
   },
 ): Promise<MovePlan> {
-  const { from, to, requireSpace, fromPlace } = options;
+  const { from, to, requireSpace, fromName } = options;
   const departure = await readDepartureOf(from);
   if (departure !== null) throw new DatabaseMoved(departure);
   await using target = to === null ? null : await openTarget(to, options);
-  await target?.refuseData(fromPlace);
+  await target?.refuseData(fromName);
   await using source = await MoveSource.open(from);
   await target?.requireConnections(await source.countSessions());
   const { bytes, open, tables } = await source.measure();

@@ -72,7 +72,7 @@ export function watchMove({ db, pool, world, log }: MoveWatchOptions): MoveWatch
 
 /**
  * Returns the configuration with which this node continues.
- * @throws DatabaseMoved when it does not know the secret key; RefusedDatabase when it cannot reach the new place
+ * @throws DatabaseMoved when it does not know the secret key; RefusedDatabase when it cannot reach the new database
  */
 export function followMove(config: Config, departure: Departure): Config {
   const secretKey = config.secretKey ?? readSecretKey(config.dataDir);

@@ -90,10 +90,11 @@ export class MoveTarget implements AsyncDisposable {
   }
 
   /**
-   * Refuses a database with data. Rows of an interrupted move from the same place do not count: they are out of date.
+   * Refuses a database with data. Rows of an interrupted move from the same database do not count: they are out of
+   * date.
    * @throws RefusedDatabase
    */
-  async refuseData(fromPlace: string): Promise<void> {
+  async refuseData(fromName: string): Promise<void> {
     if ((await readVersion(this.#db)) === 0) return;
     if (!(await tableExists(this.#db, ARRIVAL_TABLE))) {
       throw new RefusedDatabase(
@@ -101,7 +102,7 @@ export class MoveTarget implements AsyncDisposable {
       );
     }
     const others = await this.#db.query(`select from ${ARRIVAL_TABLE} where from_place <> $1`, [
-      fromPlace,
+      fromName,
     ]);
     if (others.length === 0) return;
     throw new RefusedDatabase(
@@ -205,10 +206,10 @@ export class MoveTarget implements AsyncDisposable {
   }
 
   /** Commits all rows. The mark stays until `open`. */
-  async commitRows({ moveId, fromPlace }: { moveId: string; fromPlace: string }): Promise<void> {
+  async commitRows({ moveId, fromName }: { moveId: string; fromName: string }): Promise<void> {
     const [row] = await this.#db.query<{ epoch: number }>(NEW_EPOCH);
     await this.#db.query(`alter table events alter column xact_era set default ${row!.epoch}`);
-    await this.#db.query(`insert into ${ARRIVAL_TABLE} values ($1, $2)`, [moveId, fromPlace]);
+    await this.#db.query(`insert into ${ARRIVAL_TABLE} values ($1, $2)`, [moveId, fromName]);
     await this.#db.query('commit');
   }
 

@@ -5,7 +5,7 @@ import { destinationOf, openDestination, sealDestination } from './fence-store.t
 import type { DatabaseAddress } from '../database/database.ts';
 import { withoutPassword } from '../database/server/address.ts';
 import { connectRunning, type RunningConnection } from '../database/embedded/engine.ts';
-import { type Departure, EMBEDDED_PLACE } from '../database/server/move-marks.ts';
+import { type Departure, EMBEDDED_NAME } from '../database/server/move-marks.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { findOrCreateInstanceId, requireSecretKey } from '../secrets/secret-key-file.ts';
 import { type Cli, type CommandResult } from '../cli/command.ts';
@@ -30,7 +30,7 @@ export function undoCommand(
     };
     const departure = await undoMove({
       old: address,
-      oldPlace: databaseUrl === null ? EMBEDDED_PLACE : withoutPassword(databaseUrl),
+      oldName: databaseUrl === null ? EMBEDDED_NAME : withoutPassword(databaseUrl),
       sealed: sealDestination(secrets, destinationOf(databaseUrl, findOrCreateInstanceId(dataDir))),
       openNew,
     });
@@ -39,11 +39,11 @@ export function undoCommand(
   return withAddress(cli, work, { mayBeOld: true });
 }
 
-function undoCommandResult({ program }: Cli, { place, at }: Departure): CommandResult {
+function undoCommandResult({ program }: Cli, { databaseName, at }: Departure): CommandResult {
   return {
-    data: { object: 'move', undone: true, from: place, moved_at: at.toISOString() },
+    data: { object: 'move', undone: true, from: databaseName, moved_at: at.toISOString() },
     text: [
-      `The database is used again as it was at ${at.toISOString()}; ${place} takes no more writes.`,
+      `The database is used again as it was at ${at.toISOString()}; ${databaseName} takes no more writes.`,
       'The installation is on hold: it accepts mail, but sends nothing and posts no webhook.',
       `Preview the release: ${program} release --dry-run`,
       `Release:             ${program} release --except-in-doubt`,

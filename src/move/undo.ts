@@ -21,7 +21,7 @@ import { type Departure, readDeparture } from '../database/server/move-marks.ts'
 
 export type UndoOptions = {
   old: DatabaseAddress;
-  oldPlace: string;
+  oldName: string;
   /** The address of the old database, for nodes that come back (move/fence-store.ts). */
   sealed: Buffer;
   /** Returns the address of the new database, which is sealed in the old one; null: it is given up. */
@@ -57,14 +57,18 @@ const ATTEMPTS_MAX = 60;
 async function fenceNewDatabase(
   address: DatabaseAddress,
   { moveId }: Departure,
-  { oldPlace: place, sealed }: UndoOptions,
+  { oldName: databaseName, sealed }: UndoOptions,
 ): Promise<void> {
   const client = await connectAsOwner(address, 'move');
   try {
     const db = clientQueries(client);
     if ((await readDeparture(db))?.moveId === moveId) return;
     const tables = [...(await listTables(db)).map(({ name }) => name), ...machineTables()];
-    for (let attempt = 1; !(await tryFence(db, tables, { moveId, place, sealed })); attempt += 1) {
+    for (
+      let attempt = 1;
+      !(await tryFence(db, tables, { moveId, databaseName, sealed }));
+      attempt += 1
+    ) {
       if (attempt === ATTEMPTS_MAX) {
         throw new RefusedDatabase(
           'The tables of the new database could not be locked in time. Nothing was changed; try again.',

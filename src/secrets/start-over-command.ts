@@ -30,7 +30,7 @@ import { recordFirstKey } from './secret-store.ts';
 import { listSecretsToRenew, markAllUnusable, type SecretsToRenew } from './unusable-store.ts';
 import { addCommand, type Cli, type Failure, type CommandResult } from '../cli/command.ts';
 import { findRunningNodes } from '../operator/running-nodes.ts';
-import { type Place, withAddress, withStore } from '../cli/store.ts';
+import { type ConfiguredDatabase, withAddress, withStore } from '../cli/store.ts';
 
 export function describeStartOver(secrets: Command, cli: Cli): void {
   addCommand(secrets, cli, {
@@ -49,14 +49,14 @@ async function startOver(cli: Cli, options: Options): Promise<CommandResult> {
   // Migrates first, and returns the reason when a database cannot be used.
   const opened = await withStore(cli, () => Promise.resolve({ data: null, text: '' }));
   if ('failed' in opened) return opened;
-  return withAddress(cli, async (place) => {
-    const before = await withOwnerConnection(place.address, readCheck);
-    const refusal = place.isInService ? conflict(RUNS) : await refuseStart(cli, place);
+  return withAddress(cli, async (database) => {
+    const before = await withOwnerConnection(database.address, readCheck);
+    const refusal = database.isInService ? conflict(RUNS) : await refuseStart(cli, database);
     if (refusal !== null) return refusal;
     if (!(await isConfirmed(cli, options))) {
       return conflict(`${LOST} Nothing was changed; add --yes.`);
     }
-    return replace(cli, place, before);
+    return replace(cli, database, before);
   });
 }
 
@@ -68,7 +68,10 @@ const LOST =
   'DKIM keys, signing secrets of webhooks and second factors are lost with the key. You have to renew them, and mail waits ' +
   'until then. Unsubscribe and tracking links in sent mail stop working, and late bounces of that mail are not matched.';
 
-async function refuseStart(cli: Cli, { address, config }: Place): Promise<Failure | null> {
+async function refuseStart(
+  cli: Cli,
+  { address, config }: ConfiguredDatabase,
+): Promise<Failure | null> {
   return withOwnerConnection(address, async (db) => {
     const schema = await readVersion(db);
     if (schema > SCHEMA_KNOWN) {
@@ -124,7 +127,7 @@ const OTHER_CALL =
 /** Runs under the migration lock, so no start and no other call checks or makes a key meanwhile. */
 async function replace(
   cli: Cli,
-  { address, config }: Place,
+  { address, config }: ConfiguredDatabase,
   before: Buffer | null,
 ): Promise<CommandResult> {
   return withOwnerConnection(address, async (db) => {

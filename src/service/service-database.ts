@@ -36,9 +36,9 @@ import { expireWorker, listWorkers } from '../delivery/queue/worker-store.ts';
 import {
   DatabaseMoved,
   type Departure,
-  EMBEDDED_PLACE,
+  EMBEDDED_NAME,
   MoveUnfinished,
-  settingForPlace,
+  settingForDatabase,
 } from '../database/server/move-marks.ts';
 import { followMove } from '../move/move-watch.ts';
 
@@ -76,7 +76,7 @@ type OpenedDatabase = {
   workerUser(hasOwnLogin: boolean): User | null;
   description: string;
   /** For the note in the data directory (database/server/database-note.ts). */
-  place: string;
+  databaseName: string;
   dataDir: string;
   failed: Promise<string>;
   publishAddresses(info: Partial<ServiceAddresses>): void;
@@ -126,10 +126,10 @@ export async function openServiceDatabase(
   }
 }
 
-function logFollowed({ place }: Departure, log: Logger): void {
+function logFollowed({ databaseName }: Departure, log: Logger): void {
   log.warn(
-    { database: place },
-    `the database was moved, and this node follows; ${settingForPlace(place)} before the old one is removed`,
+    { database: databaseName },
+    `the database was moved, and this node follows; ${settingForDatabase(databaseName)} before the old one is removed`,
   );
 }
 
@@ -161,7 +161,7 @@ async function openConfigured(config: Config, options: OpenOptions): Promise<Ser
 }
 
 async function migrateOpened(
-  { address, dataDir, place }: OpenedDatabase,
+  { address, dataDir, databaseName }: OpenedDatabase,
   config: Config,
   options: OpenOptions,
 ): Promise<MigrationResult & { secretKey: string }> {
@@ -177,7 +177,7 @@ async function migrateOpened(
   });
   const { secretKey } = migrated;
   if (secretKey === null) throw new Error('a service needs a secret key');
-  writeDatabaseNote(dataDir, place);
+  writeDatabaseNote(dataDir, databaseName);
   const { length: migrations } = migrated.applied;
   if (migrations > 0) log.info({ migrations }, 'the database was migrated');
   return { ...migrated, secretKey };
@@ -271,7 +271,7 @@ async function openEmbedded(
     address: engine.address(),
     workerUser: () => engine.owner,
     description: `PostgreSQL ${engine.version}, embedded`,
-    place: EMBEDDED_PLACE,
+    databaseName: EMBEDDED_NAME,
     dataDir,
     failed,
     publishAddresses: (info) => engine.publish(info),
@@ -293,7 +293,7 @@ async function openExternal(
     address,
     workerUser: (hasOwnLogin) => userBeside(url, { dataDir, hasOwnLogin }),
     description: withoutPassword(url),
-    place: withoutPassword(url),
+    databaseName: withoutPassword(url),
     dataDir,
     failed: new Promise(() => {}),
     publishAddresses: (info) => lock.publish(info),

@@ -32,7 +32,7 @@ import {
 } from '../../cli/command.ts';
 import type { DatabaseAddress } from '../../database/database.ts';
 import { throttled } from '../throttled.ts';
-import { type Place, withAddress } from '../../cli/store.ts';
+import { type ConfiguredDatabase, withAddress } from '../../cli/store.ts';
 
 const PIPE = '-';
 
@@ -69,10 +69,10 @@ type Options = {
 
 async function run(cli: Cli, options: Options, [file]: [string]): Promise<CommandResult> {
   if (options.verify === true) return verify(cli, file);
-  return withAddress(cli, async (place) => {
+  return withAddress(cli, async (database) => {
     try {
-      const sealing = await chooseSealing(options, place.config);
-      return await write(cli, file, { place, sealing });
+      const sealing = await chooseSealing(options, database.config);
+      return await write(cli, file, { database, sealing });
     } catch (error) {
       return backupFailure(error);
     }
@@ -95,9 +95,9 @@ async function chooseSealing(options: Options, { backup }: Config): Promise<Seal
 async function write(
   cli: Cli,
   file: string,
-  { place, sealing }: { place: Place; sealing: Sealing },
+  { database, sealing }: { database: ConfiguredDatabase; sealing: Sealing },
 ): Promise<CommandResult> {
-  const { address, config } = place;
+  const { address, config } = database;
   const secretKey = config.secretKey ?? readSecretKey(config.dataDir);
   if (secretKey === null) {
     return usageFailure(

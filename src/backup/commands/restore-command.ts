@@ -33,7 +33,7 @@ import {
   usageFailure,
 } from '../../cli/command.ts';
 import { throttled } from '../throttled.ts';
-import { type Place, withAddress } from '../../cli/store.ts';
+import { type ConfiguredDatabase, withAddress } from '../../cli/store.ts';
 
 export function describeRestore(command: Command, cli: Cli): void {
   runnable(
@@ -102,7 +102,7 @@ async function restore(
   const onProgress = reportProgress(cli);
   const present = config.secretKey ?? readSecretKey(config.dataDir);
   const { facts, secretKey } = await checkBackup(read, { opening, present, onProgress });
-  const fill = async ({ address, isInService }: Place): Promise<CommandResult> => {
+  const fill = async ({ address, isInService }: ConfiguredDatabase): Promise<CommandResult> => {
     if (isInService) return usageFailure(SERVICE_IS_RUNNING);
     try {
       await using target = await openRestoreTarget(address);

@@ -54,10 +54,10 @@ async function run(cli: Cli, options: UpgradeOptions): Promise<CommandResult> {
       `There is no installation in ${dataDir}: set the variables that the service has, LETTERHAUS_DATA_DIR or DATABASE_URL among them.`,
     );
   }
-  const outcome = await withAddress({ ...cli, env }, (place) =>
-    withReadOnlySession(place.address, async (db) => {
+  const outcome = await withAddress({ ...cli, env }, (database) =>
+    withReadOnlySession(database.address, async (db) => {
       try {
-        const report = await reportUpgrade({ db, cli, place, options });
+        const report = await reportUpgrade({ db, cli, database, options });
         return success(cli, { ...report, attention: [...problems, ...report.attention] });
       } catch (error) {
         if (error instanceof NothingToUpgrade) {

@@ -8,15 +8,15 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } f
 import { join } from 'node:path';
 
 const NOTE_FILE = 'database.json';
-const UNKNOWN_PLACE = 'not known';
+const UNKNOWN_NAME = 'not known';
 
-/** @param place for display: `embedded`, or an address without its password */
-export function writeDatabaseNote(dataDir: string, place: string): void {
-  if (readNote(dataDir) === place) return;
+/** @param databaseName for display: `embedded`, or an address without its password */
+export function writeDatabaseNote(dataDir: string, databaseName: string): void {
+  if (readNote(dataDir) === databaseName) return;
   const temporaryFile = join(dataDir, `${NOTE_FILE}.new`);
   const file = openSync(temporaryFile, 'w', 0o600);
   try {
-    writeSync(file, `${JSON.stringify({ database: place })}\n`);
+    writeSync(file, `${JSON.stringify({ database: databaseName })}\n`);
     fsyncSync(file);
   } finally {
     closeSync(file);
@@ -26,19 +26,19 @@ export function writeDatabaseNote(dataDir: string, place: string): void {
 
 /** Returns why this data directory must not get a new database, as a sentence; null: it may. */
 export function findNewDatabaseProblem(dataDir: string): string | null {
-  const place = readNote(dataDir);
-  if (place === null) return null;
+  const databaseName = readNote(dataDir);
+  if (databaseName === null) return null;
   return (
-    `The data directory ${dataDir} had a database before (${place}), and this one is empty: ` +
+    `The data directory ${dataDir} had a database before (${databaseName}), and this one is empty: ` +
     'mount its volume, correct DATABASE_URL, or restore a backup. ' +
     `To begin with an empty database, remove ${join(dataDir, NOTE_FILE)}.`
   );
 }
 
-/** Returns the place of this data directory's database; null when it had none or its note is unreadable. */
-export function readKnownPlace(dataDir: string): string | null {
-  const place = readNote(dataDir);
-  return place === UNKNOWN_PLACE ? null : place;
+/** Returns the name of this data directory's database; null when it had none or its note is unreadable. */
+export function readKnownDatabase(dataDir: string): string | null {
+  const databaseName = readNote(dataDir);
+  return databaseName === UNKNOWN_NAME ? null : databaseName;
 }
 
 /** Returns null only when there is no note. An unreadable note counts as one. */
@@ -47,8 +47,8 @@ function readNote(dataDir: string): string | null {
     const note = JSON.parse(readFileSync(join(dataDir, NOTE_FILE), 'utf8')) as {
       database?: unknown;
     };
-    return typeof note.database === 'string' ? note.database : UNKNOWN_PLACE;
+    return typeof note.database === 'string' ? note.database : UNKNOWN_NAME;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? null : UNKNOWN_PLACE;
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? null : UNKNOWN_NAME;
   }
 }

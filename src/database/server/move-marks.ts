@@ -16,32 +16,32 @@ export const DEPARTURE_TABLE = 'letterhaus_departure';
 export type Departure = {
   moveId: string;
   /** For display: `embedded`, or an address without its password. */
-  place: string;
+  databaseName: string;
   /** The full address, sealed by the secret key (move/fence-store.ts). */
   sealed: Buffer;
   at: Date;
 };
 
-/** This database was moved. The message names the new place. */
+/** This database was moved. The message names the new one. */
 export class DatabaseMoved extends RefusedDatabase {
   readonly departure: Departure;
 
   constructor(departure: Departure) {
-    const { place, at } = departure;
+    const { databaseName, at } = departure;
     const day = at.toISOString().slice(0, 16).replace('T', ' ');
     super(
-      `This database was moved to ${place === EMBEDDED_PLACE ? 'the embedded database of a node' : place} at ${day} UTC and takes no more writes: ${settingForPlace(place)}.`,
+      `This database was moved to ${databaseName === EMBEDDED_NAME ? 'the embedded database of a node' : databaseName} at ${day} UTC and takes no more writes: ${settingForDatabase(databaseName)}.`,
     );
     this.departure = departure;
   }
 }
 
-export const EMBEDDED_PLACE = 'embedded';
+export const EMBEDDED_NAME = 'embedded';
 
-export function settingForPlace(place: string): string {
-  return place === EMBEDDED_PLACE
+export function settingForDatabase(databaseName: string): string {
+  return databaseName === EMBEDDED_NAME
     ? 'unset DATABASE_URL on that node'
-    : `set DATABASE_URL to ${place}, with its password`;
+    : `set DATABASE_URL to ${databaseName}, with its password`;
 }
 
 /** A move into this database is not finished. */
@@ -64,7 +64,7 @@ export async function refuseUnusable(db: Queryable): Promise<void> {
 export async function readDeparture(db: Queryable): Promise<Departure | null> {
   if (!(await tableExists(db, DEPARTURE_TABLE))) return null;
   const [row] = await db.query<Departure>(
-    `select move_id as "moveId", place, sealed, at from ${DEPARTURE_TABLE}`,
+    `select move_id as "moveId", place as "databaseName", sealed, at from ${DEPARTURE_TABLE}`,
   );
   return row ?? null;
 }
