@@ -14,6 +14,7 @@ import {
   type Extent,
   isAssertion,
   isRowAtFault,
+  type Settled,
   Unsettled,
   type UnsettledOptions,
 } from './unsettled.ts';
@@ -49,7 +50,7 @@ const FAST_FAILURE_LOGGED_EVERY_MS = 60_000;
 export class OutcomeBatches<Item, Result> {
   readonly health = new SettleHealth();
   readonly #options: OutcomeBatchesOptions<Item, Result>;
-  readonly #commits: GroupCommit<Item, Result | 'kept'>;
+  readonly #commits: GroupCommit<Item, Settled<Result>>;
   readonly #unsettled: Unsettled<Item, Result>;
   #fastFailureLoggedAtMs = -Infinity;
 
@@ -78,11 +79,8 @@ export class OutcomeBatches<Item, Result> {
     });
   }
 
-  /**
-   * Waits while the database is unavailable, and never rejects because of a database error. `kept`: the database
-   * refuses the outcome. It is stored later, and until then its row stays leased to this worker.
-   */
-  settle(item: Item): Promise<Result | 'kept'> {
+  /** Waits while the database is unavailable, and never rejects because of a database error. */
+  settle(item: Item): Promise<Settled<Result>> {
     return this.#commits.add(item);
   }
 
@@ -105,7 +103,7 @@ export class OutcomeBatches<Item, Result> {
     return this.#unsettled.stop(withinMs);
   }
 
-  async #settleBatch(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
+  async #settleBatch(batch: readonly Item[]): Promise<Settled<Result>[]> {
     const { stored, error } = await this.#tryFastPath(batch);
     if (stored.size > 0) this.#unsettled.noteOthersStored();
     const remaining = batch.filter((item) => !stored.has(item));

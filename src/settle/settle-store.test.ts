@@ -56,7 +56,7 @@ async function emailRow(id: string) {
 test('a delivered recipient leaves the queue, and its event and status commit together', async () => {
   const worker = newWorker();
   const email = await accepted(worker);
-  assert.equal(await worker.settle.settle(settlement(email)), true);
+  assert.equal(await worker.settle.settle(settlement(email)), 'counted');
   assert.deepEqual(await emailRow(email.id), { open_count: 0, worst: 1, event_count: 2 });
   const [recipient] = await db.query(
     'select status, attempts, completed_at is not null as completed from recipients where email_id = $1',
@@ -73,7 +73,7 @@ test('an outcome that is settled twice counts once', async () => {
     worker.settle.settle(settlement(email)),
     worker.settle.settle(settlement(email)),
   ];
-  assert.deepEqual((await Promise.all(outcomes)).filter(Boolean).length, 1);
+  assert.deepEqual((await Promise.all(outcomes)).toSorted(), ['counted', 'fenced']);
   assert.equal((await emailRow(email.id))?.event_count, 2);
 });
 
@@ -100,7 +100,7 @@ test('an outcome of a leased recipient that cannot be stored is kept, not treate
   // A final status, which no outcome may change.
   await setStatus('failed');
   const results = await Promise.all(emails.map((email) => worker.settle.settle(settlement(email))));
-  assert.deepEqual(results, [true, 'kept', true, true]);
+  assert.deepEqual(results, ['counted', 'kept', 'counted', 'counted']);
   assert.deepEqual(await emailRow(broken.id), { open_count: 1, worst: 0, event_count: 1 });
   const [row] = await db.query('select holder from queue where email_id = $1', [broken.id]);
   assert.deepEqual(row, { holder: worker.holder }, 'no other worker sends it again');
@@ -121,7 +121,7 @@ test('outcomes on the fast path are stored although another of their batch is re
     worker.settle.settle(settlement(bounced!, bounce)),
     ...delivered.map((email) => worker.settle.settle(settlement(email))),
   ]);
-  assert.deepEqual(results, ['kept', ...delivered.map(() => true)]);
+  assert.deepEqual(results, ['kept', ...delivered.map(() => 'counted')]);
   assert.equal(worker.settle.isStalled, false);
   await worker.settle.stop(0);
 });
@@ -147,7 +147,7 @@ test('an outcome of a worker that lost the recipient does nothing', async () => 
   const email = await accepted(first);
   await registerWorker(db, { id: first.holder, instance: newId(), host: 'a', pid: 1 });
   assert.equal(await expireWorker(db, { id: first.holder, beat: null }), 1);
-  assert.equal(await first.settle.settle(settlement(email)), false);
+  assert.equal(await first.settle.settle(settlement(email)), 'fenced');
   const { claimed } = await claimOldest(db, {
     holder: second.holder,
     max: 100,
@@ -158,8 +158,8 @@ test('an outcome of a worker that lost the recipient does nothing', async () => 
   });
   const mine = claimed.find((one) => one.emailId === email.id);
   assert.equal(mine?.claim, 2);
-  assert.equal(await second.settle.settle(settlement(email, { claim: 1 })), false);
-  assert.equal(await second.settle.settle(settlement(email, { claim: 2 })), true);
+  assert.equal(await second.settle.settle(settlement(email, { claim: 1 })), 'fenced');
+  assert.equal(await second.settle.settle(settlement(email, { claim: 2 })), 'counted');
 });
 
 test('emails that a worker accepted with its last statement are released after its death', async () => {
@@ -252,8 +252,8 @@ test('a complaint about delivered mail counts once and does not reopen it', asyn
   const email = await accepted(worker);
   await worker.settle.settle(settlement(email));
   const late = { status: 'complained', eventType: 'email.complained', late: true } as const;
-  assert.equal(await worker.settle.settle(settlement(email, late)), true);
-  assert.equal(await worker.settle.settle(settlement(email, late)), false);
+  assert.equal(await worker.settle.settle(settlement(email, late)), 'counted');
+  assert.equal(await worker.settle.settle(settlement(email, late)), 'fenced');
   const worst = STATUS_RANK.complained;
   assert.deepEqual(await emailRow(email.id), { open_count: 0, worst, event_count: 3 });
 });
@@ -262,10 +262,10 @@ test('a report about a recipient that is still open changes nothing', async () =
   const worker = newWorker();
   const email = await accepted(worker);
   const late = { status: 'bounced', eventType: 'email.bounced', late: true } as const;
-  assert.equal(await worker.settle.settle(settlement(email, late)), false);
+  assert.equal(await worker.settle.settle(settlement(email, late)), 'fenced');
   assert.deepEqual(await emailRow(email.id), { open_count: 1, worst: 0, event_count: 1 });
-  assert.equal(await worker.settle.settle(settlement(email)), true);
-  assert.equal(await worker.settle.settle(settlement(email, late)), true);
+  assert.equal(await worker.settle.settle(settlement(email)), 'counted');
+  assert.equal(await worker.settle.settle(settlement(email, late)), 'counted');
   const worst = STATUS_RANK.bounced;
   assert.deepEqual(await emailRow(email.id), { open_count: 0, worst, event_count: 3 });
 });
@@ -296,7 +296,7 @@ test('a locked email does not block the settling of others, and is settled once'
   });
   assert.deepEqual(
     results,
-    emails.map((email) => (email === locked ? 'kept' : true)),
+    emails.map((email) => (email === locked ? 'kept' : 'counted')),
   );
   await waitFor(() => stored.includes(locked.id), { what: 'the locked email to be settled' });
   assert.equal(stored.length, 8);

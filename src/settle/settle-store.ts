@@ -32,22 +32,24 @@ const OUTCOME_BYTES_ESTIMATE = 2_000;
 /** Outcomes wait up to this long for a batch. If the process dies meanwhile, their mail is sent again. */
 const SETTLE_PACE_MS = 25;
 
-/**
- * The result is true when the outcome counted, and false when it was fenced off because another worker has claimed
- * the recipient.
- */
-export class SettleStore extends OutcomeBatches<Settlement, boolean> {
+/** `fenced`: the outcome did not count, because another worker has claimed the recipient. */
+export type SettledMail = 'counted' | 'fenced';
+
+export class SettleStore extends OutcomeBatches<Settlement, SettledMail> {
   constructor(db: Queryable, options: SettleStoreOptions) {
     const { onWebhooksQueued, onSettled } = options;
     super({
       ...options,
-      fencedResult: false,
-      commitFull: (batch, context) => commitFull(db, batch, { ...context, onWebhooksQueued }),
+      fencedResult: 'fenced',
+      commitFull: async (batch, context) => {
+        const counted = await commitFull(db, batch, { ...context, onWebhooksQueued });
+        return counted.map((counts) => (counts ? 'counted' : 'fenced'));
+      },
       commitFast: (batch, holder) => commitFast(db, batch, { holder, onWebhooksQueued }),
       shorten: shortenSettlement,
       describe: ({ emailId, position, status }) => ({ email_id: emailId, position, status }),
       lockKeyOf: ({ emailId }) => emailId,
-      onSettled: (settlement, counts) => counts && onSettled?.(settlement),
+      onSettled: (settlement, result) => result === 'counted' && onSettled?.(settlement),
       exclusiveKey: ({ emailId, position }) => `${emailId} ${position}`,
       itemBytes: OUTCOME_BYTES_ESTIMATE,
       paceMs: SETTLE_PACE_MS,
@@ -83,11 +85,11 @@ async function commitFast(
   db: Queryable,
   batch: readonly Settlement[],
   { holder, onWebhooksQueued }: { holder: string; onWebhooksQueued: () => void },
-): Promise<ReadonlyMap<Settlement, true>> {
+): Promise<ReadonlyMap<Settlement, SettledMail>> {
   const fast = fastOutcomesOf(batch);
   if (fast.length < Math.min(batch.length, FAST_PATH_MIN)) return new Map();
   const { stored } = await commitAndReport(() => storeFast(db, fast, holder), onWebhooksQueued);
-  return new Map(stored.map((one) => [one, true]));
+  return new Map(stored.map((one) => [one, 'counted']));
 }
 
 /** Stores a batch in one transaction. @returns which outcomes counted */

@@ -23,6 +23,9 @@ import { isLockTimeout, sqlStateOf } from '../database/database.ts';
 /**
  * The stored part of an outcome: all of it, all but the texts of the remote server, or only status and event.
  */
+/** `kept`: the database refuses the outcome. It is stored later, and until then its row stays leased to this worker. */
+export type Settled<Result> = Result | 'kept';
+
 export type Extent = 'all' | 'without_details' | 'bare';
 
 export type UnsettledOptions<Item, Result> = {
@@ -95,8 +98,8 @@ export class Unsettled<Item, Result> {
     return this.#kept.keys();
   }
 
-  /** Stores a batch. @returns one result per item; `kept`: it is stored later */
-  async settle(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
+  /** Stores a batch. @returns one result per item */
+  async settle(batch: readonly Item[]): Promise<Settled<Result>[]> {
     const results = new Map<Item, Result>();
     const waiting = this.#refusesEverything
       ? batch

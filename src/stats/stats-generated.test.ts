@@ -139,7 +139,7 @@ class Actions {
       provider,
       retryMs: status === 'deferred' ? 1_000 : null,
     });
-    assert.equal(await this.#settling.settle(outcome), true);
+    assert.equal(await this.#settling.settle(outcome), 'counted');
     this.providers.set(outcome.eventId, provider);
     if (status === 'deferred') return;
     this.providers.set(`${email.id} ${position}`, provider);

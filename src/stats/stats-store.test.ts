@@ -122,7 +122,7 @@ test('rolled-back changes do not count, and neither do outcomes of recipients th
     throw died;
   });
   await assert.rejects(dying, died);
-  assert.equal(await settling.settle(settlement(kept, { claim: 7 })), false);
+  assert.equal(await settling.settle(settlement(kept, { claim: 7 })), 'fenced');
   assert.deepEqual(counted(await only(sender)), { emails: 1, recipients: 1 });
 });
 

@@ -99,7 +99,7 @@ function deliverTo(
     settling: {
       settle: async (settlement) => {
         settled.push(settlement);
-        return true;
+        return 'counted';
       },
       health: { isStuck: false, waitForRecovery: async () => true, ...health },
     },

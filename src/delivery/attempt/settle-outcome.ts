@@ -101,10 +101,10 @@ export class OutcomeSettler {
     const { world, settling, earlyRetries, retryWaitsMs } = this.#options;
     const settlement = settlementOf(delivery, outcome, { attempt, world, retryWaitsMs, retryMs });
     const decidedMs = world.monotonicMs();
-    const isStored = await settling.settle(settlement);
+    const settled = await settling.settle(settlement);
     if (isUnanswered === true || retryMs !== undefined)
       earlyRetries.noteDelayed([delivery], decidedMs);
-    return isStored === true && outcome.mailboxFull === true;
+    return settled === 'counted' && outcome.mailboxFull === true;
   }
 
   async #countFullMailbox({ message, address }: Delivery): Promise<void> {

@@ -13,6 +13,7 @@ import type { ClaimedDelivery } from './webhook-queue-store.ts';
 import { attemptWebhook, type AttemptDependencies } from './attempt.ts';
 import type { AttemptOutcome } from './response.ts';
 import type { Pace } from './endpoint-queue.ts';
+import type { Settled } from '../../settle/unsettled.ts';
 import { type SettledWebhook, WebhookOutcomes } from './webhook-outcomes.ts';
 
 type WebhookSenderOptions = Omit<AttemptDependencies, 'agents'> & {
@@ -151,7 +152,7 @@ export class WebhookSender {
   #log(
     claimed: ClaimedDelivery,
     { attempt }: AttemptOutcome,
-    settled: SettledWebhook | 'kept',
+    settled: Settled<SettledWebhook>,
   ): void {
     this.#options.log.info(
       {
