@@ -31,8 +31,8 @@ import {
 const LOOK_BACK_MS = 60_000;
 
 const REMEDY =
-  'Ask the sender where its addresses come from; `letterhaus projects set-reputation-alert --pause` puts its mail on hold ' +
-  '(docs/reputation.md).';
+  'Ask the sender where its addresses come from. `letterhaus queue hold --project` holds its mail now; with ' +
+  '`letterhaus projects set-reputation-alert --pause` the next warning does so (docs/reputation.md).';
 
 const BELOW = {
   raises: 'clear',
