@@ -41,21 +41,31 @@ export function reportJson(reports: readonly CheckReport[]) {
 }
 
 /** Lists what is not green. Only a finding begins a row with its level; its other sentences follow below. */
-export function reportText(cli: Cli, reports: readonly CheckReport[]): string {
+export function reportText(
+  cli: Pick<Cli, 'program' | 'widthColumns'>,
+  reports: readonly CheckReport[],
+): string {
   const findings = sortedFindings(reports).filter(({ level }) => level !== 'green');
   const { red, yellow, unknown, green } = countChecks(reports);
   const summary = `${red} red, ${yellow} yellow, ${unknown} unknown; ${green} of ${reports.length} checks are green.`;
   if (findings.length === 0) return summary;
+  const shared = Map.groupBy(findings, ({ level, found, meaning, remedy, command }) =>
+    JSON.stringify([level, found, meaning, remedy, command]),
+  );
   const list = table(cli, {
     columns: ['LEVEL', 'CHECK', { heading: 'FINDING', wraps: true }],
-    rows: findings.flatMap(rowsOf),
+    rows: [...shared.values()].flatMap(rowsOf),
     none: '',
   });
   return `${list}\n\n${summary}\n${DOCUMENT} says more about each check.`;
 }
 
-function rowsOf({ level, id, found, meaning, remedy, command }: ReportedFinding): string[][] {
-  const below = [meaning, remedy, command === null ? null : `$ ${command}`];
+/** @param findings the same of several checks, for example of all that need the database; not empty */
+function rowsOf(findings: readonly ReportedFinding[]): string[][] {
+  const { level, id, found, meaning, remedy, command } = findings[0]!;
+  const others = new Set(findings.map((finding) => finding.id).filter((one) => one !== id));
+  const also = others.size === 0 ? null : `Other checks found the same: ${[...others].join(', ')}.`;
+  const below = [also, meaning, remedy, command === null ? null : `$ ${command}`];
   const rows = below.flatMap((text) => (text === null ? [] : [['', '', text]]));
   return [[level, id, found], ...rows];
 }
