@@ -1,5 +1,5 @@
 /**
- * The findings of `letterhaus doctor`. Every check returns at least one, so a report also says what is right.
+ * The findings of `letterhaus doctor`. Every check reports at least one, so a report also says what is right.
  *
  *   red      blocks sending or loses mail
  *   yellow   hurts delivery, or will become red

@@ -15,13 +15,14 @@ function check(id: string, run: Check['run']): Check {
 
 const problem = { meaning: 'It hurts.', remedy: 'Mend it.' };
 
-test('a check that throws or hangs is unknown with its reason, and the others end as ever', async () => {
+test('a check that throws, hangs or finds nothing is unknown with its reason, and the others end as ever', async () => {
   const checks = [
     check('throws', () => {
       throw new Error('no such table.');
     }),
     check('rejects', () => Promise.reject(new Error('connection lost'))),
     check('hangs', () => new Promise(() => {})),
+    check('empty', () => []),
     check('works', () => [green('All is well.')]),
   ];
   const reports = await runChecks(checks, CONTEXT, { timeoutMs: 50 });
@@ -31,6 +32,7 @@ test('a check that throws or hangs is unknown with its reason, and the others en
       ['throws', 'unknown', 'The check failed: no such table.'],
       ['rejects', 'unknown', 'The check failed: connection lost.'],
       ['hangs', 'unknown', 'The check did not end within 0.05 s.'],
+      ['empty', 'unknown', 'The check found nothing to judge.'],
       ['works', 'green', 'All is well.'],
     ],
   );

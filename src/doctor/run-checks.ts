@@ -10,7 +10,7 @@ export type Check = {
   /** Stable, for --only and programs, and a heading of docs/doctor.md. */
   id: string;
   title: string;
-  /** Returns at least one finding. */
+  /** Returns at least one finding. A check that returns none is reported as `unknown`. */
   run(context: CheckContext): Promise<readonly Finding[]> | readonly Finding[];
 };
 
@@ -64,7 +64,10 @@ async function findingsOf(
     // Its failure after the timeout has no reader.
     running.catch(() => {});
     const findings = await Promise.race([running, late]);
-    return findings ?? [unknown(`The check did not end within ${timeoutMs / 1_000} s.`)];
+    if (findings === null) {
+      return [unknown(`The check did not end within ${timeoutMs / 1_000} s.`)];
+    }
+    return findings.length > 0 ? findings : [unknown('The check found nothing to judge.')];
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     return [unknown(`The check failed: ${reason.replace(/\.$/, '')}.`)];

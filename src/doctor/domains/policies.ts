@@ -25,7 +25,10 @@ export const DOMAIN_DMARC: Check = {
         yellow(found, { subject: name, meaning, remedy, command: `dig +short TXT _dmarc.${name}` }),
       );
       const [text = ''] = record?.texts ?? [];
-      if (record === null || record.texts.length > 1 || !isDmarc(text)) return findings;
+      if (record === null || record.texts.length > 1 || !isDmarc(text)) {
+        if (findings.length > 0) return findings;
+        return [noAnswer(name, 'a second look-up of the record failed')];
+      }
       const reports = await checkReports(context, record.at, text);
       if (findings.length + reports.length > 0) return [...findings, ...reports];
       return [green(`${name} has a DMARC policy that asks for action and reports.`, name)];

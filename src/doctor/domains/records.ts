@@ -1,4 +1,5 @@
 /** The records that authorise this installation to send for each domain, as receivers find them. */
+import type { Queryable } from '../../database/database.ts';
 import { readInstallationHosts, recordSetupOf } from '../../domains/domain-check.ts';
 import { type CheckedRecord, requiredRecords } from '../../domains/dns/records.ts';
 import { checkRecords } from '../../domains/dns/verify.ts';
@@ -13,8 +14,10 @@ export const DOMAIN_RECORDS: Check = {
   title: 'Records of each domain',
   run: (context) =>
     forEachDomain(context, async ({ name, stored }) => {
-      if (stored !== null) return checkStored(context, stored);
       const { database } = context;
+      if (stored !== null && database.kind === 'open') {
+        return checkStored(context, database.db, stored);
+      }
       if (database.kind !== 'open') {
         const found = `The keys of ${name} cannot be read: ${database.reason}`;
         return [unknown(found, { subject: name })];
@@ -30,10 +33,12 @@ export const DOMAIN_RECORDS: Check = {
     }),
 };
 
-async function checkStored(context: CheckContext, domain: StoredDomain): Promise<Finding[]> {
-  const { database, config, resolver } = context;
-  if (database.kind !== 'open') return [];
-  const installation = await readInstallationHosts(database.db, config);
+async function checkStored(
+  { config, resolver }: CheckContext,
+  db: Queryable,
+  domain: StoredDomain,
+): Promise<Finding[]> {
+  const installation = await readInstallationHosts(db, config);
   const expected = requiredRecords(recordSetupOf(domain, installation));
   const { name } = domain;
   const records = await checkRecords(expected, { name, installation, resolver });

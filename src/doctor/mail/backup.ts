@@ -26,7 +26,7 @@ export const BACKUP: Check = {
 async function checkScheduled(context: CheckContext, to: string): Promise<readonly Finding[]> {
   const { config, world } = context;
   const newest = await findNewestBackup(config.backup, world);
-  if (newest === null) return [];
+  if (newest === null) return checkNoted(context);
   if ('problem' in newest) {
     const remedy = 'Correct the place or its credentials (docs/backup.md).';
     const found = `The backups in ${newest.place} cannot be listed: ${newest.problem}.`;
