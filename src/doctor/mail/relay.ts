@@ -1,8 +1,8 @@
 /** Connects to the relay and logs in, as a delivery does. Sends no message. */
 import { lookup } from 'node:dns/promises';
-import { connectSmtp, type SmtpOptions } from '../../net/smtp/client.ts';
+import { leastTlsFor } from '../../delivery/route/tls-rules.ts';
+import { connectSmtp } from '../../net/smtp/client.ts';
 import { timeoutsWithin } from '../../net/smtp/client-session.ts';
-import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, red, unknown } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
 
@@ -36,7 +36,7 @@ export const RELAY: Check = {
       port,
       implicitTls,
       heloName,
-      tls: tlsFor(relay),
+      tls: leastTlsFor(relay),
       timeouts: timeoutsWithin(PHASE_WITHIN_MS),
       ...(auth !== null && { auth }),
     });
@@ -48,14 +48,6 @@ export const RELAY: Check = {
     return [describe(result, subject)];
   },
 };
-
-type Relay = NonNullable<CheckContext['config']['relay']>;
-
-/** The rule of deliveries: a password goes only to a verified relay, or stays within this machine. */
-function tlsFor({ host, auth }: Relay): SmtpOptions['tls'] {
-  const isHere = /^(?:localhost|127\.[\d.]+|::1)$/.test(host);
-  return auth !== null && !isHere ? 'enforced' : 'opportunistic';
-}
 
 type Refusal = Exclude<Awaited<ReturnType<typeof connectSmtp>>, { kind: 'ready' }>;
 
