@@ -7,10 +7,10 @@
  * The pool chooses the next message on a session. Right before the final dot of the current message, the request for it
  * goes up:
  *
- *     transaction (client-transaction.ts)   asks if the server pipelines, and says which messages it would take
- *     connection (client-connection.ts)     passes the request on
- *     session (`send`)                      asks its owner with `takeAnnounced`, and counts the second user
- *     pool (session-pool.ts)                takes the first waiting message for the server that may follow
+ *     net/smtp/client-transaction.ts   asks if the server pipelines, and says which messages it would take
+ *     net/smtp/client-connection.ts    passes the request on
+ *     this session (`send`)            asks its owner with `takeAnnounced`, and counts the second user
+ *     session-pool.ts                  takes the first waiting message for the server that may follow
  */
 import type { SmtpConnection } from '../../net/smtp/client-connection.ts';
 import type { Transaction, TransactionResult } from '../../net/smtp/client-session.ts';
