@@ -20,12 +20,12 @@ import { waitAtMost } from '../lib/at-most.ts';
 import type { World } from '../lib/world.ts';
 import { isLockTimeout, sqlStateOf } from '../database/database.ts';
 
-/**
- * The stored part of an outcome: all of it, all but the texts of the remote server, or only status and event.
- */
 /** `kept`: the database refuses the outcome. It is stored later, and until then its row stays leased to this worker. */
 export type Settled<Result> = Result | 'kept';
 
+/**
+ * The stored part of an outcome: all of it, all but the texts of the remote server, or only status and event.
+ */
 export type Extent = 'all' | 'without_details' | 'bare';
 
 export type UnsettledOptions<Item, Result> = {
