@@ -14,3 +14,13 @@ export type World = {
 export function cacheClock(world: Pick<World, 'monotonicMs'>) {
   return { ttlResolution: 0, perf: { now: () => world.monotonicMs() + 1 } };
 }
+
+/**
+ * Returns the least skew. The other clock was read at some moment between the two times of this machine, so a slow
+ * answer is no skew. Positive: this machine is ahead.
+ */
+export function leastSkewMs(read: { begunMs: number; otherMs: number; endedMs: number }): number {
+  const { begunMs, otherMs, endedMs } = read;
+  if (otherMs < begunMs) return begunMs - otherMs;
+  return Math.min(0, endedMs - otherMs);
+}

@@ -7,6 +7,7 @@ import { execFile } from 'node:child_process';
 import { request } from 'node:https';
 import { promisify } from 'node:util';
 import { readClockMs } from '../../delivery/queue/worker-store.ts';
+import { leastSkewMs } from '../../lib/world.ts';
 import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
@@ -30,13 +31,11 @@ async function compareWithDatabase({ database, world }: CheckContext): Promise<F
   if (database.kind !== 'open') {
     return unknown(`The clock cannot be compared with that of the database: ${database.reason}`);
   }
-  const startedMs = world.now();
+  const begunMs = world.now();
   const databaseMs = await readClockMs(database.db);
   if (databaseMs === null) return unknown('The database did not return its time.');
-  return judgeSkew(
-    skewOf({ startedMs, otherMs: databaseMs, endedMs: world.now() }),
-    'the database',
-  );
+  const skewMs = leastSkewMs({ begunMs, otherMs: databaseMs, endedMs: world.now() });
+  return judgeSkew(skewMs, 'the database');
 }
 
 /** Asks for policies that a delivery to these receivers asks for, too. */
@@ -62,11 +61,11 @@ async function readSkew(
   const addresses = await resolver.a(host);
   const address = addresses.kind === 'records' ? addresses.records[0] : undefined;
   if (address === undefined) return null;
-  const startedMs = world.now();
+  const begunMs = world.now();
   const date = await readDate({ host, address, port: config.mtaStsPort });
   const otherMs = Date.parse(date ?? '');
   if (Number.isNaN(otherMs)) return null;
-  return { host, skewMs: skewOf({ startedMs, otherMs, endedMs: world.now() }) };
+  return { host, skewMs: leastSkewMs({ begunMs, otherMs, endedMs: world.now() }) };
 }
 
 type TimeServer = { host: string; address: string; port: number };
@@ -91,12 +90,6 @@ function readDate({ host, address, port }: TimeServer): Promise<string | null> {
     });
     sent.end();
   });
-}
-
-/** The other clock was read at some time between, so only the rest is a difference. Positive: we are ahead. */
-function skewOf(read: { startedMs: number; otherMs: number; endedMs: number }): number {
-  const { startedMs, otherMs, endedMs } = read;
-  return Math.max(0, startedMs - otherMs) - Math.max(0, otherMs - endedMs);
 }
 
 function judgeSkew(skewMs: number, other: string): Finding {

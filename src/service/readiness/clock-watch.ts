@@ -8,7 +8,7 @@
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../../core/operator-events.ts';
-import type { World } from '../../lib/world.ts';
+import { leastSkewMs, type World } from '../../lib/world.ts';
 import { readClockMs } from '../../delivery/queue/worker-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
@@ -47,7 +47,7 @@ export class ClockWatch {
     const begunMs = world.now();
     const databaseMs = await readClockMs(db);
     if (databaseMs === null) return;
-    const skewMs = leastSkewMs({ begunMs, databaseMs, endedMs: world.now() });
+    const skewMs = leastSkewMs({ begunMs, otherMs: databaseMs, endedMs: world.now() });
     this.#report(skewMs);
     const isRefusing = this.#level === 'refusing';
     onCheck({ skewMs, refusal: isRefusing ? `the ${describeSkew(skewMs)}` : null });
@@ -74,20 +74,6 @@ export class ClockWatch {
     const what = this.#level === 'refusing' ? 'No mail is accepted here until it is right. ' : '';
     return `${what}Have both clocks set by NTP (timedatectl, chronyc tracking; docs/scale.md, "Clocks").`;
   }
-}
-
-/**
- * Returns the least skew: the database read its clock at some moment between the two times of this machine, so a slow
- * answer is no skew.
- */
-export function leastSkewMs(read: {
-  begunMs: number;
-  databaseMs: number;
-  endedMs: number;
-}): number {
-  const { begunMs, databaseMs, endedMs } = read;
-  if (databaseMs < begunMs) return begunMs - databaseMs;
-  return Math.min(0, endedMs - databaseMs);
 }
 
 export function classifySkew(differenceMs: number, before: SkewLevel): SkewLevel {
