@@ -127,7 +127,7 @@ test('faults are listed with the worst first, what they mean and what to do; the
   assert.match(stdout, /^2 red, 1 yellow, 0 unknown; 1 of 4 checks are green\.$/m);
 });
 
-test('while the service is down, the doctor opens the database itself, and changes nothing', async () => {
+test('while the service is down, the doctor opens the database itself', async () => {
   await service.stop();
   const findings = await findingsOf(
     '--only',
