@@ -1,13 +1,12 @@
 /** The disk of the data directory: free space, room for files, and the time of a durable write. */
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { DISK_FREE_MIN_BYTES } from '../../core/readiness.ts';
 import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
 
 const MB = 1024 ** 2;
-/** Below this, the service refuses mail (service/maintenance/space-watch.ts). */
-const LOW_BYTES = 1024 * MB;
 const SOON_LOW_BYTES = 5 * 1024 * MB;
 const FREE_FILES_MIN = 10_000;
 const WRITES = 20;
@@ -39,7 +38,7 @@ function judgeSpace(folder: string, freeBytes: number): Finding {
   const remedy =
     'Free disk space, or move the data directory to a larger disk (LETTERHAUS_DATA_DIR).';
   const problem = { subject: folder, remedy, command: `df -h ${folder}` };
-  if (freeBytes < LOW_BYTES) {
+  if (freeBytes < DISK_FREE_MIN_BYTES) {
     return red(found, {
       ...problem,
       meaning: 'The service accepts no mail while the disk is full.',

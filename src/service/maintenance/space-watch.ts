@@ -6,13 +6,11 @@ import { hostname } from 'node:os';
 import { inMegabytes } from '../../accounts/storage/stored-bytes.ts';
 import type { Config } from '../../config/config.ts';
 import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../../core/operator-events.ts';
+import { DISK_FREE_MIN_BYTES } from '../../core/readiness.ts';
 import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import type { WorkerPool } from '../pool/worker-pool.ts';
-import { GIB } from '../../lib/units.ts';
 
-/** With less free space on the disk of the database, the service refuses emails. */
-export const DISK_FREE_MIN_BYTES = GIB;
 const KEEP_LESS = 'keep mail for less time (LETTERHAUS_RETENTION_CONTENT)';
 const DISK_LOW = { code: 'disk_full', reason: 'the disk is nearly full' } as const;
 const DATABASE_LARGE = {
