@@ -50,7 +50,7 @@ test('a notice is queued with its outcome, claimed by one worker, and never queu
   await accepting.accept(email);
   const head = (await loadHeads(db, [email])).get(email.id);
   assert.deepEqual(head?.dsn, dsn);
-  assert.equal(await settling.settle(settlement(email, { notice: SUCCESS })), true);
+  assert.equal(await settling.settle(settlement(email, { notice: SUCCESS })), 'counted');
   assert.deepEqual(await queued(email.id), [{ position: 0, kind: 'success' }]);
   const [notice] = await claimNotices(db, 10);
   assert.deepEqual(
@@ -65,7 +65,7 @@ test('a notice is queued with its outcome, claimed by one worker, and never queu
     late: true,
     status: 'bounced',
   } as const;
-  assert.equal(await settling.settle({ ...late, eventType: 'email.bounced' }), true);
+  assert.equal(await settling.settle({ ...late, eventType: 'email.bounced' }), 'counted');
   await database.sql('update notices set due_at = app_now() where due_at is not null');
   assert.deepEqual(await claimNotices(db, 10), []);
   await database.sql(`update notices set created_at = created_at - interval '44 days'`);
@@ -99,7 +99,7 @@ test('a delay is reported once it has lasted four hours', async () => {
   const defer = async () => {
     const delayed = { status: 'deferred', eventType: 'email.delivery_delayed' } as const;
     const outcome = settlement(email, { ...delayed, retryMs: 1_000, notice: DELAY });
-    assert.equal(await settling.settle({ ...outcome, claim }), true);
+    assert.equal(await settling.settle({ ...outcome, claim }), 'counted');
     claim += 1;
     await database.sql('update queue set holder = $1, claim = $2 where email_id = $3', [
       holder,
