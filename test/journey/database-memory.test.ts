@@ -5,16 +5,33 @@ import { test } from 'node:test';
 import pg from 'pg';
 import { migratedDatabase } from '../support/postgres.ts';
 import { waitForArrivals, FROM, newScene, to } from '../support/scene.ts';
-import type { ApiResponse } from '../support/service.ts';
+import type { ApiResponse, RequestOptions, Service } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const EMAILS = 150;
 const EMAIL_BYTES = 5_000_000;
+/** The service ends the connection of a request that it has not read by then (src/http/app.ts). */
+const REQUEST_WITHIN_MS = 30_000;
 
 /** The most memory that a process ever had, in MB. */
 function peakMb(pid: number): number {
   const [, kb] = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!;
   return Math.round(Number(kb) / 1024);
+}
+
+/**
+ * Repeats a request that took too long to write: on a busy machine all of them together may take longer than one is
+ * allowed to. A connection that breaks sooner fails the test.
+ */
+async function sendUntilAnswered(service: Service, options: RequestOptions): Promise<ApiResponse> {
+  const sentAtMs = performance.now();
+  try {
+    const response = await service.request('POST', '/v1/emails', options);
+    if (response.status !== 408) return response;
+  } catch (error) {
+    if (performance.now() - sentAtMs < REQUEST_WITHIN_MS) throw error;
+  }
+  return sendUntilAnswered(service, options);
 }
 
 test('750 MB of emails sent to a frozen database get 503 or 202, and memory stays below 600 MB', async (t) => {
@@ -24,26 +41,28 @@ test('750 MB of emails sent to a frozen database get 503 or 202, and memory stay
   const [{ pid }] = await service.sql('select pid from nodes');
   const beforeMb = peakMb(pid);
   const content = Buffer.alloc((EMAIL_BYTES * 3) / 4).toString('base64');
-  const body = JSON.stringify({
+  const email = JSON.stringify({
     from: FROM,
     to: to(1),
     subject: 'Large',
     text: 'See the attachment.',
     attachments: [{ filename: 'large.bin', content }],
   });
+  // Encoded once, or this process would use more time than the service.
+  const body = new TextEncoder().encode(email);
 
   const lock = new pg.Client(database.address);
   await lock.connect();
   await lock.query('begin; select from limit_windows for update');
   const refused: ApiResponse[] = [];
   const sending = Array.from({ length: EMAILS }, async () => {
-    const response = await service.request('POST', '/v1/emails', { key, body });
+    const response = await sendUntilAnswered(service, { key, body });
     if (response.status !== 202) refused.push(response);
     return response;
   });
   await waitFor(() => refused.length > EMAILS / 2, {
     what: 'most to be refused',
-    timeoutMs: 30_000,
+    timeoutMs: 120_000,
   });
   await lock.end();
   const responses = await Promise.all(sending);

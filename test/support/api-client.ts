@@ -18,7 +18,7 @@ export type ApiResponse = {
 export type RequestOptions = {
   /** Default: the test key; null: no Authorization header. */
   key?: string | null;
-  /** A string is sent unchanged, everything else as JSON. */
+  /** A string or bytes are sent unchanged, everything else as JSON. */
   body?: unknown;
   headers?: Record<string, string>;
 };
@@ -62,9 +62,7 @@ export abstract class ApiClient {
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...options.headers,
       },
-      ...(body === undefined
-        ? {}
-        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body: isEncoded(body) ? body : JSON.stringify(body) }),
     });
     const text = await response.text();
     const isJson = response.headers.get('content-type')?.includes('json') === true;
@@ -112,6 +110,10 @@ export abstract class ApiClient {
       throw new Error(`${error.message}; it is ${last}\n${this.logsAbout(id)}`);
     });
   }
+}
+
+function isEncoded(body: unknown): body is string | Uint8Array<ArrayBuffer> {
+  return typeof body === 'string' || body instanceof Uint8Array;
 }
 
 /** @returns the text of the key */
