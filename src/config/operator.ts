@@ -1,4 +1,4 @@
-/** The variables of messages to the operator about conditions of the installation (docs/monitoring.md). */
+/** The variables of what the operator is notified of (docs/monitoring.md), and of the daily doctor (docs/doctor.md). */
 import { type Address, type Mailbox, parseAddress, parseMailbox } from '../mail/address.ts';
 import type { EnvReader } from './env-reader.ts';
 
@@ -9,6 +9,8 @@ export type OperatorConfig = {
   operatorAddress: Address | null;
   /** Sender of that mail; null for postmaster at the oldest verified live domain. */
   operatorFrom: Mailbox | null;
+  /** Runs `letterhaus doctor` after each start and daily, in an installation that sends live mail. */
+  isDoctorDaily: boolean;
 };
 
 /** Length of a secret in Standard Webhooks. */
@@ -37,7 +39,13 @@ export function readOperator(read: EnvReader): OperatorConfig {
       parseMailbox,
       'write it as Letterhaus <alerts@example.com>',
     ),
+    isDoctorDaily: read.parsed('LETTERHAUS_DOCTOR', parseDoctor, 'write daily or off') ?? true,
   };
+}
+
+function parseDoctor(text: string): boolean | null {
+  if (/^daily$/i.test(text)) return true;
+  return /^off$/i.test(text) ? false : null;
 }
 
 function parseSecret(text: string): string | null {

@@ -53,6 +53,8 @@ export const CONDITIONS = {
   'dns.unavailable': { endsAs: 'dns.unavailable', ended: 'A DNS server answers again.' },
   'backup.failed': { endsAs: 'backup.failed', ended: 'The last backup succeeded.' },
   'backup.overdue': { endsAs: 'backup.overdue', ended: 'A new backup was made.' },
+  'doctor.red': { endsAs: 'doctor.red', ended: 'The doctor no longer finds this.' },
+  'doctor.yellow': { endsAs: 'doctor.yellow', ended: 'The doctor no longer finds this.' },
 } as const satisfies Record<string, { endsAs: string; ended: string }>;
 
 export type ConditionType = keyof typeof CONDITIONS;

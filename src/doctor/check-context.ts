@@ -1,4 +1,4 @@
-/** The installation as its checks see it. command-context.ts makes one from the configuration of the service. */
+/** The installation as its checks see it. service/machine/doctor-context.ts makes one from the configuration. */
 import type { Config } from '../config/config.ts';
 import type { NewCondition } from '../core/operator-events.ts';
 import type { Queryable } from '../database/database.ts';

@@ -1,65 +1,25 @@
-/** Makes the context of the checks from the configuration, and opens the database if there is one. */
+/** Makes the context of the checks for a command, and opens the database if there is one. */
 import { existsSync } from 'node:fs';
-import { statfs } from 'node:fs/promises';
-import { availableParallelism, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { type Cli, isFailure } from '../cli/command.ts';
 import { withAddress } from '../cli/store.ts';
 import type { Config } from '../config/config.ts';
-import type { NewCondition, OperatorEvents } from '../core/operator-events.ts';
-import { type Queryable, sqlStateOf } from '../database/database.ts';
-import { readRunning } from '../database/embedded/lock.ts';
-import { createResolver, systemServers } from '../net/dns/resolver.ts';
-import { readVersion } from '../migration/migrate.ts';
-import { SCHEMA_KNOWN } from '../migration/schema-version.ts';
-import { withReadOnlySession } from '../migration/upgrade-facts.ts';
-import { certificateUses, CertificateWatch } from '../service/machine/certificate-watch.ts';
-import {
-  API_VARIABLES,
-  type CertificateFiles,
-  MAIL_VARIABLES,
-  problemOf,
-} from '../service/machine/certificates.ts';
-import { userBeside } from '../service/machine/privileges.ts';
-import type { CheckContext, DatabaseAccess, Disk, Machine } from './check-context.ts';
-import { readClockState } from './database/clock.ts';
-
-const HOSTS_FILE = '/etc/hosts';
-/** The hosts of the MTA-STS policies of large receivers. */
-const TIME_HOSTS = ['mta-sts.gmail.com', 'mta-sts.outlook.com', 'mta-sts.yahoo.com'];
-
-/** Shorter than those of deliveries, so that a run with a silent resolver ends within a minute or two. */
-const LOOK_UP_TIMES = { queryTimeoutMs: 3_000, budgetMs: 8_000 };
+import { withCheckContext, withCheckedDatabase } from '../service/machine/doctor-context.ts';
+import type { CheckContext, DatabaseAccess } from './check-context.ts';
 
 type ContextParts = Pick<CheckContext, 'config' | 'configProblems' | 'domain'>;
 
 /** Runs `work` once, with the database open if that is possible. */
-export async function withContext<Result extends object>(
+export function withContext<Result extends object>(
   cli: Cli,
   parts: ContextParts,
   work: (context: CheckContext) => Promise<Result>,
 ): Promise<Result> {
-  const { config } = parts;
   const { world } = cli;
-  const dnsServers = config.dnsServers ?? systemServers();
-  const trustAuthenticatedData = config.dnsTrustAd;
-  const resolver = createResolver({
-    servers: dnsServers,
-    world,
-    trustAuthenticatedData,
-    ...LOOK_UP_TIMES,
-  });
-  const machine = machineOf(config, world);
-  try {
-    return await withAccess(cli, config, (database) =>
-      work({ ...parts, resolver, dnsServers, machine, database, world }),
-    );
-  } finally {
-    resolver.close();
-  }
+  return withAccess(cli, parts.config, (database) =>
+    withCheckContext({ ...parts, database, world }, work),
+  );
 }
-
-const STATEMENT_TIMEOUT = `set statement_timeout = '10s'`;
 
 async function withAccess<Result extends object>(
   cli: Cli,
@@ -72,14 +32,7 @@ async function withAccess<Result extends object>(
   }
   const results: Result[] = [];
   const outcome = await withAddress(cli, ({ address }) =>
-    withReadOnlySession(address, async (session) => {
-      const db = oneByOne(session);
-      await db.query(STATEMENT_TIMEOUT);
-      const schema = await readVersion(db).catch(asReason);
-      const database: DatabaseAccess =
-        typeof schema === 'number'
-          ? { kind: 'open', db, schema, schemaKnown: SCHEMA_KNOWN }
-          : { kind: 'unreachable', ...schema };
+    withCheckedDatabase(address, async (database) => {
       results.push(await work(database));
       return { data: null, text: '' };
     }),
@@ -88,88 +41,4 @@ async function withAccess<Result extends object>(
   if (result !== undefined) return result;
   const reason = isFailure(outcome) ? outcome.failed : 'it ended the session.';
   return work({ kind: 'unreachable', reason });
-}
-
-/** A role without rights on the tables, for example, is no reason to end the run. */
-function asReason(error: unknown): { reason: string } {
-  if (sqlStateOf(error) === null) throw error;
-  return { reason: `The database cannot be read: ${(error as Error).message}.` };
-}
-
-/** A connection runs one statement at a time. */
-function oneByOne(db: Queryable): Queryable {
-  let last: Promise<unknown> = Promise.resolve();
-  return {
-    query: (statement, values) => {
-      const next = last.then(() => db.query<never>(statement, values));
-      last = next.catch(() => null);
-      return next;
-    },
-  };
-}
-
-function machineOf(config: Config, world: Cli['world']): Machine {
-  const { databaseUrl, dataDir } = config;
-  const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  return {
-    localIps: interfaces.filter(({ internal }) => !internal).map(({ address }) => address),
-    hostsFile: HOSTS_FILE,
-    timeHosts: TIME_HOSTS,
-    workers: availableParallelism(),
-    isServiceRunning: readRunning(dataDir)?.kind === 'service',
-    workersStayRoot: databaseUrl !== null && stayRoot(databaseUrl, dataDir),
-    readDisk,
-    readClockState,
-    findCertificateProblems: () => findCertificateProblems(config, world),
-  };
-}
-
-async function readDisk(path: string): Promise<Disk> {
-  const { bavail, bsize, files, ffree } = await statfs(path);
-  return { freeBytes: bavail * bsize, files, freeFiles: ffree };
-}
-
-/** The embedded database always gives the workers of root a user of their own. */
-function stayRoot(databaseUrl: string, dataDir: string): boolean {
-  if (process.geteuid?.() !== 0) return false;
-  try {
-    return userBeside(databaseUrl, { dataDir, hasOwnLogin: true }) === null;
-  } catch {
-    // The socket's folder is not there. The check of the database says so.
-    return false;
-  }
-}
-
-/** Uses the watch of the service, which sees a pair of files that does not match only at its second look. */
-function findCertificateProblems(
-  config: Config,
-  world: Cli['world'],
-): ReturnType<Machine['findCertificateProblems']> {
-  const { apiTlsFiles, tlsFiles, inboundPort, submissionPorts, dataDir } = config;
-  const hasMail = inboundPort !== null || submissionPorts.length > 0;
-  const own = join(dataDir, 'secrets', 'mail-tls.pem');
-  const mail = tlsFiles ?? (existsSync(own) ? { cert: own, key: own } : null);
-  const nowMs = world.now();
-  const refusalOf = (files: CertificateFiles | null, names: typeof API_VARIABLES): string[] => {
-    const problem = files === null ? null : problemOf(files, nowMs, names);
-    return problem === null ? [] : [problem];
-  };
-  const refusals = [
-    ...refusalOf(apiTlsFiles, API_VARIABLES),
-    ...(hasMail ? refusalOf(tlsFiles, MAIL_VARIABLES) : []),
-  ];
-  const uses = certificateUses(config, hasMail ? mail : null);
-  const conditions = new Map<string, NewCondition>();
-  const operatorEvents: OperatorEvents = {
-    raise: (condition) => void conditions.set(condition.type + condition.subject, condition),
-    clear: () => {},
-  };
-  const watch = new CertificateWatch(uses, { operatorEvents, world });
-  watch.check();
-  watch.check();
-  return {
-    refusals,
-    conditions: refusals.length > 0 ? [] : [...conditions.values()],
-    served: uses.map(({ of }) => (of === 'api' ? 'the API' : 'the mail ports')),
-  };
 }

@@ -26,6 +26,7 @@ import { forgetLinks } from '../accounts/sign-in/link-store.ts';
 import { forgetStats } from '../stats/stats-store.ts';
 import { forgetTlsResults } from '../delivery/route/transport-security-store.ts';
 import { forgetReplays } from '../webhooks/replay-store.ts';
+import { forgetReports } from '../doctor/report-store.ts';
 
 export type ProjectRetention = Retention & { projectId: string };
 
@@ -313,6 +314,7 @@ const EXPIRING = [
   forgetOperatorMail,
   forgetNotices,
   forgetReplays,
+  forgetReports,
   forgetRequests,
   forgetApiRequests,
   forgetStats,

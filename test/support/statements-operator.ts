@@ -16,6 +16,7 @@ import {
   findUnreportedEndpoints,
 } from '../../src/webhooks/disabled-store.ts';
 import * as doctor from '../../src/doctor/doctor-store.ts';
+import * as reports from '../../src/doctor/report-store.ts';
 import * as blocks from '../../src/delivery/blocks/block-store.ts';
 import * as days from '../../src/reconciliation/day-store.ts';
 import {
@@ -68,6 +69,19 @@ export async function useDoctor({ db }: Stage): Promise<void> {
   await doctor.readNotedBackup(db);
   await doctor.listLiveDomains(db, null, 10);
   await doctor.readDomainVolume(db, 'acme.com');
+  const instance = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
+  await reports.registerNode(db, { instance, host: 'mail1' });
+  await reports.requestRuns(db);
+  await reports.claimRun(db, instance, null);
+  const run = await reports.claimRun(db, instance, 0);
+  const runId = run?.runId ?? instance;
+  await reports.saveProgress(db, runId, 1);
+  const checks = { red: 0, yellow: 0, unknown: 0, green: 1 };
+  await reports.saveReport(db, runId, { checks, findings: [] });
+  await reports.findReport(db, instance);
+  await reports.listReports(db, 10);
+  await reports.countReported(db);
+  await reports.forgetReports(db, 10);
 }
 
 /** Runs the daily reconciliation. */

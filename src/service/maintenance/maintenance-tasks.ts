@@ -32,6 +32,7 @@ import { createNetwork } from '../machine/network.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import { reportDisabledEndpoints } from '../../webhooks/disabled-watch.ts';
 import type { WorkerPool } from '../pool/worker-pool.ts';
+import type { DoctorWatch } from '../../doctor/doctor-watch.ts';
 import { NodeWatch } from './node-watch.ts';
 import { checkSpace } from './space-watch.ts';
 import type { Task } from './task-schedule.ts';
@@ -42,6 +43,8 @@ export type TaskContext = {
   clock: ClockWatch;
   certificates: readonly CertificateUse[];
   config: Config;
+  /** The configuration with the ports in use. */
+  ports: Config;
   secrets: SecretBox;
   operatorEvents: OperatorEventLog;
   log: Logger;
@@ -64,6 +67,7 @@ export function maintenanceTasks(context: TaskContext): Task[] {
     ...removalTasks(context),
     ...upgradeTasks(context),
     ...senderTasks(context),
+    doctorTask(context),
   ];
 }
 
@@ -309,4 +313,17 @@ function senderTasks({ database, config, operatorEvents, log, signal }: TaskCont
       },
     },
   ];
+}
+
+/** Begins after the start, so that it does not delay it. Most starts of tests and trials never load the checks. */
+function doctorTask(context: TaskContext): Task {
+  let watch: DoctorWatch | null = null;
+  return {
+    name: 'running the doctor',
+    everyMs: 2.5 * SECONDS,
+    run: async () => {
+      watch ??= (await import('./doctor-task.ts')).createDoctorWatch(context);
+      await watch.run();
+    },
+  };
 }

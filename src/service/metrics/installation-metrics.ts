@@ -10,6 +10,7 @@ import { readFile, statfs } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { databaseFigures, domainFigures, webhookFigures } from './installation-store.ts';
+import { countReported } from '../../doctor/report-store.ts';
 import { countConditions } from '../../operator/condition-store.ts';
 import { readQueueDepth } from '../../delivery/queue-control/depth-store.ts';
 import { listAlerts } from '../../reputation/reputation-store.ts';
@@ -135,7 +136,9 @@ export class InstallationMetrics implements Disposable {
     const conditions = await countConditions(db);
     const secrets = await countUnusable(db);
     const reconciliation = await readReconciliation(db);
-    return { queue, database, domains, webhooks, alerts, conditions, secrets, reconciliation };
+    const doctor = await countReported(db);
+    const mail = { queue, domains, webhooks, alerts, reconciliation };
+    return { ...mail, database, conditions, secrets, doctor };
   }
 
   samples(): Sample[] {

@@ -4,6 +4,7 @@
  */
 import packageFile from '../../../package.json' with { type: 'json' };
 import { CONDITION_TYPES, type ConditionType } from '../../core/operator-events.ts';
+import type { ReportCounts } from '../../doctor/report-store.ts';
 import { DOMAIN_STATUSES } from '../../domains/domain-store.ts';
 import type { DatabaseFigures, DomainFigures, WebhookFigures } from './installation-store.ts';
 import type { ProviderDepth } from '../../delivery/queue-control/depth-store.ts';
@@ -43,6 +44,7 @@ export type Figures = {
   conditions: readonly { type: ConditionType; open: number }[];
   secrets: UnusableCounts;
   reconciliation: ReconciliationSummary;
+  doctor: ReportCounts;
 };
 
 export function figureSamples(
@@ -58,6 +60,7 @@ export function figureSamples(
     conditionSample(figures.conditions),
     secretSample(figures.secrets),
     ...reconciliationSamples(figures.reconciliation),
+    ...doctorSamples(figures.doctor),
   ];
 }
 
@@ -263,6 +266,23 @@ function reconciliationSamples({ differing, finishedAt }: ReconciliationSummary)
       'reconciliation_finished_timestamp_seconds',
       'The time of the last complete check of all due days.',
       finishedAt && finishedAt.getTime() / 1_000,
+    ),
+  ];
+}
+
+/** Absent before the first report: without one, nobody knows that nothing is red. */
+function doctorSamples({ oldestAt, ...counts }: ReportCounts): Samples {
+  if (oldestAt === null) return [];
+  return [
+    gauge(
+      'doctor_checks',
+      'Checks of the newest report of the doctor by their worst finding, added up over the nodes.',
+      Object.entries(counts).map(([level, value]) => ({ labels: { level }, value })),
+    ),
+    gauge(
+      'doctor_finished_timestamp_seconds',
+      'The end of the last run of the doctor, on the node where it is the longest ago.',
+      oldestAt.getTime() / 1_000,
     ),
   ];
 }

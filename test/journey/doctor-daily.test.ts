@@ -1,0 +1,79 @@
+/** The doctor of a running service: after the start, daily, and when an owner asks; what the operator sees of it. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { LAB_HOST, startLabDns, startReceivers } from '../support/doctor-lab.ts';
+import { logLines } from '../support/log-lines.ts';
+import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const dns = await startLabDns();
+after(() => dns[Symbol.asyncDispose]());
+const { gmail, yahoo, port: mxPort } = await startReceivers();
+after(() => Promise.all([gmail[Symbol.asyncDispose](), yahoo[Symbol.asyncDispose]()]));
+const service = await startService({
+  dns,
+  env: {
+    LETTERHAUS_DOCTOR: 'daily',
+    LETTERHAUS_HOSTNAME: LAB_HOST,
+    LETTERHAUS_SOURCE_IPS: '127.0.0.1',
+    LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
+    LETTERHAUS_MX_PORT: String(mxPort),
+  },
+});
+after(() => service[Symbol.asyncDispose]());
+
+type Report = { finished_at: Date; red: number; findings: { check: string; level: string }[] };
+
+/** Waits for a run that ended later. */
+async function nextReport(afterMs = 0): Promise<Report> {
+  const read = async () => {
+    const [row] = await service.sql(
+      'select finished_at, red, findings from doctor_reports where finished_at is not null',
+    );
+    return row !== undefined && row.finished_at.getTime() > afterMs ? (row as Report) : null;
+  };
+  return waitFor(read, { what: 'a report of the doctor', timeoutMs: 120_000 });
+}
+
+const doctorLines = () => logLines(service).filter(({ msg }) => msg.startsWith('doctor: '));
+
+test('an installation is first checked when its first domain is verified', async () => {
+  assert.deepEqual(await service.sql('select from doctor_reports where begun_at is not null'), []);
+  await service.addLiveDomain('acme.example');
+  const { findings } = await nextReport();
+  const port25 = findings.find(({ check }) => check === 'outgoing_port_25');
+  assert.equal(port25?.level, 'green');
+  await service.counted(/^letterhaus_doctor_checks\{level="green"\} [1-9]/m);
+  assert.notEqual(gmail.sessions.length + yahoo.sessions.length, 0);
+});
+
+test('a start logs the verdict, the worst finding and where to read more; the finding is a condition', async () => {
+  await Promise.all([gmail.stop(), yahoo.stop()]);
+  const { finished_at: before } = await nextReport();
+  await service.sql(`update doctor_reports set begun_at = begun_at - interval '1 day',
+                            finished_at = finished_at - interval '1 day'`);
+  await service.restart();
+  await nextReport(before.getTime());
+  const lines = await waitFor(() => (doctorLines().length >= 3 ? doctorLines() : null), {
+    what: 'three lines of the doctor',
+  });
+  assert.match(lines[0]!.msg, /^doctor: [1-9]\d* red, \d+ yellow, \d+ unknown; \d+ of \d+ checks/);
+  assert.match(lines[1]!.msg, /^doctor: the worst is outgoing_port_25: /);
+  assert.equal(lines[1]!.level, 'warn');
+  assert.match(lines[2]!.msg, /`letterhaus doctor`/);
+  const { stdout } = await waitFor(
+    async () => {
+      const attention = await service.cli('attention');
+      return attention.stdout.includes('outgoing_port_25') ? attention : null;
+    },
+    { what: 'the condition' },
+  );
+  assert.match(stdout, /doctor\.red/);
+});
+
+test('a service that restarts soon does not connect to the receivers again', async () => {
+  await service.restart();
+  const { finished_at: before } = await nextReport();
+  await waitFor(() => doctorLines().length >= 3, { what: 'three lines of the doctor' });
+  assert.deepEqual((await nextReport()).finished_at, before);
+});
