@@ -11,7 +11,7 @@ import { z, type ZodType } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { AcceptResult } from './accept-results.ts';
 import type { EmailDraft } from './draft.ts';
-import { type DryRunResult, presentDryRun } from './dry-run/dry-run.ts';
+import { type DryRunResult, dryRunToWire } from './dry-run/dry-run.ts';
 import { acceptedEmailOrDryRun, noQuery, sendQuery } from './dry-run/dry-run-schemas.ts';
 import { BATCH_MAX, BATCH_VALIDATIONS, type BatchValidation } from './email-batch.ts';
 import { fingerprintOf, isIdempotencyKey } from './fingerprint.ts';
@@ -98,7 +98,7 @@ function sendDryRun(reply: FastifyReply, result: DryRunResult): FastifyReply {
   return reply
     .code(200)
     .header('content-type', JSON_TYPE)
-    .send(JSON.stringify(presentDryRun(result.report)));
+    .send(JSON.stringify(dryRunToWire(result.report)));
 }
 
 export function sendResult(reply: FastifyReply, result: AcceptResult): FastifyReply {

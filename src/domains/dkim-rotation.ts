@@ -11,7 +11,7 @@ import { type Refusal, noSuch } from '../core/refusals.ts';
 import type { DomainScope } from '../core/scope.ts';
 import { keyRecordsOf } from './domain-check.ts';
 import { generateKeys, sealKeys, TOO_MANY_AT_ONCE } from './dkim-keys.ts';
-import { removableAt } from './domain-view.ts';
+import { removableAt } from './wire.ts';
 import { type CheckedRecord, otherKeyRecords, uncheckedRecords } from './dns/records.ts';
 import { beginRotation, cancelRotation } from './dkim-key-store.ts';
 import { findDomain, lockDomain, type StoredDomain } from './domain-store.ts';

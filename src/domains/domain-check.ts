@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import type { ConditionKey, NewCondition } from '../core/operator-events.ts';
 import { failsAt } from './domain-limits.ts';
 import { adviseInbound, type Source } from './dns/advice.ts';
-import { presentDomain } from './domain-view.ts';
+import { domainToWire } from './wire.ts';
 import {
   type CheckedRecord,
   type DomainSetup,
@@ -125,7 +125,7 @@ export function recordDomainEvent(
   type: DomainEvent,
   domain: StoredDomain,
 ): Promise<void> {
-  return recordEvent(tx, { scope: domain, type, data: presentDomain(domain) });
+  return recordEvent(tx, { scope: domain, type, data: domainToWire(domain) });
 }
 
 /** Raises the condition at the second check that misses a record. A check that finds all records clears it. */

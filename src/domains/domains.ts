@@ -1,6 +1,6 @@
 /**
  * Sending domains for the HTTP API and the command line: add, list, read, verify, remove. domain-check.ts checks one,
- * domain-recheck.ts all, domain-view.ts shows one.
+ * domain-recheck.ts all, wire.ts shows one.
  *
  * Each domain has its own DKIM keys, with selectors that no other project uses: only an owner who can publish them
  * can send from the domain. An owner may bring an RSA key that is already in use; this needs its private key. An API

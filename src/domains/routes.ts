@@ -1,7 +1,7 @@
 /** Routes of sending domains: add, list, read, verify, remove (domains.ts). */
 import { z } from 'zod';
 import { isRefusal } from '../core/refusals.ts';
-import { presentDomain } from './domain-view.ts';
+import { domainToWire } from './wire.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { countTowardsLimit } from '../accounts/limits/http-limits.ts';
@@ -54,7 +54,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
       if (!(await countTowardsLimit(services, request, reply, 'domains'))) return reply;
       const added = await domains.create(callerOf(request), name, settings);
       if (isRefusal(added)) return refuse(reply, added);
-      return reply.code(201).send(presentDomain(added));
+      return reply.code(201).send(domainToWire(added));
     },
   });
 
@@ -70,7 +70,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     },
     handler: async (request) => {
       const page = readPage(request.query);
-      return pageResponse(await domains.list(callerOf(request), page), presentDomain);
+      return pageResponse(await domains.list(callerOf(request), page), domainToWire);
     },
   });
 }
@@ -95,8 +95,8 @@ function registerGet(app: App, { domains }: HttpServices): void {
       const { id } = request.params;
       const found = await domains.get(caller, id);
       if (isRefusal(found)) return refuse(reply, found);
-      if (request.query.waiting !== 'true') return presentDomain(found);
-      return { ...presentDomain(found), waiting: await domains.countWaiting(caller, id) };
+      if (request.query.waiting !== 'true') return domainToWire(found);
+      return { ...domainToWire(found), waiting: await domains.countWaiting(caller, id) };
     },
   });
 }
@@ -122,7 +122,7 @@ function registerChange(app: App, { domains }: HttpServices): void {
         tls: mode ?? undefined,
         tracking: { opens: opens ?? undefined, clicks: clicks ?? undefined },
       });
-      return isRefusal(changed) ? refuse(reply, changed) : presentDomain(changed);
+      return isRefusal(changed) ? refuse(reply, changed) : domainToWire(changed);
     },
   });
 }
@@ -170,7 +170,7 @@ function registerVerify(app: App, services: HttpServices): void {
       if (isRefusal(found)) return refuse(reply, found);
       if (!(await countTowardsLimit(services, request, reply, 'verification'))) return reply;
       const verified = await domains.verify(caller, request.params.id);
-      return isRefusal(verified) ? refuse(reply, verified) : presentDomain(verified);
+      return isRefusal(verified) ? refuse(reply, verified) : domainToWire(verified);
     },
   });
 }
@@ -196,7 +196,7 @@ function registerRotation(app: App, services: HttpServices): void {
       if (isRefusal(found)) return refuse(reply, found);
       if (!(await countTowardsLimit(services, request, reply, 'domains'))) return reply;
       const rotated = await domains.rotateDkim(caller, request.params.id);
-      return isRefusal(rotated) ? refuse(reply, rotated) : presentDomain(rotated);
+      return isRefusal(rotated) ? refuse(reply, rotated) : domainToWire(rotated);
     },
   });
 
@@ -214,7 +214,7 @@ function registerRotation(app: App, services: HttpServices): void {
     },
     handler: async (request, reply) => {
       const canceled = await domains.cancelDkimRotation(callerOf(request), request.params.id);
-      return isRefusal(canceled) ? refuse(reply, canceled) : presentDomain(canceled);
+      return isRefusal(canceled) ? refuse(reply, canceled) : domainToWire(canceled);
     },
   });
 }

@@ -5,7 +5,7 @@ import type { Caller } from '../core/scope.ts';
 import type { MessageRecipient } from '../delivery/message/message-builder.ts';
 import { addressKey, parseAddress } from '../mail/address.ts';
 import { cancel, reschedule } from './schedule.ts';
-import { presentEmail, presentEvent, presentSummary } from './view.ts';
+import { emailToWire, eventToWire, summaryToWire } from './wire.ts';
 import {
   listEmails,
   type EmailDetail,
@@ -71,7 +71,7 @@ function registerList(app: App, { db }: HttpServices): void {
       const filter = filterFrom(request.query, { keyId: ownKeyOf(caller), domain: caller.domain });
       if (isRefusal(filter)) return refuse(reply, filter);
       const found = await listEmails(db.readsOf(caller.projectId), caller, { page, filter });
-      return { ...pageResponse(found, presentSummary), scanned_until: found.scannedUntil };
+      return { ...pageResponse(found, summaryToWire), scanned_until: found.scannedUntil };
     },
   });
 }
@@ -90,7 +90,7 @@ function registerOne(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const ref = refOf(request);
       const { projectId: owner } = callerOf(request);
-      const show = (found: EmailDetail) => asJson(presentEmail(found));
+      const show = (found: EmailDetail) => asJson(emailToWire(found));
       const sent = ref && (await respondWithEmail({ db, owner, reply }, ref, show));
       return sent ?? notFound(reply, 'email');
     },
@@ -119,7 +119,7 @@ function registerChanges(app: App, { db }: HttpServices): void {
       const { projectId: owner } = callerOf(request);
       const turn = { db, owner, reply };
       const found = await changeInTurn(turn, ref, () => reschedule(db, ref, time));
-      return isRefusal(found) ? refuse(reply, found) : presentEmail(found);
+      return isRefusal(found) ? refuse(reply, found) : emailToWire(found);
     },
   });
 
@@ -142,7 +142,7 @@ function registerChanges(app: App, { db }: HttpServices): void {
       const { projectId: owner } = callerOf(request);
       const turn = { db, owner, reply };
       const found = await changeInTurn(turn, ref, () => cancel(db, ref));
-      return isRefusal(found) ? refuse(reply, found) : presentEmail(found);
+      return isRefusal(found) ? refuse(reply, found) : emailToWire(found);
     },
   });
 }
@@ -165,7 +165,7 @@ function registerTimeline(app: App, { db }: HttpServices): void {
       if (!ref || !(await emailExists(db, ref))) return notFound(reply, 'email');
       const { limit, after } = request.query;
       const events = await listTimeline(db, ref, { after, limit: limit + 1 });
-      return listResponse(events.map(presentEvent), limit);
+      return listResponse(events.map(eventToWire), limit);
     },
   });
 }

@@ -12,7 +12,7 @@ import { type ColourScheme, COLOUR_SCHEMES, inScheme } from '../mail/html/colour
 import { inertHtml } from '../mail/html/inert-html.ts';
 import { isRefusal, type Refusal, refuseFields, noSuch } from '../core/refusals.ts';
 import { makeShareToken, readShareToken, SHARE } from '../mail/links/share-link.ts';
-import { presentEmail } from './view.ts';
+import { emailToWire } from './wire.ts';
 import { emailExists, type EmailDetail } from './email-store.ts';
 import { callerOf } from '../http/access.ts';
 import { respondWithEmail } from './inspection/http-content-reads.ts';
@@ -152,7 +152,7 @@ async function pageOf(
   email: EmailDetail,
   { remote, scheme }: { remote: boolean; scheme: ColourScheme | undefined },
 ): Promise<{ type: string; text: string } | null> {
-  const { html, text } = presentEmail(email);
+  const { html, text } = emailToWire(email);
   if (!html) return text ? { type: 'text/plain; charset=utf-8', text } : null;
   await nextTurn();
   const inert = inertHtml(html, { remote });

@@ -14,7 +14,7 @@ import { isId } from '../database/ids.ts';
 import { callerOf, createCallerLookup } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { parseCursor, cursorText } from './cursor.ts';
-import { EventStreams, presentStreamEvent, type StreamRequest } from './streams.ts';
+import { EventStreams, streamEventToWire, type StreamRequest } from './streams.ts';
 import { failures } from '../http/schemas.ts';
 import { eventHeaders, eventPage, eventQuery } from './schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
@@ -73,7 +73,7 @@ export function registerEventRoutes(app: App, services: HttpServices): void {
       if (typeof page === 'string') return refuse(reply, refuseCursor(page));
       return {
         object: 'list' as const,
-        data: page.events.map((event) => presentStreamEvent(event, caller)),
+        data: page.events.map((event) => streamEventToWire(event, caller)),
         has_more: page.hasMore,
         cursor: cursorText(page.next, caller),
       };

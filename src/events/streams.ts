@@ -268,7 +268,7 @@ function hasSameAccess(now: Caller, before: Caller): boolean {
   return now.permission === before.permission && now.domain === before.domain;
 }
 
-export function presentStreamEvent(event: StreamEvent, caller: Caller) {
+export function streamEventToWire(event: StreamEvent, caller: Caller) {
   const { id, type, createdAt, number, data, point } = event;
   return {
     object: 'event' as const,
@@ -283,7 +283,7 @@ export function presentStreamEvent(event: StreamEvent, caller: Caller) {
 
 /** JSON contains no line breaks, so one `data` line is enough. */
 function eventText(event: StreamEvent, caller: Caller): string {
-  const json = presentStreamEvent(event, caller);
+  const json = streamEventToWire(event, caller);
   return `id: ${json.cursor}\nevent: ${json.type}\ndata: ${JSON.stringify(json)}\n\n`;
 }
 

@@ -47,7 +47,7 @@ export function registerInboundRoutes(app: App, { db }: HttpServices): void {
         return refuse(reply, refuseFields([{ field: 'after', message }]));
       }
       const found = await listInbound(db, { limit: limit + 1, kind, before: after });
-      return listResponse(found.map(toWire), limit);
+      return listResponse(found.map(inboundToWire), limit);
     },
   });
 
@@ -65,12 +65,12 @@ export function registerInboundRoutes(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const found = await findInbound(db, request.params.id);
       if (found === null) return notFound(reply, 'message');
-      return { ...toWire(found), content: found.content.toString() };
+      return { ...inboundToWire(found), content: found.content.toString() };
     },
   });
 }
 
-function toWire(message: InboundMessage) {
+function inboundToWire(message: InboundMessage) {
   return {
     object: 'inbound_message' as const,
     id: message.id,

@@ -52,7 +52,7 @@ export async function translateTemplate(
   return result;
 }
 
-export function presentTranslation(translation: Translation) {
+export function translationToWire(translation: Translation) {
   return { object: 'translated_template' as const, ...translation };
 }
 

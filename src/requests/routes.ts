@@ -33,7 +33,7 @@ export function registerRequestRoutes(app: App, { db }: HttpServices): void {
       const filter = filterFrom(request.query);
       const caller = callerOf(request);
       const reads = db.readsOf(caller.projectId);
-      return pageResponse(await listApiRequests(reads, caller, page, filter), toWire);
+      return pageResponse(await listApiRequests(reads, caller, page, filter), requestToWire);
     },
   });
 
@@ -50,7 +50,7 @@ export function registerRequestRoutes(app: App, { db }: HttpServices): void {
       const { id } = request.params;
       const found = isId(id) ? await findApiRequest(db, callerOf(request), id) : null;
       if (found === null) return notFound(reply, 'request');
-      return { ...toWire(found), body: JSON.parse(found.body ?? 'null') as unknown };
+      return { ...requestToWire(found), body: JSON.parse(found.body ?? 'null') as unknown };
     },
   });
 }
@@ -70,7 +70,7 @@ function statusesOf(text: string): { from: number; to: number } {
   return { from, to: from + 99 };
 }
 
-function toWire(request: StoredApiRequest) {
+function requestToWire(request: StoredApiRequest) {
   const { errorCode: code, errorMessage: message } = request;
   return {
     object: 'request' as const,

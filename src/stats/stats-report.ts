@@ -76,7 +76,7 @@ export async function reportStats(
     by,
     totals: totals.map(({ value, counts }) => ({
       ...valueName(value),
-      ...presentCounts(counts, by),
+      ...countsToWire(counts, by),
       histogram: counts.latencies.map((count, index) => ({
         at_most_s: LATENCY_BOUNDS_S[index] ?? null,
         count,
@@ -85,7 +85,7 @@ export async function reportStats(
     data: rows.map(({ period, value, ...counts }) => ({
       period: period.toISOString(),
       ...valueName(value),
-      ...presentCounts(counts, by),
+      ...countsToWire(counts, by),
     })),
   };
 }
@@ -107,7 +107,7 @@ function weightOf({ recipients, sent, delivered, deferred, bounced, failed }: Co
   return Math.max(recipients, sent + delivered + deferred + bounced + failed);
 }
 
-function presentCounts({ latencies, ...counts }: Counts, by: StatsDimension | null): WireCounts {
+function countsToWire({ latencies, ...counts }: Counts, by: StatsDimension | null): WireCounts {
   return {
     ...counts,
     ...(by === 'provider' && NOT_BY_PROVIDER),

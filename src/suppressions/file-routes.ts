@@ -17,7 +17,7 @@ import {
   type ImportResult,
   IMPORT_ROWS_MAX,
   newImportResult,
-  presentImport,
+  importToWire,
   TooManyRows,
 } from './suppression-files.ts';
 import { ReasonNeeded, UnusableFile } from '../move-in/entries.ts';
@@ -154,7 +154,7 @@ function registerImport(
         const reason = request.query.reason ?? null;
         const maximum = isFromLocalOperator(request) ? undefined : suppressionsMaximum;
         await importFile(db, caller, { pieces, result, reason, maximum });
-        return presentImport(result);
+        return importToWire(result);
       } catch (error) {
         drainBody(body, silenceMs);
         const problem = importProblem(error, result);

@@ -35,7 +35,7 @@ export function listHistory(
   ]);
 }
 
-export function presentHistory(entry: HistoryEntry) {
+export function historyEntryToWire(entry: HistoryEntry) {
   return {
     action: entry.action,
     reason: entry.reason,

@@ -16,12 +16,12 @@ import {
   addSuppression,
   findSuppression,
   type NewSuppression,
-  presentSuppression,
+  suppressionToWire,
   removeSuppression,
   type Suppression,
   SUPPRESSION_REASONS,
 } from './suppression-store.ts';
-import { listHistory, presentHistory } from './history-store.ts';
+import { listHistory, historyEntryToWire } from './history-store.ts';
 import { IMPORT_FORMATS, LEFT_OUT } from '../move-in/suppression-services.ts';
 
 const TAGS = ['Suppressions'];
@@ -56,7 +56,7 @@ function registerListAndAdd(app: App, { db, world, suppressionsMaximum }: HttpSe
       const caller = callerOf(request);
       const reads = db.readsOf(caller.projectId);
       const found = await listSuppressions(reads, caller, { page, filter });
-      return pageResponse(found, toWire);
+      return pageResponse(found, entryToWire);
     },
   });
 
@@ -76,7 +76,7 @@ function registerListAndAdd(app: App, { db, world, suppressionsMaximum }: HttpSe
       if (isRefusal(entry)) return refuse(reply, entry);
       const maximum = isFromLocalOperator(request) ? undefined : suppressionsMaximum;
       const added = await addSuppression(db, callerOf(request), entry, maximum);
-      return reply.code(added.isNew ? 201 : 200).send(toWire(added.suppression));
+      return reply.code(added.isNew ? 201 : 200).send(entryToWire(added.suppression));
     },
   });
 }
@@ -97,7 +97,7 @@ function registerSingleSuppression(app: App, { db }: HttpServices): void {
       const found = address && (await findSuppression(db, caller, address));
       if (!address || !found) return refuse(reply, NOT_SUPPRESSED);
       const history = await listHistory(db, caller, { address, limit: HISTORY_MAX });
-      return { ...toWire(found), history: history.map(presentHistory) };
+      return { ...entryToWire(found), history: history.map(historyEntryToWire) };
     },
   });
 
@@ -115,7 +115,7 @@ function registerSingleSuppression(app: App, { db }: HttpServices): void {
       const address = parseAddress(request.params.address);
       const query = address && { address, limit: HISTORY_MAX + 1 };
       const found = query ? await listHistory(db, callerOf(request), query) : [];
-      return listResponse(found.map(presentHistory), HISTORY_MAX);
+      return listResponse(found.map(historyEntryToWire), HISTORY_MAX);
     },
   });
 
@@ -178,8 +178,8 @@ function pageOfAddresses(query: z.output<typeof suppressionQuery>): SuppressionP
   return { limit, after, before };
 }
 
-function toWire(entry: Suppression) {
-  return { object: 'suppression' as const, ...presentSuppression(entry) };
+function entryToWire(entry: Suppression) {
+  return { object: 'suppression' as const, ...suppressionToWire(entry) };
 }
 
 const address = z.string().meta({

@@ -171,7 +171,7 @@ class ImportBatch {
   }
 }
 
-export function presentImport(result: ImportResult) {
+export function importToWire(result: ImportResult) {
   const { format, added, alreadyThere, rejected, leftOut, errors } = result;
   return {
     object: 'suppression_import' as const,

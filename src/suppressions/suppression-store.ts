@@ -160,7 +160,7 @@ export async function addSuppressionIn(
     addressKey(address),
   ]);
   if (added) {
-    await recordEvent(tx, { scope, type: 'suppression.added', data: presentSuppression(added) });
+    await recordEvent(tx, { scope, type: 'suppression.added', data: suppressionToWire(added) });
     return { suppression: added, isNew: true };
   }
   const existing = await findSuppression(tx, scope, address);
@@ -213,7 +213,7 @@ export function removeSuppression(
     await recordEvent(tx, {
       scope,
       type: 'suppression.removed',
-      data: presentSuppression(removed),
+      data: suppressionToWire(removed),
     });
     return removed;
   });
@@ -246,7 +246,7 @@ export function suppressionId(address: string): string {
 }
 
 /** Returns the JSON of events and API responses. Statements that write many rows produce the same. */
-export function presentSuppression(suppression: Suppression) {
+export function suppressionToWire(suppression: Suppression) {
   return {
     address: suppression.address,
     reason: suppression.reason,
@@ -257,7 +257,7 @@ export function presentSuppression(suppression: Suppression) {
   };
 }
 
-/** The result of presentSuppression in SQL, for a row `s`. */
+/** The result of suppressionToWire in SQL, for a row `s`. */
 export const SUPPRESSION_JSON = `
          json_build_object('address', s.address, 'reason', s.reason,
                            'source_email_id', s.source_email_id,

@@ -23,8 +23,8 @@ import {
 } from './schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import type { TemplateVariable } from './template-store.ts';
-import { presentRendered, presentTemplate, presentTemplateHead, presentVersion } from './view.ts';
-import { presentTranslation } from '../move-in/template-translation.ts';
+import { renderedToWire, templateToWire, templateHeadToWire, versionToWire } from './wire.ts';
+import { translationToWire } from '../move-in/template-translation.ts';
 
 const TAGS = ['Templates'];
 const params = templateParams;
@@ -56,7 +56,7 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
       const newTemplate = { name, alias, subject: subject ?? '', html, text, variables };
       const created = await templates.create(caller, newTemplate);
       if (isRefusal(created)) return refuse(reply, created);
-      return reply.code(201).send(presentTemplate(created, caller));
+      return reply.code(201).send(templateToWire(created, caller));
     },
   });
 
@@ -74,7 +74,7 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
       const caller = callerOf(request);
       const page = readPage(request.query);
       const found = await templates.list(caller, { ...page, part: request.query.q ?? null });
-      return pageResponse(found, (head) => presentTemplateHead(head, caller));
+      return pageResponse(found, (head) => templateHeadToWire(head, caller));
     },
   });
 }
@@ -92,7 +92,7 @@ function registerSingleTemplate(app: App, { templates }: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const found = await templates.get(caller, request.params.id);
-      return isRefusal(found) ? refuse(reply, found) : presentTemplate(found, caller);
+      return isRefusal(found) ? refuse(reply, found) : templateToWire(found, caller);
     },
   });
 
@@ -114,7 +114,7 @@ function registerSingleTemplate(app: App, { templates }: HttpServices): void {
       const { name, alias, ...content } = request.body;
       const change = { name: name ?? undefined, alias, ...changeOf(content) };
       const changed = await templates.update(caller, request.params.id, change);
-      return isRefusal(changed) ? refuse(reply, changed) : presentTemplate(changed, caller);
+      return isRefusal(changed) ? refuse(reply, changed) : templateToWire(changed, caller);
     },
   });
 
@@ -151,7 +151,7 @@ function registerVersions(app: App, { templates }: HttpServices): void {
     handler: async (request, reply) => {
       const found = await templates.versions(callerOf(request), request.params.id);
       if (isRefusal(found)) return refuse(reply, found);
-      return { object: 'list' as const, data: found.map(presentVersion), has_more: false };
+      return { object: 'list' as const, data: found.map(versionToWire), has_more: false };
     },
   });
 
@@ -168,7 +168,7 @@ function registerVersions(app: App, { templates }: HttpServices): void {
       const caller = callerOf(request);
       const { id, version } = request.params;
       const found = await templates.get(caller, id, parseVersion(version));
-      return isRefusal(found) ? refuse(reply, found) : presentTemplate(found, caller);
+      return isRefusal(found) ? refuse(reply, found) : templateToWire(found, caller);
     },
   });
 }
@@ -193,7 +193,7 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
       const caller = callerOf(request);
       const version = request.body.version ?? undefined;
       const found = await templates.publish(caller, request.params.id, version);
-      return isRefusal(found) ? refuse(reply, found) : presentTemplate(found, caller);
+      return isRefusal(found) ? refuse(reply, found) : templateToWire(found, caller);
     },
   });
 
@@ -217,7 +217,7 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
         content: changeOf(content ?? {}),
       };
       const rendered = await templates.preview(callerOf(request), request.params.id, options);
-      return isRefusal(rendered) ? refuse(reply, rendered) : presentRendered(rendered);
+      return isRefusal(rendered) ? refuse(reply, rendered) : renderedToWire(rendered);
     },
   });
 }
@@ -237,7 +237,7 @@ function registerTranslation(app: App, { templates }: HttpServices): void {
     handler: async (request) => {
       const { syntax, subject = null, html = null, text = null } = request.body;
       const foreign = { subject, html, text };
-      return presentTranslation(await templates.translate(callerOf(request), foreign, syntax));
+      return translationToWire(await templates.translate(callerOf(request), foreign, syntax));
     },
   });
 }

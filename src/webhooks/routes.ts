@@ -25,12 +25,12 @@ import {
 } from './schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import {
-  presentDelivery,
-  presentDeliveryDetail,
-  presentReplay,
-  presentWebhook,
-  presentWebhookWithSecret,
-} from './view.ts';
+  deliveryToWire,
+  deliveryDetailToWire,
+  replayToWire,
+  webhookToWire,
+  webhookWithSecretToWire,
+} from './wire.ts';
 import type { DeliveryIds } from './replays.ts';
 
 const TAGS = ['Webhooks'];
@@ -62,7 +62,7 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
       const { url, events = null } = request.body;
       const created = await webhooks.create(callerOf(request), { url, events });
       if (isRefusal(created)) return refuse(reply, created);
-      return reply.code(201).send(presentWebhookWithSecret(created));
+      return reply.code(201).send(webhookWithSecretToWire(created));
     },
   });
 
@@ -77,7 +77,7 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
     },
     handler: async (request) => {
       const page = readPage(request.query);
-      return pageResponse(await webhooks.list(callerOf(request), page), presentWebhook);
+      return pageResponse(await webhooks.list(callerOf(request), page), webhookToWire);
     },
   });
 }
@@ -96,7 +96,7 @@ function registerSingleWebhook(app: App, { webhooks }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const found = await webhooks.get(callerOf(request), request.params.id);
-      return isRefusal(found) ? refuse(reply, found) : presentWebhook(found);
+      return isRefusal(found) ? refuse(reply, found) : webhookToWire(found);
     },
   });
 
@@ -114,7 +114,7 @@ function registerSingleWebhook(app: App, { webhooks }: HttpServices): void {
     handler: async (request, reply) => {
       const { id } = request.params;
       const changed = await webhooks.update(callerOf(request), id, request.body);
-      return isRefusal(changed) ? refuse(reply, changed) : presentWebhook(changed);
+      return isRefusal(changed) ? refuse(reply, changed) : webhookToWire(changed);
     },
   });
 
@@ -150,7 +150,7 @@ function registerSecretAndTest(app: App, services: HttpServices): void {
     },
     handler: async (request, reply) => {
       const rotated = await webhooks.rotateSecret(callerOf(request), request.params.id);
-      return isRefusal(rotated) ? refuse(reply, rotated) : presentWebhookWithSecret(rotated);
+      return isRefusal(rotated) ? refuse(reply, rotated) : webhookWithSecretToWire(rotated);
     },
   });
 
@@ -171,7 +171,7 @@ function registerSecretAndTest(app: App, services: HttpServices): void {
       if (isRefusal(found)) return refuse(reply, found);
       if (!(await countTowardsLimit(services, request, reply, 'webhooks'))) return reply;
       const tested = await webhooks.test(callerOf(request), id);
-      return isRefusal(tested) ? refuse(reply, tested) : presentDeliveryDetail(tested);
+      return isRefusal(tested) ? refuse(reply, tested) : deliveryDetailToWire(tested);
     },
   });
 }
@@ -193,7 +193,7 @@ function registerDeliveries(app: App, { webhooks }: HttpServices): void {
       const { id } = request.params;
       const found = await webhooks.listDeliveries(callerOf(request), id, { status, type, page });
       if (isRefusal(found)) return refuse(reply, found);
-      return { ...pageResponse(found, presentDelivery), scanned_until: found.scannedUntil };
+      return { ...pageResponse(found, deliveryToWire), scanned_until: found.scannedUntil };
     },
   });
 
@@ -208,7 +208,7 @@ function registerDeliveries(app: App, { webhooks }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const found = await webhooks.findDelivery(callerOf(request), deliveryIdsOf(request.params));
-      return isRefusal(found) ? refuse(reply, found) : presentDeliveryDetail(found);
+      return isRefusal(found) ? refuse(reply, found) : deliveryDetailToWire(found);
     },
   });
 }
@@ -232,7 +232,7 @@ function registerReplays(app: App, services: HttpServices): void {
       if (!(await countTowardsLimit(services, request, reply, 'webhooks'))) return reply;
       const replayed = await webhooks.replay(callerOf(request), ids);
       if (isRefusal(replayed)) return refuse(reply, replayed);
-      return reply.code(202).send(presentDeliveryDetail(replayed));
+      return reply.code(202).send(deliveryDetailToWire(replayed));
     },
   });
 
@@ -260,7 +260,7 @@ function registerReplays(app: App, services: HttpServices): void {
       const range = { since: new Date(since), until: new Date(until), status };
       const replay = await webhooks.replayRange(callerOf(request), id, range);
       if (isRefusal(replay)) return refuse(reply, replay);
-      return reply.code(202).send(presentReplay(replay));
+      return reply.code(202).send(replayToWire(replay));
     },
   });
 
@@ -276,7 +276,7 @@ function registerReplays(app: App, services: HttpServices): void {
     handler: async (request, reply) => {
       const { id: endpointId, replay_id: id } = request.params;
       const found = await webhooks.findReplay(callerOf(request), { endpointId, id });
-      return isRefusal(found) ? refuse(reply, found) : presentReplay(found);
+      return isRefusal(found) ? refuse(reply, found) : replayToWire(found);
     },
   });
 }

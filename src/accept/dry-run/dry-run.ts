@@ -188,7 +188,7 @@ function recipientsOf(
   );
 }
 
-export function presentDryRun(report: DryRunReport) {
+export function dryRunToWire(report: DryRunReport) {
   const { limit, message, sender } = report;
   return {
     object: 'dry_run' as const,

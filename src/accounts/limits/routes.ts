@@ -52,7 +52,7 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
       const content = shortestPeriod(own.contentH, config.retention.contentH, metadata);
       return {
         object: 'limits' as const,
-        limits: listed.map(toWire),
+        limits: listed.map(limitToWire),
         domains: { max: domains.max, used: domains.used },
         storage: { max_bytes: storage.maxBytes, used_bytes: storage.usedBytes },
         retention: { content_hours: content, metadata_hours: metadata },
@@ -71,7 +71,7 @@ function shortestPeriod(...hours: (number | null)[]): number | null {
   return some.length === 0 ? null : Math.min(...some);
 }
 
-function toWire({ category, isOwn, limit, windowS, remaining, resetS }: ListedLimit) {
+function limitToWire({ category, isOwn, limit, windowS, remaining, resetS }: ListedLimit) {
   return {
     category,
     counts: COUNTED[category],

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { effectiveAlertRule } from '../../reputation/alert.ts';
-import { presentAlert, presentRule } from '../../reputation/view.ts';
+import { alertToWire, alertRuleToWire } from '../../reputation/wire.ts';
 import { retentionInEffect, showPeriod } from '../../core/retention.ts';
 import { isId } from '../../database/ids.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -57,8 +57,8 @@ function registerList(app: App, { db }: HttpServices): void {
         const isOf = ({ projectId }: { projectId: string }) => projectId === project.id;
         return {
           ...projectToWire(project),
-          reputation_alert: presentRule(effectiveAlertRule(rules.find(isOf))),
-          warnings: alerts.filter(isOf).map(presentAlert),
+          reputation_alert: alertRuleToWire(effectiveAlertRule(rules.find(isOf))),
+          warnings: alerts.filter(isOf).map(alertToWire),
           storage: storageToWire(stored.find(isOf) ?? NOTHING_STORED),
         };
       });
@@ -145,8 +145,8 @@ async function readSettingsResponse({ db, config }: HttpServices, project: Proje
     content: retention.contentH === null ? null : showPeriod(retention.contentH),
     metadata: retention.metadataH === null ? null : showPeriod(retention.metadataH),
     kept: { content: showPeriod(kept.contentH), metadata: showPeriod(kept.metadataH) },
-    reputation_alert: presentRule(effectiveAlertRule(alert)),
-    warnings: alerts.map(presentAlert),
+    reputation_alert: alertRuleToWire(effectiveAlertRule(alert)),
+    warnings: alerts.map(alertToWire),
   };
 }
 

@@ -53,7 +53,7 @@ export function registerResendAttachments(app: App, services: HttpServices): voi
   registerDownload(app, services);
 }
 
-type ResendAttachment = ReturnType<typeof toResendAttachment>;
+type ResendAttachment = ReturnType<typeof attachmentToResend>;
 
 function readAttachments(
   services: HttpServices,
@@ -72,12 +72,12 @@ function readAttachments(
     const token = makeShareToken(shared, services.secrets.derive(KEY_PURPOSE));
     const base = `${services.config.publicUrl ?? services.localUrl}/s/${token}/attachments`;
     return inspectMessage(found.bytes).attachments.map((file) =>
-      toResendAttachment(file, { emailId, base, expiresAt: new Date(expiresAtS * 1000) }),
+      attachmentToResend(file, { emailId, base, expiresAt: new Date(expiresAtS * 1000) }),
     );
   });
 }
 
-function toResendAttachment(
+function attachmentToResend(
   { number, filename, contentType, contentId, content }: AttachedFile,
   { emailId, base, expiresAt }: { emailId: string; base: string; expiresAt: Date },
 ) {

@@ -1,7 +1,7 @@
 /** `/domains` of the root mount. A domain has Resend's fields and `advice`. */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
-import { presentDomain } from '../../domains/domain-view.ts';
+import { domainToWire } from '../../domains/wire.ts';
 import { DOMAIN_TLS, type StoredDomain } from '../../domains/domain-store.ts';
 import { resendDomain, resendRecords } from './wire/webhook-payload.ts';
 import { callerOf } from '../../http/access.ts';
@@ -35,7 +35,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
       const domain = opens || clicks ? await domains.change(caller, added.id, change) : added;
       return isRefusal(domain)
         ? refuse(reply, domain)
-        : reply.code(201).send(toResendDomain(domain));
+        : reply.code(201).send(domainToResend(domain));
     },
   });
 
@@ -44,7 +44,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request) => {
       const page = readPage(request.query);
-      return pageResponse(await domains.list(callerOf(request), page), toListedDomain);
+      return pageResponse(await domains.list(callerOf(request), page), listedDomainToResend);
     },
   });
 }
@@ -55,7 +55,7 @@ function registerReadChangeAndRemove(app: App, { domains }: HttpServices): void 
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
       const found = await domains.get(callerOf(request), request.params.id);
-      return isRefusal(found) ? refuse(reply, found) : toResendDomain(found);
+      return isRefusal(found) ? refuse(reply, found) : domainToResend(found);
     },
   });
 
@@ -95,7 +95,7 @@ function registerVerify(app: App, services: HttpServices): void {
       if (!(await countTowardsLimit(services, request, reply, 'verification'))) return reply;
       const verified = await domains.verify(caller, found.id);
       // Resend returns only the id and checks later. Here the result is known at once.
-      return isRefusal(verified) ? refuse(reply, verified) : toResendDomain(verified);
+      return isRefusal(verified) ? refuse(reply, verified) : domainToResend(verified);
     },
   });
 }
@@ -159,13 +159,13 @@ function refuseSettings(settings: Partial<Settings>): Refusal | null {
   return null;
 }
 
-function toListedDomain(domain: StoredDomain) {
-  return { ...resendDomain(presentDomain(domain)), tls: domain.tls };
+function listedDomainToResend(domain: StoredDomain) {
+  return { ...resendDomain(domainToWire(domain)), tls: domain.tls };
 }
 
-function toResendDomain(domain: StoredDomain) {
-  const { name, records, advice } = presentDomain(domain);
-  const listedFields = toListedDomain(domain);
+function domainToResend(domain: StoredDomain) {
+  const { name, records, advice } = domainToWire(domain);
+  const listedFields = listedDomainToResend(domain);
   return {
     object: 'domain' as const,
     ...listedFields,

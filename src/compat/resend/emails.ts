@@ -25,7 +25,7 @@ import { pageResponse, readPage } from '../../http/list-pages.ts';
 import { arrayOfItems, draftItem, idempotencyOf, validationOf } from '../../accept/routes.ts';
 import { ownKeyOf, refOf } from '../../emails/routes.ts';
 import type { App, HttpServices } from '../../http/services.ts';
-import { toListedEmail, toResendEmail, readNewEmail, readTime } from './wire/email-wire.ts';
+import { listedEmailToResend, emailToResend, readNewEmail, readTime } from './wire/email-wire.ts';
 import { HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
 
 /** The command line of Resend writes the values of all variables as strings. */
@@ -132,7 +132,7 @@ function registerReads(app: App, { db }: HttpServices): void {
       if (isRefusal(filter)) return refuse(reply, filter);
       return pageResponse(
         await listEmails(db.readsOf(caller.projectId), caller, { page, filter }),
-        toListedEmail,
+        listedEmailToResend,
       );
     },
   });
@@ -143,7 +143,7 @@ function registerReads(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const ref = refOf(request);
       const { projectId: owner } = callerOf(request);
-      const render = (email: EmailDetail) => asJson(toResendEmail(email));
+      const render = (email: EmailDetail) => asJson(emailToResend(email));
       const sent = ref && (await respondWithEmail({ db, owner, reply }, ref, render));
       return sent ?? notFound(reply, 'email');
     },

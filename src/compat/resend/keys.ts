@@ -57,7 +57,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     handler: async (request) => {
       const page = readPage(request.query);
       const caller = callerOf(request);
-      return pageResponse(await listKeys(db, caller, page, caller), toResendKey);
+      return pageResponse(await listKeys(db, caller, page, caller), keyToResend);
     },
   });
 }
@@ -107,7 +107,7 @@ async function findDomainName(
   return refuseFields([{ field: 'domain_id', message: 'there is no domain with this id' }]);
 }
 
-function toResendKey({ id, name, createdAt, lastUsedAt }: ApiKey) {
+function keyToResend({ id, name, createdAt, lastUsedAt }: ApiKey) {
   return {
     id,
     name,

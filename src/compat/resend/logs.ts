@@ -34,7 +34,7 @@ export function registerResendLogs(app: App, { db }: HttpServices): void {
       const page = readPage(request.query);
       const caller = callerOf(request);
       const reads = db.readsOf(caller.projectId);
-      return pageResponse(await listRequests(reads, caller, page), toResendLog);
+      return pageResponse(await listRequests(reads, caller, page), logToResend);
     },
   });
 
@@ -45,7 +45,7 @@ export function registerResendLogs(app: App, { db }: HttpServices): void {
       const found = isId(id) ? await findRequest(db, callerOf(request), id) : null;
       if (found === null) return notFound(reply, 'request');
       // Bodies contain emails, so they are not stored.
-      return { object: 'log', ...toResendLog(found), request_body: null, response_body: null };
+      return { object: 'log', ...logToResend(found), request_body: null, response_body: null };
     },
   });
 }
@@ -69,7 +69,7 @@ function endpointOf({ routeOptions, params }: FastifyRequest): string {
   });
 }
 
-function toResendLog({ id, createdAt, endpoint, method, status, userAgent }: StoredRequest) {
+function logToResend({ id, createdAt, endpoint, method, status, userAgent }: StoredRequest) {
   return {
     id,
     created_at: createdAt.toISOString(),

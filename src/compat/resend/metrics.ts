@@ -59,7 +59,7 @@ export function registerResendMetrics(app: App, { db, world }: HttpServices): vo
       const caller = callerOf(request);
       const counts = await countMetrics(db.readsOf(caller.projectId), caller, metricsRequest);
       if (counts === null) return refuse(reply, TOO_MANY_EMAILS);
-      return metricsResponse(metricsRequest, counts);
+      return metricsToResend(metricsRequest, counts);
     },
   });
 }
@@ -128,7 +128,7 @@ function unknownName(field: string, name: string) {
   return { field, message: `${JSON.stringify(name.slice(0, 64))} is not counted by this service` };
 }
 
-function metricsResponse(request: MetricsRequest, counts: readonly MetricCount[]) {
+function metricsToResend(request: MetricsRequest, counts: readonly MetricCount[]) {
   const { since, until, metrics, dimensions, granularity } = request;
   const groups = Map.groupBy(counts, ({ period, domainId, emailId }) =>
     [period?.getTime(), domainId, emailId].join(' '),

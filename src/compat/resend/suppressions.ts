@@ -16,7 +16,7 @@ import {
   findSuppressionById,
   listSuppressions,
   type NewSuppression,
-  presentSuppression,
+  suppressionToWire,
   removeSuppression,
   type Suppression,
   suppressionId,
@@ -58,7 +58,7 @@ function registerListAndAdd(app: App, db: Database, maximum: SuppressionsMaximum
       const reads = db.readsOf(caller.projectId);
       return pageResponse(
         await listSuppressions(reads, caller, { page, filter }),
-        toResendSuppression,
+        suppressionToResend,
       );
     },
   });
@@ -80,7 +80,7 @@ function registerReadAndRemove(app: App, db: Database): void {
     handler: async (request, reply) => {
       const found = await findByIdOrAddress(db, callerOf(request), request.params.id);
       if (found === null) return refuse(reply, NOT_SUPPRESSED);
-      return { object: 'suppression', ...toResendSuppression(found) };
+      return { object: 'suppression', ...suppressionToResend(found) };
     },
   });
 
@@ -204,6 +204,6 @@ function suppressionRef(address: string) {
   return { object: 'suppression' as const, id: suppressionId(address) };
 }
 
-function toResendSuppression(entry: Suppression) {
-  return suppressionFields(presentSuppression(entry));
+function suppressionToResend(entry: Suppression) {
+  return suppressionFields(suppressionToWire(entry));
 }

@@ -48,7 +48,7 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request) => {
       const page = readPage(request.query);
-      return pageResponse(await templates.list(callerOf(request), page), toListedTemplate);
+      return pageResponse(await templates.list(callerOf(request), page), listedTemplateToResend);
     },
   });
 }
@@ -58,7 +58,7 @@ function registerReadChangeAndRemove(app: App, { templates }: HttpServices): voi
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
       const found = await templates.get(callerOf(request), request.params.id);
-      return isRefusal(found) ? refuse(reply, found) : toResendTemplate(found);
+      return isRefusal(found) ? refuse(reply, found) : templateToResend(found);
     },
   });
 
@@ -158,7 +158,7 @@ function templateRef({ head }: Template) {
   return { object: 'template' as const, id: head.id };
 }
 
-function toListedTemplate(head: TemplateHead) {
+function listedTemplateToResend(head: TemplateHead) {
   return {
     id: head.id,
     name: head.name,
@@ -171,11 +171,11 @@ function toListedTemplate(head: TemplateHead) {
   };
 }
 
-function toResendTemplate({
+function templateToResend({
   head,
   content: { version, subject, html, text, variables, publishedAt },
 }: Template) {
-  const listedFields = toListedTemplate(head);
+  const listedFields = listedTemplateToResend(head);
   return {
     object: 'template' as const,
     ...listedFields,

@@ -24,12 +24,12 @@ export function registerResendUsage(app: App, { db, config }: HttpServices): voi
         peekLimit(db, { ...caller, category: 'sending' }, config.limits.sending),
         domainCapacity(db, { ...caller, name: '' }, 0),
       ]);
-      return usageResponse(ended, sending, domains.used);
+      return usageToResend(ended, sending, domains.used);
     },
   });
 }
 
-function usageResponse({ now, today, month }: EndedCounts, sending: LimitState, domains: number) {
+function usageToResend({ now, today, month }: EndedCounts, sending: LimitState, domains: number) {
   const [year, monthIndex, day] = [now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()];
   const tomorrow = new Date(Date.UTC(year, monthIndex, day + 1));
   const nextMonth = new Date(Date.UTC(year, monthIndex + 1));

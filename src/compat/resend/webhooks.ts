@@ -54,7 +54,7 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
     schema: { ...HIDDEN, querystring: pageQuery },
     handler: async (request) => {
       const page = readPage(request.query);
-      return pageResponse(await webhooks.list(callerOf(request), page), toResendWebhook);
+      return pageResponse(await webhooks.list(callerOf(request), page), webhookToResend);
     },
   });
 }
@@ -69,7 +69,7 @@ function registerReadChangeAndRemove(app: App, { webhooks }: HttpServices): void
       const isResendFormat = found.format === 'resend';
       // Clients require a string. The secret of a /v1 endpoint was shown once.
       const secret = isResendFormat ? await webhooks.secretOf(caller, found.id) : '';
-      return { object: 'webhook', ...toResendWebhook(found), signing_secret: secret };
+      return { object: 'webhook', ...webhookToResend(found), signing_secret: secret };
     },
   });
 
@@ -122,7 +122,7 @@ function registerListEvents(app: App, { webhooks }: HttpServices): void {
       const page = readPage(request.query);
       const filter = { status: null, type: null, page };
       const found = await webhooks.listDeliveries(callerOf(request), request.params.id, filter);
-      return isRefusal(found) ? refuse(reply, found) : pageResponse(found, toResendEvent);
+      return isRefusal(found) ? refuse(reply, found) : pageResponse(found, eventToResend);
     },
   });
 }
@@ -140,7 +140,7 @@ function registerGetEvent(app: App, { webhooks }: HttpServices): void {
       const { event } = found;
       return {
         object: 'webhook_event',
-        ...toResendEvent(found),
+        ...eventToResend(found),
         next_attempt_at: found.nextAttemptAt?.toISOString() ?? null,
         payload:
           event && (JSON.parse(formatPayload(event, endpoint.format, RESEND_FORMATS)) as unknown),
@@ -215,7 +215,7 @@ function withResendFieldNames(refusal: Refusal): Refusal {
   );
 }
 
-function toResendWebhook({ id, url, events, status, createdAt }: WebhookEndpoint) {
+function webhookToResend({ id, url, events, status, createdAt }: WebhookEndpoint) {
   return {
     id,
     endpoint: url,
@@ -225,7 +225,7 @@ function toResendWebhook({ id, url, events, status, createdAt }: WebhookEndpoint
   };
 }
 
-function toResendEvent({ id, type, createdAt, status, attempts }: WebhookDelivery) {
+function eventToResend({ id, type, createdAt, status, attempts }: WebhookDelivery) {
   const openStatus = attempts === 0 ? 'pending' : 'attempting';
   return {
     id,

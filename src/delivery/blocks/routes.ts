@@ -30,7 +30,7 @@ export function registerProviderBlockRoutes(app: App, { db }: HttpServices): voi
       response: { 200: blockList, ...failures(404) },
     },
     handler: async () =>
-      listResponse((await listBlocks(db, BLOCKS_MAX + 1)).map(toWire), BLOCKS_MAX),
+      listResponse((await listBlocks(db, BLOCKS_MAX + 1)).map(blockToWire), BLOCKS_MAX),
   });
 
   app.post('/v1/operator/provider-blocks/:provider/probe', {
@@ -59,7 +59,7 @@ export function registerProviderBlockRoutes(app: App, { db }: HttpServices): voi
   });
 }
 
-function toWire(block: ProviderBlock) {
+function blockToWire(block: ProviderBlock) {
   const { nextProbeInMs, since } = block;
   return {
     object: 'provider_block' as const,

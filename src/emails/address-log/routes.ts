@@ -55,7 +55,7 @@ export function registerAddressLogRoute(app: App, { db }: HttpServices): void {
       return {
         object: 'list' as const,
         address: parsedAddress,
-        suppressed: lists.map((one) => suppressionToWire(one, names)),
+        suppressed: lists.map((one) => activeSuppressionToWire(one, names)),
         data: found.slice(0, limit).map((entry) => entryToWire(entry, names)),
         has_more: found.length > limit,
       };
@@ -89,7 +89,7 @@ function entryToWire(entry: AddressLogEntry, names: ReadonlyMap<string, string>)
   };
 }
 
-function suppressionToWire(one: ActiveSuppression, names: ReadonlyMap<string, string>) {
+function activeSuppressionToWire(one: ActiveSuppression, names: ReadonlyMap<string, string>) {
   return {
     project_id: one.projectId,
     project: names.get(one.projectId) ?? '',

@@ -10,10 +10,10 @@ import { type AttachedFile, inspectMessage } from './inspect.ts';
 import { lintEmail } from '../../mail/html/lint-email.ts';
 import { EMAIL_DEFAULTS } from '../../mail/email.ts';
 import { parseAddress } from '../../mail/address.ts';
-import { presentEmail } from '../view.ts';
+import { emailToWire } from '../wire.ts';
 import { emailExists, type EmailDetail, type EmailRef, findEmail } from '../email-store.ts';
 import { listDeliveriesOfEmail } from '../../webhooks/delivery-store.ts';
-import { presentDelivery } from '../../webhooks/view.ts';
+import { deliveryToWire } from '../../webhooks/wire.ts';
 import { callerOf } from '../../http/access.ts';
 import { reserveResponse, readInTurn } from './http-content-reads.ts';
 import { notFound, refuse } from '../../http/errors.ts';
@@ -54,7 +54,7 @@ function registerInspection(app: App, services: HttpServices): void {
         const found = await messageOf(services, refOf(request));
         if (found === null) return notFound(reply, 'email');
         if (found.bytes === null) return refuse(reply, CONTENT_GONE);
-        const inspection = await presentInspection(found.email, found.bytes);
+        const inspection = await inspectionToWire(found.email, found.bytes);
         reserveResponse(callerOf(request).projectId, reply, inspection.text?.length ?? 0);
         return inspection;
       }),
@@ -130,7 +130,7 @@ function registerDeliveries(app: App, { db }: HttpServices): void {
       if (!ref || !(await emailExists(db, ref))) return notFound(reply, 'email');
       const found = await listDeliveriesOfEmail(db, ref, DELIVERIES_MAX + 1);
       const data = found.map(({ endpointId, url, ...delivery }) => ({
-        ...presentDelivery(delivery),
+        ...deliveryToWire(delivery),
         webhook_id: endpointId,
         webhook_url: url,
       }));
@@ -151,11 +151,11 @@ export async function messageOf(
   return { email, bytes: await contentOf({ ...ref, recipient: { address, position: 0 } }) };
 }
 
-async function presentInspection(email: EmailDetail, bytes: Buffer) {
+async function inspectionToWire(email: EmailDetail, bytes: Buffer) {
   await nextTurn();
   const { headers, attachments, html: sent, text } = inspectMessage(bytes);
   // Lists the sender's own links, not the tracked ones.
-  const html = presentEmail(email).html ?? sent;
+  const html = emailToWire(email).html ?? sent;
   await nextTurn();
   const report = checkHtmlSupport(html ?? '');
   await nextTurn();

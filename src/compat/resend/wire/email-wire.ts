@@ -6,7 +6,7 @@
  * attachment fields, and in how they write absent fields: `""`, null or an empty list (Go, Rust, PHP).
  */
 import { type Refusal, refuseFields } from '../../../core/refusals.ts';
-import { presentEmail, presentSummary } from '../../../emails/view.ts';
+import { emailToWire, summaryToWire } from '../../../emails/wire.ts';
 import { readScheduledAt } from '../../../accept/draft.ts';
 import type { EmailDetail, EmailSummary } from '../../../emails/email-store.ts';
 import { readPhraseMs } from './times.ts';
@@ -112,8 +112,8 @@ export function readTime(text: string, nowMs: number): string | Refusal {
   return isTime ? text : UNKNOWN_TIME;
 }
 
-export function toListedEmail(email: EmailSummary) {
-  const { status, ...summary } = presentSummary(email);
+export function listedEmailToResend(email: EmailSummary) {
+  const { status, ...summary } = summaryToWire(email);
   return {
     id: summary.id,
     message_id: summary.message_id,
@@ -130,8 +130,15 @@ export function toListedEmail(email: EmailSummary) {
   };
 }
 
-export function toResendEmail(email: EmailDetail) {
-  const { html, text } = presentEmail(email);
+export function emailToResend(email: EmailDetail) {
+  const { html, text } = emailToWire(email);
   const { tags } = email;
-  return { object: 'email' as const, ...toListedEmail(email), html, text, tags, topic_id: null };
+  return {
+    object: 'email' as const,
+    ...listedEmailToResend(email),
+    html,
+    text,
+    tags,
+    topic_id: null,
+  };
 }

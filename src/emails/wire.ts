@@ -1,4 +1,4 @@
-/** Formats emails as JSON, the same for the HTTP API and the command line's `--json`. */
+/** Emails as the API returns them. */
 import { domainOf, formatMailbox } from '../mail/address.ts';
 import { bodyPartsOf } from '../mail/mime/body-parts.ts';
 import { messageIdOf } from '../mail/compose.ts';
@@ -6,7 +6,7 @@ import { readMessage, partText } from '../mail/mime/reader.ts';
 import { trackedEvents, parseTracking } from '../mail/links/tracking-link.ts';
 import type { EmailDetail, EmailSummary, TimelineEvent } from './email-store.ts';
 
-export function presentSummary(email: EmailSummary) {
+export function summaryToWire(email: EmailSummary) {
   const from = { name: email.fromName, address: email.fromAddress };
   return {
     object: 'email' as const,
@@ -30,11 +30,11 @@ export function presentSummary(email: EmailSummary) {
   };
 }
 
-export function presentEmail(email: EmailDetail) {
+export function emailToWire(email: EmailDetail) {
   const { recipients, raw } = email;
   const { html, text } = raw === null ? email : textsOf(raw);
   const tracking = trackedEvents(parseTracking(email.tracking));
-  return { ...presentSummary(email), html, text, tracking, recipients };
+  return { ...summaryToWire(email), html, text, tracking, recipients };
 }
 
 /** Returns the first text and html of a submitted message; null where there is none. */
@@ -48,7 +48,7 @@ function textsOf(raw: Buffer): { html: string | null; text: string | null } {
   return { html: first('text/html'), text: first('text/plain') };
 }
 
-export function presentEvent(event: TimelineEvent) {
+export function eventToWire(event: TimelineEvent) {
   const { number, id, type, createdAt, recipient, data, attempt } = event;
   return {
     object: 'event' as const,

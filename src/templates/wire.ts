@@ -1,10 +1,10 @@
-/** Templates as JSON, for the API and the command line. */
+/** Templates as the API returns them. */
 import type { Scope } from '../core/scope.ts';
 import type { TemplateHead, VersionSummary } from './template-store.ts';
 import type { RenderedTemplate } from './rendering.ts';
 import type { Template } from './templates.ts';
 
-export function presentTemplateHead(head: TemplateHead, { environment }: Scope) {
+export function templateHeadToWire(head: TemplateHead, { environment }: Scope) {
   return {
     object: 'template' as const,
     id: head.id,
@@ -18,10 +18,10 @@ export function presentTemplateHead(head: TemplateHead, { environment }: Scope) 
   };
 }
 
-export function presentTemplate({ head, content }: Template, scope: Scope) {
+export function templateToWire({ head, content }: Template, scope: Scope) {
   const { version, subject, html, text, variables, publishedAt } = content;
   return {
-    ...presentTemplateHead(head, scope),
+    ...templateHeadToWire(head, scope),
     version,
     subject,
     html,
@@ -31,7 +31,7 @@ export function presentTemplate({ head, content }: Template, scope: Scope) {
   };
 }
 
-export function presentVersion({ version, subject, createdAt, publishedAt }: VersionSummary) {
+export function versionToWire({ version, subject, createdAt, publishedAt }: VersionSummary) {
   return {
     object: 'template_version' as const,
     version,
@@ -41,6 +41,6 @@ export function presentVersion({ version, subject, createdAt, publishedAt }: Ver
   };
 }
 
-export function presentRendered(rendered: RenderedTemplate) {
+export function renderedToWire(rendered: RenderedTemplate) {
   return { object: 'rendered_template' as const, ...rendered };
 }

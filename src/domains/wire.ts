@@ -1,4 +1,4 @@
-/** A sending domain as the API, events and the command line show it, with advice. */
+/** Sending domains as the API and events return them, with advice. */
 import { describeAlert } from '../reputation/alert.ts';
 import type { Advice } from './dns/advice.ts';
 import type { CheckedRecord } from './dns/records.ts';
@@ -10,7 +10,7 @@ export const KEY_UNUSABLE =
   'has to restore the secret key or the stored row from a backup, or replace the keys, after which the waiting mail is ' +
   'sent: letterhaus domains rotate-dkim, publish the new record, letterhaus domains verify';
 
-export function presentDomain(domain: StoredDomain) {
+export function domainToWire(domain: StoredDomain) {
   return {
     object: 'domain' as const,
     id: domain.id,
@@ -24,10 +24,10 @@ export function presentDomain(domain: StoredDomain) {
     verified_at: domain.verifiedAt?.toISOString() ?? null,
     checked_at: domain.checkedAt?.toISOString() ?? null,
     failing_since: domain.failingSince?.toISOString() ?? null,
-    dkim: presentDkim(domain),
+    dkim: dkimToWire(domain),
     records: (domain.records as CheckedRecord[])
       .filter(({ key }) => key !== 'previous' || domain.isPreviousNeeded)
-      .map(presentRecord),
+      .map(recordToWire),
     advice: [
       ...adviseUnusable(domain),
       ...adviseKey(domain),
@@ -47,7 +47,7 @@ function adviseKey({ rsaPublicKey }: StoredDomain): { about: 'dkim'; message: st
   return message === null ? [] : [{ about: 'dkim', message }];
 }
 
-function presentDkim(domain: StoredDomain) {
+function dkimToWire(domain: StoredDomain) {
   const { rsaSelector, dkimSince, nextKeys, previousKeys, isPreviousNeeded } = domain;
   return {
     selector: rsaSelector,
@@ -97,7 +97,7 @@ function adviseRotation(domain: StoredDomain): { about: 'dkim'; message: string 
 }
 
 /** Returns the fields in a fixed order, which jsonb does not keep. */
-function presentRecord(stored: CheckedRecord): CheckedRecord {
+function recordToWire(stored: CheckedRecord): CheckedRecord {
   const { record, type, name, value, ttl, priority, required, status, found, problem, key } =
     stored;
   const mxFields = priority === undefined ? {} : { priority };

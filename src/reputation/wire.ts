@@ -1,8 +1,8 @@
-/** Reputation alerts and their rule, as responses show them. */
+/** Reputation alerts and their rule as the API returns them. */
 import { type AlertRule, describeAlert, ratePpm, showPercent } from './alert.ts';
 import type { Alert } from './reputation-store.ts';
 
-export function presentRule({ isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: AlertRule) {
+export function alertRuleToWire({ isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: AlertRule) {
   return {
     on: isOn,
     bounces: showPercent(bouncesPpm),
@@ -12,7 +12,7 @@ export function presentRule({ isOn, bouncesPpm, complaintsPpm, emailsMin, pauses
   };
 }
 
-export function presentAlert(alert: Alert) {
+export function alertToWire(alert: Alert) {
   const { environment, domain, kind, count, ended, thresholdPpm, since, isPaused } = alert;
   return {
     about: 'reputation' as const,

@@ -1,10 +1,10 @@
-/** Webhooks as JSON, for the HTTP API and the command line's `--json`. */
+/** Webhooks as the API returns them. */
 import type { WebhookDelivery, WebhookDeliveryDetail } from './delivery-store.ts';
 import type { WebhookEndpoint } from './endpoint-store.ts';
 import type { WebhookReplay } from './replay-store.ts';
 import type { EndpointWithSecret } from './endpoints.ts';
 
-export function presentWebhook(endpoint: WebhookEndpoint) {
+export function webhookToWire(endpoint: WebhookEndpoint) {
   return {
     object: 'webhook' as const,
     id: endpoint.id,
@@ -17,11 +17,11 @@ export function presentWebhook(endpoint: WebhookEndpoint) {
   };
 }
 
-export function presentWebhookWithSecret({ endpoint, signingSecret }: EndpointWithSecret) {
-  return { ...presentWebhook(endpoint), signing_secret: signingSecret };
+export function webhookWithSecretToWire({ endpoint, signingSecret }: EndpointWithSecret) {
+  return { ...webhookToWire(endpoint), signing_secret: signingSecret };
 }
 
-export function presentDelivery(delivery: WebhookDelivery) {
+export function deliveryToWire(delivery: WebhookDelivery) {
   return {
     object: 'webhook_delivery' as const,
     id: delivery.id,
@@ -34,10 +34,10 @@ export function presentDelivery(delivery: WebhookDelivery) {
   };
 }
 
-export function presentDeliveryDetail(delivery: WebhookDeliveryDetail) {
+export function deliveryDetailToWire(delivery: WebhookDeliveryDetail) {
   const { event, log } = delivery;
   return {
-    ...presentDelivery(delivery),
+    ...deliveryToWire(delivery),
     log,
     payload: event && {
       type: event.type,
@@ -47,7 +47,7 @@ export function presentDeliveryDetail(delivery: WebhookDeliveryDetail) {
   };
 }
 
-export function presentReplay(replay: WebhookReplay) {
+export function replayToWire(replay: WebhookReplay) {
   return {
     object: 'webhook_replay' as const,
     id: replay.id,
