@@ -85,8 +85,8 @@ export class OutcomeBatches<Item, Result> {
   }
 
   /** True while no work may start, because its outcome could not be stored. */
-  get isStalled(): boolean {
-    return this.#unsettled.isStalled;
+  get mustWait(): boolean {
+    return this.#unsettled.mustWait;
   }
 
   /** Returns the kept outcomes. Their rows are leased to this worker although no attempt is under way. */
@@ -125,7 +125,7 @@ export class OutcomeBatches<Item, Result> {
     const { holder, commitFast } = this.#options;
     const current = holder();
     const nothing = new Map<Item, Result>();
-    if (commitFast === undefined || current === null || this.isStalled) {
+    if (commitFast === undefined || current === null || this.mustWait) {
       return { stored: nothing, error: null };
     }
     try {
@@ -156,12 +156,12 @@ export class OutcomeBatches<Item, Result> {
         ? batch.map(() => fencedResult)
         : commitFull(items, { holder: current, extent });
     };
-    const onFailure = () => this.health.markStuck();
+    const onFailure = () => this.health.markStalled();
     return whenAvailable(attempt, { pauseMs: UNAVAILABLE_PAUSE_MS, onFailure });
   }
 
   #updateHealth(): void {
-    if (this.#unsettled.isStalled) this.health.batchRefused();
+    if (this.#unsettled.mustWait) this.health.batchRefused();
     else this.health.batchStored();
   }
 }

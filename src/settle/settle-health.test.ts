@@ -6,28 +6,28 @@ import { SettleHealth } from './settle-health.ts';
 test('settling is healthy until the database is unavailable, and again once a batch is stored', async () => {
   const health = new SettleHealth();
   health.batchStarted();
-  assert.equal(health.isStuck, false);
+  assert.equal(health.isStalled, false);
   assert.equal(await health.waitForRecovery(0), true);
-  health.markStuck();
-  assert.equal(health.isStuck, true);
+  health.markStalled();
+  assert.equal(health.isStalled, true);
   assert.equal(await health.waitForRecovery(1), false);
   const waiting = [health.waitForRecovery(60_000), health.waitForRecovery(60_000)];
   health.batchStored();
   assert.deepEqual(await Promise.all(waiting), [true, true]);
-  assert.equal(health.isStuck, false);
+  assert.equal(health.isStalled, false);
 });
 
-test('a batch that takes more than two seconds is reported as stuck', (t) => {
+test('settling is stalled while a batch takes more than two seconds', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const health = new SettleHealth();
   health.batchStarted();
   t.mock.timers.tick(1_999);
-  assert.equal(health.isStuck, false);
+  assert.equal(health.isStalled, false);
   t.mock.timers.tick(1);
-  assert.equal(health.isStuck, true);
+  assert.equal(health.isStalled, true);
   health.batchStored();
   health.batchStarted();
   t.mock.timers.tick(1_999);
-  assert.equal(health.isStuck, false);
+  assert.equal(health.isStalled, false);
   health.batchStored();
 });

@@ -4,30 +4,30 @@
  */
 import { waitAtMost } from '../lib/at-most.ts';
 
-/** A longer commit is stuck; a slow disk takes less. */
-const STUCK_AFTER_MS = 2_000;
+/** Settling is stalled when a commit takes longer. A slow disk takes less. */
+const STALLED_AFTER_MS = 2_000;
 
 export class SettleHealth {
-  /** Resolved when the next batch is stored; null: nothing is stuck. */
+  /** Resolved when the next batch is stored; null: settling is not stalled. */
   #recovered: PromiseWithResolvers<void> | null = null;
   #timer: NodeJS.Timeout | undefined;
 
-  get isStuck(): boolean {
+  get isStalled(): boolean {
     return this.#recovered !== null;
   }
 
   batchStarted(): void {
-    this.#timer = setTimeout(() => this.markStuck(), STUCK_AFTER_MS).unref();
+    this.#timer = setTimeout(() => this.markStalled(), STALLED_AFTER_MS).unref();
   }
 
-  markStuck(): void {
+  markStalled(): void {
     this.#recovered ??= Promise.withResolvers();
   }
 
-  /** The database refuses every outcome: stuck until a batch is stored. */
+  /** The database refuses every outcome: settling is stalled until a batch is stored. */
   batchRefused(): void {
     clearTimeout(this.#timer);
-    this.markStuck();
+    this.markStalled();
   }
 
   /** The batch was stored or fenced off. */
@@ -41,6 +41,6 @@ export class SettleHealth {
   async waitForRecovery(withinMs: number): Promise<boolean> {
     if (this.#recovered === null) return true;
     await waitAtMost(withinMs, this.#recovered.promise);
-    return !this.isStuck;
+    return !this.isStalled;
   }
 }

@@ -122,7 +122,7 @@ test('outcomes on the fast path are stored although another of their batch is re
     ...delivered.map((email) => worker.settle.settle(settlement(email))),
   ]);
   assert.deepEqual(results, ['kept', ...delivered.map(() => 'counted')]);
-  assert.equal(worker.settle.isStalled, false);
+  assert.equal(worker.settle.mustWait, false);
   await worker.settle.stop(0);
 });
 
@@ -301,7 +301,7 @@ test('a locked email does not block the settling of others, and is settled once'
   await waitFor(() => stored.includes(locked.id), { what: 'the locked email to be settled' });
   assert.equal(stored.length, 8);
   assert.equal((await emailRow(locked.id))?.event_count, 2);
-  assert.equal(settle.isStalled, false);
+  assert.equal(settle.mustWait, false);
 });
 
 /** Runs statements as the owner of the tables. */

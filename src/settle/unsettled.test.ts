@@ -45,7 +45,7 @@ test('one outcome that cannot be stored does not block the others of its batch',
     ['kept'],
   );
   assert.equal(results[40], 'kept');
-  assert.equal(store.unsettled.isStalled, false);
+  assert.equal(store.unsettled.mustWait, false);
   assert.ok(store.tried.length <= 14, `${store.tried.length} statements`);
   store.refuses = () => null;
   await waitFor(() => store.stored.includes(41), { what: 'it to be stored' });
@@ -53,11 +53,11 @@ test('one outcome that cannot be stored does not block the others of its batch',
   await store.unsettled.stop(0);
 });
 
-test('when nothing can be stored, the store is stalled and retries one outcome at a time', async () => {
+test('when nothing can be stored, new work must wait and one outcome at a time is retried', async () => {
   const store = newStore();
   store.refuses = () => '42703';
   assert.ok((await store.unsettled.settle(UP_TO_64)).every((result) => result === 'kept'));
-  assert.equal(store.unsettled.isStalled, true);
+  assert.equal(store.unsettled.mustWait, true);
   const before = store.tried.length;
   assert.ok(before <= 10, `${before} statements`);
   assert.deepEqual(await store.unsettled.settle([100]), ['kept']);
@@ -67,7 +67,7 @@ test('when nothing can be stored, the store is stalled and retries one outcome a
   assert.ok(store.tried.slice(before).every(({ extent }) => extent === 'all'));
   store.refuses = () => null;
   await waitFor(() => store.stored.length === 65, { what: 'all to be stored' });
-  assert.equal(store.unsettled.isStalled, false);
+  assert.equal(store.unsettled.mustWait, false);
   assert.deepEqual(
     store.stored.toSorted((a, b) => a - b),
     [...UP_TO_64, 100],
@@ -80,7 +80,7 @@ test('outcomes of one email that are refused because of its rows block nothing',
   store.refuses = (items) => (items.some((item) => item % 10 === 1) ? 'P0004' : null);
   assert.deepEqual(await store.unsettled.settle([1]), ['kept']);
   assert.deepEqual(await store.unsettled.settle([11, 21]), ['kept', 'kept']);
-  assert.equal(store.unsettled.isStalled, false);
+  assert.equal(store.unsettled.mustWait, false);
   assert.deepEqual(await store.unsettled.settle([2]), ['stored 2']);
   await store.unsettled.stop(0);
 });
@@ -90,10 +90,10 @@ test('refusals because of the rows of more than 3 emails in succession stall the
   store.refuses = () => '23514';
   for (let item = 1; item <= 3; item += 1) {
     assert.deepEqual(await store.unsettled.settle([item]), ['kept']);
-    assert.equal(store.unsettled.isStalled, false);
+    assert.equal(store.unsettled.mustWait, false);
   }
   assert.deepEqual(await store.unsettled.settle([4]), ['kept']);
-  assert.equal(store.unsettled.isStalled, true);
+  assert.equal(store.unsettled.mustWait, true);
   await store.unsettled.stop(0);
 });
 
@@ -102,7 +102,7 @@ test('refusals because of rows do not stall the store while others store outcome
   store.refuses = () => '23514';
   for (let item = 1; item <= 5; item += 1) {
     assert.deepEqual(await store.unsettled.settle([item]), ['kept']);
-    assert.equal(store.unsettled.isStalled, false);
+    assert.equal(store.unsettled.mustWait, false);
     store.unsettled.noteOthersStored();
   }
   await store.unsettled.stop(0);

@@ -7,9 +7,9 @@
  * index or a locked row must not cause delivered mail to be sent again.
  *
  * A failed batch is bisected: the valid outcomes are stored. The faulty ones are kept in memory and retried one at a
- * time, with waits from 0.5 s to 30 s. The store is stalled when nothing can be stored for a reason other than the
- * rows of a few emails, or when too many outcomes are kept. The caller then starts no work with an outcome to store,
- * and one outcome is retried as a probe.
+ * time, with waits from 0.5 s to 30 s. New work must wait (`mustWait`) when nothing can be stored for a reason
+ * other than the rows of a few emails, or when too many outcomes are kept. The caller then starts no work with an
+ * outcome to store, and one outcome is retried as a probe.
  *
  * Most rows fail because of a remote server's reply. If an outcome fails repeatedly while others are stored, or
  * because of its data, it is stored without details, then bare: status and event remain. Losing details of a delivery
@@ -55,7 +55,7 @@ type BatchProgress<Item, Result> = { results: Map<Item, Result>; failures: numbe
 
 const WAIT_FIRST_MS = 500;
 const WAIT_MAX_MS = 30_000;
-/** The store is stalled above this. An outcome takes a few kilobytes. */
+/** New work must wait above this. An outcome takes a few kilobytes. */
 const KEPT_MAX = 1_000;
 /** Failed statements after which the rest of a batch is kept. Bisecting 64 takes 7 for the first outcome. */
 const FAILED_STATEMENTS_MAX = 10;
@@ -86,7 +86,8 @@ export class Unsettled<Item, Result> {
     this.#options = options;
   }
 
-  get isStalled(): boolean {
+  /** True while no work with an outcome to store may start. */
+  get mustWait(): boolean {
     return this.#refusesEverything || this.#kept.size >= KEPT_MAX;
   }
 
@@ -135,7 +136,7 @@ export class Unsettled<Item, Result> {
 
   /**
    * Returns whether the rows of a few emails caused all failures since the last success. The next email is then
-   * tried, because a worker with nothing else to store would stay stalled.
+   * tried, because a worker with nothing else to store would wait for ever.
    */
   #areRowsAtFault(): boolean {
     const failing = [...this.#kept.values()].filter(

@@ -68,7 +68,7 @@ export async function closedEndpoint({ db, sender }: Stage): Promise<void> {
   await recordEvent(db, { scope: sender, type: 'domain.created', data: {} });
   await endpoints.deleteEndpoint(db, sender, id);
   const closed = { projectId: sender.projectId, endpointId: id };
-  await webhooks.endClosedEndpoint(db.sendingWebhooks, closed, 500);
+  await webhooks.failPendingDeliveries(db.sendingWebhooks, closed, 500);
 }
 
 export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promise<void> {

@@ -27,7 +27,7 @@ type NewSession = {
 };
 
 const CREATE = `
-with crowded as (
+with surplus as (
   delete from sessions where id = any(array(
     select id from sessions where member_id = $2 order by id desc offset ${SESSIONS_MAX - 1}))
 ), seen as (

@@ -101,7 +101,7 @@ function deliverTo(
         settled.push(settlement);
         return 'counted';
       },
-      health: { isStuck: false, waitForRecovery: async () => true, ...health },
+      health: { isStalled: false, waitForRecovery: async () => true, ...health },
     },
     onAttemptSettled: () => {},
     ...changes,
@@ -140,7 +140,7 @@ test('a worker that resumes from a freeze before the final dot does not send it,
   const deliver = deliverTo(mx, delivery, settled, {
     lease: { holder: () => delivery.holder, isFresh: () => !hasSlept },
     health: {
-      get isStuck() {
+      get isStalled() {
         return hasSlept;
       },
       // The next heartbeat succeeds while the attempt waits for outcomes.

@@ -49,7 +49,7 @@ export class HostAttempt {
   #target: SmtpTarget;
   /** True when the message is large or failed on a kept session. It is then sent alone on a new session. */
   #needsNewSession: boolean;
-  #crowdedTimes = 0;
+  #tooManyConnectionsCount = 0;
 
   constructor(
     server: Pick<SmtpTarget, 'provider' | 'host' | 'address'>,
@@ -86,8 +86,11 @@ export class HostAttempt {
   }
 
   #afterFailure(failure: FailedSession): HostResult | null {
-    if (failure.isCrowded && this.#crowdedTimes < TOO_MANY_CONNECTIONS_RETRIES_MAX) {
-      this.#crowdedTimes += 1;
+    if (
+      failure.hasTooManyConnections &&
+      this.#tooManyConnectionsCount < TOO_MANY_CONNECTIONS_RETRIES_MAX
+    ) {
+      this.#tooManyConnectionsCount += 1;
       return null;
     }
     const isGivenUp = this.#options.route.slot?.signal.aborted === true;

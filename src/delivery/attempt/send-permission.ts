@@ -19,7 +19,7 @@ export type SendPermissionOptions = {
   world: Pick<World, 'monotonicMs'>;
   log: Logger;
   lease: { holder(): string | null; isFresh(): boolean };
-  settling: { health: Pick<SettleHealth, 'isStuck' | 'waitForRecovery'> };
+  settling: { health: Pick<SettleHealth, 'isStalled' | 'waitForRecovery'> };
 };
 
 type Step = Parameters<Transaction['mayProceed']>[0];
@@ -55,10 +55,10 @@ export class SendPermission {
   request(step: Step): boolean | Promise<boolean> {
     // Checked before waiting: after a freeze the lease has expired, and the attempt ends at once.
     if (!this.#mayStillSend()) return this.#record(step, false);
-    const { isStuck } = this.#options.settling.health;
+    const { isStalled } = this.#options.settling.health;
     const needsRecheck = step === 'data' && this.#ageMs() > RECHECK_AFTER_MS;
-    if (!isStuck && !needsRecheck) return this.#record(step, true);
-    return this.#checkDatabase({ isStuck, needsRecheck }).then((isAllowed) =>
+    if (!isStalled && !needsRecheck) return this.#record(step, true);
+    return this.#checkDatabase({ isStalled, needsRecheck }).then((isAllowed) =>
       this.#record(step, isAllowed && this.#mayStillSend()),
     );
   }
@@ -79,9 +79,10 @@ export class SendPermission {
     return this.#options.world.monotonicMs() - this.#startedMs;
   }
 
-  async #checkDatabase(checks: { isStuck: boolean; needsRecheck: boolean }): Promise<boolean> {
+  async #checkDatabase(checks: { isStalled: boolean; needsRecheck: boolean }): Promise<boolean> {
     const { health } = this.#options.settling;
-    if (checks.isStuck && !(await health.waitForRecovery(OUTCOMES_STORED_WITHIN_MS))) return false;
+    if (checks.isStalled && !(await health.waitForRecovery(OUTCOMES_STORED_WITHIN_MS)))
+      return false;
     return !checks.needsRecheck || !(await this.#isStopped());
   }
 

@@ -64,7 +64,7 @@ function newScene(
       lookUpProvider: () => null,
     },
     earlyRetries: { noteDelayed: () => {} },
-    unsettled: { isStalled: false, kept: () => [] },
+    unsettled: { mustWait: false, kept: () => [] },
     unknownFateMs: options.unknownFateMs ?? 30_000,
   });
   return {

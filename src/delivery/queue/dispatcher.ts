@@ -56,7 +56,7 @@ type DispatcherOptions = {
   /** Outcomes that the database refuses, kept in memory (settle/unsettled.ts). */
   unsettled: {
     /** True while no delivery may start, until the outcomes are stored. */
-    readonly isStalled: boolean;
+    readonly mustWait: boolean;
     kept(): Iterable<RecipientKey>;
   };
   unknownFateMs?: number;
@@ -137,7 +137,7 @@ export class Dispatcher implements EmailHandOver {
     const weightBytes = WEIGHT_BYTES * (providers.length + recipientsAhead);
     return (
       this.#isRunning &&
-      !this.#options.unsettled.isStalled &&
+      !this.#options.unsettled.mustWait &&
       !providers.some(
         (provider) =>
           connections.suspendedForMs(provider) > 0 &&
@@ -258,7 +258,7 @@ export class Dispatcher implements EmailHandOver {
 
   /** Starts deliveries until none may start now, and releases those of suspended providers. */
   #startReady(): void {
-    if (this.#options.unsettled.isStalled) return;
+    if (this.#options.unsettled.mustWait) return;
     for (let delivery = this.#startNext(); delivery !== null; delivery = this.#startNext()) {
       void this.#run(delivery);
     }
@@ -366,7 +366,7 @@ export class Dispatcher implements EmailHandOver {
    * @returns milliseconds until the next poll; null: the default
    */
   async #claim(holder: string): Promise<number | null> {
-    if (this.#options.unsettled.isStalled) return null;
+    if (this.#options.unsettled.mustWait) return null;
     this.#startReady();
     const { claimed, nextPoll } = await this.#claims.claimDue(holder);
     const sendable = await this.#holdPaused(claimed, holder);

@@ -46,7 +46,7 @@ type AcquireResult =
   | (Exclude<ConnectResult, { kind: 'ready' }> & {
       source: string;
       /** True when it was refused because of our other connections there, one of which may carry the message. */
-      isCrowded: boolean;
+      hasTooManyConnections: boolean;
     })
   | Unavailable;
 
@@ -303,7 +303,11 @@ export class SmtpConnections {
       this.#reportSlowdown({ provider, source, reason, openedForMs });
     }
     session.markFailed();
-    return { ...result, source, isCrowded: isRefused && pool.hasRecentSession(session.key) };
+    return {
+      ...result,
+      source,
+      hasTooManyConnections: isRefused && pool.hasRecentSession(session.key),
+    };
   }
 
   #reportSlowdown(slowdown: Omit<SlowMessage, 'kind' | 'pace'>): void {

@@ -51,7 +51,7 @@ type DiagnosisOptions = {
   ) => Promise<RouteFinding>;
   allowance: Pick<LookupAllowance, 'forRequest'>;
   /** Returns true while the database stores no outcomes, so that no message is sent to its end. */
-  isDatabaseStuck: () => boolean;
+  isSettlingStalled: () => boolean;
 };
 
 export type Diagnose = ReturnType<typeof createDiagnose>;
@@ -162,7 +162,7 @@ async function waitOf(
     scheduledAt: email.scheduledAt,
     provider: found,
     ahead,
-    isDatabaseStuck: options.isDatabaseStuck(),
+    isSettlingStalled: options.isSettlingStalled(),
   });
 }
 

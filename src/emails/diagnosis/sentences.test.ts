@@ -47,7 +47,7 @@ const waiting = (
   scheduledAt: null,
   provider: null,
   ahead: 0,
-  isDatabaseStuck: false,
+  isSettlingStalled: false,
   ...change,
 });
 
@@ -68,7 +68,7 @@ test('mail that a worker is delivering waits for the limit that the worker meets
   const busy = { isWithWorker: true };
   const limitOf = (change: Partial<Waiting>) => explainWait(waiting(change, busy)).limit;
   assert.equal(limitOf({}), 'attempt');
-  assert.equal(limitOf({ isDatabaseStuck: true }), 'database');
+  assert.equal(limitOf({ isSettlingStalled: true }), 'database');
   assert.equal(limitOf({ provider: provider('full') }), 'connections');
   assert.equal(limitOf({ provider: provider('slowed', 5_000) }), 'rate');
 });

@@ -45,13 +45,13 @@ type WaitFacts = {
   provider: StoredProviderState | null;
   /** Number of the project's recipients at the provider that are due earlier. */
   ahead: number;
-  isDatabaseStuck: boolean;
+  isSettlingStalled: boolean;
 };
 
 export function explainWait(waiting: WaitFacts): Wait {
-  const { state, sender, isDatabaseStuck } = waiting;
+  const { state, sender, isSettlingStalled } = waiting;
   if (state.isWithWorker) {
-    if (isDatabaseStuck) return DATABASE;
+    if (isSettlingStalled) return DATABASE;
     return explainProvider(waiting) ?? ATTEMPT;
   }
   return (

@@ -218,10 +218,10 @@ export class ClientConnections {
   /** Closes the oldest anonymous connection if there are too many. Returns whether one more may connect. */
   #makeRoom(client: string | null): boolean {
     const clientConnections = client === null ? undefined : this.#anonymousOf.get(client);
-    const isCrowded =
+    const isClientAtLimit =
       clientConnections !== undefined && clientConnections.size >= this.#limits.connectionsOfClient;
-    if (!isCrowded && this.#open.size < this.#limits.connections) return true;
-    const [oldest] = isCrowded ? clientConnections : this.#anonymous;
+    if (!isClientAtLimit && this.#open.size < this.#limits.connections) return true;
+    const [oldest] = isClientAtLimit ? clientConnections : this.#anonymous;
     if (oldest === undefined) return false;
     this.#close(oldest);
     return true;

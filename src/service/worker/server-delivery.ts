@@ -32,7 +32,7 @@ type Delivering = {
   connections: SmtpConnections;
   findRoute: FindRoute;
   /** Whether the database currently refuses outcomes. */
-  isDatabaseStuck: () => boolean;
+  isSettlingStalled: () => boolean;
   stop(): Promise<void>;
 };
 
@@ -79,7 +79,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     dispatcher,
     connections,
     findRoute: createFindRoute(routing),
-    isDatabaseStuck: () => settling.health.isStuck,
+    isSettlingStalled: () => settling.health.isStalled,
     stop: async () => {
       report.stop();
       blocks.stop();

@@ -16,7 +16,7 @@ import type { WorkerContext } from './worker-context.ts';
 type DiagnosisParts = {
   findRoute: FindRoute;
   domains: DomainService;
-  isDatabaseStuck: () => boolean;
+  isSettlingStalled: () => boolean;
 };
 type InquiryParts = DiagnosisParts & { dispatcher: NewEmailOptions['handOver'] };
 
@@ -49,13 +49,13 @@ export function createInquiries(
 function createDiagnosis(
   db: Queryable & Pick<Database, 'transaction'>,
   allowance: LookupAllowance,
-  { domains, findRoute, isDatabaseStuck }: DiagnosisParts,
+  { domains, findRoute, isSettlingStalled }: DiagnosisParts,
 ): Diagnose {
   const routeFor = createFindRouteFor(findRoute);
   return createDiagnose({
     db,
     allowance,
-    isDatabaseStuck,
+    isSettlingStalled,
     authenticate: ({ projectId, environment }, { domainId: id, dualSigned }, ask) =>
       domains.authentication({ projectId, environment }, { id, dualSigned, ask }),
     findRoute: ({ environment }, destination, tls) => routeFor(environment, destination, tls),

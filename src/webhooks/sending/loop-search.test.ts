@@ -23,7 +23,7 @@ function scene(t: TestContext) {
       return Promise.resolve([]);
     searches.push({ atMs: clock.nowMs, sinceMs: values?.[0] as number });
     const seen = { nowMs: clock.nowMs + clock.databaseAheadMs, hasReplays: false };
-    const endpoint = { projectId: 'p', endpointId: 'e', lowWaterMs: 0, isEnded: false };
+    const endpoint = { projectId: 'p', endpointId: 'e', lowWaterMs: 0, isInactive: false };
     const rows = due.count > 0 ? [{ ...endpoint, ...seen }] : [{ projectId: null, ...seen }];
     due.count = Math.max(0, due.count - 1);
     return Promise.resolve(rows as never[]);

@@ -23,7 +23,7 @@ import {
   type ClaimedDelivery,
   claimWebhooks,
   type DueEndpoint,
-  endClosedEndpoint,
+  failPendingDeliveries,
   findDueEndpoints,
   type WebhookClaim,
   type WebhookKey,
@@ -52,14 +52,14 @@ const DEEP_SEARCH_EVERY_MS = 2_000;
 const CLAIM_MAX = 64;
 /** Slots that become free within this time share the next claim. */
 const CLAIM_PAUSE_MS = 5;
-const END_CLOSED_BATCH = 500;
+const FAIL_PENDING_BATCH = 500;
 
 export class WebhookLoop {
   readonly #options: WebhookLoopOptions;
   readonly #sender: WebhookSender;
   readonly #queue: LeasedQueue<WebhookKey, WebhookClaim>;
   readonly #endpoints = new EndpointQueue();
-  readonly #closed = new Map<string, DueEndpoint>();
+  readonly #inactive = new Map<string, DueEndpoint>();
   readonly #lowWater: LowWaterMark;
   #searchedAtMs = -Infinity;
   #nextSearchAtMs = -Infinity;
@@ -121,9 +121,9 @@ export class WebhookLoop {
   async #claim(holder: string): Promise<number> {
     const { world } = this.#options;
     if (world.monotonicMs() >= this.#nextSearchAtMs) await this.#search();
-    await this.#endClosed();
+    await this.#failPendingOfInactive();
     await this.#claimInTurn(holder);
-    const hasWork = this.#closed.size > 0 || (!this.#sender.isStalled && this.#endpoints.canClaim);
+    const hasWork = this.#inactive.size > 0 || (!this.#sender.mustWait && this.#endpoints.canClaim);
     return hasWork ? CLAIM_PAUSE_MS : Math.max(0, this.#nextSearchAtMs - world.monotonicMs());
   }
 
@@ -141,7 +141,7 @@ export class WebhookLoop {
     const isBehind = this.#lowWater.resetIfClockWentBack(databaseMs);
     if (!isBehind) this.#lowWater.raiseTo(databaseMs);
     for (const endpoint of endpoints) {
-      if (endpoint.isEnded) this.#closed.set(endpoint.endpointId, endpoint);
+      if (endpoint.isInactive) this.#inactive.set(endpoint.endpointId, endpoint);
       else this.#endpoints.add(endpoint);
     }
     const hasQueued = hasReplays && (await advanceReplays(db));
@@ -150,20 +150,20 @@ export class WebhookLoop {
     this.#nextSearchAtMs = Math.min(this.#nextSearchAtMs, nowMs + this.#queue.intervalMs);
   }
 
-  async #endClosed(): Promise<void> {
-    for (const endpoint of this.#closed.values()) {
-      const ended = await endClosedEndpoint(
+  async #failPendingOfInactive(): Promise<void> {
+    for (const endpoint of this.#inactive.values()) {
+      const ended = await failPendingDeliveries(
         this.#options.db.sendingWebhooks,
         endpoint,
-        END_CLOSED_BATCH,
+        FAIL_PENDING_BATCH,
       );
       this.#sender.counts.failed += ended;
-      if (ended < END_CLOSED_BATCH) this.#closed.delete(endpoint.endpointId);
+      if (ended < FAIL_PENDING_BATCH) this.#inactive.delete(endpoint.endpointId);
     }
   }
 
   async #claimInTurn(holder: string): Promise<void> {
-    const claims = this.#sender.isStalled ? [] : this.#endpoints.planClaims(CLAIM_MAX);
+    const claims = this.#sender.mustWait ? [] : this.#endpoints.planClaims(CLAIM_MAX);
     if (claims.length === 0) return;
     const claimed = await claimWebhooks(this.#options.db.sendingWebhooks, holder, claims);
     failpoint('webhook_after_claim');

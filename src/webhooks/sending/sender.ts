@@ -69,8 +69,8 @@ export class WebhookSender {
   }
 
   /** True while the database refuses outcomes, so nothing may be sent. */
-  get isStalled(): boolean {
-    return this.#outcomes.isStalled;
+  get mustWait(): boolean {
+    return this.#outcomes.mustWait;
   }
 
   /** Yields all deliveries leased to this worker, including those whose outcome is not stored yet. */

@@ -37,7 +37,7 @@ due as materialized (
 )
 select d.project_id as "projectId", d.endpoint_id as "endpointId",
        floor(extract(epoch from d.low_water) * 1000)::float8 as "lowWaterMs",
-       e.status is distinct from 'enabled' as "isEnded",
+       e.status is distinct from 'enabled' as "isInactive",
        floor(extract(epoch from t.now) * 1000)::float8 as "nowMs",
        exists (select from webhook_replays where status = 'running') as "hasReplays"
   from t left join due d on true
@@ -45,7 +45,7 @@ select d.project_id as "projectId", d.endpoint_id as "endpointId",
 
 export type DueEndpoint = Endpoint & {
   /** The endpoint is disabled or deleted, so its pending deliveries end. */
-  isEnded: boolean;
+  isInactive: boolean;
 };
 
 /**
@@ -154,7 +154,7 @@ export const WEBHOOKS = createLeasedTable<WebhookKey, WebhookClaim>({
 });
 
 // Sorted, with the ids as an array: with statistics of one busy endpoint, the planner read the whole queue.
-const END_CLOSED = `
+const FAIL_PENDING = `
 with ended as materialized (
   select q.event_id from webhook_queue q
    where q.endpoint_id = $2 and q.holder is null
@@ -178,13 +178,13 @@ select count(*)::int as ended from ended`;
  * Ends up to `limit` pending deliveries, whenever their next attempt is due.
  * @returns the number of deliveries that ended
  */
-export async function endClosedEndpoint(
+export async function failPendingDeliveries(
   db: Queryable,
   endpoint: Pick<Endpoint, 'projectId' | 'endpointId'>,
   limit: number,
 ): Promise<number> {
   const [row] = await db.query<{ ended: number }>(
-    { name: 'webhooks_end_closed', text: END_CLOSED },
+    { name: 'webhooks_fail_pending', text: FAIL_PENDING },
     [endpoint.projectId, endpoint.endpointId, limit],
   );
   return row?.ended ?? 0;
