@@ -42,12 +42,18 @@ const raise = (type: ConditionType, subject: string) =>
 const clear = (type: ConditionType, subject: string) =>
   asOwner(service.address(), (db) => clearCondition(db, { type, subject }));
 
-/** With quoted-printable undone. */
-const received = (): string[] =>
-  mx.messages.map(({ raw }) => raw.toString().replaceAll('=\r\n', '').replaceAll('=3D', '='));
+/**
+ * Each mail once, with quoted-printable undone. A worker that dies between the reply of the receiver and settling has
+ * the mail sent again, with the same Message-ID: a mail that was accepted twice would have another.
+ */
+function received(): string[] {
+  const mails = mx.messages.map(({ raw }) => raw.toString());
+  const byId = Map.groupBy(mails, (mail) => /^Message-ID: (.+)$/m.exec(mail)?.[1]);
+  return [...byId.values()].map(([mail]) => mail!.replaceAll('=\r\n', '').replaceAll('=3D', '='));
+}
 
 async function mailsUntil(count: number): Promise<string[]> {
-  await waitFor(() => mx.messages.length >= count, { what: `mail ${count}`, timeoutMs: 60_000 });
+  await waitFor(() => received().length >= count, { what: `mail ${count}`, timeoutMs: 60_000 });
   return received();
 }
 
