@@ -70,13 +70,13 @@ export async function measureScale(
 }
 
 async function setStage({ db }: TestDatabase, sender: Sender): Promise<Stage> {
-  const [holder, endpointId, deadEndpointId] = [newId(), newId(), newId()];
-  await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  const [leaseId, endpointId, deadEndpointId] = [newId(), newId(), newId()];
+  await registerWorker(db, { id: leaseId, instance: newId(), host: 'here', pid: 1 });
   for (const id of [endpointId, deadEndpointId]) {
     const endpoint = { id, url: 'https://x.test', events: ['email.bounced' as const] };
     await createEndpoint(db, sender, { ...endpoint, secret: Buffer.from('x') });
   }
-  return { db, sender, holder, endpointId, deadEndpointId, someEmailId: newId() };
+  return { db, sender, leaseId, endpointId, deadEndpointId, someEmailId: newId() };
 }
 
 /** @returns the size of the database in bytes */

@@ -81,7 +81,7 @@ export function finishAccept(
   { row, options }: { row: EmailResult; options: AcceptOptions },
 ): void {
   failpoint('accept_before_hand_over');
-  if (row.holder !== null) handOverEmail(email, draft, { row, holder: row.holder, options });
+  if (row.leaseId !== null) handOverEmail(email, draft, { row, leaseId: row.leaseId, options });
   if (row.outcome === 'accepted') options.onAccepted(email);
   failpoint('accept_before_answer');
 }
@@ -89,7 +89,7 @@ export function finishAccept(
 function handOverEmail(
   email: NewEmail,
   draft: EmailDraft,
-  { row, holder, options }: { row: EmailResult; holder: string; options: AcceptOptions },
+  { row, leaseId, options }: { row: EmailResult; leaseId: string; options: AcceptOptions },
 ): void {
   const { domainId } = row;
   const open = email.recipients.filter(
@@ -103,7 +103,7 @@ function handOverEmail(
       address,
       destination,
     })),
-    holder,
+    leaseId,
     lifetimeMs: email.lifetimeS * 1000,
   });
 }

@@ -51,7 +51,7 @@ test('emails are accepted again after a clock that was months ahead is corrected
   const { db } = database;
   const sender = await newSender(db);
   const limit = { max: 1_000, windowS: 60 };
-  const nobody = { holder: () => null, onWebhooksQueued: () => {}, onUnknown: () => {} };
+  const nobody = { leaseId: () => null, onWebhooksQueued: () => {}, onUnknown: () => {} };
   const store = new AcceptStore(db.accepting, { limit, ...nobody });
   const { clock, id } = clockedIds();
   const accept = async () => {

@@ -2,7 +2,7 @@
  * The queue that mail (delivery/queue/dispatcher.ts) and webhooks (webhooks/sending/loop.ts) share. This file decides
  * when to claim, releases claims, and finds claims that only the table has.
  *
- * A worker claims rows under its lease (delivery/queue/lease.ts). A claim stores its holder and raises the row's claim
+ * A worker claims rows under its lease (delivery/queue/lease.ts). A claim stores the id of the lease in `holder` and raises the row's claim
  * number, which fences off outcomes of earlier claims (settle/outcome-batches.ts).
  *
  * Guarantee: a claim that only the table has is released, because nobody else would try it. Such a claim comes from a
@@ -25,7 +25,7 @@ type LeasedQueueOptions<Key extends object, Claim extends Key> = {
   world: Pick<World, 'monotonicMs'>;
   log: Pick<Logger, 'warn' | 'error'>;
   lease: {
-    holder(): string | null;
+    leaseId(): string | null;
     /** Counter that grows whenever the table should be compared with memory. */
     checksRequested(): number;
   };
@@ -34,7 +34,7 @@ type LeasedQueueOptions<Key extends object, Claim extends Key> = {
    * Claims as many rows as fit.
    * @returns milliseconds until the next call; null: the interval
    */
-  claimDueRows: (holder: string) => Promise<number | null>;
+  claimDueRows: (leaseId: string) => Promise<number | null>;
   /** The keys of claims in memory. */
   knownKeys: () => Iterable<Key>;
   /** Forgets the low-water mark: the database may be another server, or a statement may have had no effect. */
@@ -124,7 +124,7 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
   /**
    * Releases claims in batches, which leaves connections to settlements. Never rejects. While the database is
    * unavailable, a release waits. After a stop it does not wait, and the rows become free when the lease ends. A retry
-   * of a stored release has no effect, because the claim and the holder of the row have changed.
+   * of a stored release has no effect, because the claim and the lease of the row have changed.
    */
   async release(claims: readonly ClaimRelease<Claim>[]): Promise<void> {
     const releases = claims.map((claim) => {
@@ -150,14 +150,14 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
 
   async #poll(): Promise<number> {
     const { lease, claimDueRows, resetLowWaterMark, log, world } = this.#options;
-    const holder = lease.holder();
-    if (holder === null) {
+    const leaseId = lease.leaseId();
+    if (leaseId === null) {
       resetLowWaterMark();
       return RETRY_POLL_MS;
     }
     try {
-      await this.#compareWithMemory(holder);
-      return (await claimDueRows(holder)) ?? this.intervalMs;
+      await this.#compareWithMemory(leaseId);
+      return (await claimDueRows(leaseId)) ?? this.intervalMs;
     } catch (error) {
       // The claim may be committed although its result was lost.
       this.#compareAtMs = world.monotonicMs() + this.#unknownFateMs;
@@ -169,7 +169,7 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
   }
 
   /** Finds claims that only the table has, when that is due. */
-  async #compareWithMemory(holder: string): Promise<void> {
+  async #compareWithMemory(leaseId: string): Promise<void> {
     const { db, world, lease, table, knownKeys, resetLowWaterMark } = this.#options;
     const nowMs = world.monotonicMs();
     const requested = lease.checksRequested();
@@ -177,13 +177,13 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
       resetLowWaterMark();
       this.#compareAtMs = -Infinity;
     }
-    if (nowMs >= this.#checkSuspectsAtMs) await this.#releaseSuspects(holder);
+    if (nowMs >= this.#checkSuspectsAtMs) await this.#releaseSuspects(leaseId);
     if (nowMs < this.#compareAtMs) return;
-    const unknown = await table.findUnknown(db, holder, [...knownKeys()]);
+    const unknown = await table.findUnknown(db, leaseId, [...knownKeys()]);
     const isInFlight = (claim: Claim): boolean => table.mayBeInFlight(claim);
     await this.#releaseUnknown(
       unknown.filter((claim) => !isInFlight(claim)),
-      holder,
+      leaseId,
     );
     this.#checksDone = requested;
     this.#suspects = unknown.filter(isInFlight);
@@ -192,16 +192,16 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
     this.#compareAtMs = nowMs + (isComplete ? COMPARE_INTERVAL_MS : this.#unknownFateMs);
   }
 
-  async #releaseSuspects(holder: string): Promise<void> {
+  async #releaseSuspects(leaseId: string): Promise<void> {
     // After a freeze, a result may still be unread in its socket. One round trip later it has been read.
     await this.#options.db.query('select 1');
     const suspects = this.#suspects;
     this.#checkSuspectsAtMs = Infinity;
-    await this.#releaseUnknown(suspects, holder);
+    await this.#releaseUnknown(suspects, leaseId);
   }
 
   /** Releases claims that are still unknown. A newer claim of the row is fenced by its number. */
-  async #releaseUnknown(claims: readonly Claim[], holder: string): Promise<void> {
+  async #releaseUnknown(claims: readonly Claim[], leaseId: string): Promise<void> {
     const { db, table, knownKeys, log } = this.#options;
     const inMemory = new Set([...knownKeys()].map(table.keyOf));
     const releasing = new Map(
@@ -214,7 +214,7 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
     if (unknown.length === 0) return;
     const released = await table.release(
       db,
-      unknown.map((claim) => ({ ...claim, ...table.unknownClaimDefaults, holder, delayMs: 0 })),
+      unknown.map((claim) => ({ ...claim, ...table.unknownClaimDefaults, leaseId, delayMs: 0 })),
     );
     if (released === 0) return;
     const message = `${table.rowNoun} claimed by this worker but not in its memory were released`;

@@ -9,7 +9,7 @@ type Columns = Readonly<
 >;
 
 /** A claim to release, with its lease and the milliseconds until the row is due again. */
-export type ClaimRelease<Claim> = Claim & { holder: string; delayMs: number };
+export type ClaimRelease<Claim> = Claim & { leaseId: string; delayMs: number };
 
 export type LeasedTable<Key extends object, Claim extends Key> = {
   rowNoun: 'recipients' | 'webhooks';
@@ -19,8 +19,8 @@ export type LeasedTable<Key extends object, Claim extends Key> = {
    * @returns the number of released rows
    */
   release: (db: Queryable, claims: readonly ClaimRelease<Claim>[]) => Promise<number>;
-  /** Finds rows leased to `holder` that are not known, at most UNKNOWN_CLAIMS_MAX. Reads the whole table. */
-  findUnknown: (db: Queryable, holder: string, known: readonly Key[]) => Promise<Claim[]>;
+  /** Finds rows leased under `leaseId` that are not known, at most UNKNOWN_CLAIMS_MAX. Reads the whole table. */
+  findUnknown: (db: Queryable, leaseId: string, known: readonly Key[]) => Promise<Claim[]>;
   /** Returns whether the row was stored with this claim, so memory gets it only with the result of the statement. */
   mayBeInFlight: (claim: Claim) => boolean;
   unknownClaimDefaults?: Partial<Claim>;
@@ -51,7 +51,7 @@ export function createLeasedTable<Key extends object, Claim extends Key>(
   const columns: Columns = {
     ...ids,
     claim: 'int',
-    holder: 'uuid',
+    lease_id: 'uuid',
     delay_ms: 'float8',
     ...claimColumns,
     ...releaseColumns,
@@ -68,12 +68,12 @@ export function createLeasedTable<Key extends object, Claim extends Key>(
       beforeRelease?.();
       return (await db.query(release, valuesOf(claims, columns))).length;
     },
-    findUnknown: (db, holder, known) =>
-      db.query<Claim>(findUnknown, [holder, ...valuesOf(known, key)]),
+    findUnknown: (db, leaseId, known) =>
+      db.query<Claim>(findUnknown, [leaseId, ...valuesOf(known, key)]),
   };
 }
 
-/** Fenced by claim and holder. The ids are repeated as arrays, so that any join plan starts from them. */
+/** Fenced by claim and lease. The ids are repeated as arrays, so that any join plan starts from them. */
 function releaseSql(
   { name, setClause }: Pick<TableDefinition<unknown>, 'name' | 'setClause'>,
   ids: Columns,
@@ -82,7 +82,7 @@ function releaseSql(
   return `
 update ${name} q set holder = null, ${setClause}
   from unnest(${typedParameters(1, columns)}) as i(${Object.keys(columns).join()})
- where ${equalColumns('q', 'i', { ...ids, claim: 'int', holder: 'uuid' })}
+ where ${equalColumns('q', 'i', { ...ids, claim: 'int' })} and q.holder = i.lease_id
    and ${Object.keys(ids)
      .flatMap((id, at) => (ids[id] === 'uuid' ? [`q.${id} = any($${at + 1}::uuid[])`] : []))
      .join(' and ')}

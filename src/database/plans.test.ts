@@ -76,13 +76,13 @@ async function forbidStatistics(owner: Queryable): Promise<void> {
 }
 
 async function setStage(sender: Sender): Promise<Stage> {
-  const [holder, endpointId, deadEndpointId] = [newId(), newId(), newId()];
-  await registerWorker(database.db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  const [leaseId, endpointId, deadEndpointId] = [newId(), newId(), newId()];
+  await registerWorker(database.db, { id: leaseId, instance: newId(), host: 'here', pid: 1 });
   for (const id of [endpointId, deadEndpointId]) {
     const endpoint = { id, url: 'https://x.test', events: ['email.bounced' as const] };
     await createEndpoint(database.db, sender, { ...endpoint, secret: Buffer.from('x') });
   }
-  return { db: explaining.db, sender, holder, endpointId, deadEndpointId, someEmailId: newId() };
+  return { db: explaining.db, sender, leaseId, endpointId, deadEndpointId, someEmailId: newId() };
 }
 
 async function fill(count: number, { anew }: { anew: boolean }): Promise<void> {

@@ -28,6 +28,6 @@ export type HandedOverEmail = {
   message: StoredMessage;
   recipients: readonly Pick<Delivery, 'position' | 'address' | 'destination'>[];
   /** The lease under which the recipients are stored. */
-  holder: string;
+  leaseId: string;
   lifetimeMs: number;
 };

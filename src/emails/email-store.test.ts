@@ -26,14 +26,14 @@ const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
-const holder = newId();
+const leaseId = newId();
 const accepting = new AcceptStore(db.accepting, {
   limit: { max: 1_000_000, windowS: 60 },
-  holder: () => holder,
+  leaseId: () => leaseId,
   onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
-const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
 
 async function accepted(sender: Sender, changes: Parameters<typeof newEmail>[1] = {}) {
   const email = newEmail(sender, changes);
@@ -123,11 +123,11 @@ test('the status is that of the most active open recipient, then the worst outco
   await settling.settle(settlement(email, { ...DEFERRED, position: 1 }));
   await db.query('update queue set holder = null where email_id = $1', [email.id]);
   assert.equal(await statusNow(), 'queued');
-  await db.query('update queue set holder = $2 where email_id = $1', [email.id, holder]);
+  await db.query('update queue set holder = $2 where email_id = $1', [email.id, leaseId]);
   await settling.settle(settlement(email, { position: 2 }));
   await db.query('update queue set holder = null where email_id = $1', [email.id]);
   assert.equal(await statusNow(), 'deferred');
-  await db.query('update queue set holder = $2 where email_id = $1', [email.id, holder]);
+  await db.query('update queue set holder = $2 where email_id = $1', [email.id, leaseId]);
   await settling.settle(settlement(email, { position: 1 }));
   assert.equal(await statusNow(), 'bounced');
 });

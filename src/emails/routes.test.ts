@@ -25,15 +25,15 @@ after(async () => {
   await database[Symbol.asyncDispose]();
 });
 
-const holder = newId();
+const leaseId = newId();
 const limit = { max: 1_000, windowS: 60 };
 const accepting = new AcceptStore(db.accepting, {
   limit,
-  holder: () => holder,
+  leaseId: () => leaseId,
   onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
-const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
 
 async function accepted(sender: Sender, changes: Parameters<typeof newEmail>[1] = {}) {
   const email = newEmail(sender, changes);

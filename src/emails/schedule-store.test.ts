@@ -31,21 +31,21 @@ const sender = await newSender(db);
 const fromNow = (ms: number) => new Date(Math.floor(Date.now()) + ms);
 
 async function accepted(
-  changes: Partial<Omit<NewEmail, 'to'>> & { to?: readonly string[]; holder?: string } = {},
+  changes: Partial<Omit<NewEmail, 'to'>> & { to?: readonly string[]; leaseId?: string } = {},
 ): Promise<NewEmail> {
-  const { holder = null, ...fields } = changes;
+  const { leaseId = null, ...fields } = changes;
   const store = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
-    holder: () => holder,
+    leaseId: () => leaseId,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
-  const email = newEmail(sender, { mayHandOver: holder !== null, ...fields });
+  const email = newEmail(sender, { mayHandOver: leaseId !== null, ...fields });
   assert.equal((await store.accept(email)).outcome, 'accepted');
   return email;
 }
 
-async function newHolder(): Promise<string> {
+async function newLeaseId(): Promise<string> {
   const id = newId();
   await registerWorker(db, { id, instance: newId(), host: 'here', pid: 1 });
   return id;
@@ -55,9 +55,9 @@ const refOf = ({ id }: NewEmail) => ({ ...sender, id, keyId: null, domain: null 
 const cancel = (email: NewEmail) => cancelEmail(db, refOf(email));
 const move = (email: NewEmail, at: Date) => rescheduleEmail(db, refOf(email), at);
 
-const claim = (holder: string) =>
+const claim = (leaseId: string) =>
   claimOldest(db.settling, {
-    holder,
+    leaseId,
     max: 1_000,
     readMax: 1_001,
     from: new Date(0),
@@ -139,7 +139,7 @@ test('of two concurrent cancels one succeeds, with one event', async () => {
 });
 
 test('while two workers claim, each recipient is either claimed or canceled', async () => {
-  const workers = [await newHolder(), await newHolder()];
+  const workers = [await newLeaseId(), await newLeaseId()];
   const emails = await Promise.all(
     Array.from({ length: 60 }, () => accepted({ to: ['a@b.net', 'c@d.net'] })),
   );
@@ -156,27 +156,27 @@ test('while two workers claim, each recipient is either claimed or canceled', as
 });
 
 test('a recipient that a worker has leased is not canceled; the others of the email are', async () => {
-  const holder = await newHolder();
-  const email = await accepted({ to: ['jo@example.net', 'flo@example.org'], holder });
-  await RECIPIENTS.release(db.settling, [{ ...released(email), position: 1, holder }]);
+  const leaseId = await newLeaseId();
+  const email = await accepted({ to: ['jo@example.net', 'flo@example.org'], leaseId });
+  await RECIPIENTS.release(db.settling, [{ ...released(email), position: 1, leaseId }]);
   assert.deepEqual(await cancel(email), { canceled: 1, sending: 1, inDoubt: 0 });
   assert.deepEqual((await checked(email)).statuses, ['queued', 'canceled']);
   assert.deepEqual(await cancel(email), { canceled: 0, sending: 1, inDoubt: 0 });
-  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+  const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
   assert.equal(await settling.settle(settlement(email)), 'counted');
   assert.deepEqual((await checked(email)).statuses, ['delivered', 'canceled']);
 });
 
 test('a deferral that is settled while a cancel waits for the email is canceled', async () => {
-  const holder = await newHolder();
-  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+  const leaseId = await newLeaseId();
+  const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
   const deferred = {
     status: 'deferred',
     eventType: 'email.delivery_delayed',
     retryMs: 60_000,
   } as const;
   for (let round = 0; round < 10; round += 1) {
-    const email = await accepted({ holder });
+    const email = await accepted({ leaseId });
     const [settled, canceled] = await Promise.all([
       settling.settle(settlement(email, deferred)),
       cancel(email),
@@ -190,11 +190,11 @@ test('a deferral that is settled while a cancel waits for the email is canceled'
 });
 
 test('a recipient that a dead worker may have delivered is not canceled', async () => {
-  const dead = await newHolder();
+  const dead = await newLeaseId();
   const [expired, orphaned, retried] = [
-    await accepted({ holder: dead }),
-    await accepted({ holder: newId() }),
-    await accepted({ holder: newId(), to: ['jo@retried.test'] }),
+    await accepted({ leaseId: dead }),
+    await accepted({ leaseId: newId() }),
+    await accepted({ leaseId: newId(), to: ['jo@retried.test'] }),
   ];
   const selector = { ...WHOLE_QUEUE, domain: 'retried.test' };
   await changeQueueStep(db, 'retry', { selector, from: QUEUE_START });
@@ -205,14 +205,14 @@ test('a recipient that a dead worker may have delivered is not canceled', async 
     assert.equal((await move(email, fromNow(DAY_MS)))?.kind, 'left');
     await checked(email);
   }
-  const { claimed } = await claim(await newHolder());
+  const { claimed } = await claim(await newLeaseId());
   assert.equal(claimed.length, 3, 'it is tried again');
 });
 
 test('a recipient released without an attempt can be canceled', async () => {
-  const holder = await newHolder();
-  const email = await accepted({ holder });
-  await RECIPIENTS.release(db.settling, [{ ...released(email), position: 0, holder }]);
+  const leaseId = await newLeaseId();
+  const email = await accepted({ leaseId });
+  await RECIPIENTS.release(db.settling, [{ ...released(email), position: 0, leaseId }]);
   assert.equal((await cancel(email))?.canceled, 1);
 });
 
@@ -275,11 +275,11 @@ test('rescheduling moves the due time and the expiry', async () => {
     assert.equal((await move(email, at))?.kind, 'same');
   }
   assert.equal((await checked(email)).event_count, 3);
-  assert.equal((await claim(await newHolder())).claimed.length, 0);
+  assert.equal((await claim(await newLeaseId())).claimed.length, 0);
   assert.equal((await move(email, fromNow(-DAY_MS)))?.kind, 'moved');
   const row = await checked(email);
   assert.deepEqual([row.statuses, row.last_event], [['queued'], 'email.queued']);
-  assert.equal((await claim(await newHolder())).claimed.length, 1);
+  assert.equal((await claim(await newLeaseId())).claimed.length, 1);
 });
 
 test('an email that waits in the queue can be scheduled', async () => {
@@ -297,14 +297,14 @@ test('a time more than 30 days ahead is refused', async () => {
 });
 
 test('while a worker claims, an email is rescheduled as a whole or stays unchanged', async () => {
-  const holder = await newHolder();
+  const leaseId = await newLeaseId();
   const emails = await Promise.all(
     Array.from({ length: 40 }, () => accepted({ to: ['a@b.net', 'c@d.net', 'e@f.net'] })),
   );
   const [moves, ...claims] = await Promise.all([
     Promise.all(emails.map((email) => move(email, fromNow(DAY_MS)))),
-    claim(holder),
-    claim(holder),
+    claim(leaseId),
+    claim(leaseId),
   ]);
   const claimed = new Set(claims.flatMap((one) => one.claimed).map(({ emailId }) => emailId));
   for (const [index, email] of emails.entries()) {
@@ -316,13 +316,13 @@ test('while a worker claims, an email is rescheduled as a whole or stays unchang
 });
 
 test('an email with an attempt cannot be rescheduled', async () => {
-  const holder = await newHolder();
-  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
-  const email = await accepted({ to: ['a@b.net', 'c@d.net'], holder });
+  const leaseId = await newLeaseId();
+  const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
+  const email = await accepted({ to: ['a@b.net', 'c@d.net'], leaseId });
   assert.deepEqual(await move(email, fromNow(DAY_MS)), { kind: 'left', sending: 2, inDoubt: 0 });
   const retry = { status: 'deferred', eventType: 'email.delivery_delayed', retryMs: 1 } as const;
   await settling.settle(settlement(email, retry));
-  await RECIPIENTS.release(db.settling, [{ ...released(email), position: 1, holder }]);
+  await RECIPIENTS.release(db.settling, [{ ...released(email), position: 1, leaseId }]);
   assert.deepEqual(await move(email, fromNow(DAY_MS)), { kind: 'left', sending: 0, inDoubt: 0 });
   assert.equal((await cancel(email))?.canceled, 2);
   assert.equal((await move(email, fromNow(DAY_MS)))?.kind, 'left');

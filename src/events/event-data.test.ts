@@ -31,8 +31,8 @@ const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 const sender = await newSender(db);
-const holder = newId();
-await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+const leaseId = newId();
+await registerWorker(db, { id: leaseId, instance: newId(), host: 'here', pid: 1 });
 const endpointId = newId();
 await createEndpoint(db, sender, {
   id: endpointId,
@@ -42,11 +42,11 @@ await createEndpoint(db, sender, {
 });
 const accepting = new AcceptStore(db.accepting, {
   limit: { max: 1_000, windowS: 60 },
-  holder: () => holder,
+  leaseId: () => leaseId,
   onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
-const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
 
 /** Values that quoting, escaping or formatting could change. */
 const HARD = {
@@ -132,7 +132,7 @@ test('events about an email have its fields, although these are not stored with 
   );
   assert.ok(stored!.bytes < 300, `${stored!.bytes} bytes are stored`);
 
-  const claimed = await claimWebhooks(db.sendingWebhooks, holder, [
+  const claimed = await claimWebhooks(db.sendingWebhooks, leaseId, [
     { ...sender, endpointId, lowWaterMs: -Infinity, max: 10 },
   ]);
   const queued = claimed.find(({ eventId }) => eventId === delivered.eventId);

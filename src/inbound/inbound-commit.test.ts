@@ -36,7 +36,7 @@ function bounceOf(email: NewEmail): InboundItem {
 test('a report about a locked email does not block the others', async () => {
   const sender = await newSender(db);
   const emails = Array.from({ length: 12 }, () => newEmail(sender));
-  const nobody = { holder: () => null, onWebhooksQueued: () => {}, onUnknown: () => {} };
+  const nobody = { leaseId: () => null, onWebhooksQueued: () => {}, onUnknown: () => {} };
   await acceptAll(
     new AcceptStore(db.accepting, { limit: { max: 100, windowS: 60 }, ...nobody }),
     emails,

@@ -137,7 +137,7 @@ async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise
     };
   }
   const { counted, queuedWebhooks } = await storeFull(tx, settlements, {
-    holder: null,
+    leaseId: null,
     extent: 'all',
   });
   const changed = new Set(settlements.filter((_, index) => counted[index]).map(keyOf));

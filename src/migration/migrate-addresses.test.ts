@@ -19,7 +19,7 @@ const { db } = database;
 
 const accepting = new AcceptStore(db.accepting, {
   limit: { max: 1_000_000, windowS: 60 },
-  holder: () => null,
+  leaseId: () => null,
   onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
@@ -205,7 +205,7 @@ test('waiting mail is not sent to an address that was suppressed in another spel
   await suppress(sender, 'Jo@dest.test', { createdAt: '2026-01-01' });
   await keyLists();
   const { claimed } = await claimOldest(db.settling, {
-    holder: newId(),
+    leaseId: newId(),
     max: 100,
     readMax: 100,
     from: new Date(0),

@@ -128,9 +128,9 @@ test('a move that fails before the switch changes nothing', async () => {
   await using from = await migratedDatabase();
   await using to = await emptyDatabase();
   await from.sql(SEED);
-  const holder = `insert into nodes (id, instance, host, pid, started_at, schema_known)
+  const leaseId = `insert into nodes (id, instance, host, pid, started_at, schema_known)
                   values (gen_random_uuid(), gen_random_uuid(), 'a', 1, now(), 1) returning id`;
-  const [{ id }] = await from.sql(holder);
+  const [{ id }] = await from.sql(leaseId);
   await from.sql(
     `insert into webhook_queue (project_id, endpoint_id, event_id, due_at, holder)
      select id, gen_random_uuid(), gen_random_uuid(), now(), $1 from projects`,

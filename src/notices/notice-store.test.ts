@@ -16,14 +16,14 @@ import { addSuppression } from '../suppressions/suppression-store.ts';
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
-const holder = newId();
+const leaseId = newId();
 const accepting = new AcceptStore(db.accepting, {
   limit: { max: 1_000_000, windowS: 60 },
-  holder: () => holder,
+  leaseId: () => leaseId,
   onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
-const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
 
 const FACTS = { status: '', diagnostic: 'smtp; 250 x', remoteMta: null, advice: null };
 const SUCCESS: Notice = { kind: 'success', facts: { ...FACTS, action: 'relayed' } };
@@ -102,7 +102,7 @@ test('a delay is reported once it has lasted four hours', async () => {
     assert.equal(await settling.settle({ ...outcome, claim }), 'counted');
     claim += 1;
     await database.sql('update queue set holder = $1, claim = $2 where email_id = $3', [
-      holder,
+      leaseId,
       claim,
       email.id,
     ]);

@@ -35,15 +35,15 @@ async function start() {
   const database = await testDatabase();
   const { db } = database;
   const sender = await newSender(db);
-  const holder = newId();
-  await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  const leaseId = newId();
+  await registerWorker(db, { id: leaseId, instance: newId(), host: 'here', pid: 1 });
   const accepting = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
-    holder: () => holder,
+    leaseId: () => leaseId,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
-  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+  const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
   const open = new Map<string, NewCondition>();
   const operatorEvents = {
     raise: (one: NewCondition) => void open.set(one.subject, one),

@@ -45,7 +45,7 @@ test('one run removes weeks past every retention, and mail past the retention of
 
   const accepting = new AcceptStore(db.accepting, {
     limit: { max: 1_000, windowS: 60 },
-    holder: () => null,
+    leaseId: () => null,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
@@ -72,7 +72,7 @@ test('a clock that is a year ahead for a while removes nothing, which is logged 
   const sender = await newSender(db);
   const accepting = new AcceptStore(db.accepting, {
     limit: { max: 1_000, windowS: 60 },
-    holder: () => null,
+    leaseId: () => null,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });

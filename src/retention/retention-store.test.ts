@@ -27,15 +27,15 @@ const TABLES = ['emails', 'contents', 'recipients', 'events'];
 /** Creates a project with `count` emails, all delivered but the last. */
 async function newMail({ db }: TestDatabase, count: number) {
   const sender = await newSender(db);
-  const holder = newId();
-  await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  const leaseId = newId();
+  await registerWorker(db, { id: leaseId, instance: newId(), host: 'here', pid: 1 });
   const accepting = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
-    holder: () => holder,
+    leaseId: () => leaseId,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
-  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+  const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
   const emails = Array.from({ length: count }, () => newEmail(sender));
   await acceptAll(accepting, emails);
   const settle = (index: number) => settling.settle(settlement(emails[index]!));

@@ -181,7 +181,7 @@ test('emails are accepted during a removal, and several machines may remove at t
   for (const weeks of [40, 30, 20]) await makeWeek(database, weeks);
   const store = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
-    holder: () => null,
+    leaseId: () => null,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });

@@ -67,7 +67,7 @@ export type ServiceDatabase = AsyncDisposable & {
   /** Resolves with a sentence when the database has ended and does not come back. */
   failed: Promise<string>;
   /** Releases the work of a dead worker of this service at once. */
-  expire: (holder: string) => Promise<void>;
+  expire: (leaseId: string) => Promise<void>;
 };
 
 type OpenedDatabase = {
@@ -204,7 +204,7 @@ async function completeDatabase(
     workerUser,
     instance,
     secretKey,
-    expire: (holder) => expireDeadWorker(db, holder, log),
+    expire: (leaseId) => expireDeadWorker(db, leaseId, log),
     [Symbol.asyncDispose]: async () => {
       await db.close();
       await opened.close();
@@ -334,13 +334,13 @@ async function expirePredecessors(db: Database, instance: string, log: Logger): 
   }
 }
 
-async function expireDeadWorker(db: Database, holder: string, log: Logger): Promise<void> {
+async function expireDeadWorker(db: Database, leaseId: string, log: Logger): Promise<void> {
   try {
     failpoint('expire_before_commit');
-    const freed = await expireWorker(db, { id: holder, beat: null });
-    log.warn({ node: holder, freed }, 'a worker died; its work was released');
+    const freed = await expireWorker(db, { id: leaseId, beat: null });
+    log.warn({ node: leaseId, freed }, 'a worker died; its work was released');
   } catch (error) {
     // The database is unavailable. A node finds the dead worker by its missing heartbeat later.
-    log.warn({ err: error, node: holder }, 'the work of a dead worker could not be released yet');
+    log.warn({ err: error, node: leaseId }, 'the work of a dead worker could not be released yet');
   }
 }

@@ -23,7 +23,7 @@ function newStore() {
     },
   };
   const store = new OutcomeBatches<number, string>({
-    holder: () => 'worker',
+    leaseId: () => 'worker',
     fencedResult: 'fenced',
     commitFull: async (batch) => {
       if (scene.fullPathError !== null) throw scene.fullPathError;

@@ -2,7 +2,7 @@
  * Group commit of outcomes under a lease, for deliveries of mail (settle-store.ts) and of webhooks
  * (webhooks/sending/webhook-outcomes.ts).
  *
- * Guarantee: an outcome is stored exactly once or fenced off: it counts only while its queue row has this holder and
+ * Guarantee: an outcome is stored exactly once or fenced off: it counts only while its queue row has this lease and
  * this claim. While the database is unavailable the batch is repeated, which is safe because a second write is fenced
  * off. Outcomes that the database refuses are kept (unsettled.ts). A crash loses the outcomes in memory, and their
  * work is repeated. `health` therefore tells senders to stop while outcomes cannot be stored.
@@ -20,7 +20,7 @@ import {
 } from './unsettled.ts';
 
 /** The lease under which a batch is stored, and the extent of its outcomes. */
-export type CommitContext = { holder: string; extent: Extent };
+export type CommitContext = { leaseId: string; extent: Extent };
 
 type OutcomeBatchesOptions<Item, Result> = Pick<
   UnsettledOptions<Item, Result>,
@@ -28,7 +28,7 @@ type OutcomeBatchesOptions<Item, Result> = Pick<
 > &
   Pick<GroupCommitOptions<Item, Result>, 'exclusiveKey' | 'paceMs'> & {
     /** null while there is no lease. Rows that were claimed under the last one belong to other workers. */
-    holder: () => string | null;
+    leaseId: () => string | null;
     fencedResult: Result;
     /** The full path: stores a batch in one commit, or throws. @returns one result per item */
     commitFull: (batch: readonly Item[], context: CommitContext) => Promise<readonly Result[]>;
@@ -36,7 +36,7 @@ type OutcomeBatchesOptions<Item, Result> = Pick<
      * The fast path: stores the part of a batch that a cheaper statement can. `commitFull` gets the rest, and
      * everything after a failure.
      */
-    commitFast?: (batch: readonly Item[], holder: string) => Promise<ReadonlyMap<Item, Result>>;
+    commitFast?: (batch: readonly Item[], leaseId: string) => Promise<ReadonlyMap<Item, Result>>;
     /** Returns the item without the details that the database may refuse. */
     shorten: (item: Item, extent: Exclude<Extent, 'all'>) => Item;
     /** Called for each item once it is stored or fenced off. */
@@ -122,8 +122,8 @@ export class OutcomeBatches<Item, Result> {
   async #tryFastPath(
     batch: readonly Item[],
   ): Promise<{ stored: ReadonlyMap<Item, Result>; error: unknown }> {
-    const { holder, commitFast } = this.#options;
-    const current = holder();
+    const { leaseId, commitFast } = this.#options;
+    const current = leaseId();
     const nothing = new Map<Item, Result>();
     if (commitFast === undefined || current === null || this.mustWait) {
       return { stored: nothing, error: null };
@@ -148,13 +148,13 @@ export class OutcomeBatches<Item, Result> {
   }
 
   #runFullPath(batch: readonly Item[], extent: Extent): Promise<readonly Result[]> {
-    const { holder, fencedResult, shorten, commitFull } = this.#options;
+    const { leaseId, fencedResult, shorten, commitFull } = this.#options;
     const items = extent === 'all' ? batch : batch.map((item) => shorten(item, extent));
     const attempt = async (): Promise<readonly Result[]> => {
-      const current = holder();
+      const current = leaseId();
       return current === null
         ? batch.map(() => fencedResult)
-        : commitFull(items, { holder: current, extent });
+        : commitFull(items, { leaseId: current, extent });
     };
     const onFailure = () => this.health.markStalled();
     return whenAvailable(attempt, { pauseMs: UNAVAILABLE_PAUSE_MS, onFailure });

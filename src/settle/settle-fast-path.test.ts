@@ -41,7 +41,7 @@ const RECIPIENT = fc.record({
   attempts: fc.constantFrom(0, 3),
   smtp: fc.constantFrom(null, '{"code": 450}'),
   reason: fc.constantFrom(null, '{"category": "greylisted"}'),
-  holder: either<string | null>(HOLDER, [OTHER, null]),
+  leaseId: either<string | null>(HOLDER, [OTHER, null]),
   claim: either(1, [2]),
 });
 
@@ -108,7 +108,7 @@ const QUEUED: StoredEmail['recipients'][number] = {
   attempts: 0,
   smtp: null,
   reason: null,
-  holder: HOLDER,
+  leaseId: HOLDER,
   claim: 1,
 };
 const STORED: StoredEmail = {
@@ -169,7 +169,7 @@ async function store(tx: Queryable, wanted: StoredEmail, scope: Scoped): Promise
   };
   const options = {
     limit: { max: 1_000, windowS: 60 },
-    holder: HOLDER,
+    leaseId: HOLDER,
     onWebhooksQueued: () => {},
   };
   const [row] = await storeEmails(tx, [email], options);
@@ -202,7 +202,7 @@ async function store(tx: Queryable, wanted: StoredEmail, scope: Scoped): Promise
     await tx.query(
       `update queue set holder = $3, claim = $4, environment = $5
         where email_id = $1 and position = $2`,
-      [email.id, position, one.holder, one.claim, scope.environment],
+      [email.id, position, one.leaseId, one.claim, scope.environment],
     );
   }
   return { ...email, environment: scope.environment };
@@ -276,7 +276,10 @@ async function orUndone<Result>(
 }
 
 async function full(tx: Queryable, batch: readonly Settlement[]): Promise<Stored> {
-  const { counted, queuedWebhooks } = await storeFull(tx, batch, { holder: HOLDER, extent: 'all' });
+  const { counted, queuedWebhooks } = await storeFull(tx, batch, {
+    leaseId: HOLDER,
+    extent: 'all',
+  });
   return { counted, hasQueuedWebhooks: queuedWebhooks > 0 };
 }
 
@@ -352,7 +355,7 @@ test('a locked email is skipped without waiting for its lock', async () => {
   const emails = [0, 1, 2].map(() => newEmail(sender));
   const options = {
     limit: { max: 1_000, windowS: 60 },
-    holder: HOLDER,
+    leaseId: HOLDER,
     onWebhooksQueued: () => {},
   };
   await storeEmails(db.accepting, emails, options);

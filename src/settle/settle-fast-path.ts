@@ -161,7 +161,7 @@ function hasEscapedCharacter(json: string | null): boolean {
 export async function storeFast(
   db: Queryable,
   fast: readonly FastOutcome[],
-  holder: string,
+  leaseId: string,
 ): Promise<{ stored: Settlement[]; queuedWebhooks: number }> {
   const outcomes = fast.map(({ outcome }) => outcome);
   const emailIds = outcomes.map(({ emailId }) => emailId);
@@ -173,7 +173,7 @@ export async function storeFast(
     emailIds[0],
     emailIds.at(-1),
     literalArray(emailIds),
-    holder,
+    leaseId,
     literalArray(outcomes.map(({ position }) => position)),
     literalArray(outcomes.map(({ claim }) => claim)),
     column('json', ({ smtp }) => smtp),

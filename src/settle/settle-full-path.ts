@@ -177,13 +177,13 @@ const SETTLE_BATCH_BARE = `${STEPS}
 select n.ord, 0 as "queuedWebhooks" from numbered n${ASSERTIONS}`;
 
 /**
- * @param holder null: all outcomes are late
+ * @param leaseId null: all outcomes are late
  * @returns which outcomes counted, and the number of webhook deliveries queued
  */
 export async function storeFull(
   db: Queryable,
   batch: readonly Settlement[],
-  { holder, extent }: { holder: string | null; extent: Extent },
+  { leaseId, extent }: { leaseId: string | null; extent: Extent },
 ): Promise<{ counted: boolean[]; queuedWebhooks: number }> {
   const statement =
     extent === 'bare'
@@ -194,7 +194,7 @@ export async function storeFull(
   const rows = await db.query<{ ord: number; queuedWebhooks: number }>(statement, [
     JSON.stringify(batch.map(settlementJson)),
     emailIds,
-    holder,
+    leaseId,
     inOrder[0],
     inOrder.at(-1),
   ]);

@@ -22,19 +22,19 @@ const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
-type Worker = { holder: string; accept: AcceptStore; settle: SettleStore };
+type Worker = { leaseId: string; accept: AcceptStore; settle: SettleStore };
 
 function newWorker(own: Pick<Database, 'accepting' | 'settling'> = db): Worker {
-  const holder = newId();
+  const leaseId = newId();
   return {
-    holder,
+    leaseId,
     accept: new AcceptStore(own.accepting, {
       limit: { max: 1_000_000, windowS: 60 },
-      holder: () => holder,
+      leaseId: () => leaseId,
       onWebhooksQueued: () => {},
       onUnknown: () => {},
     }),
-    settle: new SettleStore(own.settling, { ...SETTLING, holder: () => holder }),
+    settle: new SettleStore(own.settling, { ...SETTLING, leaseId: () => leaseId }),
   };
 }
 
@@ -102,8 +102,10 @@ test('an outcome of a leased recipient that cannot be stored is kept, not treate
   const results = await Promise.all(emails.map((email) => worker.settle.settle(settlement(email))));
   assert.deepEqual(results, ['counted', 'kept', 'counted', 'counted']);
   assert.deepEqual(await emailRow(broken.id), { open_count: 1, worst: 0, event_count: 1 });
-  const [row] = await db.query('select holder from queue where email_id = $1', [broken.id]);
-  assert.deepEqual(row, { holder: worker.holder }, 'no other worker sends it again');
+  const [row] = await db.query('select holder as "leaseId" from queue where email_id = $1', [
+    broken.id,
+  ]);
+  assert.deepEqual(row, { leaseId: worker.leaseId }, 'no other worker sends it again');
   await setStatus('queued');
   await waitFor(() => worker.settle.keptCount === 0, { what: 'the outcome to be stored' });
   assert.deepEqual(await emailRow(broken.id), { open_count: 0, worst: 1, event_count: 2 });
@@ -145,11 +147,11 @@ test('an outcome that would break the event count of its email is kept', async (
 test('an outcome of a worker that lost the recipient does nothing', async () => {
   const [first, second] = [newWorker(), newWorker()];
   const email = await accepted(first);
-  await registerWorker(db, { id: first.holder, instance: newId(), host: 'a', pid: 1 });
-  assert.equal(await expireWorker(db, { id: first.holder, beat: null }), 1);
+  await registerWorker(db, { id: first.leaseId, instance: newId(), host: 'a', pid: 1 });
+  assert.equal(await expireWorker(db, { id: first.leaseId, beat: null }), 1);
   assert.equal(await first.settle.settle(settlement(email)), 'fenced');
   const { claimed } = await claimOldest(db, {
-    holder: second.holder,
+    leaseId: second.leaseId,
     max: 100,
     readMax: 1_000,
     from: new Date(0),
@@ -164,19 +166,20 @@ test('an outcome of a worker that lost the recipient does nothing', async () => 
 
 test('emails that a worker accepted with its last statement are released after its death', async () => {
   const [dead, alive] = [newWorker(), newWorker()];
-  await registerWorker(db, { id: alive.holder, instance: newId(), host: 'a', pid: 1 });
+  await registerWorker(db, { id: alive.leaseId, instance: newId(), host: 'a', pid: 1 });
   // Its lease has expired before the server commits its statement.
   const orphan = await accepted(dead);
   const kept = await accepted(alive);
   await releaseOrphans(db);
-  const holderOf = async ({ id }: NewEmail) =>
+  const leaseIdOf = async ({ id }: NewEmail) =>
     (
-      await db.query<{ holder: string | null }>('select holder from queue where email_id = $1', [
-        id,
-      ])
+      await db.query<{ leaseId: string | null }>(
+        'select holder as "leaseId" from queue where email_id = $1',
+        [id],
+      )
     )[0];
-  assert.deepEqual(await holderOf(orphan), { holder: null });
-  assert.deepEqual(await holderOf(kept), { holder: alive.holder });
+  assert.deepEqual(await leaseIdOf(orphan), { leaseId: null });
+  assert.deepEqual(await leaseIdOf(kept), { leaseId: alive.leaseId });
 });
 
 test('a deferred recipient waits in the queue, but never beyond its expiry', async () => {
@@ -184,19 +187,19 @@ test('a deferred recipient waits in the queue, but never beyond its expiry', asy
   const email = await accepted(worker);
   const deferred = { status: 'deferred', eventType: 'email.delivery_delayed' } as const;
   await worker.settle.settle(settlement(email, { ...deferred, retryMs: 5 * 3600_000 }));
-  const [row] = await db.query<{ holder: null; attempts: number; waits: number }>(
-    `select q.holder, q.attempts, extract(epoch from q.due_at - e.created_at)::int as waits
+  const [row] = await db.query<{ leaseId: null; attempts: number; waits: number }>(
+    `select q.holder as "leaseId", q.attempts, extract(epoch from q.due_at - e.created_at)::int as waits
        from queue q join emails e on e.id = q.email_id where q.email_id = $1`,
     [email.id],
   );
-  assert.deepEqual(row, { holder: null, attempts: 1, waits: 3600 });
+  assert.deepEqual(row, { leaseId: null, attempts: 1, waits: 3600 });
 });
 
 test('two workers that settle recipients of one email concurrently leave the right status', async () => {
   const second = new Database(database.address, { role: APP_ROLE, name: 'second' });
   try {
     const worker = newWorker();
-    const twin = new SettleStore(second.settling, { ...SETTLING, holder: () => worker.holder });
+    const twin = new SettleStore(second.settling, { ...SETTLING, leaseId: () => worker.leaseId });
     const to = Array.from({ length: 10 }, (_, index) => `jo${index}@example.net`);
     for (let round = 0; round < 10; round += 1) {
       const email = await accepted(worker, to);
@@ -282,12 +285,12 @@ test('the database and the code allow the same status transitions', async () => 
 });
 
 test('a locked email does not block the settling of others, and is settled once', async () => {
-  const { accept, holder } = newWorker();
+  const { accept, leaseId } = newWorker();
   const stored: string[] = [];
   const onSettled = ({ emailId }: Settlement): void => void stored.push(emailId);
-  const settle = new SettleStore(db.settling, { ...SETTLING, holder: () => holder, onSettled });
+  const settle = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId, onSettled });
   const emails = await Promise.all(
-    Array.from({ length: 8 }, async () => accepted({ holder, accept, settle })),
+    Array.from({ length: 8 }, async () => accepted({ leaseId, accept, settle })),
   );
   const locked = emails[3]!;
   const results = await db.transaction(async (tx) => {

@@ -18,7 +18,7 @@ import type { Settlement } from './settlement.ts';
 import type { Extent } from './unsettled.ts';
 
 type SettleStoreOptions = {
-  holder: () => string | null;
+  leaseId: () => string | null;
   /** Called after a commit that queued webhook deliveries. */
   onWebhooksQueued: () => void;
   onSettled?: (settlement: Settlement) => void;
@@ -45,7 +45,7 @@ export class SettleStore extends OutcomeBatches<Settlement, SettledMail> {
         const counted = await commitFull(db, batch, { ...context, onWebhooksQueued });
         return counted.map((counts) => (counts ? 'counted' : 'fenced'));
       },
-      commitFast: (batch, holder) => commitFast(db, batch, { holder, onWebhooksQueued }),
+      commitFast: (batch, leaseId) => commitFast(db, batch, { leaseId, onWebhooksQueued }),
       shorten: shortenSettlement,
       describe: ({ emailId, position, status }) => ({ email_id: emailId, position, status }),
       lockKeyOf: ({ emailId }) => emailId,
@@ -84,11 +84,11 @@ const FAST_PATH_MIN = 32;
 async function commitFast(
   db: Queryable,
   batch: readonly Settlement[],
-  { holder, onWebhooksQueued }: { holder: string; onWebhooksQueued: () => void },
+  { leaseId, onWebhooksQueued }: { leaseId: string; onWebhooksQueued: () => void },
 ): Promise<ReadonlyMap<Settlement, SettledMail>> {
   const fast = fastOutcomesOf(batch);
   if (fast.length < Math.min(batch.length, FAST_PATH_MIN)) return new Map();
-  const { stored } = await commitAndReport(() => storeFast(db, fast, holder), onWebhooksQueued);
+  const { stored } = await commitAndReport(() => storeFast(db, fast, leaseId), onWebhooksQueued);
   return new Map(stored.map((one) => [one, 'counted']));
 }
 
@@ -96,10 +96,10 @@ async function commitFast(
 export async function commitFull(
   db: Queryable,
   batch: readonly Settlement[],
-  { holder, onWebhooksQueued, extent }: CommitContext & { onWebhooksQueued: () => void },
+  { leaseId, onWebhooksQueued, extent }: CommitContext & { onWebhooksQueued: () => void },
 ): Promise<boolean[]> {
   const { counted } = await commitAndReport(
-    () => storeFull(db, batch, { holder, extent }),
+    () => storeFull(db, batch, { leaseId, extent }),
     onWebhooksQueued,
   );
   return counted;

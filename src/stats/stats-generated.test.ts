@@ -62,7 +62,7 @@ async function fullSender(): Promise<FullSender> {
 class Actions {
   readonly #random: RandomSource;
   readonly #senders: readonly FullSender[];
-  readonly #holder: string;
+  readonly #leaseId: string;
   readonly #accepting: AcceptStore;
   readonly #settling: SettleStore;
   readonly #emails = new Map<string, NewEmail>();
@@ -71,11 +71,11 @@ class Actions {
   /** Provider of each settled event, and of each ended recipient (its email and position). */
   readonly providers = new Map<string, string>();
 
-  constructor(random: RandomSource, senders: readonly FullSender[], holder: string) {
+  constructor(random: RandomSource, senders: readonly FullSender[], leaseId: string) {
     this.#random = random;
     this.#senders = senders;
-    this.#holder = holder;
-    const options = { holder: () => holder, onWebhooksQueued: () => {}, onUnknown: () => {} };
+    this.#leaseId = leaseId;
+    const options = { leaseId: () => leaseId, onWebhooksQueued: () => {}, onUnknown: () => {} };
     this.#accepting = new AcceptStore(db.accepting, { limit: LIMIT, ...options });
     this.#settling = new SettleStore(db.settling, { ...SETTLING, ...options });
   }
@@ -115,7 +115,7 @@ class Actions {
     });
     const row = await this.#accepting.accept(email);
     this.#emails.set(email.id, email);
-    if (row.holder === null) return;
+    if (row.leaseId === null) return;
     const open = email.recipients.filter(
       ({ position }) => !row.suppressedPositions.includes(position),
     );
@@ -156,7 +156,7 @@ class Actions {
     const change = { status, eventType: EVENT_OF_STATUS[status], position: one.position };
     const late = { late: true, attempt: null, provider: '' };
     const batch = [settlement(one.email, { ...change, ...late })];
-    const { counted } = await storeFull(db, batch, { holder: null, extent: 'all' });
+    const { counted } = await storeFull(db, batch, { leaseId: null, extent: 'all' });
     assert.deepEqual(counted, [true]);
     one.status = status;
   }
@@ -181,8 +181,8 @@ class Actions {
 
   async #claim(): Promise<void> {
     const every = { fullProjects: [], fullQueues: [], from: new Date(0) };
-    const holder = this.#holder;
-    const { claimed } = await claimOldest(db.settling, { holder, max: 20, readMax: 21, ...every });
+    const leaseId = this.#leaseId;
+    const { claimed } = await claimOldest(db.settling, { leaseId, max: 20, readMax: 21, ...every });
     for (const { emailId, position, claim } of claimed) {
       const email = this.#emails.get(emailId)!;
       this.#leased.push({ email, position, claim, status: 'queued' });
@@ -196,7 +196,7 @@ class Actions {
 
   async #beginAndDie(): Promise<void> {
     const { sender } = this.#random.pick(this.#senders);
-    const options = { limit: LIMIT, holder: this.#holder, onWebhooksQueued: () => {} };
+    const options = { limit: LIMIT, leaseId: this.#leaseId, onWebhooksQueued: () => {} };
     const dying = db.transaction(async (tx) => {
       await storeEmails(tx, [newEmail(sender)], options);
       throw new Error('died');
@@ -242,9 +242,9 @@ async function unaccounted({ projectId }: Sender): Promise<string[]> {
 test('after generated actions the counts match the emails and their events, and all mail is accounted for', async () => {
   const seed = 4711;
   const senders = [await fullSender(), await fullSender()];
-  const holder = newId();
-  await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
-  const actions = new Actions(randomFor(seed, 'stats'), senders, holder);
+  const leaseId = newId();
+  await registerWorker(db, { id: leaseId, instance: newId(), host: 'here', pid: 1 });
+  const actions = new Actions(randomFor(seed, 'stats'), senders, leaseId);
   await actions.accept();
   for (let left = ACTIONS; left > 0; left -= 1) await actions.next();
 

@@ -42,16 +42,16 @@ const { db } = database;
 
 const LIMIT = { max: 1_000_000, windowS: 60 };
 const ALWAYS = { from: new Date(0), to: new Date('2200-01-01') };
-const holder = newId();
-await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+const leaseId = newId();
+await registerWorker(db, { id: leaseId, instance: newId(), host: 'here', pid: 1 });
 
 const accepting = new AcceptStore(db.accepting, {
   limit: LIMIT,
-  holder: () => holder,
+  leaseId: () => leaseId,
   onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
-const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
 
 const read = (
   sender: Sender,
@@ -114,11 +114,11 @@ test('rolled-back changes do not count, and neither do outcomes of recipients th
   const sender = await newSender(db);
   const [kept, lost] = [newEmail(sender), newEmail(sender)];
   await acceptAll(accepting, [kept]);
-  const options = { limit: LIMIT, holder, onWebhooksQueued: () => {} };
+  const options = { limit: LIMIT, leaseId, onWebhooksQueued: () => {} };
   const died = new Error('the process dies here');
   const dying = db.transaction(async (tx) => {
     await storeEmails(tx, [lost], options);
-    await storeFull(tx, [settlement(kept)], { holder, extent: 'all' });
+    await storeFull(tx, [settlement(kept)], { leaseId, extent: 'all' });
     throw died;
   });
   await assert.rejects(dying, died);

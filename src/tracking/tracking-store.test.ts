@@ -20,17 +20,17 @@ import { createEndpoint } from '../webhooks/endpoint-store.ts';
 /** Creates an email to two recipients. The first got it a minute ago. */
 async function newMail({ db }: TestDatabase) {
   const sender = await newSender(db);
-  const holder = newId();
-  await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  const leaseId = newId();
+  await registerWorker(db, { id: leaseId, instance: newId(), host: 'here', pid: 1 });
   const accepting = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
-    holder: () => holder,
+    leaseId: () => leaseId,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
   const email = newEmail(sender, { to: ['jo@example.net', 'kim@example.net'] });
   await acceptAll(accepting, [email]);
-  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+  const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
   await settling.settle(settlement(email));
   await db.query(`update clock set skew = skew + interval '1 minute'`);
   const { projectId, environment } = sender;

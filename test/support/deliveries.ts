@@ -44,7 +44,7 @@ export function newDelivery(to = 'jo@example.net', changes: Partial<Delivery> = 
     dueAtMs: 0,
     weightBytes: 24 * 1024,
     address: address(to),
-    holder: newId(),
+    leaseId: newId(),
     leasedSinceMs: 0,
     expiresAtMs: 1_000_000,
     isSuppressed: false,

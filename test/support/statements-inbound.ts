@@ -45,7 +45,7 @@ async function settleReports(stage: Stage): Promise<void> {
   const { db } = stage;
   const store = new ReportStore(db.receiving, { onWebhooksQueued: () => {} });
   const batch = await acceptBatch(stage);
-  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => stage.holder });
+  const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => stage.leaseId });
   const ended = batch.filter((_, index) => index % 3 > 0);
   await Promise.all(
     ended.map((email, index) =>

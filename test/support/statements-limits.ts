@@ -23,10 +23,10 @@ async function listAll({ db, sender }: Stage): Promise<void> {
 }
 
 /** The first statement fills the blocks, and the others use them. */
-async function acceptFromBlocks({ db, sender, holder }: Stage): Promise<void> {
+async function acceptFromBlocks({ db, sender, leaseId }: Stage): Promise<void> {
   const options = {
     limit: { max: 1_000_000, windowS: 60 },
-    holder,
+    leaseId,
     onWebhooksQueued: () => {},
     hasBlocks: true,
   };

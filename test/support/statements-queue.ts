@@ -34,30 +34,30 @@ import type { Exercise, Stage } from './statements.ts';
 
 const NOBODY_ID = '00000000-0000-0000-0000-000000000000';
 
-export async function claimAndRelease({ db, holder }: Stage): Promise<void> {
+export async function claimAndRelease({ db, leaseId }: Stage): Promise<void> {
   const from = new Date(0);
   const full = {
     fullProjects: [],
     fullQueues: [claims.tenantQueueKey(newId(), 'customers1.test')],
   };
-  await claims.claimOldest(db.settling, { holder, max: 128, readMax: 128, from, ...full });
+  await claims.claimOldest(db.settling, { leaseId, max: 128, readMax: 128, from, ...full });
   const walk = { project: NOBODY_ID, projects: 32, cursors: new Map(), from, oldest: 128 };
   const found = await claims.findQueues(db.settling, { ...walk, probes: 192 });
   const queues = found.flatMap(({ projectId, provider }) =>
     provider === null ? [] : [{ projectId, provider, max: 4 }],
   );
-  const claimed = await claims.claimQueues(db.settling, { holder, queues, from });
-  const given = claimed.map((one, index) => ({ ...one, holder, delayMs: 0, onHold: index < 2 }));
+  const claimed = await claims.claimQueues(db.settling, { leaseId, queues, from });
+  const given = claimed.map((one, index) => ({ ...one, leaseId, delayMs: 0, onHold: index < 2 }));
   await RECIPIENTS.release(db.settling, given);
   await bringForward(db.settling, given);
 }
 
-export async function operate({ db, holder, sender }: Stage): Promise<void> {
+export async function operate({ db, leaseId, sender }: Stage): Promise<void> {
   const selector = { ...WHOLE_QUEUE, domain: 'customers1.test', projectId: sender.projectId };
   for (const change of ['retry', 'hold', 'release'] as const) {
     await changeQueueStep(db, change, { selector, from: QUEUE_START });
   }
-  await claimStep(db, holder, { selector, from: QUEUE_START });
+  await claimStep(db, leaseId, { selector, from: QUEUE_START });
 }
 
 /** Runs them with and without the project. */

@@ -5,8 +5,8 @@ import { SettleStore } from '../../src/settle/settle-store.ts';
 import { SETTLING, settlement } from './mail-store.ts';
 import type { Stage } from './statements.ts';
 
-const settleStore = ({ db, holder }: Stage) =>
-  new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+const settleStore = ({ db, leaseId }: Stage) =>
+  new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
 
 /** Half of the outcomes take the fast path. */
 export async function settleSome(stage: Stage, batch: readonly NewEmail[]): Promise<void> {

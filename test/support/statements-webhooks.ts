@@ -38,17 +38,17 @@ export async function filterStreams({ db, sender }: Stage): Promise<void> {
 }
 
 export async function notifyBatch(stage: Stage): Promise<void> {
-  const { db, holder, sender, deadEndpointId } = stage;
+  const { db, leaseId, sender, deadEndpointId } = stage;
   await webhooks.findDueEndpoints(db.sendingWebhooks, Date.now() - 250);
   const { projectId } = sender;
   const endpoint = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, max: 32 };
-  const claimed = await webhooks.claimWebhooks(db.sendingWebhooks, holder, [endpoint]);
+  const claimed = await webhooks.claimWebhooks(db.sendingWebhooks, leaseId, [endpoint]);
   const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
   const claims = released.map((claim) => ({ ...claim, delayMs: 0 }));
   await webhooks.WEBHOOKS.release(db.sendingWebhooks, claims);
   const outcomes = new WebhookOutcomes(db.sendingWebhooks, {
     ...SETTLING,
-    holder: () => holder,
+    leaseId: () => leaseId,
     onSettled: () => {},
   });
   const attempt = { status: 500, latency_ms: 3, answer: '', error: null };

@@ -86,7 +86,7 @@ import { acceptAll, emailBatch, newEmail, type Sender } from './mail-store.ts';
 export type Stage = {
   db: Database;
   sender: Sender;
-  holder: string;
+  leaseId: string;
   endpointId: string;
   /** An endpoint whose waiting deliveries are due. */
   deadEndpointId: string;
@@ -117,10 +117,10 @@ const NO_FILTER: EmailFilter = {
   keyId: null,
 };
 
-function acceptStore({ db, holder }: Stage, limit = LIMIT): AcceptStore {
+function acceptStore({ db, leaseId }: Stage, limit = LIMIT): AcceptStore {
   return new AcceptStore(db.accepting, {
     limit,
-    holder: () => holder,
+    leaseId: () => leaseId,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
@@ -287,9 +287,9 @@ async function useRetention({ db, sender }: Stage): Promise<void> {
 
 /** Changes scheduled emails without a lease. */
 async function changeScheduled(stage: Stage): Promise<void> {
-  const { db, holder, sender } = stage;
+  const { db, leaseId, sender } = stage;
   const [email] = await acceptBatch(stage, { count: 1 });
-  await queue.releaseEmails(db.settling, [email!], holder);
+  await queue.releaseEmails(db.settling, [email!], leaseId);
   const ref = { ...sender, id: email!.id, keyId: sender.keyId, domain: 'acme.com' };
   const at = new Date(Date.now() + 86_400_000);
   assert.equal((await rescheduleEmail(db, ref, at))?.kind, 'moved');
@@ -319,7 +319,7 @@ export const EXERCISES: readonly Exercise[] = [
   {
     what: 'what became of a batch',
     asks: BATCH,
-    run: async (stage) => findStoredEmails(stage.db, await acceptBatch(stage), stage.holder),
+    run: async (stage) => findStoredEmails(stage.db, await acceptBatch(stage), stage.leaseId),
   },
   {
     what: 'what a fail-over lost',
@@ -351,8 +351,8 @@ export const EXERCISES: readonly Exercise[] = [
   {
     what: 'release whole emails',
     asks: 1,
-    run: ({ db, holder, sender, someEmailId: id }) =>
-      queue.releaseEmails(db.settling, [{ ...sender, id }], holder),
+    run: ({ db, leaseId, sender, someEmailId: id }) =>
+      queue.releaseEmails(db.settling, [{ ...sender, id }], leaseId),
   },
   { what: 'reschedule and cancel an email', asks: 1, run: changeScheduled },
   { what: 'change what waits, a step', asks: 2_000, run: operate },
@@ -476,9 +476,9 @@ export const AFTER_A_DEATH: readonly Exercise[] = [
   {
     what: 'claims that memory does not know of',
     asks: Infinity,
-    run: async ({ db, holder }) => {
-      await queue.RECIPIENTS.findUnknown(db.settling, holder, []);
-      await WEBHOOKS.findUnknown(db.sendingWebhooks, holder, []);
+    run: async ({ db, leaseId }) => {
+      await queue.RECIPIENTS.findUnknown(db.settling, leaseId, []);
+      await WEBHOOKS.findUnknown(db.sendingWebhooks, leaseId, []);
     },
   },
   {

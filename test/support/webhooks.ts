@@ -32,7 +32,7 @@ export type WebhookTest = AsyncDisposable & {
   /** Queues many events for one endpoint. */
   backlog(endpointId: string, count: number): Promise<void>;
   /** Starts a loop under its own worker; it stops with the test. */
-  startLoop(options?: Partial<WebhookLoopOptions>): Promise<WebhookLoop & { holder: string }>;
+  startLoop(options?: Partial<WebhookLoopOptions>): Promise<WebhookLoop & { leaseId: string }>;
   /** Changes the schema, as the owner of the tables. */
   change(statement: string): Promise<void>;
   /** Moves the database's clock. */
@@ -90,19 +90,19 @@ export async function webhookTest(
       await db.query(BACKLOG, [projectId, endpointId, ids]);
     },
     async startLoop(options) {
-      const holder = newId();
-      await registerWorker(db, { id: holder, instance: randomUUID(), host: 'test', pid: 1 });
+      const leaseId = newId();
+      await registerWorker(db, { id: leaseId, instance: randomUUID(), host: 'test', pid: 1 });
       const loop = new WebhookLoop({
         db,
         ...outbound,
-        holder: () => holder,
+        leaseId: () => leaseId,
         isFresh: () => true,
         checksRequested: () => 0,
         ...options,
       });
       loops.push(loop);
       loop.start();
-      return Object.assign(loop, { holder });
+      return Object.assign(loop, { leaseId });
     },
     async change(statement) {
       const owner = new Database(database.address, { role: null, name: 'owner' });

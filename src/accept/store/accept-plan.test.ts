@@ -26,7 +26,7 @@ for (const [path, scheduledAt] of [
     await using explaining = await explainingDatabase(database.address, APP_ROLE);
     const store = new AcceptStore(explaining.db.accepting, {
       limit: { max: 1_000, windowS: 60 },
-      holder: () => null,
+      leaseId: () => null,
       onWebhooksQueued: () => {},
       onUnknown: () => {},
     });

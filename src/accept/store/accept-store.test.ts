@@ -26,11 +26,11 @@ const always = (id: string) => () => id;
 /** Opens a second connection to the database, as another worker does. */
 function newStore(
   own: { accepting: Queryable } = db,
-  holder: () => string | null = always(newId()),
+  leaseId: () => string | null = always(newId()),
 ): AcceptStore {
   return new AcceptStore(own.accepting, {
     limit: { max: 100, windowS: 60 },
-    holder,
+    leaseId,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
@@ -282,7 +282,7 @@ test('when the connection is lost after the commit, the outcome is looked up', a
     },
     {
       limit: { max: 100, windowS: 60 },
-      holder: newId,
+      leaseId: newId,
       onWebhooksQueued: () => {},
       onUnknown: () => assert.fail('known'),
     },
@@ -344,14 +344,14 @@ test('recipients are leased under the lease that the statement named, even if it
     };
     return newStore({ accepting }, () => lease).accept(newEmail(sender));
   };
-  assert.equal((await answerAfter(first, second)).holder, first);
-  assert.equal((await answerAfter(first, null)).holder, first);
+  assert.equal((await answerAfter(first, second)).leaseId, first);
+  assert.equal((await answerAfter(first, null)).leaseId, first);
   // Its recipients wait in the table. Handing them over as well would mail them twice.
-  assert.equal((await answerAfter(null, second)).holder, null);
+  assert.equal((await answerAfter(null, second)).leaseId, null);
   const twice = newEmail(sender, { idempotency: { key: 'twice', fingerprint: '00' } });
   const { rows } = await acceptAll(newStore(), [twice, { ...twice, id: newId() }]);
   assert.deepEqual(
-    rows.map(({ holder }) => holder !== null),
+    rows.map(({ leaseId }) => leaseId !== null),
     [true, false],
   );
 });

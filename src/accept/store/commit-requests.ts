@@ -18,7 +18,7 @@ export type CommitOptions = Pick<
   'limit' | 'recipientLimit' | 'lockTimeoutMs' | 'onWebhooksQueued'
 > & {
   /** Returns this worker's lease; null: it has none, and accepted recipients wait in the queue table. */
-  holder: () => string | null;
+  leaseId: () => string | null;
   /** Called for emails that may be stored under this worker's lease, before the result is known. */
   onUnknown: (emails: readonly QueuedEmail[]) => void;
   limitsWithBlocks: LimitsWithBlocks;
@@ -84,15 +84,15 @@ async function commitOrFind<Rows extends EmailResults | null>(
   requests: readonly AcceptRequest[],
   { options, store }: { options: CommitOptions; store: StorePath<Rows> },
 ): Promise<(Rows | CommittedRows)[]> {
-  const holder = options.holder();
+  const leaseId = options.leaseId();
   const { limitsWithBlocks, onUnknown } = options;
   const hasBlocks = requests.some((request) => limitsWithBlocks.has(request));
   const onBlocksFound = (scope: Scope): void => limitsWithBlocks.add(scope);
   try {
-    return await store(db, requests, { ...options, holder, hasBlocks, onBlocksFound });
+    return await store(db, requests, { ...options, leaseId, hasBlocks, onBlocksFound });
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable) || error.isUndone) throw error;
-    const found = findRowsOfLostCommit(db, requests, { holder, onUnknown, cause: error });
+    const found = findRowsOfLostCommit(db, requests, { leaseId, onUnknown, cause: error });
     return requests.map((_, index) => found.then((rows) => rows[index]!));
   }
 }

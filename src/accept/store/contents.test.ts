@@ -25,7 +25,7 @@ const ITEM =
 const storeOf = (db: Database) =>
   new AcceptStore(db.accepting, {
     limit: { max: 1_000, windowS: 60 },
-    holder: () => null,
+    leaseId: () => null,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
@@ -75,7 +75,7 @@ test('html of 8,000 bytes or more is stored uncompressed, and read, sent and cou
   }
   const loaded = await loadMessages(db, emails);
   const { claimed } = await claimOldest(db.settling, {
-    holder: newId(),
+    leaseId: newId(),
     max: 100,
     readMax: 100,
     from: new Date(0),

@@ -136,7 +136,7 @@ test('a refused email takes no capacity, and the headers have the remaining numb
   const window = windowOf(5, 2);
   const facts = factsOf(window, NO_DOMAIN, {}, {});
   const decisions = decide(emails, facts);
-  const rows = resultsOf(emails, decisions, { now: NOW, holder: 'h' });
+  const rows = resultsOf(emails, decisions, { now: NOW, leaseId: 'h' });
   const states = rows.map(({ outcome, limit }) => [outcome, limit?.remaining, limit?.counts]);
   assert.deepEqual(states, [
     ['domain_refused', 4, undefined],
@@ -158,15 +158,15 @@ test('an accepted email has its response, its settings and its lease', () => {
   const facts = factsOf(windowOf(9), {}, {}, { domain: { ...DOMAIN, isPaused: true } });
   const emails = [now, { ...later, mayHandOver: false }, paused];
   const decisions = decide(emails, facts);
-  const [row, scheduled, onHold] = resultsOf(emails, decisions, { now: NOW, holder: 'h' });
+  const [row, scheduled, onHold] = resultsOf(emails, decisions, { now: NOW, leaseId: 'h' });
   assert.equal(
     row?.response,
     `{"id":"${now.id}","status":"queued","created_at":"${NOW.toISOString()}"}`,
   );
   assert.deepEqual(row.tracking, { opens: true, clicks: true, base: 'https://l.test' });
-  assert.deepEqual([row.domainId, row.dualSigned, row.holder], ['d', true, 'h']);
+  assert.deepEqual([row.domainId, row.dualSigned, row.leaseId], ['d', true, 'h']);
   assert.match(scheduled?.response ?? '', /"status":"scheduled"/);
-  assert.deepEqual([scheduled?.holder, onHold?.holder], [null, null]);
+  assert.deepEqual([scheduled?.leaseId, onHold?.leaseId], [null, null]);
   assert.deepEqual(decisions[0]?.key, { ...KEY.idempotency, response: row.response });
 });
 

@@ -176,11 +176,11 @@ export function isHandedOver({ mayHandOver }: NewEmail, { facts }: Decision): bo
   return mayHandOver && facts.domain?.isPaused === false;
 }
 
-/** @param options.holder the lease under which accepted recipients are stored; null: none */
+/** @param options.leaseId the lease under which accepted recipients are stored; null: none */
 export function resultsOf(
   emails: readonly NewEmail[],
   decisions: readonly Decision[],
-  { now, holder }: { now: Date; holder: string | null },
+  { now, leaseId }: { now: Date; leaseId: string | null },
 ): EmailResult[] {
   const accepted = decisions.filter(({ outcome }) => outcome === 'accepted');
   const byWindow = Map.groupBy(accepted, ({ facts }) => facts.window);
@@ -198,7 +198,7 @@ export function resultsOf(
       tracking: parseTracking(storedTracking(email, facts)),
       createdAt: now,
       suppressedPositions: isAccepted ? facts.suppressed.map(({ position }) => position) : [],
-      holder: isAccepted && isHandedOver(email, decision) ? holder : null,
+      leaseId: isAccepted && isHandedOver(email, decision) ? leaseId : null,
       limit: limitState(decision, byWindow.get(facts.window) ?? []),
     };
   });

@@ -25,10 +25,10 @@ const { db } = database;
 const ELSEWHERE = { name: null, address: address('hello@other.com') };
 
 function newStore(accepting: Queryable = db.accepting, unknown: string[] = []): AcceptStore {
-  const holder = newId();
+  const leaseId = newId();
   return new AcceptStore(accepting, {
     limit: { max: 100, windowS: 60 },
-    holder: () => holder,
+    leaseId: () => leaseId,
     onWebhooksQueued: () => {},
     onUnknown: (emails) => unknown.push(...emails.map(({ id }) => id)),
   });
@@ -61,7 +61,7 @@ test('a strict batch is stored as a whole, with one idempotency key', async () =
   const batch = emailBatch(emailsOf(sender, 100), { idempotency });
   const rows = await newStore().acceptBatch(batch);
   assert.deepEqual(new Set(outcomes(rows)), new Set(['accepted']));
-  assert.ok(rows.every(({ holder }) => holder !== null));
+  assert.ok(rows.every(({ leaseId }) => leaseId !== null));
   assert.equal(rows[0]?.response, batch.respond(rows.map(() => 'accepted')));
   for (const table of ['emails', 'recipients', 'queue', 'events', 'contents']) {
     assert.equal(await countOf(table, sender), 100, table);
@@ -76,7 +76,7 @@ test('a strict batch with one refused email stores nothing and does not count to
   const idempotency = { key: 'refused', fingerprint: 'aa' };
   const rows = await newStore().acceptBatch(emailBatch(emails, { idempotency }));
   assert.deepEqual(outcomes(rows), ['batch_refused', 'batch_refused', 'domain_refused']);
-  assert.ok(rows.every(({ holder }) => holder === null));
+  assert.ok(rows.every(({ leaseId }) => leaseId === null));
   assert.equal(await countOf('emails', sender), 0);
   assert.equal(await countOf('idempotency', sender), 0);
   assert.equal(await usedBy(sender), 0);

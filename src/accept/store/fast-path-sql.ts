@@ -74,7 +74,7 @@ const PASSED_EMAIL_COLUMNS = EMAIL_COLUMNS.filter(({ name }) => !NOT_PASSED.incl
 /** The shared parameters, in order. They follow the limits, and the arrays of columns follow them. */
 const SHARED_PARAMETERS = [
   'groups',
-  'holder',
+  'leaseId',
   'emailCount',
   'ids',
   'groupNumbers',
@@ -193,7 +193,7 @@ new_recipients as (
 new_queue as (
   insert into queue (project_id, email_id, position, environment, due_at, holder, claim,
                      ${QUEUE.names})
-  select project_id, id, 0, environment, now, case when hand_over then ${SHARED.holder}::uuid end, 1,
+  select project_id, id, 0, environment, now, case when hand_over then ${SHARED.leaseId}::uuid end, 1,
          ${QUEUE.values}
     from accepted
 ),

@@ -151,7 +151,7 @@ const STATE = fc.record({
   /** Seconds since the start of the window. */
   startedS: fc.constantFrom(30, 30, 30, 120, -3_600),
   endpoint: fc.constantFrom(null, [], ['email.queued'], ['email.bounced']),
-  holder: often<string | null>(HOLDER, null),
+  leaseId: often<string | null>(HOLDER, null),
   recipientLimit: often<FastPathOptions['recipientLimit']>(null, { max: 5, windowS: 10 }),
   keysExpire: often(false, true),
 });
@@ -405,9 +405,9 @@ test('both paths give the same results and leave the same rows', async () => {
       const stage = await setStage();
       for (const { state, emails: wanted, together } of batches) {
         const emails = wanted.map((one) => emailOf(one, stage));
-        const { holder, recipientLimit = null } = state;
+        const { leaseId, recipientLimit = null } = state;
         const hasBlocks = state.blocks.length > 0;
-        const options = { limit: { max: 5, windowS: 60 }, recipientLimit, holder, hasBlocks };
+        const options = { limit: { max: 5, windowS: 60 }, recipientLimit, leaseId, hasBlocks };
         await db.accepting.transaction(async (tx) => {
           await enter(tx, stage, state);
           if (together === null) return compareApart(tx, stage, { emails, options });

@@ -88,22 +88,22 @@ async function runStatement(
   { emails, keys, ...options }: FastPathInput,
 ): Promise<(EmailResult | null)[]> {
   const statement = options.hasBlocks ? withBlocks : plain;
-  const shared = sharedValues(emails, options.holder);
+  const shared = sharedValues(emails, options.leaseId);
   const values = valuesOf({ limits: options, shared, emails, keys });
   const groups = await commitAccepted<GroupRow>(
     db,
     { statement, values },
     options.onWebhooksQueued,
   );
-  return acceptRowsOf(emails, groups, options.holder);
+  return acceptRowsOf(emails, groups, options.leaseId);
 }
 
-function sharedValues(emails: readonly NewEmail[], holder: string | null) {
-  const { groups, groupNumbers } = groupRecords(emails, holder !== null);
+function sharedValues(emails: readonly NewEmail[], leaseId: string | null) {
+  const { groups, groupNumbers } = groupRecords(emails, leaseId !== null);
   const addressKeys = emails.map((email) => email.recipients[0]!.addressKey);
   return {
     groups: JSON.stringify(groups),
-    holder,
+    leaseId,
     emailCount: emails.length,
     ids: literalArray(emails.map((email) => email.id)),
     groupNumbers: literalArray(groupNumbers),
@@ -163,7 +163,7 @@ function groupOf(email: NewEmail, hasLease: boolean) {
 function acceptRowsOf(
   emails: readonly NewEmail[],
   groups: readonly GroupRow[],
-  holder: string | null,
+  leaseId: string | null,
 ): (EmailResult | null)[] {
   const storedCounts = new Map<string, number>();
   for (const { email_numbers: numbers } of groups) {
@@ -175,13 +175,13 @@ function acceptRowsOf(
     for (const number of group.email_numbers) {
       const email = emails[number - 1]!;
       const remaining = group.remaining - storedCounts.get(scopeKey(email))!;
-      rows[number - 1] = resultOf(email, { ...group, remaining }, holder);
+      rows[number - 1] = resultOf(email, { ...group, remaining }, leaseId);
     }
   }
   return rows;
 }
 
-function resultOf(email: NewEmail, group: GroupRow, holder: string | null): EmailResult {
+function resultOf(email: NewEmail, group: GroupRow, leaseId: string | null): EmailResult {
   return {
     outcome: 'accepted',
     response: fillResponse(email, { createdAt: group.time, isScheduled: false }),
@@ -192,7 +192,7 @@ function resultOf(email: NewEmail, group: GroupRow, holder: string | null): Emai
     tracking: parseTracking(group.tracking),
     createdAt: group.created_at,
     suppressedPositions: [],
-    holder: email.mayHandOver ? holder : null,
+    leaseId: email.mayHandOver ? leaseId : null,
     limit: {
       limit: group.limit,
       remaining: group.remaining,

@@ -30,7 +30,7 @@ import { DatabaseUnavailable, type Queryable } from '../../database/database.ts'
 
 export type FullPathOptions = InsertOptions & {
   /** The lease under which accepted recipients are stored; null: they wait in the queue table. */
-  holder: string | null;
+  leaseId: string | null;
   onBlocksFound?: (scope: Scope) => void;
 };
 
@@ -81,18 +81,18 @@ async function decideAndStore(
   options: FullPathOptions,
 ): Promise<EmailResult[]> {
   const { emails, keys, roundsMax } = request;
-  const { holder, onBlocksFound } = options;
+  const { leaseId, onBlocksFound } = options;
   for (let round = 0; round < roundsMax; round += 1) {
     const facts = await markUndone(readFacts(db, { ...options, emails, keys }));
     const decisions = request.decide(facts);
     for (const [index, { window }] of facts.byEmail.entries()) {
       if (window.hasBlocks) onBlocksFound?.(emails[index]!);
     }
-    const rows = resultsOf(emails, decisions, { now: facts.now, holder });
+    const rows = resultsOf(emails, decisions, { now: facts.now, leaseId });
     const accepted = emails.flatMap((email, index): Accepted[] => {
       const decision = decisions[index]!;
       return decision.outcome === 'accepted'
-        ? [{ email, decision, holder: rows[index]!.holder }]
+        ? [{ email, decision, leaseId: rows[index]!.leaseId }]
         : [];
     });
     if (accepted.length === 0) return rows;
@@ -150,7 +150,7 @@ export async function rehearse(
   const keys = [email.idempotency?.key ?? null];
   const facts = await readFacts(db, { ...options, emails: [email], keys, isPrepared: false });
   const decisions = decide([email], facts);
-  const [row] = resultsOf([email], decisions, { now: facts.now, holder: null });
+  const [row] = resultsOf([email], decisions, { now: facts.now, leaseId: null });
   const [decision] = decisions;
   const { domain, suppressed } = decision!.facts;
   return {

@@ -42,8 +42,8 @@ import { type Queryable, sqlStateOf, type Statement } from '../../database/datab
 
 const FACTS_AGE_MAX = `interval '5 seconds'`;
 
-/** `holder` is the lease under which the recipients are stored; null: they wait in the queue table. */
-export type Accepted = { email: NewEmail; decision: Decision; holder: string | null };
+/** `leaseId` is the lease under which the recipients are stored; null: they wait in the queue table. */
+export type Accepted = { email: NewEmail; decision: Decision; leaseId: string | null };
 
 /**
  * `ord` is the number of its email, from 1. `seq` is the number of the event of a suppressed recipient; null for
@@ -67,7 +67,7 @@ const COMMON_COLUMNS: readonly Column<Accepted>[] = [
   { name: 'open', type: 'int', value: ({ decision }) => decision.openCount },
   { name: 'suppressed', type: 'int', value: ({ decision }) => decision.facts.suppressed.length },
   { name: 'on_hold', type: 'boolean', value: ({ decision }) => isOnHold(decision) },
-  { name: 'holder', type: 'uuid', value: ({ holder }) => holder },
+  { name: 'lease_id', type: 'uuid', value: ({ leaseId }) => leaseId },
   { name: 'status', type: 'text', value: ({ decision }) => statusOf(decision) },
 ];
 
@@ -145,7 +145,7 @@ accepted as materialized (
 ),
 recipient as materialized (
   select r.*, a.project_id, a.environment, a.id as email_id, a.now, a.starts_at, a.lifetime_s,
-         a.on_hold, a.holder
+         a.on_hold, a.lease_id
     from ${RECIPIENTS} join accepted a on a.ord = r.ord
 ),
 remembered as (
@@ -194,7 +194,7 @@ new_queue as (
                      ${namesOf(QUEUE_COLUMNS)})
   select project_id, email_id, position, environment,
          case when on_hold then now + lifetime_s * interval '1 second' else starts_at end,
-         on_hold, holder, 1, ${namesOf(QUEUE_COLUMNS)}
+         on_hold, lease_id, 1, ${namesOf(QUEUE_COLUMNS)}
     from recipient where status <> 'suppressed'
 ),
 new_events as (

@@ -63,7 +63,7 @@ export async function findRowsOfLostCommit(
   db: Queryable,
   requests: readonly AcceptRequest[],
   commit: {
-    holder: string | null;
+    leaseId: string | null;
     onUnknown: (emails: readonly QueuedEmail[]) => void;
     cause: DatabaseUnavailable;
   },
@@ -72,7 +72,8 @@ export async function findRowsOfLostCommit(
   const batch = first && isBatch(first) ? first : null;
   const emails = requests.flatMap(emailsOf);
   // The reasons for which emails of a permissive batch were refused are not stored.
-  const rows = batch?.isStrict === false ? null : await findStoredEmails(db, emails, commit.holder);
+  const rows =
+    batch?.isStrict === false ? null : await findStoredEmails(db, emails, commit.leaseId);
   if (rows === null) {
     commit.onUnknown(emails);
     const message = 'the connection to the database was lost while the email was being stored';
@@ -90,7 +91,7 @@ export async function findRowsOfLostCommit(
 export async function findStoredEmails(
   db: Queryable,
   emails: readonly NewEmail[],
-  holder: string | null,
+  leaseId: string | null,
 ): Promise<EmailResult[] | null> {
   const timeUp = AbortSignal.timeout(SEARCH_WITHIN_MS);
   const late = new Promise<[]>((resolve) => timeUp.addEventListener('abort', () => resolve([])));
@@ -104,7 +105,7 @@ export async function findStoredEmails(
     const found = await Promise.race([search.catch(() => []), late]);
     if (found.length === 0) continue;
     const byId = new Map(found.map((row) => [row.id, row]));
-    return emails.map((email) => resultOf(email, byId.get(email.id), holder));
+    return emails.map((email) => resultOf(email, byId.get(email.id), leaseId));
   }
   return null;
 }
@@ -113,7 +114,7 @@ export async function findStoredEmails(
 function resultOf(
   email: NewEmail,
   found: FoundEmail | undefined,
-  holder: string | null,
+  leaseId: string | null,
 ): EmailResult {
   if (found === undefined) return REFUSED_FOR_UNKNOWN_REASON;
   return {
@@ -126,7 +127,7 @@ function resultOf(
     tracking: parseTracking(found.tracking),
     createdAt: found.at,
     suppressedPositions: found.suppressed_positions ?? [],
-    holder: email.mayHandOver && !found.is_on_hold ? holder : null,
+    leaseId: email.mayHandOver && !found.is_on_hold ? leaseId : null,
     limit: null,
   };
 }
@@ -141,6 +142,6 @@ const REFUSED_FOR_UNKNOWN_REASON: EmailResult = {
   tracking: NOT_TRACKED,
   createdAt: new Date(0),
   suppressedPositions: [],
-  holder: null,
+  leaseId: null,
   limit: null,
 };

@@ -89,7 +89,7 @@ export type EmailResult = {
   /** Positions of suppressed recipients. These recipients end at once. */
   suppressedPositions: readonly number[];
   /** The lease under which the recipients are stored; null: they wait in the queue table. */
-  holder: string | null;
+  leaseId: string | null;
   /**
    * State of the limit on recipients if it refuses, else of the limit on emails; null: unknown, because the row was
    * read after a lost connection.
@@ -144,6 +144,6 @@ export function toRepetition(rows: EmailResults, { idempotency }: AcceptRequest)
   const isAccepted = rows.some(({ outcome }) => outcome === 'accepted');
   const fingerprint = idempotency?.fingerprint ?? null;
   return rows.map((row) =>
-    isAccepted ? { ...row, outcome: 'repeated', fingerprint, holder: null } : row,
+    isAccepted ? { ...row, outcome: 'repeated', fingerprint, leaseId: null } : row,
   );
 }

@@ -16,7 +16,7 @@ test('mail that was stored before projects had a maximum is counted once, in bat
   const [one, other] = [await newSender(db), await newSender(db)];
   const store = new AcceptStore(db.accepting, {
     limit: { max: 1_000, windowS: 60 },
-    holder: () => null,
+    leaseId: () => null,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });

@@ -41,7 +41,7 @@ function blocksWithout(): ProviderBlocks {
 /** Delivers every recipient to one server, and adds the settlements to the list. */
 function deliverTo(
   mx: FakeMx,
-  delivery: { holder: string },
+  delivery: { leaseId: string },
   settled: Settlement[],
   {
     connections = connectionsTo(mx),
@@ -56,7 +56,7 @@ function deliverTo(
     },
     world,
     log: pino({ level: 'silent' }),
-    lease: { holder: () => delivery.holder, isFresh: () => true },
+    lease: { leaseId: () => delivery.leaseId, isFresh: () => true },
     onAttemptEnded: () => {},
     takesReports: true,
     earlyRetries: { noteDelayed: () => {}, retryMs: () => 1_000 },
@@ -138,7 +138,7 @@ test('a worker that resumes from a freeze before the final dot does not send it,
   const settled: Settlement[] = [];
   let hasSlept = false;
   const deliver = deliverTo(mx, delivery, settled, {
-    lease: { holder: () => delivery.holder, isFresh: () => !hasSlept },
+    lease: { leaseId: () => delivery.leaseId, isFresh: () => !hasSlept },
     health: {
       get isStalled() {
         return hasSlept;

@@ -165,7 +165,7 @@ class LiveAttempt {
     }
     if (typeof result === 'string') return this.#settlementOf(this.#resultWithoutReply(result));
     if (result.kind === 'unavailable') return dispositionOfUnavailable(result);
-    // Nothing was sent. The current holder of the recipient tries again, or settles why it was stopped.
+    // Nothing was sent. The worker that now leases the recipient tries again, or settles why it was stopped.
     if (result.kind === 'failed' && result.cause === 'withheld') {
       return { kind: 'release', delayMs: 0 };
     }

@@ -18,7 +18,7 @@ export type SendPermissionOptions = {
   db: Queryable;
   world: Pick<World, 'monotonicMs'>;
   log: Logger;
-  lease: { holder(): string | null; isFresh(): boolean };
+  lease: { leaseId(): string | null; isFresh(): boolean };
   settling: { health: Pick<SettleHealth, 'isStalled' | 'waitForRecovery'> };
 };
 
@@ -69,10 +69,10 @@ export class SendPermission {
   }
 
   #mayStillSend(): boolean {
-    const { holder, slot } = this.#delivery;
+    const { leaseId, slot } = this.#delivery;
     const { lease } = this.#options;
     const isGivenUp = slot?.signal.aborted === true;
-    return !this.#cutoff.hasBegun && !isGivenUp && lease.isFresh() && lease.holder() === holder;
+    return !this.#cutoff.hasBegun && !isGivenUp && lease.isFresh() && lease.leaseId() === leaseId;
   }
 
   #ageMs(): number {

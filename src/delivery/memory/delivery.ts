@@ -16,7 +16,7 @@ export type Delivery = Pick<
   /** The provider (delivery/route/mail-routing.ts). It changes when a look-up finds the destination's mail servers. */
   provider: string;
   /** The lease under which the recipient is claimed. An outcome under another lease is fenced. */
-  holder: string;
+  leaseId: string;
   /** Monotonic time at which the delivery came into memory. */
   leasedSinceMs: number;
   expiresAtMs: number;

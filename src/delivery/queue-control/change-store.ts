@@ -214,13 +214,13 @@ select p.*, t.taken
 
 const CLAIM_STEP_ROWS = 200;
 
-/** Claims the matching rows of the next step for `holder`, which then settles them. */
+/** Claims the matching rows of the next step for `leaseId`, whose worker then settles them. */
 export async function claimStep(
   db: Queryable,
-  holder: string,
+  leaseId: string,
   { selector, from }: StepRequest,
 ): Promise<{ step: QueueStep; claimed: ClaimedForDrop[] }> {
-  const values = [...valuesOf(selector, from, CLAIM_STEP_ROWS), holder];
+  const values = [...valuesOf(selector, from, CLAIM_STEP_ROWS), leaseId];
   const [row] = await db.query<StepRow & { taken: ClaimedForDrop[] | null }>(CLAIM_STEP, values);
   return { step: stepOf(row!, CLAIM_STEP_ROWS), claimed: row!.taken ?? [] };
 }

@@ -35,7 +35,7 @@ const owner = { organizationId, projectId: sender.projectId, environment: sender
 
 const store = new AcceptStore(db.accepting, {
   limit: { max: 1_000_000, windowS: 60 },
-  holder: () => null,
+  leaseId: () => null,
   onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
@@ -63,15 +63,15 @@ test('mail that is being dropped stays on hold when the process dies', async () 
   const drop = (await markDropStep(db, (await newDrop()).id))!;
   assert.deepEqual([drop.found, drop.marked, drop.next], [1, 1, null]);
   for (const die of [
-    (holder: string) => expireWorker(db, { id: holder, beat: null }),
+    (leaseId: string) => expireWorker(db, { id: leaseId, beat: null }),
     () => db.query('delete from nodes').then(() => releaseOrphans(db)),
   ]) {
-    const holder = newId();
-    await registerWorker(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+    const leaseId = newId();
+    await registerWorker(db, { id: leaseId, instance: newId(), host: 'here', pid: 1 });
     const part = { selector: selectorOfMarked(drop), from: QUEUE_START };
-    const { claimed } = await claimStep(db, holder, part);
+    const { claimed } = await claimStep(db, leaseId, part);
     assert.equal(claimed.length, 1);
-    await die(holder);
+    await die(leaseId);
     assert.deepEqual(await rows(), [MARKED]);
   }
 });

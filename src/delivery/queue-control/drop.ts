@@ -42,14 +42,14 @@ export async function* dropFromQueue(
   { db, world, process }: DropContext,
   selector: QueueSelector,
 ): AsyncGenerator<QueueStep> {
-  const holder = world.newId();
-  await registerWorker(db, { id: holder, instance: world.newId(), ...process });
+  const leaseId = world.newId();
+  await registerWorker(db, { id: leaseId, instance: world.newId(), ...process });
   try {
     let from: QueueCursor | null = QUEUE_START;
     while (from !== null) {
-      if ((await incrementHeartbeat(db, holder)) === null)
+      if ((await incrementHeartbeat(db, leaseId)) === null)
         throw new Error('the lease of this drop expired');
-      const { step, claimed } = await claimStep(db, holder, { selector, from });
+      const { step, claimed } = await claimStep(db, leaseId, { selector, from });
       const messages = await loadHeads(
         db,
         claimed.map((recipient) => ({ ...recipient, id: recipient.emailId })),
@@ -60,7 +60,7 @@ export async function* dropFromQueue(
         return settlementOf({ ...recipient, message }, DROPPED, { attempt: null, world });
       });
       const settled = await commitFull(db.settling, settlements, {
-        holder,
+        leaseId,
         onWebhooksQueued: () => {},
         extent: 'all',
       });
@@ -68,7 +68,7 @@ export async function* dropFromQueue(
       from = step.next;
     }
   } finally {
-    await expireWorker(db, { id: holder, beat: null });
+    await expireWorker(db, { id: leaseId, beat: null });
   }
 }
 

@@ -12,7 +12,7 @@ test('a large provider is in the lists of the queue even when many single hosts 
   const sender = await newSender(db);
   const store = new AcceptStore(db.accepting, {
     limit: { max: 1_000, windowS: 60 },
-    holder: () => null,
+    leaseId: () => null,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });

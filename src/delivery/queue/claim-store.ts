@@ -123,7 +123,7 @@ select seen.count as seen, extract(epoch from app_now())::float8 * 1000 as "nowM
  order by t."dueAt"`;
 
 /**
- * Claims up to `max` of the oldest due recipients for `holder`. If `readMax` or more are due, it claims none, and the
+ * Claims up to `max` of the oldest due recipients for `leaseId`. If `readMax` or more are due, it claims none, and the
  * caller needs `findQueues` for fairness.
  * @param from rows due before this are not read; `new Date(0)` reads all
  * @param fullProjects,fullQueues projects and tenant queues with enough in memory; queues in the form of
@@ -133,7 +133,7 @@ select seen.count as seen, extract(epoch from app_now())::float8 * 1000 as "nowM
 export async function claimOldest(
   db: Queryable,
   options: {
-    holder: string;
+    leaseId: string;
     max: number;
     readMax: number;
     from: Date;
@@ -143,7 +143,7 @@ export async function claimOldest(
 ): Promise<{ claimed: ClaimedRecipient[]; seen: number; nowMs: number }> {
   type Row = Partial<ClaimedRecipient> & { seen: number; nowMs: number };
   const rows = await db.query<Row>({ name: 'claim_oldest', text: CLAIM_OLDEST }, [
-    options.holder,
+    options.leaseId,
     options.max,
     options.from,
     options.readMax,
@@ -274,14 +274,14 @@ select * from taken order by "dueAt"`;
 export function claimQueues(
   db: Queryable,
   options: {
-    holder: string;
+    leaseId: string;
     queues: readonly { projectId: string; provider: string; max: number }[];
     from: Date;
   },
 ): Promise<ClaimedRecipient[]> {
-  const { holder, queues, from } = options;
+  const { leaseId, queues, from } = options;
   return db.query<ClaimedRecipient>({ name: 'claim_queues', text: CLAIM_QUEUES }, [
-    holder,
+    leaseId,
     queues.map((queue) => queue.projectId),
     queues.map((queue) => queue.provider),
     queues.map((queue) => queue.max),

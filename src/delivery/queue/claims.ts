@@ -84,15 +84,15 @@ export class Claims {
    * Claims due recipients while there is memory.
    * @throws DatabaseUnavailable
    */
-  async claimDue(holder: string): Promise<ClaimResult> {
+  async claimDue(leaseId: string): Promise<ClaimResult> {
     if (this.#fairQueue.totalClaimLimit === 0) return { claimed: [], nextPoll: 'later' };
     if (!this.#isBacklog) {
-      const claimed = await this.#claimOldest(holder);
+      const claimed = await this.#claimOldest(leaseId);
       if (claimed !== null) return { claimed, nextPoll: 'later' };
       this.#isBacklog = true;
       this.hasMore = true;
     }
-    return this.#claimFairly(holder);
+    return this.#claimFairly(leaseId);
   }
 
   #earliestDueAt(): Date {
@@ -100,11 +100,11 @@ export class Claims {
   }
 
   /** Claims the oldest due recipients; null: there is a backlog. */
-  async #claimOldest(holder: string): Promise<ClaimedRecipient[] | null> {
+  async #claimOldest(leaseId: string): Promise<ClaimedRecipient[] | null> {
     const queues = this.#fairQueue.fullQueues();
     const max = Math.min(CLAIM_MAX, this.#fairQueue.totalClaimLimit);
     const { claimed, seen, nowMs } = await claimOldest(this.#db, {
-      holder,
+      leaseId,
       max,
       readMax: CLAIM_MAX,
       from: this.#earliestDueAt(),
@@ -120,7 +120,7 @@ export class Claims {
     return claimed;
   }
 
-  async #claimFairly(holder: string): Promise<ClaimResult> {
+  async #claimFairly(leaseId: string): Promise<ClaimResult> {
     const from = this.#earliestDueAt();
     const found = await findQueues(this.#db, {
       project: this.#lastProject,
@@ -136,7 +136,7 @@ export class Claims {
     const claimed =
       queues.length === 0
         ? []
-        : await claimQueues(this.#db, { holder, queues, from: wentBack ? new Date(0) : from });
+        : await claimQueues(this.#db, { leaseId, queues, from: wentBack ? new Date(0) : from });
     this.#noteQueuesWithMore(queues, claimed);
     return { claimed, nextPoll: this.#nextPoll(claimed.length > 0) };
   }

@@ -22,7 +22,7 @@ const { db } = database;
 
 type Scene = AsyncDisposable & {
   dispatcher: Dispatcher;
-  holder: string;
+  leaseId: string;
   taken: string[];
   /** Number of requests to compare claims with memory. */
   checks: { asked: number };
@@ -37,7 +37,7 @@ function newScene(
     window?: number;
   } = {},
 ): Scene {
-  const holder = newId();
+  const leaseId = newId();
   const taken: string[] = [];
   const checks = { asked: 0 };
   const deliver: Deliver = (delivery, cutoff) => {
@@ -48,7 +48,7 @@ function newScene(
     db: options.queries ?? db,
     world: systemWorld,
     log: pino({ level: 'silent' }),
-    lease: { holder: () => holder, isFresh: () => true, checksRequested: () => checks.asked },
+    lease: { leaseId: () => leaseId, isFresh: () => true, checksRequested: () => checks.asked },
     deliver,
     contents: { keep: () => {} },
     connections: {
@@ -69,7 +69,7 @@ function newScene(
   });
   return {
     dispatcher,
-    holder,
+    leaseId,
     taken,
     checks,
     [Symbol.asyncDispose]: () => dispatcher.stop(),
@@ -81,7 +81,7 @@ async function queued(to: string): Promise<NewEmail> {
   const email = newEmail(await newSender(db), { to: [to], mayHandOver: false });
   const store = new AcceptStore(db.accepting, {
     limit: { max: 100, windowS: 60 },
-    holder: () => null,
+    leaseId: () => null,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
@@ -95,12 +95,12 @@ async function claimOf({ id }: NewEmail): Promise<number | undefined> {
   return row?.claim;
 }
 
-async function holderOf({ id }: NewEmail): Promise<string | null | undefined> {
-  const rows = await db.query<{ holder: string | null }>(
-    'select holder from queue where email_id = $1',
+async function leaseIdOf({ id }: NewEmail): Promise<string | null | undefined> {
+  const rows = await db.query<{ leaseId: string | null }>(
+    'select holder as "leaseId" from queue where email_id = $1',
     [id],
   );
-  return rows[0]?.holder;
+  return rows[0]?.leaseId;
 }
 
 function nameOf(statement: Statement | string): string | undefined {
@@ -125,7 +125,7 @@ test('a delivery that could not be tried is released and due again', async () =>
   });
   const email = await queued('later@example.net');
   scene.dispatcher.start();
-  await waitFor(async () => scene.taken.length > 0 && (await holderOf(email)) === null, {
+  await waitFor(async () => scene.taken.length > 0 && (await leaseIdOf(email)) === null, {
     what: 'the recipient to be released',
   });
 });
@@ -176,7 +176,7 @@ test('an error in an attempt keeps the mail', async () => {
   await using scene = newScene({ deliver: () => Promise.reject(new Error('a bug')) });
   const email = await queued('bug@example.net');
   scene.dispatcher.start();
-  await waitFor(async () => scene.taken.length > 0 && (await holderOf(email)) === null, {
+  await waitFor(async () => scene.taken.length > 0 && (await leaseIdOf(email)) === null, {
     what: 'the recipient to be released',
   });
 });
@@ -191,7 +191,7 @@ test('a stop releases queued deliveries and waits for running ones', async () =>
   });
   let hasStopped = false;
   const stopped = scene.dispatcher.stop().then(() => (hasStopped = true));
-  await waitFor(async () => (await holderOf(emails[1]!)) === null, { what: 'the second back' });
+  await waitFor(async () => (await leaseIdOf(emails[1]!)) === null, { what: 'the second back' });
   assert.equal(hasStopped, false);
   finish.resolve({ kind: 'settled' });
   await stopped;
@@ -242,8 +242,8 @@ test("claims that are not in the worker's memory are released on request", async
   const [accepted, claimed] = [await queued('once@lost.test'), await queued('again@lost.test')];
   // Like after a fail-over that lost the settlements of both: one was handed over, one was claimed before.
   const hold = `update queue set holder = $1, claim = $2 where email_id = $3`;
-  await db.query(hold, [scene.holder, 1, accepted.id]);
-  await db.query(hold, [scene.holder, 2, claimed.id]);
+  await db.query(hold, [scene.leaseId, 1, accepted.id]);
+  await db.query(hold, [scene.leaseId, 2, claimed.id]);
   scene.dispatcher.start();
   scene.checks.asked += 1;
   await waitFor(() => scene.taken.length === 2, { what: 'both deliveries' });
@@ -260,13 +260,13 @@ test("claims in the worker's memory are not released on request", async () => {
   const claims = await Promise.all(emails.map(claimOf));
   const unknown = await queued('unknown@known.test');
   const hold = 'update queue set holder = $1, claim = 2 where email_id = $2';
-  await db.query(hold, [scene.holder, unknown.id]);
+  await db.query(hold, [scene.leaseId, unknown.id]);
   scene.checks.asked += 1;
   await waitFor(async () => (await claimOf(unknown)) === 3, {
     what: 'the unknown claim to be taken again',
   });
   finish.resolve({ kind: 'settled' });
-  for (const email of emails) assert.equal(await holderOf(email), scene.holder);
+  for (const email of emails) assert.equal(await leaseIdOf(email), scene.leaseId);
   assert.deepEqual(await Promise.all(emails.map(claimOf)), claims);
 });
 
@@ -292,7 +292,7 @@ test('mail that is released while the database is unavailable is not in doubt an
   const email = await queued('away@release.test');
   scene.dispatcher.start();
   await waitFor(() => releases.refused > 0 && !releases.isAway, { what: 'the comparison' });
-  await waitFor(async () => (await holderOf(email)) === null, { what: 'the release' });
+  await waitFor(async () => (await leaseIdOf(email)) === null, { what: 'the release' });
   const text = `select in_doubt as "inDoubt", due_at > app_now() + interval '59 minutes' as "isLater"
                   from queue where email_id = $1`;
   assert.deepEqual(await db.query(text, [email.id]), [{ inDoubt: false, isLater: true }]);
@@ -327,7 +327,7 @@ test('a release whose reply was lost does not release a later claim', async () =
   await waitFor(() => claims.length === 2 && releases.retried > 0, {
     what: 'the second claim and the retry of the release',
   });
-  assert.deepEqual([await claimOf(email), await holderOf(email)], [claims[1], scene.holder]);
+  assert.deepEqual([await claimOf(email), await leaseIdOf(email)], [claims[1], scene.leaseId]);
   finish.resolve({ kind: 'settled' });
 });
 
@@ -350,13 +350,13 @@ test('an email whose accept had no reply is released within seconds of its commi
   scene.dispatcher.releaseWhenStored([email]);
   const store = new AcceptStore(db.accepting, {
     limit: { max: 100, windowS: 60 },
-    holder: () => scene.holder,
+    leaseId: () => scene.leaseId,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
   await store.accept(email);
-  assert.equal(await holderOf(email), scene.holder);
-  await waitFor(async () => (await holderOf(email)) === null, { what: 'it to be free' });
+  assert.equal(await leaseIdOf(email), scene.leaseId);
+  await waitFor(async () => (await leaseIdOf(email)) === null, { what: 'it to be free' });
   scene.dispatcher.start();
   await waitFor(() => scene.taken.includes('unheard@example.net'), { what: 'the delivery' });
 });

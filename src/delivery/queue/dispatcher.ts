@@ -47,7 +47,7 @@ type DispatcherOptions = {
   db: Queryable;
   world: World;
   log: Logger;
-  lease: { holder(): string | null; isFresh(): boolean; checksRequested(): number };
+  lease: { leaseId(): string | null; isFresh(): boolean; checksRequested(): number };
   deliver: Deliver;
   contents: Pick<ContentMemory, 'keep'>;
   connections: ProviderRules & Pick<SmtpConnections, 'onChange' | 'onPrompt'>;
@@ -102,7 +102,7 @@ export class Dispatcher implements EmailHandOver {
     this.#queue = new LeasedQueue({
       ...options,
       table: RECIPIENTS,
-      claimDueRows: (holder) => this.#claim(holder),
+      claimDueRows: (leaseId) => this.#claim(leaseId),
       knownKeys: () => this.#keysInMemory(),
       resetLowWaterMark: () => this.#claims.resetLowWaterMark(),
       busyIntervalMs: POLL_MS,
@@ -180,8 +180,8 @@ export class Dispatcher implements EmailHandOver {
 
   /** Releases emails whose accept statement had no result, if they were stored. */
   releaseWhenStored(emails: readonly QueuedEmail[]): void {
-    const holder = this.#options.lease.holder();
-    if (holder !== null) releaseWhenStored(this.#options.db, emails, holder);
+    const leaseId = this.#options.lease.leaseId();
+    if (leaseId !== null) releaseWhenStored(this.#options.db, emails, leaseId);
   }
 
   get queuedCount(): number {
@@ -365,14 +365,14 @@ export class Dispatcher implements EmailHandOver {
    * Claims due recipients while there is memory.
    * @returns milliseconds until the next poll; null: the default
    */
-  async #claim(holder: string): Promise<number | null> {
+  async #claim(leaseId: string): Promise<number | null> {
     if (this.#options.unsettled.mustWait) return null;
     this.#startReady();
-    const { claimed, nextPoll } = await this.#claims.claimDue(holder);
-    const sendable = await this.#holdPaused(claimed, holder);
+    const { claimed, nextPoll } = await this.#claims.claimDue(leaseId);
+    const sendable = await this.#holdPaused(claimed, leaseId);
     if (sendable.length > 0) {
       failpoint('claim_before_load');
-      const deliveries = await deliveriesOfClaims(sendable, { ...this.#options, holder });
+      const deliveries = await deliveriesOfClaims(sendable, { ...this.#options, leaseId });
       this.#enqueueAll(this.#withProviders(deliveries));
     }
     return NEXT_POLL_MS[nextPoll];
@@ -389,14 +389,14 @@ export class Dispatcher implements EmailHandOver {
    */
   async #holdPaused(
     claimed: readonly ClaimedRecipient[],
-    holder: string,
+    leaseId: string,
   ): Promise<readonly ClaimedRecipient[]> {
     const paused = claimed.filter(({ isPaused, remainingMs }) => isPaused && remainingMs > 0);
     if (paused.length === 0) return claimed;
     await this.#queue.release(
       paused.map((recipient) => ({
         ...recipient,
-        holder,
+        leaseId,
         onHold: true,
         delayMs: recipient.remainingMs,
       })),

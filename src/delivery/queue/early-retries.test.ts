@@ -27,7 +27,7 @@ const PHASE_MS = 60_000;
 
 class Scene {
   nowMs = 10 * HOUR_MS;
-  readonly holder = newId();
+  readonly leaseId = newId();
   readonly uplink: UplinkView;
   readonly earlyRetries: EarlyRetries;
   dueNow = 0;
@@ -42,18 +42,18 @@ class Scene {
 
   /** Stores an accepted email, released for an hour. */
   async delayed(): Promise<Delivery> {
-    const { holder } = this;
+    const { leaseId } = this;
     const email = newEmail(await newSender(db), { to: ['jo@example.net'], mayHandOver: true });
     const store = new AcceptStore(db.accepting, {
       limit: { max: 100, windowS: 60 },
-      holder: () => holder,
+      leaseId: () => leaseId,
       onWebhooksQueued: () => {},
       onUnknown: () => {},
     });
     assert.equal((await store.accept(email)).outcome, 'accepted');
     const { projectId, id } = email;
     const message = { ...newDelivery().message, projectId, id };
-    const delivery = newDelivery('jo@example.net', { message, holder });
+    const delivery = newDelivery('jo@example.net', { message, leaseId });
     const release = { ...delivery, projectId, emailId: id, delayMs: HOUR_MS };
     assert.equal(await RECIPIENTS.release(db, [release]), 1);
     return delivery;

@@ -30,22 +30,22 @@ function settableWorld(): World & { monotonic: number; wall: number } {
   return world;
 }
 
-function newLease(world: World, holders: string[] = [], queries: Queryable = db): Lease {
+function newLease(world: World, leaseIds: string[] = [], queries: Queryable = db): Lease {
   const instance = newId();
-  const onHolder = (id: string): void => void holders.push(id);
-  return new Lease({ db: queries, world, log, instance, host: 'test', pid: 1, onHolder });
+  const onLeased = (id: string): void => void leaseIds.push(id);
+  return new Lease({ db: queries, world, log, instance, host: 'test', pid: 1, onLeased });
 }
 
 test('a worker has a lease from the first heartbeat to the stop', async () => {
   const lease = newLease(settableWorld());
   assert.equal(lease.isFresh(), false);
   await lease.start();
-  const holder = lease.holder();
-  assert.ok(holder && (await listWorkers(db)).some(({ id }) => id === holder));
+  const leaseId = lease.leaseId();
+  assert.ok(leaseId && (await listWorkers(db)).some(({ id }) => id === leaseId));
   assert.equal(lease.isFresh(), true);
   await lease.stop();
   assert.equal(lease.isFresh(), false);
-  assert.ok(!(await listWorkers(db)).some(({ id }) => id === holder));
+  assert.ok(!(await listWorkers(db)).some(({ id }) => id === leaseId));
 });
 
 test('ten seconds after its last heartbeat a worker may not send, by either clock', async () => {
@@ -74,22 +74,22 @@ test('a wall clock that is set back by an hour neither ends nor extends a lease'
 });
 
 test('a worker that was expired continues under a new id', async () => {
-  const holders: string[] = [];
-  const lease = newLease(settableWorld(), holders);
+  const leaseIds: string[] = [];
+  const lease = newLease(settableWorld(), leaseIds);
   await lease.start();
-  await expireWorker(db, { id: holders[0]!, beat: null });
-  await waitFor(() => holders.length === 2, { what: 'a new lease' });
-  assert.notEqual(holders[0], holders[1]);
-  assert.equal(lease.holder(), holders[1]);
+  await expireWorker(db, { id: leaseIds[0]!, beat: null });
+  await waitFor(() => leaseIds.length === 2, { what: 'a new lease' });
+  assert.notEqual(leaseIds[0], leaseIds[1]);
+  assert.equal(lease.leaseId(), leaseIds[1]);
   await lease.stop();
 });
 
 test('a node with a new heartbeat is not expired', async () => {
   const lease = newLease(settableWorld());
   await lease.start();
-  const holder = lease.holder()!;
-  await expireWorker(db, { id: holder, beat: 12345 });
-  assert.ok((await listWorkers(db)).some(({ id }) => id === holder));
+  const leaseId = lease.leaseId()!;
+  await expireWorker(db, { id: leaseId, beat: 12345 });
+  assert.ok((await listWorkers(db)).some(({ id }) => id === leaseId));
   await lease.stop();
 });
 

@@ -2,7 +2,7 @@
  * The lease of this worker: one row in `nodes` with a heartbeat counter.
  *
  * Guarantee: work is claimed only under a lease whose counter other processes see change. Claims and outcomes name
- * the id of `holder()`. `isFresh()` is checked before DATA and again before the final dot: fencing refuses the writes
+ * its id, `leaseId()`. `isFresh()` is checked before DATA and again before the final dot: fencing refuses the writes
  * of a worker after a freeze, but cannot prevent it from sending reclaimed mail.
  */
 import type { Logger } from 'pino';
@@ -29,12 +29,12 @@ type LeaseOptions = {
   instance: string;
   host: string;
   pid: number;
-  onHolder: (id: string) => void;
+  onLeased: (id: string) => void;
 };
 
 export class Lease {
   readonly #options: LeaseOptions;
-  #holder: string | null = null;
+  #leaseId: string | null = null;
   #checksRequested = 0;
   #lastHeartbeat: Heartbeat | null = null;
   #needsComparison = false;
@@ -49,7 +49,7 @@ export class Lease {
     this.#options = options;
   }
 
-  holder = (): string | null => this.#holder;
+  leaseId = (): string | null => this.#leaseId;
 
   /**
    * Returns a counter that grows whenever the table must be compared with memory (database/leased-queue.ts): an
@@ -67,7 +67,7 @@ export class Lease {
       world.monotonicMs() - this.#lastConfirmed.monotonicMs,
       world.now() - this.#lastConfirmed.wallMs,
     );
-    return this.#holder !== null && ageMs < FRESH_FOR_MS;
+    return this.#leaseId !== null && ageMs < FRESH_FOR_MS;
   };
 
   /** Returns the milliseconds since the last confirmed heartbeat. Ignores the wall clock, which may jump. */
@@ -89,11 +89,11 @@ export class Lease {
 
   async #endLease(): Promise<void> {
     await this.#inProgress;
-    const holder = this.#holder;
-    this.#holder = null;
-    if (holder === null) return;
+    const leaseId = this.#leaseId;
+    this.#leaseId = null;
+    if (leaseId === null) return;
     failpoint('lease_before_end');
-    await expireWorker(this.#options.db, { id: holder, beat: null });
+    await expireWorker(this.#options.db, { id: leaseId, beat: null });
   }
 
   #schedule(): void {
@@ -108,7 +108,7 @@ export class Lease {
     failpoint('lease_before_beat');
     const begun = { monotonicMs: world.monotonicMs(), wallMs: world.now() };
     try {
-      const alive = this.#holder === null ? await this.#register() : await this.#renew();
+      const alive = this.#leaseId === null ? await this.#register() : await this.#renew();
       if (alive) this.#lastConfirmed = begun;
       if (this.#isOutageLogged) log.info('heartbeats are confirmed again by the database');
       this.#isOutageLogged = false;
@@ -123,11 +123,11 @@ export class Lease {
   }
 
   async #register(): Promise<boolean> {
-    const { db, instance, host, pid, world, onHolder } = this.#options;
+    const { db, instance, host, pid, world, onLeased } = this.#options;
     const id = world.newId();
     this.#lastHeartbeat = await registerWorker(db, { id, instance, host, pid });
-    this.#holder = id;
-    onHolder(id);
+    this.#leaseId = id;
+    onLeased(id);
     return true;
   }
 
@@ -143,7 +143,7 @@ export class Lease {
 
   async #renew(): Promise<boolean> {
     const { db, log } = this.#options;
-    const confirmed = this.#holder === null ? null : await incrementHeartbeat(db, this.#holder);
+    const confirmed = this.#leaseId === null ? null : await incrementHeartbeat(db, this.#leaseId);
     if (confirmed !== null) {
       this.#noteHeartbeat(confirmed);
       return true;
@@ -151,7 +151,7 @@ export class Lease {
     log.warn(
       'this worker was expired while it was frozen; it continues under a new lease, without its work',
     );
-    this.#holder = null;
+    this.#leaseId = null;
     return this.#register();
   }
 }

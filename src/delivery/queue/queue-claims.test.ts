@@ -28,7 +28,7 @@ const START = new Date(0);
 const NOWHERE = '00000000-0000-0000-0000-000000000000';
 const accepting = new AcceptStore(db.accepting, {
   limit: { max: 1_000_000, windowS: 60 },
-  holder: () => null,
+  leaseId: () => null,
   onWebhooksQueued: () => {},
   onUnknown: () => {},
 });
@@ -46,7 +46,7 @@ function many(count: number, domain: string): string[] {
 
 const oldest = (changes: object = {}) =>
   claimOldest(db.settling, {
-    holder: newId(),
+    leaseId: newId(),
     max: 100,
     readMax: 100,
     from: START,
@@ -152,7 +152,7 @@ test('the oldest rows of each queue are claimed, and concurrent claims skip each
     provider: 'example.net',
     max: 5,
   }));
-  const claim = () => claimQueues(db.settling, { holder: newId(), queues, from: START });
+  const claim = () => claimQueues(db.settling, { leaseId: newId(), queues, from: START });
   const claims = await Promise.all([claim(), claim()]);
   const taken = claims.flat().map(({ emailId }) => emailId);
   assert.equal(taken.length, 11);
@@ -166,7 +166,7 @@ test('mail of a dead worker comes before younger mail of its queue', async () =>
   await registerWorker(db, { id, instance: newId(), host: 'test', pid: 1 });
   await enqueue(sender, ['old@one.example']);
   await db.query(`update queue set due_at = due_at - interval '30 seconds'`);
-  await oldest({ holder: id });
+  await oldest({ leaseId: id });
   await enqueue(sender, ['young@one.example']);
   await db.query(`update queue set due_at = due_at - interval '10 seconds' where holder is null`);
   assert.equal(await expireWorker(db, { id, beat: null }), 1);
@@ -180,11 +180,11 @@ test('mail of a dead worker comes before younger mail of its queue', async () =>
 test('released mail is due at the given time, under the provider that is now known', async () => {
   const sender = await newSender(db);
   await enqueue(sender, ['a@one.example', 'b@two.example']);
-  const holder = newId();
-  const { claimed } = await oldest({ holder });
+  const leaseId = newId();
+  const { claimed } = await oldest({ leaseId });
   const claims = claimed.map((one) => ({
     ...one,
-    holder,
+    leaseId,
     provider: 'provider',
     delayMs: one.provider === 'one.example' ? 0 : 60_000,
   }));
@@ -206,12 +206,12 @@ async function newNode(): Promise<string> {
 const setClock = (seconds: number) =>
   db.query(`update clock set skew = skew + $1 * interval '1 second'`, [seconds]);
 
-/** An email that `holder` attempted and that is due again since a moment ago. */
-async function greylisted(holder: string): Promise<string> {
+/** An email that the worker of `leaseId` attempted and that is due again since a moment ago. */
+async function greylisted(leaseId: string): Promise<string> {
   const email = newEmail(await newSender(db), { to: ['jo@grey.example'], mayHandOver: false });
   await accepting.accept(email);
-  const { claimed } = await oldest({ holder });
-  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+  const { claimed } = await oldest({ leaseId });
+  const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => leaseId });
   const deferred = { status: 'deferred', eventType: 'email.delivery_delayed' } as const;
   const { claim } = claimed[0]!;
   await settling.settle(settlement(email, { ...deferred, claim, retryMs: 60_000 }));
@@ -223,9 +223,9 @@ test('other nodes claim the mail of a node whose uplink is down', async () => {
   const [own, other] = [await newNode(), await newNode()];
   await greylisted(own);
   try {
-    assert.equal((await oldest({ holder: other })).seen, 0);
+    assert.equal((await oldest({ leaseId: other })).seen, 0);
     await setUplinkDown(db, own, true);
-    assert.equal((await oldest({ holder: other })).claimed.length, 1);
+    assert.equal((await oldest({ leaseId: other })).claimed.length, 1);
   } finally {
     await setClock(-61);
   }
@@ -235,15 +235,16 @@ test('mail that is due again goes to the node of its last attempt, and after two
   const [own, other] = [await newNode(), await newNode()];
   const projectId = await greylisted(own);
   const queues = [{ projectId, provider: 'example.net', max: 5 }];
-  const fromQueues = (holder: string) => claimQueues(db.settling, { holder, queues, from: START });
+  const fromQueues = (leaseId: string) =>
+    claimQueues(db.settling, { leaseId, queues, from: START });
   try {
-    assert.equal((await oldest({ holder: other })).seen, 0);
+    assert.equal((await oldest({ leaseId: other })).seen, 0);
     assert.deepEqual(await fromQueues(other), []);
-    const { claimed } = await oldest({ holder: own });
+    const { claimed } = await oldest({ leaseId: own });
     assert.equal(claimed.length, 1);
     await RECIPIENTS.release(
       db.settling,
-      claimed.map((one) => ({ ...one, holder: own, delayMs: 0 })),
+      claimed.map((one) => ({ ...one, leaseId: own, delayMs: 0 })),
     );
     assert.deepEqual(await fromQueues(other), []);
     await setClock(120);
@@ -257,9 +258,9 @@ test('mail of a node that has ended goes to any other at once', async () => {
   const [own, other] = [await newNode(), await newNode()];
   await greylisted(own);
   try {
-    assert.equal((await oldest({ holder: other })).claimed.length, 0);
+    assert.equal((await oldest({ leaseId: other })).claimed.length, 0);
     await expireWorker(db, { id: own, beat: null });
-    assert.equal((await oldest({ holder: other })).claimed.length, 1);
+    assert.equal((await oldest({ leaseId: other })).claimed.length, 1);
   } finally {
     await setClock(-61);
   }

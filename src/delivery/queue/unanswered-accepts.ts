@@ -13,12 +13,12 @@ const UNKNOWN_FATE_MAX_MS = 10 * 60_000;
 export function releaseWhenStored(
   db: Queryable,
   emails: readonly QueuedEmail[],
-  holder: string,
+  leaseId: string,
 ): void {
   const releaseAfter = (waitMs: number): void => {
     if (waitMs > UNKNOWN_FATE_MAX_MS) return;
     setTimeout(() => {
-      releaseEmails(db, emails, holder).then(
+      releaseEmails(db, emails, leaseId).then(
         () => releaseAfter(waitMs * 2),
         () => releaseAfter(waitMs),
       );

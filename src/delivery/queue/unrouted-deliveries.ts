@@ -14,7 +14,7 @@ export type UnroutedDelivery = Omit<Delivery, 'provider' | 'weightBytes'>;
 
 /** Returns the deliveries of an accepted email. Those of a large message contain only its head. */
 export function deliveriesOfEmail(
-  { message, recipients, holder, lifetimeMs }: HandedOverEmail,
+  { message, recipients, leaseId, lifetimeMs }: HandedOverEmail,
   leasedSinceMs: number,
 ): UnroutedDelivery[] {
   const contentBytes = sizeOf(message);
@@ -22,7 +22,7 @@ export function deliveriesOfEmail(
     message: isLarge(contentBytes) ? headOf(message) : message,
     content: isLarge(contentBytes) ? null : message,
     contentBytes,
-    holder,
+    leaseId,
     claim: 1,
     attempts: 0,
     leasedSinceMs,
@@ -38,7 +38,7 @@ export function deliveriesOfEmail(
 /** Returns the deliveries of claimed recipients. Loads whole messages, but only the heads of large ones. */
 export async function deliveriesOfClaims(
   claimed: readonly ClaimedRecipient[],
-  { db, world, holder }: { db: Queryable; world: Pick<World, 'monotonicMs'>; holder: string },
+  { db, world, leaseId }: { db: Queryable; world: Pick<World, 'monotonicMs'>; leaseId: string },
 ): Promise<UnroutedDelivery[]> {
   const keys = claimed.map((recipient) => ({ ...recipient, id: recipient.emailId }));
   const small = keys.filter(({ sizeBytes }) => !isLarge(sizeBytes));
@@ -56,7 +56,7 @@ export async function deliveriesOfClaims(
       content,
       contentMissing: content === null && !isLarge(recipient.sizeBytes),
       contentBytes: recipient.sizeBytes,
-      holder,
+      leaseId,
       leasedSinceMs,
       dueAtMs: recipient.dueAt.getTime(),
       expiresAtMs: leasedSinceMs + recipient.remainingMs,

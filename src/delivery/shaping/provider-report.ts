@@ -17,7 +17,7 @@ export type ProviderReportOptions = {
   db: Queryable;
   world: Pick<World, 'monotonicMs'>;
   log: Logger;
-  holder: () => string | null;
+  leaseId: () => string | null;
   connections: Pick<SmtpConnections, 'providers' | 'uplink'>;
 };
 
@@ -56,8 +56,8 @@ export class ProviderReport {
   }
 
   async #write(): Promise<void> {
-    const { db, world, holder, connections } = this.#options;
-    const node = holder();
+    const { db, world, leaseId, connections } = this.#options;
+    const node = leaseId();
     if (node === null) return;
     const isNew = node !== this.#node;
     if (isNew) this.#stored.clear();

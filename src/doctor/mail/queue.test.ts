@@ -40,7 +40,7 @@ test('mail that waits too long, mail on hold and a suspended provider are named'
   const sender = await newSender(db);
   const store = new AcceptStore(db.accepting, {
     limit: { max: 1_000, windowS: 60 },
-    holder: () => null,
+    leaseId: () => null,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });

@@ -81,10 +81,10 @@ test('compression pointers are followed for a bounded number of steps', () => {
     const record = (name: number[], type: number, data: Buffer) =>
       Buffer.concat([Buffer.from([...name, 0, type, 0, 1, 0, 0, 0, 60, 0, data.length]), data]);
     // A NULL record can contain any bytes.
-    const holder = record([0], 10, chain);
-    holder.writeUInt16BE(chain.length, 9);
+    const leaseId = record([0], 10, chain);
+    leaseId.writeUInt16BE(chain.length, 9);
     const a = record([last >> 8, last & 255], 1, Buffer.from([192, 0, 2, 1]));
-    const bytes = Buffer.concat([asked, holder, a]);
+    const bytes = Buffer.concat([asked, leaseId, a]);
     bytes.writeUInt16BE(2, 6);
     return readResponse(bytes, question, 7);
   };

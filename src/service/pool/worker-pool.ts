@@ -42,7 +42,7 @@ export type RunningWorkers = AsyncDisposable & {
 /** Causes for which the supervisor refuses mail. Each has one reason at a time. */
 export type RefusalSource = 'disk' | 'database_size' | 'schema' | 'clock' | 'secret_key';
 
-type OnDeath = (holder: string) => Promise<void>;
+type OnDeath = (leaseId: string) => Promise<void>;
 
 const STOP_WITHIN_MS = 30_000;
 const RESTART_AFTER_MS = 500;
@@ -80,7 +80,7 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #ready = Promise.withResolvers<'ready'>();
   readonly #failed = Promise.withResolvers<string>();
-  readonly #holders = new Map<number, string>();
+  readonly #leaseIds = new Map<number, string>();
   readonly #connections = new InTransitConnections();
   readonly #metricsRequests = new MetricsRequests();
   readonly #watch: FrozenWorkerWatch;
@@ -268,8 +268,8 @@ export class WorkerPool {
         this.#ready.reject(new WorkersCannotRun(message.message));
         this.#failed.resolve(message.message);
         break;
-      case 'holder':
-        this.#holders.set(worker.id, message.id);
+      case 'lease':
+        this.#leaseIds.set(worker.id, message.id);
         break;
       case 'broker':
         this.#broker?.receive(worker.id, message.messages);
@@ -293,15 +293,15 @@ export class WorkerPool {
   }
 
   readonly #onExit = (worker: Worker, code: number, signal: string | null): void => {
-    const holder = this.#holders.get(worker.id);
-    this.#holders.delete(worker.id);
+    const leaseId = this.#leaseIds.get(worker.id);
+    this.#leaseIds.delete(worker.id);
     const wasFrozen = this.#watch.forget(worker.id);
     this.#connections.closeLast(worker);
     this.#broker?.removeWorker(worker.id);
     this.#readinessLog.note(worker.id, []);
     this.#confirmSecretKeys(worker);
     if (this.#isStopping && code === 0) return;
-    if (holder !== undefined) void this.#onDeath(holder).then(() => this.pollNow());
+    if (leaseId !== undefined) void this.#onDeath(leaseId).then(() => this.pollNow());
     if (this.#isStopping) return;
     this.#diedCount += 1;
     this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker died');

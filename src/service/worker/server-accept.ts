@@ -31,7 +31,7 @@ export function createAccepting(
   const store = new AcceptStore(db.accepting, {
     limit: config.limits.sending,
     recipientLimit: config.limits.recipients,
-    holder: lease.holder,
+    leaseId: lease.leaseId,
     onWebhooksQueued,
     onUnknown: (emails) => dispatcher.releaseWhenStored(emails),
   });

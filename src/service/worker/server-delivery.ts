@@ -95,7 +95,7 @@ function createSettling(
   { onWebhooksQueued }: DeliveryListeners,
 ): SettleStore {
   return new SettleStore(db.settling, {
-    holder: lease.holder,
+    leaseId: lease.leaseId,
     onWebhooksQueued,
     onSettled,
     onFailure: (sqlState) => counters.settleFailures.inc({ sqlstate: sqlState }),
@@ -163,8 +163,8 @@ function createProviderReport(
   { db, log, lease }: WorkerContext,
   connections: SmtpConnections,
 ): ProviderReport {
-  const { holder } = lease;
-  return new ProviderReport({ db, world: systemWorld, log, holder, connections });
+  const { leaseId } = lease;
+  return new ProviderReport({ db, world: systemWorld, log, leaseId, connections });
 }
 
 /** Time in which a stop tries to write refused outcomes, and its minimum after a slow stop. */

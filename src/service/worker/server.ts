@@ -72,7 +72,7 @@ export type WorkerServer = {
 export type SupervisorLink = {
   /** Called when all code is loaded and nothing is open yet. */
   onLoaded: () => void;
-  onHolder: (id: string) => void;
+  onLeased: (id: string) => void;
   /** The machine's current reasons for accepting no mail. */
   refusals: () => readonly Unready[];
   /** Problems that do not stop mail. */
@@ -87,7 +87,7 @@ export async function createServer(
   setup: WorkerSetup,
   supervisor: SupervisorLink,
 ): Promise<WorkerServer> {
-  const context = createWorkerContext(setup, supervisor.onHolder);
+  const context = createWorkerContext(setup, supervisor.onLeased);
   const components = createComponents(context, supervisor);
   const { readiness, delivery, accepting, webhooks, sending } = components;
   const app = createApp(context, components, supervisor);
@@ -142,11 +142,11 @@ type ServerComponents = {
 function createComponents(context: WorkerContext, supervisor: SupervisorLink): ServerComponents {
   const { setup, lease, registry } = context;
   const world = systemWorld;
-  const { holder, isFresh, checksRequested } = lease;
+  const { leaseId, isFresh, checksRequested } = lease;
   const webhooks = new WebhookLoop({
     ...context,
     world,
-    holder,
+    leaseId,
     isFresh,
     checksRequested,
     otherFormats: RESEND_FORMATS,

@@ -44,7 +44,7 @@ export type WorkerContext = Network & {
 
 export function createWorkerContext(
   setup: WorkerSetup,
-  onHolder: (id: string) => void,
+  onLeased: (id: string) => void,
 ): WorkerContext {
   const { config, instance } = setup;
   const world = systemWorld;
@@ -86,7 +86,7 @@ export function createWorkerContext(
       resolverWatch.stop();
     },
     ...network,
-    lease: new Lease({ db: db.heartbeat, world, log, ...who, onHolder }),
+    lease: new Lease({ db: db.heartbeat, world, log, ...who, onLeased }),
     builder: new MessageBuilder(new SigningKeys(db, secrets, { world }), secrets),
     operatorEvents,
     reputation,

@@ -67,7 +67,7 @@ export type FromWorker =
   /** The worker could not start. The sentence is for the operator. */
   | { type: 'failed'; message: string }
   /** The id under which the worker claims work, which is released at once when it dies. */
-  | { type: 'holder'; id: string }
+  | { type: 'lease'; id: string }
   | { type: 'broker'; messages: readonly WorkerMessage[] }
   /** The reasons why the worker accepts or sends no mail, when they change. */
   | { type: 'unready'; reasons: readonly Unready[] }

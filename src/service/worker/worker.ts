@@ -99,7 +99,7 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
       },
       refusals: () => refusals,
       warnings: () => warnings,
-      onHolder: (id) => send({ type: 'holder', id }),
+      onLeased: (id) => send({ type: 'lease', id }),
       sendToBroker: (messages) => send({ type: 'broker', messages }),
       onReadiness: (reasons) => send({ type: 'unready', reasons }),
       onSmtpLogIn: (client) => send({ type: 'smtp_log_in', client }),

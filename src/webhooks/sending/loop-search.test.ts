@@ -37,7 +37,7 @@ function scene(t: TestContext) {
     resolver: { a: () => assert.fail(), aaaa: () => assert.fail() },
     guard: createAddressGuard({ allowPrivate: true }),
     otherFormats: { resend: () => assert.fail() },
-    holder: () => 'worker',
+    leaseId: () => 'worker',
     isFresh: () => true,
     checksRequested: () => 0,
   });

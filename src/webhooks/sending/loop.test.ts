@@ -322,7 +322,7 @@ test('a delivery that is reclaimed after its POST is sent again with the same id
   const eventId = await t.emit();
   await receiver.waitForCount(1);
   const survivor = await t.startLoop();
-  await expireWorker(t.db, { id: frozen.holder, beat: null });
+  await expireWorker(t.db, { id: frozen.leaseId, beat: null });
   survivor.wake();
   await waitForDelivery(t, [id, eventId], hasStatus('delivered'));
   assert.deepEqual(receiver.ids(), [eventId, eventId]);

@@ -34,7 +34,7 @@ import { QUICK_MS, WebhookSender } from './sender.ts';
 export type WebhookLoopOptions = Omit<AttemptDependencies, 'agents'> & {
   db: Pick<Database, 'sendingWebhooks'>;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
-  holder: () => string | null;
+  leaseId: () => string | null;
   /** Called before each POST. Returns whether no other worker can have reclaimed this worker's deliveries. */
   isFresh: () => boolean;
   /** Returns a counter that grows when the table should be compared with memory (delivery/queue/lease.ts). */
@@ -74,7 +74,7 @@ export class WebhookLoop {
       db,
       lease: options,
       table: WEBHOOKS,
-      claimDueRows: (holder) => this.#claim(holder),
+      claimDueRows: (leaseId) => this.#claim(leaseId),
       knownKeys: () => this.#sender.leased(),
       resetLowWaterMark: () => {
         this.#lowWater.reset();
@@ -118,11 +118,11 @@ export class WebhookLoop {
     return this.#sender.keptCount;
   }
 
-  async #claim(holder: string): Promise<number> {
+  async #claim(leaseId: string): Promise<number> {
     const { world } = this.#options;
     if (world.monotonicMs() >= this.#nextSearchAtMs) await this.#search();
     await this.#failPendingOfInactive();
-    await this.#claimInTurn(holder);
+    await this.#claimInTurn(leaseId);
     const hasWork = this.#inactive.size > 0 || (!this.#sender.mustWait && this.#endpoints.canClaim);
     return hasWork ? CLAIM_PAUSE_MS : Math.max(0, this.#nextSearchAtMs - world.monotonicMs());
   }
@@ -162,10 +162,10 @@ export class WebhookLoop {
     }
   }
 
-  async #claimInTurn(holder: string): Promise<void> {
+  async #claimInTurn(leaseId: string): Promise<void> {
     const claims = this.#sender.mustWait ? [] : this.#endpoints.planClaims(CLAIM_MAX);
     if (claims.length === 0) return;
-    const claimed = await claimWebhooks(this.#options.db.sendingWebhooks, holder, claims);
+    const claimed = await claimWebhooks(this.#options.db.sendingWebhooks, leaseId, claims);
     failpoint('webhook_after_claim');
     this.#endpoints.recordClaim(claims, claimed);
     for (const delivery of claimed) void this.#send(delivery);

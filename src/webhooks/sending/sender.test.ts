@@ -33,14 +33,14 @@ test('workers that settle failures of one endpoint at the same time count each o
   await t.backlog(endpointId, perWorker * workers);
   const endpoint = { projectId: t.scope.projectId, endpointId, lowWaterMs: -Infinity };
   const claim = async () => {
-    const holder = newId();
-    const claimed = await claimWebhooks(t.db, holder, [{ ...endpoint, max: perWorker }]);
-    return { holder, claimed };
+    const leaseId = newId();
+    const claimed = await claimWebhooks(t.db, leaseId, [{ ...endpoint, max: perWorker }]);
+    return { leaseId, claimed };
   };
-  const settle = async ({ holder, claimed }: Awaited<ReturnType<typeof claim>>) => {
+  const settle = async ({ leaseId, claimed }: Awaited<ReturnType<typeof claim>>) => {
     const outcomes = new WebhookOutcomes(t.db, {
       ...SETTLING,
-      holder: () => holder,
+      leaseId: () => leaseId,
       onSettled() {},
     });
     const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
@@ -77,8 +77,8 @@ test('an outcome whose endpoint changes before it is written is written later, a
   const { id: endpointId } = await t.register('http://127.0.0.1:9/');
   await t.backlog(endpointId, 2);
   const endpoint = { projectId: t.scope.projectId, endpointId, lowWaterMs: -Infinity };
-  const holder = newId();
-  const claimed = await claimWebhooks(t.db, holder, [{ ...endpoint, max: 2 }]);
+  const leaseId = newId();
+  const claimed = await claimWebhooks(t.db, leaseId, [{ ...endpoint, max: 2 }]);
   const seen = { changes: 0, pauses: 0 };
   const queries: Queryable = {
     async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
@@ -99,7 +99,7 @@ test('an outcome whose endpoint changes before it is written is written later, a
   const outcomes = new WebhookOutcomes(queries, {
     ...SETTLING,
     world: { ...SETTLING.world, random },
-    holder: () => holder,
+    leaseId: () => leaseId,
     onSettled() {},
   });
   const attempt = { status: 500, latency_ms: 3, answer: '', error: null };

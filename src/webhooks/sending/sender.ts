@@ -19,7 +19,7 @@ import { type SettledWebhook, WebhookOutcomes } from './webhook-outcomes.ts';
 type WebhookSenderOptions = Omit<AttemptDependencies, 'agents'> & {
   db: Queryable;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
-  holder: () => string | null;
+  leaseId: () => string | null;
   isFresh: () => boolean;
   /** Never rejects. */
   release: (claims: readonly ClaimedDelivery[], delayMs: number) => Promise<void>;
@@ -60,10 +60,10 @@ export class WebhookSender {
   constructor(options: WebhookSenderOptions) {
     this.#options = options;
     // Deliveries that stop() released are neither settled nor awaited.
-    const holder = (): string | null => (this.#hasStopped ? null : options.holder());
+    const leaseId = (): string | null => (this.#hasStopped ? null : options.leaseId());
     this.#outcomes = new WebhookOutcomes(options.db, {
       ...options,
-      holder,
+      leaseId,
       onSettled: (_, settled) => (this.counts[settled] += 1),
     });
   }
@@ -139,7 +139,7 @@ export class WebhookSender {
     const { type, createdAt, data } = claimed;
     if (type === null || createdAt === null || data === null) return WITHOUT_EVENT;
     failpoint('webhook_before_post');
-    if (!this.#options.isFresh() || this.#options.holder() !== claimed.holder) return null;
+    if (!this.#options.isFresh() || this.#options.leaseId() !== claimed.leaseId) return null;
     const dependencies = { ...this.#options, agents: this.#agents };
     const outcome = await attemptWebhook(dependencies, {
       ...claimed,

@@ -41,7 +41,7 @@ const WRITE_ROUNDS_MAX = 100;
 const ROUND_PAUSE_MAX_MS = 64;
 
 type WebhookOutcomesOptions = {
-  holder: () => string | null;
+  leaseId: () => string | null;
   onSettled: (outcome: WebhookOutcome, settled: SettledWebhook) => void;
   log: Pick<Logger, 'warn' | 'error'>;
   world: Pick<World, 'monotonicMs' | 'random'>;
@@ -52,8 +52,8 @@ export class WebhookOutcomes extends OutcomeBatches<WebhookOutcome, SettledWebho
     super({
       ...options,
       fencedResult: 'fenced',
-      commitFull: (batch, { holder }) =>
-        commitOutcomes(db, batch, { holder, world: options.world }),
+      commitFull: (batch, { leaseId }) =>
+        commitOutcomes(db, batch, { leaseId, world: options.world }),
       shorten,
       describe: ({ endpointId, eventId, kind }) => ({
         endpoint_id: endpointId,
@@ -74,7 +74,7 @@ function shorten(outcome: WebhookOutcome, extent: Extent): WebhookOutcome {
   return { ...outcome, attempt: extent === 'bare' ? null : attempt };
 }
 
-type WriteContext = { holder: string; world: Pick<World, 'random'> };
+type WriteContext = { leaseId: string; world: Pick<World, 'random'> };
 
 async function commitOutcomes(
   db: Queryable,
@@ -113,7 +113,7 @@ async function storeOutcomes(
     status: statusOf(outcome, enabledIds),
   }));
   const { leased, isStored } = await settleWebhooks(db, settlements, {
-    holder: context.holder,
+    leaseId: context.leaseId,
     health,
     assumesHealthy,
   });

@@ -6,7 +6,7 @@
  * suspension. A change that every node must notice (a reclaimed worker, a replay, a change of the endpoint) therefore
  * sets that time to now.
  *
- * Guarantee: an outcome counts only while its queue row has this holder and this claim.
+ * Guarantee: an outcome counts only while its queue row has this lease id and this claim.
  */
 import { EVENT_DATA, EVENT_EMAIL } from '../../events/event-store.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -69,7 +69,7 @@ export async function findDueEndpoints(
 }
 
 export type ClaimedDelivery = SealedSecrets & {
-  holder: string;
+  leaseId: string;
   projectId: string;
   endpointId: string;
   eventId: string;
@@ -113,7 +113,7 @@ claimed as (
      and q.endpoint_id = due.endpoint_id
   returning q.*
 )
-select c.holder, c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as "eventId",
+select c.holder as "leaseId", c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as "eventId",
        c.claim, c.attempts, floor(extract(epoch from c.due_at) * 1000)::float8 as "dueAtMs",
        l.url, l.payload_format as format, l.secret, l.previous_secret as "previousSecret",
        l.earlier_secret as "earlierSecret", d.type, wire_time(e.created_at) as "createdAt",
@@ -130,11 +130,11 @@ select c.holder, c.project_id as "projectId", c.endpoint_id as "endpointId", c.e
 
 export function claimWebhooks(
   db: Queryable,
-  holder: string,
+  leaseId: string,
   endpoints: readonly (Endpoint & { max: number })[],
 ): Promise<ClaimedDelivery[]> {
   return db.query<ClaimedDelivery>({ name: 'webhooks_claim', text: CLAIM }, [
-    holder,
+    leaseId,
     endpoints.map((endpoint) => endpoint.projectId),
     endpoints.map((endpoint) => endpoint.endpointId),
     endpoints.map((endpoint) => endpoint.lowWaterMs),
@@ -311,13 +311,13 @@ select l.ord, exists (select from agreed) as "isStored" from leased l`;
 
 /**
  * Stores outcomes of leased deliveries, and the health of their endpoints, in one statement.
- * @returns the outcomes that belong to a lease of `holder`, and whether all of them are stored
+ * @returns the outcomes that belong to the lease `leaseId`, and whether all of them are stored
  */
 export async function settleWebhooks(
   db: Queryable,
   settlements: readonly WebhookSettlement[],
   decision: {
-    holder: string;
+    leaseId: string;
     health: readonly (EndpointFacts & EndpointHealth)[];
     /** No endpoint is failing. The statement checks this, because the health was not read. */
     assumesHealthy: boolean;
@@ -330,7 +330,7 @@ export async function settleWebhooks(
       [...new Set(settlements.map(({ projectId }) => projectId))],
       [...new Set(settlements.map(({ endpointId }) => endpointId))],
       settlements.map(({ eventId }) => eventId),
-      decision.holder,
+      decision.leaseId,
       JSON.stringify(decision.health.map(healthInput)),
       decision.assumesHealthy,
     ],

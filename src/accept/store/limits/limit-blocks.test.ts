@@ -36,7 +36,7 @@ const workers = connections.map(
   ({ accepting }) =>
     new AcceptStore(accepting, {
       limit: LIMIT,
-      holder: () => null,
+      leaseId: () => null,
       onWebhooksQueued: () => {},
       onUnknown: () => {},
     }),
@@ -281,7 +281,7 @@ test('a batch stays within the limit when another statement refills blocks betwe
   };
   const store = new AcceptStore(queries, {
     limit: LIMIT,
-    holder: () => null,
+    leaseId: () => null,
     onWebhooksQueued: () => {},
     onUnknown: () => {},
   });
