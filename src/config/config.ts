@@ -84,7 +84,7 @@ export type Config = Readonly<
       /** Interval of looking for sending domains whose records are due for a check. */
       domainsEveryMs: number;
       reputationEveryMs: number;
-      /** Only for tests of this service (CONTRIBUTING.md). */
+      /** Only for tests of this service (test/README.md). */
       failpoints: readonly ArmedFailpoint[];
     }
 >;

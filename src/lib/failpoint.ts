@@ -1,5 +1,5 @@
 /**
- * Failpoints: steps at which a test can kill, freeze, delay or break the process (`npm run chaos`; CONTRIBUTING.md).
+ * Failpoints: steps at which a test can kill, freeze, delay or break the process (`npm run chaos`; test/README.md).
  * In production none is armed, and a failpoint costs one comparison. service/machine/failpoints.ts performs the
  * actions.
  */

@@ -39,7 +39,11 @@ holds(
 const MAP = [...CODE, ...readFiles(['ARCHITECTURE.md'])];
 const GUIDES = [
   ...MAP,
-  ...readFiles(['CONTRIBUTING.md', '{README,SECURITY,bench/README}.md', 'docs/**/*.md']),
+  ...readFiles([
+    'CONTRIBUTING.md',
+    '{README,SECURITY,bench/README,test/README}.md',
+    'docs/**/*.md',
+  ]),
 ];
 holds('the files that the guides name are there', GUIDES, mappedFilesExist, [
   ['ARCHITECTURE.md', '`mail/a.ts`, `test/b.ts`', 'names test/b.ts, which is not there.'],
@@ -86,7 +90,7 @@ holds("one email's path leads from file to file, and never back", MAP, theMapIsA
   ],
 ]);
 
-const DOCUMENTS = readFiles(['*.md', 'docs/**/*.md', 'bench/README.md']);
+const DOCUMENTS = readFiles(['*.md', 'docs/**/*.md', '{bench,test}/README.md']);
 holds('a row of a table fits the page', DOCUMENTS, tablesFitThePage, [
   ['docs/a.md', `a\n\n${'| a '.repeat(31)}|`, 'has a table row that is too long in line 3.'],
   ['docs/b.md', `${'| a '.repeat(29)}|\n${'a '.repeat(99)}`],
@@ -95,7 +99,7 @@ holds('a row of a table fits the page', DOCUMENTS, tablesFitThePage, [
 const PROSE = readFiles([
   '*.md',
   'docs/{,alarms/,decisions/,security/}*.md',
-  '{src/**,web}/README.md',
+  '{src/**,test,web}/README.md',
 ]);
 holds('a line of prose fits the page', PROSE, proseFitsThePage, [
   ['a.md', `a\n\n${'word '.repeat(25)}`, 'has a line of prose that is too long in line 3.'],
