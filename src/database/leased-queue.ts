@@ -2,8 +2,8 @@
  * The queue that mail (delivery/queue/dispatcher.ts) and webhooks (webhooks/sending/loop.ts) share. This file decides
  * when to claim, releases claims, and finds claims that only the table has.
  *
- * A worker claims rows under its lease (delivery/queue/lease.ts). A claim stores the id of the lease in `holder` and raises the row's claim
- * number, which fences off outcomes of earlier claims (settle/outcome-batches.ts).
+ * A worker claims rows under its lease (delivery/queue/lease.ts). A claim stores the id of the lease in `holder` and
+ * raises the row's claim number, which fences off outcomes of earlier claims (settle/outcome-batches.ts).
  *
  * Guarantee: a claim that only the table has is released, because nobody else would try it. Such a claim comes from a
  * commit whose result was lost, from an error between the statement and memory, or from a fail-over to a standby that
@@ -132,7 +132,10 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
       return this.#releases.add(claim).finally(() => this.#releasing.delete(claim));
     });
     await Promise.all(releases).catch((error: unknown) => {
-      this.#options.log.error({ err: error }, 'claims could not be released');
+      this.#options.log.error(
+        { err: error },
+        'this worker could not release claims; it does when it next compares the table with its memory',
+      );
     });
   }
 
@@ -163,7 +166,7 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
       this.#compareAtMs = world.monotonicMs() + this.#unknownFateMs;
       resetLowWaterMark();
       if (!(error instanceof DatabaseUnavailable))
-        log.error({ err: error }, 'claiming due work failed');
+        log.error({ err: error }, 'this worker could not claim due work; it tries again at once');
       return RETRY_POLL_MS;
     }
   }

@@ -37,7 +37,10 @@ export async function recheckDomains(db: Database, options: RecheckOptions): Pro
         if (isStopping()) return;
         await verifyDomain({ db, ...options }, domain).catch((error: unknown) => {
           failures += 1;
-          log.warn({ err: error, domain_id: domain.id }, 'a domain could not be checked');
+          log.warn(
+            { err: error, domain_id: domain.id },
+            'this node could not check a domain; the next round does it again',
+          );
         });
       }
     };

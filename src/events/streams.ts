@@ -216,7 +216,10 @@ export class EventStreams {
       stream.close(`this stream cannot continue: ${page}`);
     } catch (error) {
       if (error instanceof DatabaseUnavailable) return null;
-      this.#options.log.error({ err: error }, 'an event stream failed');
+      this.#options.log.error(
+        { err: error },
+        'this worker closed an event stream, because it could not read a page',
+      );
       stream.close('the stream failed');
     }
     return null;
@@ -236,7 +239,10 @@ export class EventStreams {
       await pause(everyMs, undefined, { ref: false });
       await work().catch((error: unknown) => {
         if (error instanceof DatabaseUnavailable) return;
-        this.#options.log.error({ err: error }, 'maintaining event streams failed');
+        this.#options.log.error(
+          { err: error },
+          'this worker could not poll for its event streams; it tries again with the next poll',
+        );
       });
     }
   }

@@ -149,7 +149,10 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
       } catch (error) {
         if (!(error instanceof DatabaseUnavailable)) {
           this.#logOnce(report);
-          this.#options.log.error({ err: error }, 'a condition could not be stored');
+          this.#options.log.error(
+            { err: error },
+            'the database refused a condition, which is only in this log',
+          );
           continue;
         }
         if (!this.#waiting.has(key)) this.#waiting.set(key, report);

@@ -81,8 +81,10 @@ export class MailRemoval {
     if (removal === null) return;
     const { removed, kept, waiting } = removal;
     this.#reportWaiting(waiting);
-    if (removed.length > 0) log.info({ removed }, 'partitions past their retention are removed');
-    if (kept.length > 0) log.warn({ kept }, 'partitions past their retention are still needed');
+    if (removed.length > 0)
+      log.info({ removed }, 'this node removed weeks of mail past their retention');
+    if (kept.length > 0)
+      log.warn({ kept }, 'this node keeps weeks of mail past their retention; `kept` says why');
   }
 
   #reportWaiting(waiting: readonly string[]): void {

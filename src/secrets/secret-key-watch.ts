@@ -49,7 +49,12 @@ export function watchSecretKeys(options: SecretKeyWatchOptions): Disposable {
     } catch (error) {
       const message = String(error);
       // Logged once per reason, because it is retried every second.
-      if (message !== lastProblem) log.warn({ err: error }, 'the secret keys could not be read');
+      if (message !== lastProblem) {
+        log.warn(
+          { err: error },
+          'this node could not adopt the secret keys; it retries every second',
+        );
+      }
       lastProblem = message;
     }
     if (timer !== undefined) timer = setTimeout(() => void runCheck(), CHECK_EVERY_MS);

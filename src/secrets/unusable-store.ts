@@ -40,7 +40,10 @@ export async function markAndLogUnusable(
   try {
     if (await markUnusable(db, row)) warnUnusable(log, row);
   } catch (error) {
-    log.warn({ err: error, kind: row.kind, id: row.id }, 'an unusable secret was not marked');
+    log.warn(
+      { err: error, kind: row.kind, id: row.id },
+      'this process could not mark a secret as unusable; its next use tries again',
+    );
   }
 }
 

@@ -330,7 +330,10 @@ async function expirePredecessors(db: Database, instance: string, log: Logger): 
   for (const node of await listWorkers(db)) {
     if (node.instance !== instance) continue;
     const freed = await expireWorker(db, { id: node.id, beat: null });
-    log.info({ node: node.id, freed }, 'work of a worker that was killed was released');
+    log.info(
+      { node: node.id, freed },
+      'this node released the work of a worker that an earlier start left',
+    );
   }
 }
 
@@ -338,9 +341,12 @@ async function expireDeadWorker(db: Database, leaseId: string, log: Logger): Pro
   try {
     failpoint('expire_before_commit');
     const freed = await expireWorker(db, { id: leaseId, beat: null });
-    log.warn({ node: leaseId, freed }, 'a worker died; its work was released');
+    log.warn({ node: leaseId, freed }, 'a worker died; the supervisor released its work');
   } catch (error) {
     // The database is unavailable. A node finds the dead worker by its missing heartbeat later.
-    log.warn({ err: error, node: leaseId }, 'the work of a dead worker could not be released yet');
+    log.warn(
+      { err: error, node: leaseId },
+      'the supervisor could not release the work of a dead worker; a node does, when its heartbeat stays out',
+    );
   }
 }

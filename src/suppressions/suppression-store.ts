@@ -450,7 +450,10 @@ export async function countFullMailbox(
   failure: Scope & { emailId: string; address: string },
 ): Promise<void> {
   await noteQuotaFailure(db, failure).catch((error: unknown) => {
-    log.warn({ email_id: failure.emailId, err: error }, 'a full mailbox was not counted');
+    log.warn(
+      { email_id: failure.emailId, err: error },
+      'this worker could not count a full mailbox; it takes one more to suppress the address',
+    );
   });
 }
 

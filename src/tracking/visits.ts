@@ -140,7 +140,10 @@ export class VisitBuffer {
       return true;
     } catch (error) {
       if (error instanceof DatabaseUnavailable) return false;
-      log.error({ err: error, visits: batch.length }, 'opens and clicks could not be stored');
+      log.error(
+        { err: error, visits: batch.length },
+        'the database refused opens and clicks; this worker dropped them',
+      );
       onResult('dropped', batch.length);
       return true;
     }

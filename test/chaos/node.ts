@@ -253,7 +253,7 @@ export function isBirthWithoutSupervisor(trace: readonly string[]): boolean {
  * granted in time.
  */
 export function isError({ level, msg = '' }: Fields): boolean {
-  return level === 'fatal' || (level === 'error' && msg.includes('ended in an error'));
+  return level === 'fatal' || (level === 'error' && msg.includes('could not finish a'));
 }
 
 type Fields = {

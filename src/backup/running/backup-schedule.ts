@@ -178,7 +178,10 @@ class BackupSchedule implements AsyncDisposable {
       await remove();
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      this.#options.log.warn({ reason }, 'old backups could not be removed');
+      this.#options.log.warn(
+        { reason },
+        'this node could not remove old backups; it tries again after the next backup',
+      );
     }
   }
 

@@ -145,7 +145,10 @@ async function attemptDelivery(
   } catch (error) {
     if (error instanceof SecretUnopenable) return deferUntilKeyOpens(delivery, options);
     if (!(error instanceof Unsignable)) throw error;
-    options.log.error({ err: error, email_id: delivery.message.id }, 'an email cannot be signed');
+    options.log.error(
+      { err: error, email_id: delivery.message.id },
+      'an email cannot be signed, so this worker settles it as failed',
+    );
     return { kind: 'settle', outcome: UNSIGNABLE, attempt: null, startedMs: null };
   }
 }

@@ -160,7 +160,10 @@ export class Dispatcher implements EmailHandOver {
       this.#pollForMore(delivery);
     } catch (error) {
       const logFields = { err: error, email_id: delivery.message.id };
-      this.#options.log.error(logFields, 'the fair queue could not record the end of an attempt');
+      this.#options.log.error(
+        logFields,
+        'the fair queue could not record the end of an attempt; its outcome is settled nevertheless',
+      );
     }
   }
 
@@ -270,7 +273,10 @@ export class Dispatcher implements EmailHandOver {
     try {
       return this.#fairQueue.startNext();
     } catch (error) {
-      this.#options.log.error({ err: error }, 'a delivery was not started');
+      this.#options.log.error(
+        { err: error },
+        'the fair queue could not start a delivery; this worker tries again when another one ends',
+      );
       return null;
     }
   }
@@ -329,7 +335,10 @@ export class Dispatcher implements EmailHandOver {
     } catch (error) {
       // Either a lock was not granted in time, or it is a bug. The delivery is released and due again in a minute.
       const level = error instanceof DatabaseUnavailable ? 'warn' : 'error';
-      log[level]({ err: error, email_id: delivery.message.id }, 'an attempt ended in an error');
+      log[level](
+        { err: error, email_id: delivery.message.id },
+        'this worker could not finish a delivery; it releases it, to be tried again in a minute',
+      );
       await this.#release([delivery], () => 60_000);
     } finally {
       clearInterval(slotTimer);
@@ -357,7 +366,10 @@ export class Dispatcher implements EmailHandOver {
       this.#fairQueue.endDelivery(delivery);
     } catch (error) {
       const logFields = { err: error, email_id: delivery.message.id };
-      this.#options.log.error(logFields, 'the fair queue could not record the end of a delivery');
+      this.#options.log.error(
+        logFields,
+        'the fair queue could not record the end of a delivery; it counts as running until a restart',
+      );
     }
   }
 

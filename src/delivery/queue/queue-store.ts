@@ -1,8 +1,8 @@
 /**
  * The rows of the queue table: their keys, the release of claimed rows, and what may have stopped a recipient.
  *
- * A claim stores its lease in `holder` and increments a counter, so outcomes of an earlier lease or claim have no effect
- * (settle/settle-store.ts). claim-store.ts claims due rows.
+ * A claim stores its lease in `holder` and increments a counter, so outcomes of an earlier lease or claim have no
+ * effect (settle/settle-store.ts). claim-store.ts claims due rows.
  */
 import { failpoint } from '../../lib/failpoint.ts';
 import type { Scope } from '../../core/scope.ts';
@@ -11,7 +11,10 @@ import { holdsBack } from '../../suppressions/held-back-store.ts';
 import type { Queryable } from '../../database/database.ts';
 import { createLeasedTable } from '../../database/leased-table.ts';
 
-/** True when no worker has leased the row. With `holder is null` the planner could read all waiting mail by a partial index. */
+/**
+ * True when no worker has leased the row. With `holder is null` the planner could read all waiting mail by a partial
+ * index.
+ */
 export const IS_FREE = 'num_nulls(q.holder) = 1';
 
 /** Released rows keep their age up to 50 s, because claims read 60 s below their low-water mark. */

@@ -42,7 +42,10 @@ export class ProviderReport {
         .catch((error: unknown) => {
           // An unknown part was written, so the next write contains all rows.
           this.#node = null;
-          this.#options.log.debug({ err: error }, 'the states of providers could not be written');
+          this.#options.log.debug(
+            { err: error },
+            'this worker could not store the states of providers; it stores all of them next',
+          );
         })
         .finally(() => {
           if (this.#timer !== undefined) this.start();

@@ -293,7 +293,7 @@ export class ClientConnections {
     if (this.#closed === 0 || this.#nowMs - this.#warnedAtMs < WARN_EVERY_MS) return;
     this.#options.log.warn(
       { closed: this.#closed, open: this.#open.size },
-      'HTTP connections were closed: too many, or too slow to read',
+      'this worker closed HTTP connections: there were too many, or clients read too slowly',
     );
     this.#warnedAtMs = this.#nowMs;
     this.#closed = 0;

@@ -1,6 +1,7 @@
 /**
- * Watches the other nodes of the installation, and what they change: expires a node that is silent, releases work
- * without a holder, reports a fail-over of the database, and ends this node when the schema needs newer code.
+ * Watches the other nodes of the installation, and what they change: expires a node that is silent, releases work of
+ * workers that no longer exist, reports a fail-over of the database, and ends this node when the schema needs newer
+ * code.
  */
 import type { Logger } from 'pino';
 import { readTimeline } from '../../database/server/failover.ts';
@@ -70,7 +71,7 @@ export class NodeWatch {
       if (polls < SILENT_POLLS_MAX) continue;
       failpoint('reclaim_before_commit');
       const freed = await expireWorker(database.db, { id, beat });
-      log.warn({ node: id, freed }, 'a node stopped its heartbeat; its work was released');
+      log.warn({ node: id, freed }, 'a worker stopped its heartbeat; this node released its work');
       pool.pollNow();
     }
     const hasLostNode = [...this.#nodes.keys()].some((id) => !observed.has(id));
@@ -83,7 +84,7 @@ export class NodeWatch {
     const { database, log } = this.#options;
     failpoint('orphans_before_release');
     const freed = await releaseOrphans(database.db);
-    if (freed > 0) log.warn({ freed }, 'work without a holder was released');
+    if (freed > 0) log.warn({ freed }, 'this node released work of workers that no longer exist');
   }
 
   /** A promoted standby begins a new timeline. Commits that it did not receive are lost and logged. */

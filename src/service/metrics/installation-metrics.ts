@@ -98,7 +98,7 @@ export class InstallationMetrics implements Disposable {
       this.#hasFailed = false;
     } catch (error) {
       this.#hasFailed = true;
-      log.debug({ err: error }, 'the figures for metrics could not be read');
+      log.debug({ err: error }, 'this node could not read its figures for metrics; it tries again');
     }
   }
 

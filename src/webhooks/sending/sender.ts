@@ -130,7 +130,10 @@ export class WebhookSender {
       return release([claimed], UNSIGNED_DELAY_MS);
     }
     const logFields = { err: error, endpoint_id: endpointId, event_id: eventId };
-    log.error(logFields, 'a webhook attempt ended in an error');
+    log.error(
+      logFields,
+      'this worker could not finish a webhook delivery; it tries again in a minute',
+    );
     return release([claimed], ERROR_DELAY_MS);
   }
 
