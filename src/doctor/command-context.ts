@@ -7,17 +7,17 @@ import type { Config } from '../config/config.ts';
 import { withCheckContext, withCheckedDatabase } from '../service/machine/doctor-context.ts';
 import type { CheckContext, DatabaseAccess } from './check-context.ts';
 
-type ContextParts = Pick<CheckContext, 'config' | 'configProblems' | 'domain'>;
+type ContextOptions = Pick<CheckContext, 'config' | 'configProblems' | 'domain'>;
 
 /** Runs `work` once, with the database open if that is possible. */
 export function withContext<Result extends object>(
   cli: Cli,
-  parts: ContextParts,
+  options: ContextOptions,
   work: (context: CheckContext) => Promise<Result>,
 ): Promise<Result> {
   const { world } = cli;
-  return withAccess(cli, parts.config, (database) =>
-    withCheckContext({ ...parts, database, world }, work),
+  return withAccess(cli, options.config, (database) =>
+    withCheckContext({ ...options, database, world }, work),
   );
 }
 

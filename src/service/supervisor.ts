@@ -76,13 +76,15 @@ type RunOptions = {
 export async function runService(config: Config, options: RunOptions): Promise<number> {
   logUncaught();
   armSupervisor(config.failpoints);
-  let end: number | Config = config;
-  while (typeof end !== 'number') end = await runOnDatabase(end, options);
-  return end;
+  let end = await runOnDatabase(config, options);
+  while (end.kind === 'moved') end = await runOnDatabase(end.config, options);
+  return end.code;
 }
 
-/** @returns the exit code; after a move, the configuration with which the service continues */
-async function runOnDatabase(config: Config, options: RunOptions): Promise<number | Config> {
+/** How a run on one database ends. `moved`: the database was moved, and the service continues with `config`. */
+type RunEnd = { kind: 'exited'; code: number } | { kind: 'moved'; config: Config };
+
+async function runOnDatabase(config: Config, options: RunOptions): Promise<RunEnd> {
   const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
   const signals = listenForStopSignals();
   let pool: WorkerPool | undefined;
@@ -114,15 +116,16 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     const { failed } = workers;
     const ends = [signals.stop, move.moved, database.failed, failed, maintenance.outdated];
     const outcome = await Promise.race(ends);
-    if (outcome === 'moved') return ports; // the same ports, so that clients find it again
+    // The same ports, so that clients find it again.
+    if (outcome === 'moved') return { kind: 'moved', config: ports };
     if (outcome !== 'stop') log.fatal(outcome);
-    return outcome === 'stop' ? 0 : 1;
+    return { kind: 'exited', code: outcome === 'stop' ? 0 : 1 };
   } catch (error) {
-    if (error instanceof StartStopped) return 0;
+    if (error instanceof StartStopped) return { kind: 'exited', code: 0 };
     const { trace, ...failure } = explainFailure(error);
     options.onFailed(failure);
     process.stderr.write(trace);
-    return failure.exitCode;
+    return { kind: 'exited', code: failure.exitCode };
   } finally {
     pool?.killWorkers();
     signals.close();

@@ -24,7 +24,7 @@ import {
   type ReplayRange,
   startReplay,
 } from './replays.ts';
-import { attemptWebhook, type AttemptDependencies } from './sending/attempt.ts';
+import { attemptWebhook, type WebhookAttemptOptions } from './sending/attempt.ts';
 import { formatSecret, SECRET_BYTES } from './sending/signed-request.ts';
 import type { Database } from '../database/database.ts';
 import type { Logger } from 'pino';
@@ -32,7 +32,7 @@ import type { Logger } from 'pino';
 type WebhookEndpoint = endpoints.WebhookEndpoint;
 type WebhookDelivery = deliveries.WebhookDeliveryDetail;
 
-type WebhookServiceOptions = Omit<AttemptDependencies, 'agents'> & {
+type WebhookServiceOptions = Omit<WebhookAttemptOptions, 'agents'> & {
   db: Pick<Database, 'query' | 'readsOf'>;
   log: Pick<Logger, 'info'>;
 };

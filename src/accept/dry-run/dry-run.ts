@@ -113,12 +113,15 @@ const turns = new Turns({ perOwner: 1 });
 
 type DryRunContext = { caller: Caller; email: NewEmail; row: Rehearsal; options: DryRunOptions };
 
-async function describeEmail(message: StoredMessage, parts: DryRunContext): Promise<DryRunReport> {
-  const { caller, row, options } = parts;
+async function describeEmail(
+  message: StoredMessage,
+  context: DryRunContext,
+): Promise<DryRunReport> {
+  const { caller, row, options } = context;
   const [sender, recipients, composed] = await Promise.all([
     options.authenticate(message, options.allowance.forRequest(caller)),
-    recipientsOf(message, parts),
-    turns.run(caller.projectId, () => composeAndLint(message, parts)),
+    recipientsOf(message, context),
+    turns.run(caller.projectId, () => composeAndLint(message, context)),
   ]);
   return {
     outcome: row.isScheduled ? 'schedule' : row.isPaused ? 'hold' : 'send',
@@ -135,10 +138,10 @@ async function describeEmail(message: StoredMessage, parts: DryRunContext): Prom
 
 async function composeAndLint(
   message: StoredMessage,
-  parts: DryRunContext,
+  context: DryRunContext,
 ): Promise<Pick<DryRunReport, 'message' | 'lint'>> {
   await nextTurn();
-  const composed = await compose(message, parts);
+  const composed = await compose(message, context);
   await nextTurn();
   return { message: composed, lint: lintEmail(message) };
 }

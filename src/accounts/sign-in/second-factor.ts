@@ -53,14 +53,14 @@ const CODE_INVALID: Refusal = {
   ],
 };
 
-type Dependencies = { db: Queryable; secrets: SecretBox; world: Pick<World, 'monotonicMs'> };
+type SecondFactorOptions = { db: Queryable; secrets: SecretBox; world: Pick<World, 'monotonicMs'> };
 
 export class SecondFactor {
   readonly #db: Queryable;
   readonly #secrets: SecretBox;
   readonly #limiter: AuthLimiter;
 
-  constructor({ db, secrets, world }: Dependencies) {
+  constructor({ db, secrets, world }: SecondFactorOptions) {
     this.#db = db;
     this.#secrets = secrets;
     this.#limiter = new AuthLimiter(db, world, LIMIT);

@@ -75,7 +75,7 @@ export type SignInRefusal = Refusal & { limit?: LimitState };
 /** `token` and `device` (devices.ts) are for the client only. */
 export type SignedIn = { token: string; device: string; sessionId: string; memberId: string };
 
-type Dependencies = {
+type SignInOptions = {
   db: Database;
   limiter: AuthLimiter;
   limits: SignInLimits;
@@ -92,7 +92,7 @@ export class SignIn {
   readonly #passwords: Passwords;
   readonly #secondFactor: SecondFactor;
 
-  constructor({ db, limiter, limits, devices, passwords, secondFactor }: Dependencies) {
+  constructor({ db, limiter, limits, devices, passwords, secondFactor }: SignInOptions) {
     this.#db = db;
     this.#limiter = limiter;
     this.#limits = limits;

@@ -168,7 +168,7 @@ async function sizingFor(
   return { connections: connectionsMax, memoryBytes, diskBytes: blocks * bsize };
 }
 
-type EngineParts = {
+type StartedEngine = {
   lock: DataDirLock;
   setup: ServerSetup;
   server: RunningServer;
@@ -176,7 +176,7 @@ type EngineParts = {
   isAdopted: boolean;
 };
 
-function createEngine({ lock, setup, server, version, isAdopted }: EngineParts): Engine {
+function createEngine({ lock, setup, server, version, isAdopted }: StartedEngine): Engine {
   const { dataDir, databaseDir, logFile, owner, socketDir } = setup.layout;
   let stopping: Promise<void> | null = null;
   const stopAndUnlock = async (mode: StopMode) => {

@@ -65,14 +65,14 @@ export async function recoverCluster(recovery: Recovery): Promise<void> {
   }
 }
 
-async function recoverInto(layout: Layout, parts: RecoveryParts): Promise<void> {
-  const { recovery } = parts;
+async function recoverInto(layout: Layout, context: RecoveryContext): Promise<void> {
+  const { recovery } = context;
   const newPgDir = createStagingDir(layout);
   try {
     await recovery.restoreFiles(newPgDir);
     writeFileSync(join(newPgDir, 'recovery.signal'), '', { mode: 0o600 });
     if (layout.owner) changeOwnerOfTree(newPgDir, layout.owner);
-    const setup = recoverySetup({ ...layout, pgDir: newPgDir }, parts);
+    const setup = recoverySetup({ ...layout, pgDir: newPgDir }, context);
     const postmaster = await replayWal(setup, recovery.onReplayed);
     try {
       await recovery.adjust(socketAddress(layout.socketDir));
@@ -125,13 +125,16 @@ function requireRecoverable(
   );
 }
 
-type RecoveryParts = { binDir: string; recovery: Recovery; version: string };
+type RecoveryContext = { binDir: string; recovery: Recovery; version: string };
 
 /**
  * All WAL is in pg_wal already, so the command that would fetch more always fails. The database is reachable once the
  * recovery has ended: a hot standby would need the connection limits of the lost server.
  */
-function recoverySetup(layout: Layout, { binDir, recovery, version }: RecoveryParts): ServerSetup {
+function recoverySetup(
+  layout: Layout,
+  { binDir, recovery, version }: RecoveryContext,
+): ServerSetup {
   const config = writeConfig(layout.databaseDir, SIZING);
   const command = commandLine(layout, version, config);
   const settings = {

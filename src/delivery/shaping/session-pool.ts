@@ -61,14 +61,14 @@ export class SessionPool implements SessionOwner {
 
   constructor(
     { provider, source }: PoolKey,
-    parts: { limits: ProviderLimits; window: number; context: PoolContext },
+    options: { limits: ProviderLimits; window: number; context: PoolContext },
   ) {
     this.provider = provider;
     this.source = source;
-    this.limits = parts.limits;
-    this.window = parts.window;
-    this.share = parts.window;
-    this.#context = parts.context;
+    this.limits = options.limits;
+    this.window = options.window;
+    this.share = options.window;
+    this.#context = options.context;
   }
 
   get waitingCount(): number {

@@ -43,8 +43,8 @@ type DeliveryListeners = {
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
 };
 
-/** The parts of delivery, except the dispatcher. */
-type Parts = {
+/** What delivery consists of, except the dispatcher. */
+type DeliveryContext = {
   settling: SettleStore;
   connections: SmtpConnections;
   routing: ReturnType<typeof createRouting>;
@@ -54,7 +54,7 @@ type Parts = {
 };
 
 /**
- * The steps are in the order of construction. Only the dispatcher, which comes last, is called back by parts above it:
+ * The steps are in the order of construction. Only the dispatcher, which comes last, is called back by what is above it:
  * when mail is due, when an attempt has ended, and for its leases.
  */
 export function createDelivery(context: WorkerContext, listeners: DeliveryListeners): Delivering {
@@ -63,14 +63,20 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const routing = createRouting(context);
   const contents = createContents(context);
   const deferrals = createDeferrals(context, connections, () => dispatcher.pollSoon());
-  const parts: Parts = { settling, connections, routing, contents, ...deferrals };
+  const deliveryContext: DeliveryContext = {
+    settling,
+    connections,
+    routing,
+    contents,
+    ...deferrals,
+  };
   const deliver = createDeliver({
-    ...deliverOptions(context, parts),
+    ...deliverOptions(context, deliveryContext),
     onAttemptEnded: (delivery) => dispatcher.endAttempt(delivery),
     isLeased: (delivery) => dispatcher.isLeased(delivery),
   });
-  const dispatcher = createDispatcher(context, parts, deliver);
-  addGauges(context, listeners, { ...parts, dispatcher });
+  const dispatcher = createDispatcher(context, deliveryContext, deliver);
+  addGauges(context, listeners, { ...deliveryContext, dispatcher });
   const { blocks } = deferrals;
   const report = createProviderReport(context, connections);
   blocks.start();
@@ -101,114 +107,6 @@ function createSettling(
     onFailure: (sqlState) => counters.settleFailures.inc({ sqlstate: sqlState }),
     log,
     world: systemWorld,
-  });
-}
-
-function deliverOptions(
-  context: WorkerContext,
-  { routing, ...parts }: Parts,
-): Omit<DeliverOptions, 'onAttemptEnded' | 'isLeased'> {
-  const { config, secrets } = context;
-  const { relay, inboundPort, logRecipients, retryWaitsMs } = config;
-  return {
-    ...context,
-    ...routing,
-    ...parts,
-    world: systemWorld,
-    viaRelay: relay !== null,
-    takesReports: inboundPort !== null,
-    hasHostName: isUsableHostName(config),
-    logRecipients,
-    retryWaitsMs,
-    returnPathSecret: () => secrets.derive(RETURN_PATH),
-    onAttemptSettled: (attempt) => countAttempt(context, attempt),
-  };
-}
-
-function createDispatcher(
-  { db, log, lease }: WorkerContext,
-  { settling, connections, routing, contents, earlyRetries }: Parts,
-  deliver: Deliver,
-): Dispatcher {
-  return new Dispatcher({
-    db: db.settling,
-    world: systemWorld,
-    log,
-    lease,
-    deliver,
-    contents,
-    connections,
-    mailRouting: routing.mailRouting,
-    earlyRetries,
-    unsettled: settling,
-  });
-}
-
-function addGauges(
-  { registry, labels }: WorkerContext,
-  { unsettledWebhooks }: DeliveryListeners,
-  { dispatcher, settling, connections, blocks }: Parts & { dispatcher: Dispatcher },
-): void {
-  addDeliveryGauges(registry, labels, {
-    waiting: () => dispatcher.queuedCount,
-    runningCount: () => dispatcher.runningCount,
-    unsettled: () => ({ delivery: settling.keptCount, webhook: unsettledWebhooks() }),
-    isUplinkDown: () => connections.uplink.isDown,
-    providers: () => [...connections.providers].map((provider) => provider.describe()),
-  });
-  addBlockGauge(registry, labels, () => blocks.blocks);
-}
-
-function createProviderReport(
-  { db, log, lease }: WorkerContext,
-  connections: SmtpConnections,
-): ProviderReport {
-  const { leaseId } = lease;
-  return new ProviderReport({ db, world: systemWorld, log, leaseId, connections });
-}
-
-/** Time in which a stop tries to write refused outcomes, and its minimum after a slow stop. */
-const STOP_SETTLE_WITHIN_MS = 10_000;
-const STOP_SETTLE_MIN_MS = 1_000;
-
-async function stopDelivering(dispatcher: Dispatcher, settling: SettleStore): Promise<void> {
-  const stoppingSinceMs = systemWorld.monotonicMs();
-  await dispatcher.stop();
-  const leftMs = STOP_SETTLE_WITHIN_MS - (systemWorld.monotonicMs() - stoppingSinceMs);
-  await settling.stop(Math.max(STOP_SETTLE_MIN_MS, leftMs));
-}
-
-/** Constructs the parts that defer mail because of our uplink, or because a provider refuses us. */
-function createDeferrals(
-  context: WorkerContext,
-  { uplink }: SmtpConnections,
-  onDue: () => void,
-): { earlyRetries: EarlyRetries; blocks: ProviderBlocks } {
-  const world = systemWorld;
-  const { db, log, config } = context;
-  const { shaping, sources, hostname } = config;
-  const earlyRetries = new EarlyRetries({ db: db.settling, world, log, uplink, onDue });
-  const blocks = new ProviderBlocks({
-    db: db.settling,
-    world,
-    log,
-    rules: shaping.block,
-    sources,
-    heloName: hostname,
-    onDue,
-    onEnded: (provider) => earlyRetries.retryAfterBlock(provider),
-  });
-  return { earlyRetries, blocks };
-}
-
-function createContents({ db }: WorkerContext): ContentMemory {
-  return new ContentMemory({
-    world: systemWorld,
-    load: async (head) => {
-      const message = (await loadMessages(db.settling, [head])).get(head.id);
-      if (!message) throw new Error(`queued email ${head.id} has no content`);
-      return message;
-    },
   });
 }
 
@@ -253,6 +151,61 @@ function createOwnBroker(
   return (messages) => broker.receive(ONLY_WORKER, messages);
 }
 
+function createContents({ db }: WorkerContext): ContentMemory {
+  return new ContentMemory({
+    world: systemWorld,
+    load: async (head) => {
+      const message = (await loadMessages(db.settling, [head])).get(head.id);
+      if (!message) throw new Error(`queued email ${head.id} has no content`);
+      return message;
+    },
+  });
+}
+
+/** Constructs what defers mail because of our uplink, or because a provider refuses us. */
+function createDeferrals(
+  context: WorkerContext,
+  { uplink }: SmtpConnections,
+  onDue: () => void,
+): { earlyRetries: EarlyRetries; blocks: ProviderBlocks } {
+  const world = systemWorld;
+  const { db, log, config } = context;
+  const { shaping, sources, hostname } = config;
+  const earlyRetries = new EarlyRetries({ db: db.settling, world, log, uplink, onDue });
+  const blocks = new ProviderBlocks({
+    db: db.settling,
+    world,
+    log,
+    rules: shaping.block,
+    sources,
+    heloName: hostname,
+    onDue,
+    onEnded: (provider) => earlyRetries.retryAfterBlock(provider),
+  });
+  return { earlyRetries, blocks };
+}
+
+function deliverOptions(
+  context: WorkerContext,
+  { routing, ...rest }: DeliveryContext,
+): Omit<DeliverOptions, 'onAttemptEnded' | 'isLeased'> {
+  const { config, secrets } = context;
+  const { relay, inboundPort, logRecipients, retryWaitsMs } = config;
+  return {
+    ...context,
+    ...routing,
+    ...rest,
+    world: systemWorld,
+    viaRelay: relay !== null,
+    takesReports: inboundPort !== null,
+    hasHostName: isUsableHostName(config),
+    logRecipients,
+    retryWaitsMs,
+    returnPathSecret: () => secrets.derive(RETURN_PATH),
+    onAttemptSettled: (attempt) => countAttempt(context, attempt),
+  };
+}
+
 function countAttempt({ activity, counters }: WorkerContext, attempt: SettledAttempt): void {
   activity.attempted(attempt);
   counters.attempts.inc({ status: attempt.status });
@@ -260,4 +213,57 @@ function countAttempt({ activity, counters }: WorkerContext, attempt: SettledAtt
   if (attempt.firstAfterMs !== null) {
     counters.firstAttemptSeconds.observe(attempt.firstAfterMs / 1000);
   }
+}
+
+function createDispatcher(
+  { db, log, lease }: WorkerContext,
+  { settling, connections, routing, contents, earlyRetries }: DeliveryContext,
+  deliver: Deliver,
+): Dispatcher {
+  return new Dispatcher({
+    db: db.settling,
+    world: systemWorld,
+    log,
+    lease,
+    deliver,
+    contents,
+    connections,
+    mailRouting: routing.mailRouting,
+    earlyRetries,
+    unsettled: settling,
+  });
+}
+
+function addGauges(
+  { registry, labels }: WorkerContext,
+  { unsettledWebhooks }: DeliveryListeners,
+  { dispatcher, settling, connections, blocks }: DeliveryContext & { dispatcher: Dispatcher },
+): void {
+  addDeliveryGauges(registry, labels, {
+    waiting: () => dispatcher.queuedCount,
+    runningCount: () => dispatcher.runningCount,
+    unsettled: () => ({ delivery: settling.keptCount, webhook: unsettledWebhooks() }),
+    isUplinkDown: () => connections.uplink.isDown,
+    providers: () => [...connections.providers].map((provider) => provider.describe()),
+  });
+  addBlockGauge(registry, labels, () => blocks.blocks);
+}
+
+function createProviderReport(
+  { db, log, lease }: WorkerContext,
+  connections: SmtpConnections,
+): ProviderReport {
+  const { leaseId } = lease;
+  return new ProviderReport({ db, world: systemWorld, log, leaseId, connections });
+}
+
+/** Time in which a stop tries to write refused outcomes, and its minimum after a slow stop. */
+const STOP_SETTLE_WITHIN_MS = 10_000;
+const STOP_SETTLE_MIN_MS = 1_000;
+
+async function stopDelivering(dispatcher: Dispatcher, settling: SettleStore): Promise<void> {
+  const stoppingSinceMs = systemWorld.monotonicMs();
+  await dispatcher.stop();
+  const leftMs = STOP_SETTLE_WITHIN_MS - (systemWorld.monotonicMs() - stoppingSinceMs);
+  await settling.stop(Math.max(STOP_SETTLE_MIN_MS, leftMs));
 }

@@ -13,19 +13,19 @@ import type { Database, Queryable } from '../../database/database.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 
-type DiagnosisParts = {
+type InquiryOptions = {
+  dispatcher: NewEmailOptions['handOver'];
   findRoute: FindRoute;
   domains: DomainService;
   isSettlingStalled: () => boolean;
 };
-type InquiryParts = DiagnosisParts & { dispatcher: NewEmailOptions['handOver'] };
 
 export function createInquiries(
   context: WorkerContext,
-  parts: InquiryParts,
+  options: InquiryOptions,
 ): { dryRun: DryRun; diagnose: Diagnose } {
   const { builder, config, db } = context;
-  const { dispatcher, domains, findRoute } = parts;
+  const { dispatcher, domains, findRoute } = options;
   const { sending: limit, recipients: recipientLimit } = config.limits;
   const allowance = new LookupAllowance(systemWorld);
   const routeFor = createFindRouteFor(findRoute);
@@ -43,13 +43,13 @@ export function createInquiries(
     findRoute: ({ environment, tls }, destination) => routeFor(environment, destination, tls),
     allowance,
   });
-  return { dryRun, diagnose: createDiagnosis(db, allowance, parts) };
+  return { dryRun, diagnose: createDiagnosis(db, allowance, options) };
 }
 
 function createDiagnosis(
   db: Queryable & Pick<Database, 'transaction'>,
   allowance: LookupAllowance,
-  { domains, findRoute, isSettlingStalled }: DiagnosisParts,
+  { domains, findRoute, isSettlingStalled }: InquiryOptions,
 ): Diagnose {
   const routeFor = createFindRouteFor(findRoute);
   return createDiagnose({

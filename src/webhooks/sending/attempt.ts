@@ -16,7 +16,7 @@ import type { PayloadFormat, SealedSecrets } from '../endpoint-store.ts';
 import { outcomeOfResponse, type ResponseOutcome } from './response.ts';
 import { formatPayload, type OtherFormats, signedHeaders } from './signed-request.ts';
 
-export type AttemptDependencies = {
+export type WebhookAttemptOptions = {
   world: World;
   secrets: SecretBox;
   resolver: Pick<Resolver, 'a' | 'aaaa'>;
@@ -40,24 +40,21 @@ const RESPONSE_KEPT_BYTES = 4_096;
 
 /** @throws SecretUnopenable when the current secret cannot be decrypted */
 export async function attemptWebhook(
-  dependencies: AttemptDependencies,
+  options: WebhookAttemptOptions,
   request: WebhookRequest,
 ): Promise<ResponseOutcome> {
-  const response = await post(dependencies, request);
-  const { world } = dependencies;
+  const response = await post(options, request);
+  const { world } = options;
   const { attempts } = request;
   return outcomeOfResponse(response, { attempts, random: world.random(), nowMs: world.now() });
 }
 
-function post(
-  dependencies: AttemptDependencies,
-  request: WebhookRequest,
-): Promise<GuardedResponse> {
-  const { world, guard, resolver, agents, otherFormats } = dependencies;
+function post(options: WebhookAttemptOptions, request: WebhookRequest): Promise<GuardedResponse> {
+  const { world, guard, resolver, agents, otherFormats } = options;
   const { eventId, url, event, format } = request;
   const body = formatPayload(event, format, otherFormats);
   const timestampS = Math.floor(world.now() / 1000);
-  const secrets = openSecrets(dependencies, request);
+  const secrets = openSecrets(options, request);
   return guardedRequest({
     url,
     method: 'POST',
@@ -74,7 +71,7 @@ function post(
 }
 
 /** Returns the valid secrets, newest first. */
-function openSecrets({ secrets }: AttemptDependencies, request: WebhookRequest): string[] {
+function openSecrets({ secrets }: WebhookAttemptOptions, request: WebhookRequest): string[] {
   const { endpointId, secret, previousSecret, earlierSecret } = request;
   const current = secrets.open(secret, endpointId);
   // Skips earlier secrets that cannot be opened, so that a new secret repairs the endpoint.

@@ -16,7 +16,7 @@ import type { Database } from '../../database/database.ts';
 import { LeasedQueue, LowWaterMark } from '../../database/leased-queue.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import { advanceReplays } from '../replay-store.ts';
-import type { AttemptDependencies } from './attempt.ts';
+import type { WebhookAttemptOptions } from './attempt.ts';
 import { EndpointQueue } from './endpoint-queue.ts';
 import type { SettledWebhook } from './webhook-outcomes.ts';
 import {
@@ -31,7 +31,7 @@ import {
 } from './webhook-queue-store.ts';
 import { QUICK_MS, WebhookSender } from './sender.ts';
 
-export type WebhookLoopOptions = Omit<AttemptDependencies, 'agents'> & {
+export type WebhookLoopOptions = Omit<WebhookAttemptOptions, 'agents'> & {
   db: Pick<Database, 'sendingWebhooks'>;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
   leaseId: () => string | null;

@@ -10,13 +10,13 @@ import type { Queryable } from '../../database/database.ts';
 import { SecretUnopenable } from '../../secrets/secret-box.ts';
 import { markAndLogUnusable } from '../../secrets/unusable-store.ts';
 import type { ClaimedDelivery } from './webhook-queue-store.ts';
-import { attemptWebhook, type AttemptDependencies } from './attempt.ts';
+import { attemptWebhook, type WebhookAttemptOptions } from './attempt.ts';
 import type { AttemptOutcome } from './response.ts';
 import type { Pace } from './endpoint-queue.ts';
 import type { Settled } from '../../settle/unsettled.ts';
 import { type SettledWebhook, WebhookOutcomes } from './webhook-outcomes.ts';
 
-type WebhookSenderOptions = Omit<AttemptDependencies, 'agents'> & {
+type WebhookSenderOptions = Omit<WebhookAttemptOptions, 'agents'> & {
   db: Queryable;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
   leaseId: () => string | null;
@@ -143,8 +143,8 @@ export class WebhookSender {
     if (type === null || createdAt === null || data === null) return WITHOUT_EVENT;
     failpoint('webhook_before_post');
     if (!this.#options.isFresh() || this.#options.leaseId() !== claimed.leaseId) return null;
-    const dependencies = { ...this.#options, agents: this.#agents };
-    const outcome = await attemptWebhook(dependencies, {
+    const options = { ...this.#options, agents: this.#agents };
+    const outcome = await attemptWebhook(options, {
       ...claimed,
       event: { type, createdAt, data },
     });

@@ -16,7 +16,7 @@ import {
 import {
   BARE_LINE_END,
   HELLO_FIRST,
-  type SessionParts,
+  type SessionContext,
   SmtpServerTransaction,
 } from './server-transaction.ts';
 import { closingReply, serverReply, type ServerReply } from './server-types.ts';
@@ -42,7 +42,7 @@ const LAST_REPLIES = {
 const IDLE_COMMANDS_MAX = 100;
 
 export class SmtpServerSession<User> {
-  readonly #parts: SessionParts<User>;
+  readonly #context: SessionContext<User>;
   readonly #wire: SmtpServerWire;
   readonly #transaction: SmtpServerTransaction<User>;
   #isEnding = false;
@@ -50,14 +50,14 @@ export class SmtpServerSession<User> {
   #errors = 0;
   #idleCommands = 0;
 
-  constructor(wire: SmtpServerWire, parts: SessionParts<User>) {
+  constructor(wire: SmtpServerWire, context: SessionContext<User>) {
     this.#wire = wire;
-    this.#parts = parts;
-    this.#transaction = new SmtpServerTransaction(wire, parts);
+    this.#context = context;
+    this.#transaction = new SmtpServerTransaction(wire, context);
   }
 
   async run(): Promise<void> {
-    const { options, limits, facts } = this.#parts;
+    const { options, limits, facts } = this.#context;
     const logInTimer = startTimer(
       options.logIn === undefined ? Infinity : limits.logInTimeoutMs,
       () => {
@@ -69,7 +69,7 @@ export class SmtpServerSession<User> {
       if (!(await this.#sendGreeting())) return;
       while (!this.#isEnding) await this.#serveCommand();
     } catch (error) {
-      this.#parts.options.onBug?.(error);
+      this.#context.options.onBug?.(error);
     } finally {
       clearTimeout(logInTimer);
       clearTimeout(sessionTimer);
@@ -94,7 +94,7 @@ export class SmtpServerSession<User> {
   }
 
   async #sendGreeting(): Promise<boolean> {
-    const { options } = this.#parts;
+    const { options } = this.#context;
     if (options.tls.mode === 'implicit' && !(await this.#secure())) return false;
     // Early input was sent before the client could read the greeting.
     if (options.refusesEarlyTalkers !== false && (await this.#wire.hasEarlyInput())) {
@@ -107,7 +107,7 @@ export class SmtpServerSession<User> {
 
   async #serveCommand(): Promise<void> {
     if (this.#lastReply !== null) return this.#reply(this.#lastReply);
-    const read = await this.#wire.readLine(this.#parts.limits.commandTimeoutMs);
+    const read = await this.#wire.readLine(this.#context.limits.commandTimeoutMs);
     if (read.kind !== 'line') return this.#end(read);
     const command = readCommand(read.line);
     if (command === null) {
@@ -118,7 +118,7 @@ export class SmtpServerSession<User> {
     try {
       await this.#execute(command);
     } catch (error) {
-      this.#parts.options.onBug?.(error);
+      this.#context.options.onBug?.(error);
       this.#transaction.reset();
       this.#reply(INTERNAL_ERROR);
     }
@@ -181,7 +181,7 @@ export class SmtpServerSession<User> {
     if (!/^[^\s]{1,255}$/.test(name)) {
       return this.#reply(serverReply(501, '5.5.4', `Write ${verb} and the name of your host`));
     }
-    const { facts, options } = this.#parts;
+    const { facts, options } = this.#context;
     this.#transaction.reset();
     facts.helo = name;
     facts.protocol = verb === 'HELO' ? 'SMTP' : 'ESMTP';
@@ -191,7 +191,7 @@ export class SmtpServerSession<User> {
   }
 
   #extensions(): string[] {
-    const { options, facts } = this.#parts;
+    const { options, facts } = this.#context;
     const mayStartTls = options.tls.mode === 'starttls' && facts.tls === null;
     const mayLogIn = options.logIn !== undefined && facts.tls !== null && facts.user === null;
     return [
@@ -208,7 +208,7 @@ export class SmtpServerSession<User> {
   }
 
   #updateProtocol(): void {
-    const { facts } = this.#parts;
+    const { facts } = this.#context;
     if (facts.protocol === 'SMTP') return;
     const { tls, user } = facts;
     const withTls = user === null ? 'ESMTPS' : 'ESMTPSA';
@@ -217,7 +217,7 @@ export class SmtpServerSession<User> {
   }
 
   async #startTls(argument: string): Promise<void> {
-    const { options, facts } = this.#parts;
+    const { options, facts } = this.#context;
     if (options.tls.mode !== 'starttls' || facts.tls !== null) {
       return this.#reply(serverReply(503, '5.5.1', 'This connection has TLS already'));
     }
@@ -235,7 +235,7 @@ export class SmtpServerSession<User> {
   }
 
   async #secure(): Promise<boolean> {
-    const { options, limits, facts } = this.#parts;
+    const { options, limits, facts } = this.#context;
     const context = options.tls.context();
     if (context === null || !(await this.#wire.secure(context, limits.tlsTimeoutMs))) return false;
     facts.tls = this.#wire.tls;
@@ -243,14 +243,14 @@ export class SmtpServerSession<User> {
   }
 
   async #auth(argument: string): Promise<void> {
-    const { options, facts } = this.#parts;
+    const { options, facts } = this.#context;
     const refused = this.#authRefusal();
     if (refused !== null || options.logIn === undefined)
       return this.#reply(refused ?? INTERNAL_ERROR);
     let end: LineRead | null = null;
     const read = await readCredentials(argument, async (challenge) => {
       this.#wire.reply(serverReply(334, null, challenge || ' '));
-      const line = await this.#wire.readLine(this.#parts.limits.commandTimeoutMs);
+      const line = await this.#wire.readLine(this.#context.limits.commandTimeoutMs);
       if (line.kind === 'line') return line.line.toString('latin1');
       end = line;
       return null;
@@ -260,13 +260,13 @@ export class SmtpServerSession<User> {
     const result = await options.logIn(facts, read);
     if ('refused' in result) return this.#reply(result.refused);
     facts.user = result.user;
-    this.#parts.connection.recordLogIn();
+    this.#context.connection.recordLogIn();
     this.#updateProtocol();
     this.#reply(serverReply(235, '2.7.0', 'Welcome'));
   }
 
   #authRefusal(): ServerReply | null {
-    const { options, facts } = this.#parts;
+    const { options, facts } = this.#context;
     if (options.logIn === undefined) return serverReply(502, '5.5.1', 'AUTH is not offered here');
     if (facts.tls === null) {
       return serverReply(538, '5.7.11', 'Say STARTTLS first: no password goes over plain text');
@@ -295,7 +295,7 @@ export class SmtpServerSession<User> {
     if (reply.code >= 400 && reply.isExcused !== true) this.#errors += 1;
     this.#wire.reply(reply);
     if (reply.closes === true) this.#isEnding = true;
-    if (this.#isEnding || this.#errors < this.#parts.limits.errorsPerSession) return;
+    if (this.#isEnding || this.#errors < this.#context.limits.errorsPerSession) return;
     this.#isEnding = true;
     this.#wire.reply(serverReply(421, '4.7.0', 'Too many errors'));
   }

@@ -17,7 +17,7 @@ import {
 } from './server-types.ts';
 import type { SmtpServerWire } from './server-wire.ts';
 
-export type SessionParts<User> = {
+export type SessionContext<User> = {
   options: SmtpSessionOptions<User>;
   limits: SmtpServerLimits;
   connection: AdmittedConnection;
@@ -51,14 +51,14 @@ const SENDER_OK = serverReply(250, '2.1.0', 'Ok');
 const RECIPIENT_OK = serverReply(250, '2.1.5', 'Ok');
 
 export class SmtpServerTransaction<User> {
-  readonly #parts: SessionParts<User>;
+  readonly #context: SessionContext<User>;
   readonly #wire: SmtpServerWire;
   #open: OpenTransaction | null = null;
   #messages = 0;
 
-  constructor(wire: SmtpServerWire, parts: SessionParts<User>) {
+  constructor(wire: SmtpServerWire, context: SessionContext<User>) {
     this.#wire = wire;
-    this.#parts = parts;
+    this.#context = context;
   }
 
   get isOpen(): boolean {
@@ -70,7 +70,7 @@ export class SmtpServerTransaction<User> {
   }
 
   async mail(argument: string): Promise<ServerReply> {
-    const { options, facts, limits, content, messages } = this.#parts;
+    const { options, facts, limits, content, messages } = this.#context;
     const refused = this.#mailRefusal();
     if (refused !== null) return refused;
     const mail = readMail(argument, { dsn: options.offersDsn === true });
@@ -96,7 +96,7 @@ export class SmtpServerTransaction<User> {
   }
 
   #mailRefusal(): ServerReply | null {
-    const { options, facts } = this.#parts;
+    const { options, facts } = this.#context;
     if (facts.helo === '') return HELLO_FIRST;
     if (this.#open !== null) return serverReply(503, '5.5.1', 'A message is already open');
     if (options.logIn === undefined || facts.user !== null) return null;
@@ -105,12 +105,12 @@ export class SmtpServerTransaction<User> {
   }
 
   #tooLargeReply(): ServerReply {
-    const { sizeBytesMax } = this.#parts.options;
+    const { sizeBytesMax } = this.#context.options;
     return serverReply(552, '5.3.4', `A message may have at most ${sizeBytesMax} bytes`);
   }
 
   async rcpt(argument: string): Promise<ServerReply> {
-    const { options, facts, limits } = this.#parts;
+    const { options, facts, limits } = this.#context;
     const open = this.#open;
     if (open === null) return MAIL_FIRST;
     const reply = await this.#addRecipient(open, argument, { options, facts, limits });
@@ -121,7 +121,7 @@ export class SmtpServerTransaction<User> {
   async #addRecipient(
     open: OpenTransaction,
     argument: string,
-    { options, facts, limits }: Pick<SessionParts<User>, 'options' | 'facts' | 'limits'>,
+    { options, facts, limits }: Pick<SessionContext<User>, 'options' | 'facts' | 'limits'>,
   ): Promise<ServerReply | null> {
     const { envelope } = open;
     const { smtpUtf8 } = envelope;
@@ -148,7 +148,7 @@ export class SmtpServerTransaction<User> {
 
   /** Receives the message and has the handler accept it. Returns the reply, or why none can be sent. */
   async data(argument: string): Promise<ServerReply | { kind: 'disconnected' | 'timeout' }> {
-    const { options, limits, content, facts } = this.#parts;
+    const { options, limits, content, facts } = this.#context;
     const open = this.#open;
     if (argument !== '') return serverReply(501, '5.5.4', 'DATA has no arguments');
     if (open === null) return MAIL_FIRST;
@@ -194,7 +194,7 @@ export class SmtpServerTransaction<User> {
     envelope: SmtpEnvelope,
     { message, usedBytes }: Extract<ReceiveResult, { kind: 'message' }>,
   ): Promise<ServerReply> {
-    const { options, facts, content, connection } = this.#parts;
+    const { options, facts, content, connection } = this.#context;
     this.#messages += 1;
     connection.recordMessage();
     try {
