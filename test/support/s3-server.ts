@@ -366,7 +366,16 @@ export function signatureOf(
     date,
     region,
     signed,
-  }: { secret: string; date: string; region: string; signed: string[] },
+    service = 's3',
+    bodyHash = String(headers['x-amz-content-sha256']),
+  }: {
+    secret: string;
+    date: string;
+    region: string;
+    signed: string[];
+    service?: string;
+    bodyHash?: string;
+  },
 ): string {
   const { pathname, searchParams } = new URL(url, 'http://store');
   const query = [...searchParams].map((pair) => pair.map(encode).join('=')).toSorted();
@@ -385,11 +394,12 @@ export function signatureOf(
     ),
     '',
     signed.join(';'),
-    String(headers['x-amz-content-sha256']),
+    bodyHash,
   ].join('\n');
-  const scope = `${date}/${region}/s3/aws4_request`;
+  const scope = `${date}/${region}/${service}/aws4_request`;
   const text = ['AWS4-HMAC-SHA256', headers['x-amz-date'], scope, sha256(canonical)].join('\n');
-  const key = [date, region, 's3', 'aws4_request'].reduce<string | Buffer>(hmac, `AWS4${secret}`);
+  const scopes = [date, region, service, 'aws4_request'];
+  const key = scopes.reduce<string | Buffer>(hmac, `AWS4${secret}`);
   return hmac(key, text).toString('hex');
 }
 
