@@ -7,8 +7,8 @@
  */
 import { spawn } from 'node:child_process';
 import { realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { ended, endLike, whileForwarding } from './child.js';
 import { ensureDashboard } from './dashboard.js';
 import { ensureInstalled, isInstalled, Unusable } from './install.js';
@@ -16,7 +16,8 @@ import { ensureInstalled, isInstalled, Unusable } from './install.js';
 /** The script that needs only the packages of the service. */
 export const SERVICE = 'src/main.ts';
 const OLDEST_LAUNCHER_NODE = 20;
-const OLDEST_PUBLISHED_NODE = 24;
+/** The version of runtime/package.json, on which the tests run. */
+const OLDEST_SERVICE_NODE = 26;
 
 /** Packages with the Node binary, optional dependencies of runtime/package.json. @type {Record<string, string>} */
 const NODE_PACKAGES = {
@@ -61,15 +62,32 @@ export async function withNode(root, work, complain) {
 }
 
 /**
- * Runs a published package's compiled entry in the current Node.
+ * Runs a script of a published package with the Node that was installed with it. Without that (`npm install
+ * --omit=optional`), the current Node must be new enough.
  * @public used by bin/letterhaus, which tools do not recognise without a file extension
- * @param {string} entry path of a JavaScript module that reads process.argv
+ * @param {string} root the folder of the package
+ * @param {string} script path of the script, relative to the package
+ * @param {string[]} args
  */
-export async function runPublished(entry) {
+export async function runPublished(root, script, args) {
   await orComplain(async () => {
-    requireNode(OLDEST_PUBLISHED_NODE);
-    await import(pathToFileURL(entry).href);
+    const node = packagedNode(root);
+    if (node === process.execPath) requireNode(OLDEST_SERVICE_NODE);
+    keepCompiledCode(root);
+    const argv = [join(root, script), ...args];
+    if (isRunningIn(node)) becomeScript(node, argv);
+    else await runChild(node, argv);
   });
+}
+
+/** @param {string} root */
+function packagedNode(root) {
+  const name = NODE_PACKAGES[`${process.platform}-${process.arch}`];
+  try {
+    return createRequire(join(root, 'package.json')).resolve(`${name}/bin/node`);
+  } catch {
+    return process.execPath;
+  }
 }
 
 /** @param {() => Promise<void>} start @param {(sentence: string) => void} [complain] */

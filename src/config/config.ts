@@ -25,6 +25,7 @@ import { type BackupConfig, readBackup } from './backup.ts';
 import { type HttpConfig, readHttp, readSmtp, type SmtpConfig } from './listeners.ts';
 import { type OperatorConfig, readOperator } from './operator.ts';
 import { type ArmedFailpoint, parseFailpoints } from '../lib/failpoint.ts';
+import { moduleFile } from './module-file.ts';
 import { DEFAULT_LIMITS, type Limit, type LimitCategory, parseLimit } from '../core/limits.ts';
 import {
   DEFAULT_RETENTION,
@@ -307,9 +308,8 @@ function readShaping(read: EnvReader): ShapingSettings {
     return DEFAULT_SHAPING;
   }
   // Loaded only with such a file: zod takes 50 ms of CPU time, which every command would pay.
-  const { parseShaping } = createRequire(import.meta.url)(
-    '../delivery/shaping/settings-file.ts',
-  ) as typeof ShapingFile;
+  const file = moduleFile(new URL('../delivery/shaping/settings-file.ts', import.meta.url));
+  const { parseShaping } = createRequire(import.meta.url)(file) as typeof ShapingFile;
   const parsed = parseShaping(text);
   if (!('problems' in parsed)) return parsed;
   for (const problem of parsed.problems) read.addProblem(SHAPING_FILE, `${path}: ${problem}.`);

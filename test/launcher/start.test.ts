@@ -1,7 +1,8 @@
 /** A current clone: the launcher is transparent. */
 import assert from 'node:assert/strict';
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { makeClone } from './clone.ts';
 
@@ -108,4 +109,27 @@ test('a Node that is too old is reported with the required version', async () =>
     run.stderr,
     /^letterhaus: Node 18\.20\.4 is too old .* install Node 20 or newer\.\n$/,
   );
+});
+
+test('an installed clone needs no Node of the system, also through a link; without its own it uses that', async () => {
+  await using clone = await makeClone(ECHO, 'same node');
+  const bundled = join(clone.root, 'node_modules/.bin/node');
+  const link = join(clone.root, 'letterhaus');
+  await mkdir(dirname(bundled));
+  await symlink(process.execPath, bundled);
+  await symlink('bin/letterhaus', link);
+  const run = (program: string, path: string) =>
+    spawnSync(program, ['start', 'a b'], { encoding: 'utf8', env: { PATH: path } });
+  const system = join(clone.root, 'system');
+  await mkdir(system);
+  for (const tool of ['readlink', 'sh'])
+    await symlink(execFileSync('which', [tool], { encoding: 'utf8' }).trim(), join(system, tool));
+  for (const program of [join(clone.root, 'bin/letterhaus'), link]) {
+    const { status, stdout } = run(program, system);
+    assert.deepEqual(JSON.parse(stdout), { args: ['start', 'a b'], main: true });
+    assert.equal(status, 7);
+  }
+  await rm(bundled);
+  assert.match(run(link, system).stderr, /node/, 'there is none');
+  assert.equal(run(link, `${system}:${dirname(process.execPath)}`).status, 7);
 });

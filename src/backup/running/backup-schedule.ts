@@ -7,7 +7,6 @@
  */
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import { overdueCondition } from '../backup-age.ts';
 import { backupPlaceAt } from '../places/locate-place.ts';
@@ -16,11 +15,12 @@ import type { BackupConfig } from '../../config/backup.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 import { JournalKeeper } from './journal-keeper.ts';
+import { moduleFile } from '../../config/module-file.ts';
 import { pause } from '../../lib/pause.ts';
 import type { Queryable } from '../../database/database.ts';
 import type { WorkerPool } from '../../service/pool/worker-pool.ts';
 
-const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
+const MAIN = moduleFile(new URL('../../main.ts', import.meta.url));
 /** Pause before a failed backup is retried; the interval if that is shorter. */
 const RETRY_MS = 10 * 60_000;
 const CHECK_EVERY_MS = 60_000;

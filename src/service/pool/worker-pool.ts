@@ -6,7 +6,6 @@
  */
 import cluster, { type Worker } from 'node:cluster';
 import { totalmem } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import type { Unready } from '../../core/readiness.ts';
 import type { OpensslTuning } from '../machine/openssl-tuning.ts';
@@ -26,6 +25,7 @@ import {
 } from '../worker/worker-messages.ts';
 import { InTransitConnections } from './in-transit-connections.ts';
 import { FrozenWorkerWatch } from './frozen-worker-watch.ts';
+import { moduleFile } from '../../config/module-file.ts';
 import { GIB } from '../../lib/units.ts';
 
 /** The message contains the trace of the worker, so this error needs none. */
@@ -111,7 +111,7 @@ export class WorkerPool {
     this.#readinessLog = new ReadinessLog({ log: options.log, world: systemWorld });
     this.#ready.promise.catch(() => {});
     cluster.setupPrimary({
-      exec: fileURLToPath(new URL('../worker/worker.ts', import.meta.url)),
+      exec: moduleFile(new URL('../worker/worker.ts', import.meta.url)),
       execArgv: [...process.execArgv, ...chooseV8Flags(availableBytes(), options.count)],
     });
     cluster.on('exit', this.#onExit);
