@@ -5,6 +5,7 @@
 import type { AlertFacts } from '../reputation/alert.ts';
 import type { Environment, DomainScope, Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
+import { namedParameters } from '../database/parameters/named-parameters.ts';
 import { WAITING_SHOWN_MAX } from './domain-limits.ts';
 import { type Page, type PageResult, cutToPage } from '../database/page.ts';
 
@@ -158,15 +159,34 @@ export async function setDomainsMax(
   await db.query('update projects set domains_max = $2 where id = $1', [projectId, max]);
 }
 
+const INSERT_PARAMETERS = namedParameters([
+  'projectId',
+  'id',
+  'environment',
+  'name',
+  'status',
+  'rsaSelector',
+  'rsaPublicKey',
+  'rsaPrivateKey',
+  'ed25519Selector',
+  'ed25519PublicKey',
+  'ed25519PrivateKey',
+  'ed25519Verified',
+  'records',
+  'advice',
+  'tls',
+]);
+const NEW = INSERT_PARAMETERS.sql;
+
 const INSERT = `
 insert into domains (project_id, id, environment, name, status, created_at, verified_at,
                      rsa_selector, rsa_public_key, rsa_private_key, ed25519_selector,
                      ed25519_public_key, ed25519_private_key, ed25519_verified, records, advice,
                      tls, paused_at)
-values ($1, $2, $3, $4, $5, app_now(), case when $5 = 'verified' then app_now() end,
-        $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+values (${NEW.projectId}, ${NEW.id}, ${NEW.environment}, ${NEW.name}, ${NEW.status}, app_now(), case when ${NEW.status} = 'verified' then app_now() end,
+        ${NEW.rsaSelector}, ${NEW.rsaPublicKey}, ${NEW.rsaPrivateKey}, ${NEW.ed25519Selector}, ${NEW.ed25519PublicKey}, ${NEW.ed25519PrivateKey}, ${NEW.ed25519Verified}, ${NEW.records}, ${NEW.advice}, ${NEW.tls},
         (select min(g.since) from reputation_alerts g
-          where g.project_id = $1 and g.environment = $3 and g.domain = $4 and g.paused))
+          where g.project_id = ${NEW.projectId} and g.environment = ${NEW.environment} and g.domain = ${NEW.name} and g.paused))
 on conflict (project_id, environment, name) where deleted_at is null do nothing
 returning ${DOMAIN_COLUMNS}`;
 
@@ -176,23 +196,15 @@ returning ${DOMAIN_COLUMNS}`;
  * Returns null when the project already has the name in this environment.
  */
 export async function insertDomain(db: Queryable, domain: NewDomain): Promise<StoredDomain | null> {
-  const [row] = await db.query<StoredDomain>(INSERT, [
-    domain.projectId,
-    domain.id,
-    domain.environment,
-    domain.name,
-    domain.status,
-    domain.rsaSelector,
-    domain.rsaPublicKey,
-    domain.rsaPrivateKey,
-    domain.ed25519Selector,
-    domain.ed25519PublicKey,
-    domain.ed25519PrivateKey,
-    domain.ed25519Verified,
-    JSON.stringify(domain.records),
-    JSON.stringify(domain.advice),
-    domain.tls ?? 'opportunistic',
-  ]);
+  const [row] = await db.query<StoredDomain>(
+    INSERT,
+    INSERT_PARAMETERS.valuesOf({
+      ...domain,
+      records: JSON.stringify(domain.records),
+      advice: JSON.stringify(domain.advice),
+      tls: domain.tls ?? 'opportunistic',
+    }),
+  );
   return row ?? null;
 }
 

@@ -10,6 +10,7 @@ import type { Environment, Scope } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
 import type { Reason } from '../mail/replies/meanings.ts';
 import type { Queryable } from '../database/database.ts';
+import { namedParameters } from '../database/parameters/named-parameters.ts';
 import {
   type AddressIndex,
   INDEX_CONDITIONS,
@@ -272,13 +273,13 @@ export async function listEmails(
   const indexes =
     filter.to === null ? [] : await findAddressIndexes(db, { projectId, key: filter.to });
   const scan: ListScan = { indexes, order: page.before === null ? 'desc' : 'asc' };
-  const where = [
-    scope.projectId,
-    scope.environment,
+  const where = SCAN_PARAMETERS.valuesOf({
+    projectId,
+    environment: scope.environment,
     ...(await idRange(db, page, filter)),
-    filter.to,
-  ];
-  const values = [...where, ...conditions(filter), page.limit + 1];
+    to: filter.to,
+  });
+  const values = [...where, ...filterValues(filter, page.limit + 1)];
   const found = cutToPage(
     (await db.query<SummaryRow>(listSql(scan), values)).map(withStatus),
     page,
@@ -291,15 +292,41 @@ export async function listEmails(
 /** `indexes` are the recipient indexes to search; empty: all emails are searched. */
 type ListScan = { indexes: readonly AddressIndex[]; order: 'desc' | 'asc' };
 
+/** A search of ids needs the first five. The page of emails needs all. */
+const SCAN_PARAMETERS = namedParameters([
+  'projectId',
+  'environment',
+  'olderThan',
+  'newerThan',
+  'to',
+]);
+const FILTER_PARAMETERS = namedParameters(
+  [
+    'from',
+    'subject',
+    'tag',
+    'domain',
+    'keyId',
+    'createdAfter',
+    'createdBefore',
+    'endedRank',
+    'openStatus',
+    'laterStatuses',
+    'limit',
+  ],
+  Object.keys(SCAN_PARAMETERS.sql).length,
+);
+const L = { ...SCAN_PARAMETERS.sql, ...FILTER_PARAMETERS.sql };
+
 const IN_RANGE = `
-       and ($3::uuid is null or (email_id < $3 and uuid_send(email_id) < uuid_send($3)))
-       and ($4::uuid is null or (email_id > $4 and uuid_send(email_id) > uuid_send($4)))
-       and $2::text is not null`;
+       and (${L.olderThan}::uuid is null or (email_id < ${L.olderThan} and uuid_send(email_id) < uuid_send(${L.olderThan})))
+       and (${L.newerThan}::uuid is null or (email_id > ${L.newerThan} and uuid_send(email_id) > uuid_send(${L.newerThan})))
+       and ${L.environment}::text is not null`;
 
 /** Both indexes contain ids as bytes, which sort like ids. */
 const scanIndexSql = (index: AddressIndex, order: ListScan['order']): string => `
     select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
-     where ${INDEX_CONDITIONS[index]('$5')}${IN_RANGE}
+     where ${INDEX_CONDITIONS[index](L.to)}${IN_RANGE}
      order by place ${order} limit ${SCAN_MAX}`;
 
 const scanRecipientsSql = ({ indexes, order }: ListScan): string => {
@@ -310,14 +337,14 @@ const scanRecipientsSql = ({ indexes, order }: ListScan): string => {
      order by place ${order} limit ${SCAN_MAX}`;
 };
 
-/** The ids to search, in order. $3 and $4 exclude newer and older ids; $5 is the recipient or null. */
+/** The ids to search, in order. `olderThan` and `newerThan` are ids or null; without a recipient `to` is null. */
 const scanSql = (scan: ListScan, columns = 'id'): string =>
   scan.indexes.length > 0
     ? scanRecipientsSql(scan)
     : `
     select ${columns} from emails
-     where project_id = $1 and environment = $2 and $5::text is null
-       and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
+     where project_id = ${L.projectId} and environment = ${L.environment} and ${L.to}::text is null
+       and (${L.olderThan}::uuid is null or id < ${L.olderThan}) and (${L.newerThan}::uuid is null or id > ${L.newerThan})
      order by id ${scan.order} limit ${SCAN_MAX}`;
 
 /** The emails to search. With a recipient each is read by its id, otherwise in order. */
@@ -327,24 +354,24 @@ const scannedEmailsSql = (scan: ListScan): string =>
     select scanned.place, found.* from (${scanRecipientsSql(scan)}) scanned
      cross join lateral (
         select * from emails
-         where project_id = $1 and environment = $2 and id = scanned.id offset 0) found`
+         where project_id = ${L.projectId} and environment = ${L.environment} and id = scanned.id offset 0) found`
     : scanSql(scan, '*');
 
 const listSql = (scan: ListScan) => `
 select ${SUMMARY_COLUMNS}
   from (${scannedEmailsSql(scan)}) e${JOIN_OPEN_STATUSES}
- where ($6::text is null or coalesce(e.from_key, lower(e.from_address collate "C")) = $6)
-   and ($7::text[] is null or (strpos(lower(e.subject), lower($7[1])) > 0 and not exists (
-          select from unnest($7[2:]) part where strpos(lower(e.subject), lower(part)) = 0)))
-   and ($8::jsonb is null or e.tags @> $8)
-   and ($9::text is null or right(e.from_address, length($9) + 1) = '@' || $9)
-   and ($10::uuid is null or e.key_id = $10)
-   and ($11::timestamptz is null or e.created_at >= $11)
-   and ($12::timestamptz is null or e.created_at < $12)
-   and ($13::smallint is null or (e.open_count = 0 and e.worst = $13))
-   and ($14::text is null or ($14 = any(open.statuses) and not open.statuses && $15::text[]))
+ where (${L.from}::text is null or coalesce(e.from_key, lower(e.from_address collate "C")) = ${L.from})
+   and (${L.subject}::text[] is null or (strpos(lower(e.subject), lower(${L.subject}[1])) > 0 and not exists (
+          select from unnest(${L.subject}[2:]) part where strpos(lower(e.subject), lower(part)) = 0)))
+   and (${L.tag}::jsonb is null or e.tags @> ${L.tag})
+   and (${L.domain}::text is null or right(e.from_address, length(${L.domain}) + 1) = '@' || ${L.domain})
+   and (${L.keyId}::uuid is null or e.key_id = ${L.keyId})
+   and (${L.createdAfter}::timestamptz is null or e.created_at >= ${L.createdAfter})
+   and (${L.createdBefore}::timestamptz is null or e.created_at < ${L.createdBefore})
+   and (${L.endedRank}::smallint is null or (e.open_count = 0 and e.worst = ${L.endedRank}))
+   and (${L.openStatus}::text is null or (${L.openStatus} = any(open.statuses) and not open.statuses && ${L.laterStatuses}::text[]))
  order by ${scan.indexes.length > 0 ? 'e.place' : 'e.id'} ${scan.order}
- limit $16`;
+ limit ${L.limit}`;
 
 const lastScannedSql = (scan: ListScan) => `
 select id from (${scanSql(scan)}) scanned offset ${SCAN_MAX - 1}`;
@@ -352,22 +379,18 @@ select id from (${scanSql(scan)}) scanned offset ${SCAN_MAX - 1}`;
 /** An email with open recipients has the first of these statuses that one of them has. */
 const OPEN_IN_ORDER: readonly Status[] = ['sending', 'queued', 'deferred', 'scheduled'];
 
-/** Returns the parameters $6 to $15. */
-function conditions(filter: EmailFilter): unknown[] {
+function filterValues(filter: EmailFilter, limit: number): unknown[] {
   const { status } = filter;
   const ended = status !== null && isFinal(status);
-  return [
-    filter.from,
-    filter.subject,
-    filter.tag && JSON.stringify([filter.tag]),
-    filter.domain,
-    filter.keyId,
-    filter.createdAfter,
-    filter.createdBefore,
-    ended ? STATUS_RANK[status] : null,
-    ended ? null : status,
-    status === null ? [] : OPEN_IN_ORDER.slice(0, Math.max(0, OPEN_IN_ORDER.indexOf(status))),
-  ];
+  const place = status === null ? 0 : Math.max(0, OPEN_IN_ORDER.indexOf(status));
+  return FILTER_PARAMETERS.valuesOf({
+    ...filter,
+    tag: filter.tag && JSON.stringify([filter.tag]),
+    endedRank: ended ? STATUS_RANK[status] : null,
+    openStatus: ended ? null : status,
+    laterStatuses: OPEN_IN_ORDER.slice(0, place),
+    limit,
+  });
 }
 
 /**
@@ -377,22 +400,24 @@ function conditions(filter: EmailFilter): unknown[] {
 const CLOCK_SLACK_MS = 5 * 60_000;
 
 /**
- * Returns the range of ids to search: older than, newer than. A time converts to an id only approximately, so
+ * Returns the range of ids to search. A time converts to an id only approximately, so
  * created_at is compared too. The skew of a test clock is added.
  */
 async function idRange(
   db: Queryable,
   page: Page,
   { createdAfter, createdBefore }: EmailFilter,
-): Promise<[string | null, string | null]> {
-  if (createdAfter === null && createdBefore === null) return [page.after, page.before];
+): Promise<{ olderThan: string | null; newerThan: string | null }> {
+  if (createdAfter === null && createdBefore === null) {
+    return { olderThan: page.after, newerThan: page.before };
+  }
   const [clock] = await db.query<{ ms: number }>(
     'select extract(epoch from skew)::float8 * 1000 as ms from clock',
   );
   const skewMs = clock?.ms ?? 0;
   const lowest = idAt(createdAfter, -CLOCK_SLACK_MS - Math.max(0, skewMs));
   const highest = idAt(createdBefore, CLOCK_SLACK_MS - Math.min(0, skewMs));
-  return [least(page.after, highest), greatest(page.before, lowest)];
+  return { olderThan: least(page.after, highest), newerThan: greatest(page.before, lowest) };
 }
 
 function idAt(time: Date | null, shiftMs: number): string | null {

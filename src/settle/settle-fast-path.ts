@@ -12,8 +12,9 @@
  */
 import { OPEN_STATUSES, STATUS_RANK } from '../core/statuses.ts';
 import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
-import { binaryArray, literalArray } from '../database/binary-array.ts';
+import { binaryArray, literalArray } from '../database/parameters/binary-array.ts';
 import type { Queryable, Statement } from '../database/database.ts';
+import { namedParameters } from '../database/parameters/named-parameters.ts';
 import type { Settlement } from './settlement.ts';
 import { fanOut } from '../events/event-store.ts';
 import { countSettled } from '../stats/stats-store.ts';
@@ -23,35 +24,53 @@ const FAST_STATUSES = ['delivered', 'sent'] as const;
 type FastStatus = (typeof FAST_STATUSES)[number];
 const OPEN = OPEN_STATUSES.map((status) => `'${status}'`).join();
 
+/** One element of each array belongs to one outcome. */
+const PARAMETERS = namedParameters([
+  'emailCount',
+  'firstId',
+  'lastId',
+  'ids',
+  'leaseId',
+  'positions',
+  'claims',
+  'replies',
+  'providers',
+  'eventIds',
+  'data',
+  'attempts',
+  'projectIds',
+]);
+const P = PARAMETERS.sql;
+
 /**
- * Two conditions are always true. `between $2 and $3` excludes the partitions of other weeks when the statement
- * starts, which saves a quarter of the CPU of a batch of one. `between 1 and $1` makes the planner expect one row, so
- * that it finds each row by its key, even if the tables were empty when the plan was made.
+ * Two conditions are always true. `between firstId and lastId` excludes the partitions of other weeks when the
+ * statement starts, which saves a quarter of the CPU of a batch of one. `between 1 and emailCount` makes the planner
+ * expect one row, so that it finds each row by its key, even if the tables were empty when the plan was made.
  */
 const changeSql = (status: FastStatus, type: EventType): string => `
 with email as materialized (
   select i.ord, now() + (select skew from clock) as now, q.position, e.project_id, e.environment, e.id,
          e.event_count + 1 as seq, e.created_at, e.scheduled_at, e.from_address, e.key_id, e.tags
-    from unnest($4::uuid[], $13::uuid[]) with ordinality as i(id, project_id, ord)
+    from unnest(${P.ids}::uuid[], ${P.projectIds}::uuid[]) with ordinality as i(id, project_id, ord)
    cross join lateral (
       select q.project_id, q.environment, q.position from queue q
-       where q.project_id = i.project_id and q.email_id = i.id and q.position = ($6::int[])[i.ord]
-         and q.holder = $5::uuid and q.claim = ($7::int[])[i.ord] limit 1) q
+       where q.project_id = i.project_id and q.email_id = i.id and q.position = (${P.positions}::int[])[i.ord]
+         and q.holder = ${P.leaseId}::uuid and q.claim = (${P.claims}::int[])[i.ord] limit 1) q
    cross join lateral (
       select e.* from emails e
        where e.project_id = q.project_id and e.environment = q.environment and e.id = i.id
-         and e.id between $2::uuid and $3::uuid
+         and e.id between ${P.firstId}::uuid and ${P.lastId}::uuid
        limit 1 for update skip locked) e
-   where i.ord between 1 and $1::int
+   where i.ord between 1 and ${P.emailCount}::int
 ),
 changed_recipients as (
   update recipients r
      set status = '${status}', attempts = r.attempts + 1, reason = null,
-         smtp = coalesce(($8::json[])[e.ord], r.smtp), provider = ($9::text[])[e.ord],
+         smtp = coalesce((${P.replies}::json[])[e.ord], r.smtp), provider = (${P.providers}::text[])[e.ord],
          completed_at = e.now, next_attempt_at = null
     from email e
    where r.project_id = e.project_id and r.email_id = e.id and r.position = e.position
-     and r.email_id between $2::uuid and $3::uuid
+     and r.email_id between ${P.firstId}::uuid and ${P.lastId}::uuid
      and r.status in (${OPEN})
      and r.completed_at is null
   returning 1
@@ -64,13 +83,13 @@ counted as (
          completed_at = case when e.open_count = 1 then l.now else e.completed_at end
     from email l
    where e.project_id = l.project_id and e.environment = l.environment and e.id = l.id
-     and e.id between $2::uuid and $3::uuid
+     and e.id between ${P.firstId}::uuid and ${P.lastId}::uuid
   returning e.event_count = l.seq as agrees
 ),
 finished as (
   delete from queue q using email e
    where q.project_id = e.project_id and q.email_id = e.id and q.position = e.position
-     and q.holder = $5::uuid and q.claim = ($7::int[])[e.ord]
+     and q.holder = ${P.leaseId}::uuid and q.claim = (${P.claims}::int[])[e.ord]
   returning 1
 ),`;
 
@@ -78,12 +97,12 @@ const notifySql = (status: FastStatus, type: EventType): string => `
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at,
                       data, attempt)
-  select e.project_id, e.environment, e.id, e.seq, ($10::uuid[])[e.ord], '${type}', e.position, e.now,
-         ($11::json[])[e.ord], ($12::json[])[e.ord]
+  select e.project_id, e.environment, e.id, e.seq, (${P.eventIds}::uuid[])[e.ord], '${type}', e.position, e.now,
+         (${P.data}::json[])[e.ord], (${P.attempts}::json[])[e.ord]
     from email e
 ),${fanOut({
   from: 'email e',
-  id: '($10::uuid[])[e.ord]',
+  id: `(${P.eventIds}::uuid[])[e.ord]`,
   subjectId: 'e.id',
   seq: 'e.seq',
   type: `'${type}'`,
@@ -92,7 +111,7 @@ new_events as (
   from: 'email e',
   now: 'e.now',
   status: `'${status}'`,
-  provider: '($9::text[])[e.ord]',
+  provider: `(${P.providers}::text[])[e.ord]`,
 })}
 select array_agg(e.ord::int) as ords, (select count(*) from queued_webhooks)::int as "queuedWebhooks"
   from email e
@@ -168,21 +187,24 @@ export async function storeFast(
   const column = (type: 'text' | 'json', of: (one: FastOutcome) => string | null) =>
     binaryArray(type, fast.map(of));
   const statement = STATEMENTS[fast[0]!.status];
-  const [row] = await db.query<{ ords: number[] | null; queuedWebhooks: number }>(statement, [
-    fast.length,
-    emailIds[0],
-    emailIds.at(-1),
-    literalArray(emailIds),
-    leaseId,
-    literalArray(outcomes.map(({ position }) => position)),
-    literalArray(outcomes.map(({ claim }) => claim)),
-    column('json', ({ smtp }) => smtp),
-    column('text', ({ outcome }) => outcome.provider),
-    literalArray(outcomes.map(({ eventId }) => eventId)),
-    column('json', ({ data }) => data),
-    column('json', ({ attempt }) => attempt),
-    literalArray(outcomes.map(({ projectId }) => projectId)),
-  ]);
+  const [row] = await db.query<{ ords: number[] | null; queuedWebhooks: number }>(
+    statement,
+    PARAMETERS.valuesOf({
+      emailCount: fast.length,
+      firstId: emailIds[0],
+      lastId: emailIds.at(-1),
+      ids: literalArray(emailIds),
+      leaseId,
+      positions: literalArray(outcomes.map(({ position }) => position)),
+      claims: literalArray(outcomes.map(({ claim }) => claim)),
+      replies: column('json', ({ smtp }) => smtp),
+      providers: column('text', ({ outcome }) => outcome.provider),
+      eventIds: literalArray(outcomes.map(({ eventId }) => eventId)),
+      data: column('json', ({ data }) => data),
+      attempts: column('json', ({ attempt }) => attempt),
+      projectIds: literalArray(outcomes.map(({ projectId }) => projectId)),
+    }),
+  );
   const stored = (row?.ords ?? []).map((ord) => outcomes[ord - 1]!);
   return { stored, queuedWebhooks: row?.queuedWebhooks ?? 0 };
 }

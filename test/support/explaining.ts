@@ -201,7 +201,7 @@ class Explaining implements Queryable {
     return prepared;
   }
 
-  /** PostgreSQL formats values that are sent as binary arrays (database/binary-array.ts). */
+  /** PostgreSQL formats values that are sent as binary arrays (database/parameters/binary-array.ts). */
   async #literal(value: unknown, type: string): Promise<string> {
     if (!Buffer.isBuffer(value) || !type.endsWith('[]')) return literal(value);
     const { rows } = await this.#client.query<{ text: string }>(

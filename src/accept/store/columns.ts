@@ -10,7 +10,7 @@ import { formatMailbox, type Mailbox } from '../../mail/address.ts';
 import type { Attachment } from '../../mail/email.ts';
 import type { NewEmail, NewRecipient } from './new-email.ts';
 import { storedAddressKey } from '../../database/address-keys.ts';
-import { binaryArray } from '../../database/binary-array.ts';
+import { binaryArray } from '../../database/parameters/binary-array.ts';
 
 type Item = Parameters<typeof binaryArray>[1][number];
 type Value = Item | number | boolean;

@@ -16,13 +16,31 @@ import { BLOCKS_IN_FACTS } from './limits/limit-blocks.ts';
 import {
   CURRENT_COUNTS,
   configuredLimitValues,
+  LIMIT_PARAMETERS,
   type ConfiguredLimits,
   limitWindow,
   openWindows,
 } from './limits/limit-windows.ts';
-import { binaryArray, literalArray } from '../../database/binary-array.ts';
+import { binaryArray, literalArray } from '../../database/parameters/binary-array.ts';
 import type { Queryable } from '../../database/database.ts';
+import { namedParameters } from '../../database/parameters/named-parameters.ts';
 import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
+
+/** The groups; the recipients and the idempotency keys, each with the number of its group. */
+const PARAMETERS = namedParameters(
+  [
+    'projectIds',
+    'environments',
+    'keyIds',
+    'domains',
+    'recipientGroups',
+    'addressKeys',
+    'keyedGroups',
+    'keys',
+  ],
+  LIMIT_PARAMETERS,
+);
+const P = PARAMETERS.sql;
 
 export const VALID_API_KEY = `
       select k.id from api_keys k
@@ -39,18 +57,18 @@ export const VERIFIED_DOMAIN = `
 
 const SUPPRESSED_RECIPIENTS = `
   select json_agg(json_build_array(r.ord, s.reason, wire_time(s.expires_at)) order by r.ord)
-    from unnest($9::int[], $10::text[]) with ordinality as r(group_number, address_key, ord)
+    from unnest(${P.recipientGroups}::int[], ${P.addressKeys}::text[]) with ordinality as r(group_number, address_key, ord)
    cross join lateral (
       select s.reason, s.expires_at from suppressions s
-       where s.project_id = ($5::uuid[])[r.group_number] and s.environment = ($6::text[])[r.group_number]
+       where s.project_id = (${P.projectIds}::uuid[])[r.group_number] and s.environment = (${P.environments}::text[])[r.group_number]
          and s.address_key = r.address_key and ${holdsBack('t.now')} limit 1) s`;
 
 const EARLIER = `
   select json_agg(json_build_array(r.ord, encode(m.fingerprint, 'hex'), m.response))
-    from unnest($11::int[], $12::text[]) with ordinality as r(group_number, key, ord)
+    from unnest(${P.keyedGroups}::int[], ${P.keys}::text[]) with ordinality as r(group_number, key, ord)
    cross join lateral (
       select m.fingerprint, m.response from idempotency m
-       where m.project_id = ($5::uuid[])[r.group_number] and m.environment = ($6::text[])[r.group_number]
+       where m.project_id = (${P.projectIds}::uuid[])[r.group_number] and m.environment = (${P.environments}::text[])[r.group_number]
          and m.key = r.key and m.expires_at > t.now limit 1) m`;
 
 const limitCountJson = (prefix: '' | 'recipients_', length: string): string => `
@@ -79,7 +97,7 @@ select t.now, t.now::text as "exactNow", wire_time(t.now) as time,
        case when i.group_number = 1 then (${SUPPRESSED_RECIPIENTS}) end as suppressed,
        case when i.group_number = 1 then (${EARLIER}) end as earlier
   from (select now() + skew as now from clock) t
- cross join unnest($5::uuid[], $6::text[], $7::uuid[], $8::text[]) with ordinality
+ cross join unnest(${P.projectIds}::uuid[], ${P.environments}::text[], ${P.keyIds}::uuid[], ${P.domains}::text[]) with ordinality
          as i(project_id, environment, key_id, domain, group_number)
  cross join lateral (${limitWindow('true', '')}) w
  cross join lateral (${openWindows('w')}) o
@@ -119,14 +137,16 @@ export async function readFacts(db: Queryable, query: FactsQuery): Promise<Facts
   const text = (items: readonly string[]) => binaryArray('text', items);
   const rows = await db.query<GroupRow>(isPrepared ? FACTS : FACTS.text, [
     ...configuredLimitValues(query),
-    literalArray(groups.map(({ projectId }) => projectId)),
-    literalArray(groups.map(({ environment }) => environment)),
-    literalArray(groups.map(({ keyId }) => keyId)),
-    text(groups.map(({ from }) => domainOf(from.address))),
-    literalArray(recipients.map(({ index }) => groupNumbers[index]!)),
-    text(recipients.map(({ addressKey }) => addressKey)),
-    literalArray(keyed.map(({ index }) => groupNumbers[index]!)),
-    text(keyed.map(({ key }) => key)),
+    ...PARAMETERS.valuesOf({
+      projectIds: literalArray(groups.map(({ projectId }) => projectId)),
+      environments: literalArray(groups.map(({ environment }) => environment)),
+      keyIds: literalArray(groups.map(({ keyId }) => keyId)),
+      domains: text(groups.map(({ from }) => domainOf(from.address))),
+      recipientGroups: literalArray(recipients.map(({ index }) => groupNumbers[index]!)),
+      addressKeys: text(recipients.map(({ addressKey }) => addressKey)),
+      keyedGroups: literalArray(keyed.map(({ index }) => groupNumbers[index]!)),
+      keys: text(keyed.map(({ key }) => key)),
+    }),
   ]);
   if (rows.length !== groups.length) throw new Error('the limits of a project are missing');
   rows.sort((one, other) => one.groupNumber - other.groupNumber);

@@ -32,6 +32,7 @@ import { fanOut } from '../../events/event-store.ts';
 import { countAccepted } from '../../stats/stats-store.ts';
 import { holdsBack } from '../../suppressions/held-back-store.ts';
 import type { Statement } from '../../database/database.ts';
+import { namedParameters } from '../../database/parameters/named-parameters.ts';
 
 /** The same rule as `storedTracking` of decision.ts; `i` has the email's settings. */
 const TRACKING = `case when i.tracking_base is not null then
@@ -72,23 +73,13 @@ const NOT_PASSED = ['cc_list', 'bcc_list', 'reply_to', 'tags'];
 const PASSED_EMAIL_COLUMNS = EMAIL_COLUMNS.filter(({ name }) => !NOT_PASSED.includes(name));
 
 /** The shared parameters, in order. They follow the limits, and the arrays of columns follow them. */
-const SHARED_PARAMETERS = [
-  'groups',
-  'leaseId',
-  'emailCount',
-  'ids',
-  'groupNumbers',
-  'addressKeys',
-  'projectIds',
-] as const;
+const SHARED_PARAMETERS = namedParameters(
+  ['groups', 'leaseId', 'emailCount', 'ids', 'groupNumbers', 'addressKeys', 'projectIds'],
+  LIMIT_PARAMETERS,
+);
+const SHARED = SHARED_PARAMETERS.sql;
 
-type SharedParameter = (typeof SHARED_PARAMETERS)[number];
-
-const SHARED = Object.fromEntries(
-  SHARED_PARAMETERS.map((name, index) => [name, `$${LIMIT_PARAMETERS + index + 1}`]),
-) as Record<SharedParameter, string>;
-
-const parameters = new ColumnParameters(LIMIT_PARAMETERS + SHARED_PARAMETERS.length);
+const parameters = new ColumnParameters(LIMIT_PARAMETERS + Object.keys(SHARED).length);
 const EMAIL = parameters.elements(PASSED_EMAIL_COLUMNS);
 const CONTENT = parameters.elements(CONTENT_COLUMNS);
 const RECIPIENT = parameters.elements(RECIPIENT_COLUMNS);
@@ -292,7 +283,7 @@ export const FAST_BATCH = statementVariants('accept_fast_batch', BATCH);
 
 type StatementInput = {
   limits: ConfiguredLimits;
-  shared: Record<SharedParameter, unknown>;
+  shared: Record<keyof typeof SHARED, unknown>;
   emails: readonly NewEmail[];
   /** null for the statement without keys. */
   keys: readonly (IdempotencyRow | null)[] | null;
@@ -303,7 +294,7 @@ export function valuesOf({ limits, shared, emails, keys }: StatementInput): unkn
   const recipients = emails.map((email) => email.recipients[0]!);
   return [
     ...configuredLimitValues(limits),
-    ...SHARED_PARAMETERS.map((name) => shared[name]),
+    ...SHARED_PARAMETERS.valuesOf(shared),
     ...arraysOf(PASSED_EMAIL_COLUMNS, emails),
     ...arraysOf(CONTENT_COLUMNS, emails),
     ...arraysOf(RECIPIENT_COLUMNS, recipients),

@@ -23,7 +23,7 @@ import {
 import { type EmailBatch, type EmailResult, fillResponse, type NewEmail } from './new-email.ts';
 import type { FullPathOptions } from './full-path.ts';
 import { commitAccepted } from './insert.ts';
-import { binaryArray, literalArray } from '../../database/binary-array.ts';
+import { binaryArray, literalArray } from '../../database/parameters/binary-array.ts';
 import type { Queryable } from '../../database/database.ts';
 
 export type FastPathOptions = FullPathOptions & {

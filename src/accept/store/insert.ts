@@ -33,12 +33,15 @@ import {
   type ConfiguredLimits,
   limitWindow,
   openWindows,
+  DEMAND_PARAMETERS,
+  DEMAND_PROJECTS,
   DEMANDS,
   type LimitDemand,
   demandValues,
   withLockTimeout,
 } from './limits/limit-windows.ts';
 import { type Queryable, sqlStateOf, type Statement } from '../../database/database.ts';
+import { namedParameters } from '../../database/parameters/named-parameters.ts';
 
 const FACTS_AGE_MAX = `interval '5 seconds'`;
 
@@ -98,21 +101,27 @@ const RECIPIENT_DECISION_COLUMNS: readonly Column<AcceptedRecipient>[] = [
 
 const RECIPIENT_REQUEST_COLUMNS = [...RECIPIENT_COLUMNS, ...QUEUE_COLUMNS];
 
+const PARAMETERS = namedParameters(
+  ['lockTimeoutMs', 'now', 'emailCount', 'keyCount'],
+  DEMAND_PARAMETERS,
+);
+const P = PARAMETERS.sql;
+
 const GUARD = `
-with t as materialized (select $10::timestamptz as now),
+with t as materialized (select ${P.now}::timestamptz as now),
 windows as materialized (
   select w.project_id, w.environment, i.emails, i.recipients, c.*,
          i.emails <= w.max - c.used and i.recipients <= w.recipients_max - c.recipients_used
            as has_room
     from t
    cross join ${DEMANDS}
-   cross join lateral (${limitWindow(withLockTimeout('$9'))}) w
+   cross join lateral (${limitWindow(withLockTimeout(P.lockTimeoutMs))}) w
    cross join lateral (${openWindows('w')}) o
    cross join lateral (select ${CURRENT_COUNTS}) c
 ),
 guard as materialized (
   select t.now > app_now() - ${FACTS_AGE_MAX}
-         and (select count(*) from windows where has_room) = cardinality($5::uuid[]) as holds
+         and (select count(*) from windows where has_room) = cardinality(${DEMAND_PROJECTS}) as holds
     from t
 )`;
 
@@ -126,10 +135,10 @@ spending as (
    where guard.holds and l.project_id = w.project_id and l.environment = w.environment
      and l.category = 'sending'
      -- uses the index for many projects, too, if the plan was made for few
-     and l.project_id = any($5::uuid[])
+     and l.project_id = any(${DEMAND_PROJECTS})
 )`;
 
-const parameters = new ColumnParameters(12);
+const parameters = new ColumnParameters(DEMAND_PARAMETERS + Object.keys(P).length);
 const COMMON_SQL = Object.entries(parameters.elements(COMMON_COLUMNS).byName);
 const EMAIL = parameters.elements(EMAIL_COLUMNS);
 const CONTENT = parameters.elements(CONTENT_COLUMNS);
@@ -141,7 +150,7 @@ accepted as materialized (
   select a.*, t.now, coalesce(a.scheduled_at, t.now) as starts_at
     from t, guard, lateral (
       select ord, ${COMMON_SQL.map(([name, sql]) => `${sql} as ${name}`).join(', ')}
-        from generate_series(1, $11::int) as ord where guard.holds) a
+        from generate_series(1, ${P.emailCount}::int) as ord where guard.holds) a
 ),
 recipient as materialized (
   select r.*, a.project_id, a.environment, a.id as email_id, a.now, a.starts_at, a.lifetime_s,
@@ -219,7 +228,7 @@ new_events as (
 select guard.holds, (select count(*) from queued_webhooks)::int as "queuedWebhooks"
   from guard
  where (select assert_equal((select count(*) from remembered),
-                            case when guard.holds then $12::int else 0 end,
+                            case when guard.holds then ${P.keyCount}::int else 0 end,
                             'unused idempotency keys'))`;
 
 const INSERT: Statement = { name: 'accept_insert', text: `${GUARD},${STORING}` };
@@ -242,10 +251,12 @@ export async function insertAccepted(
   const values = [
     ...configuredLimitValues(options),
     ...demandValues(demands),
-    lockTimeoutMs,
-    facts.exactNow,
-    accepted.length,
-    accepted.filter(({ decision }) => decision.key !== null).length,
+    ...PARAMETERS.valuesOf({
+      lockTimeoutMs,
+      now: facts.exactNow,
+      emailCount: accepted.length,
+      keyCount: accepted.filter(({ decision }) => decision.key !== null).length,
+    }),
     ...arraysOf(COMMON_COLUMNS, accepted),
     ...arraysOf(EMAIL_COLUMNS, emails),
     ...arraysOf(CONTENT_COLUMNS, emails),

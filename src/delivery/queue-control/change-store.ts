@@ -12,6 +12,7 @@
 import type { Environment } from '../../core/scope.ts';
 import type { Address } from '../../mail/address.ts';
 import type { Queryable } from '../../database/database.ts';
+import { namedParameters } from '../../database/parameters/named-parameters.ts';
 import { IS_FREE } from '../queue/queue-store.ts';
 
 export type QueueChange = 'retry' | 'hold' | 'release';
@@ -56,28 +57,45 @@ export const QUEUE_START: QueueCursor = { projectId: NO_ID, emailId: NO_ID, posi
 
 const STEP_ROWS = 2_000;
 
+/** At most `rows` rows after `from…` that match the selector. `ownId` follows: the drop, or the lease that claims. */
+const PARAMETERS = namedParameters([
+  'fromProjectId',
+  'fromEmailId',
+  'fromPosition',
+  'rows',
+  'projectId',
+  'emailId',
+  'lastEmailId',
+  'domain',
+  'provider',
+  'environment',
+  'organizationId',
+  'dropId',
+]);
+const P = { ...PARAMETERS.sql, ownId: `$${Object.keys(PARAMETERS.sql).length + 1}` };
+
 // Without a project, the email is searched by its key in each project.
 const SEEN = `
 seen as materialized (
   select q.project_id, q.email_id, q.position, q.environment, q.destination, q.provider, q.holder,
          q.held, q.due_at, q.drop_id
     from queue q
-   where (q.project_id, q.email_id, q.position) > ($1::uuid, $2::uuid, $3::smallint)
-     and q.project_id <= coalesce($5::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-     and ($6::uuid is null
-          or q.email_id = $6
+   where (q.project_id, q.email_id, q.position) > (${P.fromProjectId}::uuid, ${P.fromEmailId}::uuid, ${P.fromPosition}::smallint)
+     and q.project_id <= coalesce(${P.projectId}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+     and (${P.emailId}::uuid is null
+          or q.email_id = ${P.emailId}
              and q.project_id = any(array(select p.id from projects p
-                                           where $5::uuid is null or p.id = $5)))
+                                           where ${P.projectId}::uuid is null or p.id = ${P.projectId})))
    order by q.project_id, q.email_id, q.position
-   limit $4
+   limit ${P.rows}
 ),
 found as materialized (
   select * from seen
-   where ($7::uuid is null or email_id <= $7) and ($8::text is null or destination = $8)
-     and ($9::text is null or provider = $9) and ($10::text is null or environment = $10)
-     and ($11::uuid is null
-          or project_id in (select p.id from projects p where p.organization_id = $11))
-     and ($12::uuid is null or drop_id = $12 and held)
+   where (${P.lastEmailId}::uuid is null or email_id <= ${P.lastEmailId}) and (${P.domain}::text is null or destination = ${P.domain})
+     and (${P.provider}::text is null or provider = ${P.provider}) and (${P.environment}::text is null or environment = ${P.environment})
+     and (${P.organizationId}::uuid is null
+          or project_id in (select p.id from projects p where p.organization_id = ${P.organizationId}))
+     and (${P.dropId}::uuid is null or drop_id = ${P.dropId} and held)
 )`;
 
 const LAST_FIRST = 'project_id desc, email_id desc, position desc';
@@ -91,7 +109,7 @@ select (select count(*) from found)::int as found,
        (array_agg(position order by ${LAST_FIRST}))[1] as position
   from seen`;
 
-/** `mark` and `restore` belong to a drop that can be undone; $13 is its id. */
+/** `mark` and `restore` belong to a drop that can be undone; `ownId` is its id. */
 export type MarkChange = 'mark' | 'restore';
 
 /** At most 50 s ago, because claims would not find older rows (DUE_BY_AGE in delivery/queue/queue-store.ts). */
@@ -111,14 +129,14 @@ const CHANGES: Readonly<Record<QueueChange | MarkChange, ChangeSql>> = {
     where: `${IS_FREE} and q.held`,
   },
   mark: {
-    set: `held = true, due_at = e.expires_at, drop_id = $13::uuid,
+    set: `held = true, due_at = e.expires_at, drop_id = ${P.ownId}::uuid,
           due_before = case when q.held then null else q.due_at end`,
     where: `${IS_FREE} and q.drop_id is null`,
   },
   restore: {
     set: `held = q.due_before is null, drop_id = null, due_before = null,
           due_at = case when q.due_before is null then q.due_at else ${DUE_AS_BEFORE} end`,
-    where: `${IS_FREE} and q.drop_id = $13::uuid`,
+    where: `${IS_FREE} and q.drop_id = ${P.ownId}::uuid`,
   },
 };
 
@@ -192,7 +210,7 @@ type ClaimedForDrop = {
 
 const CLAIM_STEP = `with${SEEN},
 changed as (
-  update queue q set holder = $13::uuid, claim = q.claim + 1
+  update queue q set holder = ${P.ownId}::uuid, claim = q.claim + 1
     from found f
    where q.project_id = f.project_id and q.email_id = f.email_id and q.position = f.position
      and ${IS_FREE}
@@ -226,23 +244,14 @@ export async function claimStep(
 }
 
 function valuesOf(selector: QueueSelector, from: QueueCursor, rows: number): unknown[] {
-  const { emailId, lastEmailId, domain, provider, projectId, environment } = selector;
-  const { organizationId, dropId } = selector;
-  const start = startOf(projectId, from);
-  return [
-    start.projectId,
-    start.emailId,
-    start.position,
+  const start = startOf(selector.projectId, from);
+  return PARAMETERS.valuesOf({
+    ...selector,
+    fromProjectId: start.projectId,
+    fromEmailId: start.emailId,
+    fromPosition: start.position,
     rows,
-    projectId,
-    emailId,
-    lastEmailId,
-    domain,
-    provider,
-    environment,
-    organizationId,
-    dropId,
-  ];
+  });
 }
 
 /** Skips to the first row of the project, so that rows of others are not read. */

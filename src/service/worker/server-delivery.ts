@@ -43,7 +43,7 @@ type DeliveryListeners = {
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
 };
 
-/** What delivery consists of, except the dispatcher. */
+/** The objects that deliver, without the dispatcher. */
 type DeliveryContext = {
   settling: SettleStore;
   connections: SmtpConnections;
@@ -54,8 +54,8 @@ type DeliveryContext = {
 };
 
 /**
- * The steps are in the order of construction. Only the dispatcher, which comes last, is called back by what is above it:
- * when mail is due, when an attempt has ended, and for its leases.
+ * The steps are in the order of construction. Only the dispatcher, which comes last, is called back by what is above
+ * it: when mail is due, when an attempt has ended, and for its leases.
  */
 export function createDelivery(context: WorkerContext, listeners: DeliveryListeners): Delivering {
   const settling = createSettling(context, listeners);

@@ -31,6 +31,8 @@ import {
   limitWindow,
   openWindows,
   type LimitDemand,
+  DEMAND_PARAMETERS,
+  DEMAND_PROJECTS,
   DEMANDS,
   demandValues,
   SHORT_LOCK_TIMEOUT_MS,
@@ -97,6 +99,9 @@ const CHANGES = `
                               where s.is_ample and ${OF_PROJECT} and ${IS_TO_FILL}
                                 for update skip locked) b) b`;
 
+/** Follows the demands. */
+const LOCK_TIMEOUT = `$${DEMAND_PARAMETERS + 1}`;
+
 /** Finds blocks by their slots alone, because the snapshot may have an earlier state of the other columns. */
 const SHARE_LIMITS = {
   name: 'share_limits',
@@ -105,7 +110,7 @@ with windows as materialized (
   select w.*, b.*, coalesce(cardinality(b.slots) * b.permits, 0) as set_aside
     from (select now() + skew as now from clock) t
    cross join ${DEMANDS}
-   cross join lateral (${limitWindow(withLockTimeout('$9'))}) w
+   cross join lateral (${limitWindow(withLockTimeout(LOCK_TIMEOUT))}) w
    cross join lateral (${openWindows('w')}) o
    cross join lateral (${SHARING}) s
    cross join lateral (${CHANGES}) b
@@ -122,7 +127,7 @@ update limit_windows l
        recipients_used = w.recipients_used - w.returned_recipients + w.set_aside
   from windows w
  where l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
-   and l.project_id = any($5::uuid[]) and w.slots is not null`,
+   and l.project_id = any(${DEMAND_PROJECTS}) and w.slots is not null`,
 };
 
 /** Takes back the blocks of limits whose row has too little capacity for the emails. Fills the others' blocks. */

@@ -2,13 +2,14 @@
  * SQL of the rows of sending limits, for the statements that accept emails. One row for each project and environment
  * has two limits: on emails and on recipients.
  *
- * In the texts, `i` is the request, `t` has the time and `w` is the row. The parameters $1 to $4 of every statement
+ * In the texts, `i` is the request, `t` has the time and `w` is the row. The first parameters of every statement
  * are the configured limits (`configuredLimitValues`). Rows are locked in the order of project and environment, so that
  * statements cannot deadlock.
  */
 import type { Limit } from '../../../core/limits.ts';
 import { type Scope, scopeKey } from '../../../core/scope.ts';
-import { literalArray } from '../../../database/binary-array.ts';
+import { literalArray } from '../../../database/parameters/binary-array.ts';
+import { namedParameters } from '../../../database/parameters/named-parameters.ts';
 
 /** Lock timeout for statements that must not wait long for a locked limit row. */
 export const SHORT_LOCK_TIMEOUT_MS = 100;
@@ -19,29 +20,47 @@ export type ConfiguredLimits = {
   recipientLimit?: Limit | null;
 };
 
+const CONFIGURED = namedParameters(['max', 'windowS', 'recipientsMax', 'recipientsWindowS']);
+
 /** The number of parameters that `configuredLimitValues` returns. A statement's own parameters follow them. */
 export const LIMIT_PARAMETERS = 4;
 
 export function configuredLimitValues({ limit, recipientLimit }: ConfiguredLimits): unknown[] {
-  const recipients = [recipientLimit?.max ?? null, recipientLimit?.windowS ?? null];
-  return [limit.max, limit.windowS, ...recipients];
+  return CONFIGURED.valuesOf({
+    max: limit.max,
+    windowS: limit.windowS,
+    recipientsMax: recipientLimit?.max ?? null,
+    recipientsWindowS: recipientLimit?.windowS ?? null,
+  });
 }
 
 /** The emails and recipients to count in a limit row. */
 export type LimitDemand = Scope & { emails: number; recipients: number };
 
-/** Returns the parameters $5 to $8, in the order in which rows are locked. */
+const DEMAND = namedParameters(
+  ['projectIds', 'environments', 'emails', 'recipients'],
+  LIMIT_PARAMETERS,
+);
+
+/** The number of parameters of statements with DEMANDS before their own: the configured limits and the demands. */
+export const DEMAND_PARAMETERS = LIMIT_PARAMETERS + 4;
+
+/** The projects of the demands, so that an index is used for many of them, too. */
+export const DEMAND_PROJECTS = `${DEMAND.sql.projectIds}::uuid[]`;
+
+/** Returns the parameters of DEMANDS, in the order in which rows are locked. */
 export function demandValues(wanted: readonly LimitDemand[]): unknown[] {
   const sorted = wanted.toSorted((one, other) => (scopeKey(one) < scopeKey(other) ? -1 : 1));
-  return [
-    literalArray(sorted.map(({ projectId }) => projectId)),
-    literalArray(sorted.map(({ environment }) => environment)),
-    literalArray(sorted.map(({ emails }) => emails)),
-    literalArray(sorted.map(({ recipients }) => recipients)),
-  ];
+  return DEMAND.valuesOf({
+    projectIds: literalArray(sorted.map(({ projectId }) => projectId)),
+    environments: literalArray(sorted.map(({ environment }) => environment)),
+    emails: literalArray(sorted.map(({ emails }) => emails)),
+    recipients: literalArray(sorted.map(({ recipients }) => recipients)),
+  });
 }
 
-export const DEMANDS = `unnest($5::uuid[], $6::text[], $7::int[], $8::int[])
+export const DEMANDS = `unnest(${DEMAND.sql.projectIds}::uuid[], ${DEMAND.sql.environments}::text[],
+           ${DEMAND.sql.emails}::int[], ${DEMAND.sql.recipients}::int[])
            as i(project_id, environment, emails, recipients)`;
 
 /**
@@ -58,11 +77,11 @@ export const limitWindow = (condition = 'true', lock = ' for update'): string =>
                where w.project_id = i.project_id and w.environment = i.environment
                  and w.category = 'sending' and ${condition} limit 1${lock}) w
        cross join lateral (
-          select coalesce(w.max, $1::int) as max, coalesce(w.window_s, $2::int) as window_s) m
+          select coalesce(w.max, ${CONFIGURED.sql.max}::int) as max, coalesce(w.window_s, ${CONFIGURED.sql.windowS}::int) as window_s) m
        cross join lateral (
-          select coalesce(w.recipients_max, $3::int, least(m.max * 50::bigint, 2147483647)::int)
+          select coalesce(w.recipients_max, ${CONFIGURED.sql.recipientsMax}::int, least(m.max * 50::bigint, 2147483647)::int)
                    as recipients_max,
-                 coalesce(w.recipients_window_s, $4::int, m.window_s) as window_s) r`;
+                 coalesce(w.recipients_window_s, ${CONFIGURED.sql.recipientsWindowS}::int, m.window_s) as window_s) r`;
 
 /** SQL: whether the windows of both limits are still open. @param w the name of a limitWindow */
 export const openWindows = (w: string): string => `

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
-import { testDatabase } from '../../test/support/postgres.ts';
+import { testDatabase } from '../../../test/support/postgres.ts';
 import { binaryArray } from './binary-array.ts';
-import { CHARACTER } from '../../test/support/characters.ts';
+import { CHARACTER } from '../../../test/support/characters.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

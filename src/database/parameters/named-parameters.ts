@@ -1,0 +1,23 @@
+/**
+ * Names for the parameters of a statement. PostgreSQL numbers them; with many, a reader has to count, and a value put
+ * in the wrong place is noticed by no compiler. The names say which is which, and `valuesOf` passes them in order.
+ */
+
+export type NamedParameters<Name extends string> = {
+  /** `$1`, `$2` … of each name, for the text of the statement. */
+  sql: Readonly<Record<Name, string>>;
+  /** The values in the order of their numbers. */
+  valuesOf: (values: Readonly<Record<Name, unknown>>) => unknown[];
+};
+
+/** @param passedBefore parameters of the statement that come before these */
+export function namedParameters<const Name extends string>(
+  names: readonly Name[],
+  passedBefore = 0,
+): NamedParameters<Name> {
+  const numbered = names.map((name, index) => [name, `$${passedBefore + index + 1}`]);
+  return {
+    sql: Object.fromEntries(numbered) as Record<Name, string>,
+    valuesOf: (values) => names.map((name) => values[name]),
+  };
+}
