@@ -1,16 +1,16 @@
 /**
- * Bounces at full mailboxes, which suppressions/suppression-store.ts counts: how many of them suppress an address, and
- * for how long.
+ * Bounces at full mailboxes, which suppression-store.ts counts: how many of them suppress an address, and for how
+ * long.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { testDatabase } from '../../../test/support/postgres.ts';
-import type { Scope } from '../../core/scope.ts';
-import { forgetExpired } from '../../retention/retention-store.ts';
-import { newId } from '../../database/ids.ts';
-import { createOrganization, createProject } from '../../accounts/projects/project-store.ts';
-import { noteQuotaFailure, findSuppression } from '../../suppressions/suppression-store.ts';
-import { DAY_MS } from '../../lib/units.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import type { Scope } from '../core/scope.ts';
+import { forgetExpired } from '../retention/retention-store.ts';
+import { newId } from '../database/ids.ts';
+import { createOrganization, createProject } from '../accounts/projects/project-store.ts';
+import { noteQuotaFailure, findSuppression } from './suppression-store.ts';
+import { DAY_MS } from '../lib/units.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
