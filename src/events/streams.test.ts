@@ -59,7 +59,7 @@ test('the stream of a client that does not read is ended, and its events are not
     'GET /v1/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n' +
       `Authorization: Bearer ${key}\r\n\r\n`,
   );
-  await waitFor(() => http.log.some(({ msg }) => String(msg).includes('too slow to read')), {
+  await waitFor(() => http.log.some(({ msg }) => String(msg).includes('read too slowly')), {
     what: 'the connection to be closed',
     timeoutMs: 70_000,
   });

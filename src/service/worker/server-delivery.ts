@@ -43,7 +43,7 @@ type DeliveryListeners = {
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
 };
 
-/** The objects that deliver, without the dispatcher. */
+/** Delivery, except its dispatcher. */
 type DeliveryContext = {
   settling: SettleStore;
   connections: SmtpConnections;
