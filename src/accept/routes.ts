@@ -1,5 +1,5 @@
 /**
- * The routes that send: `POST /v1/emails` and `POST /v1/emails/batch`. They check the shape of a request and make
+ * Routes that send: `POST /v1/emails` and `POST /v1/emails/batch`. They check the shape of a request and make
  * drafts, with rendered templates and downloaded files (http-draft.ts, draft.ts). accept.ts stores one email, and
  * dry-run/dry-run.ts only predicts what would happen to it.
  *

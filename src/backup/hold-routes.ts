@@ -1,4 +1,4 @@
-/** API of a restored installation on hold: shows the mail it would send, and releases it. */
+/** Routes of a restored installation on hold: show the mail that it would send, and release it. */
 import { z } from 'zod';
 import type { Refusal } from '../core/refusals.ts';
 import {

@@ -1,4 +1,4 @@
-/** Owners read and set the host that receives the bounces of all domains. */
+/** Routes of the host that receives the bounces of all domains: owners read and set it. */
 import { z } from 'zod';
 import { parseDomain } from '../mail/address.ts';
 import { refuseFields } from '../core/refusals.ts';

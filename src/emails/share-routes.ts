@@ -1,5 +1,5 @@
 /**
- * `POST /v1/emails/:id/share` makes a public link to one rendered email; this file also serves the page behind it.
+ * Routes of shared emails: `POST /v1/emails/:id/share` makes a public link to a rendered email; the other is its page.
  * The dashboard shows the same page in a frame, by a link that lasts a minute.
  *
  * The html is a customer's, so the page is sandboxed: it runs no script and has no origin. Viewing it does not count

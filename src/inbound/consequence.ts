@@ -1,7 +1,7 @@
 /**
- * The effect of a report on the recipient whose return path received it. Pure. The return path identifies the
- * recipient; the content of the report never does. A report may have several results: the one about that
- * recipient decides (mail/reports/deciding-result.ts).
+ * The effect of a report on the recipient whose return path received it. The return path identifies the recipient; the
+ * content of the report never does. A report may have several results: the one about that recipient decides
+ * (mail/reports/deciding-result.ts).
  *
  * - A bounce makes the recipient `bounced`, even if the reply was temporary: the server that accepted the
  *   email has given up. Its classification (mail/reports/classify-report.ts) decides the reason and the

@@ -1,4 +1,4 @@
-/** Messages received by SMTP, for the operator: reports about our mail, and unmatched mail. */
+/** Routes of messages received by SMTP, for operators: reports about our mail, and unmatched mail. */
 import { z } from 'zod';
 import {
   findInbound,

@@ -1,4 +1,4 @@
-/** Lists the open conditions. The event stream of an operator's key shows their beginnings and ends. */
+/** Routes of conditions: list the open ones. The event stream of an operator's key shows their beginnings and ends. */
 import { z } from 'zod';
 import { CONDITION_TYPES } from '../core/operator-events.ts';
 import { type Condition, listConditions } from './condition-store.ts';

@@ -1,4 +1,4 @@
-/** Shows the state of the installation at a glance, for the operator. */
+/** Routes of the state of the installation at a glance, for operators. */
 import { z } from 'zod';
 import packageFile from '../../package.json' with { type: 'json' };
 import { newestToWire } from '../backup/newest-backup.ts';

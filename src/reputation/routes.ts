@@ -1,4 +1,6 @@
-/** Ends the pauses that reputation alerts caused. The settings of a project contain its rule and its alerts. */
+/**
+ * Routes of reputation: end the pauses that alerts caused. The settings of a project contain its rule and its alerts.
+ */
 import { changeQueue } from '../delivery/queue-control/change.ts';
 import { WHOLE_QUEUE } from '../delivery/queue-control/change-store.ts';
 import { findProject } from '../accounts/projects/project-store.ts';

@@ -1,4 +1,4 @@
-/** Serves the API log of a project and environment. */
+/** Routes of the API log of a project and environment. */
 import { z } from 'zod';
 import { isId } from '../database/ids.ts';
 import {

@@ -1,4 +1,4 @@
-/** The text of secret keys: one key, or several with commas between them during a rotation. Pure. */
+/** The text of secret keys: one key, or several with commas between them during a rotation. */
 import { hkdfSync } from 'node:crypto';
 
 /** Octets that identify a key. */

@@ -1,4 +1,4 @@
-/** Route of the counts (stats-report.ts). A key for one domain sees only the counts of that domain. */
+/** Routes of counts (stats-report.ts). A key for one domain sees only the counts of that domain. */
 import { isRefusal } from '../core/refusals.ts';
 import { reportStats } from './stats-report.ts';
 import { callerOf } from '../http/access.ts';

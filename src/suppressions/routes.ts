@@ -1,4 +1,4 @@
-/** Suppressions: list, add, read and remove. file-routes.ts contains the files. */
+/** Routes of suppressions: list, add, read and remove. file-routes.ts contains the files. */
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';

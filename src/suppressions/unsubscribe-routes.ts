@@ -1,6 +1,6 @@
 /**
- * Hosted unsubscribe links (RFC 8058): `/u/<token>`, outside of /v1 and without a key. Recipients open them, and mail
- * programs send the one-click request.
+ * Routes of hosted unsubscribe links (RFC 8058): `/u/<token>`, outside of /v1 and without a key. Recipients open them,
+ * and mail programs send the one-click request.
  *
  * RFC 8058 requires mail programs to POST to the link. Only its token counts: a body of any type and encoding, or
  * none, unsubscribes.

@@ -1,5 +1,5 @@
 /**
- * The links of tracked emails: `/t/<token>`, outside of /v1 and without a key, for recipients and their mail
+ * Routes of the links of tracked emails: `/t/<token>`, outside of /v1 and without a key, for recipients and their mail
  * programs. A link redirects to its target. The pixel of an open is an image.
  *
  * Guarantees: only tokens of this installation get a response, so nobody can redirect to other targets. The response

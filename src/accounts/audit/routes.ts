@@ -1,4 +1,4 @@
-/** Serves the audit log of an organization. */
+/** Routes of the audit log of an organization: its entries, by page. */
 import { z } from 'zod';
 import { ACTOR_TYPES, listAuditEvents, type StoredAuditEvent } from './audit-store.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';

@@ -1,5 +1,5 @@
 /**
- * API keys: reads the caller's own key, and creates, changes and revokes keys of the caller's project and
+ * Routes of API keys: read the caller's own key, and create, change and revoke keys of the caller's project and
  * environment. A key cannot create a key for the other environment or one with more access than itself. For it, a
  * key with more access is a 404.
  */

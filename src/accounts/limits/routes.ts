@@ -1,4 +1,4 @@
-/** The limits of the caller's project and environment. Reading them counts towards none. */
+/** Routes of limits: read those of the caller's project and environment. Reading them counts towards none. */
 import { z } from 'zod';
 import { domainCapacity } from '../../domains/domain-store.ts';
 import { type ListedLimit, listLimits } from './limit-store.ts';

@@ -1,4 +1,7 @@
-/** Members and invitations. For sessions only: a key belongs to a project, members belong to the organization. */
+/**
+ * Routes of members and invitations. For sessions only: a key belongs to a project, members belong to the
+ * organization.
+ */
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type Actor, inviteMember, removeMember, setRole } from './members.ts';

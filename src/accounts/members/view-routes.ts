@@ -1,6 +1,6 @@
 /**
- * Views: named searches in the list of emails. For sessions only. Each member sees only their own, so the audit log
- * does not record them.
+ * Routes of views, which are named searches in the list of emails. For sessions only. Each member sees only their own,
+ * so the audit log does not record them.
  */
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';

@@ -1,4 +1,4 @@
-/** The projects of the caller's organization. Members create and rename them; keys only list them. */
+/** Routes of the projects of the caller's organization: members create and rename them, keys only list them. */
 import { z } from 'zod';
 import { describeAlert } from '../../reputation/alert.ts';
 import { isId } from '../../database/ids.ts';

@@ -1,4 +1,4 @@
-/** The operator's view of projects: lists them, and reads and changes their settings. */
+/** Routes of projects for operators: list them, and read and change their settings. */
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { effectiveAlertRule } from '../../reputation/alert.ts';

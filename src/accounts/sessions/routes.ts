@@ -1,6 +1,6 @@
 /**
- * Sessions: signs in with a password or a one-time link, shows who is signed in, and signs out. These routes take no
- * key. Routes that begin a session respond like `GET /v1/session`.
+ * Routes of sessions: sign in with a password or a one-time link, show who is signed in, sign out. These routes take
+ * no key. Routes that begin a session respond like `GET /v1/session`.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { SignedIn, SignInRefusal } from '../sign-in/sign-in.ts';

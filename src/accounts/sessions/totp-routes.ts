@@ -1,4 +1,4 @@
-/** The second factor of the signed-in member. Switching it on or off also needs the password. */
+/** Routes of the second factor of the signed-in member. Switching it on or off also needs the password. */
 import { isRefusal } from '../../core/refusals.ts';
 import { findTotp } from '../sign-in/totp-store.ts';
 import { notFound, refuse } from '../../http/errors.ts';

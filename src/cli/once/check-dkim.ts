@@ -1,6 +1,6 @@
 /**
  * Verifies the DKIM signatures of a message as a receiver does (RFC 6376 §6, RFC 8463): relaxed/relaxed
- * canonicalization, rsa-sha256 and ed25519-sha256. Shares no code with the signer. Pure.
+ * canonicalization, rsa-sha256 and ed25519-sha256. Shares no code with the signer.
  */
 import { createHash, createPublicKey, verify, type KeyObject } from 'node:crypto';
 

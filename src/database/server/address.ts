@@ -1,6 +1,6 @@
 /**
  * Parses DATABASE_URL: splits it into one URL per host, drops the settings that Letterhaus makes, and shows it without
- * its password. Pure.
+ * its password.
  */
 
 /** Groups: scheme and user, hosts, database name, query. */

@@ -1,4 +1,4 @@
-/** Operator routes for providers that refuse the mail of this service: the list, and an immediate probe. */
+/** Routes of providers that refuse the mail of this service, for operators: the list, and an immediate probe. */
 import { z } from 'zod';
 import { delistingPage } from '../../mail/replies/refusal-subject.ts';
 import { listBlocks, makeDueForProbe, scheduleProbe, type ProviderBlock } from './block-store.ts';

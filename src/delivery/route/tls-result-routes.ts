@@ -1,4 +1,4 @@
-/** Lists the results of TLS sessions for operators: by day and recipient domain, with the result types of RFC 8460. */
+/** Routes of the results of TLS sessions, for operators: by day and recipient domain, with the types of RFC 8460. */
 import { z } from 'zod';
 import { parseDomain } from '../../mail/address.ts';
 import { refuseFields } from '../../core/refusals.ts';

@@ -1,5 +1,5 @@
 /**
- * The DNS records that authorise this service to send for a domain. Pure.
+ * The DNS records that authorise this service to send for a domain.
  *
  * - DKIM, RSA and Ed25519: receivers check our signatures with them. Ed25519 is optional, because some
  *   receivers do not support it and some DNS panels refuse it.

@@ -1,4 +1,4 @@
-/** The history of an address: the events of the emails to it, and its suppressions. */
+/** Routes of the history of an address: the events of the emails to it, and its suppressions. */
 import { z } from 'zod';
 import { type Refusal, refuseFields } from '../../core/refusals.ts';
 import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';

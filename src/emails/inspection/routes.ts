@@ -1,6 +1,6 @@
 /**
- * Routes that inspect one email: the contents of its message, its attachments, and the webhook deliveries of its
- * events. The message is composed again from stored data, like `GET /v1/emails/:id/content`.
+ * Routes of the inspection of one email: the contents of its message, its attachments, and the webhook deliveries of
+ * its events. The message is composed again from stored data, like `GET /v1/emails/:id/content`.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';

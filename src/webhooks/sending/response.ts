@@ -1,4 +1,4 @@
-/** Decides what an endpoint's response means for the webhook delivery and for the endpoint. Pure. */
+/** Decides what an endpoint's response means for the webhook delivery and for the endpoint. */
 import { webhookRetryDelayMs } from '../../core/retry.ts';
 import type { GuardedResponse } from '../../net/http/guarded-client.ts';
 import type { WebhookOutcome } from './webhook-outcomes.ts';

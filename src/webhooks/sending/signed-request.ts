@@ -1,5 +1,5 @@
 /**
- * The body of a webhook request, and the headers that sign it. Pure.
+ * The body of a webhook request, and the headers that sign it.
  *
  * Signatures follow the Standard Webhooks specification (v1, symmetric): HMAC-SHA256 over `id.timestamp.body`, one
  * signature per valid secret. The same three values are also sent under the `svix-` names, which older verifiers

@@ -1,4 +1,4 @@
-/** Converts template sources between Resend's `{{{NAME}}}` and Liquid's `{{ NAME }}`. Pure. */
+/** Converts template sources between Resend's `{{{NAME}}}` and Liquid's `{{ NAME }}`. */
 import { hash } from 'node:crypto';
 
 const NAME = '[A-Za-z_][A-Za-z0-9_]{0,63}';

@@ -1,6 +1,6 @@
 /**
  * Reads times of Resend's clients: a period (`in 1 hour`), or a day with a time (`tomorrow at 9am`, `Friday at 3pm
- * ET`). Pure. A text that is not understood as a whole is refused: mail must not leave at a guessed time.
+ * ET`). A text that is not understood as a whole is refused: mail must not leave at a guessed time.
  *
  * Times without a zone are in UTC. A named zone follows its summer time. When the change of clocks skips a time, it
  * is read an hour later; when a time occurs twice, the first counts.
