@@ -23,9 +23,9 @@ import type { ClientConnections } from './socket/client-connections.ts';
 import {
   BODY_MAX_BYTES,
   refuse,
-  encodingProblemOf,
+  encodingFailureOf,
   refuseEncoding,
-  sendProblem,
+  sendFailure,
   BODY_TOO_LARGE,
 } from './errors.ts';
 import { createLimitHeadersHook } from '../accounts/limits/http-limits.ts';
@@ -258,8 +258,8 @@ const refuseBody: onRequestHookHandler = (request, reply, done) => {
   const { headers, method, routeOptions } = request;
   if (method === 'GET' || method === 'HEAD') return done();
   if (Number(headers['content-length']) > BODY_MAX_BYTES)
-    return void sendProblem(reply, BODY_TOO_LARGE);
-  const encodingProblem = routeOptions.config.takesAnyBody ? null : encodingProblemOf(request);
+    return void sendFailure(reply, BODY_TOO_LARGE);
+  const encodingProblem = routeOptions.config.takesAnyBody ? null : encodingFailureOf(request);
   if (encodingProblem !== null) return void refuseEncoding(reply, encodingProblem);
   done();
 };

@@ -32,7 +32,7 @@ import {
   createErrorHandler,
   malformed,
   PATH_TOO_LONG,
-  sendProblem,
+  sendFailure,
   STOPPING,
 } from './errors.ts';
 import { jsonBodyParser } from './socket/json-body.ts';
@@ -277,8 +277,8 @@ function createFirstChecks(
     const { raw } = request;
     reply.header('x-request-id', request.id);
     const problem = hostProblem(raw, request.url);
-    if (problem !== null) return void sendProblem(reply, malformed(problem));
-    if (request.url.length > PATH_MAX_LENGTH) return void sendProblem(reply, PATH_TOO_LONG);
+    if (problem !== null) return void sendFailure(reply, malformed(problem));
+    if (request.url.length > PATH_MAX_LENGTH) return void sendFailure(reply, PATH_TOO_LONG);
     if (request.is404 && isBrowserVisit(request)) return void redirectToDashboard(reply);
     if (request.is404 || fixedPaths.refuses(request)) {
       return void refuseUnknownRoute({ app, fixedPaths }, request, reply);
@@ -288,7 +288,7 @@ function createFirstChecks(
     if ((isPublic || access === 'sign_in') && !connections.admitAnonymous(request.ip, reply.raw))
       return done(tooManyRequests());
     if (services.isStopping() && !isPublic) {
-      return void sendProblem(reply.header('connection', 'close'), STOPPING);
+      return void sendFailure(reply.header('connection', 'close'), STOPPING);
     }
     done();
   };

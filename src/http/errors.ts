@@ -48,11 +48,11 @@ type HttpCode =
 declare module 'fastify' {
   interface FastifyRequest {
     /** The failure that was sent; null before or without one. */
-    problem: HttpProblem | null;
+    failure: HttpFailure | null;
   }
 }
 
-export type HttpProblem = {
+export type HttpFailure = {
   status: number;
   code: RefusalCode | HttpCode;
   message: string;
@@ -67,31 +67,31 @@ const UNAVAILABLE_RETRY_S = 5;
 const ENCODING_CHARACTERS_MAX = 60;
 export const BODY_MAX_BYTES = 45 * MIB;
 
-export const BODY_TOO_LARGE: HttpProblem = {
+export const BODY_TOO_LARGE: HttpFailure = {
   status: 413,
   code: 'payload_too_large',
   message: 'The body is larger than 45 MB; send smaller attachments.',
 };
 
-export const NOT_JSON: HttpProblem = {
+export const NOT_JSON: HttpFailure = {
   status: 415,
   code: 'unsupported_media_type',
   message: 'The body must be JSON in UTF-8; send it with Content-Type: application/json.',
 };
 
-export const PATH_TOO_LONG: HttpProblem = {
+export const PATH_TOO_LONG: HttpFailure = {
   status: 414,
   code: 'validation_error',
   message: 'The path and query are too long; shorten them.',
 };
 
-export const STOPPING: HttpProblem = {
+export const STOPPING: HttpFailure = {
   status: 503,
   code: 'service_unavailable',
   message: 'The service is stopping; nothing was accepted or changed, try again in a moment.',
 };
 
-const FASTIFY_PROBLEMS: Readonly<Record<string, HttpProblem>> = {
+const FASTIFY_FAILURES: Readonly<Record<string, HttpFailure>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: BODY_TOO_LARGE,
   FST_ERR_CTP_INVALID_MEDIA_TYPE: NOT_JSON,
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: malformed('The body is shorter than its Content-Length.'),
@@ -103,18 +103,18 @@ const FASTIFY_PROBLEMS: Readonly<Record<string, HttpProblem>> = {
 
 export const WRONG_ENVIRONMENT = malformed('Letterhaus-Environment: write live or test.');
 
-export function malformed(message: string): HttpProblem {
+export function malformed(message: string): HttpFailure {
   return { status: 400, code: 'validation_error', message };
 }
 
-/** Carries a problem with the request, for places where Fastify expects an exception (parser, validator). */
+/** Carries the failure of a request, for places where Fastify expects an exception (parser, validator). */
 export class BadRequest extends Error {
   override readonly name = 'BadRequest';
-  readonly problem: HttpProblem;
+  readonly failure: HttpFailure;
 
-  constructor(problem: HttpProblem) {
-    super(problem.message);
-    this.problem = problem;
+  constructor(failure: HttpFailure) {
+    super(failure.message);
+    this.failure = failure;
   }
 }
 
@@ -123,20 +123,20 @@ export function badFields(problems: readonly FieldProblem[]): BadRequest {
   return new BadRequest({ status: 422, code: 'validation_error', message, details });
 }
 
-export function errorBody(problem: HttpProblem, requestId: string): string {
-  const { code, message, details, extraFields } = problem;
+export function errorBody(failure: HttpFailure, requestId: string): string {
+  const { code, message, details, extraFields } = failure;
   return JSON.stringify({
     ...extraFields,
     error: { code, message, request_id: requestId, ...(details && { details }) },
   });
 }
 
-export function sendProblem(reply: FastifyReply, problem: HttpProblem): FastifyReply {
+export function sendFailure(reply: FastifyReply, failure: HttpFailure): FastifyReply {
   const { request } = reply;
-  request.problem = problem;
-  if (problem.status === 503) reply.header('retry-after', UNAVAILABLE_RETRY_S);
-  if (problem.status === 401) reply.header('www-authenticate', 'Bearer');
-  const { status, body } = renderFailure(request, problem);
+  request.failure = failure;
+  if (failure.status === 503) reply.header('retry-after', UNAVAILABLE_RETRY_S);
+  if (failure.status === 401) reply.header('www-authenticate', 'Bearer');
+  const { status, body } = renderFailure(request, failure);
   return reply
     .code(status)
     .header('x-request-id', request.id)
@@ -147,13 +147,13 @@ export function sendProblem(reply: FastifyReply, problem: HttpProblem): FastifyR
 /** Renders a failure in the shape of the API that the path belongs to. */
 function renderFailure(
   request: FastifyRequest,
-  problem: HttpProblem,
+  failure: HttpFailure,
 ): { status: number; body: string } {
   const { id, headers } = request;
   const rootFormat = rootFormatOf(request);
-  if (rootFormat === null) return { status: problem.status, body: errorBody(problem, id) };
+  if (rootFormat === null) return { status: failure.status, body: errorBody(failure, id) };
   const hasKey = headers.authorization !== undefined;
-  return rootFormat.renderFailure(problem, { requestId: id, hasKey });
+  return rootFormat.renderFailure(failure, { requestId: id, hasKey });
 }
 
 /** Sends a refusal. With `limit`, sets the RateLimit headers; an exceeded limit always has one. */
@@ -164,10 +164,10 @@ export function refuse(
   const { refused, limit } = refusal;
   if (limit) setLimitHeaders(reply, limit);
   if (limit && refused === 'rate_limit_error') reply.header('retry-after', limit.resetS);
-  return sendProblem(reply, problemOfRefusal(refusal));
+  return sendFailure(reply, failureOfRefusal(refusal));
 }
 
-export function problemOfRefusal({ refused, message, details }: Refusal): HttpProblem {
+export function failureOfRefusal({ refused, message, details }: Refusal): HttpFailure {
   return { status: STATUS_OF_CODE[refused], code: refused, message, details };
 }
 
@@ -195,7 +195,7 @@ export function setLimitHeaders(reply: FastifyReply, state: LimitState): void {
 /**
  * Returns why the encoding of the body is refused; null without one. None is decoded (RFC 9110 §8.4, §15.5.16).
  */
-export function encodingProblemOf(request: FastifyRequest): HttpProblem | null {
+export function encodingFailureOf(request: FastifyRequest): HttpFailure | null {
   const codings = (request.headers['content-encoding'] ?? '').toLowerCase().split(',');
   const names = codings.map((coding) => coding.trim()).filter((coding) => coding !== '');
   if (names.every((coding) => coding === 'identity') || !hasBody(request)) return null;
@@ -207,9 +207,9 @@ export function encodingProblemOf(request: FastifyRequest): HttpProblem | null {
   return { status: 415, code: 'unsupported_media_type', message };
 }
 
-/** Sends the problem, and names the encoding that is supported. */
-export function refuseEncoding(reply: FastifyReply, problem: HttpProblem): FastifyReply {
-  return sendProblem(reply.header('accept-encoding', 'identity'), problem);
+/** Sends the failure, and names the encoding that is supported. */
+export function refuseEncoding(reply: FastifyReply, failure: HttpFailure): FastifyReply {
+  return sendFailure(reply.header('accept-encoding', 'identity'), failure);
 }
 
 function hasBody({ headers }: FastifyRequest): boolean {
@@ -238,18 +238,18 @@ export function createErrorHandler({
     // Fastify closes the connection when the parser fails, which could discard the response. The rest of the body is
     // read and dropped instead.
     if (reply.hasHeader('connection') && !isStopping()) reply.removeHeader('connection');
-    return sendProblem(reply, problemOf(error, request) ?? logBug(error, request, log));
+    return sendFailure(reply, failureOf(error, request) ?? logBug(error, request, log));
   };
 }
 
-function problemOf(error: FastifyError, request: FastifyRequest): HttpProblem | undefined {
-  if (error instanceof BadRequest) return error.problem;
+function failureOf(error: FastifyError, request: FastifyRequest): HttpFailure | undefined {
+  if (error instanceof BadRequest) return error.failure;
   if (error instanceof MaximumReached) {
     return { status: STATUS_OF_CODE.conflict, code: 'conflict', message: error.message };
   }
   const message = unavailableMessage(error, request);
   if (message !== null) return { status: 503, code: 'service_unavailable', message };
-  return FASTIFY_PROBLEMS[error.code];
+  return FASTIFY_FAILURES[error.code];
 }
 
 /** Returns a message that states only what is certain, because repeating a POST may send twice. */
@@ -285,7 +285,7 @@ function unavailableMessage(error: Error, request: FastifyRequest): string | nul
 }
 
 /** Logs where the error was thrown. Its message and values can contain customer data, so they are not logged. */
-function logBug(error: FastifyError, request: FastifyRequest, log: Logger): HttpProblem {
+function logBug(error: FastifyError, request: FastifyRequest, log: Logger): HttpFailure {
   const { name, code, stack } = error;
   const frames = stack
     ?.split('\n')

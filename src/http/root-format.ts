@@ -6,7 +6,7 @@
 import type { FastifyRequest } from 'fastify';
 
 /** A failure to render (errors.ts). */
-export type RenderedProblem = {
+export type RenderedFailure = {
   status: number;
   code: string;
   message: string;
@@ -17,7 +17,7 @@ export type RootFormat = {
   /** Returns whether a path is one of the mounted API. Called for every request. */
   hasPath(url: string): boolean;
   renderFailure(
-    problem: RenderedProblem,
+    failure: RenderedFailure,
     context: { requestId: string; hasKey: boolean },
   ): { status: number; body: string };
   /** Rewrites the bytes of a JSON body before they are parsed. */

@@ -1,11 +1,11 @@
-/** Routes about the service itself: health, readiness, metrics, the API reference. They need no API key. */
+/** Routes of the service itself: health, readiness, metrics, the API reference. They need no API key. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { type Unready, UNREADY_CODES, unreadySentence } from '../core/readiness.ts';
 import { bearerToken } from './access.ts';
-import { type HttpProblem, JSON_TYPE, sendProblem } from './errors.ts';
+import { type HttpFailure, JSON_TYPE, sendFailure } from './errors.ts';
 import {
   REFERENCE_HEADERS,
   type ReferenceSource,
@@ -98,8 +98,8 @@ function sendUnready(reply: FastifyReply, unready: readonly Unready[]): FastifyR
   const reasons = unready.map((cause) => ({ code: cause.code, message: unreadySentence(cause) }));
   const isAccepting = unready.every((cause) => cause.isAccepting === true);
   const message = `No mail is ${isAccepting ? 'sent' : 'accepted'}: ${unready.map(({ reason }) => reason).join('; ')}.`;
-  const problem: HttpProblem = { status: 503, code: 'service_unavailable', message };
-  return sendProblem(reply, { ...problem, extraFields: { status: 'unready', reasons } });
+  const notReady: HttpFailure = { status: 503, code: 'service_unavailable', message };
+  return sendFailure(reply, { ...notReady, extraFields: { status: 'unready', reasons } });
 }
 
 type ReferencePage = {
@@ -150,13 +150,13 @@ function registerMetrics(app: App, { config, metricsText }: HttpServices): void 
       const token = bearerToken(request.headers.authorization);
       // Digests have equal length, so the comparison discloses nothing about the token.
       const isExpected = token !== null && timingSafeEqual(digest(token), expected);
-      if (!isExpected) return sendProblem(reply, WRONG_TOKEN);
+      if (!isExpected) return sendFailure(reply, WRONG_TOKEN);
       return reply.header('content-type', PROMETHEUS_TEXT).send(await metricsText());
     },
   });
 }
 
-const WRONG_TOKEN: HttpProblem = {
+const WRONG_TOKEN: HttpFailure = {
   status: 401,
   code: 'authentication_error',
   message:

@@ -1,6 +1,6 @@
-/** Requests to a path that does not exist, or with a method that the path does not support. */
+/** Routes of everything else: a path that does not exist, or a method that the path does not support. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { sendProblem } from './errors.ts';
+import { sendFailure } from './errors.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
 
@@ -44,13 +44,13 @@ export function refuseUnknownRoute(
       : fixedMethods.has(candidate),
   );
   if (allowed.length === 0) {
-    return sendProblem(reply, {
+    return sendFailure(reply, {
       status: 404,
       code: 'not_found',
       message: 'This path does not exist; /docs and /openapi.json list all paths.',
     });
   }
-  return sendProblem(reply.header('allow', allowed.join(', ')), {
+  return sendFailure(reply.header('allow', allowed.join(', ')), {
     status: 405,
     code: 'method_not_allowed',
     message: `This path does not support ${method}; it supports ${allowed.join(', ')}.`,

@@ -22,9 +22,9 @@ function problemsOf(value: unknown, httpPart = 'body', of: z.ZodType = schema): 
   const { error } = check(value) as { error?: unknown };
   if (error === undefined) return [];
   assert.ok(error instanceof BadRequest);
-  assert.equal(error.problem.status, 422);
+  assert.equal(error.failure.status, 422);
   assert.ok(error.message.length > 0);
-  return (error.problem.details ?? []).map(({ field, message }) => `${field}: ${message}`);
+  return (error.failure.details ?? []).map(({ field, message }) => `${field}: ${message}`);
 }
 
 const SENTENCES: [unknown, string][] = [

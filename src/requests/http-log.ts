@@ -37,7 +37,7 @@ export function registerRequestLog(
     if (isOfProject && turns.take(caller.projectId)) notes.add(entryOf(request, reply, caller));
     done();
   };
-  app.decorateRequest('problem', null);
+  app.decorateRequest('failure', null);
   app.addHook('onResponse', (request, reply, done) => {
     if (reply.statusCode >= 400) note.call(app, request, reply, done);
     else done();
@@ -84,7 +84,7 @@ export class EntriesPerMinute {
 }
 
 function entryOf(request: FastifyRequest, reply: FastifyReply, caller: Caller): NewApiRequest {
-  const { id, method, problem, body, headers, session } = request;
+  const { id, method, failure, body, headers, session } = request;
   const { projectId, environment } = caller;
   const { statusCode: status } = reply;
   return {
@@ -100,9 +100,9 @@ function entryOf(request: FastifyRequest, reply: FastifyReply, caller: Caller): 
     durationMs: Math.round(reply.elapsedTime),
     network: networkOf(request.ip),
     userAgent: storableText(headers['user-agent'], USER_AGENT_MAX),
-    errorCode: problem?.code ?? null,
-    errorMessage: storableText(problem?.message, MESSAGE_MAX),
-    body: problem === null || body === undefined || body === null ? null : outlineOf(body),
+    errorCode: failure?.code ?? null,
+    errorMessage: storableText(failure?.message, MESSAGE_MAX),
+    body: failure === null || body === undefined || body === null ? null : outlineOf(body),
   };
 }
 

@@ -1,6 +1,7 @@
 /**
- * The suppression list as a file: import of CSV or JSON, export as CSV, both streamed (suppression-files.ts). An
- * import is the only request whose body may be CSV and may exceed 45 MB. It has no time limit as long as data arrives.
+ * Routes of the suppression list as a file: import of CSV or JSON, export as CSV, both streamed
+ * (suppression-files.ts). An import is the only request whose body may be CSV and may exceed 45 MB. It has no time
+ * limit as long as data arrives.
  */
 import { Readable } from 'node:stream';
 import type {
@@ -23,10 +24,10 @@ import {
 import { ReasonNeeded, UnusableFile } from '../move-in/entries.ts';
 import { callerOf } from '../http/access.ts';
 import {
-  encodingProblemOf,
-  type HttpProblem,
+  encodingFailureOf,
+  type HttpFailure,
   refuseEncoding,
-  sendProblem,
+  sendFailure,
 } from '../http/errors.ts';
 import { isFromLocalOperator } from '../http/socket/local-operator.ts';
 import { failures } from '../http/schemas.ts';
@@ -53,7 +54,7 @@ const validateAllButBody: FastifySchemaCompiler<unknown> = (route) =>
 const IMPORTS_MAX = 3;
 const IMPORTS_OF_PROJECT_MAX = 2;
 
-const NOT_A_LIST: HttpProblem = {
+const NOT_A_LIST: HttpFailure = {
   status: 415,
   code: 'unsupported_media_type',
   message:
@@ -157,9 +158,9 @@ function registerImport(
         return importToWire(result);
       } catch (error) {
         drainBody(body, silenceMs);
-        const problem = importProblem(error, result);
-        if (problem === null) throw error;
-        return await sendProblem(reply, problem);
+        const failure = importFailureOf(error, result);
+        if (failure === null) throw error;
+        return await sendFailure(reply, failure);
       } finally {
         slots.release(caller.projectId);
       }
@@ -189,14 +190,14 @@ const requireListType: onRequestHookHandler = (request: FastifyRequest, reply, d
   const { 'content-type': type = '' } = request.headers;
   const isKnown = /^(?:text\/csv|application\/(?:x-nd)?json) *(?:;|$)/i.test(type);
   const charset = /charset="?([^";\s]+)/i.exec(type)?.[1] ?? 'utf-8';
-  const encodingProblem = encodingProblemOf(request);
-  if (encodingProblem !== null) return void refuseEncoding(reply, encodingProblem);
+  const encodingFailure = encodingFailureOf(request);
+  if (encodingFailure !== null) return void refuseEncoding(reply, encodingFailure);
   if (isKnown && /^(utf-?8|us-ascii)$/i.test(charset)) return done();
-  sendProblem(reply, NOT_A_LIST);
+  sendFailure(reply, NOT_A_LIST);
 };
 
 /** Returns the error that ended an import, with the number of rows added before; null for other errors. */
-function importProblem(error: unknown, { added }: ImportResult): HttpProblem | null {
+function importFailureOf(error: unknown, { added }: ImportResult): HttpFailure | null {
   const done = `${added} addresses were added before; importing the file again adds only what is missing`;
   if (error instanceof TooManyRows) {
     const message = `The file has more than ${IMPORT_ROWS_MAX} rows; send the rest in another file. ${done}.`;
@@ -211,10 +212,10 @@ function importProblem(error: unknown, { added }: ImportResult): HttpProblem | n
   }
   if (error instanceof ReasonNeeded) {
     const choices = error.reasons.map((reason) => `?reason=${reason}`).join(' or ');
-    return fileProblem(`${error.message}; say which with ${choices}.`);
+    return fileFailure(`${error.message}; say which with ${choices}.`);
   }
   if (error instanceof UnusableFile) {
-    return fileProblem(added === 0 ? `${error.message}.` : `${error.message}. ${done}.`);
+    return fileFailure(added === 0 ? `${error.message}.` : `${error.message}. ${done}.`);
   }
   if (error instanceof DatabaseUnavailable) {
     const message = `The connection to the database was lost; ${done}.`;
@@ -223,6 +224,6 @@ function importProblem(error: unknown, { added }: ImportResult): HttpProblem | n
   return null;
 }
 
-function fileProblem(message: string): HttpProblem {
+function fileFailure(message: string): HttpFailure {
   return { status: 422, code: 'validation_error', message };
 }

@@ -31,10 +31,10 @@ import {
 } from './session-store.ts';
 import type { Origin } from '../sign-in/sign-in.ts';
 import {
-  type HttpProblem,
-  problemOfRefusal,
+  type HttpFailure,
+  failureOfRefusal,
   refuse,
-  sendProblem,
+  sendFailure,
   WRONG_ENVIRONMENT,
 } from '../../http/errors.ts';
 
@@ -191,8 +191,8 @@ export class Sessions {
     { leastRole, needsSendingKey, onAdmitted }: RequiredRole,
   ): Promise<boolean> {
     const scope = readRequestedScope(request);
-    if ('problem' in scope) {
-      sendProblem(reply, scope.problem);
+    if ('failure' in scope) {
+      sendFailure(reply, scope.failure);
       return false;
     }
     const { db } = this.#options;
@@ -302,14 +302,14 @@ export function isReadOnly({ method }: FastifyRequest): boolean {
 
 function readRequestedScope({
   headers,
-}: FastifyRequest): RequestedScope | { problem: HttpProblem } {
+}: FastifyRequest): RequestedScope | { failure: HttpFailure } {
   const { 'letterhaus-project': projectId, 'letterhaus-environment': environment = 'test' } =
     headers;
   const known = ENVIRONMENTS.find((name) => name === environment);
-  if (known === undefined) return { problem: WRONG_ENVIRONMENT };
+  if (known === undefined) return { failure: WRONG_ENVIRONMENT };
   if (projectId === undefined) return { projectId: null, environment: known };
   if (typeof projectId === 'string' && isId(projectId)) return { projectId, environment: known };
-  return { problem: problemOfRefusal(NO_PROJECT) };
+  return { failure: failureOfRefusal(NO_PROJECT) };
 }
 
 /** Returns null without a project. Without a key, `keyId` is the member's id: only accepting needs a key. */

@@ -1,5 +1,5 @@
 /**
- * The dashboard: static files below /dashboard/, which use the API like any other client.
+ * Routes of the dashboard: static files below /dashboard/, which use the API like any other client.
  *
  * Its pages have paths below /dashboard/ (/dashboard/…/emails/ID), which all return the same document;
  * web/src/router.tsx chooses the page. All other paths of the root belong to the API.
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { chooseEncoding, type DashboardFile, readDashboard } from './dashboard-files.ts';
-import { type HttpProblem, sendProblem } from '../errors.ts';
+import { type HttpFailure, sendFailure } from '../errors.ts';
 import { strangersPolicy } from './html-page.ts';
 import type { App, HttpServices } from '../services.ts';
 
@@ -40,12 +40,12 @@ const PAGE_HEADERS = {
 } as const;
 const ASSET_HEADERS = { 'cache-control': 'public, max-age=31536000, immutable' } as const;
 
-const NOT_BUILT: HttpProblem = {
+const NOT_BUILT: HttpFailure = {
   status: 503,
   code: 'service_unavailable',
   message: 'The dashboard was not built: start the service once as the owner of its folder.',
 };
-const NO_SUCH_FILE: HttpProblem = {
+const NO_SUCH_FILE: HttpFailure = {
   status: 404,
   code: 'not_found',
   message: 'The dashboard has no such file; reload its page.',
@@ -73,15 +73,15 @@ export function registerDashboardRoutes(app: App, { config }: HttpServices): voi
     handler: async (request, reply) => {
       files ??= readDashboard(FOLDER);
       const builtFiles = await files;
-      if (isOfTrackingHost(request.host, config)) return sendProblem(reply, NO_SUCH_FILE);
+      if (isOfTrackingHost(request.host, config)) return sendFailure(reply, NO_SUCH_FILE);
       if (builtFiles === null) {
         files = null; // it may be built later
-        return sendProblem(reply, NOT_BUILT);
+        return sendFailure(reply, NOT_BUILT);
       }
       const { '*': path } = request.params as { '*': string };
       const isAsset = path.startsWith(ASSETS);
       const file = builtFiles.get(isAsset ? path : fileNameFor(path, builtFiles));
-      if (file === undefined) return sendProblem(reply, NO_SUCH_FILE);
+      if (file === undefined) return sendFailure(reply, NO_SUCH_FILE);
       return sendFile(reply.headers(isAsset ? ASSET_HEADERS : PAGE_HEADERS), file);
     },
   });
@@ -93,7 +93,7 @@ function registerFrame(app: App, config: HttpServices['config']): void {
     config: { access: 'public' },
     schema: { hide: true, querystring: z.object({ remote: z.string().optional() }) },
     handler: (request, reply) => {
-      if (isOfTrackingHost(request.host, config)) return sendProblem(reply, NO_SUCH_FILE);
+      if (isOfTrackingHost(request.host, config)) return sendFailure(reply, NO_SUCH_FILE);
       const remote = request.query.remote === 'yes';
       const policy = strangersPolicy({ remote }, 'allow-same-origin');
       return (reply as FastifyReply)

@@ -26,7 +26,7 @@ import {
 } from '../../accounts/projects/project-store.ts';
 import type { SessionState } from '../../accounts/sessions/session-store.ts';
 import { isRefusal, noSuch, type Refusal } from '../../core/refusals.ts';
-import { type HttpProblem, problemOfRefusal, sendProblem, WRONG_ENVIRONMENT } from '../errors.ts';
+import { type HttpFailure, failureOfRefusal, sendFailure, WRONG_ENVIRONMENT } from '../errors.ts';
 import { markAdminSocket, NOBODY_ID } from './local-operator.ts';
 import { OWN_SESSION_OPERATIONS } from '../roles.ts';
 import type { App, HttpServices } from '../services.ts';
@@ -93,8 +93,8 @@ export function admitOperator(
 ): onRequestHookHandler {
   const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<boolean> => {
     const found = await findOperatorScope(db, request, needsProject);
-    if ('problem' in found) {
-      sendProblem(reply, found.problem);
+    if ('failure' in found) {
+      sendFailure(reply, found.failure);
       return false;
     }
     const { organizationId, chosen } = found;
@@ -120,18 +120,18 @@ async function findOperatorScope(
   db: Queryable,
   request: FastifyRequest,
   needsProject: boolean,
-): Promise<OperatorScope | { problem: HttpProblem }> {
+): Promise<OperatorScope | { failure: HttpFailure }> {
   const requested = readRequestedScope(request);
-  if (requested === null) return { problem: WRONG_ENVIRONMENT };
+  if (requested === null) return { failure: WRONG_ENVIRONMENT };
   const { operationId = '' } = request.routeOptions.schema ?? {};
-  if (OWN_SESSION_OPERATIONS.has(operationId)) return { problem: problemOfRefusal(NO_MEMBER) };
+  if (OWN_SESSION_OPERATIONS.has(operationId)) return { failure: failureOfRefusal(NO_MEMBER) };
   const isOfProject = needsProject || requested.project !== undefined;
   const chosen = isOfProject ? await chooseScope(db, request, requested) : null;
-  if (chosen !== null && isRefusal(chosen)) return { problem: problemOfRefusal(chosen) };
+  if (chosen !== null && isRefusal(chosen)) return { failure: failureOfRefusal(chosen) };
   const organizationId = chosen
     ? await findResponsibleOrganization(db, chosen.project.organizationId)
     : await findOrganization(db);
-  if (organizationId === null) return { problem: problemOfRefusal(noSuch('project')) };
+  if (organizationId === null) return { failure: failureOfRefusal(noSuch('project')) };
   return { organizationId, chosen };
 }
 

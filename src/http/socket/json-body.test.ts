@@ -15,7 +15,7 @@ function statusOf(body: string | Uint8Array): number {
     return 200;
   } catch (error) {
     assert.ok(error instanceof BadRequest, String(error));
-    return error.problem.status;
+    return error.failure.status;
   }
 }
 

@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream';
 import { pendingResponseOn } from './client-connections.ts';
 import {
   errorBody,
-  type HttpProblem,
+  type HttpFailure,
   JSON_TYPE,
   malformed,
   PATH_TOO_LONG,
@@ -32,13 +32,13 @@ const MALFORMED = malformed(
 
 const CLEAR_TEXT = malformed('This port serves HTTPS; write https:// in place of http://.');
 
-const TOO_SLOW: HttpProblem = {
+const TOO_SLOW: HttpFailure = {
   status: 408,
   code: 'request_timeout',
   message: 'The request did not arrive in time; send it again.',
 };
 
-const TOO_LATE: HttpProblem = {
+const TOO_LATE: HttpFailure = {
   status: 503,
   code: 'service_unavailable',
   message:
@@ -46,19 +46,19 @@ const TOO_LATE: HttpProblem = {
     'Check the current state before you repeat the request.',
 };
 
-const HEADERS_TOO_LARGE: HttpProblem = {
+const HEADERS_TOO_LARGE: HttpFailure = {
   status: 431,
   code: 'validation_error',
   message: 'The headers are larger than 16 KB; send fewer or shorter ones.',
 };
 
-const NO_TUNNEL: HttpProblem = {
+const NO_TUNNEL: HttpFailure = {
   status: 405,
   code: 'method_not_allowed',
   message: 'CONNECT is not supported: this is not a proxy.',
 };
 
-const UNKNOWN_EXPECTATION: HttpProblem = {
+const UNKNOWN_EXPECTATION: HttpFailure = {
   status: 417,
   code: 'validation_error',
   message: 'The only supported Expect is 100-continue; leave the header out.',
@@ -88,7 +88,7 @@ export function respondToClientError(error: ParserError, socket: Duplex, context
   // Node has removed its listener, and an error event without a listener ends the process.
   socket.on('error', () => socket.destroy());
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const respond = (): void => sendRawResponse(socket, problemOf(error), context);
+  const respond = (): void => sendRawResponse(socket, failureOf(error), context);
   const pending = pendingResponseOn(socket);
   if (pending === null) return respond();
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUpload(pending.req)) return;
@@ -107,15 +107,15 @@ export function respondToClearText(socket: Duplex, context: Context): void {
   sendRawResponse(socket, CLEAR_TEXT, context);
 }
 
-function sendRawResponse(socket: Duplex, problem: HttpProblem, context: Context): void {
+function sendRawResponse(socket: Duplex, failure: HttpFailure, context: Context): void {
   const requestId = context.world.newId();
-  const body = errorBody(problem, requestId);
+  const body = errorBody(failure, requestId);
   const head = [
-    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
+    `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
     `content-type: ${JSON_TYPE}`,
     `content-length: ${Buffer.byteLength(body)}`,
     `x-request-id: ${requestId}`,
-    ...(problem.status === 405 ? ['allow: GET, HEAD, POST, PATCH, DELETE'] : []),
+    ...(failure.status === 405 ? ['allow: GET, HEAD, POST, PATCH, DELETE'] : []),
     'connection: close',
   ];
   if (!socket.writable) return;
@@ -126,11 +126,11 @@ function sendRawResponse(socket: Duplex, problem: HttpProblem, context: Context)
   socket.resume();
   const closeTimer = setTimeout(() => socket.destroy(), READ_WITHIN_MS).unref();
   socket.once('close', () => clearTimeout(closeTimer));
-  logResponse(problem, { requestId, socket }, context);
+  logResponse(failure, { requestId, socket }, context);
 }
 
 function logResponse(
-  { status }: HttpProblem,
+  { status }: HttpFailure,
   { requestId, socket }: { requestId: string; socket: Duplex | null },
   { log }: Context,
 ): void {
@@ -139,7 +139,7 @@ function logResponse(
   log.info({ method: null, route: null, status, request_id: requestId, client }, 'request');
 }
 
-function problemOf(error: ParserError): HttpProblem {
+function failureOf(error: ParserError): HttpFailure {
   switch (error.code) {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return TOO_SLOW;

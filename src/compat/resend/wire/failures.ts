@@ -3,7 +3,7 @@
  * always one of the 21 that clients know: those for PHP and .NET do not recognise a failure with another name.
  */
 import type { RefusalCode } from '../../../core/refusals.ts';
-import type { RenderedProblem } from '../../../http/root-format.ts';
+import type { RenderedFailure } from '../../../http/root-format.ts';
 
 /** First path segments of the root mount, offered or not (mount.ts). */
 const OFFERED = [
@@ -72,24 +72,24 @@ const ERROR_NAMES: Readonly<Record<Exclude<RefusalCode, 'validation_error'>, Err
 };
 
 export function resendFailure(
-  problem: RenderedProblem,
+  failure: RenderedFailure,
   { requestId, hasKey }: { requestId: string; hasKey: boolean },
 ): { status: number; body: string } {
-  const { name, status } = errorNameAndStatus(problem, hasKey);
-  const { message } = problem;
+  const { name, status } = errorNameAndStatus(failure, hasKey);
+  const { message } = failure;
   const body = JSON.stringify({ statusCode: status, name, message, request_id: requestId });
   return { status, body };
 }
 
-function errorNameAndStatus(problem: RenderedProblem, hasKey: boolean): ErrorNaming {
-  const { code, status } = problem;
+function errorNameAndStatus(failure: RenderedFailure, hasKey: boolean): ErrorNaming {
+  const { code, status } = failure;
   if (code === 'authentication_error' && !hasKey) return { name: 'missing_api_key', status };
   if (code in ERROR_NAMES) return ERROR_NAMES[code as keyof typeof ERROR_NAMES];
-  return { name: errorNameOf(problem), status };
+  return { name: errorNameOf(failure), status };
 }
 
 /** Names a failed rule by its first field, and a failure of HTTP by its status. */
-function errorNameOf({ status, message, details }: RenderedProblem): ErrorName {
+function errorNameOf({ status, message, details }: RenderedFailure): ErrorName {
   if (status === 405) return 'method_not_allowed';
   if (status >= 500) return 'internal_server_error';
   const field = details?.[0]?.field.replace(/^\[\d+\]\.?/, '') ?? '';
