@@ -22,7 +22,7 @@ import { openSession, type AbortOptions } from './server/watched-session.ts';
 
 export type { DatabaseAddress } from './server/connect.ts';
 
-/** The role of the service, which may read and write rows (server/roles.ts). */
+/** The role of the service, which may read and write rows (server/database-roles.ts). */
 export const APP_ROLE = 'letterhaus_app';
 
 /** A statement with a name is prepared once per connection. */

@@ -8,7 +8,7 @@
  *
  * No transaction is open during DNS queries (domain-check.ts).
  */
-import type { AuthenticationFinding } from '../core/findings.ts';
+import type { AuthenticationFinding } from '../core/dns-findings.ts';
 import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { DomainScope, Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';

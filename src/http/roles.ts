@@ -8,7 +8,7 @@
  * - An admin changes domains, keys, projects, suppressions, queued mail, and members other than owners.
  * - An owner may do everything. An owner of the first organization also runs the installation.
  */
-import type { Role } from '../core/roles.ts';
+import type { Role } from '../core/member-roles.ts';
 
 const VIEWER_OPERATIONS = [
   'listEmails',

@@ -3,7 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
-import { type Unready, UNREADY_CODES, unreadySentence } from '../core/readiness.ts';
+import { type Unready, UNREADY_CODES, unreadySentence } from '../core/unready.ts';
 import { bearerToken } from './access.ts';
 import { type HttpFailure, JSON_TYPE, sendFailure } from './errors.ts';
 import {

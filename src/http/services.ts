@@ -14,7 +14,7 @@ import type { RefusedLogIn } from '../accounts/sign-in/refused-log-ins.ts';
 import type { NewestBackup } from '../backup/newest-backup.ts';
 import type { Config } from '../config/config.ts';
 import type { OperatorEvents } from '../core/operator-events.ts';
-import type { Unready } from '../core/readiness.ts';
+import type { Unready } from '../core/unready.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { Caller, Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';

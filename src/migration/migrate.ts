@@ -4,7 +4,7 @@
  * database that is ahead of the code is used unchanged, unless it requires newer code (schema-version.ts).
  *
  * The owner's connection that runs this owns schema and partitions. The service works in roles that can only read and
- * write rows, if the server permits creating them (database/server/roles.ts).
+ * write rows, if the server permits creating them (database/server/database-roles.ts).
  */
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -21,7 +21,7 @@ import {
 import { isServerUnsuitable, requireSessions } from '../database/server/connect.ts';
 import { refuseUnusable } from '../database/server/move-marks.ts';
 import type { AbortOptions } from '../database/server/watched-session.ts';
-import { type LoginResult, makeAppRole, makeLogin } from '../database/server/roles.ts';
+import { type LoginResult, makeAppRole, makeLogin } from '../database/server/database-roles.ts';
 import { runStep, type StepOptions } from './schema-step.ts';
 import { keyEarlierLists } from './migrate-addresses.ts';
 import { beginEpochOfNewSystem } from '../events/order-store.ts';
@@ -71,7 +71,7 @@ export type MigrateOptions = AbortOptions & {
   newDatabaseProblem?: string | null;
   /**
    * For a service. The key must be that of the database. The login role of workers is derived from it
-   * (database/server/roles.ts).
+   * (database/server/database-roles.ts).
    */
   secretKey?: SecretKeyLocation;
   backUp?: BackUpBeforeMigration | undefined;

@@ -10,7 +10,7 @@ import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../core/operator-events.ts';
-import type { UnreadyCode } from '../core/readiness.ts';
+import type { UnreadyCode } from '../core/unready.ts';
 import { isRefusal } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import packageFile from '../../package.json' with { type: 'json' };
 import { newestToWire } from '../backup/newest-backup.ts';
-import { UNREADY_CODES, unreadySentence } from '../core/readiness.ts';
+import { UNREADY_CODES, unreadySentence } from '../core/unready.ts';
 import { listConditions } from './condition-store.ts';
 import { listNodeFacts } from '../migration/upgrade-facts.ts';
 import { readQueueDepth } from '../delivery/queue-control/depth-store.ts';

@@ -18,7 +18,7 @@ import {
   sortDifferences,
 } from './differences.ts';
 import { ENVIRONMENTS } from '../core/scope.ts';
-import { Findings } from './findings.ts';
+import { DayFindings } from './day-findings.ts';
 import type { OperatorEvents } from '../core/operator-events.ts';
 import type { Database } from '../database/database.ts';
 import {
@@ -139,8 +139,8 @@ async function findProblems(
   db: Database,
   day: ClaimedDay,
   mayContinue: () => Promise<boolean>,
-): Promise<Findings | null> {
-  const findings = new Findings();
+): Promise<DayFindings | null> {
+  const findings = new DayFindings();
   let after: string | null = firstIdOfDay(day);
   while (after !== null) {
     const step: DayStep = await walkDayStep(db, day, after);

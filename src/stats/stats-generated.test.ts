@@ -25,7 +25,7 @@ import { createKey } from '../accounts/keys/key-store.ts';
 import { registerWorker } from '../delivery/queue/worker-store.ts';
 import { claimOldest } from '../delivery/queue/claim-store.ts';
 import { type DayStep, readAccepted, walkDayStep } from '../reconciliation/reconciliation-store.ts';
-import { Findings } from '../reconciliation/findings.ts';
+import { DayFindings } from '../reconciliation/day-findings.ts';
 import { NO_ID } from '../retention/retention-store.ts';
 import { cancelEmail } from '../emails/schedule-store.ts';
 import { storeFull } from '../settle/settle-full-path.ts';
@@ -226,7 +226,7 @@ async function unaccounted({ projectId }: Sender): Promise<string[]> {
   assert.ok(days.length > 0);
   const found: string[] = [];
   for (const { day } of days) {
-    const findings = new Findings();
+    const findings = new DayFindings();
     let from: string | null = NO_ID;
     while (from !== null) {
       const step: DayStep = await walkDayStep(db, { projectId, day }, from);

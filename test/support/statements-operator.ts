@@ -25,7 +25,7 @@ import {
   walkQueueStep,
 } from '../../src/reconciliation/queue-walk-store.ts';
 import * as outcomes from '../../src/reconciliation/outcome-store.ts';
-import { Findings } from '../../src/reconciliation/findings.ts';
+import { DayFindings } from '../../src/reconciliation/day-findings.ts';
 import * as proof from '../../src/reconciliation/reconciliation-store.ts';
 import type { Stage } from './statements.ts';
 
@@ -96,7 +96,7 @@ export async function useReconciliation({ db, sender }: Stage): Promise<void> {
   await proof.readAccepted(db, { projectId, day });
   await proof.readRemoved(db, { projectId, day });
   await outcomes.readCountedOutcomes(db, { projectId, day });
-  const found = new Findings();
+  const found = new DayFindings();
   await proof.saveDay(db, { projectId, day }, { counts: found.counts, differences: [] });
   await proof.saveRemoved(db, { projectId, day });
   await days.listReconciledDays(db, { from: day, to: day, projectId: null }, 10);

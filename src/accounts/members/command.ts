@@ -11,7 +11,7 @@ import {
 } from '../../cli/command.ts';
 import { takeRows, PAGE_MAX } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
-import { type Role, ROLES } from '../../core/roles.ts';
+import { type Role, ROLES } from '../../core/member-roles.ts';
 
 export function describeMembers(members: Command, cli: Cli): void {
   apiCommand(members, cli, {

@@ -1,5 +1,5 @@
 /** Invitations to an organization, until they are accepted, revoked or expired. */
-import type { Role } from '../../core/roles.ts';
+import type { Role } from '../../core/member-roles.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { type Page, type PageResult, cutToPage } from '../../database/page.ts';

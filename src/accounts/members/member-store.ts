@@ -3,7 +3,7 @@
  * The first owner is created by a one-time link (accounts/sign-in/link-store.ts).
  */
 import { OPERATOR_PROJECT_ID } from '../../core/operator-events.ts';
-import type { Role } from '../../core/roles.ts';
+import type { Role } from '../../core/member-roles.ts';
 import { ADVISORY_LOCKS } from '../../database/advisory-locks.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';

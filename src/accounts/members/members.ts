@@ -3,7 +3,7 @@
  * organization always has an owner.
  */
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
-import { includesRole, type Role } from '../../core/roles.ts';
+import { includesRole, type Role } from '../../core/member-roles.ts';
 import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
 import { createInvitation, type Invitation } from './invitation-store.ts';
 import { checkMembersMax } from '../limits/maximum-store.ts';

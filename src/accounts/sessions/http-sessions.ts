@@ -12,7 +12,7 @@ import { SignedText } from '../sign-in/signed-text.ts';
 import { makeToken, parseToken } from '../sign-in/tokens.ts';
 import { limitRefusal } from '../../core/limits.ts';
 import { type Refusal, noSuch } from '../../core/refusals.ts';
-import { includesRole, type Role } from '../../core/roles.ts';
+import { includesRole, type Role } from '../../core/member-roles.ts';
 import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../../core/scope.ts';
 import { clientOf, networkOf } from '../../net/ip-addresses.ts';
 import { isId } from '../../database/ids.ts';

@@ -1,7 +1,7 @@
 /** Schemas of sessions and of signing in. */
 import { z } from 'zod';
 import { PASSWORD_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN } from '../sign-in/passwords.ts';
-import { ROLES } from '../../core/roles.ts';
+import { ROLES } from '../../core/member-roles.ts';
 import { deleted, doc, environment, idSchema, label, listOf, time } from '../../http/schemas.ts';
 
 export const role = doc(z.enum(ROLES), 'Role of the member. Each role includes those after it.');

@@ -3,7 +3,7 @@
  * thirty days. Its token is replaced every hour. The old token stays valid until a minute after the first use of the
  * new one, because requests with it may be under way and the response with the new token may be lost.
  */
-import type { Role } from '../../core/roles.ts';
+import type { Role } from '../../core/member-roles.ts';
 import type { Environment } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';

@@ -1,7 +1,7 @@
 /** The disk of the data directory: free space, room for files, and the time of a durable write. */
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { DISK_FREE_MIN_BYTES } from '../../core/readiness.ts';
+import { DISK_FREE_MIN_BYTES } from '../../core/unready.ts';
 import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import pino from 'pino';
-import type { Unready } from '../../core/readiness.ts';
+import type { Unready } from '../../core/unready.ts';
 import type { Statement } from '../../database/database.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { Maintenance, type MaintenanceOptions } from './maintenance.ts';

@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import { inMegabytes } from '../../accounts/storage/stored-bytes.ts';
 import type { Config } from '../../config/config.ts';
 import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../../core/operator-events.ts';
-import { DISK_FREE_MIN_BYTES } from '../../core/readiness.ts';
+import { DISK_FREE_MIN_BYTES } from '../../core/unready.ts';
 import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import type { WorkerPool } from '../pool/worker-pool.ts';

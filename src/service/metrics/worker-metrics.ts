@@ -4,7 +4,7 @@
  */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ProviderFacts } from '../../delivery/shaping/provider-view.ts';
-import { UNREADY_CODES } from '../../core/readiness.ts';
+import { UNREADY_CODES } from '../../core/unready.ts';
 import { OTHER, type ProviderLabels } from './provider-label.ts';
 
 const SECONDS = [

@@ -7,7 +7,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { totalmem } from 'node:os';
 import type { Logger } from 'pino';
-import type { Unready } from '../../core/readiness.ts';
+import type { Unready } from '../../core/unready.ts';
 import type { OpensslTuning } from '../machine/openssl-tuning.ts';
 import { RunningBroker } from '../../delivery/broker/running-broker.ts';
 import type { ClockState } from '../readiness/clock-watch.ts';
@@ -47,7 +47,10 @@ type OnDeath = (leaseId: string) => Promise<void>;
 const STOP_WITHIN_MS = 30_000;
 const RESTART_AFTER_MS = 500;
 const METRICS_FRESH_MS = 1_000;
-/** Keeps the owner's log-in (database/server/roles.ts), and the keys to backups and their bucket, from workers. */
+/**
+ * Keeps the owner's log-in (database/server/database-roles.ts), and the keys to backups and their bucket, from
+ * workers.
+ */
 const NOT_FOR_WORKERS = {
   DATABASE_URL: undefined,
   LETTERHAUS_BACKUP_PASSPHRASE: undefined,

@@ -6,7 +6,7 @@
  * counts as unavailable when two queries in a row fail, the second on a new connection, or when a query has no answer
  * for 3 s. The first answer ends that.
  */
-import type { Unready } from '../../core/readiness.ts';
+import type { Unready } from '../../core/unready.ts';
 import { setUnstalledTimeout } from '../../database/server/connect.ts';
 import { acceptsWrites } from '../../database/server/failover.ts';
 import { isReadOnlyError, type Queryable } from '../../database/database.ts';

@@ -1,7 +1,7 @@
 /** The log lines about reasons not to be ready, which come and go many times a minute. */
 import assert from 'node:assert/strict';
 import { mock, type TestContext, test } from 'node:test';
-import type { Unready } from '../../core/readiness.ts';
+import type { Unready } from '../../core/unready.ts';
 import { ReadinessLog } from './readiness-log.ts';
 
 const NO_DATABASE: Unready = {

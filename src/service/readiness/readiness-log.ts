@@ -1,10 +1,10 @@
 /**
- * Logs for a machine why it accepts or sends no mail (core/readiness.ts), and when that ends. Each has one line,
+ * Logs for a machine why it accepts or sends no mail (core/unready.ts), and when that ends. Each has one line,
  * however many workers notice it and however many emails are refused meanwhile. A state that comes and goes within
  * seconds counts as one.
  */
 import type { Logger } from 'pino';
-import { remedyFor, type Unready, type UnreadyCode } from '../../core/readiness.ts';
+import { remedyFor, type Unready, type UnreadyCode } from '../../core/unready.ts';
 import type { World } from '../../lib/world.ts';
 
 const EVENT = 'node.unready';

@@ -6,7 +6,7 @@
  * database (database-probe.ts), its heartbeat, and its queue of emails to store.
  */
 import { Overloaded } from '../../core/refusals.ts';
-import { type Unready, type UnreadyCode, UNREADY_CODES } from '../../core/readiness.ts';
+import { type Unready, type UnreadyCode, UNREADY_CODES } from '../../core/unready.ts';
 import { DiskFullMemory } from '../../database/server/capacity.ts';
 import type { Database } from '../../database/database.ts';
 import type { Lease } from '../../delivery/queue/lease.ts';

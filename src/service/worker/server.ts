@@ -8,7 +8,7 @@ import type { Registry } from 'prom-client';
 import { createHttpAccounts } from '../../accounts/http-accounts.ts';
 import { findNewestBackup } from '../../backup/newest-backup.ts';
 import { ReloadedCertificate } from '../machine/certificates.ts';
-import type { Unready } from '../../core/readiness.ts';
+import type { Unready } from '../../core/unready.ts';
 import type { Scope } from '../../core/scope.ts';
 import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/broker-messages.ts';
 import type { MessageBuilder, MessageRecipient } from '../../delivery/message/message-builder.ts';

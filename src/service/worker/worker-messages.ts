@@ -5,7 +5,7 @@
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { ArmedFailpoint } from '../../lib/failpoint.ts';
 import type { Config } from '../../config/config.ts';
-import type { Unready } from '../../core/readiness.ts';
+import type { Unready } from '../../core/unready.ts';
 import type { CertificateFiles } from '../machine/certificates.ts';
 import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/broker-messages.ts';
 import type { User } from '../machine/privileges.ts';

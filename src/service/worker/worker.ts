@@ -6,7 +6,7 @@ import cluster from 'node:cluster';
 import { flushCompileCache } from 'node:module';
 import { armWorker } from '../machine/failpoints.ts';
 import { errorText, logUncaught } from '../machine/log.ts';
-import type { Unready } from '../../core/readiness.ts';
+import type { Unready } from '../../core/unready.ts';
 import { dropTo, loadLazyCode } from '../machine/privileges.ts';
 import { createServer } from './server.ts';
 import { DatabaseUnavailable } from '../../database/database.ts';

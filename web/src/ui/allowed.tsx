@@ -4,7 +4,7 @@
  */
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import { includesRole, type Role } from '../../../src/core/roles.ts';
+import { includesRole, type Role } from '../../../src/core/member-roles.ts';
 import { leastRole, type Operation } from '../../../src/http/roles.ts';
 import { call } from '../api/client.ts';
 import { sessionQuery } from '../api/session.ts';

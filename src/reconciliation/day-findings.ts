@@ -2,7 +2,7 @@
 import { type Difference, EXAMPLES_MAX, STATUS_COLUMNS, type Statuses } from './differences.ts';
 import type { Accepted, Counts, DayStep, Problem } from './reconciliation-store.ts';
 
-export class Findings {
+export class DayFindings {
   readonly counts: Counts = {
     emails: 0,
     recipients: 0,

@@ -8,7 +8,7 @@ import { startService } from '../../../test/support/service.ts';
 import { eventually } from '../../../test/support/wait.ts';
 import { clientQueries, connectAsOwner, Database, type DatabaseAddress } from '../database.ts';
 import { addressForUser } from './address.ts';
-import { scramVerifier } from './roles.ts';
+import { scramVerifier } from './database-roles.ts';
 import { migrate } from '../../migration/migrate.ts';
 
 const OPTIONS = { nowMs: Date.now(), acceptAnyDurability: true };
