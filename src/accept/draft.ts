@@ -19,7 +19,11 @@ import { estimateSizeBytes } from '../mail/compose.ts';
 import { checkCustomHeader } from '../mail/custom-fields.ts';
 import type { Attachment, Email, Tag } from '../mail/email.ts';
 import { isContentId, isMediaType } from '../mail/mime/header.ts';
-import { TRACKED_HTML_MAX_LENGTH, type Tracking } from '../mail/links/tracking-link.ts';
+import {
+  NO_TRACKING_URL,
+  TRACKED_HTML_MAX_LENGTH,
+  type Tracking,
+} from '../mail/links/tracking-link.ts';
 import { formatHostedLink, PUBLIC_URL_MAX_LENGTH } from '../mail/links/unsubscribe-link.ts';
 import { typeByName, withCharset } from './content/attachment-type.ts';
 import { MIB } from '../lib/units.ts';
@@ -340,10 +344,6 @@ function readUnsubscribe(
   );
   return null;
 }
-
-export const NO_TRACKING_URL =
-  'needs LETTERHAUS_TRACKING_URL or LETTERHAUS_PUBLIC_URL, the https address at which recipients reach ' +
-  `this service (${PUBLIC_URL_MAX_LENGTH} characters at most)`;
 
 /** The domain's setting does not track an email without such html either. */
 function readTracking(

@@ -31,6 +31,7 @@ import { type DkimKeys, generateKeys, sealKeys, TOO_MANY_AT_ONCE } from './dkim-
 import { cancelDkimRotation, NO_DOMAIN, rotateDkim } from './dkim-rotation.ts';
 import { readDkimKey, readSelector } from '../mail/dkim-import.ts';
 import { parseDomain } from '../mail/address.ts';
+import { NO_TRACKING_URL } from '../mail/links/tracking-link.ts';
 import type { BoundedLookup } from '../net/dns/lookup-allowance.ts';
 import {
   changeDomain,
@@ -168,9 +169,9 @@ function refuseTracking(
   const isServed = url?.startsWith('https://') || allowPrivateNetworks || environment === 'test';
   const requested = (['opens', 'clicks'] as const).filter((name) => tracking?.[name]);
   if (isServed || requested.length === 0) return null;
-  const message =
-    'needs LETTERHAUS_TRACKING_URL or LETTERHAUS_PUBLIC_URL, the https address at which recipients reach this service';
-  return refuseFields(requested.map((name) => ({ field: `tracking.${name}`, message })));
+  return refuseFields(
+    requested.map((name) => ({ field: `tracking.${name}`, message: NO_TRACKING_URL })),
+  );
 }
 
 /** An RSA key that is in use already. Its record stays as published. */

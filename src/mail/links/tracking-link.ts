@@ -7,6 +7,7 @@
  * links of tracked emails. It is deterministic: every attempt sends the same bytes.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { PUBLIC_URL_MAX_LENGTH } from './unsubscribe-link.ts';
 import { UUID_BYTES, uuidBytes, uuidText } from './uuid.ts';
 
 export type Tracking = {
@@ -18,6 +19,11 @@ export type Tracking = {
 };
 
 export const NOT_TRACKED: Tracking = { opens: null, clicks: null, base: null };
+
+/** Why an email or a domain cannot have tracking. It follows the name of the field. */
+export const NO_TRACKING_URL =
+  'needs LETTERHAUS_TRACKING_URL or LETTERHAUS_PUBLIC_URL, the https address at which recipients reach ' +
+  `this service (${PUBLIC_URL_MAX_LENGTH} characters at most)`;
 
 /** Limit on tracked html, in characters: rewriting blocks a process that also serves requests. */
 export const TRACKED_HTML_MAX_LENGTH = 256 * 1024;
