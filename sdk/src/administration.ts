@@ -103,6 +103,16 @@ export class Operator extends Resource {
     return this.call('getStatus');
   }
 
+  /** Returns what the doctor of each running node found last. */
+  doctor() {
+    return this.call('getDoctor');
+  }
+
+  /** Asks each running node to run the doctor. `doctor` shows the progress. */
+  runDoctor() {
+    return this.call('runDoctor');
+  }
+
   projects() {
     return this.call('listInstallationProjects');
   }

@@ -431,6 +431,63 @@ export type Diagnosis = {
   }>;
 };
 
+export type Doctor = {
+  object: 'doctor';
+  /** The running nodes, at most 100. */
+  nodes: Array<{
+    /** The node: its data directory. */
+    id: string;
+    /** Name of the machine. */
+    host: string;
+    /** True when a run was asked for and has not begun. */
+    is_requested: boolean;
+    /** Progress of the run, or null when there is none. */
+    running: {
+      /** Number of checks that have ended. */
+      checks_ended: number;
+      /** Number of all checks. */
+      checks_total: number;
+    } | null;
+    /** End of the last run, or null before it. */
+    finished_at: string | null;
+    /** Seconds since then, or null. */
+    age_seconds: number | null;
+    checks: {
+      /** Number of checks whose worst finding is red. */
+      red: number;
+      /** Number of checks whose worst finding is yellow. */
+      yellow: number;
+      /** Number of checks whose worst finding is unknown. */
+      unknown: number;
+      /** Number of checks whose worst finding is green. */
+      green: number;
+    };
+    /** Findings of the last run, the worst first. */
+    findings: DoctorFinding[];
+  }>;
+};
+
+export type DoctorFinding = {
+  /** Name of the check, as for `letterhaus doctor --only`. */
+  check: string;
+  /** Title of the check. */
+  title: string;
+  /** `red` blocks sending or loses mail. `yellow` hurts delivery, or will become red. `unknown` could not be found out. `green` is as it should be. */
+  level: 'red' | 'yellow' | 'unknown' | 'green';
+  /** Address, name or path that was checked, or null for the installation. */
+  subject: string | null;
+  /** What was found. */
+  found: string;
+  /** Effect on mail, or null. */
+  meaning: string | null;
+  /** What to do, or null. */
+  remedy: string | null;
+  /** Command for the shell, or null. */
+  command: string | null;
+  /** Section of the documentation. */
+  docs: string;
+};
+
 /** A sending domain. */
 export type Domain = {
   object: 'domain';
@@ -3422,6 +3479,18 @@ export type Operations = {
     body: undefined;
     result: InstallationStatus;
   };
+  /** Show the newest reports of the doctor */
+  getDoctor: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Doctor;
+  };
+  /** Run the doctor now */
+  runDoctor: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Doctor;
+  };
   /** List all projects of the installation */
   listInstallationProjects: {
     query: Record<never, never>;
@@ -3655,6 +3724,8 @@ export const OPERATIONS = {
   checkReconciliation: ['POST', '/v1/operator/reconciliation/check'],
   acknowledgeReconciliation: ['POST', '/v1/operator/reconciliation/acknowledge'],
   getStatus: ['GET', '/v1/operator/status'],
+  getDoctor: ['GET', '/v1/operator/doctor'],
+  runDoctor: ['POST', '/v1/operator/doctor'],
   listInstallationProjects: ['GET', '/v1/operator/projects'],
   getProjectSettings: ['GET', '/v1/operator/projects/{id}'],
   updateProjectSettings: ['PATCH', '/v1/operator/projects/{id}'],

@@ -1,7 +1,7 @@
 /** The output of `letterhaus doctor`, for people and for programs. */
 import type { Cli } from '../cli/command.ts';
 import { table } from '../cli/table.ts';
-import { createReport, type ReportedFinding, summarize } from './report.ts';
+import { createReport, type ReportedFinding, summarize } from './reports/report.ts';
 import type { CheckReport } from './run-checks.ts';
 
 const DOCUMENT = 'docs/doctor.md';

@@ -6,7 +6,7 @@
  */
 import type { Queryable } from '../database/database.ts';
 import { batchDelete } from '../database/expiry.ts';
-import type { DoctorReport, ReportedFinding } from './report.ts';
+import type { DoctorReport, ReportedFinding } from './reports/report.ts';
 
 /** A run ends within a minute or two. */
 const RUN_MAX = `interval '10 minutes'`;

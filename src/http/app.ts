@@ -73,6 +73,7 @@ import { registerServiceRoutes } from './service-routes.ts';
 import { registerEmailInspectionRoutes } from '../emails/inspection/routes.ts';
 import { registerShareRoutes } from '../emails/share-routes.ts';
 import { registerStatsRoutes } from '../stats/routes.ts';
+import { registerDoctorRoutes } from '../doctor/reports/routes.ts';
 import { registerStatusRoute } from '../operator/status-routes.ts';
 import { registerSuppressionFileRoutes } from '../suppressions/file-routes.ts';
 import { registerSuppressionRoutes } from '../suppressions/routes.ts';
@@ -183,6 +184,7 @@ function registerRoutes(app: App, services: HttpServices, timeouts: HttpTimeouts
   registerOperatorRoutes(app, services);
   registerReconciliationRoutes(app, services);
   registerStatusRoute(app, services);
+  registerDoctorRoutes(app, services);
   registerProjectSettingRoutes(app, services);
   registerResumeRoute(app, services);
   registerInboundRoutes(app, services);

@@ -116,6 +116,8 @@ const ADMIN_OPERATIONS = [
 /** Operations on the installation, for owners of the first organization (operators.ts). */
 const OWNER_OPERATIONS = [
   'getStatus',
+  'getDoctor',
+  'runDoctor',
   'listInstallationProjects',
   'getProjectSettings',
   'updateProjectSettings',

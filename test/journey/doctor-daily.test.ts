@@ -1,6 +1,7 @@
 /** The doctor of a running service: after the start, daily, and when an owner asks; what the operator sees of it. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { memberOf, ownerOf } from '../support/browser.ts';
 import { LAB_HOST, startLabDns, startReceivers } from '../support/doctor-lab.ts';
 import { logLines } from '../support/log-lines.ts';
 import { startService } from '../support/service.ts';
@@ -21,6 +22,7 @@ const service = await startService({
   },
 });
 after(() => service[Symbol.asyncDispose]());
+const owner = await ownerOf(service);
 
 type Report = { finished_at: Date; red: number; findings: { check: string; level: string }[] };
 
@@ -76,4 +78,68 @@ test('a service that restarts soon does not connect to the receivers again', asy
   const { finished_at: before } = await nextReport();
   await waitFor(() => doctorLines().length >= 3, { what: 'three lines of the doctor' });
   assert.deepEqual((await nextReport()).finished_at, before);
+});
+
+test('an owner sees the reports and asks for a run, once a minute; nobody else may', async () => {
+  const read = async () => (await owner.get('/v1/operator/doctor')).body.nodes[0];
+  const { checks, findings, running, finished_at: before } = await read();
+  assert.equal(running, null);
+  assert.equal(checks.red > 0, true);
+  const port25 = findings.find((one: { check: string }) => one.check === 'outgoing_port_25');
+  assert.equal(port25.level, 'red');
+  assert.match(port25.remedy, /^Ask the hosting company/);
+  assert.equal(port25.docs, 'docs/doctor.md#outgoing_port_25');
+
+  await service.sql(
+    `update doctor_reports set begun_at = now() - interval '1 second', finished_at = now()`,
+  );
+  const soon = await owner.post('/v1/operator/doctor', {});
+  assert.equal(soon.status, 429, soon.text);
+  assert.equal(soon.headers.get('retry-after'), '60');
+  assert.match(soon.body.error.message, /ran less than 60 seconds ago/);
+  await service.sql(`update doctor_reports set begun_at = begun_at - interval '1 hour',
+                            finished_at = finished_at - interval '1 hour'`);
+  const asked = await owner.post('/v1/operator/doctor', {});
+  assert.equal(asked.status, 202, asked.text);
+  assert.equal(asked.body.nodes[0].is_requested, true);
+  const done = await waitFor(
+    async () => {
+      const node = await read();
+      return node.is_requested || node.running !== null ? null : node;
+    },
+    { what: 'the run', timeoutMs: 120_000 },
+  );
+  assert.notEqual(done.finished_at, before);
+
+  const admin = await memberOf(service, owner, 'admin');
+  const key = await service.cliJson('keys', 'create', '--project', 'operator', '--mode', 'live');
+  for (const method of ['GET', 'POST']) {
+    const refusals = [
+      await admin.request(method, '/v1/operator/doctor'),
+      await service.request(method, '/v1/operator/doctor'),
+      await service.request(method, '/v1/operator/doctor', { key: key.key }),
+    ];
+    for (const { status, text } of refusals) assert.equal(status, 403, text);
+  }
+});
+
+test('a stop in the middle of a run ends it, and the next start begins another one', async () => {
+  dns.setFailure('*', 'timeout');
+  await service.sql('update doctor_reports set requested_at = now()');
+  const running = async () => {
+    const [row] = await service.sql(
+      'select begun_at, run_id from doctor_reports where begun_at > finished_at',
+    );
+    return row ?? null;
+  };
+  const { run_id: interrupted } = await waitFor(running, { what: 'a run' });
+  await service.stop();
+  await service.sql(`update doctor_reports set begun_at = begun_at - interval '11 minutes',
+                            finished_at = finished_at - interval '1 hour'`);
+  await service.restart();
+  const again = async () => {
+    const row = await running();
+    return row !== null && row.run_id !== interrupted ? row : null;
+  };
+  await waitFor(again, { what: 'another run' });
 });

@@ -68,6 +68,8 @@ export const ENDPOINTS = `
   POST /v1/operator/reconciliation/check
   POST /v1/operator/reconciliation/acknowledge
   GET /v1/operator/status
+  GET /v1/operator/doctor
+  POST /v1/operator/doctor
   GET /v1/operator/projects
   GET /v1/operator/projects/{id}
   PATCH /v1/operator/projects/{id}
@@ -134,6 +136,8 @@ export async function operatorResponses(
   project: { id: string },
 ): Promise<void> {
   await asks('getStatus');
+  await asks('getDoctor');
+  await asks('runDoctor');
   await asks('listInstallationProjects');
   await asks('getProjectSettings', project);
   const limits = [{ environment: 'live', category: 'sending', limit: { max: 5000, window_s: 60 } }];

@@ -1,7 +1,6 @@
 /**
- * The doctor of a running service (doctor/doctor-watch.ts). Its checks run in a thread (doctor-thread.ts), so that they
- * do not delay what the supervisor grants to the workers, and so that a stop ends them at once, with all their
- * connections.
+ * The doctor of a running service. Its checks run in a thread (doctor-thread.ts), so that they do not delay what the
+ * supervisor grants to the workers, and so that a stop ends them at once, with all their connections.
  */
 import { hostname } from 'node:os';
 import { Worker } from 'node:worker_threads';
@@ -9,7 +8,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { untilAborted } from '../../database/server/watched-session.ts';
-import { DoctorWatch } from '../../doctor/doctor-watch.ts';
+import { DoctorWatch } from '../../doctor/reports/doctor-watch.ts';
 import type { CheckReport } from '../../doctor/run-checks.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import type { ServiceDatabase } from '../service-database.ts';

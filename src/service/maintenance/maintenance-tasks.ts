@@ -32,7 +32,7 @@ import { createNetwork } from '../machine/network.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import { reportDisabledEndpoints } from '../../webhooks/disabled-watch.ts';
 import type { WorkerPool } from '../pool/worker-pool.ts';
-import type { DoctorWatch } from '../../doctor/doctor-watch.ts';
+import type { DoctorWatch } from '../../doctor/reports/doctor-watch.ts';
 import { NodeWatch } from './node-watch.ts';
 import { checkSpace } from './space-watch.ts';
 import type { Task } from './task-schedule.ts';

@@ -1,15 +1,15 @@
 /** When a running service runs the doctor, what it stores and logs, and what the operator is notified of. */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
-import { testDatabase } from '../../test/support/postgres.ts';
-import { waitFor } from '../../test/support/wait.ts';
-import { createOrganization, createProject } from '../accounts/projects/project-store.ts';
-import type { OperatorEvents } from '../core/operator-events.ts';
-import { clearCondition, listConditions, raiseCondition } from '../operator/condition-store.ts';
+import { testDatabase } from '../../../test/support/postgres.ts';
+import { waitFor } from '../../../test/support/wait.ts';
+import { createOrganization, createProject } from '../../accounts/projects/project-store.ts';
+import type { OperatorEvents } from '../../core/operator-events.ts';
+import { clearCondition, listConditions, raiseCondition } from '../../operator/condition-store.ts';
 import { DoctorWatch } from './doctor-watch.ts';
-import { type Finding, green, red, unknown, worstOf, yellow } from './finding.ts';
-import * as store from './report-store.ts';
-import type { CheckReport } from './run-checks.ts';
+import { type Finding, green, red, unknown, worstOf, yellow } from '../finding.ts';
+import * as store from '../report-store.ts';
+import type { CheckReport } from '../run-checks.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

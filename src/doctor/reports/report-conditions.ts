@@ -4,8 +4,8 @@
  *
  * A check that could not find out changes nothing: it neither opens nor ends a condition.
  */
-import type { ConditionKey, ConditionType, NewCondition } from '../core/operator-events.ts';
-import { DAY_MS } from '../lib/units.ts';
+import type { ConditionKey, ConditionType, NewCondition } from '../../core/operator-events.ts';
+import { DAY_MS } from '../../lib/units.ts';
 import type { DoctorReport, ReportedFinding } from './report.ts';
 
 const TYPES = { red: 'doctor.red', yellow: 'doctor.yellow' } as const satisfies Record<

@@ -1,6 +1,6 @@
 /** The report of a run: its findings with the worst first, and the number of checks at each level. */
-import { type Finding, type Level, LEVELS } from './finding.ts';
-import type { CheckReport } from './run-checks.ts';
+import { type Finding, type Level, LEVELS } from '../finding.ts';
+import type { CheckReport } from '../run-checks.ts';
 
 const DOCUMENT = 'docs/doctor.md';
 

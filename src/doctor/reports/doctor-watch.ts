@@ -7,11 +7,11 @@
  * to large receivers and ask block lists again and again.
  */
 import type { Logger } from 'pino';
-import type { Queryable } from '../database/database.ts';
-import type { OperatorEvents } from '../core/operator-events.ts';
-import type { World } from '../lib/world.ts';
-import { DAY_MS } from '../lib/units.ts';
-import { listConditions } from '../operator/condition-store.ts';
+import type { Queryable } from '../../database/database.ts';
+import type { OperatorEvents } from '../../core/operator-events.ts';
+import type { World } from '../../lib/world.ts';
+import { DAY_MS } from '../../lib/units.ts';
+import { listConditions } from '../../operator/condition-store.ts';
 import { CONDITIONS_MAX, conditionsOf, endedConditions } from './report-conditions.ts';
 import { createReport, type DoctorReport, summarize } from './report.ts';
 import {
@@ -21,8 +21,8 @@ import {
   registerNode,
   saveProgress,
   saveReport,
-} from './report-store.ts';
-import type { CheckReport } from './run-checks.ts';
+} from '../report-store.ts';
+import type { CheckReport } from '../run-checks.ts';
 
 const AFTER_START_MS = 10 * 60_000;
 const PROGRESS_EVERY_MS = 1_000;
