@@ -6,10 +6,12 @@ const TICK_MS = 10_000;
 /** Relative within a day; the full time with its zone on hover. */
 export function Time({ at }: { at: string }): ReactNode {
   const now = useSyncExternalStore(subscribe, currentTick);
-  const seconds = (now - Date.parse(at)) / 1000;
+  const atMs = Date.parse(at);
+  // A time since the last tick is past, too.
+  const sinceMs = atMs > now && atMs <= Date.now() ? 0 : now - atMs;
   return (
     <time dateTime={at} title={absoluteTime(at)} className="whitespace-nowrap tabular-nums">
-      {relativeTime(seconds, at)}
+      {relativeTime(sinceMs / 1000, at)}
     </time>
   );
 }
@@ -28,6 +30,5 @@ function subscribe(listener: () => void): () => void {
 }
 
 function currentTick(): number {
-  // A time that is newer than the last tick is "now".
   return tick;
 }
