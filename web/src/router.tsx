@@ -228,6 +228,12 @@ const projects = createRoute({
   component: lazyRouteComponent(() => import('./features/projects/projects.tsx'), 'ProjectsScreen'),
 });
 
+const doctor = createRoute({
+  getParentRoute: () => scoped,
+  path: '/doctor',
+  component: lazyRouteComponent(() => import('./features/doctor/doctor.tsx'), 'DoctorScreen'),
+});
+
 const settings = createRoute({
   getParentRoute: () => scoped,
   path: '/settings',
@@ -252,6 +258,7 @@ const screens = [
   auditLog,
   apiLog,
   projects,
+  doctor,
   settings,
 ];
 

@@ -14,6 +14,7 @@ import {
   Webhook,
   ScrollText,
   Settings,
+  Stethoscope,
   Users,
 } from 'lucide-react';
 import { type Operation, useMay } from '../ui/allowed.tsx';
@@ -32,6 +33,7 @@ type Path =
   | '/audit-log'
   | '/api-log'
   | '/projects'
+  | '/doctor'
   | '/settings';
 
 export type ScreenLink = {
@@ -81,6 +83,13 @@ const SCREENS: readonly ScreenLink[] = [
     needs: 'listRequests',
   },
   { to: '/$project/$environment/projects', label: 'Projects', icon: FolderOpen, letter: 'p' },
+  {
+    to: '/$project/$environment/doctor',
+    label: 'Doctor',
+    icon: Stethoscope,
+    letter: 'h',
+    needs: 'getDoctor',
+  },
   { to: '/$project/$environment/settings', label: 'Settings', icon: Settings, letter: ',' },
 ];
 

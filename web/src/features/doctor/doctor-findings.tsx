@@ -1,0 +1,97 @@
+/** Findings of the doctor by level, the worst first. Those that are right are folded. */
+import { CircleCheck, CircleQuestionMark, CircleX, TriangleAlert } from 'lucide-react';
+import type { ReactNode } from 'react';
+import type { DoctorFinding } from '../../../../sdk/src/api.ts';
+import { Section } from '../../ui/section.tsx';
+import { Code } from '../../ui/states.tsx';
+
+type Level = DoctorFinding['level'];
+
+const LEVELS = [
+  ['red', 'Stops or loses mail'],
+  ['yellow', 'Hurts delivery, or soon will'],
+  ['unknown', 'Could not be found out'],
+] as const satisfies readonly (readonly [Level, string])[];
+
+const ICONS = {
+  red: [CircleX, 'text-bad'],
+  yellow: [TriangleAlert, 'text-wait'],
+  unknown: [CircleQuestionMark, 'text-muted'],
+  green: [CircleCheck, 'text-good'],
+} as const;
+
+export function Findings({ findings }: { findings: readonly DoctorFinding[] }): ReactNode {
+  const of = (level: Level) => findings.filter((finding) => finding.level === level);
+  const right = of('green');
+  return (
+    <>
+      {LEVELS.map(([level, title]) => (
+        <LevelSection key={level} title={title} findings={of(level)} />
+      ))}
+      {right.length > 0 && (
+        <details className="border-b border-line px-4 py-4">
+          <summary className="font-medium">As it should be ({right.length})</summary>
+          <ul className="mt-3 max-w-2xl space-y-2">
+            {right.map((finding) => (
+              <li key={keyOf(finding)}>
+                <Headline finding={finding} />
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </>
+  );
+}
+
+function LevelSection(props: { title: string; findings: readonly DoctorFinding[] }): ReactNode {
+  const { title, findings } = props;
+  if (findings.length === 0) return null;
+  return (
+    <Section title={`${title} (${findings.length})`}>
+      <ul className="space-y-5">
+        {withoutRepeats(findings).map((finding) => (
+          <li key={keyOf(finding)}>
+            <Headline finding={finding} />
+            <div className="mt-1 space-y-1 pl-6">
+              {finding.meaning !== null && <p className="text-muted">{finding.meaning}</p>}
+              {finding.remedy !== null && <p>{finding.remedy}</p>}
+              {finding.command !== null && <Code text={finding.command} what="command" />}
+            </div>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+/** Checks that found the same share one entry, with the titles of all. */
+function withoutRepeats(findings: readonly DoctorFinding[]): DoctorFinding[] {
+  const shared = new Map<string, DoctorFinding>();
+  for (const finding of findings) {
+    const { found, meaning, remedy, command, title } = finding;
+    const key = JSON.stringify([found, meaning, remedy, command]);
+    const first = shared.get(key);
+    if (first === undefined) shared.set(key, finding);
+    else if (!first.title.split(', ').includes(title)) {
+      shared.set(key, { ...first, title: `${first.title}, ${title}` });
+    }
+  }
+  return [...shared.values()];
+}
+
+function Headline({ finding: { level, title, found } }: { finding: DoctorFinding }): ReactNode {
+  const [Icon, colour] = ICONS[level];
+  return (
+    <div className="flex gap-2">
+      <Icon size={16} aria-label={level} className={`mt-0.5 shrink-0 ${colour}`} />
+      <p className="min-w-0 break-words">
+        <span className="font-medium">{title}.</span> {found}
+      </p>
+    </div>
+  );
+}
+
+function keyOf({ check, subject, found }: DoctorFinding): string {
+  return `${check} ${subject} ${found}`;
+}

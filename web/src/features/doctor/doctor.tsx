@@ -1,0 +1,127 @@
+/** The newest report of the doctor for each node: what stops or hurts mail, what it means and what to do. */
+import { useQuery } from '@tanstack/react-query';
+import { type ReactNode, useState } from 'react';
+import type { Doctor } from '../../../../sdk/src/api.ts';
+import { useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { AllowedScreen } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { PageHead } from '../../ui/page.tsx';
+import { Empty, Problem, RowsSkeleton, sentenceOf } from '../../ui/states.tsx';
+import { Time } from '../../ui/time.tsx';
+import { Findings } from './doctor-findings.tsx';
+
+type Node = Doctor['nodes'][number];
+
+const REFRESH_MS = 30_000;
+const REFRESH_OFTEN_MS = 1_000;
+
+export function DoctorScreen(): ReactNode {
+  return (
+    <AllowedScreen to="getDoctor" title="Doctor">
+      <Screen />
+    </AllowedScreen>
+  );
+}
+
+/** A service has no node in the list for some seconds after its start. */
+const refreshMs = (nodes: readonly Node[]): number =>
+  nodes.length === 0 || nodes.some(isBusy) ? REFRESH_OFTEN_MS : REFRESH_MS;
+
+const isBusy = ({ is_requested: isRequested, running }: Node): boolean =>
+  isRequested || running !== null;
+
+function Screen(): ReactNode {
+  const api = useApi();
+  const doctor = useQuery({
+    ...api.query('getDoctor'),
+    refetchInterval: ({ state }) => refreshMs(state.data?.nodes ?? []),
+  });
+  const nodes = doctor.data?.nodes ?? [];
+  const isChecked = nodes.some(({ finished_at: at }) => at !== null);
+  return (
+    <>
+      <PageHead title="Doctor" about="What stops or hurts mail on your machines, and what to do.">
+        {nodes.length > 0 && <RunButton isChecked={isChecked} isBusy={nodes.some(isBusy)} />}
+      </PageHead>
+      {(doctor.isPending || doctor.data?.nodes.length === 0) && <RowsSkeleton />}
+      {doctor.isError && <Problem error={doctor.error} retry={() => void doctor.refetch()} />}
+      {nodes.map((node) => (
+        <NodeReport key={node.id} node={node} isOnly={nodes.length === 1} />
+      ))}
+    </>
+  );
+}
+
+function RunButton({ isChecked, isBusy: isRunning }: { isChecked: boolean; isBusy: boolean }) {
+  const api = useApi();
+  const reload = useReload();
+  const [state, setState] = useState<{ isSending: boolean; failure: string | null }>({
+    isSending: false,
+    failure: null,
+  });
+  const run = async (): Promise<void> => {
+    setState({ isSending: true, failure: null });
+    try {
+      await api.call('runDoctor');
+      await reload('getDoctor');
+      setState({ isSending: false, failure: null });
+    } catch (error) {
+      setState({ isSending: false, failure: sentenceOf(error) });
+    }
+  };
+  return (
+    <>
+      {state.failure !== null && (
+        <p role="alert" className="text-sm text-bad">
+          {state.failure}
+        </p>
+      )}
+      <Button look="primary" disabled={state.isSending || isRunning} onClick={() => void run()}>
+        {isRunning ? 'Running' : isChecked ? 'Run again' : 'Run the doctor'}
+      </Button>
+    </>
+  );
+}
+
+function NodeReport({ node, isOnly }: { node: Node; isOnly: boolean }): ReactNode {
+  const { host, finished_at: finishedAt, checks, findings } = node;
+  return (
+    <section aria-label={host}>
+      <div className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3">
+        {!isOnly && <h2 className="font-medium break-all">{host}</h2>}
+        {finishedAt !== null && (
+          <p className="text-sm text-muted">
+            Checked <Time at={finishedAt} />: {checks.red} red, {checks.yellow} yellow,{' '}
+            {checks.unknown} unknown, {checks.green} green
+          </p>
+        )}
+        {isBusy(node) && <Progress node={node} />}
+      </div>
+      {finishedAt === null && !isBusy(node) && (
+        <Empty title="The doctor has not run yet">
+          <p>
+            It checks network, DNS, machine, database, ports, backups and sending domains. It
+            changes nothing and sends no mail. Once a live domain is verified, it runs daily.
+          </p>
+        </Empty>
+      )}
+      <Findings findings={findings} />
+    </section>
+  );
+}
+
+function Progress({ node: { running } }: { node: Node }): ReactNode {
+  if (running === null) return <p className="text-sm text-muted">The run begins in a moment.</p>;
+  const { checks_ended: ended, checks_total: total } = running;
+  return (
+    <div className="flex items-center gap-2 text-sm text-muted">
+      <div aria-hidden className="h-1.5 w-32 overflow-hidden rounded-full bg-hover">
+        <div className="h-full bg-accent" style={{ width: `${(100 * ended) / total}%` }} />
+      </div>
+      <p>
+        {ended} of {total} checks have ended
+      </p>
+    </div>
+  );
+}
