@@ -11,6 +11,8 @@ export type OperatorConfig = {
   operatorFrom: Mailbox | null;
   /** Runs `letterhaus doctor` after each start and daily, in an installation that sends live mail. */
   isDoctorDaily: boolean;
+  /** A key of Spamhaus DQS, which answers through every resolver; null: ask its public lists. */
+  spamhausKey: string | null;
 };
 
 /** Length of a secret in Standard Webhooks. */
@@ -40,6 +42,11 @@ export function readOperator(read: EnvReader): OperatorConfig {
       'write it as Letterhaus <alerts@example.com>',
     ),
     isDoctorDaily: read.parsed('LETTERHAUS_DOCTOR', parseDoctor, 'write daily or off') ?? true,
+    spamhausKey: read.secret(
+      'LETTERHAUS_SPAMHAUS_KEY',
+      (text) => (/^[a-z0-9]{16,63}$/i.test(text) ? text.toLowerCase() : null),
+      'write the key of Spamhaus DQS, which has letters and digits only',
+    ),
   };
 }
 

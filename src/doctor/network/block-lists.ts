@@ -17,6 +17,8 @@ type Listing = { level: Extract<Level, 'red' | 'yellow'>; what: string };
 
 type List = {
   zone: string;
+  /** The zone below a key of Spamhaus DQS; null: the list has none. */
+  zoneOfKey: string | null;
   title: string;
   hasIpv6: boolean;
   /** An entry that every list has, for tests of the list itself (RFC 5782 §5). */
@@ -29,6 +31,7 @@ type List = {
 
 const SPAMHAUS_ZEN: List = {
   zone: 'zen.spamhaus.org',
+  zoneOfKey: 'zen.dq.spamhaus.net',
   title: 'Spamhaus ZEN',
   hasIpv6: true,
   testEntry: '2.0.0.127',
@@ -45,6 +48,7 @@ const SPAMHAUS_ZEN: List = {
 
 const SPAMCOP: List = {
   zone: 'bl.spamcop.net',
+  zoneOfKey: null,
   title: 'SpamCop',
   hasIpv6: false,
   testEntry: '2.0.0.127',
@@ -54,6 +58,7 @@ const SPAMCOP: List = {
 
 const SPAMHAUS_DBL: List = {
   zone: 'dbl.spamhaus.org',
+  zoneOfKey: 'dbl.dq.spamhaus.net',
   title: 'Spamhaus DBL',
   hasIpv6: false,
   testEntry: 'dbltest.com',
@@ -136,28 +141,43 @@ async function askList(
   return Promise.all(entries.map((entry) => askAbout(context, list, entry)));
 }
 
-async function findRefusal({ resolver }: CheckContext, list: List): Promise<Finding | null> {
-  const test = await resolver.a(`${list.testEntry}.${list.zone}`);
+/** `zone` is for queries. `shownZone` is for findings and commands, which must not contain the key. */
+function zoneOf({ config: { spamhausKey } }: CheckContext, { zone, zoneOfKey }: List) {
+  const isKeyed = spamhausKey !== null && zoneOfKey !== null;
+  if (!isKeyed) return { isKeyed, zone, shownZone: zone };
+  const shownZone = `$LETTERHAUS_SPAMHAUS_KEY.${zoneOfKey}`;
+  return { isKeyed, zone: `${spamhausKey}.${zoneOfKey}`, shownZone };
+}
+
+const OWN_RESOLVER =
+  'Run a resolver on this machine, such as unbound, and set LETTERHAUS_DNS_SERVERS=127.0.0.1.';
+
+async function findRefusal(context: CheckContext, list: List): Promise<Finding | null> {
+  const { isKeyed, zone, shownZone } = zoneOf(context, list);
+  const test = await context.resolver.a(`${list.testEntry}.${zone}`);
   const codes = test.kind === 'records' ? test.records : [];
   const reason = refusalIn(codes);
   if (reason === null && codes.length > 0) return null;
-  const silence = test.kind === 'error' ? test.message : 'it does not list its own test entry';
+  const absence = isKeyed ? 'it does not know the key' : 'it does not list its own test entry';
+  const silence = test.kind === 'error' ? test.message.replaceAll(zone, shownZone) : absence;
+  const orKey = list.zoneOfKey === null ? '' : ' Or set LETTERHAUS_SPAMHAUS_KEY.';
   return unknown(`${list.title} cannot be asked: ${reason ?? silence}.`, {
     subject: list.zone,
-    remedy:
-      'Run a resolver on this machine, such as unbound, and set LETTERHAUS_DNS_SERVERS=127.0.0.1.',
-    command: `dig +short ${list.testEntry}.${list.zone}`,
+    remedy: isKeyed ? 'Compare LETTERHAUS_SPAMHAUS_KEY with your account.' : OWN_RESOLVER + orKey,
+    command: `dig +short ${list.testEntry}.${shownZone}`,
   });
 }
 
 async function askAbout(
-  { resolver }: CheckContext,
+  context: CheckContext,
   list: List,
   { subject, entry }: Entry,
 ): Promise<Finding> {
-  const answer = await resolver.a(`${entry}.${list.zone}`);
+  const { zone, shownZone } = zoneOf(context, list);
+  const answer = await context.resolver.a(`${entry}.${zone}`);
   if (answer.kind === 'error') {
-    return unknown(`${list.title} did not answer: ${answer.message}.`, { subject });
+    const reason = answer.message.replaceAll(zone, shownZone);
+    return unknown(`${list.title} did not answer: ${reason}.`, { subject });
   }
   const codes = answer.kind === 'records' ? answer.records : [];
   const listings = codes.flatMap((code) => list.listings[code] ?? []);
@@ -172,7 +192,7 @@ async function askAbout(
     subject,
     meaning: 'Many receivers refuse all mail from it, or with links to it.',
     remedy: `Find out what it sent and stop that, then ask for removal: ${list.removal}.`,
-    command: `dig +short ${entry}.${list.zone}`,
+    command: `dig +short ${entry}.${shownZone}`,
   });
 }
 

@@ -203,6 +203,27 @@ test('a resolver that invents answers is named, with what it invented', async ()
   assertFinds(lying, 'red', /invents answers .* is 10\.9\.8\.7/, /unbound/);
 });
 
+test('with a key of Spamhaus DQS its own zone answers, and no finding contains the key', async () => {
+  const key = 'abcdefghij0123456789abcdef';
+  const env = { LETTERHAUS_SPAMHAUS_KEY: key };
+  const spamhaus = async () =>
+    (await lab.run(BLOCK_LISTS, { env })).filter(({ found }) => found.includes('Spamhaus'));
+  const unknownKey = await spamhaus();
+  assertFinds(unknownKey, 'unknown', /does not know the key/, /Compare LETTERHAUS_SPAMHAUS_KEY/);
+  const zone = `${key}.zen.dq.spamhaus.net`;
+  lab.dns.set(`2.0.0.127.${zone}`, 'A', ['127.0.0.2']);
+  lab.dns.set(`1.0.0.127.${zone}`, 'A', ['127.0.0.3']);
+  const listed = await spamhaus();
+  assertFinds(listed, 'red', /127\.0\.0\.1 is on Spamhaus CSS/, /ask for removal/);
+  lab.dns.setFailure(`1.0.0.127.${zone}`, 'servfail');
+  const failed = await spamhaus();
+  assert.deepEqual(
+    failed.map(({ level }) => level),
+    ['unknown'],
+  );
+  assert.doesNotMatch(JSON.stringify([unknownKey, listed, failed]), /abcdefghij/);
+});
+
 test('a firewall that blocks DNS over TCP is named', async () => {
   lab.dns.setFailure('gmail.com', 'reset');
   const findings = await lab.run(DNS_OVER_TCP);
