@@ -135,6 +135,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('../doctor/doctor-command.ts')).describeDoctor,
   },
   {
+    name: 'go-live',
+    about: 'go live with a domain: machine, DNS records, live key, first message, DMARC',
+    load: async () => (await import('../go-live/go-live-command.ts')).describeGoLive,
+  },
+  {
     name: 'attention',
     about: 'list conditions that need an operator, since when, and what to do',
     load: async () => (await import('../operator/attention-command.ts')).describeAttention,

@@ -22,6 +22,7 @@ import {
 } from './env-reader.ts';
 import { type Env, ENV_FILE, mergeEnvFiles } from './env-file.ts';
 import { type BackupConfig, readBackup } from './backup.ts';
+import { type DnsProviderConfig, readDnsProvider } from './dns-provider.ts';
 import { type HttpConfig, readHttp, readSmtp, type SmtpConfig } from './listeners.ts';
 import { type OperatorConfig, readOperator } from './operator.ts';
 import { type ArmedFailpoint, parseFailpoints } from '../lib/failpoint.ts';
@@ -43,7 +44,8 @@ import { parseSecretKeys } from '../secrets/secret-keys.ts';
 export type Config = Readonly<
   HttpConfig &
     SmtpConfig &
-    OperatorConfig & {
+    OperatorConfig &
+    DnsProviderConfig & {
       /** null for the embedded PostgreSQL in the data directory. */
       databaseUrl: string | null;
       /** No mail is accepted while the database is this large; null for no limit. */
@@ -127,6 +129,7 @@ export function readConfig(processEnv: Env, system: System = readSystem()): Conf
     ...readSmtp(read),
     ...readOperator(read),
     ...readBackup(read),
+    ...readDnsProvider(read),
     failpoints: read.parsed('LETTERHAUS_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],
     limits: Object.freeze({
       sending: readLimit(read, 'SENDING'),

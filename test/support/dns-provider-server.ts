@@ -49,6 +49,8 @@ export type DnsProviderServer = AsyncDisposable & {
   /** `POST /zones/…` of every change that was asked for. */
   readonly changes: string[];
   records(zone: string): ZoneRecord[];
+  /** Removes a record, as its owner does in the provider's panel. */
+  removeRecord(zone: string, record: ZoneRecord): void;
   /** Called after each change with all records of the zone. */
   onChange: (zone: string, records: readonly ZoneRecord[]) => void;
 };
@@ -106,6 +108,13 @@ export async function startDnsProviderServer(
     fault: null,
     changes,
     records: (zone) => (zones.get(zone) ?? []).map(({ id: _id, ...record }) => record),
+    removeRecord: (zone, { name: owner, value }) => {
+      const isIt = (row: Row) => row.name === owner && row.value === value;
+      zones.set(
+        zone,
+        (zones.get(zone) ?? []).filter((row) => !isIt(row)),
+      );
+    },
     onChange: () => {},
     [Symbol.asyncDispose]: async () => {
       http.closeAllConnections();

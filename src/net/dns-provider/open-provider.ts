@@ -1,4 +1,4 @@
-/** The DNS providers by name, with the addresses of their APIs. */
+/** The DNS providers by name, with the variables of their tokens and the addresses of their APIs. */
 import type { ApiAccess } from './api-client.ts';
 import { cloudflare } from './cloudflare.ts';
 import { desec } from './desec.ts';
@@ -9,6 +9,15 @@ import { route53 } from './route53.ts';
 
 export const DNS_PROVIDERS = ['cloudflare', 'route53', 'hetzner', 'digitalocean', 'desec'] as const;
 export type DnsProviderName = (typeof DNS_PROVIDERS)[number];
+
+/** The variable of the token. Route 53 also needs AWS_ACCESS_KEY_ID. */
+export const TOKEN_VARIABLES: Readonly<Record<DnsProviderName, string>> = {
+  cloudflare: 'CLOUDFLARE_API_TOKEN',
+  route53: 'AWS_SECRET_ACCESS_KEY',
+  hetzner: 'HCLOUD_TOKEN',
+  digitalocean: 'DIGITALOCEAN_ACCESS_TOKEN',
+  desec: 'DESEC_TOKEN',
+};
 
 const BASE_URLS: Readonly<Record<DnsProviderName, string>> = {
   cloudflare: 'https://api.cloudflare.com/client/v4',

@@ -1,0 +1,61 @@
+/**
+ * Decides which records may be added to a zone. Records of others stay: where one is in the way, the plan says what
+ * the operator has to do. Pure.
+ */
+import { type DnsRecord, isSameRecord, toZoneFile } from '../net/dns-provider/record-text.ts';
+
+export type WantedRecord = DnsRecord & { purpose: 'DKIM' | 'SPF' | 'MX' | 'DMARC' };
+
+/** @property problem one sentence, only for `blocked` */
+export type PlannedRecord = WantedRecord & {
+  action: 'present' | 'add' | 'blocked';
+  problem: string | null;
+};
+
+/** @param existing all records at the name of the wanted record */
+export function planRecord(wanted: WantedRecord, existing: readonly DnsRecord[]): PlannedRecord {
+  if (existing.some((one) => isSameRecord(one, wanted))) {
+    return { ...wanted, action: 'present', problem: null };
+  }
+  const problem = problemOf(wanted, existing);
+  return { ...wanted, action: problem === null ? 'add' : 'blocked', problem };
+}
+
+function problemOf(wanted: WantedRecord, existing: readonly DnsRecord[]): string | null {
+  const { name, type, value, purpose } = wanted;
+  const alias = existing.find((one) => one.type === 'CNAME');
+  if (alias !== undefined) {
+    return `${name} is an alias of ${alias.value}, so it can have no ${type}. Remove the CNAME, or add the record at ${alias.value}.`;
+  }
+  const rivals = existing.filter((one) => one.type === type && isRival(purpose, one.value));
+  const [rival] = rivals;
+  if (rival === undefined) return null;
+  const has = `${name} already has ${rivals.map((one) => JSON.stringify(one.value)).join(' and ')}`;
+  if (purpose === 'SPF' && rivals.length === 1) {
+    return `${has}, and a name may have only one SPF record. Replace it with ${JSON.stringify(mergeSpf(rival.value, value))}.`;
+  }
+  return `${has}. Letterhaus does not replace records that it did not write: remove it if nothing needs it, and run the command again.`;
+}
+
+/** Returns whether another value of this type makes the record wrong. Other TXT records are independent. */
+function isRival(purpose: WantedRecord['purpose'], value: string): boolean {
+  if (purpose === 'SPF') return /^v=spf1(?: |$)/i.test(value);
+  if (purpose === 'DMARC') return /^v\s*=\s*DMARC1/i.test(value);
+  return true;
+}
+
+/** Puts our mechanisms first, because a record ends at its `all` or `redirect`. */
+export function mergeSpf(theirs: string, ours: string): string {
+  const termsOf = (text: string): string[] => text.trim().split(/\s+/).slice(1);
+  const has = new Set(termsOf(theirs).map((term) => term.toLowerCase()));
+  const isEnd = (term: string): boolean => /^[-~?+]?all$|^redirect=/i.test(term);
+  const added = termsOf(ours).filter((term) => !isEnd(term) && !has.has(term.toLowerCase()));
+  return ['v=spf1', ...added, ...termsOf(theirs)].join(' ');
+}
+
+/** Returns the records as lines of a zone file (RFC 1035 §5). */
+export function zoneFileText(records: readonly WantedRecord[]): string {
+  return records
+    .map((record) => `${record.name}. ${record.ttlS} IN ${record.type} ${toZoneFile(record)}\n`)
+    .join('');
+}
