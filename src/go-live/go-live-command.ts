@@ -114,24 +114,38 @@ async function* stepsOf(goLive: GoLive): AsyncGenerator<Step> {
   yield await proposeDmarc(goLive);
 }
 
-async function findOrAddDomain({
-  client,
-  name,
-}: GoLive): Promise<{ domain: Domain; isNew: boolean }> {
-  for await (const { id, name: found } of client.domains.list({ limit: 100 })) {
-    // Looks at DNS now, so that only missing records are published.
-    if (found === name) return { domain: await verifyOrGet(client, id), isNew: false };
+async function findOrAddDomain(goLive: GoLive): Promise<{ domain: Domain; isNew: boolean }> {
+  const found = await findDomain(goLive);
+  if (found !== null) return { domain: found, isNew: false };
+  try {
+    return { domain: await goLive.client.domains.create({ name: goLive.name }), isNew: true };
+  } catch (error) {
+    // Another run may have added it meanwhile.
+    const added = isStatus(error, 409) ? await findDomain(goLive) : null;
+    if (added === null) throw error;
+    return { domain: added, isNew: false };
   }
-  return { domain: await client.domains.create({ name }), isNew: true };
+}
+
+/** Looks at DNS now, so that only missing records are published. */
+async function findDomain({ client, name }: GoLive): Promise<Domain | null> {
+  for await (const { id, name: found } of client.domains.list({ limit: 100 })) {
+    if (found === name) return verifyOrGet(client, id);
+  }
+  return null;
 }
 
 async function verifyOrGet(client: GoLive['client'], id: string): Promise<Domain> {
   try {
     return await client.domains.verify(id);
   } catch (error) {
-    if (!(error instanceof LetterhausError) || error.status !== 429) throw error;
+    if (!isStatus(error, 429)) throw error;
     return client.domains.get(id);
   }
+}
+
+function isStatus(error: unknown, status: number): boolean {
+  return error instanceof LetterhausError && error.status === status;
 }
 
 const MARKS = { done: '✓', todo: '!', skipped: '-' };

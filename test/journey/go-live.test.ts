@@ -1,5 +1,7 @@
 /** `letterhaus go-live` from nothing to a delivered message, with a DNS provider whose zone the DNS server answers. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -13,7 +15,7 @@ import {
 import { LAB_HOST, startLabDns, startReceivers } from '../support/doctor-lab.ts';
 import { temporaryFolder } from '../support/embedded.ts';
 import type { FakeRecordType } from '../support/fake-dns.ts';
-import { letterhausHere } from '../support/letterhaus.ts';
+import { cleanEnv, LAUNCHER, letterhausHere } from '../support/letterhaus.ts';
 import { startService } from '../support/service.ts';
 
 const DOMAIN = 'acme.example';
@@ -81,14 +83,30 @@ async function report(...args: string[]): Promise<Report> {
 }
 const statesOf = ({ steps }: Report) => steps.map(({ step, state }) => `${step} ${state}`);
 
-test('without a DNS provider the records are shown and written to a zone file', async () => {
+/** Presses Ctrl-C in a run that waits for DNS. */
+async function interruptWhileWaiting(): Promise<void> {
+  const argv = [LAUNCHER, 'go-live', DOMAIN];
+  const run = spawn(process.execPath, argv, { env: cleanEnv({ ...service.env, ...token }) });
+  let progress = '';
+  const ended = once(run, 'close');
+  run.stderr.on('data', (chunk) => {
+    progress += String(chunk);
+    if (progress.includes('Waiting for DNS')) run.kill('SIGINT');
+  });
+  await ended;
+  assert.match(progress, /^Waiting for DNS: .*You may press Ctrl-C: the next run continues\.$/m);
+  assert.equal(run.signalCode ?? run.exitCode, run.signalCode === null ? 130 : 'SIGINT');
+}
+
+test('without a DNS provider the records are shown and written to a zone file, after an interruption too', async () => {
   const noToken = await letterhausHere(['go-live', DOMAIN, '--dns', 'hetzner'], service.env);
   assert.equal(noToken.code, 2);
   assert.match(noToken.stderr, /LETTERHAUS_DNS_PROVIDER: hetzner needs HCLOUD_TOKEN too\./);
+  await interruptWhileWaiting();
   const { code, stdout } = await goLive('--wait', '0', '--zone-file', zoneFile);
   assert.equal(code, 1, stdout);
   assert.match(stdout, /^✓ machine: The machine may send mail\.$/m);
-  assert.match(stdout, /^✓ domain: acme\.example was added to the service\.$/m);
+  assert.match(stdout, /^✓ domain: acme\.example is in the service\.$/m);
   assert.match(stdout, /^- records: Publish 5 records in the DNS of acme\.example:$/m);
   assert.match(stdout, /^! verification: DNS does not have all records of acme\.example yet\./m);
   const zone = readFileSync(zoneFile, 'utf8');

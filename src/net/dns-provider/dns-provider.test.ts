@@ -1,5 +1,7 @@
 /** The DNS providers, each against a server with its API. */
 import assert from 'node:assert/strict';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import {
   PROVIDER_TOKEN,
@@ -136,6 +138,53 @@ for (const name of ['route53', 'hetzner', 'cloudflare', 'digitalocean'] as const
     const stored = server.records(ZONE).map(({ value }) => value);
     assert.deepEqual(stored.toSorted(), ['"a"', '"b"', '"c"']);
   });
+}
+
+test('a provider that asks to wait longer than a minute is left alone, and the sentence says so', async () => {
+  await using server = await startDnsProviderServer('cloudflare', { [ZONE]: [] });
+  const timing = { ...QUICK, limitWaitMaxMs: 0 };
+  const provider = openDnsProvider(server.access, { world, timing });
+  const zone = await zoneOf(provider);
+  server.fault = 'limited';
+  await assert.rejects(provider.upsert(zone, DKIM), {
+    kind: 'unavailable',
+    message:
+      'Cloudflare limits the rate of requests (HTTP 429: Please wait and consider throttling). Repeat the command later.',
+  });
+  assert.deepEqual(server.records(ZONE), []);
+});
+
+test('the token goes to no other host: not by a redirect, and not by a link to the next page', async () => {
+  const tokens: (string | undefined)[] = [];
+  const other = createServer((request, response) => {
+    tokens.push(request.headers.authorization);
+    response.end('{}');
+  });
+  const elsewhere = await listen(other);
+  const hostile = createServer(({ url = '' }, response) => {
+    const next = { domain_records: [], links: { pages: { next: `${elsewhere}/records?page=2` } } };
+    if (url.includes('/records')) response.end(JSON.stringify(next));
+    else if (url.includes('redirected')) response.writeHead(307, { location: elsewhere }).end();
+    else response.end('{"domain":{}}');
+  });
+  const baseUrl = await listen(hostile);
+  const access = { token: PROVIDER_TOKEN, accessKeyId: null, sessionToken: null, baseUrl };
+  const provider = open({ name: 'digitalocean', ...access });
+  const zone = await zoneOf(provider);
+  await assert.rejects(provider.listRecords(zone, ZONE), {
+    message: 'DigitalOcean names another host for the next page.',
+  });
+  await assert.rejects(provider.findZone('redirected.example'), { kind: 'unavailable' });
+  assert.deepEqual(tokens, []);
+  for (const server of [other, hostile]) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+async function listen(server: Server): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 test('a provider that cannot be reached is named with its host', async () => {
