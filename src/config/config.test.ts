@@ -46,6 +46,7 @@ test('no variable is required', () => {
     operatorFrom: null,
     isDoctorDaily: true,
     spamhausKey: null,
+    acme: null,
     apiTlsFiles: null,
     hostname: 'build-7',
     isHostnameConfigured: false,
@@ -117,6 +118,10 @@ const RECIPIENT = 'age1lggyhqrw2nlhcxprm67z43rta597azn8gknawjehu9d9dl0jq3yqqvfaf
 test('every variable is read', () => {
   const config = configOf({
     LETTERHAUS_METRICS_PORT: '192.0.2.7:9464',
+    LETTERHAUS_ACME: 'on',
+    LETTERHAUS_ACME_DIRECTORY_URL: 'https://ca.acme.com/directory',
+    LETTERHAUS_ACME_EMAIL: 'ops@acme.com',
+    LETTERHAUS_ACME_HTTP_PORT: '[::1]:8080',
     LETTERHAUS_API_TLS_CERT: '/etc/tls/api.pem',
     LETTERHAUS_API_TLS_KEY: '/etc/tls/api-key.pem',
     LETTERHAUS_METRICS_TOKEN: 'm'.repeat(16),
@@ -201,6 +206,11 @@ test('every variable is read', () => {
     publicUrl: 'https://mail.acme.com',
     trackingUrl: 'https://links.acme.com',
     metrics: { host: '192.0.2.7', port: 9464 },
+    acme: {
+      directoryUrl: 'https://ca.acme.com/directory',
+      email: 'ops@acme.com',
+      http: { host: '::1', port: 8080 },
+    },
     apiTlsFiles: { cert: '/etc/tls/api.pem', key: '/etc/tls/api-key.pem' },
     metricsToken: 'm'.repeat(16),
     operatorWebhook: {

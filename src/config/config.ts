@@ -21,6 +21,7 @@ import {
   type Relay,
 } from './env-reader.ts';
 import { type Env, ENV_FILE, mergeEnvFiles } from './env-file.ts';
+import { type AcmeConfig, readAcme } from './acme.ts';
 import { type BackupConfig, readBackup } from './backup.ts';
 import { type DnsProviderConfig, readDnsProvider } from './dns-provider.ts';
 import { type HttpConfig, readHttp, readSmtp, type SmtpConfig } from './listeners.ts';
@@ -46,6 +47,8 @@ export type Config = Readonly<
     SmtpConfig &
     OperatorConfig &
     DnsProviderConfig & {
+      /** null: certificates are not ordered. */
+      acme: AcmeConfig | null;
       /** null for the embedded PostgreSQL in the data directory. */
       databaseUrl: string | null;
       /** No mail is accepted while the database is this large; null for no limit. */
@@ -128,6 +131,7 @@ export function readConfig(processEnv: Env, system: System = readSystem()): Conf
     sources: readSources(read, system, identity),
     ...readSmtp(read),
     ...readOperator(read),
+    acme: readAcme(read),
     ...readBackup(read),
     ...readDnsProvider(read),
     failpoints: read.parsed('LETTERHAUS_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],

@@ -41,6 +41,10 @@ export const CONDITIONS = {
     endsAs: 'certificate.mismatch',
     ended: 'The certificate matches its name and key again.',
   },
+  'certificate.not_issued': {
+    endsAs: 'certificate.not_issued',
+    ended: 'The authority has issued the certificate.',
+  },
   'clock.skewed': { endsAs: 'clock.skewed', ended: 'The clock of the machine is correct again.' },
   'reconciliation.difference': {
     endsAs: 'reconciliation.difference',

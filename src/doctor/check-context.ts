@@ -37,7 +37,13 @@ export type Machine = {
   /** Whether NTP keeps the clock; null: the system does not say. */
   readClockState(): Promise<'yes' | 'no' | null>;
   /** Returns the conditions of the served certificates, and why a start would refuse them. */
-  findCertificateProblems(): { refusals: string[]; conditions: NewCondition[]; served: string[] };
+  findCertificateProblems(): {
+    refusals: string[];
+    conditions: NewCondition[];
+    served: string[];
+    /** The served certificates that no authority has issued. */
+    selfSigned: string[];
+  };
 };
 
 /** `files` is 0 where the file system has no limit on files. */

@@ -1,4 +1,5 @@
 /** The services that routes use, and the types of routes. service/worker/server.ts constructs the services. */
+import type { SecureContext } from 'node:tls';
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -103,6 +104,8 @@ type Pems = { cert: Buffer; key: Buffer };
 export type Certificate = {
   /** Returns a new object after the files have changed; null when there is no valid certificate. */
   pems(): Pems | null;
+  /** Returns the context of another certificate, for clients that ask for its name; null: none. */
+  contextFor?(name: string): SecureContext | null;
 };
 
 export type App = FastifyInstance<

@@ -1,5 +1,6 @@
 /**
- * Encrypts the secrets in the database: DKIM keys, webhook secrets, second factors. A sealed value is AES-256-GCM with
+ * Encrypts the secrets in the database: DKIM keys, webhook secrets, second factors, keys of
+ * certificates. A sealed value is AES-256-GCM with
  * the row's id as AAD, so a value that is moved to another row cannot be opened. It consists of a version, 4 octets
  * that identify the key, nonce, tag and text. Values of older versions begin with the nonce.
  *

@@ -20,6 +20,9 @@ const SEALED_COLUMNS = [
   ['webhook_endpoints', 'previous_secret', 'project_id'],
   ['webhook_endpoints', 'earlier_secret', 'project_id'],
   ['members', 'totp_secret', 'organization_id'],
+  ['acme_accounts', 'private_key', 'id'],
+  ['acme_certificates', 'private_key', 'id'],
+  ['acme_certificates', 'order_key', 'id'],
 ] as const;
 type SealedColumn = (typeof SEALED_COLUMNS)[number];
 

@@ -12,6 +12,8 @@ import type { Config } from '../config/config.ts';
 import { failpoint } from '../lib/failpoint.ts';
 import type { CertificateFiles } from './machine/certificates.ts';
 import { type CertificateUse, certificateUses } from './machine/certificate-watch.ts';
+import type { AcmeWatch } from '../certificates/acme-watch.ts';
+import { orderedFiles, orderedNames } from '../certificates/wanted.ts';
 import { AdminSocket } from './admin-socket.ts';
 import { scheduleBackups } from '../backup/running/backup-schedule.ts';
 import { armSupervisor } from './machine/failpoints.ts';
@@ -42,6 +44,7 @@ import { setOperatorAddress } from '../operator/operator-mail-store.ts';
 import { type Hold, readHold } from '../backup/store/hold.ts';
 import { untilAborted } from '../database/server/watched-session.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
+import { answerChallenges, orderedCertificates } from './start/acme.ts';
 import { checkBeforeStart, chooseMailCertificate } from './start/checks.ts';
 import { explainFailure, type ServiceFailure } from './start/failure.ts';
 import { chooseConfiguredPort, choosePorts } from './start/ports.ts';
@@ -105,9 +108,9 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<RunEn
     failpoint('supervisor_start');
     const run = { config, ports, parts, tasks, log, signal, started, pool, database };
     const installation = await prepareInstallation(run);
-    const workers = await startWorkers(run);
+    const workers = await startWorkers({ ...run, ...installation });
     const maintenance = await startTasks({ ...run, ...installation, ...workers });
-    const url = ownUrl(ports);
+    const url = ownUrl({ ...ports, apiTlsFiles: apiFilesOf(ports) });
     database.publishAddresses({ url, adminSocket: workers.adminSocket });
     const { firstStart } = installation;
     options.onReady(createReadyInfo({ url, metrics, config: ports, database, firstStart }));
@@ -180,23 +183,44 @@ type StartedWorkers = {
   adminSocket: string;
   hold: Hold | null;
   certificates: readonly CertificateUse[];
+  /** null: no certificate is ordered. */
+  acme: AcmeWatch | null;
 };
 
 /** Sets the workers up, and waits until they serve. */
-async function startWorkers(run: Run): Promise<StartedWorkers> {
+async function startWorkers(run: Run & Installation): Promise<StartedWorkers> {
   const { ports, log, signal, started, pool, database } = run;
   const { workerUser, dataDir } = database;
   const files = started.use(workerUser && new SharedFiles(workerUser, { dataDir, log }));
   const share = (pair: CertificateFiles | null) => pair && (files?.share(pair) ?? pair);
-  const config = { ...ports, apiTlsFiles: share(ports.apiTlsFiles) };
-  const mailFiles = chooseMailCertificate(ports, { dataDir, log });
+  const acme = started.use(await untilAborted(orderedCertificates(run), signal));
+  if (acme !== null) started.use(await answerChallenges(run));
+  const ordered = orderedFiles(ports);
+  const config = { ...ports, apiTlsFiles: share(apiFilesOf(ports)) };
+  const mailFiles = ordered.mail ?? chooseMailCertificate(ports, { dataDir, log });
   const certificate = share(mailFiles);
+  const tracking = share(ordered.tracking);
+  const { tracking: name } = orderedNames(ports);
+  const trackingCertificate = tracking && name !== null ? { name, files: tracking } : null;
   const hold = await untilAborted(readHold(database.db), signal);
   const { path: adminSocket } = started.use(new AdminSocket(dataDir));
-  const setup = createWorkerSetup({ ...run, config, certificate, hold, adminSocket });
+  const setup = createWorkerSetup({
+    ...run,
+    config,
+    certificate,
+    trackingCertificate,
+    hold,
+    adminSocket,
+  });
   const { ready, failed } = started.use(pool.run(setup, database.expire));
   await untilAborted(ready, signal);
-  return { failed, adminSocket, hold, certificates: certificateUses(ports, mailFiles) };
+  const certificates = certificateUses(ports, mailFiles);
+  return { failed, adminSocket, hold, certificates, acme };
+}
+
+/** The operator's certificate of the API, or the one that the service orders. */
+function apiFilesOf(config: Config): CertificateFiles | null {
+  return config.apiTlsFiles ?? orderedFiles(config).api;
 }
 
 /** Starts what the supervisor does beside the workers: metrics, maintenance, backups. */
@@ -258,14 +282,14 @@ function createWorkerSetup({
   config,
   database,
   certificate,
+  trackingCertificate,
   parts,
   tasks,
   hold,
   adminSocket,
 }: Pick<Run, 'config' | 'database' | 'parts' | 'tasks'> &
-  Pick<StartedWorkers, 'hold' | 'adminSocket'> & {
-    certificate: CertificateFiles | null;
-  }): WorkerSetup {
+  Pick<StartedWorkers, 'hold' | 'adminSocket'> &
+  Pick<WorkerSetup, 'certificate' | 'trackingCertificate'>): WorkerSetup {
   return {
     // Workers have a log-in of their own, and make no backups.
     config: {
@@ -274,6 +298,7 @@ function createWorkerSetup({
       backup: { ...config.backup, passphrase: null, s3: null },
     },
     certificate,
+    trackingCertificate,
     adminSocket,
     database: database.login,
     secretKey: database.secretKey,

@@ -108,7 +108,7 @@ export async function startDoctorLab(): Promise<DoctorLab> {
     workersStayRoot: false,
     readDisk: () => Promise.resolve({ freeBytes: 100 * 1024 ** 3, files: 0, freeFiles: 0 }),
     readClockState: () => Promise.resolve('yes'),
-    findCertificateProblems: () => ({ refusals: [], conditions: [], served: [] }),
+    findCertificateProblems: () => ({ refusals: [], conditions: [], served: [], selfSigned: [] }),
   };
   const kept = parts.move();
   const context = (changes: Changes = {}): CheckContext => {

@@ -65,6 +65,7 @@ import {
   walkMail,
   walkPlaces,
 } from './statements-operator.ts';
+import { useCertificates } from './statements-certificates.ts';
 import { useMailHosts, useNodes } from './statements-machines.ts';
 import { useMembers } from './statements-members.ts';
 import { useSecretKeys } from './statements-secrets.ts';
@@ -439,6 +440,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'limits', asks: 1, run: useLimits },
   { what: 'nodes', asks: 5, run: useNodes },
   { what: 'secret keys', asks: 10, run: useSecretKeys },
+  { what: 'certificates', asks: 13, run: useCertificates },
   { what: 'projects', asks: 10, run: useProjects },
   { what: 'suppressions', asks: 20, run: useSuppressions },
   // Reads the index entries of all mail to the address, 1,000 here, before it takes the newest.

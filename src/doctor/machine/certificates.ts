@@ -10,12 +10,15 @@ export const CERTIFICATES: Check = {
   id: 'certificates',
   title: 'Certificates',
   run({ config, machine, world }) {
-    const { refusals, conditions, served } = machine.findCertificateProblems();
+    const { refusals, conditions, served, selfSigned } = machine.findCertificateProblems();
     const findings = [
       ...refusals.map(refused),
       ...conditions.map((condition) => fromCondition(condition, world.now())),
     ];
-    if (config.submissionPorts.length > 0 && config.tlsFiles === null) findings.push(selfSigned());
+    if (config.acme !== null) findings.push(...selfSigned.map(notYetIssued));
+    else if (config.submissionPorts.length > 0 && config.tlsFiles === null) {
+      findings.push(selfSignedMail());
+    }
     if (findings.length > 0) return findings;
     if (served.length === 0) {
       return [unknown('No certificate is configured. A proxy may have one.')];
@@ -32,10 +35,18 @@ function refused(problem: string): Finding {
   });
 }
 
-function selfSigned(): Finding {
+function notYetIssued(what: string): Finding {
+  return yellow(`The authority has not issued the certificate of ${what} yet.`, {
+    meaning: 'Clients that verify it refuse to connect. A self-signed one is served meanwhile.',
+    remedy: 'Look at why (docs/tls.md). The service tries again by itself.',
+    command: 'letterhaus attention',
+  });
+}
+
+function selfSignedMail(): Finding {
   return yellow('The ports for submission have a self-signed certificate.', {
     meaning: 'Applications that verify it refuse to connect.',
-    remedy: 'Set LETTERHAUS_TLS_CERT and LETTERHAUS_TLS_KEY (docs/tls.md).',
+    remedy: 'Set LETTERHAUS_ACME, or LETTERHAUS_TLS_CERT and LETTERHAUS_TLS_KEY (docs/tls.md).',
   });
 }
 

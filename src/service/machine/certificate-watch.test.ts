@@ -18,6 +18,10 @@ const NAMES = {
   publicUrl: null,
   trackingUrl: null,
   trustedProxies: [],
+  acme: null,
+  dataDir: '',
+  inboundPort: null,
+  submissionPorts: [],
 };
 
 function watched(t: TestContext, changed: Partial<Parameters<typeof certificateUses>[0]> = {}) {

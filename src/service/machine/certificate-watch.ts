@@ -8,6 +8,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { hostname as machineName } from 'node:os';
 import { isIP } from 'node:net';
+import { type NamesConfig, orderedFiles, orderedNames } from '../../certificates/wanted.ts';
 import type { Config } from '../../config/config.ts';
 import {
   CONDITION_LAPSES_AFTER_MS,
@@ -26,25 +27,34 @@ import {
 import { DAY_MS } from '../../lib/units.ts';
 
 const EXPIRING_MS = 21 * DAY_MS;
+/** An ordered certificate is renewed when a third of its life is left. Half of that later the renewal is overdue. */
+const EXPIRING_PART = 1 / 6;
 /** A renewal replaces two files one after the other, so a mismatch counts from the second check on. */
 const UNUSABLE_CHECKS = 2;
 const NAMES_SHOWN = 5;
 
 export type CertificateUse = {
-  of: 'api' | 'mail';
+  of: 'api' | 'tracking' | 'mail';
   files: CertificateFiles;
   /** Names that clients connect to and verify. Empty when they are not known here. */
   names: readonly string[];
   /** Whether the service made the certificate itself. It makes a new one at the start. */
   isOwn: boolean;
+  /** Whether the service orders and renews it. */
+  isOrdered: boolean;
 };
 
 type CertificateCondition = 'certificate.expiring' | 'certificate.mismatch';
 type CertificateProblem = Pick<NewCondition, 'message' | 'remedy' | 'details'>;
 type CertificateProblems = Record<CertificateCondition, CertificateProblem | null>;
 
-const SERVED = {
+export const SERVED = {
   api: { what: 'the API', variables: API_VARIABLES, nameVariable: 'LETTERHAUS_PUBLIC_URL' },
+  tracking: {
+    what: 'tracked links',
+    variables: API_VARIABLES,
+    nameVariable: 'LETTERHAUS_TRACKING_URL',
+  },
   mail: { what: 'the mail ports', variables: MAIL_VARIABLES, nameVariable: 'LETTERHAUS_HOSTNAME' },
 } as const;
 
@@ -52,6 +62,12 @@ type WatchOptions = { operatorEvents: OperatorEvents; world: Pick<World, 'now'> 
 
 /** @property pair null: no usable certificate since the start */
 type Seen = { pair: CertificatePair | null; unusableChecks: number };
+
+/** Returns whether clients that verify the certificate refuse it, because no authority has issued it. */
+export function isSelfSigned({ files, of }: CertificateUse): boolean {
+  const pair = readPair(files, SERVED[of].variables);
+  return 'chain' in pair && pair.chain[0].checkIssued(pair.chain[0]);
+}
 
 export class CertificateWatch {
   readonly #seen: ReadonlyMap<CertificateUse, Seen>;
@@ -107,14 +123,20 @@ function findProblems(
   nowMs: number,
 ): CertificateProblems {
   return {
-    'certificate.expiring': expiring(use, endOfChain(chain), nowMs),
+    'certificate.expiring': expiring(use, chain, nowMs),
     'certificate.mismatch': wrongName(use, chain[0]) ?? wrongChain(use, chain),
   };
 }
 
-function expiring(use: CertificateUse, end: Date, nowMs: number): CertificateProblem | null {
+function expiring(
+  use: CertificateUse,
+  chain: CertificatePair['chain'],
+  nowMs: number,
+): CertificateProblem | null {
+  const end = endOfChain(chain);
   const leftMs = end.getTime() - nowMs;
-  if (leftMs > EXPIRING_MS) return null;
+  const lifeMs = end.getTime() - chain[0].validFromDate.getTime();
+  if (leftMs > (use.isOrdered ? lifeMs * EXPIRING_PART : EXPIRING_MS)) return null;
   const endsAt = end.toISOString();
   const day = endsAt.slice(0, 10);
   const days = Math.floor(leftMs / DAY_MS);
@@ -123,9 +145,11 @@ function expiring(use: CertificateUse, end: Date, nowMs: number): CertificatePro
     leftMs <= 0
       ? `${nameOf(use)} ended on ${day}. Clients that verify it do not connect.`
       : `${nameOf(use)} ends on ${day}, ${when}.`;
-  const remedy = use.isOwn
-    ? 'Restart the service, which makes a new one at the start.'
-    : `Renew it in ${use.files.cert}. The service reads changed files within seconds, without a restart.`;
+  const remedy = use.isOrdered
+    ? 'The service renews it by itself. The condition certificate.not_issued says why it could not.'
+    : use.isOwn
+      ? 'Restart the service, which makes a new one at the start.'
+      : `Renew it in ${use.files.cert}. The service reads changed files within seconds, without a restart.`;
   return { message, remedy, details: { ends_at: endsAt } };
 }
 
@@ -194,19 +218,43 @@ type Names = Pick<
   'host' | 'hostname' | 'isHostnameConfigured' | 'publicUrl' | 'trackingUrl' | 'trustedProxies'
 >;
 
+/** @param mail the files of the mail ports; null without mail ports */
 export function certificateUses(
-  { apiTlsFiles, tlsFiles, ...names }: Names & Pick<Config, 'apiTlsFiles' | 'tlsFiles'>,
+  config: Names & NamesConfig,
   mail: CertificateFiles | null,
 ): CertificateUse[] {
+  const { apiTlsFiles, tlsFiles } = config;
+  const ordered = orderedUses(config);
+  const isMailOrdered = ordered.some(({ of }) => of === 'mail');
   const isOwn = tlsFiles === null;
+  const configured = { isOrdered: false, isOwn: false };
   return [
     ...(apiTlsFiles === null
       ? []
-      : [{ of: 'api', files: apiTlsFiles, names: apiNames(names), isOwn: false } as const]),
-    ...(mail === null
+      : [{ ...configured, of: 'api', files: apiTlsFiles, names: apiNames(config) } as const]),
+    ...ordered,
+    ...(mail === null || isMailOrdered
       ? []
-      : [{ of: 'mail', files: mail, names: isOwn ? [] : mailNames(names), isOwn } as const]),
+      : [
+          {
+            ...configured,
+            of: 'mail',
+            files: mail,
+            names: isOwn ? [] : mailNames(config),
+            isOwn,
+          } as const,
+        ]),
   ];
+}
+
+function orderedUses(config: NamesConfig): CertificateUse[] {
+  const names = orderedNames(config);
+  const files = orderedFiles(config);
+  return (['api', 'tracking', 'mail'] as const).flatMap((of) => {
+    const [name, pair] = [names[of], files[of]];
+    if (name === null || pair === null) return [];
+    return [{ of, files: pair, names: [name], isOwn: false, isOrdered: true }];
+  });
 }
 
 /** Returns no names behind a proxy: it has the certificate for clients, and decides which name it expects here. */

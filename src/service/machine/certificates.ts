@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
+import { type CertificateChain, readChain } from '../../net/tls/chain.ts';
 import { makeSelfSigned } from '../../net/tls/self-signed.ts';
 import { DAY_MS } from '../../lib/units.ts';
 
@@ -19,13 +20,10 @@ const OWN_VALID_MS = 3_650 * DAY_MS;
 const OWN_VALID_BEFORE_MS = DAY_MS;
 const RENEW_BEFORE_MS = 30 * DAY_MS;
 
-const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
-
 export const MAIL_VARIABLES = { cert: 'LETTERHAUS_TLS_CERT', key: 'LETTERHAUS_TLS_KEY' };
 export const API_VARIABLES = { cert: 'LETTERHAUS_API_TLS_CERT', key: 'LETTERHAUS_API_TLS_KEY' };
 
-/** @property chain the certificate, then all others of its file */
-export type CertificatePair = { chain: readonly [X509Certificate, ...X509Certificate[]] };
+export type CertificatePair = { chain: CertificateChain };
 
 /** Reads the operator's files. @returns the pair, or the problem as a sentence with the name of the variable */
 export function readPair(
@@ -68,11 +66,6 @@ export function problemOf(
   const [certificate] = pair.chain;
   if (certificate.validToDate.getTime() > nowMs) return null;
   return `${names.cert}: ${files.cert} ended on ${certificate.validTo}. Renew it.`;
-}
-
-export function readChain(pem: string): CertificatePair['chain'] {
-  const [first, ...others] = pem.match(PEM_CERTIFICATE) ?? [pem];
-  return [new X509Certificate(first), ...others.map((one) => new X509Certificate(one))];
 }
 
 /**

@@ -17,7 +17,7 @@ import { createResolver, systemServers } from '../../net/dns/resolver.ts';
 import { readVersion } from '../../migration/migrate.ts';
 import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 import { withReadOnlySession } from '../../migration/upgrade-facts.ts';
-import { certificateUses, CertificateWatch } from './certificate-watch.ts';
+import { certificateUses, CertificateWatch, isSelfSigned, SERVED } from './certificate-watch.ts';
 import { API_VARIABLES, type CertificateFiles, MAIL_VARIABLES, problemOf } from './certificates.ts';
 import { userBeside } from './privileges.ts';
 
@@ -138,7 +138,10 @@ function findCertificateProblems(
     ...refusalOf(apiTlsFiles, API_VARIABLES),
     ...(hasMail ? refusalOf(tlsFiles, MAIL_VARIABLES) : []),
   ];
-  const uses = certificateUses(config, hasMail ? mail : null);
+  // An ordered certificate has no file before the first start.
+  const uses = certificateUses(config, hasMail ? mail : null).filter(
+    ({ isOrdered, files }) => !isOrdered || existsSync(files.cert),
+  );
   const conditions = new Map<string, NewCondition>();
   const operatorEvents: OperatorEvents = {
     raise: (condition) => void conditions.set(condition.type + condition.subject, condition),
@@ -150,6 +153,7 @@ function findCertificateProblems(
   return {
     refusals,
     conditions: refusals.length > 0 ? [] : [...conditions.values()],
-    served: uses.map(({ of }) => (of === 'api' ? 'the API' : 'the mail ports')),
+    served: uses.map(({ of }) => SERVED[of].what),
+    selfSigned: uses.filter(isSelfSigned).map(({ of }) => SERVED[of].what),
   };
 }

@@ -10,6 +10,7 @@ import { recheckDomains } from '../../domains/domain-recheck.ts';
 import { BlockWatch } from '../../delivery/blocks/block-watch.ts';
 import { ReputationWatch } from '../../reputation/reputation-watch.ts';
 import { MailRemoval } from '../../retention/mail-removal.ts';
+import type { AcmeWatch } from '../../certificates/acme-watch.ts';
 import { type CertificateUse, CertificateWatch } from '../machine/certificate-watch.ts';
 import type { ClockWatch } from '../readiness/clock-watch.ts';
 import type { OperatorEventLog } from '../../operator/operator-event-log.ts';
@@ -42,6 +43,7 @@ export type TaskContext = {
   pool: WorkerPool;
   clock: ClockWatch;
   certificates: readonly CertificateUse[];
+  acme: AcmeWatch | null;
   config: Config;
   /** The configuration with the ports in use. */
   ports: Config;
@@ -110,7 +112,7 @@ function nodeTasks(context: TaskContext): Task[] {
 }
 
 function secretTasks(context: TaskContext): Task[] {
-  const { certificates, operatorEvents, signal, onOutdated } = context;
+  const { acme, certificates, operatorEvents, signal, onOutdated } = context;
   const world = systemWorld;
   const certificateWatch = new CertificateWatch(certificates, { operatorEvents, world });
   const secretWatch = new SecretWatch({ ...context, world });
@@ -120,6 +122,12 @@ function secretTasks(context: TaskContext): Task[] {
       everyMs: 5 * SECONDS,
       atStart: true,
       run: async () => certificateWatch.check(),
+    },
+    {
+      name: 'ordering certificates',
+      everyMs: 5 * SECONDS,
+      atStart: true,
+      run: () => acme?.run() ?? Promise.resolve(),
     },
     {
       name: 'checking secrets',

@@ -17,7 +17,8 @@ import { listAlerts } from '../../reputation/reputation-store.ts';
 import { readReconciliation } from '../../reconciliation/day-store.ts';
 import { countUnusable } from '../../secrets/unusable-store.ts';
 import type { CertificateUse } from '../machine/certificate-watch.ts';
-import { endOfChain, readChain } from '../machine/certificates.ts';
+import { readChain } from '../../net/tls/chain.ts';
+import { endOfChain } from '../machine/certificates.ts';
 import {
   type Disk,
   diskSamples,

@@ -3,6 +3,7 @@
  * worker's registry, because the supervisor has no registry.
  */
 import packageFile from '../../../package.json' with { type: 'json' };
+import type { CertificateUse } from '../machine/certificate-watch.ts';
 import { CONDITION_TYPES, type ConditionType } from '../../core/operator-events.ts';
 import type { ReportCounts } from '../../doctor/report-store.ts';
 import { DOMAIN_STATUSES } from '../../domains/domain-store.ts';
@@ -303,12 +304,12 @@ export function diskSamples(disks: readonly Disk[]): Samples {
   ];
 }
 
-export type Expiry = { of: 'api' | 'mail'; atMs: number };
+export type Expiry = { of: CertificateUse['of']; atMs: number };
 
 export function expirySample(expiries: readonly Expiry[]): Sample | null {
   return gauge(
     'certificate_expiry_timestamp_seconds',
-    'The end of the certificate of the API or of the mail ports.',
+    'The end of the certificate of the API, of tracked links or of the mail ports.',
     unlessEmpty(expiries.map(({ of, atMs }) => ({ labels: { of }, value: atMs / 1_000 }))),
   );
 }

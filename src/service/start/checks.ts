@@ -1,5 +1,6 @@
 /** Checks the configuration before the service starts: the host name and the certificates must be usable. */
 import type { Logger } from 'pino';
+import { orderedNames } from '../../certificates/wanted.ts';
 import type { Config } from '../../config/config.ts';
 import { isUsableHostName } from '../../config/host-name.ts';
 import { sharedAddresses } from '../../net/ip-addresses.ts';
@@ -37,13 +38,15 @@ function requireUsableCertificate({ apiTlsFiles }: Config): void {
 }
 
 /** Warns that API keys would pass networks in clear text. */
-function warnAboutClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Logger): void {
+function warnAboutClearText(config: Config, log: Logger): void {
+  const { host, apiTlsFiles, trustedProxies } = config;
   const isLocal = host === 'localhost' || sharedAddresses([])(host);
-  if (isLocal || apiTlsFiles !== null || trustedProxies.length > 0) return;
+  const hasTls = apiTlsFiles !== null || orderedNames(config).api !== null;
+  if (isLocal || hasTls || trustedProxies.length > 0) return;
   log.warn(
     { host },
     'the API is served in clear text to other machines, API keys included; ' +
-      'set HOST=127.0.0.1 behind a TLS proxy, or LETTERHAUS_API_TLS_CERT and LETTERHAUS_API_TLS_KEY ' +
+      'set HOST=127.0.0.1 behind a TLS proxy, or LETTERHAUS_ACME, or LETTERHAUS_API_TLS_CERT and LETTERHAUS_API_TLS_KEY ' +
       '(docs/tls.md); a proxy on another machine belongs in LETTERHAUS_TRUSTED_PROXIES',
   );
 }

@@ -7,6 +7,7 @@
 import type { Registry } from 'prom-client';
 import { createHttpAccounts } from '../../accounts/http-accounts.ts';
 import { findNewestBackup } from '../../backup/newest-backup.ts';
+import type { Certificate } from '../../http/services.ts';
 import { ReloadedCertificate } from '../machine/certificates.ts';
 import type { Unready } from '../../core/unready.ts';
 import type { Scope } from '../../core/scope.ts';
@@ -277,9 +278,17 @@ function createApp(
   return buildApp(services, { rootMount: RESEND_MOUNT });
 }
 
-function apiCertificate({ config, log }: WorkerContext): ReloadedCertificate | null {
+function apiCertificate({ config, setup, log }: WorkerContext): Certificate | null {
   if (config.apiTlsFiles === null) return null;
-  return new ReloadedCertificate(config.apiTlsFiles, { of: 'the API', world: systemWorld, log });
+  const options = { world: systemWorld, log };
+  const api = new ReloadedCertificate(config.apiTlsFiles, { ...options, of: 'the API' });
+  const { trackingCertificate: tracking } = setup;
+  if (tracking === null) return api;
+  const links = new ReloadedCertificate(tracking.files, { ...options, of: 'tracked links' });
+  return {
+    pems: () => api.pems(),
+    contextFor: (name) => (name.toLowerCase() === tracking.name ? links.context() : null),
+  };
 }
 
 /** Returns the exact bytes of an email, composed again from the stored content. */

@@ -28,6 +28,8 @@ export type WorkerSetup = {
   isOnHold: boolean;
   /** Certificate of the mail ports; null when none listens here. */
   certificate: CertificateFiles | null;
+  /** Certificate of the host of tracked links, if the API has another one. */
+  trackingCertificate: { name: string; files: CertificateFiles } | null;
   workerCount: number;
   poolSizes: PoolSizes;
   failpoint: ArmedFailpoint | null;

@@ -1,0 +1,100 @@
+/**
+ * The port to which the authority connects (80). It answers challenges of all nodes, and sends browsers to https. It
+ * serves nothing else: no API, and no content of other paths.
+ *
+ * Strangers can reach it. Connections and times are limited, and unknown tokens cost at most one statement a second.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { World } from '../lib/world.ts';
+import { hostProblem } from '../net/http/host-field.ts';
+import type { Challenge } from './certificate-store.ts';
+
+export type ChallengeListener = AsyncDisposable & { port: number };
+
+const CONNECTIONS_MAX = 256;
+const TIMEOUT_MS = 10_000;
+const READ_EVERY_MS = 1_000;
+const CHALLENGE = /^\/\.well-known\/acme-challenge\/([A-Za-z0-9_-]{1,256})$/;
+
+type ListenerOptions = {
+  where: { host: string | null; port: number };
+  /** URLs of this service, https. The first one is for requests under other names. */
+  urls: readonly string[];
+  listChallenges: () => Promise<Challenge[]>;
+  world: Pick<World, 'monotonicMs'>;
+};
+
+export async function listenForChallenges(options: ListenerOptions): Promise<ChallengeListener> {
+  const { where, urls } = options;
+  const challenges = new SharedReads(options);
+  const times = { headersTimeout: TIMEOUT_MS, requestTimeout: TIMEOUT_MS };
+  const server = createServer(times, (request, response) => {
+    response.setHeader('content-type', 'text/plain; charset=utf-8');
+    response.setHeader('connection', 'close');
+    const problem = hostProblem(request, request.url ?? '');
+    if (problem !== null) return void response.writeHead(400).end(`${problem}\n`);
+    const [, token] = CHALLENGE.exec(request.url ?? '') ?? [];
+    if (token === undefined) return redirect(request, response, urls);
+    challenges.find(token).then(
+      (found) => response.writeHead(found === undefined ? 404 : 200).end(found),
+      () => response.writeHead(503).end(),
+    );
+  });
+  server.maxConnections = CONNECTIONS_MAX;
+  server.setTimeout(TIMEOUT_MS, (socket) => socket.destroy());
+  await new Promise<void>((resolve, reject) => {
+    const { host, port } = where;
+    server.once('error', reject).listen({ port, ...(host === null ? {} : { host }) }, resolve);
+  });
+  return {
+    port: where.port,
+    async [Symbol.asyncDispose]() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** Redirects to our own names only. A request with a key is refused, so that its sender notices. */
+function redirect(
+  { headers, method = '', url = '/' }: IncomingMessage,
+  response: ServerResponse,
+  urls: readonly string[],
+): void {
+  const name = (headers.host ?? '').replace(/:\d*$/, '').toLowerCase();
+  const origins = urls.map((one) => new URL(one));
+  const target = origins.find(({ hostname }) => hostname === name) ?? origins[0];
+  if (target === undefined) return void response.writeHead(404).end();
+  if (headers.authorization !== undefined || !/^(?:GET|HEAD)$/.test(method)) {
+    return void response.writeHead(403).end(`Use ${target.origin}.\n`);
+  }
+  const path = url.startsWith('/') ? url : '/';
+  response.writeHead(301, { location: target.origin + path }).end();
+}
+
+/** Reads that begin at most once a second. Requests that come meanwhile wait for the next one. */
+class SharedReads {
+  readonly #options: Pick<ListenerOptions, 'listChallenges' | 'world'>;
+  #next: Promise<Challenge[]> | null = null;
+  #lastMs = -Infinity;
+
+  constructor(options: Pick<ListenerOptions, 'listChallenges' | 'world'>) {
+    this.#options = options;
+  }
+
+  async find(token: string): Promise<string | undefined> {
+    const challenges = await (this.#next ??= this.#readNext());
+    return challenges.find((one) => one.token === token)?.keyAuthorization;
+  }
+
+  async #readNext(): Promise<Challenge[]> {
+    const { listChallenges, world } = this.#options;
+    // At least one turn, so that `#next` is set before it is reset.
+    const waitMs = Math.max(0, this.#lastMs + READ_EVERY_MS - world.monotonicMs());
+    await new Promise((resolve) => setTimeout(resolve, waitMs).unref());
+    this.#lastMs = world.monotonicMs();
+    this.#next = null; // a request from now on may be for a newer challenge
+    return listChallenges();
+  }
+}

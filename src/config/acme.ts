@@ -1,0 +1,51 @@
+/** Certificates that the service orders by itself (ACME). */
+import { isIP } from 'node:net';
+import { isLoopback } from '../net/ip-addresses.ts';
+import { type EnvReader, parsePort } from './env-reader.ts';
+
+export type AcmeConfig = {
+  directoryUrl: string;
+  email: string | null;
+  /** Where challenges are answered. `host`: null for all addresses. */
+  http: { host: string | null; port: number };
+};
+
+const LETS_ENCRYPT = 'https://acme-v02.api.letsencrypt.org/directory';
+const HTTP_PORT = 80;
+
+const URL_RULE = 'write the https URL of its directory, such as ' + LETS_ENCRYPT;
+const PORT_RULE = 'write a port, such as 80, or an address with one, such as 10.0.0.5:80';
+const EMAIL_RULE = 'write one address, such as ops@example.com';
+
+export function readAcme(read: EnvReader): AcmeConfig | null {
+  const isOn = read.flag('LETTERHAUS_ACME');
+  const directoryUrl = read.parsed('LETTERHAUS_ACME_DIRECTORY_URL', parseDirectoryUrl, URL_RULE);
+  const email = read.parsed('LETTERHAUS_ACME_EMAIL', parseEmail, EMAIL_RULE);
+  const http = read.parsed('LETTERHAUS_ACME_HTTP_PORT', parseListener, PORT_RULE);
+  if (!isOn) return null;
+  return {
+    directoryUrl: directoryUrl ?? LETS_ENCRYPT,
+    email,
+    http: http ?? { host: null, port: HTTP_PORT },
+  };
+}
+
+/** Clear text is for a server on this machine only. */
+function parseDirectoryUrl(text: string): string | null {
+  const url = URL.parse(text);
+  if (url === null || url.username !== '' || url.password !== '') return null;
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  const isLocal = host === 'localhost' || (isIP(host) !== 0 && isLoopback(host));
+  return url.protocol === 'https:' || (url.protocol === 'http:' && isLocal) ? url.href : null;
+}
+
+function parseEmail(text: string): string | null {
+  return /^[!-~]{1,64}@[a-z0-9.-]{1,253}$/i.test(text) && !/[,?]/.test(text) ? text : null;
+}
+
+function parseListener(text: string): AcmeConfig['http'] | null {
+  const [, bracketed, plain, digits = ''] = /^(?:\[(.+)\]:|([^:]+):)?(\d+)$/.exec(text) ?? [];
+  const host = bracketed ?? plain ?? null;
+  const port = parsePort(digits, 0);
+  return port === null || (host !== null && isIP(host) === 0) ? null : { host, port };
+}
