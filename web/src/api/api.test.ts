@@ -42,7 +42,9 @@ test('a request that the API does not have does not compile', () => {
 test('events are taken from a stream as far as they are complete', () => {
   const event = (id: string) => `id: ${id}\nevent: e\ndata: {"id":\ndata: "${id}"}\n\n`;
   const first = takeEvents(`: ping\n\n${event('a')}${event('b').slice(0, 20)}`);
-  assert.deepEqual(first.events, [{ id: 'a' }]);
+  assert.deepEqual([first.events, first.cursor], [[{ id: 'a' }], 'a']);
   const second = takeEvents(first.rest + event('b').slice(20));
-  assert.deepEqual(second, { events: [{ id: 'b' }], rest: '' });
+  assert.deepEqual(second, { events: [{ id: 'b' }], cursor: 'b', rest: '' });
+  const heartbeat = takeEvents(': heartbeat\nid: c\n\n');
+  assert.deepEqual(heartbeat, { events: [], cursor: 'c', rest: '' });
 });

@@ -1,4 +1,7 @@
-/** The event stream of a project. Lists and pages show its events without a reload. */
+/**
+ * The event stream of a project. Lists and pages show its events without a reload. A lost connection continues after
+ * the last event that arrived, so a page misses none while a laptop sleeps or the service restarts.
+ */
 import { useEffect, useRef, useState } from 'react';
 import type { StreamEvent } from '../../../sdk/src/api.ts';
 import { ApiError, respond, type Scope } from './client.ts';
@@ -9,14 +12,27 @@ const RECONNECT_MS = 3_000;
 const GATHER_MS = 250;
 
 /**
- * Calls `onEvents` with new events while the page is open. After a lost connection it calls it with none, because
- * events may have been missed.
+ * `isGapless`: no event before these was missed. Otherwise events may be missing, so the page has to read everything
+ * that it shows again.
+ */
+export type NewEvents = { events: readonly StreamEvent[]; isGapless: boolean };
+
+type Options = {
+  /** Follows only this email. */
+  emailId?: string;
+  /** Milliseconds between two calls, for pages whose refresh is expensive. */
+  everyMs?: number;
+};
+
+/**
+ * Calls `onEvents` with new events while the page is open. The first call comes with the connection and has no
+ * events: what the page had read before it may be older.
  * @returns whether the connection is open
  */
 export function useEvents(
   scope: Scope,
-  onEvents: (events: readonly StreamEvent[]) => void,
-  { emailId }: { emailId?: string } = {},
+  onEvents: (news: NewEvents) => void,
+  { emailId, everyMs = GATHER_MS }: Options = {},
 ): boolean {
   const [isLive, setLive] = useState(true);
   const handler = useRef(onEvents);
@@ -24,24 +40,23 @@ export function useEvents(
   const { project, environment } = scope;
   useEffect(() => {
     const ended = new AbortController();
+    const gathering = new Gathering((news) => handler.current(news), everyMs);
+    const position = { cursor: 'latest' };
     const follow = async (): Promise<void> => {
-      let cursor = 'latest';
-      let isFirst = true;
       while (!ended.signal.aborted) {
         try {
           const response = await respond('listEvents', {
-            query: { after: cursor, email_id: emailId },
+            query: { after: position.cursor, email_id: emailId },
             scope: { project, environment },
             headers: { accept: 'text/event-stream' },
             signal: ended.signal,
           });
           setLive(true);
-          if (!isFirst) handler.current([]);
-          isFirst = false;
-          cursor = await readEvents(response, cursor, (events) => handler.current(events));
+          if (position.cursor === 'latest') gathering.add({ events: [], isGapless: false });
+          await readEvents(response, position, gathering);
         } catch (error) {
-          // The session has ended, and the page redirects to sign-in. After other failures the loop connects again.
-          if (error instanceof ApiError && error.status === 401) return;
+          // The stored position is too old, or of a database that was replaced by a backup.
+          if (error instanceof ApiError && error.status === 409) position.cursor = 'latest';
         }
         if (ended.signal.aborted) return;
         setLive(false);
@@ -49,35 +64,66 @@ export function useEvents(
       }
     };
     void follow();
-    return () => ended.abort();
-  }, [project, environment, emailId]);
+    return () => {
+      ended.abort();
+      gathering.stop();
+    };
+  }, [project, environment, emailId, everyMs]);
   return isLive;
 }
 
-/** @returns the cursor of the last event, when the stream has ended */
+/** Hands events over together, so that a burst causes few requests. */
+class Gathering {
+  readonly #handOver: (news: NewEvents) => void;
+  readonly #everyMs: number;
+  #events: StreamEvent[] = [];
+  #isGapless = true;
+  #timer = 0;
+  #lastMs = -Infinity;
+
+  constructor(handOver: (news: NewEvents) => void, everyMs: number) {
+    this.#handOver = handOver;
+    this.#everyMs = everyMs;
+  }
+
+  add({ events, isGapless }: NewEvents): void {
+    if (events.length === 0 && isGapless) return;
+    this.#events.push(...events);
+    this.#isGapless &&= isGapless;
+    if (this.#timer !== 0) return;
+    const waitMs = Math.max(GATHER_MS, this.#lastMs + this.#everyMs - performance.now());
+    this.#timer = window.setTimeout(() => this.#end(), waitMs);
+  }
+
+  stop(): void {
+    window.clearTimeout(this.#timer);
+  }
+
+  #end(): void {
+    const news = { events: this.#events, isGapless: this.#isGapless };
+    this.#timer = 0;
+    this.#lastMs = performance.now();
+    this.#events = [];
+    this.#isGapless = true;
+    this.#handOver(news);
+  }
+}
+
+/** Reads until the stream ends. `position` follows it, so that a broken connection continues there. */
 async function readEvents(
   response: Response,
-  after: string,
-  onEvents: (events: StreamEvent[]) => void,
-): Promise<string> {
-  let cursor = after;
+  position: { cursor: string },
+  gathering: Gathering,
+): Promise<void> {
   let text = '';
-  let gathered: StreamEvent[] = [];
-  let timer = 0;
-  const handOver = (): void => {
-    timer = 0;
-    onEvents(gathered);
-    gathered = [];
-  };
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
     const { done, value } = await reader.read();
-    if (done) return cursor;
-    const { events, rest } = takeEvents(text + value);
+    if (done) return;
+    const { events, cursor, rest } = takeEvents(text + value);
     text = rest;
-    cursor = events.at(-1)?.cursor ?? cursor;
-    gathered.push(...events);
-    if (events.length > 0 && timer === 0) timer = window.setTimeout(handOver, GATHER_MS);
+    position.cursor = cursor ?? position.cursor;
+    gathering.add({ events, isGapless: true });
   }
 }
 

@@ -33,6 +33,9 @@ const DIMENSIONS = [
 ] as const;
 type Dimension = (typeof DIMENSIONS)[number][0];
 
+/** Three requests with each refresh, also on a service that sends all the time. */
+const STATS_EVERY_MS = 20_000;
+
 export function OverviewScreen(): ReactNode {
   const api = useApi();
   const reload = useReload();
@@ -41,7 +44,7 @@ export function OverviewScreen(): ReactNode {
     chosen !== undefined && chosen in RANGES ? (chosen as keyof typeof RANGES) : '24h';
   const range = RANGES[rangeName];
   const by = DIMENSIONS.find(([name]) => name === chosenBy)?.[0] ?? 'domain';
-  useEvents(api.scope, () => void reload('getStats'));
+  useEvents(api.scope, () => void reload('getStats'), { everyMs: STATS_EVERY_MS });
   const stats = useStats(range);
   const split = useStats(range, { by });
   const before = useStats(range, { isBefore: true });

@@ -22,6 +22,7 @@ import { WebhookMark } from './webhooks.tsx';
 
 const ROUTE = '/$project/$environment/webhooks/$id';
 const REFRESH_MS = 1_000;
+const EVENTS_EVERY_MS = 2_000;
 /** The service disables a failing webhook without an event. */
 const STATE_MS = 5_000;
 
@@ -33,7 +34,7 @@ export function WebhookScreen(): ReactNode {
     ...api.query('getWebhook', { path: { id } }),
     refetchInterval: STATE_MS,
   });
-  useEvents(api.scope, () => void reload('getWebhook', { id }));
+  useEvents(api.scope, () => void reload('getWebhook', { id }), { everyMs: EVENTS_EVERY_MS });
   return (
     <>
       <Link

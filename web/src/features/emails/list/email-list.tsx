@@ -2,19 +2,18 @@
  * The list of emails: virtual rows, loaded page by page, updated by events. New rows do not move a scrolled list:
  * they wait behind a button until it is at its top again.
  */
-import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';
-import { useEvents } from '../../../api/live.ts';
-import { type Api, useApi } from '../../../api/scope.ts';
+import { useApi } from '../../../api/scope.ts';
 import { useShortcuts } from '../../../lib/keys.ts';
 import { Button } from '../../../ui/button.tsx';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
 import { StatusBadge } from '../../../ui/status.tsx';
 import { Time } from '../../../ui/time.tsx';
-import { type EmailPage, rowsUpTo, mergeFirst, nextAfter } from './email-pages.ts';
+import { rowsUpTo } from './email-pages.ts';
+import { useLiveEmails } from './live-emails.ts';
 import { NoEmails } from './no-emails.tsx';
 
 /** The screens that list emails. */
@@ -24,53 +23,13 @@ const PLACES = {
 } as const;
 export type Place = keyof typeof PLACES;
 
-const PAGE = 50;
 /** The next page is loaded when fewer rows than this remain below the last visible one. */
 const AHEAD = 20;
-
-function useEmails(api: Api, q: string) {
-  return useInfiniteQuery({
-    queryKey: [...api.key, 'emails', q],
-    queryFn: ({ pageParam, signal }) =>
-      api.call('listEmails', { query: { q, limit: PAGE, after: pageParam }, signal }),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: nextAfter,
-  });
-}
-
-/** Reads the first page again after each event. */
-function useLiveFirstPage(api: Api, q: string): boolean {
-  const cache = useQueryClient();
-  const isBusy = useRef(false);
-  const isDue = useRef(false);
-  const refresh = async (): Promise<void> => {
-    isDue.current = true;
-    if (isBusy.current) return;
-    isBusy.current = true;
-    try {
-      while (isDue.current) {
-        isDue.current = false;
-        const page = await api.call('listEmails', { query: { q, limit: PAGE } });
-        cache.setQueryData<{ pages: EmailPage[]; pageParams: (string | undefined)[] }>(
-          [...api.key, 'emails', q],
-          (old) => old && { ...old, pages: mergeFirst(page, old.pages) },
-        );
-      }
-    } catch {
-      // The list stays; the next event reads again.
-    } finally {
-      isBusy.current = false;
-    }
-  };
-  return useEvents(api.scope, () => void refresh());
-}
 
 type ListProps = { place: Place; q: string; openId: string | null };
 
 export function EmailList({ place, q, openId }: ListProps): ReactNode {
-  const api = useApi();
-  const emails = useEmails(api, q);
-  const isLive = useLiveFirstPage(api, q);
+  const { emails, isLive, isBehind, catchUp } = useLiveEmails(q);
   const rows = useMemo(() => emails.data?.pages.flatMap((page) => page.data) ?? [], [emails.data]);
   if (emails.isPending) return <RowsSkeleton />;
   if (emails.isError) return <Problem error={emails.error} retry={() => void emails.refetch()} />;
@@ -84,7 +43,7 @@ export function EmailList({ place, q, openId }: ListProps): ReactNode {
       )}
       <Rows
         key={q}
-        {...{ rows, place, openId, q }}
+        {...{ rows, place, openId, q, isBehind, catchUp }}
         onEnd={() => {
           if (emails.hasNextPage && !emails.isFetchingNextPage) void emails.fetchNextPage();
         }}
@@ -96,15 +55,23 @@ export function EmailList({ place, q, openId }: ListProps): ReactNode {
 
 type RowsProps = ListProps & {
   rows: readonly EmailSummary[];
+  /** There are more new emails than the list has read. */
+  isBehind: boolean;
+  /** Reads the list from its beginning. */
+  catchUp: () => void;
   onEnd: () => void;
   isLoading: boolean;
 };
 
-function Rows({ rows: all, place, openId, q, onEnd, isLoading }: RowsProps): ReactNode {
+function Rows(props: RowsProps): ReactNode {
+  const { rows: all, place, openId, q, isBehind, catchUp, onEnd, isLoading } = props;
   const { scope } = useApi();
   const { to, rowPx, Row: Cells } = PLACES[place];
   const frame = useRef<HTMLDivElement>(null);
-  const { rows, hiddenCount, showHidden } = useHiddenRows(all, { frame, rowPx });
+  const { rows, hiddenCount, isAtTop, showHidden } = useHiddenRows(all, { frame, rowPx });
+  useEffect(() => {
+    if (isBehind && isAtTop) catchUp();
+  });
   const list = useVirtualizer({
     count: rows.length,
     getScrollElement: () => frame.current,
@@ -120,13 +87,13 @@ function Rows({ rows: all, place, openId, q, onEnd, isLoading }: RowsProps): Rea
   const marked = useWalk(rows, { place, openId, q }, (index) => list.scrollToIndex(index));
   return (
     <div className="relative flex min-h-0 grow flex-col">
-      {hiddenCount > 0 && (
+      {(hiddenCount > 0 || (isBehind && !isAtTop)) && (
         <Button
           look="primary"
-          onClick={showHidden}
+          onClick={isBehind ? catchUp : showHidden}
           className="absolute top-2 left-1/2 z-10 -translate-x-1/2 shadow-lg"
         >
-          {hiddenCount} new
+          {isBehind ? 'Show the newest' : `${hiddenCount.toLocaleString()} new`}
         </Button>
       )}
       <div ref={frame} className="min-h-0 grow overflow-auto" tabIndex={-1}>
@@ -222,7 +189,7 @@ function useHiddenRows(
     setNewest(null);
     frame.current?.scrollTo({ top: 0 });
   };
-  return { rows, hiddenCount: all.length - rows.length, showHidden };
+  return { rows, hiddenCount: all.length - rows.length, isAtTop: newest === null, showHidden };
 }
 
 /** `j` and `k` walk through the rows, Enter opens one, Escape closes it. */

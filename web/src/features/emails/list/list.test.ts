@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';
-import { type EmailPage, rowsUpTo, mergeFirst, nextAfter } from './email-pages.ts';
+import { type EmailPage, nextAfter, partsToRead, rowsUpTo, withPart } from './email-pages.ts';
 import { readSearchText, statusOf, withStatus } from './email-search.ts';
 import { complete } from './search-completion.ts';
 
@@ -16,18 +16,65 @@ function idsOf(pages: readonly EmailPage[]): string[] {
   return pages.map(({ data }) => data.map(({ id }) => id).join(''));
 }
 
-test('a newer first page replaces the first one, and rows that it pushed out stay before the next page', () => {
-  assert.deepEqual(idsOf(mergeFirst(page('fed'), [page('dcb'), page('a')])), ['fedcb', 'a']);
+/** Consecutive pages of 50 rows, from this number down; `count` rows. */
+function rows(newest: number, count: number): EmailSummary[] {
+  return Array.from({ length: count }, (_, index) => row(newest - index));
+}
+
+const idOf = (number: number): string => String(number).padStart(4, '0');
+const row = (number: number): EmailSummary => ({ id: idOf(number) }) as EmailSummary;
+const ofRows = (data: EmailSummary[], hasMore = true): EmailPage => ({
+  object: 'list',
+  data,
+  has_more: hasMore,
+  scanned_until: null,
 });
 
-test('a row that is gone from the first page is dropped, and a changed one is shown once', () => {
-  assert.deepEqual(idsOf(mergeFirst(page('dba'), [page('dcb')])), ['dba']);
+test('a burst of new emails is read as far as the newest known row, so that it leaves no hole', () => {
+  const shown = [ofRows(rows(100, 50)), ofRows(rows(50, 50), false)];
+  const touched = rows(230, 130).map(({ id }) => id);
+  assert.deepEqual(partsToRead(shown, touched), [{ after: undefined, until: idOf(100) }]);
+  const read = [ofRows(rows(230, 50)), ofRows(rows(180, 100))];
+  const pages = withPart(shown, undefined, read);
+  assert.deepEqual(
+    pages.flatMap(({ data }) => data.map(({ id }) => id)),
+    rows(230, 230).map(({ id }) => id),
+  );
+  assert.deepEqual(
+    pages.map(({ data, has_more: hasMore }) => [data.length, hasMore]),
+    [
+      [50, true],
+      [50, true],
+      [50, true],
+      [50, true],
+      [30, false],
+    ],
+  );
 });
 
-test('a newer first page does not end a list that has more', () => {
-  const [first] = mergeFirst(page('c', false), [page('b', true), page('a', false)]);
-  assert.equal(first?.has_more, true);
-  assert.deepEqual(idsOf(mergeFirst(page('b'), [])), ['b']);
+test('an event of an older row reads the rows around it again, and one below the list nothing', () => {
+  const shown = [ofRows(rows(200, 50)), ofRows(rows(150, 50)), ofRows(rows(100, 50))];
+  assert.deepEqual(partsToRead(shown, [idOf(120), idOf(110), idOf(40)]), [
+    { after: idOf(151), until: idOf(110) },
+  ]);
+  const changed = rows(150, 50)
+    .filter(({ id }) => id !== idOf(120))
+    .map((one) => (one.id === idOf(110) ? { ...one, subject: 'changed' } : one));
+  const all = withPart(shown, idOf(151), [ofRows(changed)]).flatMap(({ data }) => data);
+  assert.equal(all.length, 149, 'a row that left the search is dropped');
+  assert.equal(all.find(({ id }) => id === idOf(110))?.subject, 'changed');
+  assert.deepEqual([all[0]?.id, all.at(-1)?.id], [idOf(200), idOf(51)]);
+});
+
+test('a refreshed list goes on where it did, also after a search without results so far', () => {
+  const more = withPart([ofRows(rows(9, 3))], undefined, [ofRows(rows(10, 4))]);
+  assert.equal(nextAfter(more.at(-1)!), idOf(7));
+  const searched: EmailPage = { ...ofRows([]), scanned_until: idOf(3) };
+  const read: EmailPage = { ...ofRows([row(12)]), scanned_until: idOf(8) };
+  const found = withPart([searched], undefined, [read]);
+  assert.deepEqual([idsOf(found), nextAfter(found[0]!)], [[idOf(12)], idOf(3)]);
+  const end = withPart([ofRows(rows(9, 3))], undefined, [ofRows(rows(10, 2), false)]);
+  assert.deepEqual([idsOf(end), nextAfter(end[0]!)], [[idOf(10) + idOf(9)], undefined]);
 });
 
 test('the next page begins after the last row, or where the search has looked', () => {

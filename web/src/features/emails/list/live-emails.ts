@@ -1,0 +1,139 @@
+/**
+ * The emails of a list, kept true by the event stream: events read again the parts of the list where they happened.
+ * One refresh runs at a time, and events that arrive meanwhile wait for the next one.
+ */
+import {
+  type InfiniteData,
+  type QueryClient,
+  useInfiniteQuery,
+  useQueryClient,
+} from '@tanstack/react-query';
+import { useRef, useState } from 'react';
+import type { StreamEvent } from '../../../../../sdk/src/api.ts';
+import { type NewEvents, useEvents } from '../../../api/live.ts';
+import { type Api, useApi } from '../../../api/scope.ts';
+import {
+  type EmailPage,
+  nextAfter,
+  PAGE,
+  type Part,
+  partsToRead,
+  withPart,
+} from './email-pages.ts';
+
+type Cached = InfiniteData<EmailPage, string | undefined>;
+
+const REFRESH_MS = 1_000;
+const FILL_PAGE = 100;
+/** Pages that close the gap to the newest known row. More new emails than that replace the list. */
+const FILL_PAGES_MAX = 20;
+/** Limit on the parts of the list that one refresh reads. With more of them all loaded pages are read again. */
+const PARTS_MAX = 10;
+
+export function useLiveEmails(q: string) {
+  const api = useApi();
+  const cache = useQueryClient();
+  const queryKey = [...api.key, 'emails', q];
+  const emails = useInfiniteQuery({
+    queryKey,
+    queryFn: ({ pageParam, signal }) =>
+      api.call('listEmails', { query: { q, limit: PAGE, after: pageParam }, signal }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: nextAfter,
+    // The event stream tells what has changed.
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+  });
+  const [searchBehind, setSearchBehind] = useState<string | null>(null);
+  const isBehind = searchBehind === q;
+  const waiting = useRef({ touched: new Set<string>(), isAll: false, isBusy: false });
+  const refresh = async (): Promise<void> => {
+    const state = waiting.current;
+    if (state.isBusy) return;
+    state.isBusy = true;
+    try {
+      while (state.isAll || state.touched.size > 0) {
+        // A page that is being read may be older than these events.
+        await untilRead(cache, queryKey);
+        const { touched, isAll } = state;
+        Object.assign(state, { touched: new Set(), isAll: false });
+        const shown = cache.getQueryData<Cached>(queryKey);
+        const parts = partsToRead(shown?.pages ?? [], touched).filter(
+          ({ after }) => !isBehind || after !== undefined,
+        );
+        if (isAll || parts.length > PARTS_MAX) {
+          await cache.invalidateQueries({ queryKey, exact: true });
+        } else if (!(await readParts(parts))) setSearchBehind(q);
+      }
+    } catch {
+      // The list stays, and is read as a whole with the next event.
+      state.isAll = true;
+    } finally {
+      state.isBusy = false;
+    }
+  };
+  /** Returns false when there are more new emails than it reads. */
+  const readParts = async (parts: readonly Part[]): Promise<boolean> => {
+    let isComplete = true;
+    for (const part of parts) {
+      const read = await readPart(api, q, part);
+      if (read === null) isComplete = false;
+      else {
+        // A page that arrives later would replace this.
+        await untilRead(cache, queryKey);
+        cache.setQueryData<Cached>(
+          queryKey,
+          (old) => old && withPages(old, withPart(old.pages, part.after, read)),
+        );
+      }
+    }
+    return isComplete;
+  };
+  const onEvents = ({ events, isGapless }: NewEvents): void => {
+    for (const id of events.flatMap(emailIdOf)) waiting.current.touched.add(id);
+    waiting.current.isAll ||= !isGapless;
+    void refresh();
+  };
+  const isLive = useEvents(api.scope, onEvents, { everyMs: REFRESH_MS });
+  const catchUp = (): void => {
+    setSearchBehind(null);
+    void cache.resetQueries({ queryKey, exact: true });
+  };
+  return { emails, isLive, isBehind, catchUp };
+}
+
+/** Resolves when no request for the list is under way. */
+function untilRead(cache: QueryClient, queryKey: readonly unknown[]): Promise<void> {
+  const isIdle = (): boolean => cache.getQueryState(queryKey)?.fetchStatus !== 'fetching';
+  if (isIdle()) return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = cache.getQueryCache().subscribe(() => {
+      if (!isIdle()) return;
+      end();
+      resolve();
+    });
+  });
+}
+
+/** Returns the pages of a part; null when it is longer than FILL_PAGES_MAX. */
+async function readPart(api: Api, q: string, { after, until }: Part): Promise<EmailPage[] | null> {
+  const pages: EmailPage[] = [];
+  let cursor = after;
+  while (pages.length < FILL_PAGES_MAX) {
+    const limit = pages.length === 0 ? PAGE : FILL_PAGE;
+    const page = await api.call('listEmails', { query: { q, limit, after: cursor } });
+    pages.push(page);
+    cursor = nextAfter(page);
+    if (cursor === undefined || cursor <= until) return pages;
+  }
+  return null;
+}
+
+function withPages({ pageParams }: Cached, pages: EmailPage[]): Cached {
+  return { pages, pageParams: pages.map((_, index) => pageParams[index]) };
+}
+
+function emailIdOf({ data }: StreamEvent): string[] {
+  const id = data['email_id'];
+  return typeof id === 'string' ? [id] : [];
+}
