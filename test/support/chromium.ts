@@ -17,16 +17,17 @@ const ARGUMENTS = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'];
 
 export type TestBrowser = Browser & AsyncDisposable;
 
-export async function startBrowser(): Promise<TestBrowser> {
-  const browser = await launch();
+/** @param args further arguments of Chromium */
+export async function startBrowser(args: readonly string[] = []): Promise<TestBrowser> {
+  const browser = await launch([...ARGUMENTS, ...args]);
   return Object.assign(browser, { [Symbol.asyncDispose]: () => browser.close() });
 }
 
-async function launch(): Promise<Browser> {
+async function launch(args: string[]): Promise<Browser> {
   if (process.platform !== 'linux' || process.arch !== 'x64') {
-    return chromium.launch({ channel: 'chrome', args: ARGUMENTS });
+    return chromium.launch({ channel: 'chrome', args });
   }
-  return chromium.launch({ executablePath: await unpacked(), args: ARGUMENTS });
+  return chromium.launch({ executablePath: await unpacked(), args });
 }
 
 const ROOT = join(import.meta.dirname, '../..');

@@ -1,23 +1,26 @@
 import { Check, Copy } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
+import { copyText } from '../lib/clipboard.ts';
 import { IconButton } from './button.tsx';
 
 const SHOWN_MS = 1_500;
 
 /** @param what completes "Copy the" */
 export function CopyButton({ text, what }: { text: string; what: string }): ReactNode {
-  const [isCopied, setCopied] = useState(false);
+  const [result, setResult] = useState<'copied' | 'failed' | null>(null);
   useEffect(() => {
-    if (!isCopied) return;
-    const timer = setTimeout(() => setCopied(false), SHOWN_MS);
+    if (result !== 'copied') return;
+    const timer = setTimeout(() => setResult(null), SHOWN_MS);
     return () => clearTimeout(timer);
-  }, [isCopied]);
+  }, [result]);
   const copy = (): void => {
-    void navigator.clipboard.writeText(text).then(() => setCopied(true));
+    void copyText(text).then((isCopied) => setResult(isCopied ? 'copied' : 'failed'));
   };
+  const labels = { copied: 'Copied', failed: `Copying failed: select the ${what} and copy it` };
+  const label = result === null ? `Copy the ${what}` : labels[result];
   return (
-    <IconButton label={isCopied ? 'Copied' : `Copy the ${what}`} onClick={copy} className="h-7 w-7">
-      {isCopied ? <Check size={14} aria-hidden /> : <Copy size={14} aria-hidden />}
+    <IconButton label={label} onClick={copy} className="h-7 w-7">
+      {result === 'copied' ? <Check size={14} aria-hidden /> : <Copy size={14} aria-hidden />}
     </IconButton>
   );
 }

@@ -9,6 +9,7 @@ import { useEmail } from './use-email.ts';
 import { useReload } from '../../../api/list.ts';
 import { useEvents } from '../../../api/live.ts';
 import { useApi } from '../../../api/scope.ts';
+import { copyText } from '../../../lib/clipboard.ts';
 import { useShortcuts } from '../../../lib/keys.ts';
 import { CopyButton } from '../../../ui/copy.tsx';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
@@ -40,9 +41,7 @@ export function EmailScreen(): ReactNode {
   const reload = useReload();
   const email = useEmail(id);
   useEvents(api.scope, () => void reload('getEmail', { id }), { emailId: id });
-  useShortcuts([
-    { keys: 'c', label: 'Copy the id', run: () => void navigator.clipboard.writeText(id) },
-  ]);
+  useShortcuts([{ keys: 'c', label: 'Copy the id', run: () => void copyText(id) }]);
   return (
     <article className="min-w-0">
       <BackLink />
