@@ -1,19 +1,23 @@
 /**
- * The dashboard follows what happens while it is open. One service and browser for all tests.
+ * The dashboard follows what happens while it is open: emails, the end of a session, a wrong clock. Without https it
+ * copies text all the same. One service and browser for all tests.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { ownerOf } from '../support/browser.ts';
+import { Browser as ApiBrowser, OWNER, ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
-import { buildDashboard, goToLive, signedIn, takePage } from '../support/dashboard.ts';
+import { buildDashboard, goToLive, openPage, signedIn, takePage } from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
 import { eventually } from '../support/wait.ts';
+
+/** A name of this machine that is no secure context, unlike 127.0.0.1. */
+const PLAIN_HOST = 'mail.plain.test';
 
 await buildDashboard();
 const [service, browser] = await Promise.all([
   startService({ env: { LETTERHAUS_LIMIT_SENDING: '10000/60' } }),
-  startBrowser(),
+  startBrowser([`--host-resolver-rules=MAP ${PLAIN_HOST} 127.0.0.1`]),
 ]);
 after(async () => {
   await browser[Symbol.asyncDispose]();
@@ -22,6 +26,12 @@ after(async () => {
 const owner = await ownerOf(service);
 const project: string = (await owner.get('/v1/session')).body.projects[0].id;
 const HOME = `${service.url}/dashboard/${project}/test`;
+
+const signedInAgain = async (): Promise<ApiBrowser> => {
+  const member = new ApiBrowser(service);
+  assert.equal((await member.signIn(OWNER)).status, 200);
+  return member;
+};
 
 async function sendMany(subject: string, count: number): Promise<void> {
   for (let sent = 0; sent < count; sent += 100) {
@@ -95,3 +105,64 @@ test('a list that is open while a burst arrives has every email, and counts them
 
 const numbered = (name: string, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `${name} ${index + 1}`);
+
+test('a page whose session ends keeps what was typed below a form to sign in', async () => {
+  const member = await signedInAgain();
+  await using open = await takePage(browser, service, { cookies: signedIn(service, member) });
+  const { page } = open;
+  await goToLive(page, `${HOME}/emails`);
+  const search = page.getByLabel('Search emails');
+  await search.fill('typed and not yet searched');
+  const subject = page.getByText('Burst 1').first();
+  await subject.waitFor();
+  assert.equal((await member.request('DELETE', '/v1/session')).status, 200);
+  const form = page.getByRole('dialog', { name: 'Sign in again' });
+  await form.getByText('You have been signed out.').waitFor();
+  await form.getByLabel('Password').fill(OWNER.password);
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Enter');
+  await form.waitFor({ state: 'detached' });
+  assert.equal(await search.inputValue(), 'typed and not yet searched');
+  await service.send({ to: 'delivered@simulator.test', subject: 'After signing in again' });
+  await page.getByText('After signing in again').waitFor();
+});
+
+test('without https a copy button copies, and a dialog begins in its first field', async () => {
+  const plain = new URL(service.url);
+  plain.hostname = PLAIN_HOST;
+  const cookies = signedIn(service, owner).map((one) => ({ ...one, domain: PLAIN_HOST }));
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  await page.context().addCookies(cookies);
+  await page.goto(`${plain.origin}/dashboard/${project}/test/api-keys`);
+  assert.equal(await page.evaluate('isSecureContext'), false);
+  await page.getByRole('button', { name: 'Create a key' }).click();
+  await page.locator('[role="dialog"] input[name="name"]:focus').waitFor();
+  await page.keyboard.type('By keyboard');
+  await page.keyboard.press('Enter');
+  const key = (await page.getByText(/^lh_test_\w{38}$/).textContent())!;
+  await page.getByRole('button', { name: 'Copy the key' }).click();
+  await page.getByRole('button', { name: 'Copied' }).waitFor();
+  await page.getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Create a key' }).click();
+  await page.locator('[role="dialog"] input[name="name"]:focus').waitFor();
+  await page.keyboard.press('Control+v');
+  await eventually(async () =>
+    assert.equal(await page.locator('[role="dialog"] input[name="name"]').inputValue(), key),
+  );
+});
+
+test('on a computer whose clock is slow, an email that was just sent is from now', async () => {
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  await page.context().addCookies(signedIn(service, owner));
+  await page.clock.install({ time: Date.now() - 300_000 });
+  await service.send({ to: 'delivered@simulator.test', subject: 'Just sent' });
+  await page.goto(`${HOME}/emails`);
+  const row = page.getByRole('link').filter({ hasText: 'Just sent' });
+  await row
+    .locator('time')
+    .filter({ hasText: /^(now|\d+ s ago)$/ })
+    .waitFor();
+});

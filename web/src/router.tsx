@@ -14,9 +14,11 @@ import {
   stringifySearchWith,
 } from '@tanstack/react-router';
 import { ApiError, type Scope, whenSignedOut } from './api/client.ts';
+import { coverPage } from './api/cover.ts';
 import { ENVIRONMENTS, rememberScope, scopeToOpen, sessionQuery } from './api/session.ts';
 import { Shell } from './shell/shell.tsx';
 import { SignIn } from './features/sign-in/sign-in.tsx';
+import { SignInAgain } from './features/sign-in/sign-in-again.tsx';
 import { Empty, Problem } from './ui/states.tsx';
 
 const RETRIES = 2;
@@ -69,7 +71,12 @@ const scoped = createRoute({
     if (!isThere) throw redirect({ to: '/' });
     rememberScope(scope);
   },
-  component: Shell,
+  component: () => (
+    <>
+      <Shell />
+      <SignInAgain />
+    </>
+  ),
 });
 
 /** Keeps these names in the query of an address, and drops others. */
@@ -274,10 +281,13 @@ export const router = createRouter({
   scrollRestoration: true,
 });
 
-// Signing in returns to this page.
+// An open page stays, with what was typed in it, below a form to sign in. Other pages lead to sign-in and back.
 whenSignedOut(() => {
-  queries.setQueryData(sessionQuery.queryKey, null);
-  void router.invalidate();
+  if (router.state.matches.some(({ routeId }) => routeId === scoped.id)) coverPage(true);
+  else {
+    queries.setQueryData(sessionQuery.queryKey, null);
+    void router.invalidate();
+  }
 });
 
 declare module '@tanstack/react-router' {

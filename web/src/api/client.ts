@@ -37,17 +37,43 @@ export class ApiError extends Error {
   }
 }
 
+const SIGNED_OUT = {
+  code: 'authentication_error',
+  message: 'You have been signed out. Sign in again.',
+};
+
 export type CallOptions = {
   scope?: Scope;
   signal?: AbortSignal;
   headers?: Record<string, string>;
 };
 
-let leave = (): void => {};
+/** Operations of visitors. A 401 refuses what they typed, not their session. */
+const WITHOUT_SESSION: ReadonlySet<OperationId> = new Set<OperationId>([
+  'acceptInvitation',
+  'createOwner',
+  'getSession',
+  'getSetup',
+  'resetPassword',
+  'signIn',
+]);
 
-/** Sets the callback for a read that fails because the session has ended. */
+let onSignedOut = (): void => {};
+let isSignedOut = false;
+
+/** Sets the callback for a request that is refused because the session has ended. */
 export function whenSignedOut(then: () => void): void {
-  leave = then;
+  onSignedOut = then;
+}
+
+export function sessionHasEnded(): void {
+  isSignedOut = true;
+  onSignedOut();
+}
+
+/** Until then a page whose session has ended sends no requests. */
+export function signedInAgain(): void {
+  isSignedOut = false;
 }
 
 /** @throws ApiError for every failure; an AbortError when `signal` aborted it */
@@ -74,6 +100,8 @@ export async function callWith(id: OperationId, parts: AnyParts & CallOptions): 
 
 async function send(id: OperationId, parts: AnyParts & CallOptions): Promise<Response> {
   const { scope, path, query, body, signal, headers } = parts;
+  const needsSession = !WITHOUT_SESSION.has(id);
+  if (needsSession && isSignedOut) throw new ApiError(401, { error: SIGNED_OUT });
   const method = methodOf(id);
   const isText = typeof body === 'string';
   const request = new Request(`${pathOf(id, path)}${queryText(query)}`, {
@@ -89,11 +117,16 @@ async function send(id: OperationId, parts: AnyParts & CallOptions): Promise<Res
     throw new ApiError(0, { error: { code: 'unreachable', message } });
   });
   if (response.ok) return response;
-  // A refused change is reported where it was made, so that nothing typed is lost. Visitors who have not
-  // signed in yet get a 401 for their session.
-  if (response.status === 401 && method === 'GET' && id !== 'getSession') leave();
+  if (response.status === 401 && needsSession && (await hasEnded(method))) sessionHasEnded();
   const failure: unknown = await response.json().catch(() => ({}));
   throw new ApiError(response.status, failure as Failure);
+}
+
+/** Returns whether a 401 is about the session. That of a change may also be about a password in it. */
+async function hasEnded(method: string): Promise<boolean> {
+  if (method === 'GET') return true;
+  const session = await send('getSession', {}).catch((error: unknown) => error);
+  return session instanceof ApiError && session.status === 401;
 }
 
 function headersFor(scope: Scope | undefined, method: string): Record<string, string> {

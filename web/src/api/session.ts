@@ -1,7 +1,7 @@
 /** The session of the member who is signed in, with the projects it can open. */
 import { queryOptions } from '@tanstack/react-query';
 import type { Session } from '../../../sdk/src/api.ts';
-import { ApiError, call, type Scope } from './client.ts';
+import { ApiError, call, type Scope, sessionHasEnded } from './client.ts';
 
 export const ENVIRONMENTS = ['live', 'test'] as const;
 
@@ -12,12 +12,22 @@ export const sessionQuery = queryOptions({
   retry: false,
 });
 
-/** @returns null when nobody is signed in */
+/** Whether this page has been open in a session. */
+let wasSignedIn = false;
+
+/**
+ * Returns null when nobody is signed in.
+ * @throws ApiError when the session has ended while this page was open, which then stays as it is
+ */
 async function readSession(signal: AbortSignal): Promise<Session | null> {
   try {
-    return await call('getSession', { signal });
+    const session = await call('getSession', { signal });
+    wasSignedIn = true;
+    return session;
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) return null;
+    if (!(error instanceof ApiError && error.status === 401)) throw error;
+    if (!wasSignedIn) return null;
+    sessionHasEnded();
     throw error;
   }
 }
@@ -31,6 +41,12 @@ export const setupQuery = queryOptions({
 
 export async function signOut(): Promise<void> {
   await call('endSession');
+  wasSignedIn = false;
+}
+
+export async function signOutEverywhere(): Promise<void> {
+  await call('endAllSessions');
+  wasSignedIn = false;
 }
 
 const LAST_SCOPE = 'letterhaus-scope';

@@ -4,7 +4,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { OwnSession } from '../../../../sdk/src/api.ts';
 import { call } from '../../api/client.ts';
-import { sessionQuery } from '../../api/session.ts';
+import { sessionQuery, signOutEverywhere } from '../../api/session.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
@@ -90,7 +90,7 @@ function Sessions(): ReactNode {
     await cache.invalidateQueries({ queryKey: SESSIONS });
   };
   const endAll = async (): Promise<void> => {
-    await call('endAllSessions');
+    await signOutEverywhere();
     cache.clear();
     await navigate({ to: '/sign-in' });
   };

@@ -1,12 +1,13 @@
-/** Signing in, and the forms behind links: first owner, invitation, new password. */
+/** The page to sign in, and the forms behind links: first owner, invitation, new password. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import { type FormEvent, type ReactNode, useEffect, useState } from 'react';
-import { ApiError, call } from '../../api/client.ts';
+import { type ReactNode, useEffect } from 'react';
+import { call, signedInAgain } from '../../api/client.ts';
+import { coverPage } from '../../api/cover.ts';
 import { setupQuery } from '../../api/session.ts';
-import { Button } from '../../ui/button.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
-import { Problem, sentenceOf } from '../../ui/states.tsx';
+import { Problem } from '../../ui/states.tsx';
+import { PasswordForm, SignInForm } from './forms.tsx';
 
 /** A link ends with its purpose and token. The fragment of a URL reaches no server and no log. */
 const LINK = /^#(first|reset|invitation)=(.+)$/;
@@ -28,93 +29,29 @@ export function SignIn(): ReactNode {
 }
 
 function WithoutLink(): ReactNode {
+  const goOn = useContinue();
   const setup = useQuery(setupQuery);
   if (setup.isError) return <Problem error={setup.error} retry={() => void setup.refetch()} />;
   if (setup.isPending) return null;
-  return setup.data.needs_owner ? <NoOwnerYet /> : <WithPassword />;
+  return setup.data.needs_owner ? (
+    <NoOwnerYet />
+  ) : (
+    <PasswordForm about="Use your Letterhaus account." onSignedIn={goOn} />
+  );
 }
 
-/** A form that signs in. It shows a failure above its button. */
-function SignInForm(props: {
-  title: string;
-  about: string;
-  action: string;
-  send: (form: FormData) => Promise<unknown>;
-  children: ReactNode;
-}): ReactNode {
+/** Continues on the page that was requested. */
+function useContinue(): () => Promise<void> {
   const cache = useQueryClient();
   const navigate = useNavigate();
   const { to = '/' } = useSearch({ from: '/sign-in' });
-  const [state, setState] = useState<{ isSending: boolean; failure: string | null }>({
-    isSending: false,
-    failure: null,
-  });
-  const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
-    event.preventDefault();
-    setState({ isSending: true, failure: null });
-    try {
-      await props.send(new FormData(event.currentTarget));
-      cache.clear();
-      // Only paths of the dashboard.
-      await navigate({ to: to.startsWith('/') && !to.startsWith('//') ? to : '/' });
-    } catch (error) {
-      setState({ isSending: false, failure: sentenceOf(error) });
-    }
+  return async () => {
+    cache.clear();
+    signedInAgain();
+    coverPage(false);
+    // Only paths of the dashboard.
+    await navigate({ to: to.startsWith('/') && !to.startsWith('//') ? to : '/' });
   };
-  return (
-    <form onSubmit={(event) => void submit(event)} className="space-y-4">
-      <div>
-        <h1 className="text-xl font-semibold">{props.title}</h1>
-        <p className="mt-1 text-muted">{props.about}</p>
-      </div>
-      {props.children}
-      {state.failure !== null && (
-        <p role="alert" className="text-sm text-bad">
-          {state.failure}
-        </p>
-      )}
-      <Button type="submit" look="primary" disabled={state.isSending} className="h-9 w-full">
-        {props.action}
-      </Button>
-    </form>
-  );
-}
-
-/** Asks for a code when the password is right and the member has a second factor. */
-function WithPassword(): ReactNode {
-  const [needsCode, setNeedsCode] = useState(false);
-  const send = async (form: FormData): Promise<void> => {
-    try {
-      const code = textOf(form, 'code');
-      const body = { email: textOf(form, 'email'), password: textOf(form, 'password') };
-      await call('signIn', { body: { ...body, ...(code !== '' && { code }) } });
-    } catch (error) {
-      if (error instanceof ApiError && error.code === 'totp_required') setNeedsCode(true);
-      throw error;
-    }
-  };
-  return (
-    <SignInForm title="Sign in" about="Use your Letterhaus account." action="Sign in" send={send}>
-      <Field label="Email" name="email" type="email" autoComplete="username" required autoFocus />
-      <Field
-        label="Password"
-        name="password"
-        type="password"
-        autoComplete="current-password"
-        required
-      />
-      {needsCode && (
-        <Field
-          label="Code"
-          name="code"
-          hint="Code from your authenticator app, or a recovery code"
-          autoComplete="one-time-code"
-          required
-          autoFocus
-        />
-      )}
-    </SignInForm>
-  );
 }
 
 function PasswordToChoose(): ReactNode {
@@ -132,8 +69,10 @@ function PasswordToChoose(): ReactNode {
 }
 
 function Invited({ token }: { token: string }): ReactNode {
+  const goOn = useContinue();
   return (
     <SignInForm
+      onSignedIn={goOn}
       title="Welcome to Letterhaus"
       about="You have been invited. Choose a password for your account."
       action="Create account"
@@ -149,8 +88,10 @@ function Invited({ token }: { token: string }): ReactNode {
 }
 
 function NewPassword({ token }: { token: string }): ReactNode {
+  const goOn = useContinue();
   return (
     <SignInForm
+      onSignedIn={goOn}
       title="Choose a new password"
       about="This signs you out everywhere else."
       action="Set password"
@@ -164,6 +105,7 @@ function NewPassword({ token }: { token: string }): ReactNode {
 }
 
 function FirstOwner({ token }: { token: string }): ReactNode {
+  const goOn = useContinue();
   const send = (form: FormData): Promise<unknown> =>
     call('createOwner', {
       body: {
@@ -175,6 +117,7 @@ function FirstOwner({ token }: { token: string }): ReactNode {
     });
   return (
     <SignInForm
+      onSignedIn={goOn}
       title="Welcome to Letterhaus"
       about="Create the owner account of this installation. You can invite others later."
       action="Create account"
