@@ -2418,6 +2418,8 @@ export type Template = {
   variables: TemplateVariable[];
   /** Time of the first publication, or null for a draft. */
   published_at: string | null;
+  /** Tag of the present state of the template, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
 };
 
 export type TemplateChange = {

@@ -42,6 +42,11 @@ export type SendOptions = CallOptions & {
   idempotencyKey?: string | undefined;
 };
 
+export type ChangeOptions = {
+  /** The `etag` of the object that was read. The service refuses the change with 412 if the object differs. */
+  ifMatch?: string | undefined;
+};
+
 export type BatchOptions = SendOptions & {
   /** `strict` (default) accepts all or none. `permissive` accepts the valid emails and reports the others. */
   validation?: 'strict' | 'permissive' | undefined;
@@ -412,8 +417,10 @@ class Templates extends Resource {
     return this.call('getTemplate', { id });
   }
 
-  update(id: string, change: Body<'updateTemplate'>) {
-    return this.call('updateTemplate', { id }, change);
+  /** With `ifMatch`, the `etag` of the template that you have read, a change by somebody else is not overwritten. */
+  update(id: string, change: Body<'updateTemplate'>, { ifMatch }: ChangeOptions = {}) {
+    const headers = ifMatch === undefined ? undefined : { 'if-match': ifMatch };
+    return this.call('updateTemplate', { id }, change, headers);
   }
 
   delete(id: string) {

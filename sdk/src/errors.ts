@@ -15,6 +15,7 @@ export type ErrorCode =
   | 'request_timeout'
   | 'idempotency_conflict'
   | 'conflict'
+  | 'precondition_failed'
   | 'suppressed'
   | 'payload_too_large'
   | 'unsupported_media_type'

@@ -1,7 +1,13 @@
 /** `@letterhaus/sdk`: sends emails with Letterhaus and reads what happened to them. */
 export type * from './api.ts';
 export type { AttachmentContent, AttachmentToSend } from './attachments.ts';
-export { type BatchOptions, type EmailToSend, Letterhaus, type SendOptions } from './client.ts';
+export {
+  type BatchOptions,
+  type ChangeOptions,
+  type EmailToSend,
+  Letterhaus,
+  type SendOptions,
+} from './client.ts';
 export {
   ConnectionError,
   type ErrorCode,

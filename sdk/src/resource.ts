@@ -14,8 +14,9 @@ export class Resource {
     id: Id,
     path: Record<string, string | number> = {},
     body?: Body<Id>,
+    headers?: Record<string, string>,
   ): Promise<Result<Id>> {
-    return this.transport.json(id, { path, body });
+    return this.transport.json(id, { path, body, headers });
   }
 
   protected pages<Id extends ListId>(

@@ -226,6 +226,7 @@ const REPLIES = {
   not_found: [554, '5.5.0'],
   idempotency_conflict: [554, '5.5.0'],
   conflict: [554, '5.5.0'],
+  precondition_failed: [554, '5.5.0'],
   suppressed: [550, '5.7.1'],
   rate_limit_error: [451, '4.7.1'],
   service_unavailable: [451, '4.3.0'],

@@ -12,6 +12,7 @@ export const REFUSAL_CODES = [
   'not_found',
   'idempotency_conflict',
   'conflict',
+  'precondition_failed',
   'suppressed',
   'rate_limit_error',
   'service_unavailable',
@@ -43,6 +44,14 @@ export function noSuch(noun: string): Refusal {
   const message = `There is no ${noun} with this id in this project and environment.`;
   return { refused: 'not_found', message };
 }
+
+/** The caller sent the entity tag of an earlier state. */
+export const CHANGED_SINCE: Refusal = {
+  refused: 'precondition_failed',
+  message:
+    'The object has changed since you read it, so nothing was changed. Read it again, then send your change with ' +
+    'its new ETag in If-Match.',
+};
 
 /** Limit on the details in the response to a hostile body. */
 const DETAILS_MAX = 20;

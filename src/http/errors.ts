@@ -33,6 +33,7 @@ const STATUS_OF_CODE = {
   not_found: 404,
   idempotency_conflict: 409,
   conflict: 409,
+  precondition_failed: 412,
   suppressed: 422,
   rate_limit_error: 429,
   service_unavailable: 503,

@@ -1,4 +1,5 @@
-/** Schemas that several routes share: times, ids, pages, failures. */
+/** Schemas that several routes share: times, ids, pages, failures, preconditions. */
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 
 const EXAMPLE_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
@@ -135,6 +136,7 @@ export const FAILURES = {
   403: 'The key does not allow this, or the sending domain is not verified.',
   404: 'No such object exists in this project and environment.',
   409: 'The current state does not allow the request, or the Idempotency-Key was used with another body.',
+  412: 'The object has changed since the ETag in If-Match.',
   413: 'The body is larger than 45 MB.',
   415: 'The body is not JSON.',
   422: 'A field is invalid.',
@@ -164,3 +166,31 @@ export const parsed = <Value>(parse: (text: string) => Value | null, message: st
     context.addIssue({ code: 'custom', message });
     return z.NEVER;
   });
+
+const TAGS_MAX_CHARACTERS = 1_000;
+
+/**
+ * Headers of a route that changes an object with an entity tag (RFC 9110 §13.1.1). A change with the tag that its
+ * caller has read never overwrites a state that its caller has not seen.
+ */
+export const preconditionHeaders = z.object({
+  'if-match': z
+    .string()
+    .max(TAGS_MAX_CHARACTERS)
+    .optional()
+    .meta({
+      description:
+        'The `etag` of the object that you have read. The change is refused with 412 if the object has changed ' +
+        'since. Without this header the change is made in any case.',
+      examples: ['"Zk3mQ0sV8n1bT5yXc7uJ2w"'],
+    }),
+});
+
+/** Returns whether the request allows a change of the object with this tag. Without `If-Match` it allows any. */
+export function isExpectedBy({ headers }: Pick<FastifyRequest, 'headers'>, tag: string): boolean {
+  const expected = headers['if-match'];
+  if (expected === undefined) return true;
+  // A weak tag matches nothing, because it does not stand for the exact state (§8.8.3.2).
+  const tags = expected.split(',').map((one) => one.trim());
+  return tags.includes('*') || tags.includes(tag);
+}

@@ -1,10 +1,12 @@
 /** Routes of templates: management, versions, previews (templates.ts). */
+import type { FastifyReply } from 'fastify';
 import type { z } from 'zod';
 import { isRefusal } from '../core/refusals.ts';
+import type { Scope } from '../core/scope.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { pageResponse, readPage } from '../http/list-pages.ts';
-import { failures } from '../http/schemas.ts';
+import { failures, isExpectedBy, preconditionHeaders } from '../http/schemas.ts';
 import {
   renderedTemplate,
   template,
@@ -23,7 +25,14 @@ import {
 } from './schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import type { TemplateVariable } from './template-store.ts';
-import { renderedToWire, templateToWire, templateHeadToWire, versionToWire } from './wire.ts';
+import type { Template } from './templates.ts';
+import {
+  renderedToWire,
+  templateToWire,
+  templateHeadToWire,
+  versionToWire,
+  tagOfTemplate,
+} from './wire.ts';
 import { translationToWire } from '../move-in/template-translation.ts';
 
 const TAGS = ['Templates'];
@@ -92,7 +101,7 @@ function registerSingleTemplate(app: App, { templates }: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const found = await templates.get(caller, request.params.id);
-      return isRefusal(found) ? refuse(reply, found) : templateToWire(found, caller);
+      return isRefusal(found) ? refuse(reply, found) : sendTemplate(reply, found, caller);
     },
   });
 
@@ -100,21 +109,24 @@ function registerSingleTemplate(app: App, { templates }: HttpServices): void {
     schema: {
       summary: 'Change a template',
       description:
-        'Changes only the given fields. Published content never changes: changed content becomes the next ' +
+        'Changes only the given fields. With `If-Match`, only if nobody has changed it since. Published content never changes: changed content becomes the next ' +
         'version, which is a draft until you publish it. The service keeps the last 50 versions and the ' +
         'published one.',
       operationId: 'updateTemplate',
       tags: TAGS,
       params,
+      headers: preconditionHeaders,
       body: templateChange,
-      response: { 200: template, ...failures(400, 404, 409, 413, 415, 422) },
+      response: { 200: template, ...failures(400, 404, 409, 412, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const { name, alias, ...content } = request.body;
       const change = { name: name ?? undefined, alias, ...changeOf(content) };
-      const changed = await templates.update(caller, request.params.id, change);
-      return isRefusal(changed) ? refuse(reply, changed) : templateToWire(changed, caller);
+      const changed = await templates.update(caller, request.params.id, change, (head) =>
+        isExpectedBy(request, tagOfTemplate(head)),
+      );
+      return isRefusal(changed) ? refuse(reply, changed) : sendTemplate(reply, changed, caller);
     },
   });
 
@@ -135,6 +147,13 @@ function registerSingleTemplate(app: App, { templates }: HttpServices): void {
       return { object: 'template' as const, id: deleted.id, deleted: true as const };
     },
   });
+}
+
+/** Sends a template in its present state, which a change can name in `If-Match`. */
+function sendTemplate(reply: FastifyReply, found: Template, caller: Scope) {
+  const shown = templateToWire(found, caller);
+  reply.header('etag', shown.etag);
+  return shown;
 }
 
 function registerVersions(app: App, { templates }: HttpServices): void {

@@ -6,7 +6,7 @@
  * field. Emails use the published version. Reading and rendering a part takes at most about 20 ms (liquid.ts). A
  * project reads or renders one part at a time, and other work of the process runs in between.
  */
-import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
+import { CHANGED_SINCE, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from '../database/database.ts';
 import type { Page, PageResult } from '../database/page.ts';
@@ -92,16 +92,19 @@ export class TemplateService {
   }
 
   /**
-   * Omitted fields do not change. A change of published content creates the next version. The content is read outside
+   * Omitted fields do not change. `isExpected` refuses the change by the state that it would replace. A change of
+   * published content creates the next version. The content is read outside
    * of the transaction. The transaction then checks that it has not changed.
    */
   async update(
     scope: Scope,
     idOrAlias: string,
     change: TemplateChange,
+    isExpected: (head: store.TemplateHead) => boolean = () => true,
   ): Promise<Template | Refusal> {
     const before = await this.get(scope, idOrAlias);
     if (isRefusal(before)) return before;
+    if (!isExpected(before.head)) return CHANGED_SINCE;
     const { name = before.head.name, alias = before.head.alias, ...changed } = change;
     const content = mergeContent(before.content, changed);
     const isChanged = Object.values(changed).some((value) => value !== undefined);
@@ -112,7 +115,8 @@ export class TemplateService {
     return this.#db.transaction(async (tx) => {
       const head = await store.lockTemplate(tx, scope, before.head.id);
       if (head === null) return NO_TEMPLATE;
-      if (head.updatedAt.getTime() !== before.head.updatedAt.getTime()) return CHANGED_MEANWHILE;
+      if (head.updatedAt.getTime() !== before.head.updatedAt.getTime())
+        return isExpected(head) ? CHANGED_MEANWHILE : CHANGED_SINCE;
       const { id } = head;
       const renamed = await store.renameTemplate(tx, scope, { id, name, alias });
       if (renamed === null) return refuseAlias(alias);

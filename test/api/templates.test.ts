@@ -41,7 +41,8 @@ test('a template is made as a draft, and found by its id and its alias', async (
   const made = await make({ alias: 'receipt' });
   assert.match(made.id, UUID_V7);
   assert.match(made.created_at, TIME);
-  const { id, created_at, updated_at, ...rest } = made;
+  const { id, created_at, updated_at, etag, ...rest } = made;
+  assert.match(etag, /^"[\w-]{22}"$/);
   assert.equal(updated_at, created_at);
   assert.deepEqual(rest, {
     object: 'template',
@@ -89,6 +90,36 @@ test('the list is newest first, in pages, without contents', async () => {
   assert.equal('html' in first.data[0], false);
   const second = await get(`/v1/templates?limit=1&after=${made[1]}`);
   assert.equal(second.data[0].id, made[0]);
+});
+
+test('of two who change one template, the one who has not seen the other change is refused with If-Match', async () => {
+  const { id, etag } = await make();
+  const path = `/v1/templates/${id}`;
+  const change = (subject: string, tag: string) =>
+    service.request('PATCH', path, { body: { subject }, headers: { 'if-match': tag } });
+  assert.equal((await service.request('GET', path)).headers.get('etag'), etag);
+  const both = await Promise.all([change('One', etag), change('Two', etag)]);
+  const [changed, refused] = both.toSorted((one, other) => one.status - other.status);
+  assert.equal(changed!.status, 200, changed!.text);
+  assert.equal(changed!.headers.get('etag'), changed!.body.etag);
+  assertFailure(refused!, 412, 'precondition_failed', /read it again/i);
+  assert.equal((await get(path)).subject, changed!.body.subject);
+
+  await publish(id);
+  for (const tag of [etag, changed!.body.etag, `W/${changed!.body.etag}`, 'none', '']) {
+    assertFailure(await change('Three', tag), 412, 'precondition_failed', /has changed/);
+  }
+  const present = (await get(path)).etag;
+  assert.equal((await get('/v1/templates?limit=1')).data[0].etag, undefined);
+  assert.equal((await change('Three', `"other", ${present}`)).status, 200);
+  assert.equal((await change('Four', '*')).status, 200);
+  assert.equal((await patch(path, { subject: 'Five' })).status, 200);
+  assert.equal((await change('Six', '"x"')).status, 412);
+  const gone = await service.request('PATCH', `/v1/templates/${UNKNOWN_ID}`, {
+    body: { subject: 'x' },
+    headers: { 'if-match': present },
+  });
+  assertFailure(gone, 404, 'not_found');
 });
 
 test('a draft is changed in place, and publishing it makes the next version', async () => {

@@ -162,6 +162,37 @@ test('a change made elsewhere is shown, and never replaces typed text', async ()
   await hasValue(page.getByLabel('Subject'), 'From elsewhere');
 });
 
+test('of two who edit one template, the second sees both versions before saving', async () => {
+  const { id } = await make({ name: 'Edited by two' });
+  await using opened = await open(`templates/${id}`);
+  const { page } = opened;
+  const subject = page.getByLabel('Subject', { exact: true });
+  await subject.fill('Mine');
+  await service.request('PATCH', `/v1/templates/${id}`, { body: { subject: 'Theirs' } });
+  await press(page, 'Save');
+  const dialog = page.getByRole('dialog', { name: 'Changed elsewhere' });
+  const changes = dialog.getByLabel('Changes of Subject');
+  await changes.getByText('- Theirs').waitFor();
+  await changes.getByText('+ Mine').waitFor();
+  await assertGoodInAllThemes(page);
+  assert.equal((await stored(id)).subject, 'Theirs');
+
+  // A third version is not overwritten either.
+  await service.request('PATCH', `/v1/templates/${id}`, { body: { subject: 'Third' } });
+  await press(page, 'Save mine');
+  await changes.getByText('- Third').waitFor();
+  assert.equal((await stored(id)).subject, 'Third');
+  await press(page, 'Save mine');
+  await dialog.waitFor({ state: 'detached' });
+  assert.equal((await stored(id)).subject, 'Mine');
+
+  await subject.fill('Mine again');
+  await service.request('PATCH', `/v1/templates/${id}`, { body: { subject: 'Theirs' } });
+  await page.keyboard.press('Control+s');
+  await dialog.getByRole('button', { name: 'Discard mine' }).click();
+  await hasValue(subject, 'Theirs');
+});
+
 test('versions show what changed, and an older one is restored or published again', async () => {
   const { id } = await make({ name: 'Versions', html: '<p>One</p>\n<p>Same</p>', text: 'Hi' });
   const path = `/v1/templates/${id}`;

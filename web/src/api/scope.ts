@@ -20,7 +20,7 @@ export function useScope(): Scope {
   );
 }
 
-type Cancelable = Pick<CallOptions, 'signal'>;
+type Options = Pick<CallOptions, 'signal' | 'headers'>;
 
 /** For useQuery. */
 export type ReadQuery<Id extends ReadId> = {
@@ -34,7 +34,7 @@ export type Api = {
   key: readonly [string, string];
   call: <Id extends OperationId>(
     id: Id,
-    ...parts: PartsArgument<Id, Cancelable>
+    ...parts: PartsArgument<Id, Options>
   ) => Promise<Result<Id>>;
   /** Returns the arguments of useQuery for a read. The key contains the path, by which useReload finds it. */
   query: <Id extends ReadId>(id: Id, ...parts: PartsArgument<Id>) => ReadQuery<Id>;
@@ -50,7 +50,7 @@ export function apiOf(scope: Scope): Api {
   return {
     scope,
     key,
-    call: async <Id extends OperationId>(id: Id, ...[parts]: PartsArgument<Id, Cancelable>) =>
+    call: async <Id extends OperationId>(id: Id, ...[parts]: PartsArgument<Id, Options>) =>
       (await callWith(id, { ...(parts as AnyParts), scope })) as Result<Id>,
     query: <Id extends ReadId>(id: Id, ...[parts]: PartsArgument<Id>) => {
       const { path, query = {} } = (parts ?? {}) as AnyParts;

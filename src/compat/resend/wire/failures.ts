@@ -66,6 +66,8 @@ const ERROR_NAMES: Readonly<Record<Exclude<RefusalCode, 'validation_error'>, Err
   not_found: { name: 'not_found', status: 404 },
   idempotency_conflict: { name: 'invalid_idempotent_request', status: 409 },
   conflict: { name: 'validation_error', status: 422 },
+  // This API has no preconditions.
+  precondition_failed: { name: 'validation_error', status: 412 },
   suppressed: { name: 'validation_error', status: 422 },
   rate_limit_error: { name: 'rate_limit_exceeded', status: 429 },
   service_unavailable: { name: 'internal_server_error', status: 503 },

@@ -2,20 +2,14 @@
  * The editor of a template beside its preview. Typed text is stored only when it is saved; leaving the page with
  * unsaved changes asks first.
  */
-import { useQueryClient } from '@tanstack/react-query';
 import { useBlocker, useNavigate, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useEffect, useId, useMemo, useState } from 'react';
 import type { Template } from '../../../../sdk/src/api.ts';
 import type { FieldProblem } from '../../api/client.ts';
-import { useReload } from '../../api/list.ts';
-import { useApi } from '../../api/scope.ts';
-import { keyText } from '../../lib/keys.ts';
-import { useShortcuts } from '../../lib/keys.ts';
 import { Allowed, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, INPUT } from '../../ui/field.tsx';
-import { sentenceOf } from '../../ui/states.tsx';
 import {
   contentOf,
   discarded,
@@ -28,6 +22,7 @@ import {
   stateOf,
 } from './draft.ts';
 import { RenderedPreview, usePreview } from './preview.tsx';
+import { SaveOrPublish } from './save.tsx';
 import { SendTest } from './send-test.tsx';
 import { TemplateActions, TemplateHead } from './head.tsx';
 import { TemplateVariables } from './variables.tsx';
@@ -62,14 +57,14 @@ export function TemplateEditor({ template }: { template: Template }): ReactNode 
             template={template}
             draft={draft}
             isChanged={isChanged}
+            isOutdated={isOutdated}
             discard={discard}
           />
         </Allowed>
       </TemplateHead>
       {isOutdated && (
         <p role="status" className="border-b border-line px-4 py-2 text-sm text-wait">
-          This template was changed elsewhere. Saving overwrites those changes. Published versions
-          are kept.
+          This template was changed elsewhere. Saving shows you both versions first.
         </p>
       )}
       <div className="flex min-h-0 grow flex-col min-[1100px]:flex-row">
@@ -126,67 +121,6 @@ function useDraft(template: Template) {
     discard: () => setEditing((now) => discarded(now, stored)),
     ...stateOf(editing, stored),
   };
-}
-
-function SaveOrPublish(props: {
-  template: Template;
-  draft: Draft;
-  isChanged: boolean;
-  discard: () => void;
-}): ReactNode {
-  const { template, draft, isChanged, discard } = props;
-  const api = useApi();
-  const cache = useQueryClient();
-  const reload = useReload();
-  const [state, setState] = useState({ isSending: false, failure: '' });
-  const path = { id: template.id };
-  const run = async (change: () => Promise<Template>): Promise<void> => {
-    setState({ isSending: true, failure: '' });
-    try {
-      cache.setQueryData(api.query('getTemplate', { path }).queryKey, await change());
-      setState({ isSending: false, failure: '' });
-      void reload('listTemplates');
-    } catch (error) {
-      setState({ isSending: false, failure: sentenceOf(error) });
-    }
-  };
-  const save = () => run(async () => api.call('updateTemplate', { path, body: contentOf(draft) }));
-  const publish = () => run(() => api.call('publishTemplate', { path, body: {} }));
-  // Also without changes: else the browser would save the page.
-  useShortcuts([
-    { keys: 'mod+s', label: 'Save the template', run: () => isChanged && void save() },
-  ]);
-  const isPublished = template.published_version === template.latest_version;
-  return (
-    <>
-      {isChanged ? (
-        <>
-          <Button onClick={discard}>Discard changes</Button>
-          <Button
-            look="primary"
-            title={keyText('mod+S')}
-            disabled={state.isSending}
-            onClick={() => void save()}
-          >
-            Save
-          </Button>
-        </>
-      ) : (
-        <Button
-          look="primary"
-          disabled={isPublished || state.isSending}
-          onClick={() => void publish()}
-        >
-          {isPublished ? 'Published' : `Publish version ${template.latest_version}`}
-        </Button>
-      )}
-      {state.failure !== '' && (
-        <p role="alert" className="w-full text-sm text-bad">
-          {state.failure}
-        </p>
-      )}
-    </>
-  );
 }
 
 function PartLinks({ part, variables }: { part: Part; variables: number }): ReactNode {

@@ -12,7 +12,7 @@ import { Dialog } from '../../ui/dialog.tsx';
 import { Mark } from '../../ui/mark.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
-import { type DiffLine, diffLines } from './line-diff.ts';
+import { ContentChanges, hasChanges } from './changes.tsx';
 import { firstSamples } from './draft.ts';
 import { RenderedPreview, usePreview } from './preview.tsx';
 import { BackToTemplates, TemplateHead, useTemplate } from './head.tsx';
@@ -182,57 +182,17 @@ function VersionPreview({ version }: { version: Template }): ReactNode {
   return <RenderedPreview rendered={preview.rendered} part="html" />;
 }
 
-const PARTS = [
-  ['Subject', ({ subject }) => subject],
-  ['HTML', ({ html }) => html ?? ''],
-  ['Text', ({ text }) => text ?? ''],
-  ['Variables', ({ variables }) => variables.map((one) => JSON.stringify(one)).join('\n')],
-] as const satisfies readonly (readonly [string, (version: Template) => string])[];
-
 function Changes({ before, after }: { before: Template | null; after: Template }): ReactNode {
-  const changed = PARTS.map(([name, read]) => ({
-    name,
-    lines: diffLines(before === null ? '' : read(before), read(after)),
-  })).filter(({ lines }) => lines.length > 0);
+  const isSame = before !== null && !hasChanges(before, after);
   return (
     <>
       <p className="text-sm text-muted">
         {before === null
           ? 'There is no earlier version to compare with.'
-          : changed.length === 0
-            ? `No changes since version ${before.version}.`
-            : `Changes since version ${before.version}.`}
+          : `${isSame ? 'No changes' : 'Changes'} since version ${before.version}.`}
       </p>
-      {changed.map(({ name, lines }) => (
-        <section key={name} aria-label={name}>
-          <h2 className="mb-1 font-medium">{name}</h2>
-          <Lines lines={lines} name={name} />
-        </section>
-      ))}
+      <ContentChanges before={before} after={after} />
     </>
-  );
-}
-
-const LOOKS: Record<DiffLine['kind'], [sign: string, look: string]> = {
-  added: ['+', 'text-good'],
-  removed: ['-', 'text-bad'],
-  same: [' ', ''],
-  skipped: [' ', 'text-muted'],
-};
-
-function Lines({ lines, name }: { lines: readonly DiffLine[]; name: string }): ReactNode {
-  return (
-    <pre
-      tabIndex={0}
-      aria-label={`Changes of ${name}`}
-      className="overflow-x-auto rounded-lg border border-line bg-side p-3 font-mono text-xs leading-relaxed"
-    >
-      {lines.map(({ kind, text }, index) => (
-        <span key={index} className={`block ${LOOKS[kind][1]}`}>
-          {`${LOOKS[kind][0]} ${text}`}
-        </span>
-      ))}
-    </pre>
   );
 }
 
@@ -244,7 +204,9 @@ function RestoreForm(props: { template: Template; version: Template }): ReactNod
   const restore = async (): Promise<void> => {
     const { subject, html, text, variables } = version;
     const path = { id: template.id };
-    await api.call('updateTemplate', { path, body: { subject, html, text, variables } });
+    const body = { subject, html, text, variables };
+    // It may replace a draft, which has to be the one that the member saw.
+    await api.call('updateTemplate', { path, body, headers: { 'if-match': template.etag } });
     await reload('getTemplate', path);
     const params = { ...api.scope, id: template.id };
     await navigate({ to: '/$project/$environment/templates/$id', params });
